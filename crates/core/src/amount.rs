@@ -1,0 +1,1 @@
+//! Exact numbers, as Kubernetes writes them.

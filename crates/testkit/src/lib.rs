@@ -1,0 +1,1 @@
+//! Test support: scenarios, and a real waPC host for the policy.
