@@ -6,4 +6,8 @@
 #![deny(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
 
 pub mod amount;
+
+pub mod glob;
+pub mod image;
 pub mod json;
+pub mod timestamp;
