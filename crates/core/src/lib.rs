@@ -6,7 +6,7 @@
 #![deny(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
 
 pub mod amount;
-
+pub mod context;
 pub mod glob;
 pub mod image;
 pub mod json;

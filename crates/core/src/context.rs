@@ -1,0 +1,3 @@
+//! What the decision must know of the cluster.
+
+pub mod usage;
