@@ -11,3 +11,4 @@ pub mod glob;
 pub mod image;
 pub mod json;
 pub mod timestamp;
+pub mod well_known;
