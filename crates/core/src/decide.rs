@@ -40,7 +40,11 @@ fn judge<'d>(
     for missing in &context.missing {
         let is_fatal = mode == Mode::Enforce && settings.on_missing_context == OnMissingContext::Deny;
         let violation = Violation::MissingContext(missing.clone());
-        if is_fatal { findings.decision.violations.push(violation) } else { findings.decision.warn(violation.to_string()) }
+        if is_fatal {
+            findings.decision.violations.push(violation)
+        } else {
+            findings.decision.warn(violation.to_string())
+        }
     }
     let ranges = ranges::applicable(request, pod.as_ref(), context, settings)?;
     match (pod, request.object) {

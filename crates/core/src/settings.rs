@@ -117,6 +117,14 @@ impl<'d> Settings<'d> {
     }
 }
 
+impl Settings<'_> {
+    /// Whether any selector needs the labels of the request's namespace.
+    pub fn selects_by_namespace_labels(&self) -> bool {
+        let in_rules = self.limit_ranges.rules.iter().any(|rule| rule.namespace_labels.is_some());
+        in_rules || self.exempt.namespace_labels.is_some()
+    }
+}
+
 impl<'d> LimitRangeSettings<'d> {
     fn read(settings: &mut Reader<'_, 'd>) -> Self {
         let default = Self::default();
@@ -130,7 +138,8 @@ impl<'d> LimitRangeSettings<'d> {
             rules: Rule::read_all(&mut section, implied_defaults),
         };
         if read.mode == Mode::Off && !read.rules.is_empty() {
-            section.problem("mode", "is `off`, so `rules` would never apply: remove them or choose `enforce` or `warn`");
+            section
+                .problem("mode", "is `off`, so `rules` would never apply: remove them or choose `enforce` or `warn`");
         }
         section.finish();
         read
@@ -175,6 +184,3 @@ pub fn service_account_of_user(user: &str) -> Option<Cow<'_, str>> {
     let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     Some(Cow::Owned(format!("{namespace}/{name}")))
 }
-
-#[cfg(test)]
-mod tests;

@@ -14,8 +14,12 @@ use crate::subject::Subject;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup<'d> {
     /// For selectors over the labels of namespaces.
-    Namespace { name: &'d str },
-    LimitRanges { namespace: &'d str },
+    Namespace {
+        name: &'d str,
+    },
+    LimitRanges {
+        namespace: &'d str,
+    },
 }
 
 /// A lookup as a call to the host: a list of a namespace, or one object by name.

@@ -107,23 +107,33 @@ impl fmt::Display for Violation<'_> {
 
 /// Breaches as a person reads them: Kubernetes' text, each only once, and what whom it concerns can do.
 pub(super) fn told_apart(breaches: &[Breach<'_>]) -> Vec<(String, String)> {
-    let mut told: Vec<(String, Vec<(String, Vec<String>)>)> = Vec::new();
+    let mut told: Vec<Told> = Vec::new();
     for breach in breaches {
         let (text, advice, subject) = (breach.to_string(), breach.advice(), breach.subject.to_string());
-        let at = told.iter().position(|(have, _)| *have == text).unwrap_or_else(|| {
-            told.push((text, Vec::new()));
-            told.len() - 1
-        });
-        let Some((_, advices)) = told.get_mut(at) else { continue };
-        match advices.iter_mut().find(|(have, _)| *have == advice) {
-            Some((_, subjects)) => subjects.push(subject),
-            None => advices.push((advice, vec![subject])),
+        match told.iter_mut().find(|have| have.text == text) {
+            Some(have) => have.add(advice, subject),
+            None => told.push(Told { text, advices: vec![(advice, vec![subject])] }),
         }
     }
-    told.into_iter()
-        .map(|(text, advices)| {
-            let parts = advices.into_iter().map(|(advice, subjects)| format!("{}: {advice}", subjects.join(", ")));
-            (text, parts.collect::<Vec<_>>().join("; "))
-        })
-        .collect()
+    told.into_iter().map(Told::worded).collect()
+}
+
+/// One text of Kubernetes, and each advice on it with the subjects that it concerns.
+struct Told {
+    text: String,
+    advices: Vec<(String, Vec<String>)>,
+}
+
+impl Told {
+    fn add(&mut self, advice: String, subject: String) {
+        match self.advices.iter_mut().find(|(have, _)| *have == advice) {
+            Some((_, subjects)) => subjects.push(subject),
+            None => self.advices.push((advice, vec![subject])),
+        }
+    }
+
+    fn worded(self) -> (String, String) {
+        let parts = self.advices.into_iter().map(|(advice, subjects)| format!("{}: {advice}", subjects.join(", ")));
+        (self.text, parts.collect::<Vec<_>>().join("; "))
+    }
 }

@@ -29,7 +29,9 @@ pub struct Request<'d> {
 pub enum Operation<'d> {
     Create,
     /// The API server always sends the old object; a request without one is judged as Kubernetes judges it.
-    Update { old: Option<Node<'d>> },
+    Update {
+        old: Option<Node<'d>>,
+    },
     Delete,
     Connect,
 }

@@ -147,6 +147,22 @@ impl Origin<'_> {
     }
 }
 
+impl fmt::Display for Origin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Author => f.write_str("what the author wrote"),
+            Self::AuthorsLimit => f.write_str("copied from the author's limit"),
+            Self::LimitRanger => f.write_str("put in by the API server's LimitRanger"),
+            Self::Earlier(reason) => f.write_str(reason),
+            Self::Default(range) => write!(f, "default of {range}"),
+            Self::Repaired { from, range: Some(range) } => {
+                write!(f, "raised to the request from {from}, the default of {range}")
+            }
+            Self::Repaired { from, range: None } => write!(f, "raised to the request from the default {from}"),
+        }
+    }
+}
+
 /// A LimitRange of the cluster or a rule of the settings, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RangeName<'d> {
@@ -232,8 +248,17 @@ impl<'d> PodTemplate<'d> {
         })
     }
 
-    pub fn metadata(&self) -> Result<Option<Node<'d>>, Malformed> {
-        self.node.get("metadata")
+    /// What the API server makes of a new pod: a limit without a request is a request of the same amount.
+    pub fn copy_limits_to_requests(&mut self) {
+        for container in &mut self.containers {
+            let Resources { requests, limits } = &mut container.resources;
+            for (name, limit) in limits.iter() {
+                if !requests.contains(name) {
+                    let quantity = limit.quantity.clone();
+                    requests.set(name.clone(), Value { quantity, origin: Origin::AuthorsLimit });
+                }
+            }
+        }
     }
 
     /// An annotation of the pod.

@@ -24,6 +24,11 @@ impl<'p, 'd> Reader<'p, 'd> {
         self.problems.push(format!("`{path}` {problem}"));
     }
 
+    /// Notes a problem that names its own place.
+    pub fn add(&mut self, problem: String) {
+        self.problems.push(problem);
+    }
+
     pub fn path_of(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }

@@ -2,6 +2,8 @@
 //!
 //! The first range that has a default for a name supplies it. A key that is there is left alone, even at zero.
 
+use std::fmt;
+
 use super::ranges::Range;
 use crate::amount::{Quantity, ResourceName};
 use crate::request::template::{Bound, Container, Origin, PodTemplate, RangeName, Value};
@@ -34,6 +36,17 @@ pub struct LimitBelowRequest<'d> {
     pub request: Quantity,
 }
 
+impl fmt::Display for LimitBelowRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { container, resource, limit, request } = self;
+        write!(
+            f,
+            "container {container}: the default {resource} limit of {limit} is below the request of {request}, which \
+             the API server refuses; set a {resource} limit of at least {request}"
+        )
+    }
+}
+
 /// Raises default limits that lie below the request to the request, but never above a maximum.
 pub fn repair<'d>(pod: &mut PodTemplate<'d>, ranges: &[Range<'_, 'd>]) {
     for container in &mut pod.containers {
@@ -47,10 +60,8 @@ pub fn repair<'d>(pod: &mut PodTemplate<'d>, ranges: &[Range<'_, 'd>]) {
             }
             let supplier = supplier(container, ranges, &found.resource);
             if let Some(limit) = container.resources.limits.get_mut(&found.resource) {
-                *limit = Value {
-                    quantity: found.request,
-                    origin: Origin::Repaired { from: found.limit, range: supplier },
-                };
+                *limit =
+                    Value { quantity: found.request, origin: Origin::Repaired { from: found.limit, range: supplier } };
             }
         }
     }
@@ -79,8 +90,7 @@ fn below_request<'d>(container: &Container<'d>) -> Vec<LimitBelowRequest<'d>> {
 
 /// The range whose default a limit is.
 fn supplier<'d>(container: &Container<'d>, ranges: &[Range<'_, 'd>], resource: &str) -> Option<RangeName<'d>> {
-    let mut suppliers = ranges
-        .iter()
-        .filter(|range| range.items_for(container).any(|item| item.default_limit.contains(resource)));
+    let mut suppliers =
+        ranges.iter().filter(|range| range.items_for(container).any(|item| item.default_limit.contains(resource)));
     suppliers.next().map(Range::name)
 }

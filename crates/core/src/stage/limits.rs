@@ -171,8 +171,11 @@ impl<'d> Breaches<'d> {
             found(resource, below_min(subject, resource, min));
         }
         for (resource, max) in item.max.iter() {
-            let fault =
-                if subject.has_limits() { above_max(subject, resource, max) } else { above_max_claim(subject, resource, max) };
+            let fault = if subject.has_limits() {
+                above_max(subject, resource, max)
+            } else {
+                above_max_claim(subject, resource, max)
+            };
             found(resource, fault);
         }
         if subject.has_limits() {

@@ -24,7 +24,7 @@ impl<'a, 'd> Range<'a, 'd> {
     }
 
     /// The items of type Container, if the range speaks of this container.
-    pub fn items_for(&self, container: &Container<'_>) -> impl Iterator<Item = &'a Item<'d>> {
+    pub fn items_for(&self, container: &Container<'_>) -> impl Iterator<Item = &'a Item<'d>> + use<'a, 'd> {
         let speaks = self.speaks_of(container);
         self.range.items.iter().filter(move |item| speaks && item.kind == CONTAINER)
     }

@@ -125,7 +125,7 @@ impl Check<'_, '_> {
             }
             if let (Some(min), Some(max)) = (min, max)
                 && !min.is_zero()
-                && Quantity::ratio_exceeds(ratio, max, min)
+                && Quantity::falls_short_of_ratio(max, min, ratio)
             {
                 let most = Quantity::ratio_text(max, min);
                 found.push(("maxLimitRequestRatio", format!("ratio {ratio} is greater than max/min = {most}")));
@@ -156,8 +156,7 @@ fn is_qualified(name: &str) -> bool {
 
 fn container_name_problem(name: &str) -> Option<&'static str> {
     if !name.contains('/') {
-        let is_standard =
-            matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+        let is_standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
         return (!is_standard).then_some("must be a standard resource for containers");
     }
     let is_extended = is_qualified(name) && !name.starts_with("requests.");
