@@ -130,7 +130,12 @@ impl Quantity {
 
     /// Whether |limit| > |request| x |ratio|, exactly.
     pub fn exceeds_ratio(limit: &Self, request: &Self, ratio: &Self) -> bool {
-        Number::exceeds_ratio(&limit.number, &request.number, &ratio.number)
+        Number::cmp_to_product(&limit.number, &request.number, &ratio.number).is_gt()
+    }
+
+    /// Whether |limit| < |request| x |ratio|, exactly.
+    pub fn falls_short_of_ratio(limit: &Self, request: &Self, ratio: &Self) -> bool {
+        Number::cmp_to_product(&limit.number, &request.number, &ratio.number).is_lt()
     }
 
     /// limit / request to six decimals, half to even; `+Inf` for a zero request, which has no ratio.

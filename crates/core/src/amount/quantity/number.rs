@@ -233,14 +233,14 @@ impl Number {
         })
     }
 
-    /// |limit| > |request| x |ratio|
-    pub(super) fn exceeds_ratio(limit: &Self, request: &Self, ratio: &Self) -> bool {
+    /// How |limit| compares to |request| x |ratio|.
+    pub(super) fn cmp_to_product(limit: &Self, request: &Self, ratio: &Self) -> Ordering {
         if let (Some(limit), Some(request), Some(ratio)) =
             (limit.exact_milli(), request.exact_milli(), ratio.exact_milli())
         {
-            return u128::from(limit) * 1000 > u128::from(request) * u128::from(ratio);
+            return (u128::from(limit) * 1000).cmp(&(u128::from(request) * u128::from(ratio)));
         }
-        limit.nanos().times(&Natural::from(u128::from(NANOS_PER_UNIT))) > request.nanos().times(&ratio.nanos())
+        limit.nanos().times(&Natural::from(u128::from(NANOS_PER_UNIT))).cmp(&request.nanos().times(&ratio.nanos()))
     }
 
     /// |limit| / |request| in millionths, half to even; `None` for a zero request.
