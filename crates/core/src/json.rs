@@ -159,6 +159,14 @@ impl<'d> Node<'d> {
         }
     }
 
+    /// A string that stands for itself, without escapes: a name of something, which needs none.
+    pub fn plain_str(self) -> Result<&'d str, Malformed> {
+        match self.entry().shape {
+            Shape::Text => Ok(self.between_quotes()),
+            _ => Err(self.malformed("a string without backslashes")),
+        }
+    }
+
     /// The string in field `name`, if there is one.
     pub fn string(self, name: &str) -> Result<Option<Cow<'d, str>>, Malformed> {
         self.get(name)?.map(Node::str).transpose()

@@ -10,11 +10,12 @@ mod selector;
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::glob;
 use crate::json::Node;
 
 pub use reader::Reader;
 pub use rule::Rule;
-pub use selector::{LabelSelector, Pattern};
+pub use selector::LabelSelector;
 
 /// All settings.
 #[derive(Debug, Clone, Default)]
@@ -70,9 +71,9 @@ pub enum OnMissingContext {
 /// `exempt`: what is let through unjudged.
 #[derive(Debug, Clone, Default)]
 pub struct Exempt<'d> {
-    pub namespaces: Vec<Pattern<'d>>,
+    pub namespaces: Vec<Cow<'d, str>>,
     /// `namespace/name` of the account that a pod runs as, or of the one that makes the request.
-    pub service_accounts: Vec<Pattern<'d>>,
+    pub service_accounts: Vec<Cow<'d, str>>,
     /// Labels of the object.
     pub labels: Option<LabelSelector<'d>>,
     pub namespace_labels: Option<LabelSelector<'d>>,
@@ -150,14 +151,14 @@ impl<'d> Exempt<'d> {
     fn read(settings: &mut Reader<'_, 'd>) -> Self {
         let Some(mut section) = settings.section("exempt") else { return Self::default() };
         let read = Self {
-            namespaces: section.patterns("namespaces"),
-            service_accounts: section.patterns("serviceAccounts"),
+            namespaces: section.strings("namespaces"),
+            service_accounts: section.strings("serviceAccounts"),
             labels: section.label_selector("labels"),
             namespace_labels: section.label_selector("namespaceLabels"),
         };
         for account in &read.service_accounts {
-            if !account.text().contains('/') {
-                let problem = format!("`{}` must be `namespace/name`, where `*` stands for any text", account.text());
+            if !account.contains('/') {
+                let problem = format!("`{account}` must be `namespace/name`, where `*` stands for any text");
                 section.problem("serviceAccounts", &problem);
             }
         }
@@ -167,16 +168,17 @@ impl<'d> Exempt<'d> {
 }
 
 impl<'d> Reader<'_, 'd> {
-    fn patterns(&mut self, name: &'static str) -> Vec<Pattern<'d>> {
-        self.strings(name).into_iter().map(Pattern::new).collect()
-    }
-
     fn label_selector(&mut self, name: &'static str) -> Option<LabelSelector<'d>> {
         let mut section = self.section(name)?;
         let selector = LabelSelector::read(&mut section);
         section.finish();
         Some(selector)
     }
+}
+
+/// Whether any of several patterns, in which `*` stands for any text, fits.
+pub fn any_matches(patterns: &[Cow<'_, str>], text: &str) -> bool {
+    patterns.iter().any(|pattern| glob::matches(pattern, text))
 }
 
 /// The name of the service account in a user name such as `system:serviceaccount:shop:web`, as `shop/web`.
