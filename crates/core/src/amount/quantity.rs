@@ -11,8 +11,9 @@
 //! - decimal multiples of 10^21 print their digits, where Kubernetes drops the zeros;
 //! - the 64-bit accessors hold at their bounds, where Kubernetes wraps.
 //!
-//! Printing and reading again gives the same amount, but for one case that Kubernetes shares: binary suffixes
-//! are read as at most 2^63-1, while a sum in them may be larger.
+//! Printing and reading again gives the same amount, with two exceptions at the far end. Binary suffixes are
+//! read as at most 2^63-1, in Kubernetes too, while a sum in them may be larger. And the digits of an amount
+//! past 10^180 may be too long a text to read.
 
 mod natural;
 mod number;
