@@ -2,11 +2,7 @@
 //!
 //! The cases were taken from Kubernetes' parser as it runs; `DEPARTURES` names those where we differ on purpose.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may stop on data it cannot read"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
 
 use headroom_core::amount::{Family, Quantity};
 use serde_json::Value;
@@ -27,11 +23,7 @@ fn every_conformance_case_holds_but_for_the_named_departures() {
             "arith" => arith(case),
             other => vec![format!("unknown check `{other}`")],
         };
-        faults.extend(
-            found
-                .into_iter()
-                .map(|fault| format!("{}: {fault}", text(case, "name"))),
-        );
+        faults.extend(found.into_iter().map(|fault| format!("{}: {fault}", text(case, "name"))));
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert!(!cases.is_empty());
@@ -52,38 +44,18 @@ fn parse(case: &Value) -> Vec<String> {
             faults.push(format!("{what} is {found}"));
         }
     };
-    check(
-        "canonical",
-        field(expect, "canonical"),
-        quantity.to_string(),
-    );
+    check("canonical", field(expect, "canonical"), quantity.to_string());
     check("format", field(expect, "format"), format_name(&quantity));
-    check(
-        "value",
-        field(expect, "value"),
-        quantity.value().to_string(),
-    );
-    check(
-        "milliValue",
-        field(expect, "milliValue").map(unwrapped(&quantity)),
-        quantity.milli_value().to_string(),
-    );
-    check(
-        "apiDefaulted",
-        field(expect, "apiDefaulted"),
-        quantity.rounded_up_to_milli().to_string(),
-    );
+    check("value", field(expect, "value"), quantity.value().to_string());
+    check("milliValue", field(expect, "milliValue").map(unwrapped(&quantity)), quantity.milli_value().to_string());
+    check("apiDefaulted", field(expect, "apiDefaulted"), quantity.rounded_up_to_milli().to_string());
     faults
 }
 
 fn compare(case: &Value) -> Vec<String> {
     let (a, b) = operands(case);
     let found = a.cmp(&b) as i64;
-    if case["expect"]["cmp"] == found {
-        vec![]
-    } else {
-        vec![format!("cmp is {found}")]
-    }
+    if case["expect"]["cmp"] == found { vec![] } else { vec![format!("cmp is {found}")] }
 }
 
 fn arith(case: &Value) -> Vec<String> {
@@ -93,11 +65,7 @@ fn arith(case: &Value) -> Vec<String> {
         "sub" => a.minus(&b),
         other => return vec![format!("unknown operation `{other}`")],
     };
-    if case["expect"]["result"] == found.to_string() {
-        vec![]
-    } else {
-        vec![format!("result is {found}")]
-    }
+    if case["expect"]["result"] == found.to_string() { vec![] } else { vec![format!("result is {found}")] }
 }
 
 /// Kubernetes wraps what 64 bits cannot hold; we stop at their bounds.

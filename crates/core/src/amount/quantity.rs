@@ -51,26 +51,17 @@ impl Quantity {
 
     /// Whole units, in decimal suffixes.
     pub const fn from_units(units: i64) -> Self {
-        Self {
-            number: Number::from_units(units),
-            family: Family::DecimalSi,
-        }
+        Self { number: Number::from_units(units), family: Family::DecimalSi }
     }
 
     /// Thousandths, in decimal suffixes.
     pub const fn from_milli(milli: i64) -> Self {
-        Self {
-            number: Number::from_milli(milli),
-            family: Family::DecimalSi,
-        }
+        Self { number: Number::from_milli(milli), family: Family::DecimalSi }
     }
 
     /// Bytes, in binary suffixes.
     pub fn from_bytes(bytes: u64) -> Self {
-        Self {
-            number: Number::from_unsigned(bytes),
-            family: Family::BinarySi,
-        }
+        Self { number: Number::from_unsigned(bytes), family: Family::BinarySi }
     }
 
     /// Reads the text of a JSON string or number, where blanks around it do not count.
@@ -121,18 +112,12 @@ impl Quantity {
 
     /// The sum, in this family, or in the other's if this is zero.
     pub fn plus(&self, other: &Self) -> Self {
-        Self {
-            number: self.number.plus(&other.number),
-            family: self.family_with(other),
-        }
+        Self { number: self.number.plus(&other.number), family: self.family_with(other) }
     }
 
     /// The difference, in this family, or in the other's if this is zero.
     pub fn minus(&self, other: &Self) -> Self {
-        Self {
-            number: self.number.minus(&other.number),
-            family: self.family_with(other),
-        }
+        Self { number: self.number.minus(&other.number), family: self.family_with(other) }
     }
 
     pub fn times_count(&self, count: u64) -> Self {
@@ -146,7 +131,12 @@ impl Quantity {
 
     /// Whether |limit| > |request| x |ratio|, exactly.
     pub fn exceeds_ratio(limit: &Self, request: &Self, ratio: &Self) -> bool {
-        Number::exceeds_ratio(&limit.number, &request.number, &ratio.number)
+        Number::cmp_to_product(&limit.number, &request.number, &ratio.number).is_gt()
+    }
+
+    /// Whether |limit| < |request| x |ratio|, exactly.
+    pub fn falls_short_of_ratio(limit: &Self, request: &Self, ratio: &Self) -> bool {
+        Number::cmp_to_product(&limit.number, &request.number, &ratio.number).is_lt()
     }
 
     /// limit / request to six decimals, half to even; `+Inf` for a zero request, which has no ratio.
@@ -162,25 +152,15 @@ impl Quantity {
 
     /// The same amount in other suffixes.
     pub fn to_family(&self, family: Family) -> Self {
-        Self {
-            number: self.number.clone(),
-            family,
-        }
+        Self { number: self.number.clone(), family }
     }
 
     fn with(&self, number: Number) -> Self {
-        Self {
-            number,
-            family: self.family,
-        }
+        Self { number, family: self.family }
     }
 
     fn family_with(&self, other: &Self) -> Family {
-        if self.is_zero() {
-            other.family
-        } else {
-            self.family
-        }
+        if self.is_zero() { other.family } else { self.family }
     }
 }
 

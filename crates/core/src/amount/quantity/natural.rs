@@ -28,14 +28,9 @@ impl From<u128> for Natural {
 impl Natural {
     /// The number the ASCII digits of `text` spell; every other byte is passed over.
     pub(super) fn from_digits(text: &[u8]) -> Self {
-        let digits: Vec<u32> = text
-            .iter()
-            .filter(|byte| byte.is_ascii_digit())
-            .map(|byte| u32::from(byte - b'0'))
-            .collect();
-        let limbs = digits
-            .rchunks(DIGITS_PER_LIMB)
-            .map(|chunk| chunk.iter().fold(0, |limb, digit| limb * 10 + digit));
+        let digits: Vec<u32> =
+            text.iter().filter(|byte| byte.is_ascii_digit()).map(|byte| u32::from(byte - b'0')).collect();
+        let limbs = digits.rchunks(DIGITS_PER_LIMB).map(|chunk| chunk.iter().fold(0, |limb, digit| limb * 10 + digit));
         Self(limbs.collect()).trimmed()
     }
 
@@ -63,10 +58,10 @@ impl Natural {
 
     /// The number, if 128 bits hold it.
     pub(super) fn to_u128(&self) -> Option<u128> {
-        self.0.iter().rev().try_fold(0_u128, |sum, limb| {
-            sum.checked_mul(u128::from(BASE))?
-                .checked_add(u128::from(*limb))
-        })
+        self.0
+            .iter()
+            .rev()
+            .try_fold(0_u128, |sum, limb| sum.checked_mul(u128::from(BASE))?.checked_add(u128::from(*limb)))
     }
 
     /// The decimal digits, none for zero.
@@ -93,11 +88,7 @@ impl Natural {
 
     /// The distance between the two, whichever is larger.
     pub(super) fn distance(&self, other: &Self) -> Self {
-        let (larger, smaller) = if *self >= *other {
-            (self, other)
-        } else {
-            (other, self)
-        };
+        let (larger, smaller) = if *self >= *other { (self, other) } else { (other, self) };
         let mut borrow = 0;
         let mut limbs = Vec::with_capacity(larger.0.len());
         for place in 0..larger.0.len() {
@@ -111,9 +102,7 @@ impl Natural {
     pub(super) fn times(&self, other: &Self) -> Self {
         let mut product = Self(Vec::new());
         for limb in other.0.iter().rev() {
-            product = product
-                .shifted_up(0)
-                .plus(&self.times_limb(u64::from(*limb)));
+            product = product.shifted_up(0).plus(&self.times_limb(u64::from(*limb)));
         }
         product
     }
@@ -140,11 +129,7 @@ impl Natural {
     /// The quotient, one more if there is a remainder.
     pub(super) fn divided_up_by(&self, divisor: &Self) -> Self {
         let (quotient, rest) = self.divided_by(divisor);
-        if rest.is_zero() {
-            quotient
-        } else {
-            quotient.plus(&Self::from(1))
-        }
+        if rest.is_zero() { quotient } else { quotient.plus(&Self::from(1)) }
     }
 
     /// The quotient of a rest less than `divisor` x 10^9, never too small: from the two highest limbs of
@@ -155,8 +140,8 @@ impl Natural {
         };
         let below = |number: &Self| top.checked_sub(1).map_or(0, |place| number.limb(place));
         let leading = u128::from(divisor.limb(top) * BASE + below(divisor));
-        let standing = u128::from(self.limb(top + 1) * BASE + self.limb(top)) * u128::from(BASE)
-            + u128::from(below(self));
+        let standing =
+            u128::from(self.limb(top + 1) * BASE + self.limb(top)) * u128::from(BASE) + u128::from(below(self));
         u64::try_from(standing / leading).map_or(BASE - 1, |estimate| estimate.min(BASE - 1))
     }
 
@@ -194,10 +179,7 @@ impl Natural {
 
 impl Ord for Natural {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.0
-            .len()
-            .cmp(&other.0.len())
-            .then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
+        self.0.len().cmp(&other.0.len()).then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
     }
 }
 

@@ -42,28 +42,19 @@ impl Number {
 
     pub(super) const fn from_milli(milli: i64) -> Self {
         // OK because the remainder is from 0 to 999.
-        Self::Small {
-            units: milli.div_euclid(1000),
-            nanos: milli.rem_euclid(1000) as u32 * NANOS_PER_MILLI,
-        }
+        Self::Small { units: milli.div_euclid(1000), nanos: milli.rem_euclid(1000) as u32 * NANOS_PER_MILLI }
     }
 
     /// The number with this sign and magnitude (`nanos` below 10^9), if it is small.
     pub(super) fn small(negative: bool, units: u64, nanos: u32) -> Option<Self> {
         if !negative {
-            return Some(Self::Small {
-                units: i64::try_from(units).ok()?,
-                nanos,
-            });
+            return Some(Self::Small { units: i64::try_from(units).ok()?, nanos });
         }
         let units = 0_i64.checked_sub_unsigned(units)?;
         if nanos == 0 {
             return Some(Self::Small { units, nanos });
         }
-        Some(Self::Small {
-            units: units.checked_sub(1)?,
-            nanos: NANOS_PER_UNIT - nanos,
-        })
+        Some(Self::Small { units: units.checked_sub(1)?, nanos: NANOS_PER_UNIT - nanos })
     }
 
     pub(super) fn from_nanos(negative: bool, nanos: Natural) -> Self {
@@ -102,9 +93,7 @@ impl Number {
         if !nanos.is_multiple_of(NANOS_PER_MILLI) {
             return None;
         }
-        units
-            .checked_mul(1000)?
-            .checked_add(u64::from(nanos / NANOS_PER_MILLI))
+        units.checked_mul(1000)?.checked_add(u64::from(nanos / NANOS_PER_MILLI))
     }
 
     /// The magnitude in nanos.
@@ -139,11 +128,7 @@ impl Number {
     pub(super) fn milli_value(&self) -> i64 {
         match *self {
             Self::Small { units, nanos } => {
-                let above = if units < 0 {
-                    nanos / NANOS_PER_MILLI
-                } else {
-                    nanos.div_ceil(NANOS_PER_MILLI)
-                };
+                let above = if units < 0 { nanos / NANOS_PER_MILLI } else { nanos.div_ceil(NANOS_PER_MILLI) };
                 let milli = i128::from(units) * 1000 + i128::from(above);
                 i64::try_from(milli).unwrap_or_else(|_| saturated(units < 0))
             }
@@ -157,27 +142,13 @@ impl Number {
             if self.is_negative() == other.is_negative() {
                 return Self::from_nanos(self.is_negative(), left.plus(&right));
             }
-            let negative = if left > right {
-                self.is_negative()
-            } else {
-                other.is_negative()
-            };
+            let negative = if left > right { self.is_negative() } else { other.is_negative() };
             Self::from_nanos(negative, left.distance(&right))
         })
     }
 
     fn small_plus(&self, other: &Self) -> Option<Self> {
-        let (
-            Self::Small {
-                units: left,
-                nanos: low,
-            },
-            Self::Small {
-                units: right,
-                nanos: more,
-            },
-        ) = (self, other)
-        else {
+        let (Self::Small { units: left, nanos: low }, Self::Small { units: right, nanos: more }) = (self, other) else {
             return None;
         };
         let units = left.checked_add(*right)?;
@@ -185,50 +156,27 @@ impl Number {
         if nanos < NANOS_PER_UNIT {
             return Some(Self::Small { units, nanos });
         }
-        Some(Self::Small {
-            units: units.checked_add(1)?,
-            nanos: nanos - NANOS_PER_UNIT,
-        })
+        Some(Self::Small { units: units.checked_add(1)?, nanos: nanos - NANOS_PER_UNIT })
     }
 
     pub(super) fn minus(&self, other: &Self) -> Self {
-        self.small_minus(other)
-            .unwrap_or_else(|| self.plus(&Self::from_nanos(!other.is_negative(), other.nanos())))
+        self.small_minus(other).unwrap_or_else(|| self.plus(&Self::from_nanos(!other.is_negative(), other.nanos())))
     }
 
     fn small_minus(&self, other: &Self) -> Option<Self> {
-        let (
-            Self::Small {
-                units: left,
-                nanos: low,
-            },
-            Self::Small {
-                units: right,
-                nanos: less,
-            },
-        ) = (self, other)
-        else {
+        let (Self::Small { units: left, nanos: low }, Self::Small { units: right, nanos: less }) = (self, other) else {
             return None;
         };
         let units = left.checked_sub(*right)?;
         if low >= less {
-            return Some(Self::Small {
-                units,
-                nanos: low - less,
-            });
+            return Some(Self::Small { units, nanos: low - less });
         }
-        Some(Self::Small {
-            units: units.checked_sub(1)?,
-            nanos: low + NANOS_PER_UNIT - less,
-        })
+        Some(Self::Small { units: units.checked_sub(1)?, nanos: low + NANOS_PER_UNIT - less })
     }
 
     pub(super) fn times_count(&self, count: u64) -> Self {
         self.small_times_count(count).unwrap_or_else(|| {
-            Self::from_nanos(
-                self.is_negative(),
-                self.nanos().times(&Natural::from(u128::from(count))),
-            )
+            Self::from_nanos(self.is_negative(), self.nanos().times(&Natural::from(u128::from(count))))
         })
     }
 
@@ -243,24 +191,16 @@ impl Number {
         let above = u64::from(nanos).checked_mul(count)?;
         // OK because the remainder is below 10^9.
         let nanos = (above % u64::from(NANOS_PER_UNIT)) as u32;
-        Some(Self::Small {
-            units: units.checked_add_unsigned(above / u64::from(NANOS_PER_UNIT))?,
-            nanos,
-        })
+        Some(Self::Small { units: units.checked_add_unsigned(above / u64::from(NANOS_PER_UNIT))?, nanos })
     }
 
     /// The number x `num` / `den`, away from zero to a nano; a zero `den` counts as one.
     pub(super) fn scaled(&self, num: u64, den: u64) -> Self {
         let (num, den) = (u128::from(num), u128::from(den.max(1)));
         self.small_nanos()
-            .and_then(|nanos| {
-                Self::small_from_nanos(self.is_negative(), nanos.checked_mul(num)?.div_ceil(den))
-            })
+            .and_then(|nanos| Self::small_from_nanos(self.is_negative(), nanos.checked_mul(num)?.div_ceil(den)))
             .unwrap_or_else(|| {
-                let nanos = self
-                    .nanos()
-                    .times(&Natural::from(num))
-                    .divided_up_by(&Natural::from(den));
+                let nanos = self.nanos().times(&Natural::from(num)).divided_up_by(&Natural::from(den));
                 Self::from_nanos(self.is_negative(), nanos)
             })
     }
@@ -269,21 +209,12 @@ impl Number {
     pub(super) fn rounded_up_to_nanos(&self, step: u32) -> Self {
         match *self {
             Self::Small { units, nanos: 0 } => Self::Small { units, nanos: 0 },
-            Self::Small { units, nanos } if units < 0 => Self::Small {
-                units,
-                nanos: nanos - nanos % step,
-            },
+            Self::Small { units, nanos } if units < 0 => Self::Small { units, nanos: nanos - nanos % step },
             Self::Small { units, nanos } if nanos.next_multiple_of(step) < NANOS_PER_UNIT => {
-                Self::Small {
-                    units,
-                    nanos: nanos.next_multiple_of(step),
-                }
+                Self::Small { units, nanos: nanos.next_multiple_of(step) }
             }
             Self::Small { units, .. } => Self::from_units(units).plus(&Self::from_units(1)),
-            Self::Large(_) => self.rounded_up_to_multiple_of(&Self::Small {
-                units: 0,
-                nanos: step,
-            }),
+            Self::Large(_) => self.rounded_up_to_multiple_of(&Self::Small { units: 0, nanos: step }),
         }
     }
 
@@ -293,33 +224,23 @@ impl Number {
             return self.clone();
         }
         let rounded_small = || {
-            let nanos = self
-                .small_nanos()?
-                .checked_next_multiple_of(step.small_nanos()?)?;
+            let nanos = self.small_nanos()?.checked_next_multiple_of(step.small_nanos()?)?;
             Self::small_from_nanos(self.is_negative(), nanos)
         };
         rounded_small().unwrap_or_else(|| {
             let step = step.nanos();
-            Self::from_nanos(
-                self.is_negative(),
-                self.nanos().divided_up_by(&step).times(&step),
-            )
+            Self::from_nanos(self.is_negative(), self.nanos().divided_up_by(&step).times(&step))
         })
     }
 
-    /// |limit| > |request| x |ratio|
-    pub(super) fn exceeds_ratio(limit: &Self, request: &Self, ratio: &Self) -> bool {
-        if let (Some(limit), Some(request), Some(ratio)) = (
-            limit.exact_milli(),
-            request.exact_milli(),
-            ratio.exact_milli(),
-        ) {
-            return u128::from(limit) * 1000 > u128::from(request) * u128::from(ratio);
+    /// How |limit| compares to |request| x |ratio|.
+    pub(super) fn cmp_to_product(limit: &Self, request: &Self, ratio: &Self) -> Ordering {
+        if let (Some(limit), Some(request), Some(ratio)) =
+            (limit.exact_milli(), request.exact_milli(), ratio.exact_milli())
+        {
+            return (u128::from(limit) * 1000).cmp(&(u128::from(request) * u128::from(ratio)));
         }
-        limit
-            .nanos()
-            .times(&Natural::from(u128::from(NANOS_PER_UNIT)))
-            > request.nanos().times(&ratio.nanos())
+        limit.nanos().times(&Natural::from(u128::from(NANOS_PER_UNIT))).cmp(&request.nanos().times(&ratio.nanos()))
     }
 
     /// |limit| / |request| in millionths, half to even; `None` for a zero request.
@@ -328,36 +249,22 @@ impl Number {
             return None;
         }
         let divisor = request.nanos();
-        let (quotient, rest) = limit
-            .nanos()
-            .times(&Natural::from(1_000_000))
-            .divided_by(&divisor);
+        let (quotient, rest) = limit.nanos().times(&Natural::from(1_000_000)).divided_by(&divisor);
         let round_up = match rest.plus(&rest).cmp(&divisor) {
             Ordering::Less => false,
             Ordering::Equal => quotient.is_odd(),
             Ordering::Greater => true,
         };
-        Some(if round_up {
-            quotient.plus(&Natural::from(1))
-        } else {
-            quotient
-        })
+        Some(if round_up { quotient.plus(&Natural::from(1)) } else { quotient })
     }
 }
 
 impl Ord for Number {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
-            (
-                Self::Small {
-                    units: left,
-                    nanos: low,
-                },
-                Self::Small {
-                    units: right,
-                    nanos: other_low,
-                },
-            ) => left.cmp(right).then(low.cmp(other_low)),
+            (Self::Small { units: left, nanos: low }, Self::Small { units: right, nanos: other_low }) => {
+                left.cmp(right).then(low.cmp(other_low))
+            }
             (Self::Large(large), Self::Small { .. }) => large.against_small(),
             (Self::Small { .. }, Self::Large(large)) => large.against_small().reverse(),
             (Self::Large(left), Self::Large(right)) => match (left.negative, right.negative) {
@@ -392,11 +299,7 @@ impl Eq for Number {}
 impl Large {
     /// Every large number lies outside the range of the small ones.
     fn against_small(&self) -> Ordering {
-        if self.negative {
-            Ordering::Less
-        } else {
-            Ordering::Greater
-        }
+        if self.negative { Ordering::Less } else { Ordering::Greater }
     }
 }
 

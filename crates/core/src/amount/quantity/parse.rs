@@ -37,17 +37,12 @@ fn parse(text: &str) -> Result<Quantity, Problem> {
     let unit = match Unit::from_suffix(suffix) {
         Ok(unit) => unit,
         Err(SuffixProblem::Unknown) => {
-            return Err(Problem::UnknownSuffix {
-                start: text.len() - suffix.len(),
-            });
+            return Err(Problem::UnknownSuffix { start: text.len() - suffix.len() });
         }
         Err(SuffixProblem::ExponentOutOfBounds) => return Err(Problem::ExponentOutOfBounds),
     };
     let number = parts.small(unit).unwrap_or_else(|| parts.exact(unit));
-    Ok(Quantity {
-        family: unit.family_of(&number),
-        number,
-    })
+    Ok(Quantity { family: unit.family_of(&number), number })
 }
 
 /// The number before the suffix, as written.
@@ -79,29 +74,16 @@ fn split_number(text: &[u8]) -> Result<(Parts<'_>, &[u8]), Problem> {
     if digits == 0 {
         return Err(Problem::NoDigits);
     }
-    let number = unsigned
-        .get(..unsigned.len() - rest.len())
-        .unwrap_or_default();
+    let number = unsigned.get(..unsigned.len() - rest.len()).unwrap_or_default();
     // OK because the text has no more than MAX_LENGTH characters.
     let fraction_digits = fraction_digits as u32;
-    Ok((
-        Parts {
-            negative,
-            text: number,
-            digits,
-            fraction_digits,
-            mantissa,
-        },
-        rest,
-    ))
+    Ok((Parts { negative, text: number, digits, fraction_digits, mantissa }, rest))
 }
 
 /// Appends the leading digits of `text` to `mantissa` and gives what follows them.
 fn digits_into<'a>(mantissa: &mut u64, mut text: &'a [u8]) -> &'a [u8] {
     while let [digit @ b'0'..=b'9', rest @ ..] = text {
-        *mantissa = mantissa
-            .wrapping_mul(10)
-            .wrapping_add(u64::from(digit - b'0'));
+        *mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
         text = rest;
     }
     text
@@ -114,27 +96,16 @@ impl Parts<'_> {
             return None;
         }
         let (units, nanos) = match unit {
-            Unit::Decimal { power, .. } => split_decimal(
-                self.mantissa,
-                power.checked_sub_unsigned(self.fraction_digits)?,
-            )?,
+            Unit::Decimal { power, .. } => {
+                split_decimal(self.mantissa, power.checked_sub_unsigned(self.fraction_digits)?)?
+            }
             Unit::Binary { shift } => {
                 let room = self.mantissa.leading_zeros();
                 if self.fraction_digits == 0 {
                     // Below 2^63 there is nothing to cap.
-                    (
-                        if room > shift {
-                            self.mantissa << shift
-                        } else {
-                            BINARY_CAP
-                        },
-                        0,
-                    )
+                    (if room > shift { self.mantissa << shift } else { BINARY_CAP }, 0)
                 } else if room >= shift {
-                    split_decimal(
-                        self.mantissa << shift,
-                        0_i32.checked_sub_unsigned(self.fraction_digits)?,
-                    )?
+                    split_decimal(self.mantissa << shift, 0_i32.checked_sub_unsigned(self.fraction_digits)?)?
                 } else {
                     return None;
                 }
@@ -152,11 +123,7 @@ impl Parts<'_> {
         };
         let nano_power = (power + NANO_DIGITS as i32) - self.fraction_digits as i32;
         let scale = Natural::power_of_ten(nano_power.unsigned_abs());
-        let nanos = if nano_power >= 0 {
-            whole.times(&scale)
-        } else {
-            whole.divided_up_by(&scale)
-        };
+        let nanos = if nano_power >= 0 { whole.times(&scale) } else { whole.divided_up_by(&scale) };
         let number = Number::from_nanos(self.negative, nanos);
         match unit {
             Unit::Binary { .. } => capped(number),
@@ -171,13 +138,9 @@ fn split_decimal(mantissa: u64, power: i32) -> Option<(u64, u32)> {
     if power >= 0 {
         return Some((mantissa.checked_mul(factor)?, 0));
     }
-    let nanos_per_rest =
-        *POWERS_OF_TEN.get(NANO_DIGITS.checked_sub(power.unsigned_abs())? as usize)?;
+    let nanos_per_rest = *POWERS_OF_TEN.get(NANO_DIGITS.checked_sub(power.unsigned_abs())? as usize)?;
     // OK because the remainder is below `factor`, and the product of both factors is 10^9.
-    Some((
-        mantissa / factor,
-        (mantissa % factor * nanos_per_rest) as u32,
-    ))
+    Some((mantissa / factor, (mantissa % factor * nanos_per_rest) as u32))
 }
 
 fn capped(number: Number) -> Number {
@@ -199,12 +162,7 @@ enum SuffixProblem {
 
 impl Unit {
     fn from_suffix(suffix: &[u8]) -> Result<Self, SuffixProblem> {
-        let si = |power| {
-            Ok(Self::Decimal {
-                power,
-                family: Family::DecimalSi,
-            })
-        };
+        let si = |power| Ok(Self::Decimal { power, family: Family::DecimalSi });
         match suffix {
             [] => si(0),
             b"m" => si(-3),
@@ -222,10 +180,9 @@ impl Unit {
             b"E" => si(18),
             b"u" => si(-6),
             b"n" => si(-9),
-            [b'e' | b'E', exponent @ ..] => Ok(Self::Decimal {
-                power: read_exponent(exponent)?,
-                family: Family::DecimalExponent,
-            }),
+            [b'e' | b'E', exponent @ ..] => {
+                Ok(Self::Decimal { power: read_exponent(exponent)?, family: Family::DecimalExponent })
+            }
             _ => Err(SuffixProblem::Unknown),
         }
     }
@@ -252,14 +209,8 @@ fn read_exponent(text: &[u8]) -> Result<i32, SuffixProblem> {
         return Err(SuffixProblem::Unknown);
     }
     // OK because the text has no more than MAX_LENGTH digits, and ten times the bound is little.
-    let size = digits.iter().fold(0, |size: i32, digit| {
-        (size * 10 + i32::from(digit - b'0')).min(MAX_EXPONENT + 1)
-    });
-    if size > MAX_EXPONENT {
-        Err(SuffixProblem::ExponentOutOfBounds)
-    } else {
-        Ok(sign * size)
-    }
+    let size = digits.iter().fold(0, |size: i32, digit| (size * 10 + i32::from(digit - b'0')).min(MAX_EXPONENT + 1));
+    if size > MAX_EXPONENT { Err(SuffixProblem::ExponentOutOfBounds) } else { Ok(sign * size) }
 }
 
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler alone")]

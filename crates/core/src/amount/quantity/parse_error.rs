@@ -44,16 +44,10 @@ impl fmt::Display for ParseQuantityError {
                     Some(Meant::Either(decimal, binary)) => {
                         write!(f, "write `{decimal}` or `{binary}`")
                     }
-                    None => write!(
-                        f,
-                        "allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei and exponents such as `e3`"
-                    ),
+                    None => write!(f, "allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei and exponents such as `e3`"),
                 }
             }
-            Problem::ExponentOutOfBounds => write!(
-                f,
-                "its exponent must be from -{MAX_EXPONENT} to {MAX_EXPONENT}"
-            ),
+            Problem::ExponentOutOfBounds => write!(f, "its exponent must be from -{MAX_EXPONENT} to {MAX_EXPONENT}"),
             Problem::TooLong => write!(f, "it must have at most {MAX_LENGTH} characters"),
         }
     }
@@ -66,17 +60,9 @@ impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 40;
         for char in self.0.chars().take(SHOWN) {
-            if char.is_control() {
-                write!(f, "{}", char.escape_default())?
-            } else {
-                write!(f, "{char}")?
-            }
+            if char.is_control() { write!(f, "{}", char.escape_default())? } else { write!(f, "{char}")? }
         }
-        if self.0.chars().nth(SHOWN).is_some() {
-            write!(f, "…")
-        } else {
-            Ok(())
-        }
+        if self.0.chars().nth(SHOWN).is_some() { write!(f, "…") } else { Ok(()) }
     }
 }
 
@@ -88,22 +74,14 @@ enum Meant {
 
 /// The suffix someone had in mind who wrote `gb`, `K`, `Gib` or ` Mi`.
 fn meant_by(suffix: &str) -> Option<Meant> {
-    let unspaced: String = suffix
-        .chars()
-        .filter(|char| !char.is_whitespace())
-        .collect();
+    let unspaced: String = suffix.chars().filter(|char| !char.is_whitespace()).collect();
     // Only a blank was wrong, so case still tells milli from mega.
-    let spaced_out = [
-        "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
-    ];
+    let spaced_out = ["n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     if let Some(known) = spaced_out.into_iter().find(|known| *known == unspaced) {
         return Some(Meant::One(known));
     }
     let lower = unspaced.to_ascii_lowercase();
-    let letters = lower
-        .strip_suffix("bytes")
-        .or_else(|| lower.strip_suffix('b'))
-        .unwrap_or(&lower);
+    let letters = lower.strip_suffix("bytes").or_else(|| lower.strip_suffix('b')).unwrap_or(&lower);
     match letters {
         "" => Some(Meant::Nothing),
         "k" => Some(Meant::Either("k", "Ki")),

@@ -9,9 +9,7 @@ use super::{Family, Quantity};
 
 /// By powers of 1000, from nanos up.
 const DECIMAL_SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
-const EXPONENTS: [&str; 10] = [
-    "e-9", "e-6", "e-3", "", "e3", "e6", "e9", "e12", "e15", "e18",
-];
+const EXPONENTS: [&str; 10] = ["e-9", "e-6", "e-3", "", "e3", "e6", "e9", "e12", "e15", "e18"];
 /// By powers of 1024, from single units up.
 const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 /// Where single units stand in the decimal tables.
@@ -59,12 +57,7 @@ fn fill_small(text: &mut Text, mut units: u64, nanos: u32, family: Family) {
         text.prepend(b'0');
     } else if family == Family::BinarySi && units >= KIBI {
         let step = (units.trailing_zeros() / 10).min(6);
-        text.prepend_text(
-            BINARY_SUFFIXES
-                .get(step as usize)
-                .copied()
-                .unwrap_or_default(),
-        );
+        text.prepend_text(BINARY_SUFFIXES.get(step as usize).copied().unwrap_or_default());
         text.prepend_number(units >> (10 * step), 1);
     } else {
         let mut step = UNITS;
@@ -137,10 +130,7 @@ impl Text {
     const ROOM: usize = 32;
 
     fn new() -> Self {
-        Self {
-            bytes: [0; Self::ROOM],
-            free: Self::ROOM,
-        }
+        Self { bytes: [0; Self::ROOM], free: Self::ROOM }
     }
 
     fn prepend(&mut self, byte: u8) {
