@@ -1,9 +1,6 @@
 //! What quantities read as, print as and add up to, by example.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test may stop on a quantity it cannot read"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may stop on a quantity it cannot read")]
 
 use headroom_core::amount::{Family, Quantity};
 
@@ -51,6 +48,7 @@ fn binary_suffixes_are_for_whole_bytes_from_1ki_up() {
         ("1.5Ki", "1536"),
         ("0.5Ki", "512"),
         ("0.9765625Ki", "1k"),
+        ("1464.84375Ki", "1500000"),
         ("-1Ki", "-1Ki"),
         ("0.1Gi", "107374182400m"),
         ("0.0001Ki", "102400u"),
@@ -75,24 +73,12 @@ fn exponents_print_in_steps_of_three() {
 
 #[test]
 fn zero_is_always_0() {
-    check_canonical(&[
-        ("0", "0"),
-        ("-0", "0"),
-        ("+0.00", "0"),
-        ("0Mi", "0"),
-        ("0e9", "0"),
-        ("0m", "0"),
-        (".0", "0"),
-    ]);
+    check_canonical(&[("0", "0"), ("-0", "0"), ("+0.00", "0"), ("0Mi", "0"), ("0e9", "0"), ("0m", "0"), (".0", "0")]);
 }
 
 #[test]
 fn multiples_of_a_thousand_exa_print_their_digits() {
-    check_canonical(&[
-        ("1000E", "1000000000000000000000"),
-        ("-5000E", "-5000000000000000000000"),
-        ("1001E", "1001E"),
-    ]);
+    check_canonical(&[("1000E", "1000000000000000000000"), ("-5000E", "-5000000000000000000000"), ("1001E", "1001E")]);
 }
 
 #[test]
@@ -123,14 +109,8 @@ fn amounts_of_any_size_are_exact() {
     let digits = "123456789012345678901234567890123456789012345678901234567891";
     check_canonical(&[
         (digits, digits),
-        (
-            "123456789012345678901234567890.123456789",
-            "123456789012345678901234567890123456789n",
-        ),
-        (
-            "9223372036854775807.999999999",
-            "9223372036854775807999999999n",
-        ),
+        ("123456789012345678901234567890.123456789", "123456789012345678901234567890123456789n"),
+        ("9223372036854775807.999999999", "9223372036854775807999999999n"),
     ]);
     let large = quantity("1e100");
     assert_eq!(large.plus(&quantity("1n")).minus(&large), quantity("1n"));
@@ -141,72 +121,27 @@ fn amounts_of_any_size_are_exact() {
 #[test]
 fn text_without_a_digit_is_not_zero() {
     check_refused(&[
-        (
-            "lots",
-            "`lots` is not a quantity: expected a number such as `500m` or `1.5Gi`",
-        ),
-        (
-            "",
-            "`` is not a quantity: expected a number such as `500m` or `1.5Gi`",
-        ),
-        (
-            "m",
-            "`m` is not a quantity: expected a number such as `500m` or `1.5Gi`",
-        ),
-        (
-            "-.Gi",
-            "`-.Gi` is not a quantity: expected a number such as `500m` or `1.5Gi`",
-        ),
-        (
-            "--1",
-            "`--1` is not a quantity: expected a number such as `500m` or `1.5Gi`",
-        ),
-        (
-            " 1",
-            "` 1` is not a quantity: expected a number such as `500m` or `1.5Gi`",
-        ),
-        (
-            "\n",
-            "`\\n` is not a quantity: expected a number such as `500m` or `1.5Gi`",
-        ),
+        ("lots", "`lots` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
+        ("", "`` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
+        ("m", "`m` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
+        ("-.Gi", "`-.Gi` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
+        ("--1", "`--1` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
+        (" 1", "` 1` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
+        ("\n", "`\\n` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
     ]);
 }
 
 #[test]
 fn a_near_miss_of_a_suffix_is_told_what_to_write() {
     check_refused(&[
-        (
-            "1gb",
-            "`1gb` is not a quantity: `gb` is not a suffix, write `G` or `Gi`",
-        ),
-        (
-            "1Gib",
-            "`1Gib` is not a quantity: `Gib` is not a suffix, write `Gi`",
-        ),
-        (
-            "1K",
-            "`1K` is not a quantity: `K` is not a suffix, write `k` or `Ki`",
-        ),
-        (
-            "100mb",
-            "`100mb` is not a quantity: `mb` is not a suffix, write `M` or `Mi`",
-        ),
-        (
-            "100 m",
-            "`100 m` is not a quantity: ` m` is not a suffix, write `m`",
-        ),
-        (
-            "100M i",
-            "`100M i` is not a quantity: `M i` is not a suffix, write `Mi`",
-        ),
-        (
-            "64bytes",
-            "`64bytes` is not a quantity: `bytes` is not a suffix, write the number alone",
-        ),
-        (
-            "1 ",
-            "`1 ` is not a quantity: ` ` is not a suffix, write the number alone",
-        ),
+        ("1gb", "`1gb` is not a quantity: `gb` is not a suffix, write `G` or `Gi`"),
+        ("1Gib", "`1Gib` is not a quantity: `Gib` is not a suffix, write `Gi`"),
+        ("1K", "`1K` is not a quantity: `K` is not a suffix, write `k` or `Ki`"),
+        ("100mb", "`100mb` is not a quantity: `mb` is not a suffix, write `M` or `Mi`"),
+        ("100 m", "`100 m` is not a quantity: ` m` is not a suffix, write `m`"),
+        ("100M i", "`100M i` is not a quantity: `M i` is not a suffix, write `Mi`"),
+        ("64bytes", "`64bytes` is not a quantity: `bytes` is not a suffix, write the number alone"),
+        ("1 ", "`1 ` is not a quantity: ` ` is not a suffix, write the number alone"),
     ]);
 }
 
@@ -225,8 +160,7 @@ fn any_other_suffix_is_told_which_there_are() {
         ("2 cores", " cores"),
         ("1١", "١"),
     ] {
-        let sentence =
-            format!("`{written}` is not a quantity: `{suffix}` is not a suffix, {allowed}");
+        let sentence = format!("`{written}` is not a quantity: `{suffix}` is not a suffix, {allowed}");
         check_refused(&[(written, &sentence)]);
     }
 }
@@ -234,18 +168,9 @@ fn any_other_suffix_is_told_which_there_are() {
 #[test]
 fn endless_numbers_are_refused_unread() {
     check_refused(&[
-        (
-            "1e101",
-            "`1e101` is not a quantity: its exponent must be from -100 to 100",
-        ),
-        (
-            "0e-101",
-            "`0e-101` is not a quantity: its exponent must be from -100 to 100",
-        ),
-        (
-            "1e4294967296",
-            "`1e4294967296` is not a quantity: its exponent must be from -100 to 100",
-        ),
+        ("1e101", "`1e101` is not a quantity: its exponent must be from -100 to 100"),
+        ("0e-101", "`0e-101` is not a quantity: its exponent must be from -100 to 100"),
+        ("1e4294967296", "`1e4294967296` is not a quantity: its exponent must be from -100 to 100"),
     ]);
     let longest = "1".repeat(200);
     assert_eq!(quantity(&longest).to_string(), longest);
@@ -256,12 +181,7 @@ fn endless_numbers_are_refused_unread() {
 
 #[test]
 fn json_text_may_have_blanks_around_it() {
-    for (written, same) in [
-        (" 1Gi\t\n", "1Gi"),
-        ("1e3", "1k"),
-        ("0.5", "500m"),
-        ("\u{a0}4", "4"),
-    ] {
+    for (written, same) in [(" 1Gi\t\n", "1Gi"), ("1e3", "1k"), ("0.5", "500m"), ("\u{a0}4", "4")] {
         assert_eq!(Quantity::from_json_text(written).unwrap(), quantity(same));
     }
     assert!(Quantity::from_json_text("1 Gi").is_err());
@@ -276,25 +196,11 @@ fn a_sum_keeps_the_left_family_unless_the_left_is_zero() {
         ("1Gi", "500m", "1073741824500m", "1073741823500m"),
         ("1Gi", "0", "1Gi", "1Gi"),
         ("1e3", "1k", "2e3", "0"),
-        (
-            "9223372036854775807",
-            "1m",
-            "9223372036854775807001m",
-            "9223372036854775806999m",
-        ),
-        (
-            "-9223372036854775808",
-            "1n",
-            "-9223372036854775807999999999n",
-            "-9223372036854775808000000001n",
-        ),
+        ("9223372036854775807", "1m", "9223372036854775807001m", "9223372036854775806999m"),
+        ("-9223372036854775808", "1n", "-9223372036854775807999999999n", "-9223372036854775808000000001n"),
     ] {
         assert_eq!(quantity(a).plus(&quantity(b)).to_string(), sum, "{a} + {b}");
-        assert_eq!(
-            quantity(a).minus(&quantity(b)).to_string(),
-            difference,
-            "{a} - {b}"
-        );
+        assert_eq!(quantity(a).minus(&quantity(b)).to_string(), difference, "{a} - {b}");
     }
 }
 
@@ -313,65 +219,29 @@ fn sixty_four_bit_readings_round_away_from_zero_and_stop_at_their_bounds() {
         ("-1e30", i64::MIN, i64::MIN),
     ] {
         let quantity = quantity(written);
-        assert_eq!(
-            (quantity.value(), quantity.milli_value()),
-            (value, milli),
-            "`{written}`"
-        );
+        assert_eq!((quantity.value(), quantity.milli_value()), (value, milli), "`{written}`");
     }
 }
 
 #[test]
 fn rounding_goes_away_from_zero_and_keeps_the_family() {
     let gigabyte_and_a_bit = quantity("1Gi").plus(&quantity("1n"));
-    assert_eq!(
-        gigabyte_and_a_bit.rounded_up_to_units().to_string(),
-        "1073741825"
-    );
-    assert_eq!(
-        gigabyte_and_a_bit
-            .rounded_up_to_multiple_of(&quantity("64Mi"))
-            .to_string(),
-        "1088Mi"
-    );
-    assert_eq!(
-        gigabyte_and_a_bit.rounded_up_to_units().family(),
-        Family::BinarySi
-    );
+    assert_eq!(gigabyte_and_a_bit.rounded_up_to_units().to_string(), "1073741825");
+    assert_eq!(gigabyte_and_a_bit.rounded_up_to_multiple_of(&quantity("64Mi")).to_string(), "1088Mi");
+    assert_eq!(gigabyte_and_a_bit.rounded_up_to_units().family(), Family::BinarySi);
     assert_eq!(quantity("-1.2").rounded_up_to_units().to_string(), "-2");
     assert_eq!(quantity("-100u").rounded_up_to_milli().to_string(), "-1m");
-    assert_eq!(
-        quantity("999999999n").rounded_up_to_milli().to_string(),
-        "1"
-    );
-    assert_eq!(
-        quantity("9223372036854775807.5")
-            .rounded_up_to_units()
-            .to_string(),
-        "9223372036854775808"
-    );
-    assert_eq!(
-        quantity("110m")
-            .rounded_up_to_multiple_of(&quantity("-50m"))
-            .to_string(),
-        "150m"
-    );
-    assert_eq!(
-        quantity("110m")
-            .rounded_up_to_multiple_of(&Quantity::ZERO)
-            .to_string(),
-        "110m"
-    );
+    assert_eq!(quantity("999999999n").rounded_up_to_milli().to_string(), "1");
+    assert_eq!(quantity("9223372036854775807.5").rounded_up_to_units().to_string(), "9223372036854775808");
+    assert_eq!(quantity("110m").rounded_up_to_multiple_of(&quantity("-50m")).to_string(), "150m");
+    assert_eq!(quantity("110m").rounded_up_to_multiple_of(&Quantity::ZERO).to_string(), "110m");
 }
 
 #[test]
 fn amounts_scale_by_counts_and_fractions() {
     assert_eq!(quantity("250Mi").times_count(4).to_string(), "1000Mi");
     assert_eq!(quantity("-1500m").times_count(3).to_string(), "-4500m");
-    assert_eq!(
-        quantity("1").times_count(u64::MAX).to_string(),
-        "18446744073709551615"
-    );
+    assert_eq!(quantity("1").times_count(u64::MAX).to_string(), "18446744073709551615");
     assert_eq!(quantity("200m").scaled(115, 100).to_string(), "230m");
     assert_eq!(quantity("1").scaled(1, 3).to_string(), "333333334n");
     assert_eq!(quantity("-1").scaled(1, 3).to_string(), "-333333334n");
@@ -380,9 +250,8 @@ fn amounts_scale_by_counts_and_fractions() {
 
 #[test]
 fn a_ratio_is_exceeded_by_more_than_it_and_not_by_it() {
-    let exceeds = |limit, request, ratio| {
-        Quantity::exceeds_ratio(&quantity(limit), &quantity(request), &quantity(ratio))
-    };
+    let exceeds =
+        |limit, request, ratio| Quantity::exceeds_ratio(&quantity(limit), &quantity(request), &quantity(ratio));
     assert!(!exceeds("2", "1", "2"));
     assert!(exceeds("2001m", "1", "2"));
     assert!(!exceeds("3Gi", "2Gi", "1.5"));
@@ -405,17 +274,11 @@ fn a_ratio_prints_to_six_decimals_half_to_even() {
     assert_eq!(text("3", "2000000"), "0.000002");
     assert_eq!(text("-3", "2"), "-1.500000");
     assert_eq!(text("-1n", "1E"), "0.000000");
-    assert_eq!(
-        text("1e100", "1e-9"),
-        format!("1{}.000000", "0".repeat(109))
-    );
+    assert_eq!(text("1e100", "1e-9"), format!("1{}.000000", "0".repeat(109)));
     assert_eq!(text("1", "0"), "+Inf");
 }
 
 #[test]
 fn printing_respects_a_width() {
-    assert_eq!(
-        format!("{:>6}|{:<6}|", quantity("1Gi"), quantity("500m")),
-        "   1Gi|500m  |"
-    );
+    assert_eq!(format!("{:>6}|{:<6}|", quantity("1Gi"), quantity("500m")), "   1Gi|500m  |");
 }

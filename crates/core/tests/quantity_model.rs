@@ -1,10 +1,6 @@
 //! Quantities against a slow model: a big whole number of nanos, worked out without any of the shortcuts.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "the model is free to stop where it is wrong"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "the model is free to stop where it is wrong")]
 
 use headroom_core::amount::{Family, Quantity};
 use num_bigint::{BigInt, Sign};
@@ -38,17 +34,8 @@ struct Written {
 }
 
 impl Written {
-    fn new(
-        sign: &str,
-        whole: &str,
-        fraction: Option<&str>,
-        suffix: &str,
-        base: u32,
-        exponent: i32,
-    ) -> Self {
-        let point = fraction
-            .map(|fraction| format!(".{fraction}"))
-            .unwrap_or_default();
+    fn new(sign: &str, whole: &str, fraction: Option<&str>, suffix: &str, base: u32, exponent: i32) -> Self {
+        let point = fraction.map(|fraction| format!(".{fraction}")).unwrap_or_default();
         let fraction = fraction.unwrap_or_default();
         let mut numerator = big(&format!("0{whole}{fraction}")) * big("1000000000");
         let mut denominator = BigInt::from(10).pow(fraction.len() as u32);
@@ -71,11 +58,7 @@ impl Written {
             }
         }
         let nanos = if sign == "-" { -nanos } else { nanos };
-        Self {
-            text: format!("{sign}{whole}{point}{suffix}"),
-            nanos,
-            family,
-        }
+        Self { text: format!("{sign}{whole}{point}{suffix}"), nanos, family }
     }
 
     fn quantity(&self) -> Quantity {
@@ -96,27 +79,15 @@ fn canonical(nanos: &BigInt, family: Family) -> String {
         let units = nanos / unit;
         let divides = |step: &usize| &units % BigInt::from(1024).pow(*step as u32) == BigInt::ZERO;
         let step = (0..steps.len()).rev().find(divides).unwrap();
-        return format!(
-            "{}{}",
-            units / BigInt::from(1024).pow(step as u32),
-            steps[step]
-        );
+        return format!("{}{}", units / BigInt::from(1024).pow(step as u32), steps[step]);
     }
-    let most = if family == Family::DecimalExponent {
-        36
-    } else {
-        u32::MAX
-    };
+    let most = if family == Family::DecimalExponent { 36 } else { u32::MAX };
     let divides = |step: u32| step <= most && nanos % BigInt::from(1000).pow(step) == BigInt::ZERO;
     let step = (0..).take_while(|step| divides(*step)).last().unwrap();
     let mantissa = nanos / BigInt::from(1000).pow(step);
     if family == Family::DecimalExponent {
         let exponent = 3 * step as i32 - 9;
-        return if exponent == 0 {
-            mantissa.to_string()
-        } else {
-            format!("{mantissa}e{exponent}")
-        };
+        return if exponent == 0 { mantissa.to_string() } else { format!("{mantissa}e{exponent}") };
     }
     match ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"].get(step as usize) {
         Some(suffix) => format!("{mantissa}{suffix}"),
@@ -136,19 +107,11 @@ fn ceiling(numerator: &BigInt, denominator: &BigInt) -> BigInt {
 fn away_from_zero(nanos: &BigInt, step: &BigInt) -> BigInt {
     let magnitude = BigInt::from(nanos.magnitude().clone());
     let rounded = ceiling(&magnitude, step) * step;
-    if nanos.sign() == Sign::Minus {
-        -rounded
-    } else {
-        rounded
-    }
+    if nanos.sign() == Sign::Minus { -rounded } else { rounded }
 }
 
 fn saturated(number: &BigInt) -> i64 {
-    let bound = if number.sign() == Sign::Minus {
-        i64::MIN
-    } else {
-        i64::MAX
-    };
+    let bound = if number.sign() == Sign::Minus { i64::MIN } else { i64::MAX };
     i64::try_from(number).unwrap_or(bound)
 }
 
@@ -176,11 +139,9 @@ fn written() -> impl Strategy<Value = Written> {
             (format!("{mark}{size}"), 10, if mark.contains('-') { -size } else { size })
         }),
     ];
-    (sign, whole_digits(), fraction, suffix).prop_map(
-        |(sign, whole, fraction, (suffix, base, exponent))| {
-            Written::new(sign, &whole, fraction.as_deref(), &suffix, base, exponent)
-        },
-    )
+    (sign, whole_digits(), fraction, suffix).prop_map(|(sign, whole, fraction, (suffix, base, exponent))| {
+        Written::new(sign, &whole, fraction.as_deref(), &suffix, base, exponent)
+    })
 }
 
 proptest! {
@@ -205,7 +166,8 @@ proptest! {
         let text = quantity.to_string();
         let again: Quantity = text.parse().unwrap();
         prop_assert_eq!(&again, &quantity);
-        prop_assert_eq!(again.to_string(), text);
+        // The family may be lost: `1500000` in binary suffixes reads as decimal.
+        prop_assert_eq!(again.to_family(quantity.family()).to_string(), text);
     }
 
     #[test]

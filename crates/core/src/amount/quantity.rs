@@ -66,7 +66,11 @@ impl Quantity {
 
     /// Reads the text of a JSON string or number, where blanks around it do not count.
     pub fn from_json_text(text: &str) -> Result<Self, ParseQuantityError> {
-        text.trim().parse()
+        match text.parse() {
+            // Tried second because blanks are rare and looking for them is not free.
+            Err(_) if text.trim().len() < text.len() => text.trim().parse(),
+            outcome => outcome,
+        }
     }
 
     pub fn family(&self) -> Family {

@@ -208,13 +208,7 @@ mod tests {
 
     /// Limbs at their edges, where carries, borrows and estimates of a quotient go wrong.
     fn natural() -> impl Strategy<Value = Natural> {
-        let limb = prop_oneof![
-            Just(0),
-            Just(1),
-            Just(999_999_999),
-            Just(500_000_000),
-            0..1_000_000_000_u32
-        ];
+        let limb = prop_oneof![Just(0), Just(1), Just(999_999_999), Just(500_000_000), 0..1_000_000_000_u32];
         prop::collection::vec(limb, 0..12).prop_map(|limbs| Natural(limbs).trimmed())
     }
 
@@ -250,9 +244,6 @@ mod tests {
     #[test]
     fn division_by_zero_ends() {
         let (quotient, rest) = Natural::from(7).divided_by(&Natural::from(0));
-        assert_eq!(
-            (quotient.digits(), rest.digits()),
-            (String::new(), "7".to_owned())
-        );
+        assert_eq!((quotient.digits(), rest.digits()), (String::new(), "7".to_owned()));
     }
 }
