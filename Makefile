@@ -61,10 +61,15 @@ budgets: policy.wasm host
 .PHONY: demo
 demo: annotated-policy.wasm host
 	$(HOST) demo annotated-policy.wasm \
-	  --cluster test_data/context/LimitRange.json --cluster test_data/context/ResourceQuota.json \
+	  $(patsubst %,--cluster %,$(wildcard test_data/context/* test_data/demo/*)) \
 	  $(REQUESTS)/pod-create-plain.json \
 	  $(REQUESTS)/pod-create-invalid-after-default-limit.json \
 	  $(REQUESTS)/statefulset-create-request-above-default-limit.json
+
+# After a change of what the policy reads: the session files of e2e.bats, from the requests and objects of test_data.
+.PHONY: sessions
+sessions: annotated-policy.wasm host
+	hack/record-sessions
 
 .PHONY: clean
 clean:

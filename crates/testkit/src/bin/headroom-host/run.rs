@@ -47,7 +47,8 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<(), String> {
     let request = AdmissionRequest::from_json(&read_request(&arguments.request_path)?)?;
     for policy in definitions(&arguments)? {
-        println!("{}", serde_json::json!(evaluate(&policy, &request, &arguments)?));
+        let response = evaluate(&policy, &request, &arguments)?;
+        println!("{}", serde_json::to_string(&response).map_err(|error| error.to_string())?);
     }
     Ok(())
 }
