@@ -27,6 +27,10 @@ annotated-policy.wasm: policy.wasm policy-metadata.yaml $(wildcard README.md) | 
 host:
 	cargo build --locked --package headroom-testkit --bin headroom-host
 
+# A new version needs CREATED_AT, a time in RFC 3339.
+artifacthub-pkg.yml: policy-metadata.yaml questions-ui.yml | host
+	$(HOST) artifacthub $(if $(CREATED_AT),--created-at $(CREATED_AT))
+
 .PHONY: fmt
 fmt:
 	cargo fmt --all -- --check

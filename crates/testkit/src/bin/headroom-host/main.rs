@@ -4,6 +4,7 @@
 //! As with `kwctl`, a denied request is no failure: it exits with 0, and invalid settings or a broken policy with 1.
 
 mod annotate;
+mod artifacthub;
 mod bench;
 mod changes;
 mod demo;
@@ -27,6 +28,8 @@ enum Command {
     Run(run::Arguments),
     /// Put the metadata of a policy into its wasm
     Annotate(annotate::Arguments),
+    /// Write the package file of Artifact Hub
+    Artifacthub(artifacthub::Arguments),
     /// Print the metadata of an annotated policy
     Inspect(inspect::Arguments),
     /// Evaluate requests, and tell in words what the policy did
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run::run(arguments),
         Command::Annotate(arguments) => annotate::annotate(&arguments),
+        Command::Artifacthub(arguments) => artifacthub::artifacthub(&arguments),
         Command::Inspect(arguments) => inspect::inspect(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
