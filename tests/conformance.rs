@@ -1,6 +1,11 @@
 //! The conformance cases of admission, through the payload door: natively, and as the built wasm in a real waPC host.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may stop on data it cannot read")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may stop on data it cannot read"
+)]
 
 use headroom_core::amount::ResourceList;
 use headroom_core::json::Document;
