@@ -45,6 +45,8 @@ enum Shape {
     EscapedText,
     List,
     Object,
+    /// `metadata.managedFields`, passed over unread.
+    Opaque,
 }
 
 impl<'t> Document<'t> {

@@ -44,6 +44,12 @@ pub(super) fn scan(text: &str) -> Result<Vec<Entry>, SyntaxError> {
         at = skip_space(bytes, at);
         match byte_at(bytes, at) {
             b'"' => at = string(bytes, at, &mut entries)?,
+            // Who manages which field is a third of many a request and nobody's business here.
+            b'[' if follows_managed_fields(bytes, &entries) => {
+                let end = end_of_opaque(bytes, at)?;
+                push(&mut entries, at, end, Shape::Opaque);
+                at = end;
+            }
             byte @ (b'{' | b'[') => {
                 if open.len() == DEEPEST {
                     return Err(SyntaxError::new(at, "at most 128 levels"));
@@ -124,6 +130,36 @@ fn name(bytes: &[u8], at: usize, entries: &mut Vec<Entry>) -> Result<usize, Synt
     }
     let at = skip_space(bytes, string(bytes, at, entries)?);
     if byte_at(bytes, at) == b':' { Ok(at + 1) } else { Err(SyntaxError::new(at, "`:`")) }
+}
+
+/// Whether the text read last is `managedFields`.
+fn follows_managed_fields(bytes: &[u8], entries: &[Entry]) -> bool {
+    const NAME: &[u8] = b"\"managedFields\"";
+    let Some(last) = entries.last() else { return false };
+    let (start, end) = (last.start as usize, last.end as usize);
+    end - start == NAME.len() && bytes.get(start..end) == Some(NAME)
+}
+
+/// Where a list or object ends that nobody looks into: its brackets and strings are balanced, no more is checked.
+fn end_of_opaque(bytes: &[u8], mut at: usize) -> Result<usize, SyntaxError> {
+    let mut depth = 0_u32;
+    loop {
+        match bytes.get(at) {
+            Some(b'"') => {
+                let end = skip_plain(bytes, at + 1);
+                at = if byte_at(bytes, end) == b'"' { end + 1 } else { escaped_string(bytes, end)? };
+                continue;
+            }
+            Some(b'{' | b'[') => depth += 1,
+            Some(b'}' | b']') => depth -= 1,
+            Some(_) => {}
+            None => return Err(SyntaxError::new(at, "the end of a list")),
+        }
+        at += 1;
+        if depth == 0 {
+            return Ok(at);
+        }
+    }
 }
 
 fn literal(
