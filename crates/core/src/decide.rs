@@ -88,7 +88,12 @@ fn judge<'d>(
         Subject::Workload => settings.mutate_templates,
         Subject::Deadline | Subject::Scale | Subject::Claim | Subject::ClaimStatus | Subject::Counted => false,
     };
-    findings.decision.pod = pod.filter(|_| may_change && modes.limits != Mode::Off);
+    if let Some(pod) = pod
+        && may_change
+        && modes.limits != Mode::Off
+    {
+        findings.decision.change(pod);
+    }
     Ok(findings.decision)
 }
 

@@ -18,6 +18,8 @@ pub struct Decision<'d> {
     pub warnings: Vec<String>,
     /// The pod as it is to be, if it may be changed.
     pub pod: Option<PodTemplate<'d>>,
+    /// What that pod's annotation is to say.
+    pub explanation: Option<String>,
     /// What the request adds to the namespace's quotas, if it is admitted.
     pub charges: Vec<quota::Charge<'d>>,
     /// Quotas whose latest usage could change the decision; named only if settings ask for fresh usage.
@@ -67,6 +69,12 @@ impl<'d> Decision<'d> {
         self.warnings.push(warning);
     }
 
+    /// Takes the pod as it is to be.
+    pub(super) fn change(&mut self, pod: PodTemplate<'d>) {
+        self.explanation = annotation::write(&pod);
+        self.pod = Some(pod);
+    }
+
     /// All reasons for a refusal, in one text.
     pub fn message(&self) -> String {
         self.violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -75,15 +83,14 @@ impl<'d> Decision<'d> {
     /// The object with our changes in it, if it is admitted and there are any.
     pub fn changed_object(&self, object: Node<'_>) -> Result<Option<String>, Malformed> {
         match &self.pod {
-            Some(pod) if self.is_admitted() => patch::apply(object, pod),
+            Some(pod) if self.is_admitted() => patch::apply(object, pod, self.explanation.as_deref()),
             _ => Ok(None),
         }
     }
 
     /// What the audit log keeps: where our values came from.
-    pub fn audit_annotations(&self) -> Vec<(&'static str, String)> {
-        let resources = self.pod.as_ref().and_then(annotation::write);
-        resources.map(|text| ("resources", text)).into_iter().collect()
+    pub fn audit_annotations(&self) -> Vec<(&'static str, &str)> {
+        self.explanation.iter().map(|text| ("resources", text.as_str())).collect()
     }
 }
 
