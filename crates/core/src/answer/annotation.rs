@@ -38,7 +38,8 @@ pub fn write(pod: &PodTemplate<'_>) -> Option<String> {
 fn attempt(pod: &PodTemplate<'_>, with_reasons: bool) -> (String, usize, usize) {
     /// Room for the note of what was left out.
     const NOTE: usize = 40;
-    let mut text = String::from("{");
+    let mut text = String::with_capacity(LONGEST / 2);
+    text.push('{');
     let (mut told, mut left_out) = (0, 0);
     for container in &pod.containers {
         let mut is_open = false;

@@ -1,11 +1,11 @@
 //! Writes what was decided into the object: splices into its own text, so that nothing else moves.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::annotation;
-use crate::amount::ResourceName;
-use crate::json::{Escaped, Malformed, Node, write_string};
+use crate::amount::{Quantity, ResourceName};
+use crate::json::{Malformed, Node, write_string};
 use crate::request::template::{Bound, Container, Origin, PodTemplate, Value};
 use crate::stage::authored::{LIMIT_RANGER, LIMIT_RANGER_PREFIX};
 
@@ -48,7 +48,8 @@ fn write_container(edits: &mut Edits, container: &Container<'_>) -> Result<(), M
 }
 
 fn amounts<'v, 'd: 'v>(values: impl Iterator<Item = (&'v ResourceName<'d>, &'v Value<'d>)>) -> String {
-    let mut fields = String::from("{");
+    let mut fields = String::with_capacity(64);
+    fields.push('{');
     for (name, value) in values {
         push_field(&mut fields, name, &quoted(&value.quantity));
     }
@@ -63,13 +64,14 @@ fn write_annotations(edits: &mut Edits, pod: &PodTemplate<'_>, explanation: Opti
     let metadata = pod.node.get("metadata")?;
     if let Some(annotations) = metadata.map(|metadata| metadata.get("annotations")).transpose()?.flatten() {
         for (name, text) in texts {
-            edits.set(annotations, name, quoted(text))?;
+            edits.set(annotations, name, quoted_text(text))?;
         }
         return Ok(());
     }
-    let mut annotations = String::from("{");
+    let mut annotations = String::with_capacity(512);
+    annotations.push('{');
     for (name, text) in texts {
-        push_field(&mut annotations, name, &quoted(text));
+        push_field(&mut annotations, name, &quoted_text(text));
     }
     annotations.push('}');
     match metadata {
@@ -82,7 +84,8 @@ fn write_annotations(edits: &mut Edits, pod: &PodTemplate<'_>, explanation: Opti
 /// LimitRanger itself put in before us as well; none if we set no default.
 fn limit_ranger_annotation(pod: &PodTemplate<'_>) -> Option<String> {
     let mut has_new = false;
-    let mut text = String::from(LIMIT_RANGER_PREFIX);
+    let mut text = String::with_capacity(256);
+    text.push_str(LIMIT_RANGER_PREFIX);
     for container in &pod.containers {
         for bound in [Bound::Request, Bound::Limit] {
             let mut is_first = true;
@@ -111,11 +114,18 @@ fn limit_ranger_annotation(pod: &PodTemplate<'_>) -> Option<String> {
     has_new.then_some(text)
 }
 
-fn quoted(text: impl fmt::Display) -> String {
-    let mut json = String::from("\"");
-    // Writing into a string does not fail.
-    let _ = write!(Escaped(&mut json), "{text}");
+fn quoted(amount: &Quantity) -> String {
+    let mut json = String::with_capacity(32);
     json.push('"');
+    // Writing into a string does not fail.
+    let _ = write!(json, "{amount}");
+    json.push('"');
+    json
+}
+
+fn quoted_text(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + text.len() / 4 + 2);
+    write_string(&mut json, text);
     json
 }
 

@@ -1,45 +1,13 @@
 //! The conformance cases of admission, through the payload door: natively, and as the built wasm in a real waPC host.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test may stop on data it cannot read"
-)]
-
 use headroom_core::amount::ResourceList;
 use headroom_core::json::Document;
-use headroom_testkit::access::Access;
 use headroom_testkit::admission::{AdmissionRequest, ValidationResponse};
 use headroom_testkit::built;
 use headroom_testkit::cluster::Cluster;
-use headroom_testkit::host::PolicyHost;
-use headroom_testkit::host_call::{CallbackRequest, HostCalls};
 use serde_json::{Value, json};
 
-/// Where a case is judged.
-enum Door {
-    Native,
-    Wasm(Box<PolicyHost>, Access),
-}
-
-impl Door {
-    fn wasm() -> Self {
-        let (host, access) = built::policy().unwrap();
-        Self::Wasm(Box::new(host), access)
-    }
-
-    fn judge(&self, request: &AdmissionRequest, settings: &Value, cluster: &mut Cluster) -> ValidationResponse {
-        let payload = request.payload(settings);
-        let response = match self {
-            Self::Native => headroom_policy::judge(&payload, &mut |operation, payload| {
-                cluster.call(&CallbackRequest::read("kubernetes", operation, payload).unwrap())
-            }),
-            Self::Wasm(host, access) => host.call("validate", &payload, access, cluster).response.unwrap(),
-        };
-        serde_json::from_slice(&response).unwrap()
-    }
-}
+use crate::door::Door;
 
 /// Kubernetes' behaviour where ours differs by default: it never repairs a default limit, and looks at no template.
 fn upstream_settings() -> Value {
@@ -126,7 +94,7 @@ fn assert_same_amounts(name: &str, actual: &Value, expected: &Value) {
 
 #[test]
 fn limit_ranges_admit_what_kubernetes_admits() {
-    for door in [Door::Native, Door::wasm()] {
+    for door in Door::both() {
         for case in cases("limitrange.json", "admit") {
             check_admission(&door, &case, &upstream_settings());
         }
