@@ -33,7 +33,7 @@ pub fn fetch(call: &HostCall<'_>, host: Host<'_>) -> Result<Vec<u8>, String> {
                 kind: call.kind.to_owned(),
                 name: name.to_owned(),
                 namespace: call.namespace.map(str::to_owned),
-                disable_cache: false,
+                disable_cache: call.disable_cache,
                 field_masks,
             };
             ("get_resource", serde_json::to_vec(&request))

@@ -52,11 +52,22 @@ pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
     let lookups = Lookup::all(&request, &settings);
     let answers: Vec<_> = lookups.iter().map(|lookup| host::fetch(&lookup.call(), host)).collect();
     let documents: Vec<_> = answers.iter().map(host::read).collect();
+    // Declared before the context, which borrows from them.
+    let (fresh_answers, fresh_documents): (Vec<_>, Vec<_>);
     let mut context = Context::default();
     for (lookup, document) in lookups.iter().zip(&documents) {
         context.add(lookup, document.as_ref().map(Document::root).map_err(Clone::clone));
     }
-    let decision = decide(&request, &context, &settings);
+    let mut decision = decide(&request, &context, &settings);
+    let again = Lookup::again(&request, &decision.doubtful_quotas);
+    if !again.is_empty() {
+        fresh_answers = again.iter().map(|lookup| host::fetch(&lookup.call(), host)).collect();
+        fresh_documents = fresh_answers.iter().map(host::read).collect();
+        for (lookup, document) in again.iter().zip(&fresh_documents) {
+            context.add(lookup, document.as_ref().map(Document::root).map_err(Clone::clone));
+        }
+        decision = decide(&request, &context, &settings);
+    }
     respond::with(&decision, request.object).unwrap_or_else(refuse)
 }
 
