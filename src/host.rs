@@ -11,7 +11,16 @@ pub type Host<'h> = &'h mut dyn FnMut(&str, &[u8]) -> Result<Vec<u8>, String>;
 
 /// The waPC host that this policy runs in.
 pub fn wapc(operation: &str, payload: &[u8]) -> Result<Vec<u8>, String> {
-    wapc_guest::host_call("kubewarden", "kubernetes", operation, payload).map_err(|error| error.to_string())
+    wapc_guest::host_call("kubewarden", "kubernetes", operation, payload).map_err(|error| {
+        let mut problem = error.to_string();
+        // The layers between us and the API server each say that they failed; a person needs only why.
+        for layer in ["Host error: ", "Callback evaluation failure: "] {
+            if let Some(inner) = problem.strip_prefix(layer) {
+                problem = inner.to_owned();
+            }
+        }
+        problem
+    })
 }
 
 /// Reads what a lookup asks for.
