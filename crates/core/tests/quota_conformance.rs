@@ -55,7 +55,7 @@ fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer {
         let quotas = context.quotas.as_deref().unwrap_or_default();
         let quota = quotas.iter().find(|quota| quota.name == charge.quota).unwrap();
         let mut level = quota.used.clone();
-        charge.used.iter().for_each(|(name, amount)| level.set(name.clone(), amount.clone()));
+        charge.added.iter().for_each(|added| level.set(added.name.clone(), added.used.clone()));
         used.insert(charge.quota.to_string(), to_json(&level));
     }
     let changed_object = request.object.and_then(|object| decision.changed_object(object).unwrap());
@@ -187,7 +187,7 @@ fn with_object<T>(resource: &str, object: &Value, examine: impl FnOnce(&Object<'
     let text = object.to_string();
     let document = Document::read(&text).unwrap();
     let kind = Kind::from_qualified(resource);
-    let pod = (kind.measure() == Measure::Pod).then(|| PodTemplate::read(document.root()).unwrap());
+    let pod = (kind.measure == Measure::Pod).then(|| PodTemplate::read(document.root()).unwrap());
     examine(&Object { kind, node: document.root(), pod: pod.as_ref() })
 }
 

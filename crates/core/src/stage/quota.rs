@@ -25,7 +25,7 @@ use crate::settings::LimitedResource;
 use crate::timestamp::Timestamp;
 
 pub use breach::{Breach, Excess, Fault, Growth};
-pub use charge::{Change, Charge};
+pub use charge::{Added, Change, Charge};
 pub use doubt::doubtful;
 pub use kind::{Kind, Measure};
 pub use scope::{attributes_classes, matches as matches_scope};
@@ -90,7 +90,7 @@ pub fn check<'d>(
         outcome.breaches.push(Breach { quota: None, fault: Fault::NegativeUsage { names: negative } });
         return Ok(outcome);
     }
-    let Some(deltas) = charge::deltas(object, change, &usage, &applying, now)? else {
+    let Some(deltas) = charge::deltas(object, change, usage, &applying, now)? else {
         outcome.breaches.push(Breach { quota: None, fault: Fault::NoOldObject });
         return Ok(outcome);
     };
@@ -98,34 +98,37 @@ pub fn check<'d>(
         return Ok(outcome);
     }
     if change.refuses() {
-        outcome.breaches.extend(cover::check(object, &usage, &applying, bounds)?);
+        outcome.breaches.extend(cover::check(object, &deltas.in_full, &applying, bounds)?);
     }
     for quota in applying {
         let delta = deltas.of(quota);
-        let mut charge = Charge::new(quota);
-        let mut excesses = Vec::new();
-        for (name, requested) in delta.iter() {
-            let (Some(hard), Some(used)) = (quota.hard.get(name), quota.used.get(name)) else { continue };
-            let would_be = used.plus(requested);
-            if would_be > *hard {
-                excesses.push(Excess {
-                    name: name.clone(),
-                    requested: requested.clone(),
-                    used: used.clone(),
-                    hard: hard.clone(),
-                });
-            }
-            charge.add(name, requested.clone(), would_be);
-        }
+        let excesses = outcome.charge(quota, |name| delta.get(name).cloned());
         if change.refuses() && !excesses.is_empty() {
             let fault = Fault::Exceeded { excesses, growth: None };
             outcome.breaches.push(Breach { quota: Some(quota.name.clone()), fault });
         }
-        if !charge.is_nothing() {
-            outcome.charges.push(charge);
-        }
     }
     Ok(outcome)
+}
+
+impl<'d> Outcome<'d> {
+    /// Charges a quota with the amounts asked for under its names, and tells the bounds that do not hold then.
+    fn charge(&mut self, quota: &ResourceQuota<'d>, amount: impl Fn(&str) -> Option<Quantity>) -> Vec<Excess<'d>> {
+        let (mut added, mut excesses) = (Vec::new(), Vec::new());
+        for (name, hard) in quota.hard.iter() {
+            let (Some(amount), Some(level)) = (amount(name), quota.used.get(name)) else { continue };
+            let used = level.plus(&amount);
+            if used > *hard {
+                let (requested, used, hard) = (amount.clone(), level.clone(), hard.clone());
+                excesses.push(Excess { name: name.clone(), requested, used, hard });
+            }
+            added.push(Added { name: name.clone(), amount, used });
+        }
+        if !added.is_empty() {
+            self.charges.push(Charge { quota: quota.name.clone(), added });
+        }
+        excesses
+    }
 }
 
 /// The quotas that apply to an object.
@@ -160,5 +163,5 @@ fn free(quota: &ResourceQuota<'_>, name: &str) -> Option<Quantity> {
 
 /// `list` without what it has none of.
 fn without_zeros<'d>(list: ResourceList<'d>) -> ResourceList<'d> {
-    list.iter().filter(|(_, amount)| !amount.is_zero()).map(|(name, amount)| (name.clone(), amount.clone())).collect()
+    list.into_iter().filter(|(_, amount)| !amount.is_zero()).collect()
 }

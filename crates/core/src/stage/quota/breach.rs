@@ -19,7 +19,7 @@ pub struct Breach<'d> {
 pub enum Fault<'d> {
     /// Names of the quota, and the containers that must specify each.
     MustSpecify {
-        missing: Vec<(&'static str, Vec<String>)>,
+        missing: Vec<(ResourceName<'d>, Vec<String>)>,
     },
     UnknownStatus {
         names: Vec<String>,

@@ -1,5 +1,7 @@
 //! What a request adds to each quota.
 
+use std::borrow::Cow;
+
 use super::{Object, scope, usage, without_zeros};
 use crate::amount::{Quantity, ResourceList, ResourceName};
 use crate::context::resource_quota::ResourceQuota;
@@ -32,33 +34,27 @@ impl Change<'_, '_> {
 /// What a request adds to one quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge<'d> {
-    pub quota: std::borrow::Cow<'d, str>,
-    pub delta: ResourceList<'d>,
-    /// The level of the same names afterwards.
-    pub used: ResourceList<'d>,
+    pub quota: Cow<'d, str>,
+    /// In name order.
+    pub added: Vec<Added<'d>>,
 }
 
-impl<'d> Charge<'d> {
-    pub(super) fn new(quota: &ResourceQuota<'d>) -> Self {
-        Self { quota: quota.name.clone(), delta: ResourceList::default(), used: ResourceList::default() }
-    }
-
-    pub(super) fn add(&mut self, name: &ResourceName<'d>, delta: Quantity, used: Quantity) {
-        self.delta.set(name.clone(), delta);
-        self.used.set(name.clone(), used);
-    }
-
-    pub(super) fn is_nothing(&self) -> bool {
-        self.delta.is_empty()
-    }
+/// What a request adds under one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Added<'d> {
+    pub name: ResourceName<'d>,
+    pub amount: Quantity,
+    /// The level afterwards.
+    pub used: Quantity,
 }
 
 /// The deltas of a change: one for quotas that matched the old object, one for those that begin to match.
 pub(super) struct Deltas<'d> {
-    in_full: ResourceList<'d>,
+    /// All that the object uses; nothing is zero in it.
+    pub(super) in_full: ResourceList<'d>,
     growth: ResourceList<'d>,
-    /// For each applying quota, by name, whether it is charged in full.
-    beginning: Vec<std::borrow::Cow<'d, str>>,
+    /// The quotas that did not match the old object, by name.
+    beginning: Vec<Cow<'d, str>>,
     has_old: bool,
 }
 
@@ -77,12 +73,16 @@ impl<'d> Deltas<'d> {
 pub(super) fn deltas<'d>(
     object: &Object<'_, 'd>,
     change: &Change<'_, 'd>,
-    usage: &ResourceList<'d>,
+    usage: ResourceList<'d>,
     applying: &[&ResourceQuota<'d>],
     now: Option<Timestamp>,
 ) -> Result<Option<Deltas<'d>>, Malformed> {
-    let in_full = without_zeros(usage.clone());
-    let mut deltas = Deltas { in_full, growth: ResourceList::default(), beginning: Vec::new(), has_old: false };
+    let mut deltas = Deltas {
+        in_full: without_zeros(usage),
+        growth: ResourceList::default(),
+        beginning: Vec::new(),
+        has_old: false,
+    };
     let old = match change {
         Change::Create | Change::Counted => return Ok(Some(deltas)),
         Change::Update { old: None } | Change::Report { old: None } => return Ok(None),
@@ -93,7 +93,7 @@ pub(super) fn deltas<'d>(
     }
     let before = usage::of(old, now)?;
     deltas.has_old = true;
-    for (name, amount) in usage.iter() {
+    for (name, amount) in deltas.in_full.iter() {
         let more = match before.get(name) {
             Some(before) if before >= amount => continue,
             Some(before) => amount.minus(before),
@@ -101,7 +101,6 @@ pub(super) fn deltas<'d>(
         };
         deltas.growth.set(name.clone(), more);
     }
-    deltas.growth = without_zeros(deltas.growth);
     for quota in applying {
         let is_charged_already = old.kind == object.kind && scope::matches_all(old, quota)?;
         if !is_charged_already {

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::{Charge, Fault, Outcome};
+use super::{Added, Charge, Fault, Outcome};
 use crate::context::resource_quota::ResourceQuota;
 
-/// A quota is close to its bound if so many requests like this one would not fit any more.
+/// A quota is close to its bound if so many more requests like this one would not fit.
 const CLOSE: u64 = 10;
 
 /// The quotas whose latest usage could change the outcome: those that refuse, then those that are close to it.
@@ -15,9 +15,8 @@ pub fn doubtful<'d>(outcome: &Outcome<'d>, quotas: &[ResourceQuota<'d>]) -> Vec<
     let mut names: Vec<Cow<'d, str>> = refusing.filter_map(|breach| breach.quota.clone()).collect();
     for quota in quotas {
         let is_close = |charge: &Charge<'d>| {
-            charge.delta.iter().any(|(name, delta)| {
-                let (Some(hard), Some(used)) = (quota.hard.get(name), quota.used.get(name)) else { return false };
-                used.plus(&delta.times_count(CLOSE)) > *hard
+            charge.added.iter().any(|Added { name, amount, used }| {
+                quota.hard.get(name).is_some_and(|hard| used.plus(&amount.times_count(CLOSE)) > *hard)
             })
         };
         let is_charged = outcome.charges.iter().any(|charge| charge.quota == quota.name && is_close(charge));

@@ -9,6 +9,7 @@ pub struct Kind<'a> {
     pub group: &'a str,
     /// The plural name, such as `pods`.
     pub resource: &'a str,
+    pub measure: Measure,
 }
 
 /// How the usage of a kind is measured.
@@ -32,26 +33,27 @@ pub const DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
 pub const IMPLICIT_DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 impl<'a> Kind<'a> {
-    pub const POD: Kind<'static> = Kind { group: "", resource: "pods" };
+    pub const POD: Kind<'static> = Kind { group: "", resource: "pods", measure: Measure::Pod };
 
     pub fn of(request: &'a Request<'_>) -> Self {
-        Self { group: &request.group, resource: &request.resource }
+        Self::new(&request.group, &request.resource)
     }
 
     /// Reads `pods` or `deployments.apps`.
     pub fn from_qualified(text: &'a str) -> Self {
         let (resource, group) = text.split_once('.').unwrap_or((text, ""));
-        Self { group, resource }
+        Self::new(group, resource)
     }
 
-    pub fn measure(self) -> Measure {
-        match (self.group, self.resource) {
+    fn new(group: &'a str, resource: &'a str) -> Self {
+        let measure = match (group, resource) {
             ("", "pods") => Measure::Pod,
             ("", "services") => Measure::Service,
             ("", "persistentvolumeclaims") => Measure::Claim,
             ("resource.k8s.io", "resourceclaims") => Measure::ResourceClaim,
             _ => Measure::Count,
-        }
+        };
+        Self { group, resource, measure }
     }
 
     /// Whether objects of the kind are charged under a name.
@@ -59,7 +61,7 @@ impl<'a> Kind<'a> {
         if let Some(counted) = name.strip_prefix("count/") {
             return self.is_called(counted);
         }
-        match self.measure() {
+        match self.measure {
             Measure::Pod => is_pod_name(name),
             Measure::Service => matches!(name, "services" | "services.nodeports" | "services.loadbalancers"),
             Measure::Claim => {
@@ -97,7 +99,7 @@ impl<'a> Kind<'a> {
 
     /// `count/<resource>[.<group>]`
     pub fn count_name(self) -> String {
-        let Self { group, resource } = self;
+        let Self { group, resource, .. } = self;
         if group.is_empty() { format!("count/{resource}") } else { format!("count/{resource}.{group}") }
     }
 }

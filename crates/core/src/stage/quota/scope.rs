@@ -18,7 +18,7 @@ pub fn matches_all(object: &Object<'_, '_>, quota: &ResourceQuota<'_>) -> Result
 }
 
 pub fn matches(object: &Object<'_, '_>, requirement: &ScopeRequirement<'_>) -> Result<bool, Malformed> {
-    match (object.kind.measure(), object.pod) {
+    match (object.kind.measure, object.pod) {
         (Measure::Pod, Some(pod)) => match requirement.scope.as_ref() {
             "Terminating" => has_deadline(pod.spec),
             "NotTerminating" => has_deadline(pod.spec).map(|has| !has),

@@ -6,19 +6,20 @@ use crate::json::Malformed;
 use crate::request::demand;
 use crate::request::template::Bound;
 
-/// The names that demand it, sorted, and what each asks of a container.
-const DEMANDED: [(&str, Bound, &str); 6] = [
-    ("cpu", Bound::Request, "cpu"),
-    ("limits.cpu", Bound::Limit, "cpu"),
-    ("limits.memory", Bound::Limit, "memory"),
-    ("memory", Bound::Request, "memory"),
-    ("requests.cpu", Bound::Request, "cpu"),
-    ("requests.memory", Bound::Request, "memory"),
-];
+/// What a name of a quota demands of each container, if anything.
+fn demanded(name: &str) -> Option<(Bound, &'static str)> {
+    match name {
+        "cpu" | "requests.cpu" => Some((Bound::Request, "cpu")),
+        "memory" | "requests.memory" => Some((Bound::Request, "memory")),
+        "limits.cpu" => Some((Bound::Limit, "cpu")),
+        "limits.memory" => Some((Bound::Limit, "memory")),
+        _ => None,
+    }
+}
 
 /// The containers of a pod that leave out what the quota demands. Zero is said too.
 pub(super) fn check<'d>(object: &Object<'_, '_>, quota: &ResourceQuota<'d>) -> Result<Option<Breach<'d>>, Malformed> {
-    let Some(pod) = object.pod.filter(|_| object.kind.measure() == Measure::Pod) else { return Ok(None) };
+    let Some(pod) = object.pod.filter(|_| object.kind.measure == Measure::Pod) else { return Ok(None) };
     let speaks_for_all = [Bound::Request, Bound::Limit]
         .into_iter()
         .any(|bound| pod.resources.of(bound).names().any(|name| demand::is_pod_level(name)));
@@ -26,21 +27,18 @@ pub(super) fn check<'d>(object: &Object<'_, '_>, quota: &ResourceQuota<'d>) -> R
         return Ok(None);
     }
     let mut missing = Vec::new();
-    for (name, bound, resource) in DEMANDED {
-        if !quota.hard.contains(name) {
-            continue;
-        }
+    for name in quota.hard.names() {
+        let Some((bound, resource)) = demanded(name) else { continue };
         let silent = pod.containers.iter().filter(|container| !container.resources.of(bound).contains(resource));
         let mut containers: Vec<String> = silent.map(|container| container.name.to_string()).collect();
         if !containers.is_empty() {
             containers.sort();
             containers.dedup();
-            missing.push((name, containers));
+            missing.push((name.clone(), containers));
         }
     }
-    let breach = Breach { quota: Some(quota.name.clone()), fault: Fault::MustSpecify { missing } };
-    Ok(match &breach.fault {
-        Fault::MustSpecify { missing } if missing.is_empty() => None,
-        _ => Some(breach),
-    })
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Breach { quota: Some(quota.name.clone()), fault: Fault::MustSpecify { missing } }))
 }

@@ -14,7 +14,7 @@ use crate::timestamp::Timestamp;
 
 /// The usage of an object at a moment. Without a moment no pod counts as gone.
 pub fn of<'d>(object: &Object<'_, 'd>, now: Option<Timestamp>) -> Result<ResourceList<'d>, Malformed> {
-    let mut usage = match (object.kind.measure(), object.pod) {
+    let mut usage = match (object.kind.measure, object.pod) {
         (Measure::Pod, Some(pod)) => pod::usage(pod, now)?,
         (Measure::Service, _) => service::usage(object.node)?,
         (Measure::Claim, _) => claim::usage(object.node)?,
@@ -25,7 +25,7 @@ pub fn of<'d>(object: &Object<'_, 'd>, now: Option<Timestamp>) -> Result<Resourc
     if object.kind.has_plain_name() {
         usage.set(Cow::Owned(object.kind.resource.to_owned()), one.clone());
     }
-    let count = match object.kind.measure() {
+    let count = match object.kind.measure {
         Measure::Pod => Cow::Borrowed("count/pods"),
         _ => Cow::Owned(object.kind.count_name()),
     };

@@ -3,9 +3,8 @@
 //! Two moments are held against what is free. At first the old pods are all there, with the surge on top; at last
 //! the new ones are, with as many old ones as the surge lets stay. Kubernetes itself says nothing until the pods come.
 
-use super::{Bounds, Charge};
 use super::{
-    Breach, Excess, Fault, Growth, Kind, Object, Outcome, applying_to, free, scope, specify, unknown_status, usage,
+    Bounds, Breach, Fault, Growth, Kind, Object, Outcome, applying_to, free, scope, specify, unknown_status, usage,
 };
 use crate::amount::{Quantity, ResourceList};
 use crate::context::resource_quota::ResourceQuota;
@@ -39,15 +38,11 @@ pub fn check<'d>(
             None => true,
         };
         let pods = Pods { rollout, each: &each, old: counted_before.then_some(&old_each) };
-        let (excesses, charge) = pods.hold_against(quota);
+        let excesses = outcome.charge(quota, |name| pods.most(name));
         if !excesses.is_empty() {
             let growth = Some(pods.growth(quota));
-            outcome
-                .breaches
-                .push(Breach { quota: Some(quota.name.clone()), fault: Fault::Exceeded { excesses, growth } });
-        }
-        if !charge.is_nothing() {
-            outcome.charges.push(charge);
+            let fault = Fault::Exceeded { excesses, growth };
+            outcome.breaches.push(Breach { quota: Some(quota.name.clone()), fault });
         }
     }
     Ok(outcome)
@@ -61,41 +56,20 @@ struct Pods<'a, 'd> {
     old: Option<&'a ResourceList<'d>>,
 }
 
-impl<'d> Pods<'_, 'd> {
-    fn hold_against(&self, quota: &ResourceQuota<'d>) -> (Vec<Excess<'d>>, Charge<'d>) {
-        let mut excesses = Vec::new();
-        let mut charge = Charge::new(quota);
-        for (name, each) in self.each.iter() {
-            let (Some(hard), Some(used)) = (quota.hard.get(name), quota.used.get(name)) else { continue };
-            let requested = self.most(name, each);
-            if !requested.is_positive() {
-                continue;
-            }
-            let would_be = used.plus(&requested);
-            if would_be > *hard {
-                excesses.push(Excess {
-                    name: name.clone(),
-                    requested: requested.clone(),
-                    used: used.clone(),
-                    hard: hard.clone(),
-                });
-            }
-            charge.add(name, requested, would_be);
-        }
-        (excesses, charge)
-    }
-
-    /// The most that the rollout adds of a name at any moment.
-    fn most(&self, name: &str, each: &Quantity) -> Quantity {
+impl Pods<'_, '_> {
+    /// The most that the rollout adds of a name at any moment, if that is something.
+    fn most(&self, name: &str) -> Option<Quantity> {
         let Rollout { wanted, present, .. } = *self.rollout;
-        match self.rollout.renewal {
-            Renewal::Keeps => each.times_count(wanted.saturating_sub(present)),
+        let each = self.each.get(name)?;
+        let missing = wanted.saturating_sub(present);
+        let most = match self.rollout.renewal {
+            Renewal::Keeps => each.times_count(missing),
+            Renewal::Replaces { surge: 0 } => self.at_last(name, each, 0),
             Renewal::Replaces { surge } => {
-                let at_first =
-                    each.times_count(if surge == 0 { 0 } else { wanted.saturating_sub(present).saturating_add(surge) });
-                at_first.max(self.at_last(name, each, surge))
+                each.times_count(missing.saturating_add(surge)).max(self.at_last(name, each, surge))
             }
-        }
+        };
+        Some(most).filter(Quantity::is_positive)
     }
 
     /// What is added once the new pods are all there.
@@ -107,7 +81,7 @@ impl<'d> Pods<'_, 'd> {
     }
 
     /// How many of the pods fit in the end.
-    fn growth(&self, quota: &ResourceQuota<'d>) -> Growth {
+    fn growth(&self, quota: &ResourceQuota<'_>) -> Growth {
         let Rollout { wanted, present, renewal, assumption } = *self.rollout;
         let staying = if renewal == Renewal::Keeps { present.min(wanted) } else { 0 };
         let mut fitting = wanted - staying;

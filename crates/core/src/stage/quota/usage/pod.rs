@@ -15,18 +15,18 @@ pub(super) fn usage<'d>(pod: &PodTemplate<'d>, now: Option<Timestamp>) -> Result
         return Ok(usage);
     }
     usage.set(Cow::Borrowed("pods"), Quantity::from_units(1));
-    for (name, limit) in demand::as_quotas_see_it(pod, Bound::Limit)?.iter() {
-        if let Some(charged) = limit_name(name) {
-            usage.set(Cow::Borrowed(charged), limit.clone());
+    for (name, limit) in demand::as_quotas_see_it(pod, Bound::Limit)? {
+        if let Some(charged) = limit_name(&name) {
+            usage.set(Cow::Borrowed(charged), limit);
         }
     }
-    for (name, request) in demand::as_quotas_see_it(pod, Bound::Request)?.iter() {
-        let (bare, prefixed) = request_names(name);
+    for (name, request) in demand::as_quotas_see_it(pod, Bound::Request)? {
+        let (bare, prefixed) = request_names(&name);
         if let Some(bare) = bare {
             usage.set(bare, request.clone());
         }
         if let Some(prefixed) = prefixed {
-            usage.set(prefixed, request.clone());
+            usage.set(prefixed, request);
         }
     }
     Ok(usage)
