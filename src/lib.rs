@@ -1,7 +1,9 @@
 //! The policy: a thin waPC shell around the core. No rule of its own.
 //!
-//! read the request and the settings -> ask the host for what the core needs -> decide -> respond
+//! read the request and the settings -> ask the host for what the core needs, and then for the history that the
+//! answers make worth reading -> decide -> respond
 
+mod clock;
 mod host;
 mod respond;
 
@@ -44,12 +46,17 @@ pub fn validate(payload: &[u8]) -> CallResult {
         Ok(settings) => settings,
         Err(error) => return Ok(respond::refuse(&error.to_string())),
     };
-    let lookups = Lookup::all(&request, &settings);
-    let answers: Vec<_> = lookups.iter().map(|lookup| host::fetch(&lookup.call())).collect();
-    let documents: Vec<_> = answers.iter().map(host::read).collect();
     let mut context = Context::default();
-    for (lookup, document) in lookups.iter().zip(&documents) {
-        context.add(lookup, document.as_ref().map(Document::root).map_err(Clone::clone));
+    let lookups = Lookup::all(&request, &settings);
+    let answers = host::fetch_all(&lookups);
+    let documents = host::read_all(&answers);
+    context.add_all(&lookups, &documents);
+    let lookups = Lookup::history(&request, &settings, &context);
+    let answers = host::fetch_all(&lookups);
+    let documents = host::read_all(&answers);
+    context.add_all(&lookups, &documents);
+    if !lookups.is_empty() {
+        context.now = clock::now();
     }
     let decision = decide(&request, &context, &settings);
     Ok(respond::with(&decision, request.object).unwrap_or_else(refuse))

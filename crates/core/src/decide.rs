@@ -7,7 +7,7 @@ use crate::json::Malformed;
 use crate::request::{PodTemplate, Request};
 use crate::settings::{Mode, OnMissingContext, Settings};
 use crate::stage::ranges::Range;
-use crate::stage::{authored, defaults, exempt, limits, ranges};
+use crate::stage::{authored, defaults, estimate, exempt, limits, ranges};
 use crate::subject::Subject;
 
 pub use verdict::{Decision, Violation};
@@ -26,7 +26,8 @@ fn judge<'d>(
     settings: &Settings<'d>,
 ) -> Result<Decision<'d>, Malformed> {
     let mode = subject.mode(&settings.limit_ranges);
-    if mode == Mode::Off || is_being_deleted(request)? {
+    let is_ours = mode != Mode::Off || estimate::is_on(subject, settings);
+    if !is_ours || is_being_deleted(request)? {
         return Ok(Decision::out_of_scope());
     }
     let pod = match subject {
@@ -38,7 +39,8 @@ fn judge<'d>(
     }
     let mut findings = Findings { subject, mode, request, decision: Decision::admitting() };
     for missing in &context.missing {
-        let is_fatal = mode == Mode::Enforce && settings.on_missing_context == OnMissingContext::Deny;
+        let is_required = mode == Mode::Enforce && missing.lookup.is_required(settings);
+        let is_fatal = is_required && settings.on_missing_context == OnMissingContext::Deny;
         let violation = Violation::MissingContext(missing.clone());
         if is_fatal {
             findings.decision.violations.push(violation)
@@ -76,18 +78,34 @@ fn fill<'d>(
     settings: &Settings<'d>,
     findings: &mut Findings<'_, 'd>,
 ) -> Result<PodTemplate<'d>, Malformed> {
-    if subject == Subject::Workload {
-        pod.copy_limits_to_requests();
-    }
+    pod = pod.as_the_api_server_completes_it(findings.request);
     authored::mark(&mut pod, context.limit_ranges.is_some().then_some(ranges))?;
-    defaults::fill(&mut pod, ranges);
-    if settings.limit_ranges.repair_default_limit {
-        defaults::repair(&mut pod, ranges);
-    }
-    for found in defaults::limits_below_requests(&pod) {
+    // With `mode: off` the ranges only bound estimates.
+    let defaulting = if findings.mode == Mode::Off { &[] } else { ranges };
+    let mut estimates = if estimate::is_on(subject, settings) {
+        estimate::make(findings.request, &pod, ranges, context, settings)?
+    } else {
+        estimate::Estimates::default()
+    };
+    let mut round = 0;
+    let filled = loop {
+        let mut filled = pod.clone();
+        estimates.apply(&mut filled);
+        defaults::fill(&mut filled, defaulting);
+        if settings.limit_ranges.repair_default_limit {
+            defaults::repair(&mut filled, ranges);
+        }
+        let breaches = if estimates.set_anything() { limits::check_pod(&filled, None, ranges) } else { Vec::new() };
+        if !estimates.give_way(&filled, &breaches, round) {
+            break filled;
+        }
+        round += 1;
+    };
+    findings.tell(&estimates, &pod);
+    for found in defaults::limits_below_requests(&filled) {
         findings.decision.warn(found.to_string());
     }
-    Ok(pod)
+    Ok(filled)
 }
 
 /// An object whose old version is marked for deletion is let go.
@@ -107,6 +125,21 @@ struct Findings<'r, 'd> {
 }
 
 impl<'d> Findings<'_, 'd> {
+    /// Tells every estimate, and what is wrong with the history.
+    fn tell(&mut self, estimates: &estimate::Estimates<'d>, pod: &PodTemplate<'d>) {
+        let whose = if self.subject == Subject::Workload { "its pods: " } else { "" };
+        for told in estimates.told(pod) {
+            let text = format!("{whose}{}", told.text);
+            if told.is_worth_a_warning {
+                self.decision.warn(text.clone());
+            }
+            self.decision.estimates.push(text);
+        }
+        for note in &estimates.notes {
+            self.decision.warn(format!("{whose}{note}"));
+        }
+    }
+
     fn take(&mut self, breaches: Vec<limits::Breach<'d>>) {
         if breaches.is_empty() {
             return;

@@ -8,6 +8,9 @@ use crate::request::template::{Bound, Origin, PodTemplate, Value};
 
 pub const NAME: &str = "headroom.dev/resources";
 
+/// The same for estimates that stand beside what the author set.
+pub const TOLD: &str = "headroom.dev/estimated";
+
 /// Annotations are stored with every pod, so ours stays small.
 const LONGEST: usize = 1024;
 
@@ -28,20 +31,47 @@ pub fn write(pod: &PodTemplate<'_>) -> Option<String> {
         for bound in [Bound::Request, Bound::Limit] {
             for (resource, value) in container.resources.of(bound).iter() {
                 if is_ours(value) {
-                    let key = format!("{}.{resource}", bound.field());
-                    entries.push((container.name.as_ref(), key, value.quantity.to_string(), value.origin.to_string()));
+                    entries.push((container.name.as_ref(), format!("{}.{resource}", bound.field()), value));
                 }
             }
         }
     }
-    if entries.is_empty() {
+    write_entries(entries)
+}
+
+/// The text of the annotation of estimates beside the author's values; none if there are none.
+pub fn write_told(pod: &PodTemplate<'_>) -> Option<String> {
+    let mut entries = Vec::new();
+    for container in &pod.containers {
+        for (resource, value) in container.told.iter() {
+            entries.push((container.name.as_ref(), format!("{}.{resource}", Bound::Request.field()), value));
+        }
+    }
+    write_entries(entries)
+}
+
+fn write_entries(values: Vec<(&str, String, &Value<'_>)>) -> Option<String> {
+    if values.is_empty() {
         return None;
     }
+    // Too long: first the histories go that were passed over, then all reasons, then the last values, with a note of
+    // how many.
+    let with_reasons = |reason: fn(&Origin<'_>) -> String| -> Vec<Entry<'_>> {
+        let entry = |(name, key, value): &(_, String, &Value<'_>)| {
+            (*name, key.clone(), value.quantity.to_string(), reason(&value.origin))
+        };
+        values.iter().map(entry).collect()
+    };
+    let mut entries = with_reasons(|origin| origin.to_string());
     let full = text(&entries, true, 0);
     if full.len() <= LONGEST {
         return Some(full);
     }
-    // Too long: first the reasons go, then the last values, with a note of how many.
+    entries = with_reasons(|origin| format!("{origin:#}"));
+    let brief = text(&entries, true, 0);
+    if brief.len() <= LONGEST {
+        return Some(brief);
+    }
     let count = entries.len();
     while !entries.is_empty() {
         let short = text(&entries, false, count - entries.len());
@@ -57,8 +87,11 @@ fn is_ours(value: &Value<'_>) -> bool {
     value.origin.is_new() || matches!(value.origin, Origin::Earlier(_))
 }
 
-/// `entries` are (container, key, value, reason), those of one container together.
-fn text(entries: &[(&str, String, String, String)], with_reasons: bool, left_out: usize) -> String {
+/// Container, key, value, reason.
+type Entry<'a> = (&'a str, String, String, String);
+
+/// The entries of one container stand together.
+fn text(entries: &[Entry<'_>], with_reasons: bool, left_out: usize) -> String {
     let mut text = String::from("{");
     let mut current = None;
     for (container, key, value, reason) in entries {

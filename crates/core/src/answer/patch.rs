@@ -13,11 +13,9 @@ pub fn apply(object: Node<'_>, pod: &PodTemplate<'_>) -> Result<Option<String>, 
     for container in &pod.containers {
         write_container(&mut edits, container)?;
     }
-    if edits.splices.is_empty() {
-        return Ok(None);
-    }
-    write_annotations(&mut edits, pod)?;
-    Ok(Some(edits.applied_to(object)))
+    let has_new_values = !edits.splices.is_empty();
+    write_annotations(&mut edits, pod, has_new_values)?;
+    Ok((!edits.splices.is_empty()).then(|| edits.applied_to(object)))
 }
 
 fn write_container(edits: &mut Edits, container: &Container<'_>) -> Result<(), Malformed> {
@@ -43,13 +41,23 @@ fn write_container(edits: &mut Edits, container: &Container<'_>) -> Result<(), M
     }
 }
 
-fn write_annotations(edits: &mut Edits, pod: &PodTemplate<'_>) -> Result<(), Malformed> {
+fn write_annotations(edits: &mut Edits, pod: &PodTemplate<'_>, has_new_values: bool) -> Result<(), Malformed> {
     let mut annotations = Vec::new();
-    if let Some(text) = limit_ranger_annotation(pod) {
-        annotations.push((LIMIT_RANGER.to_owned(), quoted(&text)));
+    if has_new_values {
+        if let Some(text) = limit_ranger_annotation(pod) {
+            annotations.push((LIMIT_RANGER.to_owned(), quoted(&text)));
+        }
+        if let Some(text) = annotation::write(pod) {
+            annotations.push((annotation::NAME.to_owned(), quoted(&text)));
+        }
     }
-    if let Some(text) = annotation::write(pod) {
-        annotations.push((annotation::NAME.to_owned(), quoted(&text)));
+    if let Some(text) = annotation::write_told(pod)
+        && pod.annotation(annotation::TOLD)?.as_deref() != Some(text.as_str())
+    {
+        annotations.push((annotation::TOLD.to_owned(), quoted(&text)));
+    }
+    if annotations.is_empty() {
+        return Ok(());
     }
     let Some(metadata) = pod.node.get("metadata")? else {
         let metadata = object_of(&[("annotations".to_owned(), object_of(&annotations))]);

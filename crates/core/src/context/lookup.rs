@@ -4,10 +4,16 @@
 //! in the same order. So the order is fixed, the field masks are constant, and a call is made only when a
 //! subsystem that is switched on needs it.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use crate::request::Request;
+use super::Context;
+use super::usage::address::{API_VERSION, KIND, Scope, field_masks};
+use crate::image::ImageName;
+use crate::json::Malformed;
+use crate::request::{PodTemplate, Request};
 use crate::settings::{Mode, Settings};
+use crate::stage::{authored, estimate, ranges};
 use crate::subject::Subject;
 
 /// One object or list to read.
@@ -20,6 +26,16 @@ pub enum Lookup<'d> {
     LimitRanges {
         namespace: &'d str,
     },
+    /// For leaving alone what an autoscaler scales by.
+    Autoscalers {
+        namespace: &'d str,
+    },
+    /// What images have used before, of the namespace or of a share of all.
+    UsageProfile {
+        scope: Scope,
+        namespace: Cow<'d, str>,
+        field_masks: Vec<String>,
+    },
 }
 
 /// A lookup as a call to the host: a list of a namespace, or one object by name.
@@ -29,31 +45,72 @@ pub struct HostCall<'d> {
     pub kind: &'static str,
     pub namespace: Option<&'d str>,
     /// The one object's name; none for a list.
-    pub name: Option<&'d str>,
+    pub name: Option<Cow<'d, str>>,
     pub field_masks: Vec<String>,
 }
 
 impl<'d> Lookup<'d> {
     /// Everything that judging `request` needs, in the order in which it is to be read.
+    ///
+    /// History comes after that, see [`Lookup::history`].
     pub fn all(request: &'d Request<'d>, settings: &Settings<'_>) -> Vec<Lookup<'d>> {
         let mut lookups = Vec::new();
         let Some(subject) = Subject::of(request) else { return lookups };
-        if settings.selects_by_namespace_labels() {
+        let wants_estimates = estimate::is_on(subject, settings) && wants_estimates(request, settings);
+        if settings.selects_by_namespace_labels() || wants_estimates {
             lookups.push(Lookup::Namespace { name: &request.namespace });
         }
-        if subject.mode(&settings.limit_ranges) != Mode::Off {
+        if subject.mode(&settings.limit_ranges) != Mode::Off || wants_estimates {
             lookups.push(Lookup::LimitRanges { namespace: &request.namespace });
+        }
+        if wants_estimates && settings.estimates.skip_autoscaled {
+            lookups.push(Lookup::Autoscalers { namespace: &request.namespace });
         }
         lookups
     }
 
-    pub fn call(&self) -> HostCall<'d> {
-        let (kind, namespace, name, masks): (_, _, _, &[&str]) = match self {
-            Self::Namespace { name } => ("Namespace", None, Some(*name), &["metadata.annotations", "metadata.labels"]),
-            Self::LimitRanges { namespace } => ("LimitRange", Some(*namespace), None, &["spec.limits"]),
+    /// The history that estimates for `request` need, given what was read before: each object once, with masks for all
+    /// the images that are looked up in it.
+    pub fn history(request: &Request<'d>, settings: &Settings<'d>, context: &Context<'d>) -> Vec<Lookup<'d>> {
+        // A request that cannot be read is refused by the decision, which says why.
+        history(request, settings, context).unwrap_or_default()
+    }
+
+    pub fn call(&self) -> HostCall<'_> {
+        let constant = |masks: &[&str]| masks.iter().map(ToString::to_string).collect();
+        let (api_version, kind, namespace, name, field_masks) = match self {
+            Self::Namespace { name } => {
+                let masks = constant(&["metadata.annotations", "metadata.labels"]);
+                ("v1", "Namespace", None, Some(Cow::Borrowed(*name)), masks)
+            }
+            Self::LimitRanges { namespace } => ("v1", "LimitRange", Some(*namespace), None, constant(&["spec.limits"])),
+            Self::Autoscalers { namespace } => {
+                let masks = constant(&["spec.metrics", "spec.scaleTargetRef"]);
+                ("autoscaling/v2", "HorizontalPodAutoscaler", Some(*namespace), None, masks)
+            }
+            Self::UsageProfile { scope, namespace, field_masks } => {
+                let name = Some(Cow::Owned(scope.object_name()));
+                (API_VERSION, KIND, Some(namespace.as_ref()), name, field_masks.clone())
+            }
         };
-        let field_masks = masks.iter().map(ToString::to_string).collect();
-        HostCall { api_version: "v1", kind, namespace, name, field_masks }
+        HostCall { api_version, kind, namespace, name, field_masks }
+    }
+
+    /// Whether the decision may not be made without the answer.
+    pub fn is_required(&self, settings: &Settings<'_>) -> bool {
+        match self {
+            Self::Namespace { .. } => settings.selects_by_namespace_labels(),
+            Self::LimitRanges { .. } => true,
+            Self::Autoscalers { .. } | Self::UsageProfile { .. } => false,
+        }
+    }
+
+    /// Whether a failure only says that there is no such thing: a namespace without history, or a cluster in which
+    /// nobody collects any.
+    pub(super) fn is_absent(&self, problem: &str) -> bool {
+        let kind_is_unknown = problem.contains("error finding resource")
+            && ["404", "not found", "could not find"].iter().any(|sign| problem.contains(sign));
+        matches!(self, Self::UsageProfile { .. }) && (problem.contains("Cannot find") || kind_is_unknown)
     }
 
     /// What is not judged without the answer.
@@ -61,8 +118,68 @@ impl<'d> Lookup<'d> {
         match self {
             Self::Namespace { .. } => "selectors by namespace labels are not applied",
             Self::LimitRanges { .. } => "the namespace's LimitRanges are not applied",
+            Self::Autoscalers { .. } => "estimates are made whatever the namespace's autoscalers scale by",
+            Self::UsageProfile { .. } => "estimates are made without it",
         }
     }
+}
+
+/// Whether any container lacks what an estimate could supply, as far as the request tells.
+fn wants_estimates(request: &Request<'_>, settings: &Settings<'_>) -> bool {
+    let wants = || -> Result<bool, Malformed> {
+        let Some(pod) = PodTemplate::locate(request)? else { return Ok(false) };
+        let mut pod = pod.as_the_api_server_completes_it(request);
+        authored::mark(&mut pod, None)?;
+        let mode = estimate::want::mode(&pod, &Context::default(), &settings.estimates, &mut Vec::new())?;
+        Ok(!estimate::want::all(&pod, mode, &settings.estimates).is_empty())
+    };
+    // A request that cannot be read is refused by the decision, which says why.
+    wants().unwrap_or(false)
+}
+
+fn history<'d>(
+    request: &Request<'d>,
+    settings: &Settings<'d>,
+    context: &Context<'d>,
+) -> Result<Vec<Lookup<'d>>, Malformed> {
+    let mut lookups: Vec<Lookup<'d>> = Vec::new();
+    let is_on = Subject::of(request).is_some_and(|subject| estimate::is_on(subject, settings));
+    let Some(pod) = PodTemplate::locate(request)?.filter(|_| is_on && context.limit_ranges.is_some()) else {
+        return Ok(lookups);
+    };
+    let mut pod = pod.as_the_api_server_completes_it(request);
+    let ranges = ranges::applicable(request, Some(&pod), context, settings)?;
+    authored::mark(&mut pod, Some(&ranges))?;
+    let mode = estimate::want::mode(&pod, context, &settings.estimates, &mut Vec::new())?;
+    let wants = estimate::want::all(&pod, mode, &settings.estimates);
+    for (index, container) in pod.containers.iter().enumerate() {
+        let Ok(image) = ImageName::parse(&container.image) else { continue };
+        if !wants.iter().any(|want| want.container == index) {
+            continue;
+        }
+        for scope in estimate::scopes(&image, settings) {
+            let masks = field_masks(&image);
+            let known = lookups.iter_mut().find_map(|lookup| match lookup {
+                Lookup::UsageProfile { scope: known, field_masks, .. } if *known == scope => Some(field_masks),
+                _ => None,
+            });
+            match known {
+                Some(known) => masks.into_iter().for_each(|mask| {
+                    if !known.contains(&mask) {
+                        known.push(mask);
+                    }
+                }),
+                None => {
+                    let namespace = match scope {
+                        Scope::Namespace => request.namespace.clone(),
+                        Scope::Pool(_) => settings.estimates.pool.namespace.clone(),
+                    };
+                    lookups.push(Lookup::UsageProfile { scope, namespace, field_masks: masks });
+                }
+            }
+        }
+    }
+    Ok(lookups)
 }
 
 /// A lookup that failed.
@@ -77,7 +194,7 @@ impl fmt::Display for Missing<'_> {
         let call = self.lookup.call();
         let verb = if call.name.is_some() { "get" } else { "list" };
         write!(f, "cannot {verb} {}", call.kind)?;
-        match (call.name, call.namespace) {
+        match (&call.name, call.namespace) {
             (Some(name), _) => write!(f, " `{name}`")?,
             (None, Some(namespace)) => write!(f, " in namespace `{namespace}`")?,
             (None, None) => {}

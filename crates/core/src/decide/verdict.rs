@@ -14,6 +14,8 @@ pub struct Decision<'d> {
     /// Everything that refuses the request, in the order of the steps; empty if it is admitted.
     pub violations: Vec<Violation<'d>>,
     pub warnings: Vec<String>,
+    /// Every estimate in words, whether set or only told.
+    pub estimates: Vec<String>,
     /// The pod as it is to be, if it may be changed.
     pub pod: Option<PodTemplate<'d>>,
 }
@@ -76,7 +78,9 @@ impl<'d> Decision<'d> {
     /// What the audit log keeps: where our values came from.
     pub fn audit_annotations(&self) -> Vec<(&'static str, String)> {
         let resources = self.pod.as_ref().and_then(annotation::write);
-        resources.map(|text| ("resources", text)).into_iter().collect()
+        let estimates = (!self.estimates.is_empty()).then(|| self.estimates.join("\n"));
+        let annotations = [("resources", resources), ("estimates", estimates)];
+        annotations.into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
     }
 }
 
