@@ -66,11 +66,11 @@ pub fn all(pod: &PodTemplate<'_>, mode: EstimateMode, settings: &EstimateSetting
         }
         for (index, container) in pod.containers.iter().enumerate() {
             match Spoken::of(container, resource) {
-                Spoken::ByNobody => wants.push(Want { container: index, resource, beside: false }),
-                Spoken::ByAuthor if mode == EstimateMode::Always => {
+                Spoken::Nobody => wants.push(Want { container: index, resource, beside: false }),
+                Spoken::Author if mode == EstimateMode::Always => {
                     wants.push(Want { container: index, resource, beside: true });
                 }
-                Spoken::ByAuthor | Spoken::ByUs => {}
+                Spoken::Author | Spoken::Us => {}
             }
         }
     }
@@ -82,20 +82,20 @@ pub fn all(pod: &PodTemplate<'_>, mode: EstimateMode, settings: &EstimateSetting
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Spoken {
     /// Or LimitRanger, whose values may be replaced.
-    ByNobody,
-    ByAuthor,
+    Nobody,
+    Author,
     /// When we judged this pod before.
-    ByUs,
+    Us,
 }
 
 impl Spoken {
     fn of(container: &Container<'_>, resource: Resource) -> Self {
         let origin = |bound| container.resources.of(bound).get(resource.name()).map(|value| &value.origin);
         match (origin(Bound::Request), origin(Bound::Limit)) {
-            (Some(request), _) if request.is_authored() => Self::ByAuthor,
-            (_, Some(limit)) if limit.is_authored() => Self::ByAuthor,
-            (None | Some(Origin::LimitRanger), _) => Self::ByNobody,
-            (Some(_), _) => Self::ByUs,
+            (Some(request), _) if request.is_authored() => Self::Author,
+            (_, Some(limit)) if limit.is_authored() => Self::Author,
+            (None | Some(Origin::LimitRanger), _) => Self::Nobody,
+            (Some(_), _) => Self::Us,
         }
     }
 }
