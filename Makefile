@@ -22,10 +22,11 @@ policy.wasm: $(SOURCES) hack/build-wasm
 annotated-policy.wasm: policy.wasm policy-metadata.yaml $(wildcard README.md) | host
 	$(KWCTL) annotate -m policy-metadata.yaml $(patsubst %,-u %,$(wildcard README.md)) -o $@ policy.wasm
 
-# Cargo knows whether there is anything to do.
+# Cargo knows whether there is anything to do. `--workspace` chooses the features that the tests are built with, or
+# wasmtime would be built twice.
 .PHONY: host
 host:
-	cargo build --locked --package headroom-testkit --bin headroom-host
+	cargo build --locked --workspace --bin headroom-host
 
 # A new version needs CREATED_AT, a time in RFC 3339.
 artifacthub-pkg.yml: policy-metadata.yaml questions-ui.yml | host

@@ -1,12 +1,22 @@
 //! The only file that calls the host.
+//!
+//! The host is a parameter, so that tests can put the same policy, natively, before a cluster in memory.
 
 use headroom_core::context::lookup::{HostCall, Lookup};
 use headroom_core::json::Document;
 use kubewarden_policy_sdk::host_capabilities::kubernetes::{GetResourceRequest, ListResourcesByNamespaceRequest};
 
+/// Answers an operation of the namespace `kubernetes` with a JSON payload; the error is the host's own text.
+pub type Host<'h> = &'h mut dyn FnMut(&str, &[u8]) -> Result<Vec<u8>, String>;
+
+/// The waPC host that this policy runs in.
+pub fn wapc(operation: &str, payload: &[u8]) -> Result<Vec<u8>, String> {
+    wapc_guest::host_call("kubewarden", "kubernetes", operation, payload).map_err(|error| error.to_string())
+}
+
 /// Reads what some lookups ask for, in their order.
-pub fn fetch_all(lookups: &[Lookup<'_>]) -> Vec<Result<Vec<u8>, String>> {
-    lookups.iter().map(|lookup| fetch(&lookup.call())).collect()
+pub fn fetch_all(lookups: &[Lookup<'_>], host: Host<'_>) -> Vec<Result<Vec<u8>, String>> {
+    lookups.iter().map(|lookup| fetch(&lookup.call(), host)).collect()
 }
 
 /// Reads answers of the host.
@@ -14,8 +24,8 @@ pub fn read_all(answers: &[Result<Vec<u8>, String>]) -> Vec<Result<Document<'_>,
     answers.iter().map(read).collect()
 }
 
-/// Reads what a lookup asks for; the error is the host's own text.
-fn fetch(call: &HostCall<'_>) -> Result<Vec<u8>, String> {
+/// Reads what a lookup asks for.
+fn fetch(call: &HostCall<'_>, host: Host<'_>) -> Result<Vec<u8>, String> {
     let field_masks = Some(call.field_masks.iter().cloned().collect());
     let (operation, request) = match &call.name {
         Some(name) => {
@@ -41,8 +51,7 @@ fn fetch(call: &HostCall<'_>) -> Result<Vec<u8>, String> {
             ("list_resources_by_namespace", serde_json::to_vec(&request))
         }
     };
-    let request = request.map_err(|error| error.to_string())?;
-    wapc_guest::host_call("kubewarden", "kubernetes", operation, &request).map_err(|error| error.to_string())
+    host(operation, &request.map_err(|error| error.to_string())?)
 }
 
 /// Reads an answer of the host.

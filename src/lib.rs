@@ -1,6 +1,6 @@
 //! The policy: a thin waPC shell around the core. No rule of its own.
 //!
-//! read the request and the settings -> ask the host for what the core needs, and then for the history that the
+//! read the request and the settings -> ask the host for what the core needs, and then for the history that those
 //! answers make worth reading -> decide -> respond
 
 mod clock;
@@ -24,7 +24,7 @@ pub extern "C" fn wapc_init() {
 }
 
 /// Tells whether settings are ones that we can work with.
-pub fn validate_settings(payload: &[u8]) -> CallResult {
+fn validate_settings(payload: &[u8]) -> CallResult {
     let document = match Document::read_bytes(payload) {
         Ok(document) => document,
         Err(error) => return respond::settings(Some(format!("invalid settings: {error}"))),
@@ -33,33 +33,38 @@ pub fn validate_settings(payload: &[u8]) -> CallResult {
 }
 
 /// Judges one admission request.
-pub fn validate(payload: &[u8]) -> CallResult {
+fn validate(payload: &[u8]) -> CallResult {
+    Ok(judge(payload, &mut host::wapc))
+}
+
+/// Judges one admission request before any host: the response, as the host reads it.
+pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
     let document = match Document::read_bytes(payload) {
         Ok(document) => document,
-        Err(error) => return Ok(respond::refuse(&format!("the request cannot be read: {error}"))),
+        Err(error) => return respond::refuse(&format!("the request cannot be read: {error}")),
     };
     let (request, settings) = match read(document.root()) {
         Ok(read) => read,
-        Err(malformed) => return Ok(refuse(malformed)),
+        Err(malformed) => return refuse(malformed),
     };
     let settings = match Settings::read(settings) {
         Ok(settings) => settings,
-        Err(error) => return Ok(respond::refuse(&error.to_string())),
+        Err(error) => return respond::refuse(&error.to_string()),
     };
     let mut context = Context::default();
     let lookups = Lookup::all(&request, &settings);
-    let answers = host::fetch_all(&lookups);
+    let answers = host::fetch_all(&lookups, host);
     let documents = host::read_all(&answers);
     context.add_all(&lookups, &documents);
     let lookups = Lookup::history(&request, &settings, &context);
-    let answers = host::fetch_all(&lookups);
+    let answers = host::fetch_all(&lookups, host);
     let documents = host::read_all(&answers);
     context.add_all(&lookups, &documents);
     if !lookups.is_empty() {
         context.now = clock::now();
     }
     let decision = decide(&request, &context, &settings);
-    Ok(respond::with(&decision, request.object).unwrap_or_else(refuse))
+    respond::with(&decision, request.object).unwrap_or_else(refuse)
 }
 
 /// The request and the settings in a payload.

@@ -58,7 +58,9 @@ fn judge<'d>(
             };
             findings.take(limits::check_pod(&filled, stored.as_ref(), &ranges));
             let may_change = subject != Subject::Workload || settings.mutate_templates;
-            findings.decision.pod = may_change.then_some(filled);
+            if may_change {
+                findings.decision.change(filled);
+            }
         }
         (None, Some(claim)) if subject == Subject::Claim => {
             findings.take(limits::check_claim(claim, request.old(), &ranges)?);

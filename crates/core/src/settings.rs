@@ -190,3 +190,6 @@ pub fn service_account_of_user(user: &str) -> Option<Cow<'_, str>> {
     let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     Some(Cow::Owned(format!("{namespace}/{name}")))
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,12 +3,16 @@
 //!
 //! It is for people, and for ourselves: when we judge the same object again it tells our values from the author's.
 
-use crate::json::{Document, write_string};
-use crate::request::template::{Bound, Origin, PodTemplate, Value};
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use crate::amount::ResourceName;
+use crate::json::{Document, Escaped, write_string};
+use crate::request::template::{Bound, Container, Origin, PodTemplate, Value};
 
 pub const NAME: &str = "headroom.dev/resources";
 
-/// The same for estimates that stand beside what the author set.
+/// The same of estimates that stand beside what the author set.
 pub const TOLD: &str = "headroom.dev/estimated";
 
 /// Annotations are stored with every pod, so ours stays small.
@@ -26,98 +30,124 @@ pub struct Claim<'a> {
 
 /// The text of the annotation for a pod; none if no value is ours.
 pub fn write(pod: &PodTemplate<'_>) -> Option<String> {
-    let mut entries = Vec::new();
-    for container in &pod.containers {
-        for bound in [Bound::Request, Bound::Limit] {
-            for (resource, value) in container.resources.of(bound).iter() {
-                if is_ours(value) {
-                    entries.push((container.name.as_ref(), format!("{}.{resource}", bound.field()), value));
-                }
-            }
-        }
-    }
-    write_entries(entries)
+    explain(pod, Values::Ours)
 }
 
 /// The text of the annotation of estimates beside the author's values; none if there are none.
 pub fn write_told(pod: &PodTemplate<'_>) -> Option<String> {
-    let mut entries = Vec::new();
-    for container in &pod.containers {
-        for (resource, value) in container.told.iter() {
-            entries.push((container.name.as_ref(), format!("{}.{resource}", Bound::Request.field()), value));
-        }
-    }
-    write_entries(entries)
+    explain(pod, Values::Told)
 }
 
-fn write_entries(values: Vec<(&str, String, &Value<'_>)>) -> Option<String> {
-    if values.is_empty() {
-        return None;
-    }
-    // Too long: first the histories go that were passed over, then all reasons, then the last values, with a note of
-    // how many.
-    let with_reasons = |reason: fn(&Origin<'_>) -> String| -> Vec<Entry<'_>> {
-        let entry = |(name, key, value): &(_, String, &Value<'_>)| {
-            (*name, key.clone(), value.quantity.to_string(), reason(&value.origin))
+/// Which values an annotation is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Values {
+    Ours,
+    Told,
+}
+
+impl Values {
+    fn of<'v, 'd>(
+        self,
+        container: &'v Container<'d>,
+        bound: Bound,
+    ) -> impl Iterator<Item = (&'v ResourceName<'d>, &'v Value<'d>)> {
+        let list = match (self, bound) {
+            (Self::Ours, _) => Some(container.resources.of(bound)),
+            (Self::Told, Bound::Request) => Some(&container.told),
+            (Self::Told, Bound::Limit) => None,
         };
-        values.iter().map(entry).collect()
-    };
-    let mut entries = with_reasons(|origin| origin.to_string());
-    let full = text(&entries, true, 0);
-    if full.len() <= LONGEST {
-        return Some(full);
+        list.into_iter().flat_map(|list| list.iter()).filter(move |(_, value)| self == Self::Told || is_ours(value))
     }
-    entries = with_reasons(|origin| format!("{origin:#}"));
-    let brief = text(&entries, true, 0);
-    if brief.len() <= LONGEST {
-        return Some(brief);
-    }
-    let count = entries.len();
-    while !entries.is_empty() {
-        let short = text(&entries, false, count - entries.len());
-        if short.len() <= LONGEST {
-            return Some(short);
+}
+
+/// How much is said of where a value came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reasons {
+    Full,
+    /// Without the histories that were passed over.
+    Brief,
+    None,
+}
+
+fn explain(pod: &PodTemplate<'_>, values: Values) -> Option<String> {
+    // Too long: first the shorter reasons, then none, then not all values, with a note of how many.
+    for reasons in [Reasons::Full, Reasons::Brief] {
+        match attempt(pod, values, reasons) {
+            (_, 0, 0) => return None,
+            (text, _, 0) => return Some(text),
+            _ => {}
         }
-        entries.pop();
     }
-    Some(text(&entries, false, count))
+    Some(attempt(pod, values, Reasons::None).0)
+}
+
+/// The text, how many values are in it, and how many had to be left out.
+fn attempt(pod: &PodTemplate<'_>, values: Values, reasons: Reasons) -> (String, usize, usize) {
+    /// Room for the note of what was left out.
+    const NOTE: usize = 40;
+    let mut text = String::with_capacity(LONGEST / 2);
+    text.push('{');
+    let (mut told, mut left_out) = (0, 0);
+    for container in &pod.containers {
+        let mut is_open = false;
+        for bound in [Bound::Request, Bound::Limit] {
+            for (resource, value) in values.of(container, bound) {
+                let end = text.len();
+                if left_out == 0 {
+                    push_value(&mut text, (!is_open).then_some(&container.name), bound, resource, value, reasons);
+                }
+                if left_out > 0 || text.len() + NOTE > LONGEST {
+                    text.truncate(end);
+                    left_out += 1;
+                } else {
+                    is_open = true;
+                    told += 1;
+                }
+            }
+        }
+        text.push_str(if is_open { "}" } else { "" });
+    }
+    if left_out > 0 {
+        let comma = if told > 0 { "," } else { "" };
+        text.push_str(&format!("{comma}\"…\":\"{left_out} more values were set\""));
+    }
+    text.push('}');
+    (text, told, left_out)
 }
 
 fn is_ours(value: &Value<'_>) -> bool {
     value.origin.is_new() || matches!(value.origin, Origin::Earlier(_))
 }
 
-/// Container, key, value, reason.
-type Entry<'a> = (&'a str, String, String, String);
-
-/// The entries of one container stand together.
-fn text(entries: &[Entry<'_>], with_reasons: bool, left_out: usize) -> String {
-    let mut text = String::from("{");
-    let mut current = None;
-    for (container, key, value, reason) in entries {
-        if current == Some(container) {
-            text.push(',');
-        } else {
-            text.push_str(if current.is_some() { "}," } else { "" });
-            write_string(&mut text, container);
-            text.push_str(":{");
-            current = Some(container);
-        }
-        write_string(&mut text, key);
-        text.push(':');
-        if with_reasons {
-            write_string(&mut text, &format!("{value}: {reason}"));
-        } else {
-            write_string(&mut text, value);
-        }
+/// `"limits.cpu":"500m: default of LimitRange limits"`, after the name of the container if it is the first of its.
+fn push_value(
+    text: &mut String,
+    container: Option<&Cow<'_, str>>,
+    bound: Bound,
+    resource: &str,
+    value: &Value<'_>,
+    reasons: Reasons,
+) {
+    if text.len() > 1 {
+        text.push(',');
     }
-    text.push_str(if current.is_some() { "}" } else { "" });
-    if left_out > 0 {
-        text.push_str(if current.is_some() { "," } else { "" });
-        text.push_str(&format!("\"…\":\"{left_out} more values were set\""));
+    if let Some(container) = container {
+        write_string(text, container);
+        text.push_str(":{");
     }
-    text.push('}');
-    text
+    text.push('"');
+    text.push_str(bound.field());
+    text.push('.');
+    let mut written = Escaped(text);
+    written.push(resource);
+    written.0.push_str("\":\"");
+    // Writing into a string does not fail.
+    let _ = match reasons {
+        Reasons::Full => write!(written, "{}: {}", value.quantity, value.origin),
+        Reasons::Brief => write!(written, "{}: {:#}", value.quantity, value.origin),
+        Reasons::None => write!(written, "{}", value.quantity),
+    };
+    text.push('"');
 }
 
 /// Reads an annotation's claims. One that is not ours to read claims nothing.

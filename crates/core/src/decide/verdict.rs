@@ -1,5 +1,6 @@
 //! What was decided, and how a refusal words itself.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::answer::{annotation, patch};
@@ -18,6 +19,8 @@ pub struct Decision<'d> {
     pub estimates: Vec<String>,
     /// The pod as it is to be, if it may be changed.
     pub pod: Option<PodTemplate<'d>>,
+    /// What that pod's annotation is to say.
+    pub explanation: Option<String>,
 }
 
 /// One thing that refuses a request.
@@ -62,6 +65,12 @@ impl<'d> Decision<'d> {
         self.warnings.push(warning);
     }
 
+    /// Takes the pod as it is to be.
+    pub(super) fn change(&mut self, pod: PodTemplate<'d>) {
+        self.explanation = annotation::write(&pod);
+        self.pod = Some(pod);
+    }
+
     /// All reasons for a refusal, in one text.
     pub fn message(&self) -> String {
         self.violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -70,15 +79,15 @@ impl<'d> Decision<'d> {
     /// The object with our changes in it, if it is admitted and there are any.
     pub fn changed_object(&self, object: Node<'_>) -> Result<Option<String>, Malformed> {
         match &self.pod {
-            Some(pod) if self.is_admitted() => patch::apply(object, pod),
+            Some(pod) if self.is_admitted() => patch::apply(object, pod, self.explanation.as_deref()),
             _ => Ok(None),
         }
     }
 
     /// What the audit log keeps: where our values came from.
-    pub fn audit_annotations(&self) -> Vec<(&'static str, String)> {
-        let resources = self.pod.as_ref().and_then(annotation::write);
-        let estimates = (!self.estimates.is_empty()).then(|| self.estimates.join("\n"));
+    pub fn audit_annotations(&self) -> Vec<(&'static str, Cow<'_, str>)> {
+        let resources = self.explanation.as_deref().map(Cow::Borrowed);
+        let estimates = (!self.estimates.is_empty()).then(|| Cow::Owned(self.estimates.join("\n")));
         let annotations = [("resources", resources), ("estimates", estimates)];
         annotations.into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
     }

@@ -107,7 +107,7 @@ impl Situation {
             admitted: decision.is_admitted(),
             message: decision.message(),
             warnings: decision.warnings.clone(),
-            audit: decision.audit_annotations().into_iter().collect(),
+            audit: decision.audit_annotations().into_iter().map(|(name, text)| (name, text.into_owned())).collect(),
             object,
             changed: changed.is_some(),
             reads,
