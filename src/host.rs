@@ -2,7 +2,7 @@
 //!
 //! The host is a parameter, so that tests can put the same policy, natively, before a cluster in memory.
 
-use headroom_core::context::lookup::HostCall;
+use headroom_core::context::lookup::{HostCall, Lookup};
 use headroom_core::json::Document;
 use kubewarden_policy_sdk::host_capabilities::kubernetes::{GetResourceRequest, ListResourcesByNamespaceRequest};
 
@@ -23,15 +23,25 @@ pub fn wapc(operation: &str, payload: &[u8]) -> Result<Vec<u8>, String> {
     })
 }
 
+/// Reads what some lookups ask for, in their order.
+pub fn fetch_all(lookups: &[Lookup<'_>], host: Host<'_>) -> Vec<Result<Vec<u8>, String>> {
+    lookups.iter().map(|lookup| fetch(&lookup.call(), host)).collect()
+}
+
+/// Reads answers of the host.
+pub fn read_all(answers: &[Result<Vec<u8>, String>]) -> Vec<Result<Document<'_>, String>> {
+    answers.iter().map(read).collect()
+}
+
 /// Reads what a lookup asks for.
-pub fn fetch(call: &HostCall<'_>, host: Host<'_>) -> Result<Vec<u8>, String> {
+fn fetch(call: &HostCall<'_>, host: Host<'_>) -> Result<Vec<u8>, String> {
     let field_masks = Some(call.field_masks.iter().cloned().collect());
-    let (operation, request) = match call.name {
+    let (operation, request) = match &call.name {
         Some(name) => {
             let request = GetResourceRequest {
                 api_version: call.api_version.to_owned(),
                 kind: call.kind.to_owned(),
-                name: name.to_owned(),
+                name: name.to_string(),
                 namespace: call.namespace.map(str::to_owned),
                 disable_cache: call.disable_cache,
                 field_masks,
@@ -54,7 +64,7 @@ pub fn fetch(call: &HostCall<'_>, host: Host<'_>) -> Result<Vec<u8>, String> {
 }
 
 /// Reads an answer of the host.
-pub fn read(answer: &Result<Vec<u8>, String>) -> Result<Document<'_>, String> {
+fn read(answer: &Result<Vec<u8>, String>) -> Result<Document<'_>, String> {
     match answer {
         Ok(bytes) => Document::read_bytes(bytes).map_err(|error| error.to_string()),
         Err(problem) => Err(problem.clone()),

@@ -1,7 +1,9 @@
 //! The policy: a thin waPC shell around the core. No rule of its own.
 //!
-//! read the request and the settings -> ask the host for what the core needs -> decide -> respond
+//! read the request and the settings -> ask the host for what the core needs, and then for the history that those
+//! answers make worth reading -> decide, and once more where a quota must be read afresh -> respond
 
+mod clock;
 mod host;
 #[cfg(target_arch = "wasm32")]
 mod memory;
@@ -51,23 +53,26 @@ pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
         Ok(settings) => settings,
         Err(error) => return respond::refuse(&error.to_string()),
     };
-    let lookups = Lookup::all(&request, &settings);
-    let answers: Vec<_> = lookups.iter().map(|lookup| host::fetch(&lookup.call(), host)).collect();
-    let documents: Vec<_> = answers.iter().map(host::read).collect();
     // Declared before the context, which borrows from them.
-    let (fresh_answers, fresh_documents): (Vec<_>, Vec<_>);
+    let (fresh, fresh_answers, fresh_documents);
     let mut context = Context::default();
-    for (lookup, document) in lookups.iter().zip(&documents) {
-        context.add(lookup, document.as_ref().map(Document::root).map_err(Clone::clone));
+    let lookups = Lookup::all(&request, &settings);
+    let answers = host::fetch_all(&lookups, host);
+    let documents = host::read_all(&answers);
+    context.add_all(&lookups, &documents);
+    let lookups = Lookup::history(&request, &settings, &context);
+    let answers = host::fetch_all(&lookups, host);
+    let documents = host::read_all(&answers);
+    context.add_all(&lookups, &documents);
+    if !lookups.is_empty() {
+        context.now = clock::now();
     }
     let mut decision = decide(&request, &context, &settings);
-    let again = Lookup::again(&request, &decision.doubtful_quotas);
-    if !again.is_empty() {
-        fresh_answers = again.iter().map(|lookup| host::fetch(&lookup.call(), host)).collect();
-        fresh_documents = fresh_answers.iter().map(host::read).collect();
-        for (lookup, document) in again.iter().zip(&fresh_documents) {
-            context.add(lookup, document.as_ref().map(Document::root).map_err(Clone::clone));
-        }
+    fresh = Lookup::again(&request, &decision.doubtful_quotas);
+    if !fresh.is_empty() {
+        fresh_answers = host::fetch_all(&fresh, host);
+        fresh_documents = host::read_all(&fresh_answers);
+        context.add_all(&fresh, &fresh_documents);
         decision = decide(&request, &context, &settings);
     }
     respond::with(&decision, request.object).unwrap_or_else(refuse)

@@ -2,14 +2,16 @@
 //!
 //! The core only says what it needs, as data in a fixed order; a shell reads it, once, before the decision.
 
+pub mod autoscaler;
 pub mod limit_range;
 pub mod lookup;
 pub mod problem;
 pub mod resource_quota;
 pub mod usage;
 
-use crate::json::{Malformed, Node};
+use crate::json::{Document, Malformed, Node};
 use crate::timestamp::Timestamp;
+use autoscaler::Autoscaler;
 use limit_range::LimitRange;
 use lookup::{Lookup, Missing};
 use resource_quota::ResourceQuota;
@@ -23,17 +25,31 @@ pub struct Context<'d> {
     pub quotas: Option<Vec<ResourceQuota<'d>>>,
     /// The workload that a `scale` is about.
     pub scaled: Option<Node<'d>>,
-    /// The moment of the request, where the shell knows it.
-    pub now: Option<Timestamp>,
     /// The Namespace object of the request.
     pub namespace: Option<Node<'d>>,
+    /// The profiles that were read and are there, as their writer left them.
+    pub usage: Vec<(usage::Scope, Node<'d>)>,
+    /// None if they were not asked for.
+    pub autoscalers: Vec<Autoscaler<'d>>,
+    /// The moment of the request, where anything depends on it and the shell knows it.
+    pub now: Option<Timestamp>,
     /// What was asked for and could not be read, in the order of asking.
     pub missing: Vec<Missing<'d>>,
 }
 
 impl<'d> Context<'d> {
+    /// Takes in the answers to some lookups, as documents or as the host's own words of what went wrong.
+    pub fn add_all(&mut self, lookups: &[Lookup<'d>], answers: &'d [Result<Document<'d>, String>]) {
+        for (lookup, answer) in lookups.iter().zip(answers) {
+            self.add(lookup, answer.as_ref().map(Document::root).map_err(Clone::clone));
+        }
+    }
+
     /// Takes in the answer to a lookup.
     pub fn add(&mut self, lookup: &Lookup<'d>, answer: Result<Node<'d>, String>) {
+        if matches!(&answer, Err(problem) if lookup.is_absent(problem)) {
+            return;
+        }
         let taken = answer.and_then(|node| self.take(lookup, node).map_err(|malformed| malformed.to_string()));
         if let Err(problem) = taken {
             self.missing.push(Missing { lookup: lookup.clone(), problem });
@@ -43,6 +59,8 @@ impl<'d> Context<'d> {
     fn take(&mut self, lookup: &Lookup<'d>, node: Node<'d>) -> Result<(), Malformed> {
         match lookup {
             Lookup::Namespace { .. } => self.namespace = Some(node),
+            Lookup::Autoscalers { .. } => self.autoscalers = Autoscaler::read_list(node)?,
+            Lookup::UsageProfile { scope, .. } => self.usage.push((*scope, node)),
             Lookup::LimitRanges { .. } => self.limit_ranges = Some(LimitRange::read_list(node)?),
             Lookup::Quotas { namespace } => {
                 let mut quotas = ResourceQuota::read_list(node)?;

@@ -10,7 +10,7 @@ use crate::request::workload::{self, Rollout};
 use crate::request::{PodTemplate, Request, template};
 use crate::settings::{Mode, OnMissingContext, Settings};
 use crate::stage::ranges::Range;
-use crate::stage::{authored, defaults, exempt, limits, ranges};
+use crate::stage::{authored, defaults, estimate, exempt, limits, ranges};
 use crate::subject::Subject;
 
 pub use verdict::{Decision, Violation};
@@ -32,8 +32,9 @@ fn judge<'d>(
         Mode::Enforce | Mode::Warn if !request.is_audit()? => workload::rollout(request)?,
         _ => None,
     };
+    let makes_estimates = estimate::is_on(subject, settings) && !is_being_deleted(request)?;
     let modes = Modes::of(subject, request, rollout.as_ref(), settings)?;
-    if modes.are_off() {
+    if modes.are_off() && !makes_estimates {
         return Ok(Decision::out_of_scope());
     }
     let pod = match subject {
@@ -49,8 +50,9 @@ fn judge<'d>(
     };
     let mut findings = Findings { subject, modes, request, decision: Decision::admitting() };
     for missing in &context.missing {
-        let is_fatal =
-            modes.without(&missing.lookup) == Mode::Enforce && settings.on_missing_context == OnMissingContext::Deny;
+        let is_fatal = missing.lookup.is_required(settings)
+            && modes.without(&missing.lookup) == Mode::Enforce
+            && settings.on_missing_context == OnMissingContext::Deny;
         let violation = Violation::MissingContext(missing.clone());
         if is_fatal {
             findings.decision.violations.push(violation)
@@ -59,14 +61,24 @@ fn judge<'d>(
         }
     }
     let ranges = ranges::applicable(request, pod.as_ref(), context, settings)?;
-    let is_filled = modes.limits != Mode::Off || (rollout.is_some() && settings.limit_ranges.mode != Mode::Off);
-    let filled = |pod| if is_filled { fill(subject, pod, &ranges, context, settings) } else { Ok(pod) };
-    let pod = pod.map(filled).transpose()?;
+    let is_filled =
+        makes_estimates || modes.limits != Mode::Off || (rollout.is_some() && settings.limit_ranges.mode != Mode::Off);
+    let fill = |pod| match is_filled {
+        true => fill(subject, request, pod, &ranges, context, settings),
+        false => Ok(Filled::unfilled(pod)),
+    };
+    let pod = match pod.map(fill).transpose()? {
+        Some(Filled { pod, as_written, estimates }) => {
+            findings.tell(&estimates, &as_written);
+            Some(pod)
+        }
+        None => None,
+    };
     let old_pod = match (subject, request.old()) {
         (Subject::Resize | Subject::Deadline, Some(old)) => PodTemplate::within(old, &[])?,
         (Subject::Workload, Some(old)) if rollout.is_some() => {
             let path = template::path_to_pod(request).unwrap_or_default();
-            PodTemplate::within(old, path)?.map(filled).transpose()?
+            PodTemplate::within(old, path)?.map(fill).transpose()?.map(|filled| filled.pod)
         }
         _ => None,
     };
@@ -90,30 +102,59 @@ fn judge<'d>(
     };
     if let Some(pod) = pod
         && may_change
-        && modes.limits != Mode::Off
+        && is_filled
     {
         findings.decision.change(pod);
     }
     Ok(findings.decision)
 }
 
-/// Fills the pod as the API server and the ranges would.
+/// A pod with everything filled in.
+struct Filled<'d> {
+    pod: PodTemplate<'d>,
+    /// The same before us, marked with who spoke each value.
+    as_written: PodTemplate<'d>,
+    estimates: estimate::Estimates<'d>,
+}
+
+impl<'d> Filled<'d> {
+    fn unfilled(pod: PodTemplate<'d>) -> Self {
+        Self { as_written: pod.clone(), pod, estimates: estimate::Estimates::default() }
+    }
+}
+
+/// Fills the pod as the API server, its history and the ranges would.
 fn fill<'d>(
     subject: Subject,
+    request: &Request<'d>,
     mut pod: PodTemplate<'d>,
     ranges: &[Range<'_, 'd>],
     context: &Context<'d>,
     settings: &Settings<'d>,
-) -> Result<PodTemplate<'d>, Malformed> {
-    if matches!(subject, Subject::Workload | Subject::Scale) {
-        pod.copy_limits_to_requests();
-    }
+) -> Result<Filled<'d>, Malformed> {
+    pod = pod.as_the_api_server_completes_it(request);
     authored::mark(&mut pod, context.limit_ranges.is_some().then_some(ranges))?;
-    defaults::fill(&mut pod, ranges);
-    if settings.limit_ranges.repair_default_limit {
-        defaults::repair(&mut pod, ranges);
+    // With `mode: off` the ranges only bound estimates.
+    let defaulting = if settings.limit_ranges.mode == Mode::Off { &[] } else { ranges };
+    let mut estimates = if estimate::is_on(subject, settings) {
+        estimate::make(request, &pod, ranges, context, settings)?
+    } else {
+        estimate::Estimates::default()
+    };
+    let mut round = 0;
+    loop {
+        let mut filled = pod.clone();
+        estimates.apply(&mut filled);
+        defaults::fill(&mut filled, defaulting);
+        if settings.limit_ranges.repair_default_limit {
+            defaults::repair(&mut filled, ranges);
+        }
+        let breaches = if estimates.set_anything() { limits::check_pod(&filled, None, ranges) } else { Vec::new() };
+        if !estimates.give_way(&filled, &breaches, round) {
+            return Ok(Filled { pod: filled, as_written: pod, estimates });
+        }
+        round += 1;
     }
-    Ok(pod)
 }
 
 /// An object whose old version is marked for deletion is let go.
@@ -161,6 +202,7 @@ impl Modes {
             Lookup::Quotas { .. } => vec![self.quotas, self.pods],
             // What the list said of it stands.
             Lookup::FreshQuota { .. } => Vec::new(),
+            Lookup::Autoscalers { .. } | Lookup::UsageProfile { .. } => Vec::new(),
             Lookup::Namespace { .. } => vec![self.limits, self.quotas, self.pods],
         };
         if serves.contains(&Mode::Enforce) { Mode::Enforce } else { Mode::Warn }
@@ -182,6 +224,21 @@ struct Findings<'r, 'd> {
 }
 
 impl<'d> Findings<'_, 'd> {
+    /// Tells every estimate, and what is wrong with the history.
+    fn tell(&mut self, estimates: &estimate::Estimates<'d>, pod: &PodTemplate<'d>) {
+        let whose = if self.subject == Subject::Workload { "its pods: " } else { "" };
+        for told in estimates.told(pod) {
+            let text = format!("{whose}{}", told.text);
+            if told.is_worth_a_warning {
+                self.decision.warn(text.clone());
+            }
+            self.decision.estimates.push(text);
+        }
+        for note in &estimates.notes {
+            self.decision.warn(format!("{whose}{note}"));
+        }
+    }
+
     fn take(&mut self, breaches: Vec<limits::Breach<'d>>) {
         if breaches.is_empty() {
             return;

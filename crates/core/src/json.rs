@@ -222,6 +222,11 @@ impl<'d> Node<'d> {
         self.wrong(format!("expected {expected}, found `{}`", excerpt(self.text())))
     }
 
+    /// The error that this value's text is wrong, as the reader of such texts says.
+    pub fn malformed_as(self, error: &impl fmt::Display) -> Malformed {
+        self.wrong(format!("{error}, found `{}`", excerpt(self.text())))
+    }
+
     /// The error that this value is wrong in a way that `problem` words.
     pub fn wrong(self, problem: impl Into<String>) -> Malformed {
         Malformed { path: self.path(), problem: problem.into() }

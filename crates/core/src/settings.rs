@@ -3,6 +3,7 @@
 //! Settings are read anew for every request, because a policy host makes a fresh instance for each; so reading
 //! `{}` costs next to nothing, and the rest is borrowed from the text.
 
+mod estimates;
 mod quotas;
 mod reader;
 mod rule;
@@ -14,6 +15,7 @@ use std::fmt;
 use crate::glob;
 use crate::json::Node;
 
+pub use estimates::{EstimateMode, EstimateSettings, HistoryScope, Matching, OnQuota, PerResource, Step};
 pub use quotas::{Freshness, LimitedResource, QuotaSettings};
 pub use reader::Reader;
 pub use rule::Rule;
@@ -24,6 +26,7 @@ pub use selector::LabelSelector;
 pub struct Settings<'d> {
     pub limit_ranges: LimitRangeSettings<'d>,
     pub quotas: QuotaSettings<'d>,
+    pub estimates: EstimateSettings<'d>,
     pub mutate_templates: bool,
     pub on_missing_context: OnMissingContext,
     pub exempt: Exempt<'d>,
@@ -109,6 +112,7 @@ impl<'d> Settings<'d> {
             let mut reader = Reader::new(node, String::new(), &mut problems);
             settings.limit_ranges = LimitRangeSettings::read(&mut reader);
             settings.quotas = QuotaSettings::read(&mut reader);
+            settings.estimates = EstimateSettings::read(&mut reader);
             settings.mutate_templates = reader.flag("mutateTemplates", false);
             settings.on_missing_context = reader.choice(
                 "onMissingContext",

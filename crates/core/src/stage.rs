@@ -2,6 +2,7 @@
 
 pub mod authored;
 pub mod defaults;
+pub mod estimate;
 pub mod exempt;
 pub mod limits;
 pub mod quota;

@@ -6,10 +6,14 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use crate::amount::ResourceName;
 use crate::json::{Document, Escaped, write_string};
-use crate::request::template::{Bound, Origin, PodTemplate, Value};
+use crate::request::template::{Bound, Container, Origin, PodTemplate, Value};
 
 pub const NAME: &str = "headroom.dev/resources";
+
+/// The same of estimates that stand beside what the author set.
+pub const TOLD: &str = "headroom.dev/estimated";
 
 /// Annotations are stored with every pod, so ours stays small.
 const LONGEST: usize = 1024;
@@ -26,16 +30,59 @@ pub struct Claim<'a> {
 
 /// The text of the annotation for a pod; none if no value is ours.
 pub fn write(pod: &PodTemplate<'_>) -> Option<String> {
-    match attempt(pod, true) {
-        (_, 0, 0) => None,
-        (text, _, 0) => Some(text),
-        // Too long: first the reasons go, then the last values, with a note of how many.
-        _ => Some(attempt(pod, false).0),
+    explain(pod, Values::Ours)
+}
+
+/// The text of the annotation of estimates beside the author's values; none if there are none.
+pub fn write_told(pod: &PodTemplate<'_>) -> Option<String> {
+    explain(pod, Values::Told)
+}
+
+/// Which values an annotation is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Values {
+    Ours,
+    Told,
+}
+
+impl Values {
+    fn of<'v, 'd>(
+        self,
+        container: &'v Container<'d>,
+        bound: Bound,
+    ) -> impl Iterator<Item = (&'v ResourceName<'d>, &'v Value<'d>)> {
+        let list = match (self, bound) {
+            (Self::Ours, _) => Some(container.resources.of(bound)),
+            (Self::Told, Bound::Request) => Some(&container.told),
+            (Self::Told, Bound::Limit) => None,
+        };
+        list.into_iter().flat_map(|list| list.iter()).filter(move |(_, value)| self == Self::Told || is_ours(value))
     }
 }
 
+/// How much is said of where a value came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reasons {
+    Full,
+    /// Without the histories that were passed over.
+    Brief,
+    None,
+}
+
+fn explain(pod: &PodTemplate<'_>, values: Values) -> Option<String> {
+    // Too long: first the shorter reasons, then none, then not all values, with a note of how many.
+    for reasons in [Reasons::Full, Reasons::Brief] {
+        match attempt(pod, values, reasons) {
+            (_, 0, 0) => return None,
+            (text, _, 0) => return Some(text),
+            _ => {}
+        }
+    }
+    Some(attempt(pod, values, Reasons::None).0)
+}
+
 /// The text, how many values are in it, and how many had to be left out.
-fn attempt(pod: &PodTemplate<'_>, with_reasons: bool) -> (String, usize, usize) {
+fn attempt(pod: &PodTemplate<'_>, values: Values, reasons: Reasons) -> (String, usize, usize) {
     /// Room for the note of what was left out.
     const NOTE: usize = 40;
     let mut text = String::with_capacity(LONGEST / 2);
@@ -44,10 +91,10 @@ fn attempt(pod: &PodTemplate<'_>, with_reasons: bool) -> (String, usize, usize) 
     for container in &pod.containers {
         let mut is_open = false;
         for bound in [Bound::Request, Bound::Limit] {
-            for (resource, value) in container.resources.of(bound).iter().filter(|(_, value)| is_ours(value)) {
+            for (resource, value) in values.of(container, bound) {
                 let end = text.len();
                 if left_out == 0 {
-                    push_value(&mut text, (!is_open).then_some(&container.name), bound, resource, value, with_reasons);
+                    push_value(&mut text, (!is_open).then_some(&container.name), bound, resource, value, reasons);
                 }
                 if left_out > 0 || text.len() + NOTE > LONGEST {
                     text.truncate(end);
@@ -79,7 +126,7 @@ fn push_value(
     bound: Bound,
     resource: &str,
     value: &Value<'_>,
-    with_reason: bool,
+    reasons: Reasons,
 ) {
     if text.len() > 1 {
         text.push(',');
@@ -95,9 +142,10 @@ fn push_value(
     written.push(resource);
     written.0.push_str("\":\"");
     // Writing into a string does not fail.
-    let _ = match with_reason {
-        true => write!(written, "{}: {}", value.quantity, value.origin),
-        false => write!(written, "{}", value.quantity),
+    let _ = match reasons {
+        Reasons::Full => write!(written, "{}: {}", value.quantity, value.origin),
+        Reasons::Brief => write!(written, "{}: {:#}", value.quantity, value.origin),
+        Reasons::None => write!(written, "{}", value.quantity),
     };
     text.push('"');
 }

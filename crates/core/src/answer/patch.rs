@@ -15,11 +15,9 @@ pub fn apply(object: Node<'_>, pod: &PodTemplate<'_>, explanation: Option<&str>)
     for container in &pod.containers {
         write_container(&mut edits, container)?;
     }
-    if edits.splices.is_empty() {
-        return Ok(None);
-    }
-    write_annotations(&mut edits, pod, explanation)?;
-    Ok(Some(edits.applied_to(object)))
+    let has_new_values = !edits.splices.is_empty();
+    write_annotations(&mut edits, pod, explanation.filter(|_| has_new_values))?;
+    Ok((!edits.splices.is_empty()).then(|| edits.applied_to(object)))
 }
 
 fn write_container(edits: &mut Edits, container: &Container<'_>) -> Result<(), Malformed> {
@@ -59,7 +57,16 @@ fn amounts<'v, 'd: 'v>(values: impl Iterator<Item = (&'v ResourceName<'d>, &'v V
 
 fn write_annotations(edits: &mut Edits, pod: &PodTemplate<'_>, explanation: Option<&str>) -> Result<(), Malformed> {
     let limit_ranger = limit_ranger_annotation(pod);
-    let texts = [(LIMIT_RANGER, limit_ranger.as_deref()), (annotation::NAME, explanation)];
+    let told = annotation::write_told(pod);
+    let has_told = told.is_some() && pod.annotation(annotation::TOLD)?.as_deref() == told.as_deref();
+    let texts = [
+        (LIMIT_RANGER, limit_ranger.as_deref()),
+        (annotation::NAME, explanation),
+        (annotation::TOLD, told.as_deref().filter(|_| !has_told)),
+    ];
+    if texts.iter().all(|(_, text)| text.is_none()) {
+        return Ok(());
+    }
     let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text?)));
     let metadata = pod.node.get("metadata")?;
     if let Some(annotations) = metadata.map(|metadata| metadata.get("annotations")).transpose()?.flatten() {

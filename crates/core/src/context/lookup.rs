@@ -7,8 +7,13 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::request::{Request, workload};
+use super::Context;
+use super::usage::address::{API_VERSION, KIND, Scope, field_masks};
+use crate::image::ImageName;
+use crate::json::Malformed;
+use crate::request::{PodTemplate, Request, workload};
 use crate::settings::{Mode, Settings};
+use crate::stage::{authored, estimate, ranges};
 use crate::subject::Subject;
 
 /// One object or list to read.
@@ -36,6 +41,16 @@ pub enum Lookup<'d> {
         namespace: &'d str,
         name: &'d str,
     },
+    /// For leaving alone what an autoscaler scales by.
+    Autoscalers {
+        namespace: &'d str,
+    },
+    /// What images have used before, of the namespace or of a share of all.
+    UsageProfile {
+        scope: Scope,
+        namespace: Cow<'d, str>,
+        field_masks: Vec<String>,
+    },
 }
 
 /// The most quotas that are read again for one request.
@@ -48,7 +63,7 @@ pub struct HostCall<'l> {
     pub kind: &'static str,
     pub namespace: Option<&'l str>,
     /// The one object's name; none for a list.
-    pub name: Option<&'l str>,
+    pub name: Option<Cow<'l, str>>,
     pub field_masks: Vec<String>,
     /// Whether the host must not answer with what it read before.
     pub disable_cache: bool,
@@ -56,17 +71,20 @@ pub struct HostCall<'l> {
 
 impl<'d> Lookup<'d> {
     /// Everything that judging `request` needs, in the order in which it is to be read.
+    ///
+    /// History comes after that, see [`Lookup::history`].
     pub fn all(request: &'d Request<'d>, settings: &Settings<'_>) -> Vec<Lookup<'d>> {
         let mut lookups = Vec::new();
         let Some(subject) = Subject::of(request) else { return lookups };
-        if settings.selects_by_namespace_labels() {
+        let wants_estimates = estimate::is_on(subject, settings) && wants_estimates(request, settings);
+        if settings.selects_by_namespace_labels() || wants_estimates {
             lookups.push(Lookup::Namespace { name: &request.namespace });
         }
         let judges_pods = subject.pods_quota_mode(&settings.quotas) != Mode::Off
             // OK to go on with what cannot be read: the decision reads it again, and refuses it.
             && workload::rollout(request).map_or(true, |rollout| rollout.is_some());
         let fills_pods = judges_pods && settings.limit_ranges.mode != Mode::Off;
-        if subject.mode(&settings.limit_ranges) != Mode::Off || fills_pods {
+        if subject.mode(&settings.limit_ranges) != Mode::Off || fills_pods || wants_estimates {
             lookups.push(Lookup::LimitRanges { namespace: &request.namespace });
         }
         let judges_object = subject != Subject::ClaimStatus; // Nothing is refused there.
@@ -75,6 +93,9 @@ impl<'d> Lookup<'d> {
         }
         if subject == Subject::Scale && judges_pods {
             lookups.extend(Self::scaled(request));
+        }
+        if wants_estimates && settings.estimates.skip_autoscaled {
+            lookups.push(Lookup::Autoscalers { namespace: &request.namespace });
         }
         lookups
     }
@@ -98,26 +119,59 @@ impl<'d> Lookup<'d> {
         Some(Self::Scaled { api_version, kind, namespace: &request.namespace, name: &request.name })
     }
 
+    /// The history that estimates for `request` need, given what was read before: each object once, with masks for all
+    /// the images that are looked up in it.
+    pub fn history(request: &Request<'d>, settings: &Settings<'d>, context: &Context<'d>) -> Vec<Lookup<'d>> {
+        // A request that cannot be read is refused by the decision, which says why.
+        history(request, settings, context).unwrap_or_default()
+    }
+
     pub fn call(&self) -> HostCall<'_> {
-        const QUOTA: &[&str] = &["spec.scopeSelector", "spec.scopes", "status.hard", "status.used"];
-        let core = "v1";
-        let (api_version, kind, namespace, name, masks): (_, _, Option<&str>, Option<&str>, &[&str]) = match self {
+        let constant = |masks: &[&str]| masks.iter().map(ToString::to_string).collect();
+        let quota = || constant(&["spec.scopeSelector", "spec.scopes", "status.hard", "status.used"]);
+        let (api_version, kind, namespace, name, field_masks) = match self {
             Self::Namespace { name } => {
-                (core, "Namespace", None, Some(*name), &["metadata.annotations", "metadata.labels"])
+                let masks = constant(&["metadata.annotations", "metadata.labels"]);
+                ("v1", "Namespace", None, Some(Cow::Borrowed(*name)), masks)
             }
-            Self::LimitRanges { namespace } => (core, "LimitRange", Some(*namespace), None, &["spec.limits"]),
-            Self::Quotas { namespace } => (core, "ResourceQuota", Some(*namespace), None, QUOTA),
+            Self::LimitRanges { namespace } => ("v1", "LimitRange", Some(*namespace), None, constant(&["spec.limits"])),
+            Self::Quotas { namespace } => ("v1", "ResourceQuota", Some(*namespace), None, quota()),
             Self::FreshQuota { namespace, name } => {
-                (core, "ResourceQuota", Some(*namespace), Some(name.as_ref()), QUOTA)
+                ("v1", "ResourceQuota", Some(*namespace), Some(Cow::Borrowed(name.as_ref())), quota())
             }
             Self::Scaled { api_version, kind, namespace, name } => {
-                (*api_version, *kind, Some(*namespace), Some(*name), &["spec.template"])
+                (*api_version, *kind, Some(*namespace), Some(Cow::Borrowed(*name)), constant(&["spec.template"]))
+            }
+            Self::Autoscalers { namespace } => {
+                let masks = constant(&["spec.metrics", "spec.scaleTargetRef"]);
+                ("autoscaling/v2", "HorizontalPodAutoscaler", Some(*namespace), None, masks)
+            }
+            Self::UsageProfile { scope, namespace, field_masks } => {
+                let name = Some(Cow::Owned(scope.object_name()));
+                (API_VERSION, KIND, Some(namespace.as_ref()), name, field_masks.clone())
             }
         };
-        let field_masks = masks.iter().map(ToString::to_string).collect();
         // Names of workloads are without end, and a host may keep for ever what it caches.
         let disable_cache = matches!(self, Self::FreshQuota { .. } | Self::Scaled { .. });
         HostCall { api_version, kind, namespace, name, field_masks, disable_cache }
+    }
+
+    /// Whether the decision may not be made without the answer.
+    pub fn is_required(&self, settings: &Settings<'_>) -> bool {
+        match self {
+            Self::Namespace { .. } => settings.selects_by_namespace_labels(),
+            Self::LimitRanges { .. } | Self::Quotas { .. } | Self::Scaled { .. } => true,
+            // What the list said of a quota stands.
+            Self::FreshQuota { .. } | Self::Autoscalers { .. } | Self::UsageProfile { .. } => false,
+        }
+    }
+
+    /// Whether a failure only says that there is no such thing: a namespace without history, or a cluster in which
+    /// nobody collects any.
+    pub(super) fn is_absent(&self, problem: &str) -> bool {
+        let kind_is_unknown = problem.contains("error finding resource")
+            && ["404", "not found", "could not find"].iter().any(|sign| problem.contains(sign));
+        matches!(self, Self::UsageProfile { .. }) && (problem.contains("Cannot find") || kind_is_unknown)
     }
 
     /// What is not judged without the answer.
@@ -128,8 +182,68 @@ impl<'d> Lookup<'d> {
             Self::Quotas { .. } => "the namespace's ResourceQuotas are not applied",
             Self::FreshQuota { .. } => "the quota is judged by what the host's watch knew of it",
             Self::Scaled { .. } => "the new pods are not held against the namespace's ResourceQuotas",
+            Self::Autoscalers { .. } => "estimates are made whatever the namespace's autoscalers scale by",
+            Self::UsageProfile { .. } => "estimates are made without it",
         }
     }
+}
+
+/// Whether any container lacks what an estimate could supply, as far as the request tells.
+fn wants_estimates(request: &Request<'_>, settings: &Settings<'_>) -> bool {
+    let wants = || -> Result<bool, Malformed> {
+        let Some(pod) = PodTemplate::locate(request)? else { return Ok(false) };
+        let mut pod = pod.as_the_api_server_completes_it(request);
+        authored::mark(&mut pod, None)?;
+        let mode = estimate::want::mode(&pod, &Context::default(), &settings.estimates, &mut Vec::new())?;
+        Ok(!estimate::want::all(&pod, mode, &settings.estimates).is_empty())
+    };
+    // A request that cannot be read is refused by the decision, which says why.
+    wants().unwrap_or(false)
+}
+
+fn history<'d>(
+    request: &Request<'d>,
+    settings: &Settings<'d>,
+    context: &Context<'d>,
+) -> Result<Vec<Lookup<'d>>, Malformed> {
+    let mut lookups: Vec<Lookup<'d>> = Vec::new();
+    let is_on = Subject::of(request).is_some_and(|subject| estimate::is_on(subject, settings));
+    let Some(pod) = PodTemplate::locate(request)?.filter(|_| is_on && context.limit_ranges.is_some()) else {
+        return Ok(lookups);
+    };
+    let mut pod = pod.as_the_api_server_completes_it(request);
+    let ranges = ranges::applicable(request, Some(&pod), context, settings)?;
+    authored::mark(&mut pod, Some(&ranges))?;
+    let mode = estimate::want::mode(&pod, context, &settings.estimates, &mut Vec::new())?;
+    let wants = estimate::want::all(&pod, mode, &settings.estimates);
+    for (index, container) in pod.containers.iter().enumerate() {
+        let Ok(image) = ImageName::parse(&container.image) else { continue };
+        if !wants.iter().any(|want| want.container == index) {
+            continue;
+        }
+        for scope in estimate::scopes(&image, settings) {
+            let masks = field_masks(&image);
+            let known = lookups.iter_mut().find_map(|lookup| match lookup {
+                Lookup::UsageProfile { scope: known, field_masks, .. } if *known == scope => Some(field_masks),
+                _ => None,
+            });
+            match known {
+                Some(known) => masks.into_iter().for_each(|mask| {
+                    if !known.contains(&mask) {
+                        known.push(mask);
+                    }
+                }),
+                None => {
+                    let namespace = match scope {
+                        Scope::Namespace => request.namespace.clone(),
+                        Scope::Pool(_) => settings.estimates.pool.namespace.clone(),
+                    };
+                    lookups.push(Lookup::UsageProfile { scope, namespace, field_masks: masks });
+                }
+            }
+        }
+    }
+    Ok(lookups)
 }
 
 /// A lookup that failed.
@@ -144,7 +258,7 @@ impl fmt::Display for Missing<'_> {
         let call = self.lookup.call();
         let verb = if call.name.is_some() { "get" } else { "list" };
         write!(f, "cannot {verb} {}", call.kind)?;
-        match (call.name, call.namespace) {
+        match (&call.name, call.namespace) {
             (Some(name), _) => write!(f, " `{name}`")?,
             (None, Some(namespace)) => write!(f, " in namespace `{namespace}`")?,
             (None, None) => {}

@@ -1,8 +1,8 @@
 //! `UsageProfile`: what images have used before, as the companion writes it and the policy reads it.
 //!
-//! Decides the format: the data, its names ([`address`]), its text ([`manifest`]), its schema in the cluster
-//! ([`definition`]) and what is dropped when there is too much of it ([`bounds`]). How the figures are collected is the
-//! companion's affair; what they mean for a container is the estimate stage's.
+//! Decides the format: the data, its names ([`address`]), its text ([`manifest`]), what of a text is believed
+//! ([`read`]), its schema in the cluster ([`definition`]) and what is dropped when there is too much of it ([`bounds`]).
+//! How the figures are collected is the companion's affair; what they mean for a container is the estimate stage's.
 //!
 //! A history stands under its image's repository, once for all tags together and once for each tag and digest. The
 //! objects are few and their names known in advance, because a policy host caches every object it was ever asked for.
@@ -11,6 +11,7 @@ pub mod address;
 pub mod bounds;
 pub mod definition;
 pub mod manifest;
+pub mod read;
 #[cfg(test)]
 mod sample;
 
@@ -61,6 +62,25 @@ pub struct OomKill {
     pub at: Timestamp,
     /// What it used, or was limited to, when it was killed.
     pub memory: Quantity,
+}
+
+/// A resource whose use is observed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    Cpu,
+    Memory,
+}
+
+impl Resource {
+    pub const ALL: [Self; 2] = [Self::Cpu, Self::Memory];
+
+    /// As Kubernetes calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+        }
+    }
 }
 
 /// A span of days that ends with the collection: `7d`.

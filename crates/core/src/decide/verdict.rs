@@ -16,6 +16,8 @@ pub struct Decision<'d> {
     /// Everything that refuses the request, in the order of the steps; empty if it is admitted.
     pub violations: Vec<Violation<'d>>,
     pub warnings: Vec<String>,
+    /// Every estimate in words, whether set or only told.
+    pub estimates: Vec<String>,
     /// The pod as it is to be, if it may be changed.
     pub pod: Option<PodTemplate<'d>>,
     /// What that pod's annotation is to say.
@@ -89,8 +91,11 @@ impl<'d> Decision<'d> {
     }
 
     /// What the audit log keeps: where our values came from.
-    pub fn audit_annotations(&self) -> Vec<(&'static str, &str)> {
-        self.explanation.iter().map(|text| ("resources", text.as_str())).collect()
+    pub fn audit_annotations(&self) -> Vec<(&'static str, Cow<'_, str>)> {
+        let resources = self.explanation.as_deref().map(Cow::Borrowed);
+        let estimates = (!self.estimates.is_empty()).then(|| Cow::Owned(self.estimates.join("\n")));
+        let annotations = [("resources", resources), ("estimates", estimates)];
+        annotations.into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
     }
 }
 

@@ -56,6 +56,8 @@ pub struct Container<'d> {
     pub image: Cow<'d, str>,
     pub role: Role,
     pub resources: Resources<'d>,
+    /// Estimates beside what the author set, which stays.
+    pub told: ByResource<'d, Value<'d>>,
 }
 
 /// When a container runs.
@@ -133,6 +135,8 @@ pub enum Origin<'d> {
     LimitRanger,
     /// We ourselves, when we judged this object before; with the reason we gave then.
     Earlier(Cow<'d, str>),
+    /// What the image has used before: which history, and which were looked at in vain. Without the latter in `{:#}`.
+    Estimate { basis: String, passed_over: String },
     /// The default of a LimitRange or of a rule of the settings; its name.
     Default(RangeName<'d>),
     /// A default limit that stood below the request, raised to it; and whose default it was, where that is known.
@@ -142,7 +146,7 @@ pub enum Origin<'d> {
 impl Origin<'_> {
     /// Whether the value is new: decided now, and to be written into the object.
     pub fn is_new(&self) -> bool {
-        matches!(self, Self::Default(_) | Self::Repaired { .. })
+        matches!(self, Self::Estimate { .. } | Self::Default(_) | Self::Repaired { .. })
     }
 
     /// Whether the value is an author's, directly or by what the API server derives from it.
@@ -158,6 +162,10 @@ impl fmt::Display for Origin<'_> {
             Self::AuthorsLimit => f.write_str("copied from the author's limit"),
             Self::LimitRanger => f.write_str("put in by the API server's LimitRanger"),
             Self::Earlier(reason) => f.write_str(reason),
+            Self::Estimate { basis, passed_over } => {
+                f.write_str(basis)?;
+                if passed_over.is_empty() || f.alternate() { Ok(()) } else { write!(f, "; passed over: {passed_over}") }
+            }
             Self::Default(range) => write!(f, "default of {range}"),
             Self::Repaired { from, range: Some(range) } => {
                 write!(f, "raised to the request from {from}, the default of {range}")
@@ -248,8 +256,16 @@ impl<'d> PodTemplate<'d> {
         })
     }
 
+    /// The pod as we would meet it: one in a template has not been through the API server yet.
+    pub fn as_the_api_server_completes_it(mut self, request: &Request<'_>) -> Self {
+        if path_to_pod(request).is_some_and(|path| !path.is_empty()) {
+            self.copy_limits_to_requests();
+        }
+        self
+    }
+
     /// What the API server makes of a new pod: a limit without a request is a request of the same amount.
-    pub fn copy_limits_to_requests(&mut self) {
+    fn copy_limits_to_requests(&mut self) {
         for container in &mut self.containers {
             let Resources { requests, limits } = &mut container.resources;
             for (name, limit) in limits.iter() {
@@ -278,6 +294,7 @@ impl<'d> Container<'d> {
             image: Cow::Borrowed(""),
             role: if is_init { Role::Init } else { Role::Main },
             resources: Resources::default(),
+            told: ByResource::default(),
         };
         for (key, value) in node.fields()?.filter(|(_, value)| !value.is_null()) {
             match key.str()?.as_ref() {

@@ -49,6 +49,11 @@ impl<'p, 'd> Reader<'p, 'd> {
         }
     }
 
+    /// Whether a field is absent.
+    pub fn lacks(&self, name: &str) -> bool {
+        matches!(self.node.get(name), Ok(None))
+    }
+
     pub fn flag(&mut self, name: &'static str, default: bool) -> bool {
         self.field(name, Node::bool).unwrap_or(default)
     }

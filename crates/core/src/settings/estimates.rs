@@ -1,0 +1,340 @@
+//! `estimates`: whether, and from which history, containers without resources get requests.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use super::Reader;
+use crate::amount::{Quantity, read_quantity};
+use crate::context::usage::{Percentile, Resource, Window};
+use crate::json::{Malformed, Node};
+use crate::timestamp::Timestamp;
+
+/// `estimates`
+#[derive(Debug, Clone)]
+pub struct EstimateSettings<'d> {
+    pub mode: EstimateMode,
+    /// Tell only, set nothing.
+    pub dry_run: bool,
+    /// Which resources are estimated.
+    pub resources: PerResource<bool>,
+    pub percentile: PerResource<Percentile>,
+    /// What is added to a measured amount, in percent.
+    pub margin: PerResource<u64>,
+    pub floor: PerResource<Quantity>,
+    /// Estimates are rounded up to a multiple of this.
+    pub rounding: PerResource<Quantity>,
+    /// The first step with enough samples decides.
+    pub history: Cow<'static, [Step]>,
+    pub scope: HistoryScope,
+    pub well_known_images: bool,
+    /// Older profiles are no history.
+    pub max_age: Duration,
+    pub pool: PoolSettings<'d>,
+    pub on_quota: OnQuota,
+    /// Leave a resource alone that a HorizontalPodAutoscaler scales its owner by.
+    pub skip_autoscaled: bool,
+    /// Stands for the clock where a recorded request is replayed.
+    pub now: Option<Timestamp>,
+}
+
+/// When estimates are made. In order: a namespace or a pod may ask for less than the settings, not for more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EstimateMode {
+    Never,
+    /// For what has neither an author's request nor an author's limit.
+    IfNotSet,
+    /// Beside what the author set, too; but what the author set stays.
+    Always,
+}
+
+impl EstimateMode {
+    pub const WORDS: &[(&str, Self)] =
+        &[("ifNotSet", Self::IfNotSet), ("always", Self::Always), ("never", Self::Never)];
+}
+
+/// Whose history counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HistoryScope {
+    /// In each step that of the pod's own namespace, then that of all.
+    NamespaceFirst,
+    Namespace,
+    Cluster,
+}
+
+const SCOPES: &[(&str, HistoryScope)] = &[
+    ("namespaceFirst", HistoryScope::NamespaceFirst),
+    ("namespace", HistoryScope::Namespace),
+    ("cluster", HistoryScope::Cluster),
+];
+
+/// What happens to an estimate that is more than a quota has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnQuota {
+    /// It stays, and the quota judges it.
+    Keep,
+    Shrink,
+}
+
+/// One place to look for history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub window: Window,
+    pub matching: Matching,
+    /// How many samples are enough.
+    pub samples: u64,
+    /// Where this step looks, if elsewhere than the settings say for all.
+    pub scope: Option<HistoryScope>,
+}
+
+/// Which containers' history counts for an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Matching {
+    /// Those of the same digest, then those of the same tag.
+    Tag,
+    /// Those of any tag.
+    Image,
+}
+
+const DEFAULT_HISTORY: &[Step] = &[
+    Step { window: Window::WEEK, matching: Matching::Tag, samples: 60, scope: None },
+    Step { window: Window::MONTH, matching: Matching::Tag, samples: 60, scope: None },
+    Step { window: Window::MONTH, matching: Matching::Image, samples: 1, scope: None },
+];
+
+/// `pool`: the history of all namespaces together.
+#[derive(Debug, Clone)]
+pub struct PoolSettings<'d> {
+    /// Where the companion keeps it.
+    pub namespace: Cow<'d, str>,
+    /// With fewer behind the figures, one tenant could set another's requests.
+    pub min_namespaces: u64,
+    pub min_pods: u64,
+}
+
+/// A choice for each resource that is estimated.
+#[derive(Debug, Clone)]
+pub struct PerResource<T> {
+    pub cpu: T,
+    pub memory: T,
+}
+
+impl<T> PerResource<T> {
+    pub fn of(&self, resource: Resource) -> &T {
+        match resource {
+            Resource::Cpu => &self.cpu,
+            Resource::Memory => &self.memory,
+        }
+    }
+}
+
+const DAY: Duration = Duration::from_secs(86_400);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+impl Default for EstimateSettings<'_> {
+    fn default() -> Self {
+        Self {
+            mode: EstimateMode::IfNotSet,
+            dry_run: false,
+            resources: PerResource { cpu: true, memory: true },
+            percentile: PerResource { cpu: Percentile::DEFAULT, memory: Percentile::DEFAULT },
+            margin: PerResource { cpu: 0, memory: 0 },
+            floor: PerResource { cpu: Quantity::from_milli(10), memory: Quantity::from_bytes(32 << 20) },
+            rounding: PerResource { cpu: Quantity::from_milli(1), memory: Quantity::from_bytes(1 << 20) },
+            history: Cow::Borrowed(DEFAULT_HISTORY),
+            scope: HistoryScope::NamespaceFirst,
+            well_known_images: true,
+            max_age: 15 * DAY,
+            pool: PoolSettings { namespace: Cow::Borrowed("headroom"), min_namespaces: 3, min_pods: 5 },
+            on_quota: OnQuota::Keep,
+            skip_autoscaled: false,
+            now: None,
+        }
+    }
+}
+
+impl<'d> EstimateSettings<'d> {
+    pub(super) fn read(settings: &mut Reader<'_, 'd>) -> Self {
+        let default = Self::default();
+        let Some(mut section) = settings.section("estimates") else { return default };
+        // An empty list is a choice too: the table of well-known images and nothing else.
+        let has_history = !section.lacks("history");
+        let history = section.sections("history", Step::read);
+        let pool = PoolSettings::read(&mut section);
+        let read = Self {
+            mode: section.choice("mode", EstimateMode::WORDS, default.mode),
+            dry_run: section.flag("dryRun", default.dry_run),
+            resources: section.field("resources", read_resources).unwrap_or(default.resources),
+            percentile: read_percentile(&mut section, default.percentile),
+            margin: section.per_resource("margin", default.margin, read_percent),
+            floor: section.per_resource("floor", default.floor, read_amount),
+            rounding: section.per_resource("rounding", default.rounding, read_amount),
+            history: if has_history { Cow::Owned(history) } else { default.history },
+            scope: section.choice("scope", SCOPES, default.scope),
+            well_known_images: section.flag("wellKnownImages", default.well_known_images),
+            max_age: section.field("maxAge", read_duration).unwrap_or(default.max_age),
+            pool: pool.clone().unwrap_or(default.pool),
+            on_quota: section.choice(
+                "onQuota",
+                &[("keep", OnQuota::Keep), ("shrink", OnQuota::Shrink)],
+                default.on_quota,
+            ),
+            skip_autoscaled: section.flag("skipAutoscaled", default.skip_autoscaled),
+            now: section.field("now", read_moment),
+        };
+        read.contradictions(&mut section, pool.is_some());
+        section.finish();
+        read
+    }
+
+    /// Complains of choices that cannot be meant together.
+    fn contradictions(&self, section: &mut Reader<'_, '_>, pool_is_set: bool) {
+        if self.mode == EstimateMode::Never && self.dry_run {
+            section.problem("dryRun", "would tell nothing, because `mode` is `never`: remove one of them");
+        }
+        if !self.resources.cpu && !self.resources.memory {
+            section.problem("resources", "is empty, so nothing would be estimated: choose `mode: never` instead");
+        }
+        if self.history.is_empty() && !self.well_known_images {
+            section.problem("history", "is empty and `wellKnownImages` is off: choose `mode: never` instead");
+        }
+        if pool_is_set && !self.reads_pool() {
+            section.problem("pool", "would never be read, because every step looks in the namespace alone");
+        }
+        for (index, step) in self.history.iter().enumerate() {
+            let is_covered = self.history.iter().take(index).any(|earlier| {
+                (earlier.window, earlier.matching, earlier.scope) == (step.window, step.matching, step.scope)
+                    && earlier.samples <= step.samples
+            });
+            if is_covered {
+                let problem = "is never reached: an earlier step asks the same of no more samples";
+                section.problem(&format!("history[{index}]"), problem);
+            }
+        }
+    }
+
+    /// Where a step looks.
+    pub fn scope_of(&self, step: &Step) -> HistoryScope {
+        step.scope.unwrap_or(self.scope)
+    }
+
+    pub fn reads_namespace(&self) -> bool {
+        self.history.iter().any(|step| self.scope_of(step) != HistoryScope::Cluster)
+    }
+
+    pub fn reads_pool(&self) -> bool {
+        self.history.iter().any(|step| self.scope_of(step) != HistoryScope::Namespace)
+    }
+}
+
+impl Step {
+    fn read(step: &mut Reader<'_, '_>) -> Self {
+        let read = Self {
+            window: step.choice("window", &[("7d", Window::WEEK), ("30d", Window::MONTH)], Window::WEEK),
+            matching: step.choice("match", &[("tag", Matching::Tag), ("image", Matching::Image)], Matching::Tag),
+            samples: step.field("samples", read_count).unwrap_or(60),
+            scope: step.field("scope", Ok).map(|_| step.choice("scope", SCOPES, HistoryScope::Namespace)),
+        };
+        for name in ["window", "match"] {
+            if step.lacks(name) {
+                step.problem(name, "is missing");
+            }
+        }
+        read
+    }
+}
+
+impl<'d> PoolSettings<'d> {
+    fn read(estimates: &mut Reader<'_, 'd>) -> Option<Self> {
+        let default = EstimateSettings::default().pool;
+        let mut section = estimates.section("pool")?;
+        let read = Self {
+            namespace: section.string("namespace").unwrap_or(default.namespace),
+            min_namespaces: section.field("minNamespaces", read_count).unwrap_or(default.min_namespaces),
+            min_pods: section.field("minPods", read_count).unwrap_or(default.min_pods),
+        };
+        if read.namespace.is_empty() {
+            section.problem("namespace", "is empty: name the namespace that the companion runs in");
+        }
+        section.finish();
+        Some(read)
+    }
+}
+
+impl<'d> Reader<'_, 'd> {
+    /// A section with a field for each resource.
+    fn per_resource<T>(
+        &mut self,
+        name: &'static str,
+        default: PerResource<T>,
+        read: impl Fn(Node<'d>) -> Result<T, Malformed>,
+    ) -> PerResource<T> {
+        let Some(mut section) = self.section(name) else { return default };
+        let read = PerResource {
+            cpu: section.field("cpu", &read).unwrap_or(default.cpu),
+            memory: section.field("memory", &read).unwrap_or(default.memory),
+        };
+        section.finish();
+        read
+    }
+}
+
+/// One percentile for both resources, or one for each.
+fn read_percentile(section: &mut Reader<'_, '_>, default: PerResource<Percentile>) -> PerResource<Percentile> {
+    let read = |node: Node<'_>| node.scalar()?.parse::<Percentile>().map_err(|error| node.malformed_as(&error));
+    match section.field("percentile", Ok) {
+        Some(node) if node.fields().is_ok() => section.per_resource("percentile", default, read),
+        Some(_) => match section.field("percentile", read) {
+            Some(both) => PerResource { cpu: both, memory: both },
+            None => default,
+        },
+        None => default,
+    }
+}
+
+fn read_resources(list: Node<'_>) -> Result<PerResource<bool>, Malformed> {
+    let mut resources = PerResource { cpu: false, memory: false };
+    for item in list.items()? {
+        match item.str()?.as_ref() {
+            "cpu" => resources.cpu = true,
+            "memory" => resources.memory = true,
+            _ => return Err(item.malformed("`cpu` or `memory`")),
+        }
+    }
+    Ok(resources)
+}
+
+/// Whole percents, with or without the sign: `15` or `15%`.
+fn read_percent(node: Node<'_>) -> Result<u64, Malformed> {
+    const MOST: u64 = 1_000;
+    let expected = || node.malformed("whole percents from 0 to 1000, such as `15%`");
+    let text = node.scalar()?;
+    let percent: u64 = text.strip_suffix('%').unwrap_or(&text).parse().map_err(|_| expected())?;
+    if percent <= MOST { Ok(percent) } else { Err(expected()) }
+}
+
+fn read_amount(node: Node<'_>) -> Result<Quantity, Malformed> {
+    let amount = read_quantity(node)?;
+    if amount.is_negative() { Err(node.malformed("an amount that is not negative")) } else { Ok(amount) }
+}
+
+fn read_count(node: Node<'_>) -> Result<u64, Malformed> {
+    let count = node.integer()?;
+    u64::try_from(count).ok().filter(|count| *count > 0).ok_or_else(|| node.malformed("a whole number above 0"))
+}
+
+/// `15d` or `36h`
+fn read_duration(node: Node<'_>) -> Result<Duration, Malformed> {
+    let expected = || node.malformed("a number of days or hours above 0, such as `15d` or `36h`");
+    let text = node.str()?;
+    let (digits, unit) = match (text.strip_suffix('d'), text.strip_suffix('h')) {
+        (Some(days), _) => (days, DAY),
+        (None, Some(hours)) => (hours, HOUR),
+        (None, None) => return Err(expected()),
+    };
+    let count: u16 = digits.parse().map_err(|_| expected())?;
+    if count == 0 { Err(expected()) } else { Ok(unit * u32::from(count)) }
+}
+
+fn read_moment(node: Node<'_>) -> Result<Timestamp, Malformed> {
+    node.str()?.parse::<Timestamp>().map_err(|error| node.malformed_as(&error))
+}

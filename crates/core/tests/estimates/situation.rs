@@ -1,0 +1,198 @@
+//! A request and the cluster that it meets, as JSON; judged on the path that every shell takes.
+
+use std::collections::BTreeMap;
+
+use headroom_core::context::lookup::Lookup;
+use headroom_core::json::Document;
+use headroom_core::timestamp::Timestamp;
+use headroom_core::{Context, Request, Settings, decide};
+use serde_json::{Value, json};
+
+pub const NOW: &str = "2026-11-21T06:00:00Z";
+
+#[derive(Debug, Clone)]
+pub struct Situation {
+    pub request: Value,
+    pub settings: Value,
+    pub limit_ranges: Vec<Value>,
+    pub namespace: Value,
+    pub profiles: Vec<Value>,
+    pub autoscalers: Vec<Value>,
+    /// Kinds that cannot be read, with what the host says.
+    pub failing: BTreeMap<&'static str, &'static str>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    pub admitted: bool,
+    pub message: String,
+    pub warnings: Vec<String>,
+    pub audit: BTreeMap<&'static str, String>,
+    /// The object as it is in the end, and whether that is another text than it was.
+    pub object: Value,
+    pub changed: bool,
+    /// The objects that were read: kind, namespace, name.
+    pub reads: Vec<(String, String, String)>,
+}
+
+impl Situation {
+    /// A new pod in the namespace `shop`.
+    pub fn of_pod(pod: Value) -> Self {
+        Self::of_request(json!({
+            "uid": "1", "operation": "CREATE", "namespace": "shop", "object": pod,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+        }))
+    }
+
+    pub fn of_request(request: Value) -> Self {
+        Self {
+            request,
+            settings: json!({}),
+            limit_ranges: Vec::new(),
+            namespace: json!({"metadata": {"name": "shop"}}),
+            profiles: Vec::new(),
+            autoscalers: Vec::new(),
+            failing: BTreeMap::new(),
+        }
+    }
+
+    pub fn with_settings(mut self, settings: Value) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    pub fn with_limits(mut self, limits: Value) -> Self {
+        let metadata = json!({"name": format!("limits-{}", self.limit_ranges.len())});
+        self.limit_ranges.push(json!({"metadata": metadata, "spec": {"limits": limits}}));
+        self
+    }
+
+    pub fn with_profile(mut self, profile: Value) -> Self {
+        self.profiles.push(profile);
+        self
+    }
+
+    pub fn judge(&self) -> Outcome {
+        let request_text = self.request.to_string();
+        let request_document = Document::read(&request_text).unwrap();
+        let settings_text = self.settings.to_string();
+        let settings_document = Document::read(&settings_text).unwrap();
+        let settings = Settings::read(Some(settings_document.root())).unwrap();
+        let request = Request::read(request_document.root()).unwrap();
+        let mut reads = Vec::new();
+        let mut answer = |lookup: &Lookup<'_>| {
+            let call = lookup.call();
+            let name = call.name.unwrap_or_default();
+            let namespace = call.namespace.unwrap_or_default();
+            reads.push((call.kind.to_owned(), namespace.to_owned(), name.to_string()));
+            self.answer(call.kind, namespace, &name)
+        };
+        let mut context = Context { now: Some(NOW.parse::<Timestamp>().unwrap()), ..Context::default() };
+        let lookups = Lookup::all(&request, &settings);
+        let answers: Vec<_> = lookups.iter().map(&mut answer).collect();
+        let documents = read(&answers);
+        context.add_all(&lookups, &documents);
+        let lookups = Lookup::history(&request, &settings, &context);
+        let answers: Vec<_> = lookups.iter().map(&mut answer).collect();
+        let documents = read(&answers);
+        context.add_all(&lookups, &documents);
+        let decision = decide(&request, &context, &settings);
+        let changed = request.object.and_then(|object| decision.changed_object(object).unwrap());
+        let object = match &changed {
+            Some(text) => serde_json::from_str(text).unwrap(),
+            None => self.request["object"].clone(),
+        };
+        Outcome {
+            admitted: decision.is_admitted(),
+            message: decision.message(),
+            warnings: decision.warnings.clone(),
+            audit: decision.audit_annotations().into_iter().map(|(name, text)| (name, text.into_owned())).collect(),
+            object,
+            changed: changed.is_some(),
+            reads,
+        }
+    }
+
+    /// The same, after the object went through us once.
+    pub fn judge_again(&self, outcome: &Outcome) -> Outcome {
+        let mut again = self.clone();
+        again.request["object"] = outcome.object.clone();
+        again.judge()
+    }
+
+    fn answer(&self, kind: &str, namespace: &str, name: &str) -> Result<String, String> {
+        if let Some(problem) = self.failing.get(kind) {
+            return Err((*problem).to_owned());
+        }
+        match kind {
+            "Namespace" => Ok(self.namespace.to_string()),
+            "LimitRange" => Ok(json!({"items": self.limit_ranges}).to_string()),
+            "HorizontalPodAutoscaler" => Ok(json!({"items": self.autoscalers}).to_string()),
+            "UsageProfile" => {
+                let is_it = |profile: &&Value| {
+                    profile["metadata"]["name"] == name && profile["metadata"]["namespace"] == namespace
+                };
+                self.profiles.iter().find(is_it).map(Value::to_string).ok_or_else(|| {
+                    format!("Cannot find headroom.dev/v1alpha1/UsageProfile named '{name}' inside of namespace '{namespace}'")
+                })
+            }
+            kind => panic!("nobody reads {kind}"),
+        }
+    }
+}
+
+fn read(answers: &[Result<String, String>]) -> Vec<Result<Document<'_>, String>> {
+    let texts = answers.iter().map(|answer| answer.as_deref().map_err(Clone::clone));
+    texts.map(|text| Document::read(text?).map_err(|error| error.to_string())).collect()
+}
+
+impl Outcome {
+    /// `requests.cpu` and the like of a container, empty if it is not set.
+    pub fn value(&self, container: &str, place: &str) -> String {
+        let (bound, resource) = place.split_once('.').unwrap();
+        let spec = &self.object["spec"];
+        let lists = [&spec["containers"], &spec["initContainers"]];
+        let mut containers = lists.into_iter().filter_map(Value::as_array).flatten();
+        let found = containers.find(|have| have["name"] == container).unwrap();
+        found["resources"][bound][resource].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// An annotation of the object.
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.object["metadata"]["annotations"][name].as_str()
+    }
+
+    /// How many profiles were read.
+    pub fn profiles_read(&self) -> usize {
+        self.reads.iter().filter(|(kind, _, _)| kind == "UsageProfile").count()
+    }
+}
+
+/// A profile of the namespace `shop`, collected an hour ago.
+pub fn own(images: Value) -> Value {
+    profile("usage", "shop", images)
+}
+
+pub fn profile(name: &str, namespace: &str, images: Value) -> Value {
+    json!({
+        "apiVersion": "headroom.dev/v1alpha1", "kind": "UsageProfile",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"format": 1, "collectedAt": "2026-11-21T05:00:00Z", "images": images},
+    })
+}
+
+/// What was observed in a window: each percentile is this amount.
+pub fn window(samples: u64, cpu: &str, memory: &str) -> Value {
+    let usage = |amount: &str| {
+        let names = ["50", "60", "70", "75", "80", "85", "90", "95", "98", "99", "99.9"];
+        let percentiles: BTreeMap<&str, &str> = names.into_iter().map(|name| (name, amount)).collect();
+        json!({"samples": samples, "percentiles": percentiles, "peak": amount})
+    };
+    json!({"pods": 12, "namespaces": 3, "cpu": usage(cpu), "memory": usage(memory)})
+}
+
+/// A history of windows by their name.
+pub fn history(windows: Value) -> Value {
+    json!({"lastSeen": "2026-11-21T04:00:00Z", "oomKills": [], "windows": windows})
+}

@@ -1,0 +1,535 @@
+//! What each setting, history and bound does to an estimate.
+
+use serde_json::{Value, json};
+
+use crate::situation::{Outcome, Situation, history, own, profile, window};
+
+/// nginx's key and the shard of its pooled history, as `address` has them written down.
+const NGINX: &str = "nginx-f7b30ec5501512a6";
+const POOL: &str = "pool-26";
+
+fn pod(containers: Value) -> Value {
+    json!({"metadata": {"name": "web"}, "spec": {"containers": containers}})
+}
+
+fn container(image: &str) -> Value {
+    json!([{"name": "web", "image": image, "resources": {}}])
+}
+
+fn nginx_pod() -> Situation {
+    Situation::of_pod(pod(container("nginx:1.27")))
+}
+
+/// The entry of nginx with the history of its tag 1.27 and that of all tags.
+fn nginx(tag: Value, all: Value) -> Value {
+    json!({NGINX: {"repository": "docker.io/library/nginx", "all": history(all), "tags": {"1,27": history(tag)}}})
+}
+
+/// Enough for the first step.
+fn busy(cpu: &str, memory: &str) -> Value {
+    nginx(json!({"7d": window(10_080, cpu, memory)}), json!({}))
+}
+
+#[track_caller]
+fn check(outcome: &Outcome, cpu: &str, memory: &str) {
+    assert!(outcome.admitted, "{}", outcome.message);
+    let found = (outcome.value("web", "requests.cpu"), outcome.value("web", "requests.memory"));
+    assert_eq!((found.0.as_str(), found.1.as_str()), (cpu, memory), "{:#?}", outcome.warnings);
+}
+
+/// Estimates of nginx with these settings of `estimates` from its own namespace's history.
+#[track_caller]
+fn check_settings(settings: Value, images: Value, cpu: &str, memory: &str) {
+    let situation = nginx_pod().with_settings(json!({"estimates": settings})).with_profile(own(images));
+    check(&situation.judge(), cpu, memory);
+}
+
+#[test]
+fn the_percentile_of_the_own_namespace_becomes_the_request_and_nothing_else() {
+    let outcome = nginx_pod().with_profile(own(busy("120m", "200Mi"))).judge();
+    check(&outcome, "120m", "200Mi");
+    assert_eq!(outcome.object["spec"]["containers"][0]["resources"]["limits"], Value::Null);
+    assert_eq!(
+        outcome.warnings,
+        [
+            "container web: cpu request estimated at 120m: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old",
+            "container web: memory request estimated at 200Mi: p90 of 7d nginx:1.27 in this namespace, 10080 samples, \
+             1h old",
+        ]
+    );
+    assert_eq!(
+        outcome.annotation("headroom.dev/resources").unwrap(),
+        r#"{"web":{"requests.cpu":"120m: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old","requests.memory":"200Mi: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old"}}"#
+    );
+    assert_eq!(outcome.audit["estimates"], outcome.warnings.join("\n"));
+}
+
+#[test]
+fn the_first_step_with_enough_samples_decides_and_those_before_it_are_told() {
+    let tag = json!({"7d": window(12, "1", "1Gi"), "30d": window(59, "2", "2Gi")});
+    let outcome = nginx_pod().with_profile(own(nginx(tag, json!({"30d": window(71, "150m", "100Mi")})))).judge();
+    check(&outcome, "150m", "100Mi");
+    assert_eq!(
+        outcome.audit["estimates"].lines().next().unwrap(),
+        "container web: cpu request estimated at 150m: p90 of 30d nginx:* in this namespace, 71 samples, 1h old; passed \
+         over: 7d nginx:1.27 in this namespace: 12 samples, 60 needed; 7d nginx:1.27 in all namespaces: none; 30d \
+         nginx:1.27 in this namespace: 59 samples, 60 needed; 30d nginx:1.27 in all namespaces: none"
+    );
+    assert!(outcome.warnings.iter().all(|warning| warning.len() <= 256), "{:?}", outcome.warnings);
+    assert!(outcome.annotation("headroom.dev/resources").unwrap().len() <= 1024);
+}
+
+#[test]
+fn the_scope_says_whose_history_counts() {
+    let both = || {
+        nginx_pod().with_profile(own(busy("100m", "100Mi"))).with_profile(profile(
+            POOL,
+            "headroom",
+            busy("300m", "300Mi"),
+        ))
+    };
+    for (scope, cpu, memory, reads) in
+        [("namespaceFirst", "100m", "100Mi", 2), ("namespace", "100m", "100Mi", 1), ("cluster", "300m", "300Mi", 1)]
+    {
+        let outcome = both().with_settings(json!({"estimates": {"scope": scope}})).judge();
+        check(&outcome, cpu, memory);
+        assert_eq!(outcome.profiles_read(), reads, "{scope}");
+    }
+    check(&nginx_pod().with_profile(profile(POOL, "headroom", busy("300m", "300Mi"))).judge(), "300m", "300Mi");
+}
+
+#[test]
+fn pooled_history_needs_several_namespaces_and_pods() {
+    for (pods, namespaces, why) in [(12, 2, "2 namespaces, 3 needed"), (4, 3, "4 pods, 5 needed")] {
+        let mut images = busy("300m", "300Mi");
+        let window = &mut images[NGINX]["tags"]["1,27"]["windows"]["7d"];
+        window["pods"] = json!(pods);
+        window["namespaces"] = json!(namespaces);
+        let situation = nginx_pod().with_profile(profile(POOL, "headroom", images));
+        let outcome = situation.clone().with_settings(json!({"estimates": {"wellKnownImages": false}})).judge();
+        assert!(!outcome.changed);
+        assert!(situation.judge().audit["estimates"].contains(why), "{why}");
+        let pool = json!({"estimates": {"pool": {"minNamespaces": 2, "minPods": 4}}});
+        check(&situation.with_settings(pool).judge(), "300m", "300Mi");
+    }
+}
+
+#[test]
+fn a_digest_is_looked_up_by_itself_and_then_by_its_tag() {
+    let digest = format!("sha256:{}", "a".repeat(64));
+    let image = format!("nginx:1.27@{digest}");
+    let situation = Situation::of_pod(pod(container(&image)));
+    check(&situation.clone().with_profile(own(busy("120m", "200Mi"))).judge(), "120m", "200Mi");
+    let mut images = busy("120m", "200Mi");
+    images[NGINX]["tags"][&digest] = history(json!({"7d": window(60, "70m", "70Mi")}));
+    let outcome = situation.with_profile(own(images)).judge();
+    check(&outcome, "70m", "70Mi");
+    assert!(outcome.warnings[0].contains("nginx@sha256:aaaaaaaaaaaa in"), "{:?}", outcome.warnings);
+}
+
+#[test]
+fn an_image_without_history_gets_what_is_known_of_it_or_nothing() {
+    let outcome = nginx_pod().judge();
+    check(&outcome, "100m", "128Mi");
+    assert_eq!(
+        outcome.warnings[0],
+        "container web: cpu request estimated at 100m: well-known image (Bitnami chart, preset nano); passed over: no \
+         history"
+    );
+    check(&nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).judge(), "", "");
+    check(&Situation::of_pod(pod(container("registry.example.com/team/app:v1"))).judge(), "", "");
+    check(&Situation::of_pod(pod(container("NOT an image"))).judge(), "", "");
+}
+
+#[test]
+fn margin_floor_and_rounding_shape_the_amount() {
+    check_settings(json!({}), busy("3m", "5Mi"), "10m", "32Mi");
+    check_settings(json!({"floor": {"cpu": "1m", "memory": "4Mi"}}), busy("3m", "5Mi"), "3m", "5Mi");
+    check_settings(json!({"margin": {"cpu": 15, "memory": "50%"}}), busy("101m", "200Mi"), "117m", "300Mi");
+    check_settings(json!({}), busy("100500u", "209715201"), "101m", "201Mi");
+    check_settings(json!({"rounding": {"cpu": "50m", "memory": "64Mi"}}), busy("101m", "100Mi"), "150m", "128Mi");
+    check_settings(json!({"resources": ["memory"]}), busy("101m", "100Mi"), "", "100Mi");
+}
+
+#[test]
+fn any_published_percentile_can_be_chosen() {
+    let mut images = busy("900m", "900Mi");
+    let window = &mut images[NGINX]["tags"]["1,27"]["windows"]["7d"];
+    window["cpu"]["percentiles"]["50"] = json!("50m");
+    window["memory"]["percentiles"]["99.9"] = json!("899Mi");
+    check_settings(json!({"percentile": {"cpu": 50, "memory": 99.9}}), images.clone(), "50m", "899Mi");
+    check_settings(json!({"percentile": "50"}), images, "50m", "900Mi");
+}
+
+#[test]
+fn an_out_of_memory_kill_raises_memory_visibly() {
+    let mut images = busy("100m", "300Mi");
+    images[NGINX]["tags"]["1,27"]["oomKills"] = json!([{"at": "2026-11-21T04:00:00Z", "memory": "310Mi"}]);
+    let outcome = nginx_pod().with_profile(own(images.clone())).judge();
+    check(&outcome, "100m", "410Mi");
+    assert!(
+        outcome.warnings[1].contains("raised from 300Mi for an out-of-memory kill at 310Mi 2h ago"),
+        "{:?}",
+        outcome.warnings
+    );
+    // A kill after the collection is nothing that could have been collected.
+    images[NGINX]["tags"]["1,27"]["oomKills"][0]["at"] = json!("2036-11-21T04:00:00Z");
+    check_settings(json!({}), images, "100m", "300Mi");
+}
+
+#[test]
+fn what_an_author_set_stays_and_is_not_estimated() {
+    let resources = json!({"requests": {"cpu": "7m"}, "limits": {"memory": "9Mi"}});
+    let containers = json!([{"name": "web", "image": "nginx:1.27", "resources": resources}]);
+    let situation = Situation::of_pod(pod(containers)).with_profile(own(busy("120m", "200Mi")));
+    let outcome = situation.judge();
+    check(&outcome, "7m", "");
+    assert!(!outcome.changed && outcome.reads.iter().all(|(kind, _, _)| kind == "LimitRange"), "{:?}", outcome.reads);
+    let always = situation.with_settings(json!({"estimates": {"mode": "always"}}));
+    let outcome = always.judge();
+    check(&outcome, "7m", "");
+    assert_eq!(
+        outcome.annotation("headroom.dev/estimated").unwrap(),
+        r#"{"web":{"requests.cpu":"120m: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old","requests.memory":"200Mi: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old"}}"#
+    );
+    assert!(outcome.warnings[0].starts_with("container web: cpu is set to 7m, estimated at 120m: p90"));
+    assert!(!always.judge_again(&outcome).changed);
+}
+
+#[test]
+fn an_estimate_that_agrees_with_the_author_is_no_warning() {
+    let containers =
+        json!([{"name": "web", "image": "nginx:1.27", "resources": {"requests": {"cpu": "100m", "memory": "241Mi"}}}]);
+    let situation = Situation::of_pod(pod(containers)).with_profile(own(busy("120m", "200Mi")));
+    let outcome = situation.with_settings(json!({"estimates": {"mode": "always"}})).judge();
+    assert_eq!(outcome.warnings.len(), 1, "{:?}", outcome.warnings);
+    assert!(outcome.warnings[0].contains("memory is set to 241Mi"));
+}
+
+#[test]
+fn a_dry_run_tells_and_sets_nothing() {
+    let situation = nginx_pod().with_profile(own(busy("120m", "200Mi")));
+    let outcome = situation.with_settings(json!({"estimates": {"dryRun": true}})).judge();
+    assert!(!outcome.changed);
+    assert!(outcome.warnings[0].starts_with("container web: cpu request would be estimated at 120m"));
+    assert!(outcome.audit["estimates"].contains("would be estimated at 200Mi"));
+}
+
+#[test]
+fn namespaces_and_pods_may_ask_for_fewer_estimates_but_not_for_more() {
+    let situation = nginx_pod().with_profile(own(busy("120m", "200Mi")));
+    for field in ["labels", "annotations"] {
+        let mut silent = situation.clone();
+        silent.namespace = json!({"metadata": {field: {"headroom.dev/estimates": "never"}}});
+        let outcome = silent.judge();
+        assert!(!outcome.changed && outcome.profiles_read() == 0, "{field}: {:?}", outcome.reads);
+    }
+    let mut silent = situation.clone();
+    silent.request["object"]["metadata"]["annotations"] = json!({"headroom.dev/estimates": "never"});
+    assert_eq!(silent.judge().reads, [("LimitRange".to_owned(), "shop".to_owned(), String::new())]);
+    let mut never = situation.clone().with_settings(json!({"estimates": {"mode": "never"}}));
+    never.namespace = json!({"metadata": {"labels": {"headroom.dev/estimates": "always"}}});
+    let outcome = never.judge();
+    assert!(!outcome.changed && outcome.reads.len() == 1, "{:?}", outcome.reads);
+    let mut mistyped = situation;
+    mistyped.namespace = json!({"metadata": {"labels": {"headroom.dev/estimates": "off"}}});
+    let outcome = mistyped.judge();
+    check(&outcome, "120m", "200Mi");
+    assert_eq!(
+        outcome.warnings[2],
+        "`headroom.dev/estimates: off` of the namespace is ignored: expected one of `ifNotSet`, `always`, `never`"
+    );
+}
+
+#[test]
+fn init_containers_and_sidecars_are_estimated_too() {
+    let mut situation = nginx_pod().with_profile(own(busy("120m", "200Mi")));
+    situation.request["object"]["spec"]["initContainers"] = json!([
+        {"name": "prepare", "image": "nginx:1.27"},
+        {"name": "proxy", "image": "nginx:1.27", "restartPolicy": "Always"},
+    ]);
+    let outcome = situation.judge();
+    for container in ["web", "prepare", "proxy"] {
+        assert_eq!(outcome.value(container, "requests.cpu"), "120m", "{container}");
+    }
+    // Three containers of one image share their reads.
+    assert_eq!(outcome.profiles_read(), 2);
+}
+
+#[test]
+fn the_pool_is_read_once_for_each_shard_and_the_own_history_once() {
+    let images = ["nginx:1.27", "nginx:1.28", "redis:7", "postgres:17"];
+    let containers: Vec<Value> =
+        images.iter().enumerate().map(|(n, image)| json!({"name": format!("c{n}"), "image": image})).collect();
+    let outcome = Situation::of_pod(pod(json!(containers))).judge();
+    assert_eq!(outcome.profiles_read(), 1 + 3, "{:?}", outcome.reads);
+}
+
+#[test]
+fn a_container_range_bounds_the_estimate_and_says_so() {
+    let range = json!([{"type": "Container", "min": {"cpu": "200m"}, "max": {"memory": "1Gi"}, "default": {"memory": "1Gi", "cpu": "4"}}]);
+    let situation = nginx_pod().with_limits(range).with_profile(own(busy("50m", "4Gi")));
+    let outcome = situation.judge();
+    check(&outcome, "200m", "1Gi");
+    assert!(
+        outcome.warnings[0].contains("; raised from 50m to the min of LimitRange limits-0"),
+        "{:?}",
+        outcome.warnings
+    );
+    assert!(
+        outcome.warnings[1].contains("; lowered from 4Gi to the max of LimitRange limits-0"),
+        "{:?}",
+        outcome.warnings
+    );
+    assert!(!situation.judge_again(&outcome).changed);
+}
+
+#[test]
+fn the_ratio_to_the_limit_that_will_be_there_is_kept() {
+    let range = json!([{"type": "Container", "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "250m"}, "maxLimitRequestRatio": {"cpu": "4"}}]);
+    let outcome = nginx_pod().with_limits(range).with_profile(own(busy("50m", "100Mi"))).judge();
+    check(&outcome, "125m", "100Mi");
+    assert_eq!(outcome.value("web", "limits.cpu"), "500m");
+}
+
+#[test]
+fn a_default_limit_below_the_estimate_is_raised_or_where_nobody_may_the_estimate_is_lowered() {
+    let range = json!([{"type": "Container", "default": {"cpu": "100m"}, "defaultRequest": {"cpu": "50m"}}]);
+    let situation = nginx_pod().with_limits(range).with_profile(own(busy("700m", "100Mi")));
+    let outcome = situation.judge();
+    check(&outcome, "700m", "100Mi");
+    assert_eq!(outcome.value("web", "limits.cpu"), "700m");
+    let outcome = situation.with_settings(json!({"limitRanges": {"repairDefaultLimit": false}})).judge();
+    check(&outcome, "100m", "100Mi");
+    assert_eq!(outcome.value("web", "limits.cpu"), "100m");
+}
+
+#[test]
+fn what_the_limit_ranger_put_in_is_replaced_and_its_limit_raised() {
+    let range = json!([{"type": "Container", "default": {"cpu": "100m", "memory": "64Mi"}, "defaultRequest": {"cpu": "100m", "memory": "64Mi"}}]);
+    let resources = json!({"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "100m", "memory": "64Mi"}});
+    let mut object = pod(json!([{"name": "web", "image": "nginx:1.27", "resources": resources}]));
+    object["metadata"]["annotations"] = json!({"kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu, memory request for container web; cpu, memory limit for container web"});
+    let situation = Situation::of_pod(object).with_limits(range).with_profile(own(busy("30m", "200Mi")));
+    let outcome = situation.judge();
+    check(&outcome, "30m", "200Mi");
+    assert_eq!(outcome.value("web", "limits.cpu"), "100m");
+    assert_eq!(outcome.value("web", "limits.memory"), "200Mi");
+    let again = situation.judge_again(&outcome);
+    assert!(!again.changed && again.admitted);
+    // Without any history LimitRanger's values stay.
+    let mut cold = situation;
+    cold.profiles.clear();
+    cold.settings = json!({"estimates": {"wellKnownImages": false}});
+    let outcome = cold.judge();
+    assert!(!outcome.changed);
+    check(&outcome, "100m", "64Mi");
+}
+
+#[test]
+fn a_pod_maximum_shrinks_estimates_and_not_what_authors_set() {
+    let containers = json!([
+        {"name": "web", "image": "nginx:1.27"},
+        {"name": "more", "image": "nginx:1.27"},
+        {"name": "own", "image": "nginx:1.27", "resources": {"requests": {"cpu": "400m", "memory": "1Mi"}, "limits": {"cpu": "400m"}}},
+    ]);
+    let range = json!([
+        {"type": "Pod", "max": {"cpu": "1"}},
+        {"type": "Container", "default": {"cpu": "100m"}, "defaultRequest": {"cpu": "100m"}},
+    ]);
+    let situation = Situation::of_pod(pod(containers)).with_limits(range).with_profile(own(busy("500m", "100Mi")));
+    let outcome = situation.judge();
+    check(&outcome, "300m", "100Mi");
+    assert_eq!(outcome.value("more", "requests.cpu"), "300m");
+    assert_eq!(outcome.value("own", "requests.cpu"), "400m");
+    assert!(
+        outcome.warnings[0].contains("; lowered from 500m for the pod max of LimitRange limits-0"),
+        "{:?}",
+        outcome.warnings
+    );
+    assert!(!situation.judge_again(&outcome).changed);
+}
+
+#[test]
+fn an_estimate_that_alone_would_break_a_bound_is_withdrawn() {
+    // The defaults add up to the pod's minimum, the estimates do not.
+    let range = json!([
+        {"type": "Pod", "min": {"cpu": "400m"}},
+        {"type": "Container", "defaultRequest": {"cpu": "400m"}},
+    ]);
+    let outcome = nginx_pod().with_limits(range).with_profile(own(busy("50m", "100Mi"))).judge();
+    check(&outcome, "400m", "100Mi");
+    assert!(
+        outcome
+            .warnings
+            .iter()
+            .any(|warning| warning.starts_with("the pod in all: no cpu estimate, because with it minimum cpu")),
+        "{:?}",
+        outcome.warnings
+    );
+}
+
+#[test]
+fn with_limit_ranges_off_they_still_bound_estimates() {
+    let range = json!([{"type": "Container", "max": {"cpu": "100m"}, "default": {"cpu": "100m"}}]);
+    let situation = nginx_pod().with_limits(range).with_profile(own(busy("700m", "100Mi")));
+    let outcome = situation.with_settings(json!({"limitRanges": {"mode": "off"}})).judge();
+    check(&outcome, "100m", "100Mi");
+    assert_eq!(outcome.value("web", "limits.cpu"), "");
+}
+
+#[test]
+fn a_template_is_judged_as_its_pods_would_be_and_changed_only_if_asked() {
+    let template = pod(container("nginx:1.27"));
+    let request = json!({
+        "uid": "1", "operation": "CREATE", "namespace": "shop", "name": "web",
+        "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+        "resource": {"group": "apps", "version": "v1", "resource": "deployments"},
+        "object": {"metadata": {"name": "web"}, "spec": {"template": template}},
+    });
+    let situation = Situation::of_request(request).with_profile(own(busy("120m", "200Mi")));
+    let outcome = situation.judge();
+    assert!(!outcome.changed);
+    assert!(outcome.warnings[0].starts_with("its pods: container web: cpu request estimated at 120m"));
+    let outcome = situation.with_settings(json!({"mutateTemplates": true})).judge();
+    let container = &outcome.object["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["resources"]["requests"], json!({"cpu": "120m", "memory": "200Mi"}));
+}
+
+#[test]
+fn a_resource_that_an_autoscaler_scales_by_is_left_alone() {
+    let mut situation = nginx_pod().with_profile(own(busy("120m", "200Mi")));
+    let metadata = &mut situation.request["object"]["metadata"];
+    metadata["labels"] = json!({"pod-template-hash": "7b89ff4ccb"});
+    metadata["ownerReferences"] = json!([{"kind": "ReplicaSet", "name": "web-7b89ff4ccb", "controller": true}]);
+    let scaler = |target: &str, kind: &str| {
+        json!({"spec": {
+            "scaleTargetRef": {"kind": "Deployment", "name": target},
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": kind}}}],
+        }})
+    };
+    situation.autoscalers = vec![scaler("web", "Utilization")];
+    let outcome = situation.judge();
+    check(&outcome, "120m", "200Mi");
+    assert!(outcome.reads.iter().all(|(kind, _, _)| kind != "HorizontalPodAutoscaler"));
+    situation.settings = json!({"estimates": {"skipAutoscaled": true}});
+    let outcome = situation.judge();
+    check(&outcome, "", "200Mi");
+    assert!(
+        outcome
+            .warnings
+            .contains(&"container web: no cpu estimate, because a HorizontalPodAutoscaler scales by it".to_owned())
+    );
+    for other in
+        [scaler("web", "AverageValue"), scaler("web-7b89ff4ccb", "Utilization"), scaler("other", "Utilization")]
+    {
+        situation.autoscalers = vec![other];
+        check(&situation.judge(), "120m", "200Mi");
+    }
+    situation.failing = [("HorizontalPodAutoscaler", "forbidden")].into();
+    let outcome = situation.judge();
+    check(&outcome, "120m", "200Mi");
+    assert!(outcome.warnings[0].starts_with("cannot list HorizontalPodAutoscaler in namespace `shop`"));
+}
+
+/// A profile that is broken by `change` is no history, and a warning says why.
+#[track_caller]
+fn check_broken(change: impl Fn(&mut Value), warning: &str) {
+    let mut broken = own(busy("120m", "200Mi"));
+    change(&mut broken);
+    let situation = nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).with_profile(broken);
+    let outcome = situation.judge();
+    assert!(outcome.admitted && outcome.value("web", "requests.cpu").is_empty(), "{outcome:#?}");
+    assert_eq!(outcome.warnings, [format!("the history in UsageProfile usage is not used: {warning}")]);
+}
+
+#[test]
+fn broken_stale_and_hostile_history_is_no_history() {
+    check_broken(|p| p["spec"]["format"] = json!(2), "spec.format: expected 1, found `2`");
+    check_broken(|p| p["spec"]["format"] = json!("1"), "spec.format: expected 1, found `\"1\"`");
+    check_broken(|p| p["spec"] = Value::Null, "`spec` is missing");
+    check_broken(|p| p["spec"] = json!([]), "spec: expected an object, found `[]`");
+    check_broken(|p| p["spec"]["collectedAt"] = Value::Null, "spec: `collectedAt` is missing");
+    check_broken(
+        |p| p["spec"]["collectedAt"] = json!("yesterday"),
+        "spec.collectedAt: not a point in time: expected one such as `2026-11-21T00:00:00Z`, found `\"yesterday\"`",
+    );
+    check_broken(
+        |p| p["spec"]["collectedAt"] = json!("2026-11-06T05:59:59Z"),
+        "collected at 2026-11-06T05:59:59Z, more than 15d ago",
+    );
+    check_broken(
+        |p| p["spec"]["collectedAt"] = json!("2026-11-21T07:00:01Z"),
+        "collected at 2026-11-21T07:00:01Z, which is yet to come",
+    );
+    check_broken(
+        |p| p["spec"]["images"][NGINX]["repository"] = json!("docker.io/library/nginy"),
+        "spec.images.nginx-f7b30ec5501512a6.repository: it is of `docker.io/library/nginy`",
+    );
+    check_broken(|p| p["spec"]["images"] = json!(7), "spec.images: expected an object, found `7`");
+    let tag = "spec.images.nginx-f7b30ec5501512a6.tags.1,27";
+    let usage = |p: &mut Value, field: &str, value: Value| {
+        for resource in ["cpu", "memory"] {
+            p["spec"]["images"][NGINX]["tags"]["1,27"]["windows"]["7d"][resource][field] = value.clone();
+        }
+    };
+    for (value, found) in [(json!("-5m"), "\"-5m\""), (json!("20E"), "\"20E\""), (json!("1e99"), "\"1e99\"")] {
+        let mut broken = own(busy("120m", "200Mi"));
+        usage(&mut broken, "percentiles", json!({"90": value}));
+        let situation =
+            nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).with_profile(broken);
+        let outcome = situation.judge();
+        assert_eq!(outcome.value("web", "requests.cpu"), "");
+        let warning = format!("{tag}.windows.7d.cpu.percentiles.90: no container uses `{found}`");
+        assert!(outcome.warnings[0].ends_with(&warning), "{:?}", outcome.warnings);
+    }
+    for (field, value, problem) in [
+        ("samples", json!(-1), "no container uses `-1`"),
+        ("samples", json!(1.5), "expected a whole number, found `1.5`"),
+        ("percentiles", Value::Null, "`percentiles` is missing"),
+        ("percentiles", json!({"90": "2"}), "no container uses"),
+        ("peak", json!({}), "expected a quantity"),
+    ] {
+        let mut broken = own(busy("120m", "200Mi"));
+        usage(&mut broken, field, value);
+        if field == "percentiles" {
+            usage(&mut broken, "peak", json!("1"));
+        }
+        let situation =
+            nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).with_profile(broken);
+        let outcome = situation.judge();
+        assert!(outcome.admitted && outcome.value("web", "requests.cpu").is_empty(), "{field}: {outcome:#?}");
+        assert!(outcome.warnings[0].contains(problem), "{field}: {:?}", outcome.warnings);
+    }
+}
+
+#[test]
+fn a_profile_that_cannot_be_read_is_a_warning_and_one_that_is_not_there_is_nothing() {
+    let mut situation = nginx_pod();
+    situation.failing = [("UsageProfile", "not granted")].into();
+    let outcome = situation.judge();
+    check(&outcome, "100m", "128Mi");
+    assert!(
+        outcome.warnings[0]
+            .starts_with("cannot get UsageProfile `usage`, so estimates are made without it: not granted")
+    );
+    for absent in [
+        "Cannot find resource headroom.dev/v1alpha1/UsageProfile",
+        "error finding resource headroom.dev/v1alpha1 / UsageProfile: 404 page not found",
+    ] {
+        situation.failing = [("UsageProfile", absent)].into();
+        let outcome = situation.judge();
+        check(&outcome, "100m", "128Mi");
+        assert_eq!(outcome.warnings.len(), 2, "{:?}", outcome.warnings);
+    }
+    situation.failing = [("Namespace", "forbidden")].into();
+    check(&situation.judge(), "100m", "128Mi");
+}
+
+#[test]
+fn without_the_ranges_nothing_is_estimated() {
+    let mut situation = nginx_pod().with_settings(json!({"onMissingContext": "warn"}));
+    situation.failing = [("LimitRange", "forbidden")].into();
+    let outcome = situation.judge();
+    assert!(outcome.admitted && !outcome.changed && outcome.profiles_read() == 0);
+}
