@@ -16,6 +16,8 @@ pub struct Rollout {
     pub present: u64,
     /// How the pods that it has are treated.
     pub renewal: Renewal,
+    /// What the author counts: `replicas` or `pods`.
+    pub noun: &'static str,
     /// What had to be assumed.
     pub assumption: Option<&'static str>,
 }
@@ -28,6 +30,9 @@ pub enum Renewal {
     /// Others take their places, and so many more than wanted run meanwhile.
     Replaces { surge: u64 },
 }
+
+const REPLICAS: &str = "replicas";
+const PODS: &str = "pods";
 
 const ONE_RUN: &str = "assuming that one job runs at a time; concurrencyPolicy Allow lets more of them overlap";
 const ONE_NODE: &str = "assuming one node; on how many nodes its pods will run is not known yet";
@@ -73,7 +78,7 @@ fn scaling(object: Node<'_>, old: Option<Node<'_>>) -> Result<Option<Rollout>, M
         return Ok(None);
     }
     let present = count(old, &["status", "replicas"])?.unwrap_or(before);
-    Ok(Some(Rollout { wanted, present, renewal: Renewal::Keeps, assumption: None }))
+    Ok(Some(Rollout { wanted, present, renewal: Renewal::Keeps, noun: REPLICAS, assumption: None }))
 }
 
 /// A change of an object that has a pod template.
@@ -118,7 +123,7 @@ impl Change<'_> {
     fn of_replicas(&self, renewal: Renewal) -> Result<Option<Rollout>, Malformed> {
         let wanted = self.replicas(self.object)?;
         let Some(old) = self.old else {
-            return Ok(Some(Rollout { wanted, present: 0, renewal: Renewal::Keeps, assumption: None }));
+            return Ok(Some(Rollout { wanted, present: 0, renewal: Renewal::Keeps, noun: REPLICAS, assumption: None }));
         };
         let before = self.replicas(old)?;
         if wanted <= before && renewal == Renewal::Keeps {
@@ -127,7 +132,7 @@ impl Change<'_> {
         let present = count(old, &["status", "replicas"])?;
         // A status without a number is one that has none; no status at all is a request that came without it.
         let present = present.unwrap_or(if old.get("status")?.is_some() { 0 } else { before });
-        Ok(Some(Rollout { wanted, present, renewal, assumption: None }))
+        Ok(Some(Rollout { wanted, present, renewal, noun: REPLICAS, assumption: None }))
     }
 
     fn replicas(&self, object: Node<'_>) -> Result<u64, Malformed> {
@@ -138,7 +143,7 @@ impl Change<'_> {
     fn daemon_set(&self) -> Result<Option<Rollout>, Malformed> {
         let Some(old) = self.old else {
             let assumption = Some(ONE_NODE);
-            return Ok(Some(Rollout { wanted: 1, present: 0, renewal: Renewal::Keeps, assumption }));
+            return Ok(Some(Rollout { wanted: 1, present: 0, renewal: Renewal::Keeps, noun: PODS, assumption }));
         };
         let strategy = self.object.at(&["spec", "updateStrategy"])?;
         let kind = strategy.map(|strategy| strategy.string("type")).transpose()?.flatten();
@@ -150,7 +155,7 @@ impl Change<'_> {
         let present = count(old, &["status", "currentNumberScheduled"])?.unwrap_or(wanted);
         let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
         let renewal = Renewal::Replaces { surge: surge(bounds, "0", wanted)? };
-        Ok(Some(Rollout { wanted, present, renewal, assumption: nodes.is_none().then_some(ONE_NODE) }))
+        Ok(Some(Rollout { wanted, present, renewal, noun: PODS, assumption: nodes.is_none().then_some(ONE_NODE) }))
     }
 
     /// A job's template never changes; its width and its suspension may.
@@ -162,7 +167,7 @@ impl Change<'_> {
         }
         let active = old.map(|old| count(old, &["status", "active"])).transpose()?.flatten();
         let present = active.unwrap_or(0).min(wanted);
-        Ok(Some(Rollout { wanted, present, renewal: Renewal::Keeps, assumption: None }))
+        Ok(Some(Rollout { wanted, present, renewal: Renewal::Keeps, noun: PODS, assumption: None }))
     }
 
     fn cron_job(&self) -> Result<Option<Rollout>, Malformed> {
@@ -182,7 +187,7 @@ impl Change<'_> {
         let is_running = runs.map(Node::items).transpose()?.is_some_and(|mut runs| runs.next().is_some());
         let (present, renewal) =
             if is_running && !overlaps { (before, Renewal::Replaces { surge: 0 }) } else { (0, Renewal::Keeps) };
-        Ok(Some(Rollout { wanted, present, renewal, assumption: overlaps.then_some(ONE_RUN) }))
+        Ok(Some(Rollout { wanted, present, renewal, noun: PODS, assumption: overlaps.then_some(ONE_RUN) }))
     }
 }
 

@@ -58,6 +58,8 @@ pub struct Growth {
     pub fitting: u64,
     /// The pods that a rollout needs on top while it replaces the old, where only these do not fit.
     pub surge: Option<u64>,
+    /// What the author counts: `replicas` or `pods`.
+    pub noun: &'static str,
     /// What had to be assumed.
     pub assumption: Option<&'static str>,
 }
@@ -150,11 +152,11 @@ impl Excess<'_> {
 
 impl Growth {
     fn told(&self, excesses: &str) -> String {
-        let Self { wanted, fitting, surge, assumption } = self;
+        let Self { wanted, fitting, surge, noun, assumption } = self;
         let mut told = match surge {
             Some(1) => format!("the rollout needs 1 pod more at first: {excesses}; or set maxSurge to 0"),
             Some(surge) => format!("the rollout needs {surge} pods more at first: {excesses}; or set maxSurge to 0"),
-            None => format!("{fitting} of {wanted} replicas fit: {excesses}"),
+            None => format!("{fitting} of {wanted} {noun} fit: {excesses}"),
         };
         if let Some(assumption) = assumption {
             told.push_str(&format!(" ({assumption})"));

@@ -82,7 +82,7 @@ impl Pods<'_, '_> {
 
     /// How many of the pods fit in the end.
     fn growth(&self, quota: &ResourceQuota<'_>) -> Growth {
-        let Rollout { wanted, present, renewal, assumption } = *self.rollout;
+        let Rollout { wanted, present, renewal, noun, assumption } = *self.rollout;
         let staying = if renewal == Renewal::Keeps { present.min(wanted) } else { 0 };
         let mut fitting = wanted - staying;
         for (name, each) in self.each.iter() {
@@ -97,7 +97,7 @@ impl Pods<'_, '_> {
             Renewal::Replaces { surge } if surge > 0 && fitting >= wanted => Some(surge),
             _ => None,
         };
-        Growth { wanted, fitting, surge, assumption }
+        Growth { wanted, fitting, surge, noun, assumption }
     }
 }
 
