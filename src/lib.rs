@@ -3,6 +3,8 @@
 //! read the request and the settings -> ask the host for what the core needs -> decide -> respond
 
 mod host;
+#[cfg(target_arch = "wasm32")]
+mod memory;
 mod respond;
 
 use headroom_core::context::lookup::Lookup;
