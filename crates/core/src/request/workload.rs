@@ -27,8 +27,9 @@ pub struct Rollout {
 pub enum Renewal {
     /// They stay.
     Keeps,
-    /// Others take their places, and so many more than wanted run meanwhile.
-    Replaces { surge: u64 },
+    /// Others take their places, and so many more than wanted run meanwhile. Without room for these, the rollout
+    /// stands still unless it may take old pods away first.
+    Replaces { surge: u64, may_wait: bool },
 }
 
 const REPLICAS: &str = "replicas";
@@ -100,10 +101,10 @@ impl Change<'_> {
         let wanted = self.replicas(self.object)?;
         let renewal = match (self.is_renewed && !is_paused, recreates) {
             (false, _) => Renewal::Keeps,
-            (true, true) => Renewal::Replaces { surge: 0 },
+            (true, true) => Renewal::IN_PLACE,
             (true, false) => {
                 let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
-                Renewal::Replaces { surge: surge(bounds, "25%", wanted)? }
+                Renewal::rolling(bounds, ["25%", "25%"], wanted)?
             }
         };
         self.of_replicas(renewal)
@@ -112,7 +113,7 @@ impl Change<'_> {
     fn stateful_set(&self) -> Result<Option<Rollout>, Malformed> {
         let strategy = self.object.at(&["spec", "updateStrategy", "type"])?.map(Node::str).transpose()?;
         let waits = strategy.as_deref() == Some("OnDelete");
-        self.of_replicas(if self.is_renewed && !waits { Renewal::Replaces { surge: 0 } } else { Renewal::Keeps })
+        self.of_replicas(if self.is_renewed && !waits { Renewal::IN_PLACE } else { Renewal::Keeps })
     }
 
     /// A ReplicaSet leaves the pods that it has as they are.
@@ -154,7 +155,7 @@ impl Change<'_> {
         let wanted = nodes.unwrap_or(1);
         let present = count(old, &["status", "currentNumberScheduled"])?.unwrap_or(wanted);
         let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
-        let renewal = Renewal::Replaces { surge: surge(bounds, "0", wanted)? };
+        let renewal = Renewal::rolling(bounds, ["0", "1"], wanted)?;
         Ok(Some(Rollout { wanted, present, renewal, noun: PODS, assumption: nodes.is_none().then_some(ONE_NODE) }))
     }
 
@@ -186,7 +187,7 @@ impl Change<'_> {
         let runs = self.old.map(|old| old.at(&["status", "active"])).transpose()?.flatten();
         let is_running = runs.map(Node::items).transpose()?.is_some_and(|mut runs| runs.next().is_some());
         let (present, renewal) =
-            if is_running && !overlaps { (before, Renewal::Replaces { surge: 0 }) } else { (0, Renewal::Keeps) };
+            if is_running && !overlaps { (before, Renewal::IN_PLACE) } else { (0, Renewal::Keeps) };
         Ok(Some(Rollout { wanted, present, renewal, noun: PODS, assumption: overlaps.then_some(ONE_RUN) }))
     }
 }
@@ -202,19 +203,39 @@ fn width(job: Node<'_>) -> Result<u64, Malformed> {
     Ok(left.map_or(parallelism, |left| parallelism.min(left)))
 }
 
-/// `maxSurge` of a rolling update: a number, or a percentage rounded up.
-fn surge(bounds: Option<Node<'_>>, default: &str, wanted: u64) -> Result<u64, Malformed> {
-    let node = bounds.map(|bounds| bounds.get("maxSurge")).transpose()?.flatten();
+impl Renewal {
+    /// Old pods go before new ones come.
+    const IN_PLACE: Self = Self::Replaces { surge: 0, may_wait: true };
+
+    /// A rolling update; `defaults` are those of `maxSurge` and `maxUnavailable`. Percentages of the first are rounded
+    /// up, of the second down.
+    fn rolling(bounds: Option<Node<'_>>, defaults: [&str; 2], wanted: u64) -> Result<Self, Malformed> {
+        let [surge, unavailable] = defaults;
+        let surge = pods_at_once(bounds, "maxSurge", surge, |percent| wanted.saturating_mul(percent).div_ceil(100))?;
+        let unavailable =
+            pods_at_once(bounds, "maxUnavailable", unavailable, |percent| wanted.saturating_mul(percent) / 100)?;
+        Ok(Self::Replaces { surge, may_wait: unavailable > 0 || surge == 0 })
+    }
+}
+
+/// A number of pods, given as such or as a percentage.
+fn pods_at_once(
+    bounds: Option<Node<'_>>,
+    field: &str,
+    default: &str,
+    of_percent: impl Fn(u64) -> u64,
+) -> Result<u64, Malformed> {
+    let node = bounds.map(|bounds| bounds.get(field)).transpose()?.flatten();
     let text = node.map(Node::scalar).transpose()?;
-    let surge = text.as_deref().unwrap_or(default);
-    let read = match surge.strip_suffix('%') {
-        Some(percent) => percent.parse::<u64>().ok().map(|percent| wanted.saturating_mul(percent).div_ceil(100)),
-        None => surge.parse().ok(),
+    let text = text.as_deref().unwrap_or(default);
+    let read = match text.strip_suffix('%') {
+        Some(percent) => percent.parse().ok().map(of_percent),
+        None => text.parse().ok(),
     };
     match (read, node) {
-        (Some(surge), _) => Ok(surge),
+        (Some(pods), _) => Ok(pods),
         (None, Some(node)) => Err(node.malformed("a number of pods or a percentage such as `25%`")),
-        (None, None) => Ok(0),
+        (None, None) => Ok(0), // OK because the defaults are numbers.
     }
 }
 

@@ -24,7 +24,7 @@ use crate::request::PodTemplate;
 use crate::settings::LimitedResource;
 use crate::timestamp::Timestamp;
 
-pub use breach::{Breach, Excess, Fault, Growth};
+pub use breach::{Breach, Excess, Fault, Growth, Surge};
 pub use charge::{Added, Change, Charge};
 pub use doubt::doubtful;
 pub use kind::{Kind, Measure};

@@ -86,19 +86,36 @@ fn an_update_is_held_against_what_it_adds_to_the_present_pods() {
 
 #[test]
 fn a_rollout_needs_room_for_its_surge() {
-    let rolling = |surge: Value| json!({"replicas": 4, "strategy": {"rollingUpdate": {"maxSurge": surge}}});
-    let old = with_status(workload("Deployment", rolling(json!("25%"))), json!({"replicas": 4}));
-    let renewed = |surge| asking_for(workload("Deployment", rolling(surge)), "400m");
-    check(&request(&renewed(json!("25%")), Some(&old)), "3500m", &[]);
+    let rolling = |surge: Value, unavailable: Value| json!({"replicas": 4, "strategy": {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}});
+    let old = with_status(workload("Deployment", rolling(json!("25%"), json!(0))), json!({"replicas": 4}));
+    let renewed = |surge, unavailable| {
+        request(&asking_for(workload("Deployment", rolling(surge, unavailable)), "400m"), Some(&old))
+    };
+    check(&renewed(json!("25%"), json!("24%")), "3500m", &[]);
     check(
-        &request(&renewed(json!("26%")), Some(&old)),
+        &renewed(json!("26%"), json!("24%")),
         "3500m",
         &[
-            "its pods would be refused: quota team: the rollout needs 2 pods more at first: requests.cpu: missing 300m; \
-           500m is free; or set maxSurge to 0",
+            "its pods would be refused: quota team: the rollout needs 2 more at first: requests.cpu: missing 300m; 500m \
+           is free; or let it take old pods away first (maxSurge 0, maxUnavailable 1)",
         ],
     );
-    check(&request(&renewed(json!(0)), Some(&old)), "4", &[]);
+    check(&renewed(json!(0), json!(1)), "4", &[]);
+}
+
+#[test]
+fn a_rollout_that_goes_on_without_its_surge_is_only_told() {
+    let old = with_status(workload("Deployment", json!({"replicas": 4})), json!({"replicas": 4}));
+    let renewed = request(&asking_for(workload("Deployment", json!({"replicas": 4})), "400m"), Some(&old));
+    let expected = "its pods would be refused: quota team: the rollout will be slower, without 1 more at first: \
+                    requests.cpu: missing 400m; 0 is free";
+    check(&renewed, "4", &[expected]);
+    assert_eq!(told(&renewed, "4", &json!({"quotas": {"workloads": "enforce"}})), [expected]);
+}
+
+#[test]
+fn new_pods_that_ask_for_more_are_held_against_what_the_old_ones_leave() {
+    let old = with_status(workload("Deployment", json!({"replicas": 4})), json!({"replicas": 4}));
     let recreated =
         asking_for(workload("Deployment", json!({"replicas": 4, "strategy": {"type": "Recreate"}})), "900m");
     check(
