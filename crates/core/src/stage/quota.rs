@@ -102,7 +102,10 @@ pub fn check<'d>(
     }
     for quota in applying {
         let delta = deltas.of(quota);
-        let excesses = outcome.charge(quota, |name| delta.get(name).cloned());
+        let mut excesses = outcome.charge(quota, |name| delta.get(name).cloned());
+        if let Some(pod) = object.pod {
+            excesses.iter_mut().for_each(|excess| excess.origins = specify::origins(pod, &excess.name));
+        }
         if change.refuses() && !excesses.is_empty() {
             let fault = Fault::Exceeded { excesses, growth: None };
             outcome.breaches.push(Breach { quota: Some(quota.name.clone()), fault });
@@ -120,7 +123,7 @@ impl<'d> Outcome<'d> {
             let used = level.plus(&amount);
             if used > *hard {
                 let (requested, used, hard) = (amount.clone(), level.clone(), hard.clone());
-                excesses.push(Excess { name: name.clone(), requested, used, hard });
+                excesses.push(Excess { name: name.clone(), requested, used, hard, origins: Vec::new() });
             }
             added.push(Added { name: name.clone(), amount, used });
         }

@@ -48,6 +48,8 @@ pub struct Excess<'d> {
     pub requested: Quantity,
     pub used: Quantity,
     pub hard: Quantity,
+    /// Where amounts came from that no author wrote.
+    pub origins: Vec<String>,
 }
 
 /// How the pods of a workload would exceed a quota.
@@ -161,9 +163,13 @@ impl Breach<'_> {
 impl Excess<'_> {
     /// `requests.cpu: missing 500m; 1500m is free`
     fn told(&self) -> String {
-        let Self { name, requested, used, hard } = self;
+        let Self { name, requested, used, hard, origins } = self;
         let free = if used < hard { hard.minus(used) } else { Quantity::ZERO };
-        format!("{name}: missing {}; {free} is free", requested.minus(&free))
+        let mut told = format!("{name}: missing {}; {free} is free", requested.minus(&free));
+        if !origins.is_empty() {
+            told.push_str(&format!(" ({})", origins.join("; ")));
+        }
+        told
     }
 }
 
