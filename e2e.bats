@@ -96,7 +96,8 @@ patched() {
   unchanged
   says '"code":403'
   says 'is forbidden: exceeded quota: team, requested: limits.cpu=500m,requests.cpu=250m, used: limits.cpu=7800m,requests.cpu=3900m, limited: limits.cpu=8,requests.cpu=4;'
-  says 'quota team: limits.cpu: missing 300m; 200m is free, requests.cpu: missing 150m; 100m is free'
+  says 'quota team: limits.cpu: missing 300m; 200m is free (500m of container j: '
+  says 'requests.cpu: missing 150m; 100m is free'
 }
 
 @test "a Deployment is told at once how many of its pods a quota has room for" {
