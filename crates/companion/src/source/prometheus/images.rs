@@ -5,6 +5,7 @@
 //! times, and kube-state-metrics may be away for a while; a sample in no span belongs to the nearest one of its
 //! container.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::source::{Resource, Sample};
@@ -83,7 +84,7 @@ fn nearest(claims: &[Claim], time: i64) -> Option<&str> {
     let distance = |claim: &Claim| (claim.from - time).max(time - claim.to).max(0);
     claims
         .iter()
-        .min_by_key(|claim| (distance(claim), std::cmp::Reverse(claim.from)))
+        .min_by_key(|claim| (distance(claim), Reverse(claim.from), Reverse(claim.to)))
         .map(|claim| claim.image.as_str())
 }
 

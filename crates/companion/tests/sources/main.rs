@@ -1,0 +1,12 @@
+//! The sources against real servers, and against a server that misbehaves.
+//!
+//! The servers are Debian's packages (`hack/install-test-servers.sh` installs them), started on loopback by `servers`.
+//! What they are filled with comes from `data`, which also computes by itself, without any query language, what has to
+//! be read back.
+
+mod data;
+mod faults;
+mod fake;
+mod prometheus;
+mod servers;
+mod victoria_metrics;
