@@ -4,6 +4,7 @@
 
 pub mod limit_range;
 pub mod lookup;
+pub mod usage;
 
 use crate::json::{Malformed, Node};
 use limit_range::LimitRange;

@@ -9,6 +9,12 @@ pub mod json;
 
 pub mod amount;
 
+pub mod timestamp;
+
+pub mod glob;
+
+pub mod image;
+
 pub mod settings;
 
 pub mod request;
@@ -16,6 +22,8 @@ pub mod request;
 pub mod subject;
 
 pub mod context;
+
+pub mod well_known;
 
 pub mod stage;
 
