@@ -1,0 +1,4 @@
+//! One file a subcommand.
+
+pub mod collect;
+pub mod doctor;

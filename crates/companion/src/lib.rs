@@ -1,0 +1,8 @@
+//! The companion of the policy: it reads what containers really used, keeps that as sketches, and publishes it as
+//! `UsageProfile`s, from which the policy estimates.
+//!
+//! Rooms in reading order. The path of the data is `source` → `collect` → `store` → `profile` → `publish`.
+
+pub mod cli;
+pub mod command;
+pub mod source;
