@@ -5,6 +5,11 @@
 //! (`crate::collect`). A source deals with what is peculiar to its answers: duplicate series of HA pairs, counter
 //! resets, NaN, gaps, label names. Floats end here: a [`Sample`] is an integer.
 
+pub mod examination;
+pub mod framing;
+pub mod http;
+pub mod prometheus;
+
 use async_trait::async_trait;
 
 /// What is measured. CPU counts in billionths of a core, memory in bytes.
@@ -136,12 +141,7 @@ pub trait Source: Send + Sync {
     async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError>;
 
     /// Reads one namespace's usage in one window. May hand over batches as they arrive.
-    async fn read(
-        &self,
-        namespace: &str,
-        window: Window,
-        sink: Sink<'_>,
-    ) -> Result<(), SourceError>;
+    async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError>;
 
     /// The distance of samples in seconds: the resolution that is asked for.
     fn step_seconds(&self) -> u32;

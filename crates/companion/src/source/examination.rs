@@ -85,7 +85,11 @@ pub fn clock(ours: i64, theirs: i64) -> Finding {
     if skew <= 30 {
         Finding::good("clock", found)
     } else {
-        Finding::doubtful("clock", found, "keep both clocks by NTP; until then the newest samples come late or look early")
+        Finding::doubtful(
+            "clock",
+            found,
+            "keep both clocks by NTP; until then the newest samples come late or look early",
+        )
     }
 }
 

@@ -186,7 +186,8 @@ mod tests {
 
     #[test]
     fn an_answer_without_the_array_is_all_envelope() {
-        let text = r#"{"status":"error","errorType":"execution","error":"too many [samples]","x":{"result":{"y":[1]}}}"#;
+        let text =
+            r#"{"status":"error","errorType":"execution","error":"too many [samples]","x":{"result":{"y":[1]}}}"#;
         check(Shape::ArrayAt("result"), text, &[], text);
     }
 

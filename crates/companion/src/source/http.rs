@@ -85,10 +85,8 @@ impl Http {
     /// Needs a Tokio runtime around it. Sends nothing yet.
     pub fn new(endpoint: &Endpoint) -> Result<Self, SourceError> {
         let wrong = |what: &str| SourceError::Permanent(format!("`{}`: {what}", endpoint.url));
-        let url: Uri = endpoint
-            .url
-            .parse()
-            .map_err(|_| wrong("is no URL: expected one such as `http://prometheus:9090`"))?;
+        let url: Uri =
+            endpoint.url.parse().map_err(|_| wrong("is no URL: expected one such as `http://prometheus:9090`"))?;
         let plain = match url.scheme_str() {
             Some("http") => true,
             Some("https") => false,
@@ -256,11 +254,16 @@ mod tests {
             401,
             "Unauthorized\n",
             SourceError::Permanent(
-                "`http://p` answers 401: `Unauthorized`: check the token, user or tenant, and what they may read".into(),
+                "`http://p` answers 401: `Unauthorized`: check the token, user or tenant, and what they may read"
+                    .into(),
             ),
         );
         check(504, "<html>", SourceError::Overloaded("`http://p` answers 504".into()));
-        check(503, "Service Unavailable", SourceError::Temporary("`http://p` answers 503: `Service Unavailable`".into()));
+        check(
+            503,
+            "Service Unavailable",
+            SourceError::Temporary("`http://p` answers 503: `Service Unavailable`".into()),
+        );
         check(429, "", SourceError::Temporary("`http://p` answers 429".into()));
         check(400, "bad", SourceError::Permanent("`http://p` answers 400: `bad`".into()));
         check(

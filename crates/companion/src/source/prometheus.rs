@@ -46,13 +46,7 @@ pub struct Options {
 
 impl Options {
     pub fn new(endpoint: Endpoint) -> Self {
-        Self {
-            endpoint,
-            names: Overrides::default(),
-            matchers: String::new(),
-            step_seconds: 60,
-            accept_partial: false,
-        }
+        Self { endpoint, names: Overrides::default(), matchers: String::new(), step_seconds: 60, accept_partial: false }
     }
 }
 
@@ -342,10 +336,8 @@ impl Source for Prometheus {
         let label = &self.names.usage.namespace;
         let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric));
         let Some(metric) = metric else { return Ok(Vec::new()) };
-        let question = format!(
-            "group by ({label}) (last_over_time({}[{LISTING_SECONDS}s]))",
-            self.queries().everywhere(metric)
-        );
+        let question =
+            format!("group by ({label}) (last_over_time({}[{LISTING_SECONDS}s]))", self.queries().everywhere(metric));
         // Each step looks back, so all are one later than what they look at.
         let step = i64::from(LISTING_SECONDS);
         let steps = (window.seconds() + step - 1).div_euclid(step);

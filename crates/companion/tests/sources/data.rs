@@ -104,7 +104,8 @@ impl Cluster {
                 if let Some(cores) = container.cpu[minute] {
                     expected.entry(key(Resource::Cpu)).or_default().push((end, cores));
                 }
-                let scrapes = container.memory[minute * 4..minute * 4 + 4].iter().flatten().filter(|bytes| !bytes.is_nan());
+                let scrapes =
+                    container.memory[minute * 4..minute * 4 + 4].iter().flatten().filter(|bytes| !bytes.is_nan());
                 if let Some(peak) = scrapes.copied().reduce(f64::max) {
                     expected.entry(key(Resource::Memory)).or_default().push((end, peak));
                 }
@@ -139,7 +140,8 @@ impl Cluster {
                 }
                 let restarts = container.restarts(self.window.from);
                 if !container.kills.is_empty() {
-                    let killed = restarts.iter().filter(|(_, count)| *count > 0.0).map(|&(time, _)| (time, 1.0)).collect();
+                    let killed =
+                        restarts.iter().filter(|(_, count)| *count > 0.0).map(|&(time, _)| (time, 1.0)).collect();
                     let reason = format!(r#"{from},reason="OOMKilled""#);
                     let metric = "kube_pod_container_status_last_terminated_reason";
                     all.push((format!("{metric}{{{reason}}}"), "gauge", killed));

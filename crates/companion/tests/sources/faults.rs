@@ -107,7 +107,8 @@ async fn an_answer_that_breaks_off_is_no_answer() {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", MATRIX.len());
         check(move || Reply::Bytes((head.clone() + &MATRIX[..length]).into_bytes()), Kind::Temporary, "broke").await;
         check(move || answer(200, &MATRIX[..length]), Kind::Temporary, "ends in the middle").await;
-        let chunk = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n{}\r\n", &MATRIX[..length]);
+        let chunk =
+            format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n{}\r\n", &MATRIX[..length]);
         check(move || Reply::Bytes(chunk.clone().into_bytes()), Kind::Temporary, "broke").await;
     }
 }

@@ -5,8 +5,8 @@
 //! be read back.
 
 mod data;
-mod faults;
 mod fake;
+mod faults;
 mod prometheus;
 mod servers;
 mod victoria_metrics;

@@ -90,10 +90,7 @@ async fn too_many_points_and_too_many_samples_ask_for_less() {
     let refused = source.read("shop", too_long, &mut ignore).await;
     assert!(matches!(refused, Err(SourceError::Overloaded(_))), "{refused:?}");
     let refused = source.read("shop", cluster.window, &mut ignore).await;
-    assert!(
-        matches!(&refused, Err(SourceError::Overloaded(text)) if text.contains("too many samples")),
-        "{refused:?}"
-    );
+    assert!(matches!(&refused, Err(SourceError::Overloaded(text)) if text.contains("too many samples")), "{refused:?}");
     let half = Window { from: cluster.window.to - 1800, to: cluster.window.to };
     source.read("shop", half, &mut ignore).await.unwrap();
 }
@@ -140,7 +137,10 @@ async fn an_empty_store_is_told_from_a_wrong_name() {
     );
     let options = options(server.url());
     let findings = examine(Http::new(&options.endpoint).unwrap(), &options).await.unwrap();
-    assert!(findings.iter().all(|finding| finding.verdict == Verdict::Bad && finding.advice.is_some()), "{findings:#?}");
+    assert!(
+        findings.iter().all(|finding| finding.verdict == Verdict::Bad && finding.advice.is_some()),
+        "{findings:#?}"
+    );
 }
 
 #[tokio::test]
@@ -149,7 +149,8 @@ async fn doctor_tells_what_was_found() {
     let server = start(&cluster);
     let options = options(server.url());
     let findings = examine(Http::new(&options.endpoint).unwrap(), &options).await.unwrap();
-    let told: Vec<_> = findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
+    let told: Vec<_> =
+        findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
     assert_eq!(
         told[..5],
         [

@@ -65,7 +65,9 @@ impl Server {
 }
 
 fn missing(program: &str, error: &std::io::Error) -> ! {
-    panic!("cannot start `{program}`: {error}: run hack/install-test-servers.sh, which installs it from Debian's packages")
+    panic!(
+        "cannot start `{program}`: {error}: run hack/install-test-servers.sh, which installs it from Debian's packages"
+    )
 }
 
 /// A port that nobody listened on a moment ago.

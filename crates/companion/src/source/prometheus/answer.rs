@@ -91,9 +91,7 @@ impl<'de> Deserialize<'de> for Points {
 impl<'de> Deserialize<'de> for Pair {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (time, text) = <(f64, &str)>::deserialize(deserializer)?;
-        let value = text
-            .parse()
-            .map_err(|_| serde::de::Error::custom(format_args!("`{text}` is not a number")))?;
+        let value = text.parse().map_err(|_| serde::de::Error::custom(format_args!("`{text}` is not a number")))?;
         let time = time.round() as i64;
         Ok(Self(time, value))
     }
@@ -167,8 +165,10 @@ mod tests {
 
     #[test]
     fn numbers_that_are_none_are_no_samples() {
-        let row = row(br#"{"metric":{"pod":"a"},"values":[[60,"0.5"],[120,"NaN"],[180,"+Inf"],[240.001,"1e-3"],[300,"-1"]]}"#)
-            .unwrap();
+        let row = row(
+            br#"{"metric":{"pod":"a"},"values":[[60,"0.5"],[120,"NaN"],[180,"+Inf"],[240.001,"1e-3"],[300,"-1"]]}"#,
+        )
+        .unwrap();
         let samples: Vec<_> = row.samples(Resource::Cpu).collect();
         assert_eq!(samples, [Sample { time: 60, value: 500_000_000 }, Sample { time: 240, value: 1_000_000 }]);
         assert_eq!((row.label("pod"), row.label("image")), ("a", ""));
@@ -194,7 +194,10 @@ mod tests {
     #[test]
     fn the_envelope_tells_whether_the_answer_was_whole() {
         check_close(r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#, Ok(&[]));
-        check_close(r#"{"status":"success","data":{"result":[]},"warnings":["store a is gone"]}"#, Ok(&["store a is gone"]));
+        check_close(
+            r#"{"status":"success","data":{"result":[]},"warnings":["store a is gone"]}"#,
+            Ok(&["store a is gone"]),
+        );
         check_close(r#"{"status":"success","data":{"result":["#, Err(framing::truncated()));
         check_close(
             r#"{"status":"success","isPartial":true,"data":{"result":[]}}"#,
@@ -215,7 +218,9 @@ mod tests {
         check(
             400,
             r#"{"status":"error","errorType":"bad_data","error":"exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)"}"#,
-            overloaded("400: `exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)`"),
+            overloaded(
+                "400: `exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)`",
+            ),
         );
         check(
             503,

@@ -138,8 +138,11 @@ mod tests {
         check(&images, 9999, Some("a:1"));
         assert_eq!(images.at("p", "other", 60), None);
         let samples = [0, 60, 200, 3000].map(|time| Sample { time, value: 1 });
-        let split: Vec<_> =
-            images.split("p", "c", samples.into_iter()).into_iter().map(|(image, samples)| (image, samples.len())).collect();
+        let split: Vec<_> = images
+            .split("p", "c", samples.into_iter())
+            .into_iter()
+            .map(|(image, samples)| (image, samples.len()))
+            .collect();
         assert_eq!(split, [("a:1", 3), ("a:2", 1)]);
     }
 

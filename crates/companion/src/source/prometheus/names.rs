@@ -154,11 +154,8 @@ mod tests {
         assert_eq!(overrides.usage_places(), [Place::of("ns", "p", "c")]);
         let overrides = Overrides { container_label: Some("c".into()), ..Overrides::default() };
         assert_eq!(overrides.usage_places().len(), 4);
-        let overrides = Overrides {
-            namespace_label: Some("ns".into()),
-            container_label: Some("c".into()),
-            ..Overrides::default()
-        };
+        let overrides =
+            Overrides { namespace_label: Some("ns".into()), container_label: Some("c".into()), ..Overrides::default() };
         assert_eq!(
             overrides.usage_places(),
             [

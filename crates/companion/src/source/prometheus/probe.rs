@@ -214,10 +214,17 @@ impl Prometheus {
             matched += notes.matched.len();
             unmatched += notes.unmatched.len();
             example = example.or_else(|| {
-                notes.unmatched.into_iter().next().map(|(pod, container)| format!("`{container}` of `{namespace}/{pod}`"))
+                notes
+                    .unmatched
+                    .into_iter()
+                    .next()
+                    .map(|(pod, container)| format!("`{container}` of `{namespace}/{pod}`"))
             });
         }
-        let found = format!("{matched} of {} containers with usage in the last 10 minutes, {samples} samples", matched + unmatched);
+        let found = format!(
+            "{matched} of {} containers with usage in the last 10 minutes, {samples} samples",
+            matched + unmatched
+        );
         Ok(match example {
             None if matched > 0 => Finding::good("matched images", found),
             None => Finding::bad("matched images", found, "check that the kubelets are being scraped now"),

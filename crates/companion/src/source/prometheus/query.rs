@@ -100,11 +100,7 @@ impl Queries<'_> {
                 self.state_selector(state, metric, namespace, &[("resource", "=", "memory"), (pod, "=~", pods)]);
             format!("max by ({pod}, {container}) ({selector})")
         };
-        format!(
-            "{} or {}",
-            part("kube_pod_container_resource_limits"),
-            part("kube_pod_init_container_resource_limits")
-        )
+        format!("{} or {}", part("kube_pod_container_resource_limits"), part("kube_pod_init_container_resource_limits"))
     }
 
     /// All containers of all namespaces in a usage metric, for counting and for listing namespaces.
