@@ -1,13 +1,13 @@
 //! The one place that sends requests to a metrics store: where it is, who we are, how long we wait.
 //!
-//! It rides on kube's client, which the companion has anyway: one TLS stack, and with it bearer tokens, token files
-//! that are read again when they rotate, basic auth, own certificate authorities and proxies, already well kept.
-//! It knows nothing of what is asked: an answer is a status and bytes, and what they mean is for the source.
+//! It rides on kube's client, which the companion has anyway: one TLS stack, and with it bearer tokens, basic auth, own
+//! certificate authorities and proxies, already well kept. It knows nothing of what is asked: an answer is a status and bytes, and what they mean is for the source.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue, Request, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
@@ -24,7 +24,7 @@ pub enum Authentication {
     #[default]
     None,
     Bearer(String),
-    /// Read again every minute, because service account tokens rotate.
+    /// Read again for every request, because service account tokens rotate.
     BearerFile(PathBuf),
     Basic {
         user: String,
@@ -68,6 +68,7 @@ pub struct Http {
     client: kube::Client,
     /// What stands before the path of every request.
     prefix: String,
+    token_file: Option<PathBuf>,
     /// How the store is called in messages.
     name: String,
     timeout: Duration,
@@ -102,10 +103,11 @@ impl Http {
             // The system's authorities are not needed, and a minimal container image has none to load.
             config.root_cert = Some(Vec::new());
         }
+        let mut token_file = None;
         match &endpoint.authentication {
             Authentication::None => {}
             Authentication::Bearer(token) => config.auth_info.token = Some(token.clone().into()),
-            Authentication::BearerFile(path) => config.auth_info.token_file = Some(path.display().to_string()),
+            Authentication::BearerFile(path) => token_file = Some(path.clone()),
             Authentication::Basic { user, password } => {
                 config.auth_info.username = Some(user.clone());
                 config.auth_info.password = Some(password.clone().into());
@@ -121,7 +123,8 @@ impl Http {
             config.headers.push((name, value));
         }
         let client = kube::Client::try_from(config).map_err(|error| wrong(&innermost(&error)))?;
-        Ok(Self { client, prefix: String::new(), name: endpoint.url.clone(), timeout: endpoint.timeout })
+        let (name, timeout) = (endpoint.url.clone(), endpoint.timeout);
+        Ok(Self { client, prefix: String::new(), token_file, name, timeout })
     }
 
     /// A store that is reached through the API server's proxy to a Service, with the rights of that client
@@ -130,6 +133,7 @@ impl Http {
         Self {
             client,
             prefix: format!("/api/v1/namespaces/{namespace}/services/{service}/proxy"),
+            token_file: None,
             name: format!("service {namespace}/{service}"),
             timeout,
         }
@@ -147,7 +151,11 @@ impl Http {
     /// Asks `path` with the given parameters; the answer's body has not arrived yet.
     pub async fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Answer, SourceError> {
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
-        let request = Request::get(format!("{}{path}?{query}", self.prefix))
+        let mut request = Request::get(format!("{}{path}?{query}", self.prefix));
+        if let Some(file) = &self.token_file {
+            request = request.header(AUTHORIZATION, bearer(file)?);
+        }
+        let request = request
             .body(Body::empty())
             .map_err(|error| SourceError::Permanent(format!("cannot ask `{}`: {error}", self.name)))?;
         let deadline = Instant::now() + self.timeout;
@@ -206,6 +214,16 @@ impl Answer {
         }
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
+}
+
+/// The header for the token in a file, in which people leave a newline at the end.
+fn bearer(file: &Path) -> Result<HeaderValue, SourceError> {
+    let wrong = |what: String| SourceError::Permanent(format!("the token in `{}`: {what}", file.display()));
+    let token = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+        .map_err(|_| wrong("has characters that no token has".to_owned()))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// What an HTTP status says by itself, when the source found nothing more telling in the body.

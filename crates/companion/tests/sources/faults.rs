@@ -24,7 +24,9 @@ fn store(range: impl Fn() -> Reply + Send + Sync + 'static) -> Fake {
             range()
         } else if asked.contains("vector(time())") {
             number("13600.25") // an hour ahead of what is below
-        } else if asked.contains("kube_pod_container_info") {
+        } else if asked.contains("query=now()") {
+            answer(400, r#"{"status":"error","errorType":"bad_data","error":"unknown function"}"#)
+        } else if asked.contains("kube_pod_container_info") || asked.contains("topk") {
             answer(200, r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#)
         } else {
             number("40")

@@ -34,6 +34,10 @@ impl Row {
         self.metric.get(name).map_or("", String::as_str)
     }
 
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        &self.metric
+    }
+
     pub fn points(&self) -> &[(i64, f64)] {
         &self.values.0
     }

@@ -55,6 +55,8 @@ pub struct Names {
     pub state: Option<State>,
     /// How far apart the store's own samples are.
     pub scrape_seconds: u32,
+    /// The store is a VictoriaMetrics.
+    pub metrics_ql: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,7 +22,8 @@ pub(super) struct Probe {
     usage_image: Counted<String>,
     state: Option<Counted<State>>,
     /// The distance of two samples in the store, if it can be told.
-    scrape_seconds: Option<f64>,
+    scrape_seconds: Option<u32>,
+    metrics_ql: bool,
 }
 
 /// A name, and how many containers have series of it.
@@ -76,10 +77,14 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
             }
         }
     }
-    let in_ten_minutes = api.number(&query::samples_in_ten_minutes(metric, &usage, matchers), None).await?;
-    let scrape_seconds = in_ten_minutes.filter(|samples| *samples >= 1.0).map(|samples| 600.0 / samples);
+    let scrape_seconds = scrape_seconds(api, metric, &usage, matchers).await?;
+    let metrics_ql = match api.number(query::METRICS_QL, None).await {
+        Ok(time) => time.is_some(),
+        Err(SourceError::Permanent(_)) => false,
+        Err(other) => return Err(other),
+    };
     let store = api.http.name().to_owned();
-    Ok(Probe { wanted: wanted.clone(), store, cpu, memory, usage, usage_image, state, scrape_seconds })
+    Ok(Probe { wanted: wanted.clone(), store, cpu, memory, usage, usage_image, state, scrape_seconds, metrics_ql })
 }
 
 impl Probe {
@@ -103,12 +108,13 @@ impl Probe {
             usage_image: self.usage_image.found().cloned(),
             state: self.state.as_ref().map(|state| state.name.clone()),
             scrape_seconds: self.scrape(),
+            metrics_ql: self.metrics_ql,
         })
     }
 
-    /// Whole seconds; a minute, Prometheus' own default, where the store is too young to tell.
+    /// A minute, Prometheus' own default, where the store is too young to tell.
     fn scrape(&self) -> u32 {
-        self.scrape_seconds.map_or(60, |seconds| seconds.round().clamp(1.0, 600.0) as u32)
+        self.scrape_seconds.unwrap_or(60)
     }
 
     fn findings(&self, step: u32) -> Vec<Finding> {
@@ -176,6 +182,26 @@ impl Probe {
             Finding::bad(subject, found, advice)
         }
     }
+}
+
+/// The distance of a series' samples, if the store shows them.
+async fn scrape_seconds(api: &Api, metric: &str, place: &Place, matchers: &str) -> Result<Option<u32>, SourceError> {
+    let steadiest = api.moment(&query::steadiest(metric, place, matchers), None).await?;
+    let Some(series) = steadiest.first() else { return Ok(None) };
+    match api.moment(&query::stored_samples(metric, series.labels()), None).await {
+        Ok(stored) => Ok(stored.first().and_then(|row| usual_distance(row.points()))),
+        Err(SourceError::Permanent(_)) => Ok(None), // not every store shows what it stores
+        Err(other) => Err(other),
+    }
+}
+
+/// The median, because a scrape may be missing.
+fn usual_distance(points: &[(i64, f64)]) -> Option<u32> {
+    let mut distances: Vec<i64> =
+        points.windows(2).filter_map(|pair| pair.last()?.0.checked_sub(pair.first()?.0)).collect();
+    distances.sort_unstable();
+    let median = *distances.get(distances.len() / 2)?;
+    u32::try_from(median.clamp(1, 600)).ok()
 }
 
 fn labels(place: &Place) -> String {
@@ -267,5 +293,22 @@ impl Prometheus {
                 "nothing to do if the store or cluster is young, since what is collected is kept; else raise the store's retention",
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_scrape_does_not_change_the_distance() {
+        let check = |times: &[i64], expected| {
+            let points: Vec<_> = times.iter().map(|&time| (time, 0.0)).collect();
+            assert_eq!(usual_distance(&points), expected, "{times:?}");
+        };
+        check(&[0, 15, 30, 60, 75, 90], Some(15));
+        check(&[0, 31, 60], Some(31));
+        check(&[0], None);
+        check(&[], None);
     }
 }

@@ -4,6 +4,7 @@
 //! own and is matched here, because a join inside PromQL fails as a whole when two series claim the same container,
 //! and costs the store more.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::names::{Cpu, INIT_INFO, Names, Place, State};
@@ -26,7 +27,11 @@ impl Queries<'_> {
         if cpu.is_rate {
             format!("max by ({by}) (last_over_time({selector}[{}ms]))", self.gauge_milliseconds())
         } else {
-            format!("max by ({by}) (rate({selector}[{}s]))", rate_seconds(self.step_seconds, self.names.scrape_seconds))
+            let range = format!("{selector}[{}s]", rate_seconds(self.step_seconds, self.names.scrape_seconds));
+            // VictoriaMetrics' `rate` is 0 in the first step of a gap, as if the container had been idle.
+            let unless_gap =
+                if self.names.metrics_ql { format!(" if count_over_time({range})") } else { String::new() };
+            format!("max by ({by}) (rate({range}){unless_gap})")
         }
     }
 
@@ -177,10 +182,18 @@ pub fn count_of_containers(metric: &str, place: &Place, image: Option<&str>, mat
     format!("count(max by ({namespace}, {pod}, {container}) ({}))", selector(metric, &labels, matchers))
 }
 
-/// How many samples a series of this metric usually has in ten minutes.
-pub fn samples_in_ten_minutes(metric: &str, place: &Place, matchers: &str) -> String {
-    let labels: Vec<_> = containers(place).into_iter().collect();
-    format!("quantile(0.5, count_over_time({}[10m]))", selector(metric, &labels, matchers))
+/// A question that only VictoriaMetrics understands.
+pub const METRICS_QL: &str = "now()";
+
+/// The series of a container that was there longest in the last ten minutes.
+pub fn steadiest(metric: &str, place: &Place, matchers: &str) -> String {
+    format!("topk(1, count_over_time({}[10m]))", selector(metric, &containers(place), matchers))
+}
+
+/// The samples of one series in the last ten minutes, as they are stored.
+pub fn stored_samples(metric: &str, labels: &BTreeMap<String, String>) -> String {
+    let labels: Vec<_> = labels.iter().map(|(label, value)| (label.as_str(), "=", value.as_str())).collect();
+    format!("{}[10m]", selector(metric, &labels, ""))
 }
 
 #[cfg(test)]
@@ -198,6 +211,7 @@ mod tests {
             usage_image: Some("image".into()),
             state: Some(State { info: overrides.info(), place: plain(), image: "image_spec".into() }),
             scrape_seconds,
+            metrics_ql: false,
         }
     }
 
@@ -225,6 +239,16 @@ mod tests {
             "",
             |queries| queries.memory("shop", "container_memory_working_set_bytes", false),
             r#"max by (pod, container) (max_over_time(container_memory_working_set_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms]))"#,
+        );
+    }
+
+    #[test]
+    fn victoria_metrics_is_not_asked_about_gaps() {
+        check(
+            &Names { metrics_ql: true, ..names(15) },
+            "",
+            |queries| queries.cpu("shop", &Overrides::default().cpu(), false),
+            r#"max by (pod, container) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[60s]) if count_over_time(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[60s]))"#,
         );
     }
 
