@@ -8,6 +8,7 @@
 pub mod examination;
 pub mod framing;
 pub mod http;
+pub mod influxdb;
 pub mod prometheus;
 
 use async_trait::async_trait;

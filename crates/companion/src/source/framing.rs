@@ -14,8 +14,9 @@ const LONGEST_PIECE: usize = 32 << 20;
 /// What is long in the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// The array under this key of an object in the root object: `{"data":{"result":[…]}}`.
-    ArrayAt(&'static str),
+    /// The first array under this key, in an object this deep: `{"items":[…]}` is at depth 1,
+    /// `{"data":{"result":[…]}}` at depth 2.
+    ArrayAt(usize, &'static str),
     /// JSON documents one after another.
     Documents,
 }
@@ -130,8 +131,8 @@ impl Pieces {
 
     /// Whether the bracket after the envelope so far opens the long array.
     fn opens_the_array(&self, bracket: u8) -> bool {
-        let Shape::ArrayAt(key) = self.shape else { return false };
-        if self.level.is_some() || self.depth != 2 || bracket != b'[' {
+        let Shape::ArrayAt(depth, key) = self.shape else { return false };
+        if self.level.is_some() || self.depth != depth || bracket != b'[' {
             return false;
         }
         let before = self.envelope.trim_ascii_end();
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn elements_are_found_wherever_the_chunks_end() {
         check(
-            Shape::ArrayAt("result"),
+            Shape::ArrayAt(2, "result"),
             r#"{"status":"success","data":{"resultType":"matrix","result": [{"a":[1,"]"]} , {"b\\\"}":"\"{"}]},"warnings":["w"]}"#,
             &[r#"{"a":[1,"]"]}"#, r#"{"b\\\"}":"\"{"}"#],
             r#"{"status":"success","data":{"resultType":"matrix","result": []},"warnings":["w"]}"#,
@@ -188,7 +189,17 @@ mod tests {
     fn an_answer_without_the_array_is_all_envelope() {
         let text =
             r#"{"status":"error","errorType":"execution","error":"too many [samples]","x":{"result":{"y":[1]}}}"#;
-        check(Shape::ArrayAt("result"), text, &[], text);
+        check(Shape::ArrayAt(2, "result"), text, &[], text);
+    }
+
+    #[test]
+    fn only_the_array_at_its_depth_is_long() {
+        check(
+            Shape::ArrayAt(1, "items"),
+            r#"{"a":{"items":[{}]},"items":[{"items":[1]}]}"#,
+            &[r#"{"items":[1]}"#],
+            r#"{"a":{"items":[{}]},"items":[]}"#,
+        );
     }
 
     #[test]
@@ -198,14 +209,14 @@ mod tests {
 
     #[test]
     fn an_answer_cut_inside_an_element_is_an_error() {
-        let (found, left) = cut(Shape::ArrayAt("result"), r#"{"data":{"result":[{"a":1},{"b":"#, 7);
+        let (found, left) = cut(Shape::ArrayAt(2, "result"), r#"{"data":{"result":[{"a":1},{"b":"#, 7);
         assert_eq!(found, [r#"{"a":1}"#]);
         assert_eq!(left, Err(truncated()));
     }
 
     #[test]
     fn an_answer_cut_between_elements_leaves_an_envelope_without_end() {
-        let (_, left) = cut(Shape::ArrayAt("result"), r#"{"data":{"result":[{"a":1},"#, 7);
+        let (_, left) = cut(Shape::ArrayAt(2, "result"), r#"{"data":{"result":[{"a":1},"#, 7);
         assert_eq!(left.unwrap(), r#"{"data":{"result":["#);
     }
 }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http::header::AUTHORIZATION;
-use http::{HeaderName, HeaderValue, Request, StatusCode, Uri};
+use http::header::{AUTHORIZATION, DATE};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use tokio::time::Instant;
@@ -77,6 +77,7 @@ pub struct Http {
 /// A status, and a body that arrives piece by piece.
 pub struct Answer {
     status: StatusCode,
+    headers: HeaderMap,
     body: Body,
     deadline: Instant,
     http: Http,
@@ -139,6 +140,12 @@ impl Http {
         }
     }
 
+    /// The API server itself, as a source of the metrics API and of checkpoints.
+    pub fn api_server(client: kube::Client, timeout: Duration) -> Self {
+        let name = "the API server".to_owned();
+        Self { client, prefix: String::new(), token_file: None, name, timeout }
+    }
+
     /// How the store is called in messages.
     pub fn name(&self) -> &str {
         &self.name
@@ -166,7 +173,7 @@ impl Http {
             }
             Ok(Ok(response)) => {
                 let (parts, body) = response.into_parts();
-                Ok(Answer { status: parts.status, body, deadline, http: self.clone() })
+                Ok(Answer { status: parts.status, headers: parts.headers, body, deadline, http: self.clone() })
             }
         }
     }
@@ -180,6 +187,14 @@ impl Http {
 impl Answer {
     pub fn status(&self) -> StatusCode {
         self.status
+    }
+
+    /// The clock of the server, in unix seconds, as its answer's `Date` tells it.
+    pub fn date(&self) -> Result<i64, SourceError> {
+        let date = self.headers.get(DATE).and_then(|date| date.to_str().ok());
+        date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok()).map(|date| date.timestamp().as_second()).ok_or_else(
+            || SourceError::Permanent(format!("`{}` does not tell its time: no `Date` in its answer", self.http.name)),
+        )
     }
 
     /// The next bytes of the body, `None` at its end.

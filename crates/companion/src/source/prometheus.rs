@@ -306,7 +306,7 @@ impl Api {
         if !status.is_success() {
             return Err(answer::refusal(self.http.name(), status, &answer.error_text().await?));
         }
-        let mut pieces = Pieces::new(Shape::ArrayAt("result"));
+        let mut pieces = Pieces::new(Shape::ArrayAt(2, "result"));
         while let Some(bytes) = answer.next().await? {
             pieces.feed(&bytes, &mut |piece| each(answer::row(piece)?))?;
         }

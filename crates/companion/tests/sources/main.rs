@@ -7,6 +7,7 @@
 mod data;
 mod fake;
 mod faults;
+mod influxdb;
 mod prometheus;
 mod servers;
 mod victoria_metrics;

@@ -164,3 +164,32 @@ pub fn victoria_metrics(lines: &str) -> Server {
     request(port, "GET", "/internal/force_flush", b"").unwrap();
     server
 }
+
+/// InfluxDB 1.x with a database `k8s`. With `authentication`, its only user is `admin`, password `open sesame`.
+pub fn influxdb(authentication: bool) -> Server {
+    let folder = tempfile::tempdir().unwrap();
+    let (port, backup) = (free_port(), free_port());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let config = format!(
+        "reporting-disabled = true\nbind-address = \"127.0.0.1:{backup}\"\n\
+         [meta]\ndir = \"{}\"\n[data]\ndir = \"{}\"\nwal-dir = \"{}\"\n\
+         [http]\nbind-address = \"127.0.0.1:{port}\"\nauth-enabled = {authentication}\nlog-enabled = false\n\
+         [monitor]\nstore-enabled = false\n",
+        path("meta"),
+        path("data"),
+        path("wal"),
+    );
+    fs::write(folder.path().join("influxdb.conf"), config).unwrap();
+    let arguments = ["-config".to_owned(), path("influxdb.conf")];
+    let server = Server::start("influxd", &arguments, folder, port, "/ping");
+    let user = if authentication {
+        let create = "CREATE+USER+admin+WITH+PASSWORD+'open+sesame'+WITH+ALL+PRIVILEGES";
+        assert_eq!(request(port, "POST", &format!("/query?q={create}"), b"").unwrap().0, 200);
+        "&u=admin&p=open+sesame"
+    } else {
+        ""
+    };
+    let (status, body) = request(port, "POST", &format!("/query?q=CREATE+DATABASE+k8s{user}"), b"").unwrap();
+    assert_eq!(status, 200, "{body}");
+    server
+}
