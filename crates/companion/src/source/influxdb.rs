@@ -58,14 +58,19 @@ impl InfluxDb {
         let api = Api::new(options)?;
         let schema = match api.schema().await? {
             Ok(schema) => schema,
-            Err(found) => return Err(SourceError::Permanent(no_heapster(&options.database, &found))),
+            Err(found) => {
+                return Err(SourceError::Permanent(format!("{}: {NAME_IT}", no_heapster(&options.database, &found))));
+            }
         };
         Ok(Self { api, schema, step_seconds: options.step_seconds.max(1) })
     }
 }
 
+const NAME_IT: &str = "name Heapster's database with --influxdb-database";
+
+/// InfluxDB 1 says the same of a database that is empty and of one that is not there.
 fn no_heapster(database: &str, found: &[String]) -> String {
-    let found = if found.is_empty() { "none".to_owned() } else { format!("`{}`", found.join("`, `")) };
+    let found = if found.is_empty() { "nothing at all".to_owned() } else { format!("`{}`", found.join("`, `")) };
     format!(
         "database `{database}` has no measurement of Heapster's, neither `memory/working_set` nor `memory`: found {found}"
     )
@@ -201,8 +206,7 @@ pub async fn examine(options: &Options, our_clock: i64) -> Result<Vec<Finding>, 
     let schema = match api.schema().await? {
         Ok(schema) => schema,
         Err(found) => {
-            let advice = "name Heapster's database with --influxdb-database";
-            findings.push(Finding::bad("schema", no_heapster(&options.database, &found), advice));
+            findings.push(Finding::bad("schema", no_heapster(&options.database, &found), NAME_IT));
             return Ok(findings);
         }
     };
@@ -217,7 +221,8 @@ pub async fn examine(options: &Options, our_clock: i64) -> Result<Vec<Finding>, 
         } else {
             matched.insert(key);
         }
-        intervals.extend(series.values.windows(2).filter_map(|pair| pair.last()?.0.checked_sub(pair.first()?.0)));
+        let distances = series.values.windows(2).filter_map(|pair| pair.last()?.0.checked_sub(pair.first()?.0));
+        intervals.extend(distances.filter(|distance| *distance > 0));
     })
     .await?;
     let told = format!("{} of {} containers in the last 10 minutes", matched.len(), matched.len() + unmatched.len());

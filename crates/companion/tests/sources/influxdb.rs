@@ -45,8 +45,9 @@ fn line_protocol(cluster: &Cluster, schema: Schema) -> String {
                 tell("memory", "working_set", bytes, "b");
             }
             // The whole pod is not a container.
-            let _ =
-                writeln!(text, "cpu/usage_rate,type=pod,namespace_name={} value=99999i {time}", container.namespace);
+            let (pod, field) =
+                if schema == Schema::Fields { ("cpu", "usage_rate") } else { ("cpu/usage_rate", "value") };
+            let _ = writeln!(text, "{pod},type=pod,namespace_name={} {field}=99999i {time}", container.namespace);
         }
     }
     text
@@ -121,7 +122,7 @@ async fn a_long_series_comes_in_portions() {
 
 #[tokio::test]
 async fn a_password_is_asked_for_and_given() {
-    let cluster = Cluster::until_now(20);
+    let cluster = Cluster::until_now(60);
     let server = servers::influxdb(true);
     fill(&server, "&u=admin&p=open+sesame", &line_protocol(&cluster, Schema::Measurements));
     let mut options = Options::new(Endpoint::new(server.url()));
@@ -140,11 +141,13 @@ async fn a_database_that_is_missing_or_not_heapsters_is_told_so() {
         Some(SourceError::Permanent(text)) => text,
         other => panic!("{other:?}"),
     };
-    let text = refused(InfluxDb::connect(&options).await.err());
-    assert!(text.ends_with("found none"), "{text}");
     options.database = "other".to_owned();
     let text = refused(InfluxDb::connect(&options).await.err());
-    assert!(text.contains("database not found: other") && text.contains("--influxdb-database"), "{text}");
+    assert!(text.ends_with("found nothing at all: name Heapster's database with --influxdb-database"), "{text}");
+    options.database = "k8s".to_owned();
+    fill(&server, "", "requests,host=a value=1 0\n");
+    let text = refused(InfluxDb::connect(&options).await.err());
+    assert!(text.contains("found `requests`: name"), "{text}");
 }
 
 #[tokio::test]
