@@ -7,12 +7,7 @@ use clap::{Parser, Subcommand};
 use crate::command;
 
 #[derive(Debug, Parser)]
-#[command(
-    name = "kubectl-headroom",
-    bin_name = "kubectl headroom",
-    version,
-    about
-)]
+#[command(name = "kubectl-headroom", bin_name = "kubectl headroom", version, about)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

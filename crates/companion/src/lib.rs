@@ -5,4 +5,5 @@
 
 pub mod cli;
 pub mod command;
+pub mod history;
 pub mod source;

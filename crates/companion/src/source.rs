@@ -136,12 +136,7 @@ pub trait Source: Send + Sync {
     async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError>;
 
     /// Reads one namespace's usage in one window. May hand over batches as they arrive.
-    async fn read(
-        &self,
-        namespace: &str,
-        window: Window,
-        sink: Sink<'_>,
-    ) -> Result<(), SourceError>;
+    async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError>;
 
     /// The distance of samples in seconds: the resolution that is asked for.
     fn step_seconds(&self) -> u32;
