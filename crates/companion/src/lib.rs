@@ -5,5 +5,14 @@
 
 pub mod cli;
 pub mod command;
-pub mod history;
 pub mod source;
+
+pub mod history;
+
+pub mod collect;
+pub mod store;
+
+pub mod profile;
+
+pub mod metrics;
+pub mod progress;

@@ -5,6 +5,8 @@
 //! (`crate::collect`). A source deals with what is peculiar to its answers: duplicate series of HA pairs, counter
 //! resets, NaN, gaps, label names. Floats end here: a [`Sample`] is an integer.
 
+pub mod files;
+
 use async_trait::async_trait;
 
 /// What is measured. CPU counts in billionths of a core, memory in bytes.

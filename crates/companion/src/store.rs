@@ -59,7 +59,9 @@ pub enum StoreError {
     Format { path: PathBuf, found: i64 },
     #[error("the store `{path}` is damaged ({reason}): delete it to read the last 30 days again")]
     Damaged { path: PathBuf, reason: String },
-    #[error("cannot write the store `{path}` ({reason}): make room or choose another place with --store; the next run goes on where this one stopped")]
+    #[error(
+        "cannot write the store `{path}` ({reason}): make room or choose another place with --store; the next run goes on where this one stopped"
+    )]
     Full { path: PathBuf, reason: String },
     #[error("cannot use the store `{path}` ({reason})")]
     Unusable { path: PathBuf, reason: String },
@@ -162,38 +164,28 @@ impl Store {
     pub fn settle(&self, piece: &Piece, up_to: i64, gathered: &Gathered) -> Result<(), StoreError> {
         let Window { from, to } = piece.window;
         let namespace = piece.namespace.as_str();
-        let was_owed = self.write(|txn| {
-            {
-                let mut owed = txn.open_table(OWED)?;
-                let known = owed.remove((namespace, from))?.map(|known| known.value());
-                if known != Some(to) {
-                    return Ok(false);
-                }
-                if up_to < to {
-                    owed.insert((namespace, up_to), to)?;
-                }
+        self.write(|txn| {
+            let mut owed = txn.open_table(OWED)?;
+            let known = owed.remove((namespace, from))?.map(|known| known.value());
+            if known != Some(to) {
+                return Err(Trouble::NotOwed(format!("{namespace} from {from} to {to}")));
             }
-            add(txn, gathered)?;
-            Ok(true)
-        })?;
-        was_owed.then_some(()).ok_or_else(|| StoreError::NotOwed { what: format!("{namespace} from {from} to {to}") })
+            if up_to < to {
+                owed.insert((namespace, up_to), to)?;
+            }
+            add(txn, gathered)
+        })
     }
 
     /// Adds what was seen in a window that cannot be read again.
     pub fn add_present(&self, window: Window, gathered: &Gathered) -> Result<(), StoreError> {
-        let is_new = self.write(|txn| {
-            {
-                let mut facts = txn.open_table(FACTS)?;
-                let planned = facts.get(PLANNED_FACT)?.map(|planned| planned.value());
-                if planned.is_some_and(|planned| planned > window.from) {
-                    return Ok(false);
-                }
-                facts.insert(PLANNED_FACT, window.to)?;
+        self.write(|txn| {
+            let planned = txn.open_table(FACTS)?.insert(PLANNED_FACT, window.to)?.map(|planned| planned.value());
+            if planned.is_some_and(|planned| planned > window.from) {
+                return Err(Trouble::NotOwed(format!("the window from {}", window.from)));
             }
-            add(txn, gathered)?;
-            Ok(true)
-        })?;
-        is_new.then_some(()).ok_or_else(|| StoreError::NotOwed { what: format!("the window from {}", window.from) })
+            add(txn, gathered)
+        })
     }
 
     /// How many bytes were read of the file that begins so.
@@ -203,19 +195,13 @@ impl Store {
 
     /// Adds what was read of a file between two positions, and notes that it was.
     pub fn settle_file(&self, beginning: &str, from: u64, to: u64, gathered: &Gathered) -> Result<(), StoreError> {
-        let goes_on = self.write(|txn| {
-            {
-                let mut files = txn.open_table(FILES)?;
-                let known = files.get(beginning)?.map_or(0, |position| position.value());
-                if known != from {
-                    return Ok(false);
-                }
-                files.insert(beginning, to)?;
+        self.write(|txn| {
+            let known = txn.open_table(FILES)?.insert(beginning, to)?.map_or(0, |position| position.value());
+            if known != from {
+                return Err(Trouble::NotOwed(format!("bytes {from} to {to}")));
             }
-            add(txn, gathered)?;
-            Ok(true)
-        })?;
-        goes_on.then_some(()).ok_or_else(|| StoreError::NotOwed { what: format!("bytes {from} to {to}") })
+            add(txn, gathered)
+        })
     }
 
     /// Drops what is older than any window that is published. Looks through the store at most once a day.
@@ -235,8 +221,8 @@ impl Store {
                 let key = entry?.0;
                 let (namespace, repository, reference) = key.value();
                 let shard = number_of(repository);
-                let range =
-                    (shard, repository, reference, namespace, 0, "")..(shard, repository, reference, namespace, u32::MAX, "");
+                let range = (shard, repository, reference, namespace, 0, "")
+                    ..(shard, repository, reference, namespace, u32::MAX, "");
                 if days.range(range)?.next().transpose()?.is_none() {
                     empty.push((namespace.to_owned(), repository.to_owned(), reference.to_owned()));
                 }
@@ -302,7 +288,8 @@ impl Store {
         done.map_err(|trouble| worded(&self.path, trouble))
     }
 
-    /// All or nothing of `what` is in the store afterwards, on disk.
+    /// All of `what` is in the store afterwards, on disk, or nothing if it fails: a transaction that is not committed
+    /// has never been.
     fn write<T>(&self, what: impl FnOnce(&WriteTransaction) -> Result<T, Trouble>) -> Result<T, StoreError> {
         let done = self.database.begin_write().map_err(Trouble::from).and_then(|txn| {
             let value = what(&txn)?;
@@ -337,9 +324,11 @@ fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Trouble> {
     for new in &gathered.replacements {
         let Place { repository, reference, namespace } = &new.place;
         let subject = new.subject.as_str();
-        let key = (number_of(repository), repository.as_str(), reference.as_str(), namespace.as_str(), new.day, subject);
+        let key =
+            (number_of(repository), repository.as_str(), reference.as_str(), namespace.as_str(), new.day, subject);
         {
-            let before = subjects.insert((namespace.as_str(), subject), (repository.as_str(), reference.as_str(), new.day))?;
+            let before =
+                subjects.insert((namespace.as_str(), subject), (repository.as_str(), reference.as_str(), new.day))?;
             if let Some(before) = before {
                 let (repository, reference, day) = before.value();
                 days.remove((number_of(repository), repository, reference, namespace.as_str(), day, subject))?;
@@ -384,6 +373,7 @@ fn number_of(repository: &str) -> u8 {
 enum Trouble {
     Database(redb::Error),
     Row(Damaged),
+    NotOwed(String),
 }
 
 impl<E: Into<redb::Error>> From<E> for Trouble {
@@ -401,6 +391,7 @@ impl From<Damaged> for Trouble {
 fn worded(path: &Path, trouble: Trouble) -> StoreError {
     let path = path.to_owned();
     match trouble {
+        Trouble::NotOwed(what) => StoreError::NotOwed { what },
         Trouble::Row(damaged) => StoreError::Damaged { path, reason: damaged.to_string() },
         Trouble::Database(redb::Error::DatabaseAlreadyOpen) => StoreError::Busy { path },
         Trouble::Database(redb::Error::Corrupted(reason)) => StoreError::Damaged { path, reason },
@@ -412,7 +403,9 @@ fn worded(path: &Path, trouble: Trouble) -> StoreError {
             _ => StoreError::Unusable { path, reason: error.to_string() },
         },
         Trouble::Database(
-            error @ (redb::Error::UpgradeRequired(_) | redb::Error::TableTypeMismatch { .. } | redb::Error::TableDoesNotExist(_)),
+            error @ (redb::Error::UpgradeRequired(_)
+            | redb::Error::TableTypeMismatch { .. }
+            | redb::Error::TableDoesNotExist(_)),
         ) => StoreError::Damaged { path, reason: error.to_string() },
         Trouble::Database(error) => StoreError::Unusable { path, reason: error.to_string() },
     }

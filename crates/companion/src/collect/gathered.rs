@@ -130,6 +130,23 @@ impl Gathered {
         self.rows.get_mut(row.0).map(|row| &mut row.observed)
     }
 
+    /// Adds what was gathered elsewhere.
+    pub fn absorb(&mut self, other: Self) {
+        for row in &other.rows {
+            let Some(place) = other.places.get(row.place.0) else { continue };
+            // The full name reads as the same place.
+            let Some(place) = self.place(&place.namespace, &place.image()) else { continue };
+            let row_here = self.row(place, row.day);
+            if let Some(observed) = self.observed(row_here) {
+                observed.merge(&row.observed);
+            }
+        }
+        self.replacements.extend(other.replacements);
+        self.samples += other.samples;
+        self.outside += other.outside;
+        self.unreadable.extend(other.unreadable);
+    }
+
     fn take_series(&mut self, series: &Series, window: Window) {
         let container = &series.container;
         let Some(place) = self.place(&container.namespace, &container.image) else { return };
