@@ -13,6 +13,9 @@ pub mod collect;
 pub mod store;
 
 pub mod profile;
+pub mod publish;
 
+pub mod clock;
 pub mod metrics;
 pub mod progress;
+pub mod serve;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::gathered::Gathered;
 use super::pace::{Pace, Span};
+use crate::clock;
 use crate::history::DAY;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
@@ -191,6 +192,7 @@ impl Run<'_> {
             Err(SourceError::Overloaded(format!("no answer for namespace `{namespace}` within {seconds} s")))
         });
         self.metrics.read(read.as_ref().err());
+        self.metrics.alive(clock::now());
         read.map(|()| gathered)
     }
 
@@ -209,6 +211,7 @@ impl Run<'_> {
             let answer =
                 answer.unwrap_or_else(|_| Err(SourceError::Temporary(format!("no answer within {patience} s"))));
             self.metrics.read(answer.as_ref().err());
+            self.metrics.alive(clock::now());
             match answer {
                 Ok(answer) => return Ok(Some(answer)),
                 Err(error @ SourceError::Permanent(_)) => return Err(error),
