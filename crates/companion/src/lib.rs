@@ -6,3 +6,16 @@
 pub mod cli;
 pub mod command;
 pub mod source;
+
+pub mod history;
+
+pub mod collect;
+pub mod store;
+
+pub mod profile;
+pub mod publish;
+
+pub mod clock;
+pub mod metrics;
+pub mod progress;
+pub mod serve;

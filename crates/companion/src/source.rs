@@ -7,6 +7,7 @@
 
 pub mod checkpoints;
 pub mod examination;
+pub mod files;
 pub mod framing;
 pub mod http;
 pub mod influxdb;
