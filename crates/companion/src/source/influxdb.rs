@@ -66,7 +66,7 @@ impl InfluxDb {
     }
 }
 
-const NAME_IT: &str = "name Heapster's database with --influxdb-database";
+const NAME_IT: &str = "name Heapster's database with --database";
 
 /// InfluxDB 1 says the same of a database that is empty and of one that is not there.
 fn no_heapster(database: &str, found: &[String]) -> String {

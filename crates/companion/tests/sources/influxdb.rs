@@ -143,7 +143,7 @@ async fn a_database_that_is_missing_or_not_heapsters_is_told_so() {
     };
     options.database = "other".to_owned();
     let text = refused(InfluxDb::connect(&options).await.err());
-    assert!(text.ends_with("found nothing at all: name Heapster's database with --influxdb-database"), "{text}");
+    assert!(text.ends_with("found nothing at all: name Heapster's database with --database"), "{text}");
     options.database = "k8s".to_owned();
     fill(&server, "", "requests,host=a value=1 0\n");
     let text = refused(InfluxDb::connect(&options).await.err());

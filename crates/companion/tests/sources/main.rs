@@ -4,6 +4,7 @@
 //! What they are filled with comes from `data`, which also computes by itself, without any query language, what has to
 //! be read back.
 
+mod api_server;
 mod data;
 mod fake;
 mod faults;

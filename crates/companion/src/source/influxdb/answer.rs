@@ -112,7 +112,7 @@ fn failure(store: &str, error: &str) -> SourceError {
         // "max-select-point limit exceeed", "max-select-series limit exceeded", "query-timeout limit exceeded"
         SourceError::Overloaded(text)
     } else if error.contains("database not found") {
-        SourceError::Permanent(format!("{text}: name it with --influxdb-database"))
+        SourceError::Permanent(format!("{text}: name it with --database"))
     } else if error.contains("engine: cache maximum memory size") || error.contains("shutting down") {
         SourceError::Temporary(text)
     } else {
@@ -154,7 +154,7 @@ mod tests {
         let says = |error: &str| format!("`i` answers: `{error}`");
         check(
             "database not found: k8s",
-            SourceError::Permanent(says("database not found: k8s") + ": name it with --influxdb-database"),
+            SourceError::Permanent(says("database not found: k8s") + ": name it with --database"),
         );
         let point = "max-select-point limit exceeed: (11/10)";
         check(point, SourceError::Overloaded(says(point)));

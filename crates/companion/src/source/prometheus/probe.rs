@@ -1,7 +1,7 @@
 //! Finds out what a store calls things, by counting the series of each candidate name. What is missing is not an
 //! error here: `doctor` wants to tell all of it at once.
 
-use crate::source::examination::{Finding, duration};
+use crate::source::examination::{Finding, clock, duration};
 use crate::source::{SourceError, Window};
 
 use super::names::{Cpu, Names, Overrides, Place, State};
@@ -119,8 +119,8 @@ impl Probe {
 
     fn findings(&self, step: u32) -> Vec<Finding> {
         let mut findings = vec![
-            self.metric("memory metric", &self.memory.name, self.memory.containers, "--prometheus-memory-metric"),
-            self.metric("cpu metric", &self.cpu.name.metric, self.cpu.containers, "--prometheus-cpu-metric"),
+            self.metric("memory metric", &self.memory.name, self.memory.containers, "--memory-metric"),
+            self.metric("cpu metric", &self.cpu.name.metric, self.cpu.containers, "--cpu-metric"),
         ];
         if self.names().is_err() {
             return findings;
@@ -144,7 +144,7 @@ impl Probe {
             None => Finding::bad(
                 "image",
                 format!("no `{}`, and no label with an image on the usage series", self.wanted.info()),
-                "scrape kube-state-metrics, or name the metric with --prometheus-info-metric: without an image there is no history",
+                "scrape kube-state-metrics, or name the metric with --info-metric: without an image there is no history",
             ),
         });
         findings.push(match self.scrape_seconds {
@@ -209,10 +209,11 @@ fn labels(place: &Place) -> String {
 }
 
 /// Everything `doctor` has to say about a store.
-pub async fn examine(http: Http, options: &Options) -> Result<Vec<Finding>, SourceError> {
+pub async fn examine(http: Http, options: &Options, our_clock: i64) -> Result<Vec<Finding>, SourceError> {
     let api = Api { http, accept_partial: options.accept_partial };
+    let mut findings = vec![clock(our_clock, api.now().await?.floor() as i64)];
     let probed = probe(&api, options).await?;
-    let mut findings = probed.findings(options.step_seconds);
+    findings.extend(probed.findings(options.step_seconds));
     let Ok(names) = probed.names() else { return Ok(findings) };
     let store = Prometheus::named(api, names, options);
     findings.push(store.matched().await?);
