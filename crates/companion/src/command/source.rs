@@ -17,7 +17,7 @@ pub enum Place {
     /// Prometheus, or anything that speaks its API: Thanos, VictoriaMetrics, Mimir, Google Managed Prometheus
     Prometheus(Box<PrometheusArgs>),
     /// InfluxDB 1.x with the data of Heapster
-    Influxdb(InfluxDbArgs),
+    Influxdb(Box<InfluxDbArgs>),
     /// The metrics API (metrics-server), looked at each minute; for clusters that keep no metrics
     MetricsApi,
     /// The checkpoints of the Vertical Pod Autoscaler

@@ -5,6 +5,7 @@
 //! be read back.
 
 mod api_server;
+mod collected;
 mod data;
 mod fake;
 mod faults;
