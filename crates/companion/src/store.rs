@@ -399,7 +399,7 @@ fn worded(path: &Path, trouble: Trouble) -> StoreError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
                 StoreError::Full { path, reason: error.to_string() }
             }
-            io::ErrorKind::InvalidData => StoreError::Damaged { path, reason: error.to_string() },
+            io::ErrorKind::InvalidData => StoreError::Foreign { path, reason: error.to_string() },
             _ => StoreError::Unusable { path, reason: error.to_string() },
         },
         Trouble::Database(

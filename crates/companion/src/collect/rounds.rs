@@ -135,7 +135,7 @@ impl Rounds {
             let imported = import.file(path)?;
             let seconds = begun.elapsed().as_secs_f64();
             let file = path.display();
-            tracing::info!(%file, imported.samples, imported.bytes, seconds, "imported");
+            tracing::info!(%file, samples = imported.samples, bytes = imported.bytes, seconds, "imported");
             if imported.unfinished > 0 {
                 let bytes = imported.unfinished;
                 tracing::warn!(%file, bytes, "the last line is not finished: it is read when a line break ends it");

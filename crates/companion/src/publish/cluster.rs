@@ -39,7 +39,7 @@ pub enum ClusterError {
     )]
     Conflict { object: String, message: String },
     #[error(
-        "not allowed to {verb} usageprofiles ({message}): bind this account to the cluster role in deploy/collector/rbac.yaml"
+        "not allowed to {verb} usageprofiles ({message}): bind this account to the cluster role in deploy/collector/base/rbac.yaml"
     )]
     Forbidden { verb: &'static str, message: String },
     #[error("the cluster does not know this account ({message}): check the kubeconfig or the service account's token")]

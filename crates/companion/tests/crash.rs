@@ -1,0 +1,148 @@
+//! Kills the collector, again and again, in the middle of its work: no sample is lost and none is counted twice.
+//!
+//! Without the usual test harness, because this program is also its own child: killed must be a whole process, with
+//! whatever it had in its buffers.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use support::*;
+use tokio_util::sync::CancellationToken;
+
+const CHILD_STORE: &str = "HEADROOM_TEST_CHILD_STORE";
+/// Kills that a test does not end without.
+const KILLS: usize = 25;
+
+fn main() {
+    if let Some(store) = std::env::var_os(CHILD_STORE) {
+        return read_windows(Path::new(&store));
+    }
+    // As with the usual harness: `cargo test NAME` runs what has the name in its own, and a list is only a list.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    if std::env::args().any(|arg| arg == "--list") {
+        return;
+    }
+    let tests: [(&str, fn()); 3] = [
+        ("killed_while_reading_windows", killed_while_reading_windows),
+        ("killed_while_importing_a_file", killed_while_importing_a_file),
+        ("a_full_disk_is_named_and_overcome", a_full_disk_is_named_and_overcome),
+    ];
+    for (name, test) in tests {
+        if wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())) {
+            test();
+            println!("test {name} ... ok");
+        }
+    }
+}
+
+fn read_windows(folder: &Path) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let store = open(folder);
+    runtime.block_on(collect(&Scripted::new(three_workloads()), &store, &CancellationToken::new())).unwrap();
+}
+
+fn killed_while_reading_windows() {
+    let calm = tempfile::tempdir().unwrap();
+    read_windows(calm.path());
+    let killed = tempfile::tempdir().unwrap();
+    let kills = kill_until_done(|| {
+        let this = std::env::current_exe().unwrap();
+        Command::new(this).env(CHILD_STORE, killed.path()).stderr(Stdio::null()).spawn().unwrap()
+    });
+    assert!(kills >= KILLS);
+    assert_eq!(published(&open(killed.path()), NOW), published(&open(calm.path()), NOW));
+}
+
+fn killed_while_importing_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("usage.csv");
+    // Many images, so that what is summed up has to be settled many times on the way.
+    write_csv(&csv, 30_000, 10);
+    let calm = folder.path().join("calm");
+    assert!(import(&csv, &calm).spawn().unwrap().wait().unwrap().success());
+    let killed = folder.path().join("killed");
+    let kills = kill_until_done(|| import(&csv, &killed).spawn().unwrap());
+    assert!(kills >= KILLS);
+    assert_eq!(read_folder(&killed), read_folder(&calm));
+}
+
+fn a_full_disk_is_named_and_overcome() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("usage.csv");
+    write_csv(&csv, 30_000, 10);
+    let calm = folder.path().join("calm");
+    assert!(import(&csv, &calm).spawn().unwrap().wait().unwrap().success());
+    // A limit on the size of files fails as a full disk does, in the middle of a write. In units of 1 KiB, or 512 B.
+    let full = folder.path().join("full");
+    let mut limited = Command::new("sh");
+    limited.arg("-c").arg(r#"trap "" XFSZ; ulimit -f 6000; exec "$0" "$@""#);
+    let inner = import(&csv, &full);
+    limited.arg(inner.get_program()).args(inner.get_args());
+    let output = limited.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(said.contains("error: cannot write the store") && said.contains("make room"), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+    // With room, the next run goes on.
+    assert!(import(&csv, &full).spawn().unwrap().wait().unwrap().success());
+    assert_eq!(read_folder(&full), read_folder(&calm));
+}
+
+/// Starts and kills, each time a little later, until the work is done in spite of it.
+fn kill_until_done(start: impl Fn() -> Child) -> usize {
+    let mut kills = 0;
+    loop {
+        let mut child = start();
+        // Unevenly, so that no step of the work is always missed; later in time, so that there is an end.
+        std::thread::sleep(Duration::from_millis((kills as u64 * 37) % 90 + kills as u64 * kills as u64 / 40));
+        if kills >= KILLS
+            && let Some(status) = child.try_wait().unwrap()
+        {
+            assert!(status.success());
+            return kills;
+        }
+        child.kill().unwrap();
+        // It may have been done before it was killed; then the next one finds nothing to do.
+        child.wait().unwrap();
+        kills += 1;
+    }
+}
+
+fn import(csv: &Path, output: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+    command.args(["collect", "--as-of", "2026-11-21T00:00:00Z", "--store"]).arg(output.with_extension("redb"));
+    command.arg("--output").arg(output).arg("files").arg(csv).stderr(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+fn write_csv(path: &Path, images: usize, minutes: usize) {
+    let mut text = String::from("time,namespace,pod,container,image,cpu,memory\n");
+    for image in 0..images {
+        for minute in 0..minutes {
+            let time = NOW - DAY + minute as i64 * 60;
+            let name = format!("team-{},app-{image},main,shop/app-{}:1.{image}", image % 7, image % 500);
+            text += &format!("{time},{name},0.{:03},{}Mi\n", (image * 7 + minute * 13) % 1000, 1 + image % 900);
+        }
+    }
+    fs::write(path, text).unwrap();
+}
+
+/// All files below, with their text.
+fn read_folder(folder: &Path) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files.extend(read_folder(&path)),
+            false => {
+                files.push((path.file_name().unwrap().to_str().unwrap().into(), fs::read_to_string(&path).unwrap()))
+            }
+        }
+    }
+    files.sort();
+    files
+}
