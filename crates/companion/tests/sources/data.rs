@@ -54,8 +54,7 @@ impl Numbers {
 impl Cluster {
     /// Ends at the last whole minute of now, so that a store that is asked about now has something to say.
     pub fn until_now(minutes: usize) -> Self {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;
-        let to = now.div_euclid(60) * 60;
+        let to = now().div_euclid(60) * 60;
         Self::new(Window { from: to - minutes as i64 * 60, to })
     }
 
@@ -234,6 +233,11 @@ impl Container {
         let so_far = |minute: usize| self.kills.iter().filter(|kill| **kill <= minute).count() as f64;
         (0..self.cpu.len()).map(|minute| (from + (minute as i64 + 1) * 60, so_far(minute))).collect()
     }
+}
+
+/// Our clock, in unix seconds.
+pub fn now() -> i64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64
 }
 
 /// Whose samples.

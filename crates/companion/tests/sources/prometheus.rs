@@ -36,10 +36,6 @@ fn shifted(window: Window) -> Window {
     Window { from: window.from + 60, to: window.to + 60 }
 }
 
-fn now() -> i64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64
-}
-
 fn start(cluster: &Cluster) -> Server {
     PrometheusServer { history: cluster.open_metrics(), ..PrometheusServer::default() }.start()
 }
@@ -125,7 +121,7 @@ async fn old_label_names_and_a_missing_kube_state_metrics_are_found_out() {
     data::check(&read(&source, shifted(cluster.window), 90 * 60).await, &expected);
 
     let options = options(server.url());
-    let findings = examine(Http::new(&options.endpoint).unwrap(), &options, now()).await.unwrap();
+    let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
     let image = findings.iter().find(|finding| finding.subject == "image").unwrap();
     assert_eq!(image.verdict, Verdict::Doubtful);
     assert_eq!(image.found, "only the label `image` of the usage series, 5 containers");
@@ -140,7 +136,7 @@ async fn an_empty_store_is_told_from_a_wrong_name() {
         "{refused:?}"
     );
     let options = options(server.url());
-    let findings = examine(Http::new(&options.endpoint).unwrap(), &options, now()).await.unwrap();
+    let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
     assert!(
         findings.len() == 3
             && findings[1..].iter().all(|finding| finding.verdict == Verdict::Bad && finding.advice.is_some()),
@@ -153,7 +149,7 @@ async fn doctor_tells_what_was_found() {
     let cluster = Cluster::until_now(120);
     let server = start(&cluster);
     let options = options(server.url());
-    let findings = examine(Http::new(&options.endpoint).unwrap(), &options, now()).await.unwrap();
+    let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
     let told: Vec<_> =
         findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
     assert_eq!((told[0].0, told[0].1), (Verdict::Good, "clock"));
