@@ -29,6 +29,11 @@ impl Server {
         format!("http://127.0.0.1:{}", self.port)
     }
 
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn start(program: &str, arguments: &[String], folder: TempDir, port: u16, ready: &str) -> Self {
         let log = File::create(folder.path().join("log")).unwrap();
         let child = Command::new(program)
