@@ -13,9 +13,9 @@ use std::time::Instant;
 use support::*;
 use tokio_util::sync::CancellationToken;
 
-const IMAGES: usize = 3_000;
+const IMAGES: usize = 1_000;
 const CHILD_STORE: &str = "HEADROOM_TEST_CHILD_STORE";
-const KILLS: u32 = 20;
+const KILLS: u32 = 15;
 
 fn main() {
     if let Some(store) = std::env::var_os(CHILD_STORE) {
@@ -72,7 +72,7 @@ fn a_full_disk_is_named_and_overcome() {
     // A limit on the size of files fails as a full disk does, in the middle of a write. In units of 1 KiB, or 512 B.
     let full = folder.path().join("full");
     let mut limited = Command::new("sh");
-    limited.arg("-c").arg(r#"trap "" XFSZ; ulimit -f 1600; exec "$0" "$@""#);
+    limited.arg("-c").arg(r#"trap "" XFSZ; ulimit -f 1200; exec "$0" "$@""#);
     let inner = import(&csv, &full);
     limited.arg(inner.get_program()).args(inner.get_args());
     let output = limited.output().unwrap();
@@ -106,7 +106,7 @@ fn import(csv: &Path, output: &Path) -> Command {
     command
         .arg("--output")
         .arg(output)
-        .args(["files", "--buffer", "200Ki"])
+        .args(["files", "--buffer", "64Ki"])
         .arg(csv)
         .stderr(Stdio::null())
         .stdout(Stdio::null());
