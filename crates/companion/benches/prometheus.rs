@@ -101,7 +101,7 @@ fn history(containers: u64, from: u64, to: u64) -> String {
 
 /// Runs the program; gives how many samples it has read by now, of which `known` were read before.
 fn report(what: &str, server: &Server, folder: &Path, more: &[&str], known: u64) -> Result<u64> {
-    let before = processor_seconds(server.id());
+    let before = processor_seconds(server.child.id());
     let begun = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
         .args(["collect", "prometheus", &server.url(), "--format", "json", "--store"])
@@ -124,7 +124,7 @@ fn report(what: &str, server: &Server, folder: &Path, more: &[&str], known: u64)
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     };
-    let theirs = processor_seconds(server.id()) - before;
+    let theirs = processor_seconds(server.child.id()) - before;
     let all = samples(folder)?;
     let samples = all - known;
     println!(

@@ -59,6 +59,8 @@ pub enum StoreError {
     Format { path: PathBuf, found: i64 },
     #[error("the store `{path}` is damaged ({reason}): delete it to read the last 30 days again")]
     Damaged { path: PathBuf, reason: String },
+    #[error("`{path}` is not a store of this program ({reason}): choose another file with --store")]
+    Foreign { path: PathBuf, reason: String },
     #[error(
         "cannot write the store `{path}` ({reason}): make room or choose another place with --store; the next run goes on where this one stopped"
     )]

@@ -8,14 +8,14 @@ mod support;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::Instant;
 
 use support::*;
 use tokio_util::sync::CancellationToken;
 
+const IMAGES: usize = 1_000;
 const CHILD_STORE: &str = "HEADROOM_TEST_CHILD_STORE";
-/// Kills that a test does not end without.
-const KILLS: usize = 25;
+const KILLS: u32 = 15;
 
 fn main() {
     if let Some(store) = std::env::var_os(CHILD_STORE) {
@@ -46,40 +46,33 @@ fn read_windows(folder: &Path) {
 }
 
 fn killed_while_reading_windows() {
-    let calm = tempfile::tempdir().unwrap();
-    read_windows(calm.path());
-    let killed = tempfile::tempdir().unwrap();
-    let kills = kill_until_done(|| {
+    let folder = tempfile::tempdir().unwrap();
+    kill_while(|name| {
         let this = std::env::current_exe().unwrap();
-        Command::new(this).env(CHILD_STORE, killed.path()).stderr(Stdio::null()).spawn().unwrap()
+        Command::new(this).env(CHILD_STORE, folder.path().join(name)).stderr(Stdio::null()).spawn().unwrap()
     });
-    assert!(kills >= KILLS);
-    assert_eq!(published(&open(killed.path()), NOW), published(&open(calm.path()), NOW));
+    let [calm, killed] = ["calm", "killed"].map(|name| published(&open(&folder.path().join(name)), NOW));
+    assert!(calm == killed && calm.contains("docker.io/library/nginx"));
 }
 
 fn killed_while_importing_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("usage.csv");
-    // Many images, so that what is summed up has to be settled many times on the way.
-    write_csv(&csv, 30_000, 10);
-    let calm = folder.path().join("calm");
-    assert!(import(&csv, &calm).spawn().unwrap().wait().unwrap().success());
-    let killed = folder.path().join("killed");
-    let kills = kill_until_done(|| import(&csv, &killed).spawn().unwrap());
-    assert!(kills >= KILLS);
-    assert_eq!(read_folder(&killed), read_folder(&calm));
+    write_csv(&csv, IMAGES);
+    kill_while(|name| import(&csv, &folder.path().join(name)).spawn().unwrap());
+    assert_eq!(read_folder(&folder.path().join("killed")), read_folder(&folder.path().join("calm")));
 }
 
 fn a_full_disk_is_named_and_overcome() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("usage.csv");
-    write_csv(&csv, 30_000, 10);
+    write_csv(&csv, IMAGES);
     let calm = folder.path().join("calm");
     assert!(import(&csv, &calm).spawn().unwrap().wait().unwrap().success());
     // A limit on the size of files fails as a full disk does, in the middle of a write. In units of 1 KiB, or 512 B.
     let full = folder.path().join("full");
     let mut limited = Command::new("sh");
-    limited.arg("-c").arg(r#"trap "" XFSZ; ulimit -f 6000; exec "$0" "$@""#);
+    limited.arg("-c").arg(r#"trap "" XFSZ; ulimit -f 1200; exec "$0" "$@""#);
     let inner = import(&csv, &full);
     limited.arg(inner.get_program()).args(inner.get_args());
     let output = limited.output().unwrap();
@@ -92,37 +85,39 @@ fn a_full_disk_is_named_and_overcome() {
     assert_eq!(read_folder(&full), read_folder(&calm));
 }
 
-/// Starts and kills, each time a little later, until the work is done in spite of it.
-fn kill_until_done(start: impl Fn() -> Child) -> usize {
-    let mut kills = 0;
-    loop {
-        let mut child = start();
-        // Unevenly, so that no step of the work is always missed; later in time, so that there is an end.
-        std::thread::sleep(Duration::from_millis((kills as u64 * 37) % 90 + kills as u64 * kills as u64 / 40));
-        if kills >= KILLS
-            && let Some(status) = child.try_wait().unwrap()
-        {
-            assert!(status.success());
-            return kills;
-        }
+/// Runs once in peace and once killed over and over, at moments spread over the time that the first took.
+fn kill_while(start: impl Fn(&str) -> Child) {
+    let begun = Instant::now();
+    assert!(start("calm").wait().unwrap().success());
+    let whole = begun.elapsed();
+    for kill in 0..KILLS {
+        let mut child = start("killed");
+        // Each part of the work once, not in order.
+        std::thread::sleep(whole * (kill * 7 % KILLS) / KILLS);
         child.kill().unwrap();
-        // It may have been done before it was killed; then the next one finds nothing to do.
         child.wait().unwrap();
-        kills += 1;
     }
+    assert!(start("killed").wait().unwrap().success());
 }
 
 fn import(csv: &Path, output: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
     command.args(["collect", "--as-of", "2026-11-21T00:00:00Z", "--store"]).arg(output.with_extension("redb"));
-    command.arg("--output").arg(output).arg("files").arg(csv).stderr(Stdio::null()).stdout(Stdio::null());
+    command
+        .arg("--output")
+        .arg(output)
+        .args(["files", "--buffer", "64Ki"])
+        .arg(csv)
+        .stderr(Stdio::null())
+        .stdout(Stdio::null());
     command
 }
 
-fn write_csv(path: &Path, images: usize, minutes: usize) {
+/// A line for each of ten minutes and of many images, so that what is summed up is settled many times on the way.
+fn write_csv(path: &Path, images: usize) {
     let mut text = String::from("time,namespace,pod,container,image,cpu,memory\n");
     for image in 0..images {
-        for minute in 0..minutes {
+        for minute in 0..10 {
             let time = NOW - DAY + minute as i64 * 60;
             let name = format!("team-{},app-{image},main,shop/app-{}:1.{image}", image % 7, image % 500);
             text += &format!("{time},{name},0.{:03},{}Mi\n", (image * 7 + minute * 13) % 1000, 1 + image % 900);

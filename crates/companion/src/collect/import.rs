@@ -18,8 +18,6 @@ use crate::store::{Store, StoreError};
 
 /// Read at a time. A line has to be shorter.
 const BLOCK: usize = 1 << 20;
-/// What is summed up may take so much memory before it is settled.
-const MOST_BYTES: usize = 40 << 20;
 /// How much of a line can tell files apart.
 const LONGEST_BEGINNING: usize = 2048;
 
@@ -27,6 +25,8 @@ pub struct Import<'a> {
     pub store: &'a Store,
     /// How many seconds each line stands for.
     pub step_seconds: u32,
+    /// What is summed up may take so many bytes of memory before it is settled.
+    pub buffer: usize,
     pub metrics: &'a Metrics,
     pub progress: &'a Progress,
     pub stop: &'a CancellationToken,
@@ -104,7 +104,7 @@ impl Import<'_> {
             self.progress.advance(finished as u64);
             imported.stopped = self.stop.is_cancelled();
             let is_end = read == 0 || imported.stopped;
-            if is_end || gathered.bytes() > MOST_BYTES {
+            if is_end || gathered.bytes() > self.buffer {
                 if position > settled {
                     self.metrics.gathered(&gathered);
                     imported.samples += gathered.samples;

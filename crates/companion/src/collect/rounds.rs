@@ -28,6 +28,8 @@ pub enum Feed {
         paths: Vec<PathBuf>,
         /// How many seconds each line stands for.
         step_seconds: u32,
+        /// How many bytes are summed up before they are settled.
+        buffer: usize,
     },
 }
 
@@ -120,16 +122,16 @@ impl Rounds {
                     Reach::Present => run.look().await?,
                 })
             }
-            Feed::Files { paths, step_seconds } => {
+            Feed::Files { paths, step_seconds, buffer } => {
                 // Reading files is work and waiting for the disk; nothing else has to be done meanwhile.
-                tokio::task::block_in_place(|| self.import(paths, *step_seconds))
+                tokio::task::block_in_place(|| self.import(paths, *step_seconds, *buffer))
             }
         }
     }
 
-    fn import(&self, paths: &[PathBuf], step_seconds: u32) -> Result<Outcome, RoundError> {
+    fn import(&self, paths: &[PathBuf], step_seconds: u32, buffer: usize) -> Result<Outcome, RoundError> {
         let Self { store, metrics, progress, stop, .. } = self;
-        let import = Import { store, step_seconds, metrics, progress, stop };
+        let import = Import { store, step_seconds, buffer, metrics, progress, stop };
         for path in paths {
             let begun = std::time::Instant::now();
             let imported = import.file(path)?;

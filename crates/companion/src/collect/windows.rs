@@ -8,7 +8,7 @@
 //! be read stays owed for the next run, and holds up no other namespace. So whatever happens, every sample is added
 //! exactly once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
@@ -35,10 +35,22 @@ pub struct Run<'a> {
 /// How a run ended, if it did not fail altogether.
 #[derive(Debug, Default)]
 pub struct Outcome {
+    /// How many pieces were read to the end.
+    pub read: u64,
     /// Namespaces that could not be read to the end, and why. What is missing of them is owed.
     pub unread: BTreeMap<String, SourceError>,
     /// The run was asked to stop before it was done.
     pub stopped: bool,
+}
+
+impl Outcome {
+    /// A run that failed everywhere failed. Its profiles would look fresh and say nothing new.
+    fn unless_nothing_was_read(self) -> Result<Self, RunError> {
+        match self.unread.values().next() {
+            Some(error) if self.read == 0 && !self.stopped => Err(error.clone().into()),
+            _ => Ok(self),
+        }
+    }
 }
 
 /// Why a run could not go on.
@@ -81,16 +93,13 @@ impl Run<'_> {
             self.store.plan(window, &namespaces)?;
             self.metrics.planned_up_to(window.to);
             self.work_off(&span, &mut outcome).await?;
-            if let Some(error) = self.all_failed(&namespaces, &outcome) {
-                return Err(error.into());
-            }
             self.progress.advance(window.seconds() as u64);
             tracing::info!(from, to = window.to, namespaces = namespaces.len(), "read a window");
             from = window.to;
         }
         self.progress.end();
         self.metrics.owed(self.store.owed()?.len() as u64);
-        Ok(outcome)
+        outcome.unless_nothing_was_read()
     }
 
     /// Looks at the present state once, for a source that knows no other. What was seen of all namespaces is one
@@ -109,16 +118,17 @@ impl Run<'_> {
         let mut seen = Gathered::default();
         for namespace in &namespaces {
             match self.read_once(namespace, window).await {
-                Ok(gathered) => seen.absorb(gathered),
+                Ok(gathered) => {
+                    outcome.read += 1;
+                    seen.absorb(gathered);
+                }
                 Err(error) => self.note_unread(namespace, error, &mut outcome),
             }
             if self.stop.is_cancelled() {
                 return Ok(stopped(outcome));
             }
         }
-        if let Some(error) = self.all_failed(&namespaces, &outcome) {
-            return Err(error.into());
-        }
+        let outcome = outcome.unless_nothing_was_read()?;
         self.told(&seen);
         self.store.add_present(window, &seen)?;
         self.metrics.planned_up_to(window.to);
@@ -137,7 +147,7 @@ impl Run<'_> {
             .buffer_unordered(self.pace.concurrency.max(1));
         while let Some((namespace, reading)) = readings.next().await {
             match reading? {
-                Reading::Done => {}
+                Reading::Done => outcome.read += 1,
                 Reading::Unread(error) => self.note_unread(&namespace, error, outcome),
                 Reading::Stopped => outcome.stopped = true,
             }
@@ -241,13 +251,6 @@ impl Run<'_> {
     fn note_unread(&self, namespace: &str, error: SourceError, outcome: &mut Outcome) {
         tracing::warn!(namespace, %error, "left to the next run");
         outcome.unread.insert(namespace.to_owned(), error);
-    }
-
-    /// An error if none of these namespaces could be read: then it is not the namespaces that are the matter.
-    fn all_failed(&self, namespaces: &[String], outcome: &Outcome) -> Option<SourceError> {
-        let failed: BTreeSet<&String> = namespaces.iter().filter(|name| outcome.unread.contains_key(*name)).collect();
-        let all = !namespaces.is_empty() && failed.len() == namespaces.len() && !outcome.stopped;
-        failed.first().filter(|_| all).and_then(|name| outcome.unread.get(*name)).cloned()
     }
 
     fn told(&self, gathered: &Gathered) {

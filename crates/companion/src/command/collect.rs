@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
-use headroom_core::timestamp::Timestamp;
+use headroom_core::amount::{ParseQuantityError, Quantity};
+use headroom_core::timestamp::{ParseTimestampError, Timestamp};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -48,6 +49,9 @@ enum From {
         /// How much time each line stands for
         #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = seconds)]
         step: i64,
+        /// How much memory to sum up in before the store is written
+        #[arg(long, value_name = "BYTES", default_value = "40Mi", value_parser = bytes)]
+        buffer: usize,
     },
 }
 
@@ -135,7 +139,9 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
 
     let feed = match from {
         From::Place(place) => Feed::Source(place.open(options.context.clone()).await?),
-        From::Files { paths, step } => Feed::Files { paths, step_seconds: u32::try_from(step).unwrap_or(u32::MAX) },
+        From::Files { paths, step, buffer } => {
+            Feed::Files { paths, step_seconds: u32::try_from(step).unwrap_or(u32::MAX), buffer }
+        }
     };
     let destination = match options.output.to_str() {
         Some("cluster") => {
@@ -199,6 +205,11 @@ fn default_store() -> PathBuf {
     state.or_else(home).unwrap_or_default().join("headroom/usage.redb")
 }
 
+fn bytes(text: &str) -> Result<usize, String> {
+    let quantity: Quantity = text.parse().map_err(|error: ParseQuantityError| error.to_string())?;
+    usize::try_from(quantity.value()).map_err(|_| "expected an amount that is not negative, such as `40Mi`".to_owned())
+}
+
 fn moment(text: &str) -> Result<Timestamp, String> {
-    text.parse().map_err(|error: headroom_core::timestamp::ParseTimestampError| error.to_string())
+    text.parse().map_err(|error: ParseTimestampError| error.to_string())
 }

@@ -73,3 +73,30 @@ fn value(amount: &Value) -> f64 {
     let quantity: Quantity = amount.as_str().unwrap().parse().unwrap();
     quantity.scaled(1_000_000_000, 1).value() as f64 / 1e9
 }
+
+#[test]
+fn doctor_tells_people_and_programs() {
+    let cluster = Cluster::until_now(60);
+    let server = PrometheusServer { history: cluster.open_metrics(), ..PrometheusServer::default() }.start();
+    let doctor = |url: &str, more: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+            .args(["doctor", "prometheus", url])
+            .args(more)
+            .output()
+            .unwrap()
+    };
+    let told = doctor(&server.url(), &[]);
+    assert!(told.status.success());
+    let text = String::from_utf8(told.stdout).unwrap();
+    assert!(text.starts_with(&format!("prometheus at {}\n", server.url())), "{text}");
+    assert!(text.contains("\n  ok    usage labels     `namespace`, `pod`, `container`\n"), "{text}");
+    let told = doctor(&server.url(), &["-o", "json"]);
+    let findings: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!(findings["findings"][1]["subject"], "memory metric");
+    assert_eq!(findings["findings"][1]["verdict"], "good");
+
+    let told = doctor(&format!("http://127.0.0.1:{}", crate::servers::free_port()), &[]);
+    assert_eq!(told.status.code(), Some(1));
+    let text = String::from_utf8(told.stdout).unwrap();
+    assert!(text.contains("FAIL  connection  cannot reach"), "{text}");
+}

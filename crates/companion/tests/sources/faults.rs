@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use headroom_companion::source::http::{Authentication, Endpoint};
+use headroom_companion::source::http::{Authentication, Endpoint, Http};
 use headroom_companion::source::prometheus::{Options, Prometheus};
 use headroom_companion::source::{Source, SourceError, Window};
 
@@ -160,5 +160,20 @@ async fn who_we_are_is_told_with_every_request() {
                 assert!(head.to_lowercase().contains(&header.to_lowercase()), "{header} in {head}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn a_store_can_be_reached_through_the_api_server() {
+    let fake = store(|| answer(200, MATRIX));
+    let mut config = kube::Config::new(fake.url().parse().unwrap());
+    config.root_cert = Some(Vec::new());
+    let client = kube::Client::try_from(config).unwrap();
+    let http = Http::through_api_server(client, "monitoring", "prometheus:9090", Duration::from_secs(5));
+    let source = Prometheus::over(http, &Options::new(Endpoint::new(""))).await.unwrap();
+    source.read("shop", WINDOW, &mut |_| {}).await.unwrap();
+    for head in fake.asked.lock().unwrap().iter() {
+        let path = "GET /api/v1/namespaces/monitoring/services/prometheus:9090/proxy/api/v1/query";
+        assert!(head.starts_with(path), "{head}");
     }
 }

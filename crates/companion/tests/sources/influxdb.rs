@@ -88,7 +88,7 @@ fn fill(server: &Server, user: &str, text: &str) {
 async fn what_is_read_is_what_was_used_in_both_schemas() {
     let cluster = Cluster::until_now(360);
     for schema in [Schema::Measurements, Schema::Fields] {
-        let server = servers::influxdb(false);
+        let server = servers::influxdb(false, 0);
         fill(&server, "", &line_protocol(&cluster, schema));
         let source = InfluxDb::connect(&Options::new(Endpoint::new(server.url()))).await.unwrap();
         assert!((source.now().await.unwrap() - cluster.window.to).abs() < 300);
@@ -106,7 +106,7 @@ async fn a_long_series_comes_in_portions() {
         let tags = "type=pod_container,namespace_name=shop,pod_name=p,container_name=c,container_base_image=nginx:1";
         let _ = writeln!(text, "cpu/usage_rate,{tags} value={minute}i {}", minute * 60);
     }
-    let server = servers::influxdb(false);
+    let server = servers::influxdb(false, 0);
     fill(&server, "", &text);
     let source = InfluxDb::connect(&Options::new(Endpoint::new(server.url()))).await.unwrap();
     let mut found = data::Read::default();
@@ -123,7 +123,7 @@ async fn a_long_series_comes_in_portions() {
 #[tokio::test]
 async fn a_password_is_asked_for_and_given() {
     let cluster = Cluster::until_now(60);
-    let server = servers::influxdb(true);
+    let server = servers::influxdb(true, 0);
     fill(&server, "&u=admin&p=open+sesame", &line_protocol(&cluster, Schema::Measurements));
     let mut options = Options::new(Endpoint::new(server.url()));
     let refused = InfluxDb::connect(&options).await.err();
@@ -135,7 +135,7 @@ async fn a_password_is_asked_for_and_given() {
 
 #[tokio::test]
 async fn a_database_that_is_missing_or_not_heapsters_is_told_so() {
-    let server = servers::influxdb(false);
+    let server = servers::influxdb(false, 0);
     let mut options = Options::new(Endpoint::new(server.url()));
     let refused = |error: Option<SourceError>| match error {
         Some(SourceError::Permanent(text)) => text,
@@ -153,7 +153,7 @@ async fn a_database_that_is_missing_or_not_heapsters_is_told_so() {
 #[tokio::test]
 async fn doctor_tells_what_was_found() {
     let cluster = Cluster::until_now(60);
-    let server = servers::influxdb(false);
+    let server = servers::influxdb(false, 0);
     fill(&server, "", &line_protocol(&cluster, Schema::Fields));
     let options = Options::new(Endpoint::new(server.url()));
     let findings = examine(&options, cluster.window.to + 30).await.unwrap();
@@ -173,4 +173,18 @@ async fn doctor_tells_what_was_found() {
         ]
     );
     assert_eq!((told[4].0, told[4].1), (Verdict::Doubtful, "history"));
+}
+
+#[tokio::test]
+async fn a_limit_of_steps_asks_for_less() {
+    let cluster = Cluster::until_now(120);
+    let server = servers::influxdb(false, 30);
+    fill(&server, "", &line_protocol(&cluster, Schema::Measurements));
+    let source = InfluxDb::connect(&Options::new(Endpoint::new(server.url()))).await.unwrap();
+    let refused = source.read("shop", cluster.window, &mut |_| {}).await;
+    assert!(
+        matches!(&refused, Err(SourceError::Overloaded(text)) if text.contains("max-select-buckets")),
+        "{refused:?}"
+    );
+    data::check(&read(&source, cluster.window, 20 * 60).await, &expected(&cluster));
 }

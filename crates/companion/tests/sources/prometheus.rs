@@ -1,6 +1,7 @@
 //! Against a real Prometheus.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -125,6 +126,45 @@ async fn old_label_names_and_a_missing_kube_state_metrics_are_found_out() {
     let image = findings.iter().find(|finding| finding.subject == "image").unwrap();
     assert_eq!(image.verdict, Verdict::Doubtful);
     assert_eq!(image.found, "only the label `image` of the usage series, 5 containers");
+}
+
+#[tokio::test]
+async fn a_recording_rule_is_read_as_it_is() {
+    let cluster = Cluster::until_now(60);
+    let mut rules = "# TYPE team:cpu:cores gauge\n".to_owned();
+    let expected: BTreeMap<_, _> = cluster.expected().into_iter().collect();
+    for (key, values) in expected.iter().filter(|(key, _)| key.resource == Resource::Cpu) {
+        let place = format!(r#"ns="{}",pod="{}",container="{}""#, key.namespace, key.pod, key.container);
+        for (time, cores) in values {
+            let _ = writeln!(rules, "team:cpu:cores{{{place}}} {cores} {time}");
+        }
+    }
+    let usage = cluster.open_metrics().replace("namespace=", "ns=");
+    let state = usage.find("# TYPE kube").unwrap();
+    let memory = usage.find("# TYPE container_memory").unwrap();
+    let history = format!("{rules}{}{}", &usage[memory..state], &usage[state..]);
+    let server = PrometheusServer { history, ..PrometheusServer::default() }.start();
+    let mut options = options(server.url());
+    options.names.cpu_metric = Some("team:cpu:cores".into());
+    options.names.cpu_is_rate = true;
+    options.names.namespace_label = Some("ns".into());
+    options.names.info_namespace_label = Some("ns".into());
+    let source = Prometheus::connect(&options).await.unwrap();
+    data::check(&read(&source, shifted(cluster.window), 3600).await, &expected);
+}
+
+#[tokio::test]
+async fn matchers_tell_clusters_apart_that_share_a_store() {
+    let cluster = Cluster::until_now(60);
+    let text = cluster.open_metrics().replace(r#"prometheus_replica="a""#, r#"cluster="a""#);
+    let history = text.replace(r#"prometheus_replica="b""#, r#"cluster="b""#);
+    let server = PrometheusServer { history, ..PrometheusServer::default() }.start();
+    let mut options = options(server.url());
+    options.matchers = r#"cluster="a""#.to_owned();
+    let source = Prometheus::connect(&options).await.unwrap();
+    data::check(&read(&source, shifted(cluster.window), 3600).await, &cluster.expected());
+    options.matchers = r#"cluster="c""#.to_owned();
+    assert!(Prometheus::connect(&options).await.is_err());
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 /// A running server.
 pub struct Server {
-    child: Child,
+    pub child: Child,
     folder: TempDir,
     pub port: u16,
 }
@@ -27,11 +27,6 @@ impl Drop for Server {
 impl Server {
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
-    }
-
-    /// The process.
-    pub fn id(&self) -> u32 {
-        self.child.id()
     }
 
     fn start(program: &str, arguments: &[String], folder: TempDir, port: u16, ready: &str) -> Self {
@@ -170,8 +165,9 @@ pub fn victoria_metrics(lines: &str) -> Server {
     server
 }
 
-/// InfluxDB 1.x with a database `k8s`. With `authentication`, its only user is `admin`, password `open sesame`.
-pub fn influxdb(authentication: bool) -> Server {
+/// InfluxDB 1.x with a database `k8s`. With `authentication`, its only user is `admin`, password `open sesame`. With
+/// `most_steps`, it refuses to group by more steps in one query.
+pub fn influxdb(authentication: bool, most_steps: u32) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let (port, backup) = (free_port(), free_port());
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -179,7 +175,7 @@ pub fn influxdb(authentication: bool) -> Server {
         "reporting-disabled = true\nbind-address = \"127.0.0.1:{backup}\"\n\
          [meta]\ndir = \"{}\"\n[data]\ndir = \"{}\"\nwal-dir = \"{}\"\n\
          [http]\nbind-address = \"127.0.0.1:{port}\"\nauth-enabled = {authentication}\nlog-enabled = false\n\
-         [monitor]\nstore-enabled = false\n",
+         [monitor]\nstore-enabled = false\n[coordinator]\nmax-select-buckets = {most_steps}\n",
         path("meta"),
         path("data"),
         path("wal"),

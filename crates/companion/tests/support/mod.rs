@@ -147,6 +147,7 @@ pub fn three_workloads() -> Vec<Workload> {
 /// Quick to lose patience.
 pub fn pace() -> Pace {
     Pace {
+        window: DAY,
         attempts: 4,
         first_wait: Duration::from_millis(1),
         longest_wait: Duration::from_millis(2),

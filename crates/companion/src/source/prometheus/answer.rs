@@ -213,6 +213,34 @@ mod tests {
         assert!(matches!(close(b"<html>", false), Err(SourceError::Permanent(_))));
     }
 
+    // Recorded from Prometheus 2.42 and VictoriaMetrics 1.79.
+    const PROMETHEUS: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"container":"nginx","pod":"web-1"},"values":[[1795237680,"1"],[1795237740,"1"]]}]}}"#;
+    const PROMETHEUS_TIME: &str = r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1795238231.798,"1795238231.798"]}]}}"#;
+    const VICTORIA_METRICS_TOO_MUCH: &str = r#"{"status":"error","errorType":"422","error":"error when executing query=\"rate(c_seconds_total[60s])\" on the time range (start=1795237620000, end=1795237800000, step=60000): cannot execute query: cannot evaluate \"rate(c_seconds_total[60s])\": cannot select more than -search.maxSamplesPerQuery=5 samples; possible solutions: to increase the -search.maxSamplesPerQuery; to reduce time range for the query; to use more specific label filters in order to select lower number of series"}"#;
+
+    fn recorded(text: &str) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let mut pieces = framing::Pieces::new(framing::Shape::ArrayAt(2, "result"));
+        pieces
+            .feed(text.as_bytes(), &mut |piece| {
+                rows.push(row(piece)?);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(close(&pieces.finish().unwrap(), false).unwrap(), [""; 0]);
+        rows
+    }
+
+    #[test]
+    fn recorded_answers_are_read() {
+        let rows = recorded(PROMETHEUS);
+        assert_eq!((rows.len(), rows[0].label("pod")), (1, "web-1"));
+        assert_eq!(rows[0].points(), [(1_795_237_680, 1.0), (1_795_237_740, 1.0)]);
+        assert_eq!(recorded(PROMETHEUS_TIME)[0].value(), Some(1_795_238_231.798));
+        let refused = refusal("v", StatusCode::UNPROCESSABLE_ENTITY, VICTORIA_METRICS_TOO_MUCH);
+        assert!(matches!(refused, SourceError::Overloaded(text) if text.contains("maxSamplesPerQuery=5")));
+    }
+
     #[test]
     fn a_refusal_says_whether_less_would_do() {
         let overloaded = |text: &str| SourceError::Overloaded(format!("`p` answers {text}"));

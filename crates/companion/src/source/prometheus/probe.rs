@@ -80,8 +80,8 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
     let scrape_seconds = scrape_seconds(api, metric, &usage, matchers).await?;
     let metrics_ql = match api.number(query::METRICS_QL, None).await {
         Ok(time) => time.is_some(),
-        Err(SourceError::Permanent(_)) => false,
-        Err(other) => return Err(other),
+        Err(SourceError::Temporary(text)) => return Err(SourceError::Temporary(text)),
+        Err(_) => false, // whatever status it is refused with
     };
     let store = api.http.name().to_owned();
     Ok(Probe { wanted: wanted.clone(), store, cpu, memory, usage, usage_image, state, scrape_seconds, metrics_ql })
@@ -190,8 +190,8 @@ async fn scrape_seconds(api: &Api, metric: &str, place: &Place, matchers: &str) 
     let Some(series) = steadiest.first() else { return Ok(None) };
     match api.moment(&query::stored_samples(metric, series.labels()), None).await {
         Ok(stored) => Ok(stored.first().and_then(|row| usual_distance(row.points()))),
-        Err(SourceError::Permanent(_)) => Ok(None), // not every store shows what it stores
-        Err(other) => Err(other),
+        Err(SourceError::Temporary(text)) => Err(SourceError::Temporary(text)),
+        Err(_) => Ok(None), // not every store shows what it stores
     }
 }
 

@@ -1,11 +1,10 @@
 //! Writing to a cluster, against an API server made of a map: what is asked of it, and what is said when it refuses.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
+use crate::support::*;
 use headroom_companion::collect::gathered::Gathered;
 use headroom_companion::metrics::Metrics;
 use headroom_companion::publish::cluster::Cluster;
@@ -19,7 +18,6 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use support::*;
 
 /// How the API server behaves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
