@@ -16,6 +16,7 @@ pub mod profile;
 pub mod publish;
 
 pub mod clock;
+pub mod kubeconfig;
 pub mod metrics;
 pub mod progress;
 pub mod serve;

@@ -5,7 +5,15 @@
 //! (`crate::collect`). A source deals with what is peculiar to its answers: duplicate series of HA pairs, counter
 //! resets, NaN, gaps, label names. Floats end here: a [`Sample`] is an integer.
 
+pub mod checkpoints;
+pub mod examination;
 pub mod files;
+pub mod framing;
+pub mod http;
+pub mod influxdb;
+pub mod listing;
+pub mod metrics_api;
+pub mod prometheus;
 
 use async_trait::async_trait;
 

@@ -13,6 +13,8 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::seconds;
+use super::source::Place;
 use crate::clock;
 use crate::collect::pace::Pace;
 use crate::collect::rounds::{Feed, Rounds};
@@ -34,9 +36,11 @@ pub struct Args {
     options: Options,
 }
 
-/// Where usage is read from. A source's own arguments are declared in its own file.
+/// Where usage is read from.
 #[derive(Debug, Subcommand)]
 enum From {
+    #[command(flatten)]
+    Place(Place),
     /// Import files: CSV with a header, or JSON lines
     Files {
         /// The files to read; of a file that has grown since it was last read, only what is new is read
@@ -134,13 +138,15 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     stop_on_signals(stop.clone())?;
 
     let feed = match from {
+        From::Place(place) => Feed::Source(place.open(options.context.clone()).await?),
         From::Files { paths, step, buffer } => {
             Feed::Files { paths, step_seconds: u32::try_from(step).unwrap_or(u32::MAX), buffer }
         }
     };
     let destination = match options.output.to_str() {
         Some("cluster") => {
-            Destination::Cluster(Cluster::connect(options.context, options.force_conflicts, pace.clone()).await?)
+            let cluster = Cluster::connect(options.context, options.force_conflicts, pace.clone()).await?;
+            Destination::Cluster(Box::new(cluster))
         }
         Some("stdout" | "-") => Destination::Stdout(options.format),
         _ => Destination::Folder(Folder { path: options.output, format: options.format }),
@@ -198,13 +204,6 @@ fn default_store() -> PathBuf {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
     state.or_else(home).unwrap_or_default().join("headroom/usage.redb")
-}
-
-fn seconds(text: &str) -> Result<i64, String> {
-    match text.parse::<jiff::SignedDuration>() {
-        Ok(duration) if duration.as_secs() > 0 => Ok(duration.as_secs()),
-        _ => Err("expected a duration of at least a second, such as `90s`, `5m`, `1h`".to_owned()),
-    }
 }
 
 fn bytes(text: &str) -> Result<usize, String> {

@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::manifest::{MANAGER, MANAGER_LABEL};
 use super::{ObjectName, Written, change};
 use crate::collect::pace::Pace;
+use crate::kubeconfig;
 
 /// Objects listed at a time.
 const PAGE: u32 = 500;
@@ -68,12 +69,7 @@ impl Cluster {
 
     /// The cluster of the kubeconfig, or that we run in.
     pub async fn connect(context: Option<String>, force: bool, pace: Pace) -> Result<Self, ClusterError> {
-        let options = kube::config::KubeConfigOptions { context, ..Default::default() };
-        let config = match &options.context {
-            Some(_) => kube::Config::from_kubeconfig(&options).await.map_err(|error| error.to_string()),
-            None => kube::Config::infer().await.map_err(|error| error.to_string()),
-        };
-        let client = config.and_then(|config| Client::try_from(config).map_err(|error| error.to_string()));
+        let client = kubeconfig::client(context).await;
         let client = client.map_err(|message| ClusterError::NoCluster { message })?;
         Ok(Self::new(client, force, pace))
     }

@@ -1,0 +1,15 @@
+//! The sources against real servers, and against a server that misbehaves.
+//!
+//! The servers are Debian's packages (`hack/install-test-servers.sh` installs them), started on loopback by `servers`.
+//! What they are filled with comes from `data`, which also computes by itself, without any query language, what has to
+//! be read back.
+
+mod api_server;
+mod collected;
+mod data;
+mod fake;
+mod faults;
+mod influxdb;
+mod prometheus;
+mod servers;
+mod victoria_metrics;
