@@ -5,6 +5,8 @@
 //! memory, the size of store and profiles, and what one more hour costs; and holds the published percentiles of one
 //! image to exact ones computed here. `HEADROOM_BENCH_DAYS` and `HEADROOM_BENCH_CONTAINERS` make it smaller.
 
+#![expect(clippy::indexing_slicing, reason = "a benchmark may stop where something is not as it made it")]
+
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};

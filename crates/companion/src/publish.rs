@@ -21,7 +21,7 @@ use crate::store::{Store, StoreError};
 
 /// Where profiles go.
 pub enum Destination {
-    Cluster(cluster::Cluster),
+    Cluster(Box<cluster::Cluster>),
     Folder(folder::Folder),
     /// All of them, one document after the other.
     Stdout(manifest::Format),

@@ -3,6 +3,8 @@
 //! Without the usual test harness, because this program is also its own child: killed must be a whole process, with
 //! whatever it had in its buffers.
 
+#![expect(clippy::unwrap_used, reason = "a test may stop where something is not as it made it")]
+
 mod support;
 
 use std::fs;

@@ -145,7 +145,8 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     };
     let destination = match options.output.to_str() {
         Some("cluster") => {
-            Destination::Cluster(Cluster::connect(options.context, options.force_conflicts, pace.clone()).await?)
+            let cluster = Cluster::connect(options.context, options.force_conflicts, pace.clone()).await?;
+            Destination::Cluster(Box::new(cluster))
         }
         Some("stdout" | "-") => Destination::Stdout(options.format),
         _ => Destination::Folder(Folder { path: options.output, format: options.format }),

@@ -155,7 +155,7 @@ async fn store() -> (tempfile::TempDir, Store) {
 }
 
 async fn publish(store: &Store, cluster: Cluster, as_of: i64) -> Result<Published, PublishError> {
-    let (destination, metrics) = (Destination::Cluster(cluster), Metrics::default());
+    let (destination, metrics) = (Destination::Cluster(Box::new(cluster)), Metrics::default());
     let publisher = Publisher {
         store,
         destination: &destination,
