@@ -147,6 +147,24 @@ impl Prometheus {
         Ok(notes)
     }
 
+    async fn namespaces_in(&self, window: Window, found: &mut BTreeSet<String>) -> Result<(), SourceError> {
+        let label = &self.names.usage.namespace;
+        let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric));
+        let Some(metric) = metric else { return Ok(()) };
+        let question =
+            format!("group by ({label}) (last_over_time({}[{LISTING_SECONDS}s]))", self.queries().everywhere(metric));
+        // Each step looks back, so all are one later than what they look at.
+        let step = i64::from(LISTING_SECONDS);
+        let steps = (window.seconds() + step - 1).div_euclid(step);
+        let later = Window { from: window.from + step, to: window.from + step * (steps + 1) };
+        self.api
+            .range(&question, later, LISTING_SECONDS, &mut |row| {
+                found.insert(row.label(label).to_owned());
+                Ok(())
+            })
+            .await
+    }
+
     async fn read_images(&self, namespace: &str, window: Window) -> Result<Images, SourceError> {
         let mut images = Images::default();
         if let Some(state) = &self.names.state {
@@ -330,24 +348,20 @@ impl Source for Prometheus {
     }
 
     /// Asked of the series themselves, every five minutes of the window: the API that lists a label's values is not
-    /// to be had everywhere, and knows no clock.
+    /// to be had everywhere, and knows no clock. All namespaces at once may be too much, so that is halved here.
     async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError> {
         let mut found = BTreeSet::new();
-        let label = &self.names.usage.namespace;
-        let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric));
-        let Some(metric) = metric else { return Ok(Vec::new()) };
-        let question =
-            format!("group by ({label}) (last_over_time({}[{LISTING_SECONDS}s]))", self.queries().everywhere(metric));
-        // Each step looks back, so all are one later than what they look at.
-        let step = i64::from(LISTING_SECONDS);
-        let steps = (window.seconds() + step - 1).div_euclid(step);
-        let later = Window { from: window.from + step, to: window.from + step * (steps + 1) };
-        self.api
-            .range(&question, later, LISTING_SECONDS, &mut |row| {
-                found.insert(row.label(label).to_owned());
-                Ok(())
-            })
-            .await?;
+        let mut unasked = vec![window];
+        while let Some(span) = unasked.pop() {
+            match self.namespaces_in(span, &mut found).await {
+                Err(SourceError::Overloaded(_)) if span.seconds() >= 2 * i64::from(LISTING_SECONDS) => {
+                    let middle = span.from + span.seconds().div_euclid(2);
+                    unasked.push(Window { from: middle, to: span.to });
+                    unasked.push(Window { from: span.from, to: middle });
+                }
+                asked => asked?,
+            }
+        }
         Ok(found.into_iter().collect())
     }
 

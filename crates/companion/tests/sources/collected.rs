@@ -14,8 +14,8 @@ use serde_json::Value;
 use crate::data::{self, Cluster, percentile};
 use crate::servers::PrometheusServer;
 
-/// Runs `collect` and gives the profile of a namespace.
-fn collect(url: &str, folder: &Path, namespace: &str) -> Value {
+/// Runs `collect`; gives the profile of a namespace and the log.
+fn collect(url: &str, folder: &Path, namespace: &str) -> (Value, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
         .args(["collect", "prometheus", url, "--once", "--days", "1", "--format", "json", "--store"])
         .arg(folder.join("usage.redb"))
@@ -25,7 +25,8 @@ fn collect(url: &str, folder: &Path, namespace: &str) -> Value {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let profile = folder.join("profiles").join(namespace).join("usage.json");
-    serde_json::from_str(&std::fs::read_to_string(profile).unwrap()).unwrap()
+    let profile = serde_json::from_str(&std::fs::read_to_string(profile).unwrap()).unwrap();
+    (profile, String::from_utf8(output.stderr).unwrap())
 }
 
 #[test]
@@ -35,8 +36,32 @@ fn published_percentiles_are_those_of_the_data() {
     let cluster = Cluster::new(Window { from: now - 183 * 60, to: now - 180 });
     let server = PrometheusServer { history: cluster.open_metrics(), ..PrometheusServer::default() }.start();
     let folder = tempfile::tempdir().unwrap();
-    let profile = collect(&server.url(), folder.path(), "shop");
+    let (profile, _) = collect(&server.url(), folder.path(), "shop");
+    check(&profile, &cluster);
 
+    // A second run finds nothing new, and counts nothing again.
+    let (again, _) = collect(&server.url(), folder.path(), "shop");
+    assert_eq!(again["spec"]["images"], profile["spec"]["images"]);
+}
+
+#[test]
+fn a_store_that_bears_little_is_read_in_small_pieces() {
+    let now = data::now().div_euclid(60) * 60;
+    let cluster = Cluster::new(Window { from: now - 183 * 60, to: now - 180 });
+    let server = PrometheusServer {
+        history: cluster.open_metrics(),
+        more_arguments: vec!["--query.max-samples=500".to_owned()],
+        ..PrometheusServer::default()
+    }
+    .start();
+    let folder = tempfile::tempdir().unwrap();
+    let (profile, log) = collect(&server.url(), folder.path(), "shop");
+    assert!(log.contains("too many samples") && log.contains("asking for less"), "{log}");
+    check(&profile, &cluster);
+}
+
+/// The profile of `shop` has to say what the data say.
+fn check(profile: &Value, cluster: &Cluster) {
     let mut expected = BTreeMap::<(String, Resource), Vec<f64>>::new();
     for (key, samples) in cluster.expected() {
         if key.namespace == "shop" {
@@ -63,10 +88,6 @@ fn published_percentiles_are_those_of_the_data() {
         let kills = entry["oomKills"].as_array().map_or(0, Vec::len);
         assert_eq!(kills, usize::from(image.starts_with("postgres")), "{image}: {entry}");
     }
-
-    // A second run finds nothing new, and counts nothing again.
-    let again = collect(&server.url(), folder.path(), "shop");
-    assert_eq!(again["spec"]["images"], profile["spec"]["images"]);
 }
 
 fn value(amount: &Value) -> f64 {

@@ -33,6 +33,9 @@ pub struct Cluster {
     pub containers: Vec<Container>,
 }
 
+/// Unix seconds and values.
+type Points = Vec<(i64, f64)>;
+
 /// A generator that gives the same numbers everywhere.
 pub struct Numbers(u64);
 
@@ -114,7 +117,7 @@ impl Cluster {
     }
 
     /// The series as (name with labels, type, points at unix seconds), each twice, as an HA pair would.
-    fn series(&self) -> Vec<(String, &'static str, Vec<(i64, f64)>)> {
+    fn series(&self) -> Vec<(String, &'static str, Points)> {
         let mut all = Vec::new();
         for container in &self.containers {
             let Container { namespace, pod, name, .. } = container;
@@ -191,7 +194,7 @@ impl Container {
     }
 
     /// The counter starts anew when the container does, and is not there where nobody looked.
-    fn cpu_counter(&self, from: i64) -> Vec<(i64, f64)> {
+    fn cpu_counter(&self, from: i64) -> Points {
         let mut points = Vec::new();
         let mut seconds = 1000.0;
         for (minute, cores) in self.cpu.iter().enumerate() {
@@ -211,13 +214,13 @@ impl Container {
         points
     }
 
-    fn memory_gauge(&self, from: i64) -> Vec<(i64, f64)> {
+    fn memory_gauge(&self, from: i64) -> Points {
         let scrapes = self.memory.iter().enumerate();
         scrapes.filter_map(|(at, bytes)| Some((from + (at as i64 + 1) * SCRAPE, (*bytes)?))).collect()
     }
 
     /// Told each minute.
-    fn spans(&self, from: i64) -> Vec<(&'static str, Vec<(i64, f64)>)> {
+    fn spans(&self, from: i64) -> Vec<(&'static str, Points)> {
         let mut spans: Vec<(&str, Vec<(i64, f64)>)> = Vec::new();
         for minute in 0..self.cpu.len() {
             let point = (from + (minute as i64 + 1) * 60, 1.0);
@@ -229,7 +232,7 @@ impl Container {
         spans
     }
 
-    fn restarts(&self, from: i64) -> Vec<(i64, f64)> {
+    fn restarts(&self, from: i64) -> Points {
         let so_far = |minute: usize| self.kills.iter().filter(|kill| **kill <= minute).count() as f64;
         (0..self.cpu.len()).map(|minute| (from + (minute as i64 + 1) * 60, so_far(minute))).collect()
     }

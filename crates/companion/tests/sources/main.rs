@@ -4,6 +4,13 @@
 //! What they are filled with comes from `data`, which also computes by itself, without any query language, what has to
 //! be read back.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may stop where something is not as it made it"
+)]
+
 mod api_server;
 mod collected;
 mod data;

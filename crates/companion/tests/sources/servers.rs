@@ -92,6 +92,7 @@ pub fn request(port: u16, method: &str, path: &str, body: &[u8]) -> std::io::Res
     Ok((status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()))
 }
 
+#[derive(Default)]
 pub struct PrometheusServer {
     /// OpenMetrics text that is already there when the server starts.
     pub history: String,
@@ -100,12 +101,6 @@ pub struct PrometheusServer {
     /// `--web.config.file`, for TLS and basic auth.
     pub web_config: Option<PathBuf>,
     pub more_arguments: Vec<String>,
-}
-
-impl Default for PrometheusServer {
-    fn default() -> Self {
-        Self { history: String::new(), scrape: None, web_config: None, more_arguments: Vec::new() }
-    }
 }
 
 impl PrometheusServer {
