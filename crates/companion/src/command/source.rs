@@ -32,8 +32,6 @@ pub struct PrometheusArgs {
     /// Reach it through the API server instead: NAMESPACE/SERVICE:PORT (https:SERVICE:PORT if it speaks TLS)
     #[arg(long, value_name = "SERVICE", conflicts_with = "url")]
     service: Option<String>,
-    #[command(flatten)]
-    access: Access,
     /// Distance of samples
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
     step: i64,
@@ -43,6 +41,8 @@ pub struct PrometheusArgs {
     /// Take answers in which a part of the store did not take part; what they miss is missed for ever
     #[arg(long)]
     accept_partial: bool,
+    #[command(flatten)]
+    access: Access,
     #[command(flatten)]
     names: Names,
 }
@@ -63,22 +63,28 @@ struct Names {
     /// Metric of kube-state-metrics with the image of each container
     #[arg(long, value_name = "NAME")]
     info_metric: Option<String>,
-    /// Labels of the usage metrics
+    /// Label of the usage metrics with the namespace
     #[arg(long, value_name = "NAME")]
     namespace_label: Option<String>,
+    /// … with the pod
     #[arg(long, value_name = "NAME")]
     pod_label: Option<String>,
+    /// … with the container
     #[arg(long, value_name = "NAME")]
     container_label: Option<String>,
+    /// … with the image, used where kube-state-metrics tells none
     #[arg(long, value_name = "NAME")]
     image_label: Option<String>,
-    /// Labels of kube-state-metrics
+    /// Label of kube-state-metrics with the namespace
     #[arg(long, value_name = "NAME")]
     info_namespace_label: Option<String>,
+    /// … with the pod
     #[arg(long, value_name = "NAME")]
     info_pod_label: Option<String>,
+    /// … with the container
     #[arg(long, value_name = "NAME")]
     info_container_label: Option<String>,
+    /// … with the image
     #[arg(long, value_name = "NAME")]
     info_image_label: Option<String>,
 }
@@ -87,8 +93,6 @@ struct Names {
 pub struct InfluxDbArgs {
     /// Such as http://monitoring-influxdb.kube-system:8086
     url: String,
-    #[command(flatten)]
-    access: Access,
     /// Distance of samples
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
     step: i64,
@@ -98,6 +102,8 @@ pub struct InfluxDbArgs {
     /// Retention policy to read; the database's default unless given
     #[arg(long, value_name = "NAME")]
     retention_policy: Option<String>,
+    #[command(flatten)]
+    access: Access,
 }
 
 /// Who we are to the store. Secrets come from files or the environment, where other users cannot read them.

@@ -194,7 +194,7 @@ async fn doctor_tells_what_was_found() {
         findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
     assert_eq!((told[0].0, told[0].1), (Verdict::Good, "clock"));
     assert_eq!(
-        told[1..6],
+        told[1..7],
         [
             (Verdict::Good, "memory metric", "`container_memory_working_set_bytes`, 5 containers"),
             (Verdict::Good, "cpu metric", "`container_cpu_usage_seconds_total`, 5 containers"),
@@ -205,11 +205,12 @@ async fn doctor_tells_what_was_found() {
                 "`image_spec` of `kube_pod_container_info`, 5 containers, labels `namespace`, `pod`, `container`"
             ),
             (Verdict::Good, "sample interval", "15 s; cpu is averaged over 60 s"),
+            (Verdict::Good, "oom kills", "`kube_pod_container_status_restarts_total`, 5 containers"),
         ]
     );
-    let matched = &findings[6];
+    let matched = &findings[7];
     assert!(matched.verdict == Verdict::Good && matched.found.starts_with("5 of 5 containers"), "{matched:?}");
-    assert_eq!((findings[7].verdict, findings[7].found.as_str()), (Verdict::Doubtful, "less than 1 d"));
+    assert_eq!((findings[8].verdict, findings[8].found.as_str()), (Verdict::Doubtful, "less than 1 d"));
 }
 
 #[tokio::test]

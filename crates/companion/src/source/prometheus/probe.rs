@@ -159,7 +159,7 @@ impl Probe {
                     Finding::doubtful(
                         "sample interval",
                         format!("{scrape} s; cpu is averaged over {rate} s"),
-                        format!("scrape the kubelets every {} s or oftener to see cpu peaks of {step} s", step / 3),
+                        format!("scrape the kubelets every {} s or oftener to see cpu peaks of {step} s", step / 2),
                     )
                 } else {
                     Finding::good("sample interval", format!("{scrape} s; cpu is averaged over {rate} s"))
@@ -216,12 +216,27 @@ pub async fn examine(http: Http, options: &Options, our_clock: i64) -> Result<Ve
     findings.extend(probed.findings(options.step_seconds));
     let Ok(names) = probed.names() else { return Ok(findings) };
     let store = Prometheus::named(api, names, options);
+    findings.extend(store.tells_kills().await?);
     findings.push(store.matched().await?);
     findings.push(store.memory_of_the_past(&probed).await?);
     Ok(findings)
 }
 
 impl Prometheus {
+    /// Whether OOM kills can be told; nothing to say where kube-state-metrics is missing altogether.
+    async fn tells_kills(&self) -> Result<Option<Finding>, SourceError> {
+        let Some(state) = &self.names.state else { return Ok(None) };
+        let restarts = self.api.number(&self.queries().count_of_restarts(state), None).await?;
+        Ok(Some(match restarts {
+            Some(containers) => Finding::good("oom kills", format!("`{}`, {containers} containers", query::RESTARTS)),
+            None => Finding::doubtful(
+                "oom kills",
+                format!("cannot be told: no `{}`", query::RESTARTS),
+                "let kube-state-metrics tell it, and `kube_pod_container_status_last_terminated_reason`",
+            ),
+        }))
+    }
+
     /// Reads the last ten minutes of every namespace as `collect` would, and counts.
     async fn matched(&self) -> Result<Finding, SourceError> {
         use crate::source::Source as _;

@@ -9,6 +9,9 @@ use std::fmt::Write as _;
 
 use super::names::{Cpu, INIT_INFO, Names, Place, State};
 
+/// Tells how often a container was started again.
+pub const RESTARTS: &str = "kube_pod_container_status_restarts_total";
+
 /// Builds questions for one store.
 #[derive(Debug, Clone, Copy)]
 pub struct Queries<'a> {
@@ -90,11 +93,7 @@ impl Queries<'_> {
             let selector = self.state_selector(state, metric, namespace, &[(pod, "=~", pods)]);
             format!("max by ({pod}, {container}) ({selector})")
         };
-        format!(
-            "{} or {}",
-            part("kube_pod_container_status_restarts_total"),
-            part("kube_pod_init_container_status_restarts_total")
-        )
+        format!("{} or {}", part(RESTARTS), part("kube_pod_init_container_status_restarts_total"))
     }
 
     /// The memory limits of these pods' containers.
@@ -106,6 +105,11 @@ impl Queries<'_> {
             format!("max by ({pod}, {container}) ({selector})")
         };
         format!("{} or {}", part("kube_pod_container_resource_limits"), part("kube_pod_init_container_resource_limits"))
+    }
+
+    /// How many containers have a count of restarts, without which no kill can be told.
+    pub fn count_of_restarts(&self, state: &State) -> String {
+        count_of_containers(RESTARTS, &state.place, None, self.matchers)
     }
 
     /// All containers of all namespaces in a usage metric, for counting and for listing namespaces.
@@ -151,9 +155,10 @@ fn containers(place: &Place) -> [(&str, &str, &str); 3] {
     [(&place.pod, "!=", ""), (&place.container, "!=", ""), (&place.container, "!=", "POD")]
 }
 
-/// Over how many seconds CPU is averaged: the step, if three scrapes fit in, so that a late one leaves two.
+/// Over how many seconds CPU is averaged: the step, or what it takes for two scrapes to fall in. Longer would bear a
+/// missing scrape, and hide the peaks; as it is, a missing scrape is a gap.
 pub fn rate_seconds(step: u32, scrape: u32) -> u32 {
-    step.max(scrape.saturating_mul(3))
+    step.max(scrape.saturating_mul(2))
 }
 
 /// Series of one metric. Also used before the names are known.
@@ -232,7 +237,7 @@ mod tests {
             &names(60),
             r#"cluster="a""#,
             |queries| queries.cpu("shop", &cpu, true),
-            r#"max by (pod, container, image) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD",cluster="a"}[180s]))"#,
+            r#"max by (pod, container, image) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD",cluster="a"}[120s]))"#,
         );
         check(
             &names(30),
