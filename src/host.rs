@@ -1,11 +1,30 @@
 //! The only file that calls the host.
+//!
+//! The host is a parameter, so that tests can put the same policy, natively, before a cluster in memory.
 
 use headroom_core::context::lookup::HostCall;
 use headroom_core::json::Document;
 use kubewarden_policy_sdk::host_capabilities::kubernetes::{GetResourceRequest, ListResourcesByNamespaceRequest};
 
-/// Reads what a lookup asks for; the error is the host's own text.
-pub fn fetch(call: &HostCall<'_>) -> Result<Vec<u8>, String> {
+/// Answers an operation of the namespace `kubernetes` with a JSON payload; the error is the host's own text.
+pub type Host<'h> = &'h mut dyn FnMut(&str, &[u8]) -> Result<Vec<u8>, String>;
+
+/// The waPC host that this policy runs in.
+pub fn wapc(operation: &str, payload: &[u8]) -> Result<Vec<u8>, String> {
+    wapc_guest::host_call("kubewarden", "kubernetes", operation, payload).map_err(|error| {
+        let mut problem = error.to_string();
+        // The layers between us and the API server each say that they failed; a person needs only why.
+        for layer in ["Host error: ", "Callback evaluation failure: "] {
+            if let Some(inner) = problem.strip_prefix(layer) {
+                problem = inner.to_owned();
+            }
+        }
+        problem
+    })
+}
+
+/// Reads what a lookup asks for.
+pub fn fetch(call: &HostCall<'_>, host: Host<'_>) -> Result<Vec<u8>, String> {
     let field_masks = Some(call.field_masks.iter().cloned().collect());
     let (operation, request) = match call.name {
         Some(name) => {
@@ -14,7 +33,7 @@ pub fn fetch(call: &HostCall<'_>) -> Result<Vec<u8>, String> {
                 kind: call.kind.to_owned(),
                 name: name.to_owned(),
                 namespace: call.namespace.map(str::to_owned),
-                disable_cache: false,
+                disable_cache: call.disable_cache,
                 field_masks,
             };
             ("get_resource", serde_json::to_vec(&request))
@@ -31,8 +50,7 @@ pub fn fetch(call: &HostCall<'_>) -> Result<Vec<u8>, String> {
             ("list_resources_by_namespace", serde_json::to_vec(&request))
         }
     };
-    let request = request.map_err(|error| error.to_string())?;
-    wapc_guest::host_call("kubewarden", "kubernetes", operation, &request).map_err(|error| error.to_string())
+    host(operation, &request.map_err(|error| error.to_string())?)
 }
 
 /// Reads an answer of the host.

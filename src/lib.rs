@@ -22,7 +22,7 @@ pub extern "C" fn wapc_init() {
 }
 
 /// Tells whether settings are ones that we can work with.
-pub fn validate_settings(payload: &[u8]) -> CallResult {
+fn validate_settings(payload: &[u8]) -> CallResult {
     let document = match Document::read_bytes(payload) {
         Ok(document) => document,
         Err(error) => return respond::settings(Some(format!("invalid settings: {error}"))),
@@ -31,28 +31,44 @@ pub fn validate_settings(payload: &[u8]) -> CallResult {
 }
 
 /// Judges one admission request.
-pub fn validate(payload: &[u8]) -> CallResult {
+fn validate(payload: &[u8]) -> CallResult {
+    Ok(judge(payload, &mut host::wapc))
+}
+
+/// Judges one admission request before any host: the response, as the host reads it.
+pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
     let document = match Document::read_bytes(payload) {
         Ok(document) => document,
-        Err(error) => return Ok(respond::refuse(&format!("the request cannot be read: {error}"))),
+        Err(error) => return respond::refuse(&format!("the request cannot be read: {error}")),
     };
     let (request, settings) = match read(document.root()) {
         Ok(read) => read,
-        Err(malformed) => return Ok(refuse(malformed)),
+        Err(malformed) => return refuse(malformed),
     };
     let settings = match Settings::read(settings) {
         Ok(settings) => settings,
-        Err(error) => return Ok(respond::refuse(&error.to_string())),
+        Err(error) => return respond::refuse(&error.to_string()),
     };
     let lookups = Lookup::all(&request, &settings);
-    let answers: Vec<_> = lookups.iter().map(|lookup| host::fetch(&lookup.call())).collect();
+    let answers: Vec<_> = lookups.iter().map(|lookup| host::fetch(&lookup.call(), host)).collect();
     let documents: Vec<_> = answers.iter().map(host::read).collect();
+    // Declared before the context, which borrows from them.
+    let (fresh_answers, fresh_documents): (Vec<_>, Vec<_>);
     let mut context = Context::default();
     for (lookup, document) in lookups.iter().zip(&documents) {
         context.add(lookup, document.as_ref().map(Document::root).map_err(Clone::clone));
     }
-    let decision = decide(&request, &context, &settings);
-    Ok(respond::with(&decision, request.object).unwrap_or_else(refuse))
+    let mut decision = decide(&request, &context, &settings);
+    let again = Lookup::again(&request, &decision.doubtful_quotas);
+    if !again.is_empty() {
+        fresh_answers = again.iter().map(|lookup| host::fetch(&lookup.call(), host)).collect();
+        fresh_documents = fresh_answers.iter().map(host::read).collect();
+        for (lookup, document) in again.iter().zip(&fresh_documents) {
+            context.add(lookup, document.as_ref().map(Document::root).map_err(Clone::clone));
+        }
+        decision = decide(&request, &context, &settings);
+    }
+    respond::with(&decision, request.object).unwrap_or_else(refuse)
 }
 
 /// The request and the settings in a payload.

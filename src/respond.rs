@@ -7,10 +7,11 @@ use wapc_guest::CallResult;
 
 /// The response to a request that was judged.
 pub fn with(decision: &Decision<'_>, object: Option<Node<'_>>) -> Result<Vec<u8>, Malformed> {
-    let mut json = String::new();
+    let mut json = String::with_capacity(512);
     if decision.is_admitted() {
         json.push_str("{\"accepted\":true");
         if let Some(changed) = object.map(|object| decision.changed_object(object)).transpose()?.flatten() {
+            json.reserve(changed.len() + 512);
             json.push_str(",\"mutated_object\":");
             json.push_str(&changed);
         }

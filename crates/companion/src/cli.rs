@@ -35,3 +35,36 @@ pub fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The arguments in a manifest below deploy/, where the pod template is found by this path.
+    fn arguments(manifest: &str, path: &[&str]) -> Vec<String> {
+        let file = format!("{}/../../deploy/collector/{manifest}", env!("CARGO_MANIFEST_DIR"));
+        let object: serde_json::Value = serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        let template = path.iter().fold(&object, |object, key| &object[*key]);
+        let arguments = template["spec"]["containers"][0]["args"].as_array().unwrap();
+        arguments.iter().map(|argument| argument.as_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_manifests_give_arguments_that_are_understood() {
+        for (manifest, path) in [
+            ("deployment/deployment.yaml", ["spec", "template"].as_slice()),
+            ("cronjob/cronjob.yaml", ["spec", "jobTemplate", "spec", "template"].as_slice()),
+        ] {
+            let arguments = arguments(manifest, path);
+            let typed = ["kubectl-headroom".to_owned()].into_iter().chain(arguments);
+            let cli = Cli::try_parse_from(typed).unwrap();
+            assert!(matches!(cli.command, Command::Collect(_)));
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

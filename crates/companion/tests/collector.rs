@@ -10,6 +10,12 @@
 mod cluster;
 #[path = "collector/import.rs"]
 mod import;
+#[path = "collector/profile.rs"]
+mod profile;
+#[path = "collector/program.rs"]
+mod program;
+#[path = "collector/store.rs"]
+mod store;
 mod support;
 #[path = "collector/windows.rs"]
 mod windows;

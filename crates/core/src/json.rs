@@ -45,6 +45,8 @@ enum Shape {
     EscapedText,
     List,
     Object,
+    /// `metadata.managedFields`, passed over unread.
+    Opaque,
 }
 
 impl<'t> Document<'t> {
@@ -65,14 +67,11 @@ impl<'t> Document<'t> {
         Node { document: self, index: 0 }
     }
 
-    fn entry(&self, index: u32) -> Entry {
+    #[inline(always)]
+    fn entry(&self, index: u32) -> &Entry {
         // OK because an index always comes from the table itself; the fallback is never read.
-        self.entries.get(index as usize).copied().unwrap_or(Entry {
-            start: 0,
-            end: 0,
-            next: index + 1,
-            shape: Shape::Null,
-        })
+        const NONE: &Entry = &Entry { start: 0, end: 0, next: u32::MAX, shape: Shape::Null };
+        self.entries.get(index as usize).unwrap_or(NONE)
     }
 }
 
@@ -84,7 +83,8 @@ pub struct Node<'d> {
 }
 
 impl<'d> Node<'d> {
-    fn entry(self) -> Entry {
+    #[inline(always)]
+    fn entry(self) -> &'d Entry {
         self.document.entry(self.index)
     }
 
@@ -159,6 +159,14 @@ impl<'d> Node<'d> {
         }
     }
 
+    /// A string that stands for itself, without escapes: a name of something, which needs none.
+    pub fn plain_str(self) -> Result<&'d str, Malformed> {
+        match self.entry().shape {
+            Shape::Text => Ok(self.between_quotes()),
+            _ => Err(self.malformed("a string without backslashes")),
+        }
+    }
+
     /// The string in field `name`, if there is one.
     pub fn string(self, name: &str) -> Result<Option<Cow<'d, str>>, Malformed> {
         self.get(name)?.map(Node::str).transpose()
@@ -188,15 +196,22 @@ impl<'d> Node<'d> {
         }
     }
 
+    #[inline]
     fn between_quotes(self) -> &'d str {
         let span = self.span();
         self.document.text.get(span.start + 1..span.end - 1).unwrap_or_default()
     }
 
     /// Whether a string's text is `name`, without building it in the ordinary case.
+    #[inline(always)]
     fn is(self, name: &str) -> bool {
-        match self.entry().shape {
-            Shape::Text => self.between_quotes() == name,
+        let entry = self.entry();
+        let (start, end) = (entry.start as usize, entry.end as usize);
+        match entry.shape {
+            // The length decides in nearly all cases, so it is looked at first.
+            Shape::Text if end - start == name.len() + 2 => {
+                self.document.text.as_bytes().get(start + 1..end - 1) == Some(name.as_bytes())
+            }
             Shape::EscapedText => scan::unescape(self.between_quotes()) == name,
             _ => false,
         }
@@ -351,24 +366,39 @@ impl std::error::Error for Malformed {}
 /// Writes `text` as a JSON string.
 pub fn write_string(out: &mut String, text: &str) {
     out.push('"');
-    let mut plain_from = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.push_str(text.get(plain_from..at).unwrap_or_default());
-        plain_from = at + 1;
-        match byte {
-            b'"' => out.push_str("\\\""),
-            b'\\' => out.push_str("\\\\"),
-            b'\n' => out.push_str("\\n"),
-            b'\r' => out.push_str("\\r"),
-            b'\t' => out.push_str("\\t"),
-            _ => out.push_str(&format!("\\u{byte:04x}")),
+    Escaped(out).push(text);
+    out.push('"');
+}
+
+/// The inside of a JSON string, to be written to: what needs an escape gets one.
+pub struct Escaped<'s>(pub &'s mut String);
+
+impl Escaped<'_> {
+    pub fn push(&mut self, text: &str) {
+        let out = &mut *self.0;
+        let mut plain_from = 0;
+        loop {
+            let at = scan::skip_plain(text.as_bytes(), plain_from);
+            out.push_str(text.get(plain_from..at).unwrap_or_default());
+            match text.as_bytes().get(at) {
+                None => return,
+                Some(b'"') => out.push_str("\\\""),
+                Some(b'\\') => out.push_str("\\\\"),
+                Some(b'\n') => out.push_str("\\n"),
+                Some(b'\r') => out.push_str("\\r"),
+                Some(b'\t') => out.push_str("\\t"),
+                Some(other) => out.push_str(&format!("\\u{other:04x}")),
+            }
+            plain_from = at + 1;
         }
     }
-    out.push_str(text.get(plain_from..).unwrap_or_default());
-    out.push('"');
+}
+
+impl fmt::Write for Escaped<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text);
+        Ok(())
+    }
 }
 
 #[cfg(test)]

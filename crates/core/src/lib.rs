@@ -8,21 +8,16 @@
 pub mod json;
 
 pub mod amount;
-
-pub mod timestamp;
-
 pub mod glob;
-
 pub mod image;
+pub mod timestamp;
 
 pub mod settings;
 
 pub mod request;
-
 pub mod subject;
 
 pub mod context;
-
 pub mod well_known;
 
 pub mod stage;

@@ -3,6 +3,7 @@
 //! Settings are read anew for every request, because a policy host makes a fresh instance for each; so reading
 //! `{}` costs next to nothing, and the rest is borrowed from the text.
 
+mod quotas;
 mod reader;
 mod rule;
 mod selector;
@@ -10,16 +11,19 @@ mod selector;
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::glob;
 use crate::json::Node;
 
+pub use quotas::{Freshness, LimitedResource, QuotaSettings};
 pub use reader::Reader;
 pub use rule::Rule;
-pub use selector::{LabelSelector, Pattern};
+pub use selector::LabelSelector;
 
 /// All settings.
 #[derive(Debug, Clone, Default)]
 pub struct Settings<'d> {
     pub limit_ranges: LimitRangeSettings<'d>,
+    pub quotas: QuotaSettings<'d>,
     pub mutate_templates: bool,
     pub on_missing_context: OnMissingContext,
     pub exempt: Exempt<'d>,
@@ -70,9 +74,9 @@ pub enum OnMissingContext {
 /// `exempt`: what is let through unjudged.
 #[derive(Debug, Clone, Default)]
 pub struct Exempt<'d> {
-    pub namespaces: Vec<Pattern<'d>>,
+    pub namespaces: Vec<Cow<'d, str>>,
     /// `namespace/name` of the account that a pod runs as, or of the one that makes the request.
-    pub service_accounts: Vec<Pattern<'d>>,
+    pub service_accounts: Vec<Cow<'d, str>>,
     /// Labels of the object.
     pub labels: Option<LabelSelector<'d>>,
     pub namespace_labels: Option<LabelSelector<'d>>,
@@ -104,6 +108,7 @@ impl<'d> Settings<'d> {
         if let Some(node) = node.filter(|node| !node.is_null()) {
             let mut reader = Reader::new(node, String::new(), &mut problems);
             settings.limit_ranges = LimitRangeSettings::read(&mut reader);
+            settings.quotas = QuotaSettings::read(&mut reader);
             settings.mutate_templates = reader.flag("mutateTemplates", false);
             settings.on_missing_context = reader.choice(
                 "onMissingContext",
@@ -150,14 +155,14 @@ impl<'d> Exempt<'d> {
     fn read(settings: &mut Reader<'_, 'd>) -> Self {
         let Some(mut section) = settings.section("exempt") else { return Self::default() };
         let read = Self {
-            namespaces: section.patterns("namespaces"),
-            service_accounts: section.patterns("serviceAccounts"),
+            namespaces: section.strings("namespaces"),
+            service_accounts: section.strings("serviceAccounts"),
             labels: section.label_selector("labels"),
             namespace_labels: section.label_selector("namespaceLabels"),
         };
         for account in &read.service_accounts {
-            if !account.text().contains('/') {
-                let problem = format!("`{}` must be `namespace/name`, where `*` stands for any text", account.text());
+            if !account.contains('/') {
+                let problem = format!("`{account}` must be `namespace/name`, where `*` stands for any text");
                 section.problem("serviceAccounts", &problem);
             }
         }
@@ -167,10 +172,6 @@ impl<'d> Exempt<'d> {
 }
 
 impl<'d> Reader<'_, 'd> {
-    fn patterns(&mut self, name: &'static str) -> Vec<Pattern<'d>> {
-        self.strings(name).into_iter().map(Pattern::new).collect()
-    }
-
     fn label_selector(&mut self, name: &'static str) -> Option<LabelSelector<'d>> {
         let mut section = self.section(name)?;
         let selector = LabelSelector::read(&mut section);
@@ -179,8 +180,16 @@ impl<'d> Reader<'_, 'd> {
     }
 }
 
+/// Whether any of several patterns, in which `*` stands for any text, fits.
+pub fn any_matches(patterns: &[Cow<'_, str>], text: &str) -> bool {
+    patterns.iter().any(|pattern| glob::matches(pattern, text))
+}
+
 /// The name of the service account in a user name such as `system:serviceaccount:shop:web`, as `shop/web`.
 pub fn service_account_of_user(user: &str) -> Option<Cow<'_, str>> {
     let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     Some(Cow::Owned(format!("{namespace}/{name}")))
 }
+
+#[cfg(test)]
+mod tests;

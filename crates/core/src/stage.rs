@@ -4,4 +4,5 @@ pub mod authored;
 pub mod defaults;
 pub mod exempt;
 pub mod limits;
+pub mod quota;
 pub mod ranges;

@@ -4,17 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
-
-use crate::host_call::CallbackRequest;
-
-/// A kind of Kubernetes object that a policy may read.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ContextAwareResource {
-    pub api_version: String,
-    pub kind: String,
-}
+use crate::{
+    host_call::CallbackRequest,
+    metadata::{ContextAwareResource, Metadata},
+};
 
 /// Everything a policy may ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +21,14 @@ impl Access {
     /// The access of `kwctl run` without `--allow-context-aware`: every capability, and no kind to use it on.
     pub fn to_no_resource() -> Self {
         Self { resources: BTreeSet::new(), capabilities: vec!["*".to_owned()] }
+    }
+
+    /// What a policy declares, and no more: how an operator who grants by the metadata runs it.
+    pub fn declared(metadata: &Metadata) -> Self {
+        Self {
+            resources: metadata.context_aware_resources.clone(),
+            capabilities: metadata.host_capabilities.clone().unwrap_or_default(),
+        }
     }
 
     /// The error that the guest gets for a capability it was not given.

@@ -96,12 +96,31 @@ pub struct Status {
     pub message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Details>,
+}
+
+/// Holds the policy's own words where the operator's message stands in front of them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Details {
+    pub causes: Vec<Cause>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Cause {
+    pub message: String,
+}
+
+impl Status {
+    fn new(message: String, code: Option<u16>) -> Self {
+        Self { message: Some(message), code, details: None }
+    }
 }
 
 impl AdmissionResponse {
     pub fn internal_server_error(uid: &str, message: &str) -> Self {
-        let message = Some(format!("internal server error: {message}"));
-        Self { uid: uid.to_owned(), status: Some(Status { message, code: Some(500) }), ..Self::default() }
+        let status = Status::new(format!("internal server error: {message}"), Some(500));
+        Self { uid: uid.to_owned(), status: Some(status), ..Self::default() }
     }
 
     /// The patch is the difference between the object that came and the one the policy returns.
@@ -111,7 +130,7 @@ impl AdmissionResponse {
             (_, None) => None,
             (None, Some(_)) => {
                 let message = "Incoming object is null, which happens only with DELETE operations, but the policy is attempting a mutation. This is not allowed";
-                let status = Some(Status { message: Some(message.to_owned()), code: None });
+                let status = Some(Status::new(message.to_owned(), None));
                 return Self { uid, status, ..Self::default() };
             }
             (Some(before), Some(after)) => {
@@ -125,7 +144,7 @@ impl AdmissionResponse {
             allowed: validation.accepted,
             patch_type: patch.as_ref().map(|_| "JSONPatch"),
             patch,
-            status: has_status.then_some(Status { message: validation.message, code: validation.code }),
+            status: has_status.then_some(Status { message: validation.message, code: validation.code, details: None }),
             audit_annotations: validation.audit_annotations,
             warnings: validation.warnings,
         }
@@ -140,7 +159,7 @@ impl AdmissionResponse {
         let message = format!(
             "Request rejected by policy {policy_id}. The policy attempted to mutate the request, but it is currently configured to not allow mutations."
         );
-        let status = Some(Status { message: Some(message), code: None });
+        let status = Some(Status::new(message, None));
         Self { allowed: false, status, patch: None, patch_type: None, ..self }
     }
 
@@ -148,6 +167,18 @@ impl AdmissionResponse {
     #[must_use]
     pub fn monitored(self) -> Self {
         Self { allowed: true, patch: None, patch_type: None, status: None, ..self }
+    }
+
+    /// Puts the operator's message in front of a refusal.
+    #[must_use]
+    pub fn refused_with(self, message: &str) -> Self {
+        if self.allowed {
+            return self;
+        }
+        let status = self.status.unwrap_or_default();
+        let cause = Cause { message: status.message.unwrap_or_default() };
+        let details = Some(Details { causes: vec![cause] });
+        Self { status: Some(Status { message: Some(message.to_owned()), details, ..status }), ..self }
     }
 
     /// The message of a refusal.
@@ -241,6 +272,9 @@ mod tests {
         let refused = response.clone().without_mutation("p");
         assert!(!refused.allowed && refused.patch.is_none());
         assert!(refused.message().unwrap().starts_with("Request rejected by policy p."));
+        let worded = serde_json::to_value(refused.refused_with("ask the platform team").status).unwrap();
+        assert_eq!(worded["message"], "ask the platform team");
+        assert!(worded["details"]["causes"][0]["message"].as_str().unwrap().starts_with("Request rejected"));
         let monitored = response.monitored();
         assert!(monitored.allowed && monitored.patch.is_none());
         assert_eq!(monitored.warnings, Some(vec!["w".to_owned()]));

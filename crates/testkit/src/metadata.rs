@@ -8,8 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use wasm_encoder::Section;
 
-use crate::access::ContextAwareResource;
-
 /// Name of the custom section.
 pub const SECTION: &str = "io.kubewarden.metadata";
 /// Annotation that holds the README.
@@ -36,6 +34,14 @@ pub struct Metadata {
     pub policy_type: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum_kubewarden_version: Option<String>,
+}
+
+/// A kind of Kubernetes object that a policy may read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextAwareResource {
+    pub api_version: String,
+    pub kind: String,
 }
 
 /// Which admission requests a policy is for.

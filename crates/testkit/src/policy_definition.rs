@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::access::ContextAwareResource;
+use crate::metadata::ContextAwareResource;
 
 /// How to run one policy.
 #[derive(Debug, Clone, PartialEq)]

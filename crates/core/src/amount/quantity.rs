@@ -11,8 +11,9 @@
 //! - decimal multiples of 10^21 print their digits, where Kubernetes drops the zeros;
 //! - the 64-bit accessors hold at their bounds, where Kubernetes wraps.
 //!
-//! Printing and reading again gives the same amount, but for one case that Kubernetes shares: binary suffixes
-//! are read as at most 2^63-1, while a sum in them may be larger.
+//! Printing and reading again gives the same amount, with two exceptions at the far end. Binary suffixes are
+//! read as at most 2^63-1, in Kubernetes too, while a sum in them may be larger. And the digits of an amount
+//! past 10^180 may be too long a text to read.
 
 mod natural;
 mod number;
@@ -65,7 +66,11 @@ impl Quantity {
 
     /// Reads the text of a JSON string or number, where blanks around it do not count.
     pub fn from_json_text(text: &str) -> Result<Self, ParseQuantityError> {
-        text.trim().parse()
+        match text.parse() {
+            // Tried second because blanks are rare and looking for them is not free.
+            Err(_) if text.trim().len() < text.len() => text.trim().parse(),
+            outcome => outcome,
+        }
     }
 
     pub fn family(&self) -> Family {

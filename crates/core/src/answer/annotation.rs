@@ -3,7 +3,10 @@
 //!
 //! It is for people, and for ourselves: when we judge the same object again it tells our values from the author's.
 
-use crate::json::{Document, write_string};
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use crate::json::{Document, Escaped, write_string};
 use crate::request::template::{Bound, Origin, PodTemplate, Value};
 
 pub const NAME: &str = "headroom.dev/resources";
@@ -23,68 +26,80 @@ pub struct Claim<'a> {
 
 /// The text of the annotation for a pod; none if no value is ours.
 pub fn write(pod: &PodTemplate<'_>) -> Option<String> {
-    let mut entries = Vec::new();
+    match attempt(pod, true) {
+        (_, 0, 0) => None,
+        (text, _, 0) => Some(text),
+        // Too long: first the reasons go, then the last values, with a note of how many.
+        _ => Some(attempt(pod, false).0),
+    }
+}
+
+/// The text, how many values are in it, and how many had to be left out.
+fn attempt(pod: &PodTemplate<'_>, with_reasons: bool) -> (String, usize, usize) {
+    /// Room for the note of what was left out.
+    const NOTE: usize = 40;
+    let mut text = String::with_capacity(LONGEST / 2);
+    text.push('{');
+    let (mut told, mut left_out) = (0, 0);
     for container in &pod.containers {
+        let mut is_open = false;
         for bound in [Bound::Request, Bound::Limit] {
-            for (resource, value) in container.resources.of(bound).iter() {
-                if is_ours(value) {
-                    let key = format!("{}.{resource}", bound.field());
-                    entries.push((container.name.as_ref(), key, value.quantity.to_string(), value.origin.to_string()));
+            for (resource, value) in container.resources.of(bound).iter().filter(|(_, value)| is_ours(value)) {
+                let end = text.len();
+                if left_out == 0 {
+                    push_value(&mut text, (!is_open).then_some(&container.name), bound, resource, value, with_reasons);
+                }
+                if left_out > 0 || text.len() + NOTE > LONGEST {
+                    text.truncate(end);
+                    left_out += 1;
+                } else {
+                    is_open = true;
+                    told += 1;
                 }
             }
         }
+        text.push_str(if is_open { "}" } else { "" });
     }
-    if entries.is_empty() {
-        return None;
+    if left_out > 0 {
+        let comma = if told > 0 { "," } else { "" };
+        text.push_str(&format!("{comma}\"…\":\"{left_out} more values were set\""));
     }
-    let full = text(&entries, true, 0);
-    if full.len() <= LONGEST {
-        return Some(full);
-    }
-    // Too long: first the reasons go, then the last values, with a note of how many.
-    let count = entries.len();
-    while !entries.is_empty() {
-        let short = text(&entries, false, count - entries.len());
-        if short.len() <= LONGEST {
-            return Some(short);
-        }
-        entries.pop();
-    }
-    Some(text(&entries, false, count))
+    text.push('}');
+    (text, told, left_out)
 }
 
 fn is_ours(value: &Value<'_>) -> bool {
     value.origin.is_new() || matches!(value.origin, Origin::Earlier(_))
 }
 
-/// `entries` are (container, key, value, reason), those of one container together.
-fn text(entries: &[(&str, String, String, String)], with_reasons: bool, left_out: usize) -> String {
-    let mut text = String::from("{");
-    let mut current = None;
-    for (container, key, value, reason) in entries {
-        if current == Some(container) {
-            text.push(',');
-        } else {
-            text.push_str(if current.is_some() { "}," } else { "" });
-            write_string(&mut text, container);
-            text.push_str(":{");
-            current = Some(container);
-        }
-        write_string(&mut text, key);
-        text.push(':');
-        if with_reasons {
-            write_string(&mut text, &format!("{value}: {reason}"));
-        } else {
-            write_string(&mut text, value);
-        }
+/// `"limits.cpu":"500m: default of LimitRange limits"`, after the name of the container if it is the first of its.
+fn push_value(
+    text: &mut String,
+    container: Option<&Cow<'_, str>>,
+    bound: Bound,
+    resource: &str,
+    value: &Value<'_>,
+    with_reason: bool,
+) {
+    if text.len() > 1 {
+        text.push(',');
     }
-    text.push_str(if current.is_some() { "}" } else { "" });
-    if left_out > 0 {
-        text.push_str(if current.is_some() { "," } else { "" });
-        text.push_str(&format!("\"…\":\"{left_out} more values were set\""));
+    if let Some(container) = container {
+        write_string(text, container);
+        text.push_str(":{");
     }
-    text.push('}');
-    text
+    text.push('"');
+    text.push_str(bound.field());
+    text.push('.');
+    let mut written = Escaped(text);
+    written.push(resource);
+    written.0.push_str("\":\"");
+    // Writing into a string does not fail.
+    let _ = match with_reason {
+        true => write!(written, "{}: {}", value.quantity, value.origin),
+        false => write!(written, "{}", value.quantity),
+    };
+    text.push('"');
 }
 
 /// Reads an annotation's claims. One that is not ours to read claims nothing.

@@ -1,14 +1,16 @@
 //! Writes what was decided into the object: splices into its own text, so that nothing else moves.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::annotation;
+use crate::amount::{Quantity, ResourceName};
 use crate::json::{Malformed, Node, write_string};
 use crate::request::template::{Bound, Container, Origin, PodTemplate, Value};
 use crate::stage::authored::{LIMIT_RANGER, LIMIT_RANGER_PREFIX};
 
-/// The object with the pod's new values in it; none if there are none.
-pub fn apply(object: Node<'_>, pod: &PodTemplate<'_>) -> Result<Option<String>, Malformed> {
+/// The object with the pod's new values and their explanation in it; none if there are none.
+pub fn apply(object: Node<'_>, pod: &PodTemplate<'_>, explanation: Option<&str>) -> Result<Option<String>, Malformed> {
     let mut edits = Edits::default();
     for container in &pod.containers {
         write_container(&mut edits, container)?;
@@ -16,95 +18,125 @@ pub fn apply(object: Node<'_>, pod: &PodTemplate<'_>) -> Result<Option<String>, 
     if edits.splices.is_empty() {
         return Ok(None);
     }
-    write_annotations(&mut edits, pod)?;
+    write_annotations(&mut edits, pod, explanation)?;
     Ok(Some(edits.applied_to(object)))
 }
 
 fn write_container(edits: &mut Edits, container: &Container<'_>) -> Result<(), Malformed> {
+    let is_new = |bound| container.resources.of(bound).iter().any(|(_, value)| value.origin.is_new());
+    if !is_new(Bound::Limit) && !is_new(Bound::Request) {
+        return Ok(());
+    }
     let resources = container.node.get("resources")?;
-    let mut whole_lists = Vec::new();
-    for bound in [Bound::Limit, Bound::Request] {
-        let values = container.resources.of(bound);
-        let new = values.iter().filter(|(_, value)| value.origin.is_new());
-        let fields: Vec<(String, String)> =
-            new.map(|(name, value)| (name.to_string(), quoted(&value.quantity.to_string()))).collect();
-        if fields.is_empty() {
-            continue;
-        }
-        match resources.map(|resources| resources.get(bound.field())).transpose()?.flatten() {
-            Some(list) => edits.set_fields(list, &fields)?,
-            None => whole_lists.push((bound.field().to_owned(), object_of(&fields))),
+    let mut whole_lists = String::new();
+    for bound in [Bound::Limit, Bound::Request].into_iter().filter(|bound| is_new(*bound)) {
+        let new = container.resources.of(bound).iter().filter(|(_, value)| value.origin.is_new());
+        match (resources, resources.map(|resources| resources.get(bound.field())).transpose()?.flatten()) {
+            (_, Some(list)) => {
+                for (name, value) in new {
+                    edits.set(list, name, quoted(&value.quantity))?;
+                }
+            }
+            (Some(resources), None) => edits.set(resources, bound.field(), amounts(new))?,
+            (None, None) => push_field(&mut whole_lists, bound.field(), &amounts(new)),
         }
     }
-    match resources {
-        Some(resources) => edits.set_fields(resources, &whole_lists),
-        None if whole_lists.is_empty() => Ok(()),
-        None => edits.set_fields(container.node, &[("resources".to_owned(), object_of(&whole_lists))]),
+    if !whole_lists.is_empty() {
+        edits.set(container.node, "resources", format!("{{{whole_lists}}}"))?;
     }
+    Ok(())
 }
 
-fn write_annotations(edits: &mut Edits, pod: &PodTemplate<'_>) -> Result<(), Malformed> {
-    let mut annotations = Vec::new();
-    if let Some(text) = limit_ranger_annotation(pod) {
-        annotations.push((LIMIT_RANGER.to_owned(), quoted(&text)));
+fn amounts<'v, 'd: 'v>(values: impl Iterator<Item = (&'v ResourceName<'d>, &'v Value<'d>)>) -> String {
+    let mut fields = String::with_capacity(64);
+    fields.push('{');
+    for (name, value) in values {
+        push_field(&mut fields, name, &quoted(&value.quantity));
     }
-    if let Some(text) = annotation::write(pod) {
-        annotations.push((annotation::NAME.to_owned(), quoted(&text)));
+    fields.push('}');
+    fields
+}
+
+fn write_annotations(edits: &mut Edits, pod: &PodTemplate<'_>, explanation: Option<&str>) -> Result<(), Malformed> {
+    let limit_ranger = limit_ranger_annotation(pod);
+    let texts = [(LIMIT_RANGER, limit_ranger.as_deref()), (annotation::NAME, explanation)];
+    let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text?)));
+    let metadata = pod.node.get("metadata")?;
+    if let Some(annotations) = metadata.map(|metadata| metadata.get("annotations")).transpose()?.flatten() {
+        for (name, text) in texts {
+            edits.set(annotations, name, quoted_text(text))?;
+        }
+        return Ok(());
     }
-    let Some(metadata) = pod.node.get("metadata")? else {
-        let metadata = object_of(&[("annotations".to_owned(), object_of(&annotations))]);
-        return edits.set_fields(pod.node, &[("metadata".to_owned(), metadata)]);
-    };
-    match metadata.get("annotations")? {
-        Some(have) => edits.set_fields(have, &annotations),
-        None => edits.set_fields(metadata, &[("annotations".to_owned(), object_of(&annotations))]),
+    let mut annotations = String::with_capacity(512);
+    annotations.push('{');
+    for (name, text) in texts {
+        push_field(&mut annotations, name, &quoted_text(text));
+    }
+    annotations.push('}');
+    match metadata {
+        Some(metadata) => edits.set(metadata, "annotations", annotations),
+        None => edits.set(pod.node, "metadata", format!("{{\"annotations\":{annotations}}}")),
     }
 }
 
 /// LimitRanger's own annotation, as it would stand if LimitRanger had set the defaults that we set. It covers what
 /// LimitRanger itself put in before us as well; none if we set no default.
 fn limit_ranger_annotation(pod: &PodTemplate<'_>) -> Option<String> {
-    let is_default = |value: &Value<'_>| matches!(value.origin, Origin::Default(_) | Origin::LimitRanger);
     let mut has_new = false;
-    let mut clauses = Vec::new();
+    let mut text = String::with_capacity(256);
+    text.push_str(LIMIT_RANGER_PREFIX);
     for container in &pod.containers {
         for bound in [Bound::Request, Bound::Limit] {
-            let values = container.resources.of(bound);
-            has_new |= values.iter().any(|(_, value)| matches!(value.origin, Origin::Default(_)));
-            let names: Vec<&str> =
-                values.iter().filter(|(_, value)| is_default(value)).map(|(name, _)| name.as_ref()).collect();
-            if !names.is_empty() {
-                let (names, noun, name) = (names.join(", "), container.role.noun(), &container.name);
-                clauses.push(format!("{names} {bound} for {noun} {name}"));
+            let mut is_first = true;
+            for (name, value) in container.resources.of(bound).iter() {
+                has_new |= matches!(value.origin, Origin::Default(_));
+                if matches!(value.origin, Origin::Default(_) | Origin::LimitRanger) {
+                    let is_first_clause = text.len() == LIMIT_RANGER_PREFIX.len();
+                    text.push_str(if !is_first {
+                        ", "
+                    } else if is_first_clause {
+                        ""
+                    } else {
+                        "; "
+                    });
+                    text.push_str(name);
+                    is_first = false;
+                }
+            }
+            if !is_first {
+                for piece in [" ", bound.noun(), " for ", container.role.noun(), " ", &container.name] {
+                    text.push_str(piece);
+                }
             }
         }
     }
-    has_new.then(|| format!("{LIMIT_RANGER_PREFIX}{}", clauses.join("; ")))
+    has_new.then_some(text)
 }
 
-fn quoted(text: &str) -> String {
-    let mut json = String::with_capacity(text.len() + 2);
+fn quoted(amount: &Quantity) -> String {
+    let mut json = String::with_capacity(32);
+    json.push('"');
+    // Writing into a string does not fail.
+    let _ = write!(json, "{amount}");
+    json.push('"');
+    json
+}
+
+fn quoted_text(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + text.len() / 4 + 2);
     write_string(&mut json, text);
     json
 }
 
-/// An object of fields whose values are JSON already.
-fn object_of(fields: &[(String, String)]) -> String {
-    let mut json = String::from("{");
-    push_fields(&mut json, fields);
-    json.push('}');
-    json
-}
-
-fn push_fields(json: &mut String, fields: &[(String, String)]) {
-    for (index, (name, value)) in fields.iter().enumerate() {
-        if index > 0 {
-            json.push(',');
-        }
-        write_string(json, name);
-        json.push(':');
-        json.push_str(value);
+/// Adds a field to the inside of an object's text; `value` is JSON already.
+fn push_field(fields: &mut String, name: &str, value: &str) {
+    if !matches!(fields.as_bytes().last(), None | Some(b'{' | b',')) {
+        fields.push(',');
     }
+    write_string(fields, name);
+    fields.push(':');
+    fields.push_str(value);
 }
 
 /// Replacements in a document's text.
@@ -114,39 +146,42 @@ struct Edits {
 }
 
 impl Edits {
-    /// Sets fields of an object: those that are there are replaced, `null` ones too, the others added at its end.
-    fn set_fields(&mut self, object: Node<'_>, fields: &[(String, String)]) -> Result<(), Malformed> {
-        let mut added = Vec::new();
-        for (name, value) in fields {
-            match object.fields()?.filter(|(key, _)| key.is(name)).last() {
-                Some((_, old)) => self.splices.push((old.span(), value.clone())),
-                None => added.push((name.clone(), value.clone())),
+    /// Sets a field of an object: one that is there is replaced, a `null` one too, another is added at its end.
+    fn set(&mut self, object: Node<'_>, name: &str, value: String) -> Result<(), Malformed> {
+        let mut is_empty = true;
+        let mut old = None;
+        for (key, value) in object.fields()? {
+            is_empty = false;
+            if key.is(name) {
+                old = Some(value);
             }
         }
-        if !added.is_empty() {
-            let mut text = String::new();
-            if object.fields()?.next().is_some() {
-                text.push(',');
-            }
-            push_fields(&mut text, &added);
-            let end = object.span().end - 1;
-            self.splices.push((end..end, text));
+        if let Some(old) = old {
+            self.splices.push((old.span(), value));
+            return Ok(());
         }
+        let end = object.span().end - 1;
+        let follows_another = self.splices.last().is_some_and(|(place, _)| *place == (end..end));
+        let mut text = String::with_capacity(name.len() + value.len() + 4);
+        text.push_str(if is_empty && !follows_another { "" } else { "," });
+        push_field(&mut text, name, &value);
+        self.splices.push((end..end, text));
         Ok(())
     }
 
     /// The text of `object` with the replacements in it.
     fn applied_to(mut self, object: Node<'_>) -> String {
-        self.splices.sort_by_key(|(span, _)| span.start);
+        // The sort is stable, so what is added to one object stays in order.
+        self.splices.sort_by_key(|(place, _)| place.start);
         let text = object.text();
         let start = object.span().start;
         let more: usize = self.splices.iter().map(|(_, new)| new.len()).sum();
         let mut edited = String::with_capacity(text.len() + more);
         let mut copied_to = 0;
-        for (span, new) in &self.splices {
-            edited.push_str(text.get(copied_to..span.start - start).unwrap_or_default());
+        for (place, new) in &self.splices {
+            edited.push_str(text.get(copied_to..place.start - start).unwrap_or_default());
             edited.push_str(new);
-            copied_to = span.end - start;
+            copied_to = place.end - start;
         }
         edited.push_str(text.get(copied_to..).unwrap_or_default());
         edited

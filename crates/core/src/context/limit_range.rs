@@ -4,14 +4,12 @@
 //! file, goes through [`LimitRange::imply_defaults`] and [`LimitRange::problems`] here.
 //! See <https://kubernetes.io/docs/concepts/policy/limit-range/>.
 
-mod validate;
+pub(super) mod validate;
 
 use std::borrow::Cow;
 
 use crate::amount::ResourceList;
 use crate::json::{Malformed, Node};
-
-pub use validate::Problem;
 
 /// One LimitRange.
 #[derive(Debug, Clone)]

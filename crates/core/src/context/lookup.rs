@@ -4,9 +4,10 @@
 //! in the same order. So the order is fixed, the field masks are constant, and a call is made only when a
 //! subsystem that is switched on needs it.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use crate::request::Request;
+use crate::request::{Request, workload};
 use crate::settings::{Mode, Settings};
 use crate::subject::Subject;
 
@@ -20,17 +21,37 @@ pub enum Lookup<'d> {
     LimitRanges {
         namespace: &'d str,
     },
+    Quotas {
+        namespace: &'d str,
+    },
+    /// A quota of that list again, as it is now.
+    FreshQuota {
+        namespace: &'d str,
+        name: Cow<'d, str>,
+    },
+    /// The workload that a `scale` is about, for its pod template.
+    Scaled {
+        api_version: &'static str,
+        kind: &'static str,
+        namespace: &'d str,
+        name: &'d str,
+    },
 }
+
+/// The most quotas that are read again for one request.
+const FRESH_AT_MOST: usize = 8;
 
 /// A lookup as a call to the host: a list of a namespace, or one object by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostCall<'d> {
+pub struct HostCall<'l> {
     pub api_version: &'static str,
     pub kind: &'static str,
-    pub namespace: Option<&'d str>,
+    pub namespace: Option<&'l str>,
     /// The one object's name; none for a list.
-    pub name: Option<&'d str>,
+    pub name: Option<&'l str>,
     pub field_masks: Vec<String>,
+    /// Whether the host must not answer with what it read before.
+    pub disable_cache: bool,
 }
 
 impl<'d> Lookup<'d> {
@@ -41,19 +62,62 @@ impl<'d> Lookup<'d> {
         if settings.selects_by_namespace_labels() {
             lookups.push(Lookup::Namespace { name: &request.namespace });
         }
-        if subject.mode(&settings.limit_ranges) != Mode::Off {
+        let judges_pods = subject.pods_quota_mode(&settings.quotas) != Mode::Off
+            // OK to go on with what cannot be read: the decision reads it again, and refuses it.
+            && workload::rollout(request).map_or(true, |rollout| rollout.is_some());
+        let fills_pods = judges_pods && settings.limit_ranges.mode != Mode::Off;
+        if subject.mode(&settings.limit_ranges) != Mode::Off || fills_pods {
             lookups.push(Lookup::LimitRanges { namespace: &request.namespace });
+        }
+        let judges_object = subject != Subject::ClaimStatus; // Nothing is refused there.
+        if judges_object && subject.quota_mode(request, &settings.quotas) != Mode::Off || judges_pods {
+            lookups.push(Lookup::Quotas { namespace: &request.namespace });
+        }
+        if subject == Subject::Scale && judges_pods {
+            lookups.extend(Self::scaled(request));
         }
         lookups
     }
 
-    pub fn call(&self) -> HostCall<'d> {
-        let (kind, namespace, name, masks): (_, _, _, &[&str]) = match self {
-            Self::Namespace { name } => ("Namespace", None, Some(*name), &["metadata.annotations", "metadata.labels"]),
-            Self::LimitRanges { namespace } => ("LimitRange", Some(*namespace), None, &["spec.limits"]),
+    /// What to read again: quotas that the first answers show close to their bounds. Sorted, and bounded.
+    pub fn again(request: &'d Request<'d>, doubtful_quotas: &[Cow<'d, str>]) -> Vec<Lookup<'d>> {
+        let mut names: Vec<&Cow<'d, str>> = doubtful_quotas.iter().take(FRESH_AT_MOST).collect();
+        names.sort();
+        let fresh = |name: &Cow<'d, str>| Self::FreshQuota { namespace: &request.namespace, name: name.clone() };
+        names.into_iter().map(fresh).collect()
+    }
+
+    fn scaled(request: &'d Request<'d>) -> Option<Self> {
+        let (api_version, kind) = match request.resource.as_ref() {
+            "deployments" => ("apps/v1", "Deployment"),
+            "replicasets" => ("apps/v1", "ReplicaSet"),
+            "statefulsets" => ("apps/v1", "StatefulSet"),
+            "replicationcontrollers" => ("v1", "ReplicationController"),
+            _ => return None,
+        };
+        Some(Self::Scaled { api_version, kind, namespace: &request.namespace, name: &request.name })
+    }
+
+    pub fn call(&self) -> HostCall<'_> {
+        const QUOTA: &[&str] = &["spec.scopeSelector", "spec.scopes", "status.hard", "status.used"];
+        let core = "v1";
+        let (api_version, kind, namespace, name, masks): (_, _, Option<&str>, Option<&str>, &[&str]) = match self {
+            Self::Namespace { name } => {
+                (core, "Namespace", None, Some(*name), &["metadata.annotations", "metadata.labels"])
+            }
+            Self::LimitRanges { namespace } => (core, "LimitRange", Some(*namespace), None, &["spec.limits"]),
+            Self::Quotas { namespace } => (core, "ResourceQuota", Some(*namespace), None, QUOTA),
+            Self::FreshQuota { namespace, name } => {
+                (core, "ResourceQuota", Some(*namespace), Some(name.as_ref()), QUOTA)
+            }
+            Self::Scaled { api_version, kind, namespace, name } => {
+                (*api_version, *kind, Some(*namespace), Some(*name), &["spec.template"])
+            }
         };
         let field_masks = masks.iter().map(ToString::to_string).collect();
-        HostCall { api_version: "v1", kind, namespace, name, field_masks }
+        // Names of workloads are without end, and a host may keep for ever what it caches.
+        let disable_cache = matches!(self, Self::FreshQuota { .. } | Self::Scaled { .. });
+        HostCall { api_version, kind, namespace, name, field_masks, disable_cache }
     }
 
     /// What is not judged without the answer.
@@ -61,6 +125,9 @@ impl<'d> Lookup<'d> {
         match self {
             Self::Namespace { .. } => "selectors by namespace labels are not applied",
             Self::LimitRanges { .. } => "the namespace's LimitRanges are not applied",
+            Self::Quotas { .. } => "the namespace's ResourceQuotas are not applied",
+            Self::FreshQuota { .. } => "the quota is judged by what the host's watch knew of it",
+            Self::Scaled { .. } => "the new pods are not held against the namespace's ResourceQuotas",
         }
     }
 }

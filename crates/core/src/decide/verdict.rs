@@ -1,5 +1,6 @@
 //! What was decided, and how a refusal words itself.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::answer::{annotation, patch};
@@ -7,6 +8,7 @@ use crate::context::lookup::Missing;
 use crate::json::{Malformed, Node};
 use crate::request::PodTemplate;
 use crate::stage::limits::Breach;
+use crate::stage::quota;
 
 /// The answer to a request.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +18,12 @@ pub struct Decision<'d> {
     pub warnings: Vec<String>,
     /// The pod as it is to be, if it may be changed.
     pub pod: Option<PodTemplate<'d>>,
+    /// What that pod's annotation is to say.
+    pub explanation: Option<String>,
+    /// What the request adds to the namespace's quotas, if it is admitted.
+    pub charges: Vec<quota::Charge<'d>>,
+    /// Quotas whose latest usage could change the decision; named only if settings ask for fresh usage.
+    pub doubtful_quotas: Vec<Cow<'d, str>>,
 }
 
 /// One thing that refuses a request.
@@ -24,6 +32,7 @@ pub enum Violation<'d> {
     Unreadable(Malformed),
     MissingContext(Missing<'d>),
     Limits { resource: String, name: String, is_workload: bool, breaches: Vec<Breach<'d>> },
+    Quotas { resource: String, name: String, is_workload: bool, breaches: Vec<quota::Breach<'d>> },
 }
 
 /// Longer warnings may be cut on their way to the person.
@@ -60,6 +69,12 @@ impl<'d> Decision<'d> {
         self.warnings.push(warning);
     }
 
+    /// Takes the pod as it is to be.
+    pub(super) fn change(&mut self, pod: PodTemplate<'d>) {
+        self.explanation = annotation::write(&pod);
+        self.pod = Some(pod);
+    }
+
     /// All reasons for a refusal, in one text.
     pub fn message(&self) -> String {
         self.violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -68,15 +83,14 @@ impl<'d> Decision<'d> {
     /// The object with our changes in it, if it is admitted and there are any.
     pub fn changed_object(&self, object: Node<'_>) -> Result<Option<String>, Malformed> {
         match &self.pod {
-            Some(pod) if self.is_admitted() => patch::apply(object, pod),
+            Some(pod) if self.is_admitted() => patch::apply(object, pod, self.explanation.as_deref()),
             _ => Ok(None),
         }
     }
 
     /// What the audit log keeps: where our values came from.
-    pub fn audit_annotations(&self) -> Vec<(&'static str, String)> {
-        let resources = self.pod.as_ref().and_then(annotation::write);
-        resources.map(|text| ("resources", text)).into_iter().collect()
+    pub fn audit_annotations(&self) -> Vec<(&'static str, &str)> {
+        self.explanation.iter().map(|text| ("resources", text.as_str())).collect()
     }
 }
 
@@ -100,6 +114,16 @@ impl fmt::Display for Violation<'_> {
                     }
                 }
                 told.iter().try_for_each(|(_, advice)| write!(f, "; {advice}"))
+            }
+            Self::Quotas { resource, name, is_workload, breaches } => {
+                let Some(first) = breaches.first() else { return Ok(()) };
+                if first.names_object() {
+                    let whose = if *is_workload { "its pods would be refused: " } else { "" };
+                    write!(f, "{resource} \"{name}\" is forbidden: {whose}")?;
+                }
+                // Kubernetes tells the first reason only, so its words come first; then all reasons in ours.
+                write!(f, "{first}")?;
+                breaches.iter().try_for_each(|breach| write!(f, "; {}", breach.advice()))
             }
         }
     }

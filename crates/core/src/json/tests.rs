@@ -41,6 +41,19 @@ fn an_error_says_where_and_what() {
 }
 
 #[test]
+fn managed_fields_are_passed_over_unread() {
+    let text = r#"{"metadata":{"managedFields":[{"f:a":{"k:{\"x\":\"]\"}":{}}},{}],"name":"web"},"spec":{}}"#;
+    let document = Document::read(text).unwrap();
+    let metadata = document.root().get("metadata").unwrap().unwrap();
+    assert_eq!(metadata.string("name").unwrap().unwrap(), "web");
+    let opaque = metadata.get("managedFields").unwrap().unwrap();
+    assert_eq!(opaque.text(), r#"[{"f:a":{"k:{\"x\":\"]\"}":{}}},{}]"#);
+    assert!(opaque.items().is_err());
+    assert!(document.root().get("spec").unwrap().is_some());
+    assert!(Document::read(r#"{"managedFields":[{}"#).is_err());
+}
+
+#[test]
 fn what_is_not_json_is_refused_with_its_place() {
     fn check(text: &str, message: &str) {
         assert_eq!(Document::read(text).unwrap_err().to_string(), message);
@@ -84,6 +97,7 @@ fn to_value(node: Node<'_>) -> serde_json::Value {
         Shape::True | Shape::False => node.bool().unwrap().into(),
         Shape::Number => node.integer().unwrap().into(),
         Shape::Text | Shape::EscapedText => node.str().unwrap().into_owned().into(),
+        Shape::Opaque => serde_json::from_str(node.text()).unwrap(),
         Shape::List => node.items().unwrap().map(to_value).collect(),
         Shape::Object => {
             node.fields().unwrap().map(|(key, value)| (key.str().unwrap().into_owned(), to_value(value))).collect()

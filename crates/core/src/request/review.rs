@@ -37,40 +37,53 @@ pub enum Operation<'d> {
 }
 
 impl<'d> Request<'d> {
-    /// Reads the `request` of a review. The API server writes `subResource`, some hosts `sub_resource`.
+    /// Reads the `request` of a review, in one pass. The API server writes `subResource`, some hosts `sub_resource`.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
-        let object = node.get("object")?;
-        let resource = node.get("resource")?;
-        let kind = node.get("kind")?;
-        let operation = match node.get("operation")? {
-            Some(operation) => match operation.str()?.as_ref() {
-                "CREATE" => Operation::Create,
-                "UPDATE" => Operation::Update { old: either(node, "oldObject", "old_object")? },
-                "DELETE" => Operation::Delete,
-                "CONNECT" => Operation::Connect,
-                _ => return Err(operation.malformed("CREATE, UPDATE, DELETE or CONNECT")),
-            },
-            None => return Err(node.wrong("`operation` is missing")),
+        let mut request = Self {
+            uid: Cow::Borrowed(""),
+            operation: Operation::Connect,
+            group: Cow::Borrowed(""),
+            resource: Cow::Borrowed(""),
+            kind: Cow::Borrowed(""),
+            subresource: Cow::Borrowed(""),
+            namespace: Cow::Borrowed(""),
+            name: Cow::Borrowed(""),
+            user: Cow::Borrowed(""),
+            dry_run: false,
+            object: None,
         };
-        Ok(Self {
-            uid: string(Some(node), "uid")?,
-            operation,
-            group: string(resource, "group")?,
-            resource: string(resource, "resource")?,
-            kind: string(kind, "kind")?,
-            subresource: text_of(either(node, "subResource", "sub_resource")?)?,
-            namespace: string(Some(node), "namespace")?,
-            name: name_of(node, object)?,
-            user: match either(node, "userInfo", "user_info")? {
-                Some(user) => string(Some(user), "username")?,
-                None => Cow::Borrowed(""),
-            },
-            dry_run: match either(node, "dryRun", "dry_run")? {
-                Some(flag) => flag.bool()?,
-                None => false,
-            },
-            object,
-        })
+        let (mut operation, mut old) = (None, None);
+        for (key, value) in node.fields()?.filter(|(_, value)| !value.is_null()) {
+            match key.str()?.as_ref() {
+                "uid" => request.uid = value.str()?,
+                "operation" => operation = Some(value),
+                "resource" => {
+                    request.group = value.string("group")?.unwrap_or_default();
+                    request.resource = value.string("resource")?.unwrap_or_default();
+                }
+                "kind" => request.kind = value.string("kind")?.unwrap_or_default(),
+                "subResource" | "sub_resource" => request.subresource = value.str()?,
+                "namespace" => request.namespace = value.str()?,
+                "name" => request.name = value.str()?,
+                "userInfo" | "user_info" => request.user = value.string("username")?.unwrap_or_default(),
+                "dryRun" | "dry_run" => request.dry_run = value.bool()?,
+                "object" => request.object = Some(value),
+                "oldObject" | "old_object" => old = Some(value),
+                _ => {}
+            }
+        }
+        let operation = operation.ok_or_else(|| node.wrong("`operation` is missing"))?;
+        request.operation = match operation.str()?.as_ref() {
+            "CREATE" => Operation::Create,
+            "UPDATE" => Operation::Update { old },
+            "DELETE" => Operation::Delete,
+            "CONNECT" => Operation::Connect,
+            _ => return Err(operation.malformed("CREATE, UPDATE, DELETE or CONNECT")),
+        };
+        if request.name.is_empty() {
+            request.name = name_of(request.object)?;
+        }
+        Ok(request)
     }
 
     /// Whether this is the core resource `resource` itself or its subresource `subresource`.
@@ -86,39 +99,27 @@ impl<'d> Request<'d> {
         }
     }
 
+    /// Whether this is the audit scanner's request for an object that is there already.
+    pub fn is_audit(&self) -> Result<bool, Malformed> {
+        let uid = self.object.map(|object| object.at(&["metadata", "uid"])).transpose()?.flatten();
+        let uid = uid.map(Node::str).transpose()?;
+        Ok(uid.is_some_and(|uid| !uid.is_empty() && uid == self.uid))
+    }
+
     /// `pods`, or `deployments.apps`: how Kubernetes names the resource in a refusal.
     pub fn qualified_resource(&self) -> String {
         if self.group.is_empty() { self.resource.to_string() } else { format!("{}.{}", self.resource, self.group) }
     }
 }
 
-/// The name as Kubernetes' own refusals choose it: of the request, else of the object, else what it is generated from.
-fn name_of<'d>(request: Node<'d>, object: Option<Node<'d>>) -> Result<Cow<'d, str>, Malformed> {
-    let given = string(Some(request), "name")?;
-    if !given.is_empty() {
-        return Ok(given);
-    }
-    let metadata = object.map(|object| object.get("metadata")).transpose()?.flatten();
-    for field in ["name", "generateName"] {
-        let name = string(metadata, field)?;
-        if !name.is_empty() {
-            return Ok(name);
+/// The name by which Kubernetes' own refusals speak of an object: its own, else what it is generated from.
+fn name_of<'d>(object: Option<Node<'d>>) -> Result<Cow<'d, str>, Malformed> {
+    if let Some(metadata) = object.map(|object| object.get("metadata")).transpose()?.flatten() {
+        for field in ["name", "generateName"] {
+            if let Some(name) = metadata.string(field)?.filter(|name| !name.is_empty()) {
+                return Ok(name);
+            }
         }
     }
     Ok(Cow::Borrowed("Unknown"))
-}
-
-fn either<'d>(node: Node<'d>, name: &str, other: &str) -> Result<Option<Node<'d>>, Malformed> {
-    match node.get(name)? {
-        Some(value) => Ok(Some(value)),
-        None => node.get(other),
-    }
-}
-
-fn string<'d>(node: Option<Node<'d>>, name: &str) -> Result<Cow<'d, str>, Malformed> {
-    text_of(node.map(|node| node.get(name)).transpose()?.flatten())
-}
-
-fn text_of(node: Option<Node<'_>>) -> Result<Cow<'_, str>, Malformed> {
-    Ok(node.map(Node::str).transpose()?.unwrap_or_default())
 }

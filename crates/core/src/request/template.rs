@@ -100,14 +100,18 @@ impl Bound {
             Self::Limit => "limits",
         }
     }
+
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Limit => "limit",
+        }
+    }
 }
 
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Request => "request",
-            Self::Limit => "limit",
-        })
+        f.write_str(self.noun())
     }
 }
 
@@ -198,10 +202,9 @@ impl<'d> Resources<'d> {
         self.of(bound).get(name).map(|value| &value.quantity)
     }
 
-    /// Reads the field `resources` of a container or of a pod spec.
-    fn read(owner: Node<'d>) -> Result<Self, Malformed> {
+    /// Reads the `resources` of a container or of a pod spec.
+    fn read(node: Node<'d>) -> Result<Self, Malformed> {
         let mut resources = Self::default();
-        let Some(node) = owner.get("resources")? else { return Ok(resources) };
         for bound in [Bound::Request, Bound::Limit] {
             let Some(list) = node.get(bound.field())? else { continue };
             for (name, value) in list.fields()? {
@@ -231,19 +234,16 @@ impl<'d> PodTemplate<'d> {
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
         let spec = node.get("spec")?.ok_or_else(|| node.wrong("`spec` is missing"))?;
         let mut containers = Vec::new();
-        for container in spec.list("containers")? {
-            containers.push(Container::read(container, Role::Main)?);
-        }
-        for container in spec.list("initContainers")? {
-            let restarts = container.string("restartPolicy")?;
-            let role = if restarts.as_deref() == Some("Always") { Role::Sidecar } else { Role::Init };
-            containers.push(Container::read(container, role)?);
+        for (field, is_init) in [("containers", false), ("initContainers", true)] {
+            for container in spec.list(field)? {
+                containers.push(Container::read(container, is_init)?);
+            }
         }
         Ok(Self {
             node,
             spec,
             containers,
-            resources: Resources::read(spec)?,
+            resources: spec.get("resources")?.map_or_else(|| Ok(Resources::default()), Resources::read)?,
             overhead: ResourceList::in_field(spec, "overhead")?,
         })
     }
@@ -271,13 +271,23 @@ impl<'d> PodTemplate<'d> {
 }
 
 impl<'d> Container<'d> {
-    fn read(node: Node<'d>, role: Role) -> Result<Self, Malformed> {
-        Ok(Self {
+    fn read(node: Node<'d>, is_init: bool) -> Result<Self, Malformed> {
+        let mut container = Self {
             node,
-            name: node.string("name")?.unwrap_or_default(),
-            image: node.string("image")?.unwrap_or_default(),
-            role,
-            resources: Resources::read(node)?,
-        })
+            name: Cow::Borrowed(""),
+            image: Cow::Borrowed(""),
+            role: if is_init { Role::Init } else { Role::Main },
+            resources: Resources::default(),
+        };
+        for (key, value) in node.fields()?.filter(|(_, value)| !value.is_null()) {
+            match key.str()?.as_ref() {
+                "name" => container.name = value.str()?,
+                "image" => container.image = value.str()?,
+                "resources" => container.resources = Resources::read(value)?,
+                "restartPolicy" if is_init && value.str()? == "Always" => container.role = Role::Sidecar,
+                _ => {}
+            }
+        }
+        Ok(container)
     }
 }

@@ -53,10 +53,10 @@ impl<'p, 'd> Reader<'p, 'd> {
         self.field(name, Node::bool).unwrap_or(default)
     }
 
-    /// One of several words.
+    /// One of several words. Of YAML's own words for yes and no, an unquoted `off` reaches us as `false`.
     pub fn choice<T: Copy>(&mut self, name: &'static str, choices: &[(&str, T)], default: T) -> T {
         let chosen = self.field(name, |value| {
-            let word = value.str()?;
+            let word = if value.text() == "false" { "off".into() } else { value.str()? };
             let chosen = choices.iter().find(|(choice, _)| *choice == word);
             chosen.map(|(_, meaning)| *meaning).ok_or_else(|| {
                 let words: Vec<String> = choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
@@ -132,7 +132,7 @@ impl<'p, 'd> Reader<'p, 'd> {
     }
 }
 
-fn in_backticks(words: &[&str]) -> String {
+pub(super) fn in_backticks(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::{LabelSelector, Pattern, Reader};
+use super::{LabelSelector, Reader, any_matches};
 use crate::context::limit_range::{CONTAINER, Item, LimitRange};
+use crate::image::{ImageName, ImagePattern};
 use crate::json::{Malformed, Node};
 use crate::request::Container;
 
@@ -11,11 +12,11 @@ use crate::request::Container;
 #[derive(Debug, Clone)]
 pub struct Rule<'d> {
     pub range: LimitRange<'d>,
-    namespaces: Vec<Pattern<'d>>,
+    namespaces: Vec<Cow<'d, str>>,
     pub namespace_labels: Option<LabelSelector<'d>>,
     pod_labels: Option<LabelSelector<'d>>,
-    containers: Vec<Pattern<'d>>,
-    images: Vec<Pattern<'d>>,
+    containers: Vec<Cow<'d, str>>,
+    images: Vec<ImagePattern<'d>>,
 }
 
 impl<'d> Rule<'d> {
@@ -49,11 +50,11 @@ impl<'d> Rule<'d> {
         }
         let rule = Self {
             range,
-            namespaces: reader.patterns("namespaces"),
+            namespaces: reader.strings("namespaces"),
             namespace_labels: reader.label_selector("namespaceLabels"),
             pod_labels: reader.label_selector("podLabels"),
-            containers: reader.patterns("containers"),
-            images: reader.patterns("images"),
+            containers: reader.strings("containers"),
+            images: reader.field("images", read_images).unwrap_or_default(),
         };
         let selects_containers = !rule.containers.is_empty() || !rule.images.is_empty();
         if selects_containers && rule.range.items.iter().any(|item| item.kind != CONTAINER) {
@@ -64,7 +65,7 @@ impl<'d> Rule<'d> {
 
     /// Whether the rule speaks of objects in this namespace.
     pub fn selects_namespace(&self, name: &str, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
-        let by_name = self.namespaces.is_empty() || self.namespaces.iter().any(|pattern| pattern.matches(name));
+        let by_name = self.namespaces.is_empty() || any_matches(&self.namespaces, name);
         Ok(by_name && self.namespace_labels.as_ref().map_or(Ok(true), |selector| selector.matches(labels))?)
     }
 
@@ -79,11 +80,22 @@ impl<'d> Rule<'d> {
     }
 
     pub fn selects_container(&self, container: &Container<'_>) -> bool {
-        let any = |patterns: &[Pattern<'_>], text: &str| {
-            patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(text))
-        };
-        any(&self.containers, &container.name) && any(&self.images, &container.image)
+        let by_name = self.containers.is_empty() || any_matches(&self.containers, &container.name);
+        by_name && (self.images.is_empty() || self.selects_image(&container.image))
     }
+
+    fn selects_image(&self, image: &str) -> bool {
+        // A name that no runtime could pull is no image that a pattern speaks of.
+        ImageName::parse(image).is_ok_and(|name| self.images.iter().any(|pattern| pattern.matches(&name)))
+    }
+}
+
+fn read_images(list: Node<'_>) -> Result<Vec<ImagePattern<'_>>, Malformed> {
+    list.items()?.map(read_image).collect()
+}
+
+fn read_image(node: Node<'_>) -> Result<ImagePattern<'_>, Malformed> {
+    ImagePattern::parse(node.plain_str()?).map_err(|error| node.wrong(error.to_string()))
 }
 
 fn read_item<'d>(reader: &mut Reader<'_, 'd>) -> Item<'d> {

@@ -1,40 +1,9 @@
-//! Which namespaces, pods, containers and images a setting speaks of.
+//! Which objects a setting speaks of, by their labels.
 
 use std::borrow::Cow;
 
 use super::Reader;
 use crate::json::{Malformed, Node};
-
-/// A text in which `*` stands for any run of characters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern<'d>(Cow<'d, str>);
-
-impl<'d> Pattern<'d> {
-    pub fn new(text: Cow<'d, str>) -> Self {
-        Self(text)
-    }
-
-    pub fn text(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether the whole of `text` fits the pattern.
-    pub fn matches(&self, text: &str) -> bool {
-        let Some((first, rest)) = self.0.split_once('*') else { return self.0 == text };
-        let Some(mut text) = text.strip_prefix(first) else { return false };
-        let mut pieces = rest.split('*').peekable();
-        while let Some(piece) = pieces.next() {
-            if pieces.peek().is_none() {
-                return text.ends_with(piece);
-            }
-            match text.find(piece) {
-                Some(at) => text = text.get(at + piece.len()..).unwrap_or_default(),
-                None => return false,
-            }
-        }
-        true
-    }
-}
 
 /// A label selector as Kubernetes has it: everything in it must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

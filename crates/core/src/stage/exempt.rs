@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::json::Malformed;
 use crate::request::{PodTemplate, Request};
-use crate::settings::{Settings, service_account_of_user};
+use crate::settings::{Settings, any_matches, service_account_of_user};
 
 /// Whether `exempt` of the settings covers this object. What the context does not know exempts nothing.
 pub fn is_exempt(
@@ -13,11 +13,11 @@ pub fn is_exempt(
     settings: &Settings<'_>,
 ) -> Result<bool, Malformed> {
     let exempt = &settings.exempt;
-    if exempt.namespaces.iter().any(|pattern| pattern.matches(&request.namespace)) {
+    if any_matches(&exempt.namespaces, &request.namespace) {
         return Ok(true);
     }
     if !exempt.service_accounts.is_empty() {
-        let covers = |account: &str| exempt.service_accounts.iter().any(|pattern| pattern.matches(account));
+        let covers = |account: &str| any_matches(&exempt.service_accounts, account);
         if service_account_of_user(&request.user).is_some_and(|account| covers(&account)) {
             return Ok(true);
         }

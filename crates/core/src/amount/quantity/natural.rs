@@ -194,3 +194,56 @@ fn low_limb(value: u64) -> u32 {
     // OK because the remainder is below 10^9.
     (value % BASE) as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use num_bigint::BigUint;
+    use proptest::prelude::*;
+
+    use super::Natural;
+
+    fn model(number: &Natural) -> BigUint {
+        BigUint::parse_bytes(format!("0{}", number.digits()).as_bytes(), 10).unwrap()
+    }
+
+    /// Limbs at their edges, where carries, borrows and estimates of a quotient go wrong.
+    fn natural() -> impl Strategy<Value = Natural> {
+        let limb = prop_oneof![Just(0), Just(1), Just(999_999_999), Just(500_000_000), 0..1_000_000_000_u32];
+        prop::collection::vec(limb, 0..12).prop_map(|limbs| Natural(limbs).trimmed())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn arithmetic_agrees_with_a_big_number_library(a in natural(), b in natural()) {
+            let (x, y) = (model(&a), model(&b));
+            prop_assert_eq!(a.cmp(&b), x.cmp(&y));
+            prop_assert_eq!(model(&a.plus(&b)), &x + &y);
+            prop_assert_eq!(model(&a.times(&b)), &x * &y);
+            prop_assert_eq!(model(&a.distance(&b)), if x > y { &x - &y } else { &y - &x });
+            prop_assert_eq!(a.to_u128(), u128::try_from(&x).ok());
+            if !b.is_zero() {
+                let (quotient, rest) = a.divided_by(&b);
+                prop_assert_eq!((model(&quotient), model(&rest)), (&x / &y, &x % &y));
+            }
+        }
+
+        #[test]
+        fn a_number_divides_its_products_without_a_rest(a in natural(), b in natural()) {
+            let (quotient, rest) = a.times(&b).divided_by(&b);
+            prop_assert!(b.is_zero() || (quotient == a && rest.is_zero()));
+        }
+
+        #[test]
+        fn digits_read_back(a in natural()) {
+            prop_assert_eq!(Natural::from_digits(a.digits().as_bytes()), a);
+        }
+    }
+
+    #[test]
+    fn division_by_zero_ends() {
+        let (quotient, rest) = Natural::from(7).divided_by(&Natural::from(0));
+        assert_eq!((quotient.digits(), rest.digits()), (String::new(), "7".to_owned()));
+    }
+}

@@ -134,13 +134,20 @@ impl Parts<'_> {
 
 /// `mantissa` x 10^`power` as units and nanos, if no digit is lost.
 fn split_decimal(mantissa: u64, power: i32) -> Option<(u64, u32)> {
-    let factor = *POWERS_OF_TEN.get(power.unsigned_abs() as usize)?;
-    if power >= 0 {
-        return Some((mantissa.checked_mul(factor)?, 0));
+    if power == 0 {
+        return Some((mantissa, 0));
     }
-    let nanos_per_rest = *POWERS_OF_TEN.get(NANO_DIGITS.checked_sub(power.unsigned_abs())? as usize)?;
-    // OK because the remainder is below `factor`, and the product of both factors is 10^9.
-    Some((mantissa / factor, (mantissa % factor * nanos_per_rest) as u32))
+    if power > 0 {
+        return Some((mantissa.checked_mul(power_of_ten(power.unsigned_abs())?)?, 0));
+    }
+    let divisor = power_of_ten(power.unsigned_abs())?;
+    // OK because the power is at most the ninth, and the rest is below `divisor`, so their product is below 10^9.
+    let nanos_per_rest = power_of_ten(NANO_DIGITS.checked_sub(power.unsigned_abs())?)? as u32;
+    Some((mantissa / divisor, (mantissa % divisor) as u32 * nanos_per_rest))
+}
+
+fn power_of_ten(power: u32) -> Option<u64> {
+    POWERS_OF_TEN.get(power as usize).copied()
 }
 
 fn capped(number: Number) -> Number {
@@ -165,21 +172,21 @@ impl Unit {
         let si = |power| Ok(Self::Decimal { power, family: Family::DecimalSi });
         match suffix {
             [] => si(0),
-            b"m" => si(-3),
-            b"Mi" => Ok(Self::Binary { shift: 20 }),
-            b"Gi" => Ok(Self::Binary { shift: 30 }),
-            b"Ki" => Ok(Self::Binary { shift: 10 }),
-            b"Ti" => Ok(Self::Binary { shift: 40 }),
-            b"Pi" => Ok(Self::Binary { shift: 50 }),
-            b"Ei" => Ok(Self::Binary { shift: 60 }),
-            b"k" => si(3),
-            b"M" => si(6),
-            b"G" => si(9),
-            b"T" => si(12),
-            b"P" => si(15),
-            b"E" => si(18),
-            b"u" => si(-6),
-            b"n" => si(-9),
+            [b'm'] => si(-3),
+            [b'M', b'i'] => Ok(Self::Binary { shift: 20 }),
+            [b'G', b'i'] => Ok(Self::Binary { shift: 30 }),
+            [b'K', b'i'] => Ok(Self::Binary { shift: 10 }),
+            [b'T', b'i'] => Ok(Self::Binary { shift: 40 }),
+            [b'P', b'i'] => Ok(Self::Binary { shift: 50 }),
+            [b'E', b'i'] => Ok(Self::Binary { shift: 60 }),
+            [b'k'] => si(3),
+            [b'M'] => si(6),
+            [b'G'] => si(9),
+            [b'T'] => si(12),
+            [b'P'] => si(15),
+            [b'E'] => si(18),
+            [b'u'] => si(-6),
+            [b'n'] => si(-9),
             [b'e' | b'E', exponent @ ..] => {
                 Ok(Self::Decimal { power: read_exponent(exponent)?, family: Family::DecimalExponent })
             }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::natural::Natural;
 use super::number::{NANOS_PER_MILLI, Number};
+use super::parse::MAX_EXPONENT;
 use super::{Family, Quantity};
 
 /// By powers of 1000, from nanos up.
@@ -13,6 +14,8 @@ const EXPONENTS: [&str; 10] = ["e-9", "e-6", "e-3", "", "e3", "e6", "e9", "e12",
 const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 /// Where single units stand in the decimal tables.
 const UNITS: usize = 3;
+/// The last step whose exponent may be read again.
+const MAX_EXPONENT_STEP: usize = UNITS + MAX_EXPONENT.unsigned_abs() as usize / 3;
 /// Ki and above is for this many bytes and more.
 const KIBI: u64 = 1024;
 
@@ -78,12 +81,13 @@ fn large_text(number: &Number, family: Family) -> String {
     let significant = digits.trim_end_matches('0');
     // Steps of three digits that are all zero.
     let step = (digits.len() - significant.len()) / 3;
-    let mantissa = digits.get(..digits.len() - 3 * step).unwrap_or_default();
-    if family == Family::DecimalExponent && step >= DECIMAL_SUFFIXES.len() {
-        return format!("{mantissa}e{}", 3 * (step - UNITS));
-    }
+    let mantissa = |step: usize| digits.get(..digits.len() - 3 * step).unwrap_or_default();
     match suffix_table(family).get(step) {
-        Some(suffix) => format!("{mantissa}{suffix}"),
+        Some(suffix) => format!("{}{suffix}", mantissa(step)),
+        None if family == Family::DecimalExponent => {
+            let step = step.min(MAX_EXPONENT_STEP);
+            format!("{}e{}", mantissa(step), 3 * (step - UNITS))
+        }
         // Past the last suffix only the digits are unambiguous.
         None => units.digits(),
     }

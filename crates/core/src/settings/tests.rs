@@ -1,0 +1,73 @@
+use super::*;
+use crate::json::Document;
+
+/// Reads settings and passes on the problems, one a line.
+fn problems(text: &str) -> String {
+    let document = Document::read(text).unwrap();
+    let read = Settings::read(Some(document.root()));
+    read.map_or_else(|error| error.problems().join("\n"), |_| String::new())
+}
+
+#[test]
+fn nothing_said_means_the_documented_defaults() {
+    let settings = Settings::read(None).unwrap();
+    assert_eq!(settings.limit_ranges.mode, Mode::Enforce);
+    assert_eq!(settings.limit_ranges.workloads, Mode::Warn);
+    assert!(settings.limit_ranges.implied_defaults && settings.limit_ranges.repair_default_limit);
+    assert_eq!(settings.on_missing_context, OnMissingContext::Deny);
+    assert!(!settings.mutate_templates);
+    assert_eq!(problems("{}"), "");
+    assert_eq!(problems(r#"{"limitRanges":null,"exempt":{}}"#), "");
+}
+
+#[test]
+fn an_unquoted_off_of_yaml_is_off() {
+    let document = Document::read(r#"{"limitRanges":{"mode":false}}"#).unwrap();
+    assert_eq!(Settings::read(Some(document.root())).unwrap().limit_ranges.mode, Mode::Off);
+}
+
+#[test]
+fn every_problem_is_named_at_once() {
+    let text = r#"{
+        "limitRange": {},
+        "limitRanges": {"mode": "strict", "repairDefaultLimits": true, "rules": [
+            {"limits": [{"type": "Pod", "default": {"cpu": "1"}}], "containers": ["a"]},
+            {"name": "x", "limits": [{"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "one"}}]},
+            {"name": "x", "limits": [], "images": ["a b"], "podLabels": {"matchExpressions": [{"operator": "In"}]}}
+        ]},
+        "mutateTemplates": "yes",
+        "exempt": {"serviceAccounts": ["web"]}
+    }"#;
+    assert_eq!(
+        problems(text),
+        "`limitRanges.mode` is wrong: expected `enforce`, `warn`, `off`, found `\"strict\"`\n\
+         `limitRanges.rules[0].name` is missing: messages name the rule by it\n\
+         limitRanges.rules[0].limits[0].default: may not be specified when `type` is 'Pod'\n\
+         `limitRanges.rules[0].limits` may hold only items of type `Container` beside `containers` or `images`\n\
+         `limitRanges.rules[1].limits[0].max` is wrong: `one` is not a quantity: expected a number such as `500m` or `1.5Gi`\n\
+         `limitRanges.rules[2].limits` is missing: a rule needs at least one LimitRange item\n\
+         `limitRanges.rules[2].podLabels.matchExpressions[0].key` is missing\n\
+         `limitRanges.rules[2].podLabels.matchExpressions[0].values` must have at least one value\n\
+         `limitRanges.rules[2].images` is wrong: `a b` matches no image: image names are letters, digits and `.:/_-@`, and `*` stands for any of them\n\
+         `limitRanges.rules[2].name` `x` is used twice\n\
+         `limitRanges.repairDefaultLimits` is not a setting; did you mean `repairDefaultLimit`?\n\
+         `mutateTemplates` is wrong: expected true or false, found `\"yes\"`\n\
+         `exempt.serviceAccounts` `web` must be `namespace/name`, where `*` stands for any text\n\
+         `limitRange` is not a setting; did you mean `limitRanges`?"
+    );
+}
+
+#[test]
+fn rules_that_could_never_apply_contradict_the_mode() {
+    let text = r#"{"limitRanges":{"mode":"off","rules":[{"name":"a","limits":[{"type":"Container"}]}]}}"#;
+    assert_eq!(
+        problems(text),
+        "`limitRanges.mode` is `off`, so `rules` would never apply: remove them or choose `enforce` or `warn`"
+    );
+}
+
+#[test]
+fn settings_that_are_no_object_are_refused() {
+    assert_eq!(problems("[]"), "`settings` is wrong: expected an object, found `[]`");
+    assert_eq!(problems(r#"{"exempt":3}"#), "`exempt` is wrong: expected an object, found `3`");
+}

@@ -1,0 +1,80 @@
+//! The conformance cases of LimitRange objects and of pod totals. Those of admission run through the built policy
+//! as well, and stand in the policy's own tests.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
+
+use headroom_core::amount::ResourceList;
+use headroom_core::context::limit_range::LimitRange;
+use headroom_core::json::Document;
+use headroom_core::request::demand;
+use headroom_core::request::template::{Bound, PodTemplate};
+use serde_json::{Value, json};
+
+/// The cases of one check.
+fn cases(check: &str) -> Vec<Value> {
+    let all: Vec<Value> = serde_json::from_str(include_str!("../../../scenarios/conformance/limitrange.json")).unwrap();
+    let cases: Vec<Value> = all.into_iter().filter(|case| case["check"] == check).collect();
+    assert!(!cases.is_empty(), "there are cases of {check}");
+    cases
+}
+
+/// The one range of a case.
+fn with_range(case: &Value, examine: impl FnOnce(LimitRange<'_>)) {
+    let text = case["input"]["limitRanges"][0].to_string();
+    let document = Document::read(&text).unwrap();
+    examine(LimitRange::read(document.root()).unwrap());
+}
+
+/// Compares amounts by value.
+fn assert_amounts(case: &Value, actual: &ResourceList<'_>, expected: &Value) {
+    let text = if expected.is_null() { "{}".to_owned() } else { expected.to_string() };
+    let document = Document::read(&text).unwrap();
+    assert_eq!(*actual, ResourceList::read(document.root()).unwrap(), "{}", case["name"]);
+}
+
+#[test]
+fn defaults_are_derived_as_the_api_server_derives_them() {
+    for case in cases("default-object") {
+        with_range(&case, |mut range| {
+            range.imply_defaults();
+            let expected = case["expect"]["limits"].as_array().unwrap();
+            assert_eq!(range.items.len(), expected.len());
+            for (item, expected) in range.items.iter().zip(expected) {
+                assert_eq!(item.kind, expected["type"].as_str().unwrap());
+                assert_amounts(&case, &item.default_limit, &expected["default"]);
+                assert_amounts(&case, &item.default_request, &expected["defaultRequest"]);
+            }
+        });
+    }
+}
+
+#[test]
+fn ranges_are_validated_as_the_api_server_validates_them() {
+    for case in cases("validate-object") {
+        with_range(&case, |range| {
+            let problems = range.problems("spec.limits");
+            let expected = case["expect"]["errors"].as_array().unwrap();
+            assert_eq!(problems.len(), expected.len(), "{}: {problems:?}", case["name"]);
+            for error in expected {
+                let (field, detail) = (&error["field"], error["detailContains"].as_str().unwrap());
+                assert!(
+                    problems.iter().any(|problem| *field == json!(problem.field) && problem.detail.contains(detail)),
+                    "{}: {error} not in {problems:?}",
+                    case["name"]
+                );
+            }
+        });
+    }
+}
+
+#[test]
+fn totals_of_a_pod_are_those_that_limit_ranges_see() {
+    for case in cases("aggregate") {
+        let text = case["input"]["object"].to_string();
+        let document = Document::read(&text).unwrap();
+        let pod = PodTemplate::read(document.root()).unwrap();
+        for (bound, field) in [(Bound::Request, "requests"), (Bound::Limit, "limits")] {
+            assert_amounts(&case, &demand::as_limit_ranges_see_it(&pod, bound), &case["expect"][field]);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `artifacthub`: writes the package file of Artifact Hub. The time it says the version was made stays until the version
+//! changes, so that generating it again changes nothing.
+
+use std::{fs, path::PathBuf};
+
+use headroom_testkit::{artifacthub::package, metadata::Metadata};
+use serde_json::Value;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[arg(short, long, value_name = "PATH", default_value = "policy-metadata.yaml")]
+    metadata_path: PathBuf,
+    #[arg(short, long, value_name = "PATH", default_value = "questions-ui.yml")]
+    questions_path: PathBuf,
+    #[arg(short, long, value_name = "PATH", default_value = "artifacthub-pkg.yml")]
+    output: PathBuf,
+    /// When this version was made, in RFC 3339; needed for a new version only
+    #[arg(long, value_name = "TIME")]
+    created_at: Option<String>,
+}
+
+pub fn artifacthub(arguments: &Arguments) -> Result<(), String> {
+    let read =
+        |path: &PathBuf| fs::read_to_string(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()));
+    let metadata = Metadata::from_yaml(&read(&arguments.metadata_path)?)?;
+    let version = metadata.annotations.get("io.kubewarden.policy.version").cloned().unwrap_or_default();
+    let created_at = match (&arguments.created_at, fs::read_to_string(&arguments.output)) {
+        (Some(time), _) => time.clone(),
+        (None, Ok(existing)) => {
+            let existing: Value = serde_yaml::from_str(&existing).map_err(|error| error.to_string())?;
+            let text = |key| existing.get(key).and_then(Value::as_str).map(str::to_owned);
+            text("createdAt")
+                .filter(|_| text("version") == Some(version))
+                .ok_or("the version is a new one: say with `--created-at` when it was made")?
+        }
+        (None, Err(_)) => return Err("say with `--created-at` when this version was made".to_owned()),
+    };
+    let text = package(&metadata, &created_at, &read(&arguments.questions_path)?)?;
+    fs::write(&arguments.output, text)
+        .map_err(|error| format!("cannot write `{}`: {error}", arguments.output.display()))
+}

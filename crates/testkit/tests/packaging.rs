@@ -1,0 +1,81 @@
+//! What the repository publishes about the policy agrees with itself: version, metadata, Artifact Hub, settings form.
+
+use std::fs;
+
+use headroom_testkit::{
+    artifacthub::package,
+    built::{policy, workspace_file},
+    metadata::Metadata,
+};
+use serde_json::{Map, Value, json};
+
+#[expect(clippy::unwrap_used, reason = "a file of the workspace is there, or every test fails")]
+fn text(path: &str) -> String {
+    fs::read_to_string(workspace_file(path)).unwrap()
+}
+
+#[expect(clippy::unwrap_used, reason = "as above")]
+fn metadata() -> Metadata {
+    Metadata::from_yaml(&text("policy-metadata.yaml")).unwrap()
+}
+
+#[test]
+fn the_metadata_names_the_version_of_the_workspace() {
+    assert_eq!(metadata().annotations["io.kubewarden.policy.version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn the_package_file_is_the_generated_one() {
+    let committed = text("artifacthub-pkg.yml");
+    let created_at = serde_yaml::from_str::<Value>(&committed).unwrap()["createdAt"].as_str().unwrap().to_owned();
+    let generated = package(&metadata(), &created_at, &text("questions-ui.yml")).unwrap();
+    assert_eq!(committed, generated, "run `make -B artifacthub-pkg.yml`");
+}
+
+#[test]
+fn a_rule_holds_one_group_and_no_subresource() {
+    // The audit scanner pairs every group with every resource of a rule, and gives up on subresources.
+    for rule in metadata().rules {
+        assert_eq!(rule.api_groups.len(), 1, "{rule:?}");
+        assert!(rule.resources.iter().all(|resource| !resource.contains('/')), "{rule:?}");
+    }
+}
+
+#[test]
+fn the_wasm_names_every_declared_host_capability() {
+    // `kwctl annotate` looks for them in the wasm's data, and warns of what it does not find there.
+    let wasm = fs::read(workspace_file("policy.wasm")).unwrap();
+    for capability in metadata().host_capabilities.unwrap() {
+        let operation = capability.strip_prefix("kubernetes/").unwrap().as_bytes();
+        assert!(wasm.windows(operation.len()).any(|window| window == operation), "{capability}");
+    }
+}
+
+/// A question's setting in its place: `a.b` and `x` give `{"a": {"b": x}}`.
+fn setting(variable: &str, value: &Value) -> Value {
+    variable.rsplit('.').fold(value.clone(), |inner, key| Value::Object(Map::from_iter([(key.to_owned(), inner)])))
+}
+
+#[test]
+fn the_policy_accepts_every_default_and_option_of_the_settings_form() {
+    let (host, _) = policy().unwrap();
+    let form: Value = serde_yaml::from_str(&text("questions-ui.yml")).unwrap();
+    let mut questions: Vec<&Value> = form["questions"].as_array().unwrap().iter().collect();
+    let mut checked = 0;
+    while let Some(question) = questions.pop() {
+        questions.extend(question["subquestions"].as_array().into_iter().flatten());
+        let variable = question["variable"].as_str().unwrap();
+        if variable == "description" {
+            continue;
+        }
+        let options = question["options"].as_array().cloned().unwrap_or_default();
+        assert!(options.is_empty() || options.contains(&question["default"]), "{variable}");
+        for value in options.iter().chain([&question["default"]]) {
+            let validation = host.validate_settings(&setting(variable, value));
+            assert!(validation.valid, "{variable} = {value}: {:?}", validation.message);
+            checked += 1;
+        }
+    }
+    assert!(checked > 10, "{checked}");
+    assert!(!host.validate_settings(&json!({"description": null})).valid, "the form's first entry is no setting");
+}

@@ -1,0 +1,88 @@
+//! Payloads that nobody should send: the answer is a refusal in words, never a trap of the wasm.
+
+use headroom_testkit::cluster::Cluster;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Value, json};
+
+use crate::door::{Door, request_for};
+
+/// Any bytes, texts that look like JSON, and pods in which some value is something else.
+fn payload() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..200),
+        r#"[\[\]{}:,"\\a-z0-9. -]{0,200}"#.prop_map(String::into_bytes),
+        (0..WHERE.len(), junk()).prop_map(|(place, junk)| {
+            let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "annotations": {}},
+                "spec": {"containers": [{"name": "c", "image": "nginx", "resources": {"requests": {"cpu": "1"}}}]}});
+            *pod.pointer_mut(WHERE[place]).unwrap() = junk;
+            request_for("CREATE", &pod, None, "").payload(&json!({}))
+        }),
+        junk().prop_map(|settings| {
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {}});
+            request_for("CREATE", &pod, None, "").payload(&json!({"limitRanges": settings}))
+        }),
+    ]
+}
+
+const WHERE: [&str; 9] = [
+    "/metadata",
+    "/metadata/annotations",
+    "/spec",
+    "/spec/containers",
+    "/spec/containers/0",
+    "/spec/containers/0/name",
+    "/spec/containers/0/resources",
+    "/spec/containers/0/resources/requests",
+    "/spec/containers/0/resources/requests/cpu",
+];
+
+fn junk() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Into::into),
+        any::<i64>().prop_map(Into::into),
+        "\\PC{0,12}".prop_map(Into::into),
+        "[0-9.eEmkKMGTPinu+-]{0,12}".prop_map(Into::into),
+        Just(
+            json!({"kubernetes.io/limit-ranger": "LimitRanger plugin set: ; for for container", "headroom.dev/resources": "{"})
+        ),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+            prop::collection::btree_map("(name|rules|limits|cpu|mode|[a-z]{1,5})", inner, 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+fn cluster(ranges: Value) -> Cluster {
+    Cluster::new().with(json!({"apiVersion": "v1", "kind": "LimitRange",
+        "metadata": {"name": "limits", "namespace": "shop"}, "spec": {"limits": ranges}}))
+}
+
+fn check(door: &Door, cases: u32) {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let strategy = (payload(), prop_oneof![Just(json!([])), junk()]);
+    let judged = TestRunner::new(config).run(&strategy, |(payload, ranges)| {
+        let response = door.judge_payload(&payload, &mut cluster(ranges));
+        let response: Value =
+            serde_json::from_slice(&response).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        if response["accepted"] == false {
+            prop_assert!(response["message"].as_str().is_some_and(|message| !message.is_empty()));
+        }
+        Ok(())
+    });
+    judged.unwrap();
+}
+
+#[test]
+fn no_payload_makes_the_policy_panic() {
+    check(&Door::Native, 4000);
+}
+
+#[test]
+fn no_payload_makes_the_wasm_trap() {
+    check(&Door::wasm(), 400);
+}

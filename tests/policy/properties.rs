@@ -1,0 +1,137 @@
+//! What holds of every pod and every set of LimitRanges.
+
+use headroom_testkit::admission::{AdmissionRequest, ValidationResponse};
+use headroom_testkit::cluster::Cluster;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::door::{Door, request_for};
+
+const CPU: [&str; 6] = ["0", "50m", "100m", "1", "1500m", "4"];
+
+fn amounts() -> impl Strategy<Value = Value> {
+    let one = |name: &'static str| prop::option::of(prop::sample::select(&CPU[..])).prop_map(move |cpu| (name, cpu));
+    (one("cpu"), one("memory"), one("example.com/gpu")).prop_map(|(cpu, memory, gpu)| {
+        let given = [cpu, memory, gpu].into_iter().filter_map(|(name, amount)| Some((name.to_owned(), json!(amount?))));
+        Value::Object(given.collect())
+    })
+}
+
+fn container(name: String) -> impl Strategy<Value = Value> {
+    (amounts(), amounts(), any::<bool>(), any::<bool>()).prop_map(
+        move |(requests, limits, has_resources, is_sidecar)| {
+            let mut container = json!({"name": name, "image": "nginx", "x-unknown": {"kept": [1, null, "é\n"]}});
+            if has_resources {
+                container["resources"] = json!({"requests": requests, "limits": limits, "claims": []});
+            }
+            if is_sidecar {
+                container["restartPolicy"] = json!("Always");
+            }
+            container
+        },
+    )
+}
+
+fn pod() -> impl Strategy<Value = Value> {
+    let names = |prefix: &'static str, most: usize| {
+        (0..=most).prop_flat_map(move |count| {
+            (0..count).map(|index| container(format!("{prefix}{index}"))).collect::<Vec<_>>()
+        })
+    };
+    (names("c", 3), names("i", 2), any::<bool>()).prop_map(|(containers, init, is_annotated)| {
+        let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "shop"},
+            "spec": {"containers": containers, "initContainers": init, "futureField": {"a": 1}}});
+        if is_annotated {
+            pod["metadata"]["annotations"] = json!({"team": "x"});
+        }
+        pod
+    })
+}
+
+fn range(index: usize) -> impl Strategy<Value = Value> {
+    let lists = prop::collection::vec(amounts(), 5);
+    (lists, prop::sample::select(&["Container", "Pod"][..])).prop_map(move |(lists, kind)| {
+        let mut item = json!({"type": kind, "min": lists[0], "max": lists[1], "maxLimitRequestRatio": lists[4]});
+        if kind == "Container" {
+            item["default"] = lists[2].clone();
+            item["defaultRequest"] = lists[3].clone();
+        }
+        json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": format!("r{index}"), "namespace": "shop"},
+            "spec": {"limits": [item]}})
+    })
+}
+
+fn ranges() -> impl Strategy<Value = Vec<Value>> {
+    (0..4_usize).prop_flat_map(|count| (0..count).map(range).collect::<Vec<_>>())
+}
+
+fn judge(pod: &Value, ranges: &[Value]) -> ValidationResponse {
+    let mut cluster = ranges.iter().cloned().fold(Cluster::new(), Cluster::with);
+    let request: AdmissionRequest = request_for("CREATE", pod, None, "");
+    Door::Native.judge(&request, &json!({}), &mut cluster)
+}
+
+/// The value of the author survives wherever there was one.
+fn assert_keeps(before: &Value, after: &Value) -> Result<(), TestCaseError> {
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            for (name, value) in before {
+                prop_assert!(after.contains_key(name), "{} is lost", name);
+                assert_keeps(value, &after[name])?;
+            }
+        }
+        (Value::Array(before), Value::Array(after)) => {
+            prop_assert_eq!(before.len(), after.len());
+            for (before, after) in before.iter().zip(after) {
+                assert_keeps(before, after)?;
+            }
+        }
+        _ => prop_assert_eq!(before, after),
+    }
+    Ok(())
+}
+
+/// The range without its maxima.
+fn without_max(range: &Value) -> Value {
+    let mut looser = range.clone();
+    for item in looser["spec"]["limits"].as_array_mut().unwrap() {
+        item.as_object_mut().unwrap().remove("max");
+    }
+    looser
+}
+
+proptest! {
+    #[test]
+    fn nothing_of_the_authors_is_changed_or_lost(pod in pod(), ranges in ranges()) {
+        let response = judge(&pod, &ranges);
+        if let Some(after) = response.mutated_object {
+            assert_keeps(&pod, &after)?;
+        }
+    }
+
+    #[test]
+    fn deciding_again_on_our_own_output_changes_nothing(pod in pod(), ranges in ranges()) {
+        let first = judge(&pod, &ranges);
+        if let Some(after) = first.mutated_object {
+            let second = judge(&after, &ranges);
+            prop_assert!(second.accepted, "{:?}", second.message);
+            prop_assert_eq!(second.mutated_object, None);
+        }
+    }
+
+    #[test]
+    fn the_order_in_which_ranges_are_listed_does_not_matter(pod in pod(), ranges in ranges()) {
+        let mut reversed = ranges.clone();
+        reversed.reverse();
+        prop_assert_eq!(judge(&pod, &ranges), judge(&pod, &reversed));
+    }
+
+    #[test]
+    fn without_a_maximum_nothing_is_refused_that_was_admitted(pod in pod(), ranges in ranges()) {
+        if judge(&pod, &ranges).accepted {
+            let looser: Vec<Value> = ranges.iter().map(without_max).collect();
+            let response = judge(&pod, &looser);
+            prop_assert!(response.accepted, "{:?}", response.message);
+        }
+    }
+}

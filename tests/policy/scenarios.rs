@@ -1,0 +1,121 @@
+//! The scenarios: one YAML file a case, of what people meet.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use headroom_testkit::admission::AdmissionRequest;
+use headroom_testkit::built;
+use headroom_testkit::cluster::Cluster;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::door::{Door, request_for};
+
+/// One case.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Scenario {
+    /// What the case shows, in a sentence.
+    #[expect(dead_code, reason = "for the reader of the file")]
+    shows: String,
+    #[serde(default)]
+    settings: Value,
+    /// A recorded request of test_data/requests; else `object` is asked for.
+    request: Option<String>,
+    #[serde(default = "create")]
+    operation: String,
+    #[serde(default)]
+    subresource: String,
+    object: Option<Value>,
+    old_object: Option<Value>,
+    /// What is in the cluster.
+    #[serde(default)]
+    cluster: Vec<Value>,
+    /// Kinds that cannot be read.
+    #[serde(default)]
+    unreadable: Vec<String>,
+    expect: Expected,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Expected {
+    allowed: bool,
+    /// The whole refusal.
+    message: Option<String>,
+    #[serde(default)]
+    warnings: Vec<String>,
+    /// The `resources` of containers afterwards, by name.
+    #[serde(default)]
+    resources: BTreeMap<String, Value>,
+    /// Annotations of the pod afterwards.
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+    /// Nothing is changed.
+    #[serde(default)]
+    unchanged: bool,
+}
+
+fn create() -> String {
+    "CREATE".to_owned()
+}
+
+impl Scenario {
+    fn request(&self) -> AdmissionRequest {
+        match (&self.request, &self.object) {
+            (Some(name), None) => {
+                let path = built::workspace_file("test_data/requests").join(name).with_extension("json");
+                AdmissionRequest::from_json(&fs::read_to_string(path).unwrap()).unwrap()
+            }
+            (None, Some(object)) => request_for(&self.operation, object, self.old_object.as_ref(), &self.subresource),
+            _ => panic!("a scenario has either `request` or `object`"),
+        }
+    }
+
+    fn cluster(&self) -> Cluster {
+        let mut cluster = self.cluster.iter().cloned().fold(Cluster::new(), Cluster::with);
+        for kind in &self.unreadable {
+            cluster = cluster.failing("v1", kind, "it is forbidden");
+        }
+        cluster
+    }
+
+    fn check(&self, name: &str, door: &Door) {
+        let request = self.request();
+        let response = door.judge(&request, &self.settings, &mut self.cluster());
+        let Expected { allowed, message, warnings, resources, annotations, unchanged } = &self.expect;
+        assert_eq!(response.accepted, *allowed, "{name}: {response:?}");
+        assert_eq!(response.message, *message, "{name}");
+        let told = response.warnings.unwrap_or_default();
+        assert_eq!(told, *warnings, "{name}");
+        assert!(told.iter().all(|warning| warning.len() <= 256), "{name}: a warning is too long");
+        assert!(!unchanged || response.mutated_object.is_none(), "{name}: {:?}", response.mutated_object);
+        let object = response.mutated_object.or(request.object).unwrap_or_default();
+        let pod = if object["spec"]["template"].is_object() { &object["spec"]["template"] } else { &object };
+        for (container, expected) in resources {
+            let both = [&pod["spec"]["containers"], &pod["spec"]["initContainers"]];
+            let found = both.into_iter().filter_map(Value::as_array).flatten().find(|have| have["name"] == *container);
+            assert_eq!(found.unwrap()["resources"], *expected, "{name}: {container}");
+        }
+        for (annotation, text) in annotations {
+            assert_eq!(pod["metadata"]["annotations"][annotation], *text, "{name}");
+        }
+    }
+}
+
+#[test]
+fn scenarios_hold_natively_and_in_the_wasm() {
+    let mut count = 0;
+    let mut files: Vec<_> =
+        fs::read_dir(built::workspace_file("scenarios")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let doors = Door::both();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "yaml")) {
+        let name = file.file_stem().unwrap().to_string_lossy();
+        let scenario: Scenario =
+            serde_yaml::from_str(&fs::read_to_string(file).unwrap()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        doors.iter().for_each(|door| scenario.check(&name, door));
+        count += 1;
+    }
+    assert!(count > 0, "there are scenarios");
+}
