@@ -143,14 +143,14 @@ struct Access {
 }
 
 impl Place {
-    /// Connects, probes, and gives what can be read from. `context` names the cluster of the kubeconfig.
+    /// What can be read from. Nothing is asked of it yet, so that it may be down when we start. `context` names the cluster of the kubeconfig.
     pub async fn open(&self, context: Option<String>) -> anyhow::Result<Box<dyn Source>> {
         Ok(match self {
             Self::Prometheus(args) => {
                 let options = args.options()?;
-                Box::new(prometheus::Prometheus::over(args.http(context, &options).await?, &options).await?)
+                Box::new(prometheus::Prometheus::new(args.http(context, &options).await?, options))
             }
-            Self::Influxdb(args) => Box::new(influxdb::InfluxDb::connect(&args.options()?).await?),
+            Self::Influxdb(args) => Box::new(influxdb::InfluxDb::new(&args.options()?)?),
             Self::MetricsApi => Box::new(metrics_api::MetricsApi::new(api_server(context).await?, 60)),
             Self::Checkpoints => Box::new(checkpoints::Checkpoints::new(api_server(context).await?)),
         })

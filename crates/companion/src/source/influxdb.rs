@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
+use tokio::sync::OnceCell;
 
 use self::answer::Point;
 use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, NAMESPACE, POD, Schema};
@@ -39,10 +40,10 @@ impl Options {
     }
 }
 
-/// A store whose schema is known and that is ready to be read.
+/// An InfluxDB. Which of Heapster's schemas it has is found out when it is first read.
 pub struct InfluxDb {
     api: Api,
-    schema: Schema,
+    schema: OnceCell<Schema>,
     step_seconds: u32,
 }
 
@@ -53,16 +54,25 @@ struct Api {
 }
 
 impl InfluxDb {
-    /// Looks which of Heapster's schemas the database has. Fails if it has neither.
+    /// Asks nothing yet.
+    pub fn new(options: &Options) -> Result<Self, SourceError> {
+        Ok(Self { api: Api::new(options)?, schema: OnceCell::new(), step_seconds: options.step_seconds.max(1) })
+    }
+
+    /// Asks at once for the schema. Fails if the database has none of Heapster's.
     pub async fn connect(options: &Options) -> Result<Self, SourceError> {
-        let api = Api::new(options)?;
-        let schema = match api.schema().await? {
-            Ok(schema) => schema,
-            Err(found) => {
-                return Err(SourceError::Permanent(format!("{}: {NAME_IT}", no_heapster(&options.database, &found))));
-            }
+        let store = Self::new(options)?;
+        store.schema().await?;
+        Ok(store)
+    }
+
+    async fn schema(&self) -> Result<Schema, SourceError> {
+        let find = async || {
+            self.api.schema().await?.map_err(|found| {
+                SourceError::Permanent(format!("{}: {NAME_IT}", no_heapster(&self.api.database, &found)))
+            })
         };
-        Ok(Self { api, schema, step_seconds: options.step_seconds.max(1) })
+        self.schema.get_or_try_init(find).await.copied()
     }
 }
 
@@ -150,7 +160,7 @@ impl Source for InfluxDb {
     async fn namespaces(&self, _window: Window) -> Result<Vec<String>, SourceError> {
         let mut found = BTreeSet::new();
         self.api
-            .ask::<(String, String)>(&self.schema.namespaces(), &mut |series| {
+            .ask::<(String, String)>(&self.schema().await?.namespaces(), &mut |series| {
                 found.extend(series.values.into_iter().map(|(_, namespace)| namespace));
             })
             .await?;
@@ -158,9 +168,10 @@ impl Source for InfluxDb {
     }
 
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+        let schema = self.schema().await?;
         let mut unmatched = BTreeSet::new();
         for resource in RESOURCES {
-            let question = self.schema.usage(resource, namespace, window, self.step_seconds);
+            let question = schema.usage(resource, namespace, window, self.step_seconds);
             self.api
                 .ask::<Point>(&question, &mut |series| {
                     let (pod, name, image) = (series.tag(POD), series.tag(CONTAINER), series.tag(IMAGE));

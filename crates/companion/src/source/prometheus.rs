@@ -12,6 +12,7 @@ mod probe;
 mod query;
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 
@@ -50,8 +51,16 @@ impl Options {
     }
 }
 
-/// A store that has been probed and is ready to be read.
+/// A store that speaks Prometheus' API. What it calls things is found out when it is first read, and again whenever
+/// it is asked for its time, with which each run begins: kube-state-metrics may come and go.
 pub struct Prometheus {
+    api: Api,
+    options: Options,
+    reader: Mutex<Option<Arc<Reader>>>,
+}
+
+/// A store whose names are known.
+struct Reader {
     api: Api,
     names: Names,
     matchers: String,
@@ -75,24 +84,79 @@ pub struct Notes {
 }
 
 impl Prometheus {
-    /// Probes the store for the names it uses. Fails if it has neither CPU nor memory of any container.
-    pub async fn connect(options: &Options) -> Result<Self, SourceError> {
-        Self::over(Http::new(&options.endpoint)?, options).await
-    }
-
-    /// The same over a connection that exists, such as one through the API server.
-    pub async fn over(http: Http, options: &Options) -> Result<Self, SourceError> {
+    /// Asks nothing yet.
+    pub fn new(http: Http, options: Options) -> Self {
         let api = Api { http, accept_partial: options.accept_partial };
-        let names = probe::probe(&api, options).await?.names()?;
-        Ok(Self::named(api, names, options))
+        Self { api, options, reader: Mutex::default() }
     }
 
-    fn named(api: Api, names: Names, options: &Options) -> Self {
+    /// Asks at once what the store calls things. Fails if it has neither CPU nor memory of any container.
+    pub async fn connect(options: &Options) -> Result<Self, SourceError> {
+        let store = Self::new(Http::new(&options.endpoint)?, options.clone());
+        store.probe().await?;
+        Ok(store)
+    }
+
+    async fn probe(&self) -> Result<Arc<Reader>, SourceError> {
+        let names = probe::probe(&self.api, &self.options).await?.names()?;
+        let reader = Arc::new(Reader::new(self.api.clone(), names, &self.options));
+        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader.clone());
+        Ok(reader)
+    }
+
+    async fn reader(&self) -> Result<Arc<Reader>, SourceError> {
+        let known = self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match known {
+            Some(reader) => Ok(reader),
+            None => self.probe().await,
+        }
+    }
+}
+
+impl Reader {
+    fn new(api: Api, names: Names, options: &Options) -> Self {
         Self { api, names, matchers: options.matchers.clone(), step_seconds: options.step_seconds.max(1) }
     }
 
     fn queries(&self) -> Queries<'_> {
         Queries { names: &self.names, matchers: &self.matchers, step_seconds: self.step_seconds }
+    }
+
+    /// Asked of the series themselves, every five minutes of the window: the API that lists a label's values is not
+    /// to be had everywhere, and knows no clock. All namespaces at once may be too much, so that is halved here.
+    async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError> {
+        let mut found = BTreeSet::new();
+        let mut unasked = vec![window];
+        while let Some(span) = unasked.pop() {
+            match self.namespaces_in(span, &mut found).await {
+                Err(SourceError::Overloaded(_)) if span.seconds() >= 2 * i64::from(LISTING_SECONDS) => {
+                    let middle = span.from + span.seconds().div_euclid(2);
+                    unasked.push(Window { from: middle, to: span.to });
+                    unasked.push(Window { from: span.from, to: middle });
+                }
+                asked => asked?,
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+        let images = self.read_images(namespace, window).await?;
+        let notes = self.read_usage(namespace, window, &images, &mut *sink).await?;
+        if let Some((pod, container)) = notes.unmatched.first() {
+            tracing::warn!(
+                namespace,
+                containers = notes.unmatched.len(),
+                "the image of some containers is not known, so their usage is left out; one is `{container}` of `{pod}`"
+            );
+        }
+        if let Some(state) = &self.names.state {
+            let kills = self.read_oom_kills(namespace, state, window, &images).await?;
+            if !kills.is_empty() {
+                sink(Batch::OomKills(kills));
+            }
+        }
+        Ok(())
     }
 
     /// Reads usage, and says of how many containers the image is known.
@@ -296,9 +360,10 @@ impl Api {
         Ok(self.moment(question, at).await?.first().and_then(Row::value))
     }
 
-    async fn now(&self) -> Result<f64, SourceError> {
-        self.number("vector(time())", None)
-            .await?
+    /// The store's clock, in whole unix seconds.
+    async fn now(&self) -> Result<i64, SourceError> {
+        let time = self.number("vector(time())", None).await?;
+        time.map(|time| time.floor() as i64)
             .ok_or_else(|| SourceError::Permanent(format!("`{}` does not tell its time", self.http.name())))
     }
 
@@ -344,48 +409,20 @@ fn pod_pattern<'a>(pods: impl Iterator<Item = &'a str>) -> String {
 #[async_trait]
 impl Source for Prometheus {
     async fn now(&self) -> Result<i64, SourceError> {
-        Ok(self.api.now().await?.floor() as i64)
+        self.probe().await?;
+        self.api.now().await
     }
 
-    /// Asked of the series themselves, every five minutes of the window: the API that lists a label's values is not
-    /// to be had everywhere, and knows no clock. All namespaces at once may be too much, so that is halved here.
     async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError> {
-        let mut found = BTreeSet::new();
-        let mut unasked = vec![window];
-        while let Some(span) = unasked.pop() {
-            match self.namespaces_in(span, &mut found).await {
-                Err(SourceError::Overloaded(_)) if span.seconds() >= 2 * i64::from(LISTING_SECONDS) => {
-                    let middle = span.from + span.seconds().div_euclid(2);
-                    unasked.push(Window { from: middle, to: span.to });
-                    unasked.push(Window { from: span.from, to: middle });
-                }
-                asked => asked?,
-            }
-        }
-        Ok(found.into_iter().collect())
+        self.reader().await?.namespaces(window).await
     }
 
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
-        let images = self.read_images(namespace, window).await?;
-        let notes = self.read_usage(namespace, window, &images, &mut *sink).await?;
-        if let Some((pod, container)) = notes.unmatched.first() {
-            tracing::warn!(
-                namespace,
-                containers = notes.unmatched.len(),
-                "the image of some containers is not known, so their usage is left out; one is `{container}` of `{pod}`"
-            );
-        }
-        if let Some(state) = &self.names.state {
-            let kills = self.read_oom_kills(namespace, state, window, &images).await?;
-            if !kills.is_empty() {
-                sink(Batch::OomKills(kills));
-            }
-        }
-        Ok(())
+        self.reader().await?.read(namespace, window, sink).await
     }
 
     fn step_seconds(&self) -> u32 {
-        self.step_seconds
+        self.options.step_seconds.max(1)
     }
 
     fn reach(&self) -> Reach {

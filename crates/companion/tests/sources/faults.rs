@@ -170,10 +170,30 @@ async fn a_store_can_be_reached_through_the_api_server() {
     config.root_cert = Some(Vec::new());
     let client = kube::Client::try_from(config).unwrap();
     let http = Http::through_api_server(client, "monitoring", "prometheus:9090", Duration::from_secs(5));
-    let source = Prometheus::over(http, &Options::new(Endpoint::new(""))).await.unwrap();
+    let source = Prometheus::new(http, Options::new(Endpoint::new("")));
     source.read("shop", WINDOW, &mut |_| {}).await.unwrap();
     for head in fake.asked.lock().unwrap().iter() {
         let path = "GET /api/v1/namespaces/monitoring/services/prometheus:9090/proxy/api/v1/query";
         assert!(head.starts_with(path), "{head}");
     }
+}
+
+#[tokio::test]
+async fn names_are_looked_up_again_with_each_run() {
+    let series = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let there = series.clone();
+    let fake = Fake::start(move |asked| {
+        let number = if asked.contains("vector(time())") { "60" } else { "40" };
+        if asked.contains("vector(time())") || there.load(std::sync::atomic::Ordering::Relaxed) {
+            let result = format!(r#"[{{"metric":{{}},"value":[60,"{number}"]}}]"#);
+            answer(200, &format!(r#"{{"status":"success","data":{{"resultType":"vector","result":{result}}}}}"#))
+        } else {
+            answer(200, r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#)
+        }
+    });
+    let endpoint = Endpoint::new(fake.url());
+    let source = Prometheus::new(Http::new(&endpoint).unwrap(), Options::new(endpoint));
+    assert!(matches!(source.now().await, Err(SourceError::Permanent(_))));
+    series.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(source.now().await, Ok(60));
 }

@@ -6,7 +6,7 @@ use crate::source::{SourceError, Window};
 
 use super::names::{Cpu, Names, Overrides, Place, State};
 use super::query::{self, rate_seconds};
-use super::{Api, Http, Images, Options, Prometheus};
+use super::{Api, Http, Images, Options, Reader};
 
 /// How far back the store is asked whether it remembers, in days. 30 is what the policy's longest window needs.
 const DAYS: [i64; 3] = [1, 7, 30];
@@ -211,18 +211,18 @@ fn labels(place: &Place) -> String {
 /// Everything `doctor` has to say about a store.
 pub async fn examine(http: Http, options: &Options, our_clock: i64) -> Result<Vec<Finding>, SourceError> {
     let api = Api { http, accept_partial: options.accept_partial };
-    let mut findings = vec![clock(our_clock, api.now().await?.floor() as i64)];
+    let mut findings = vec![clock(our_clock, api.now().await?)];
     let probed = probe(&api, options).await?;
     findings.extend(probed.findings(options.step_seconds));
     let Ok(names) = probed.names() else { return Ok(findings) };
-    let store = Prometheus::named(api, names, options);
+    let store = Reader::new(api, names, options);
     findings.extend(store.tells_kills().await?);
     findings.push(store.matched().await?);
     findings.push(store.memory_of_the_past(&probed).await?);
     Ok(findings)
 }
 
-impl Prometheus {
+impl Reader {
     /// Whether OOM kills can be told; nothing to say where kube-state-metrics is missing altogether.
     async fn tells_kills(&self) -> Result<Option<Finding>, SourceError> {
         let Some(state) = &self.names.state else { return Ok(None) };
@@ -239,9 +239,8 @@ impl Prometheus {
 
     /// Reads the last ten minutes of every namespace as `collect` would, and counts.
     async fn matched(&self) -> Result<Finding, SourceError> {
-        use crate::source::Source as _;
         let step = i64::from(self.step_seconds);
-        let to = self.now().await?.div_euclid(step) * step;
+        let to = self.api.now().await?.div_euclid(step) * step;
         let window = Window { from: to - (600_i64.div_euclid(step).max(1)) * step, to };
         let (mut matched, mut unmatched, mut samples, mut example) = (0, 0, 0, None);
         for namespace in self.namespaces(window).await? {
@@ -285,8 +284,7 @@ impl Prometheus {
     /// Whether there is something to read that far back. Answers for the store as a whole: a young cluster in an old
     /// store has no past either.
     async fn memory_of_the_past(&self, probed: &Probe) -> Result<Finding, SourceError> {
-        use crate::source::Source as _;
-        let now = self.now().await?;
+        let now = self.api.now().await?;
         let metric = self.names.memory.as_ref().unwrap_or(&probed.cpu.name.metric);
         let question = query::count_of_containers(metric, &self.names.usage, None, &self.matchers);
         let mut reaches = 0;
