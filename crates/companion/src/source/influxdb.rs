@@ -1,6 +1,6 @@
 //! InfluxDB 1.x, as Heapster filled it.
 //!
-//! `query` builds the questions and `answer` reads the answers, both pure; between them is one send, here. Heapster
+//! `query` builds the questions and `answer` reads the answers, both pure; between them is one send, `Api::ask`. Heapster
 //! tells each container's image itself, and no OOM kills.
 
 mod answer;

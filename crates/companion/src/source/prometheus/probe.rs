@@ -4,9 +4,13 @@
 use crate::source::examination::{Finding, clock, duration};
 use crate::source::{SourceError, Window};
 
+use super::Options;
+use super::api::Api;
+use super::images::Images;
 use super::names::{Cpu, Names, Overrides, Place, State};
 use super::query::{self, rate_seconds};
-use super::{Api, Http, Images, Options, Reader};
+use super::reader::Reader;
+use crate::source::http::Http;
 
 /// How far back the store is asked whether it remembers, in days. 30 is what the policy's longest window needs.
 const DAYS: [i64; 3] = [1, 7, 30];
