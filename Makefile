@@ -47,10 +47,15 @@ test: fmt lint unit-tests e2e-tests budgets
 	@echo "make test: all tests passed"
 
 .PHONY: unit-tests
-unit-tests: policy.wasm
+unit-tests: policy.wasm test-servers
 	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked --workspace; \
 	else cargo test --locked --workspace --lib --bins --tests; fi
 	cargo test --locked --workspace --doc
+
+# Prometheus, InfluxDB and VictoriaMetrics, which the companion's tests start on loopback.
+.PHONY: test-servers
+test-servers:
+	hack/install-test-servers.sh
 
 .PHONY: e2e-tests
 e2e-tests: annotated-policy.wasm
@@ -61,6 +66,7 @@ e2e-tests: annotated-policy.wasm
 .PHONY: bench-collect
 bench-collect:
 	cargo bench --locked --profile native --package headroom-companion --bench collect
+	cargo bench --locked --profile native --package headroom-companion --bench prometheus
 
 .PHONY: bench
 bench: policy.wasm host
