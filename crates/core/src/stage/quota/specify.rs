@@ -3,6 +3,7 @@
 use super::{Breach, Fault, Measure, Object};
 use crate::context::resource_quota::ResourceQuota;
 use crate::json::Malformed;
+use crate::order;
 use crate::request::demand;
 use crate::request::template::{Bound, PodTemplate};
 
@@ -32,7 +33,7 @@ pub(super) fn check<'d>(object: &Object<'_, '_>, quota: &ResourceQuota<'d>) -> R
         let silent = pod.containers.iter().filter(|container| !container.resources.of(bound).contains(resource));
         let mut containers: Vec<String> = silent.map(|container| container.name.to_string()).collect();
         if !containers.is_empty() {
-            containers.sort();
+            order::sort_by(&mut containers, |a, b| a.cmp(b));
             containers.dedup();
             missing.push((name.clone(), containers));
         }
