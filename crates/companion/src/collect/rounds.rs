@@ -73,7 +73,11 @@ impl Rounds {
         if outcome.stopped {
             return Ok(());
         }
-        self.publish().await?;
+        tokio::select! {
+            published = self.publish() => published?,
+            // Each profile is written whole or not at all, so this is a good place to stop anywhere.
+            () = self.stop.cancelled() => return Ok(()),
+        }
         unread(outcome)
     }
 

@@ -22,6 +22,10 @@ use crate::kubeconfig;
 const PAGE: u32 = 500;
 /// Tries of one request that may work when tried again.
 const ATTEMPTS: u32 = 4;
+/// How long one request may take, the client's own tries included. The API server gives up on a request after 34 s.
+const PATIENCE: Duration = Duration::from_secs(45);
+/// What the API server says is cut there; a conflict over a whole profile names every field of it.
+const LONGEST_MESSAGE: usize = 300;
 
 pub struct Cluster {
     client: Client,
@@ -134,7 +138,13 @@ impl Cluster {
     {
         let mut failures = 0;
         loop {
-            match request().await {
+            // A server that answers nothing is as good as one that is down.
+            let answer = tokio::time::timeout(PATIENCE, request()).await;
+            let answer = answer.unwrap_or_else(|_| {
+                let silence = format!("no answer within {} s", PATIENCE.as_secs());
+                Err(Error::Service(silence.into()))
+            });
+            match answer {
                 Err(error) if is_passing(&error) && failures + 1 < ATTEMPTS => {
                     failures += 1;
                     let wait = self.pace.wait_before(failures);
@@ -166,7 +176,7 @@ fn worded(error: Error, verb: &'static str, object: &str) -> ClusterError {
     let object = object.to_owned();
     match error {
         Error::Api(status) => {
-            let message = status.message.clone();
+            let message = one_line(&status.message);
             match status.code {
                 401 => ClusterError::Unauthenticated { message },
                 403 => ClusterError::Forbidden { verb, message },
@@ -177,5 +187,14 @@ fn worded(error: Error, verb: &'static str, object: &str) -> ClusterError {
             }
         }
         error => ClusterError::Failed { verb, message: error.to_string() },
+    }
+}
+
+fn one_line(message: &str) -> String {
+    let words: Vec<&str> = message.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(LONGEST_MESSAGE) {
+        None => line,
+        Some((end, _)) => format!("{}…", line.split_at(end).0),
     }
 }
