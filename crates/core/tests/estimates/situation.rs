@@ -137,6 +137,7 @@ impl Situation {
                     format!("Cannot find headroom.dev/v1alpha1/UsageProfile named '{name}' inside of namespace '{namespace}'")
                 })
             }
+            "ResourceQuota" => Ok(json!({"items": []}).to_string()),
             kind => panic!("nobody reads {kind}"),
         }
     }

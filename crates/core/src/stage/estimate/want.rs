@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::context::usage::Resource;
 use crate::json::{Malformed, Node};
+use crate::order;
 use crate::request::template::{Bound, Container, Origin, PodTemplate};
 use crate::settings::{EstimateMode, EstimateSettings};
 
@@ -74,7 +75,7 @@ pub fn all(pod: &PodTemplate<'_>, mode: EstimateMode, settings: &EstimateSetting
             }
         }
     }
-    wants.sort_by_key(|want| want.container);
+    order::sort_by(&mut wants, |a, b| a.container.cmp(&b.container));
     wants
 }
 
