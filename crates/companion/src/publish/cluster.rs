@@ -186,6 +186,9 @@ fn worded(error: Error, verb: &'static str, object: &str) -> ClusterError {
                 _ => ClusterError::Failed { verb, message },
             }
         }
+        Error::Service(cause) => {
+            ClusterError::Failed { verb, message: format!("the API server cannot be reached ({cause})") }
+        }
         error => ClusterError::Failed { verb, message: error.to_string() },
     }
 }
