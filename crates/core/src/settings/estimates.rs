@@ -133,7 +133,8 @@ const HOUR: Duration = Duration::from_secs(3_600);
 impl Default for EstimateSettings<'_> {
     fn default() -> Self {
         Self {
-            mode: EstimateMode::IfNotSet,
+            // Asked for and not given, as long as an estimate takes more instructions than a request may cost.
+            mode: EstimateMode::Never,
             dry_run: false,
             resources: PerResource { cpu: true, memory: true },
             percentile: PerResource { cpu: Percentile::DEFAULT, memory: Percentile::DEFAULT },

@@ -19,6 +19,7 @@ impl<'p, 'd> Reader<'p, 'd> {
     }
 
     /// Notes that field `name` is wrong in the way that `problem` words.
+    #[inline(never)]
     pub fn problem(&mut self, name: &str, problem: &str) {
         let path = self.path_of(name);
         self.problems.push(format!("`{path}` {problem}"));
@@ -29,24 +30,31 @@ impl<'p, 'd> Reader<'p, 'd> {
         self.problems.push(problem);
     }
 
+    #[inline(never)]
     pub fn path_of(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 
-    /// The value of a field, to be read by a function that may find it malformed.
+    /// The value of a field, to be read by a function that may find it malformed. What does not depend on that function
+    /// stands apart, here as in all of this file, because a copy of it for each setting would weigh tens of kilobytes.
     pub fn field<T>(&mut self, name: &'static str, read: impl FnOnce(Node<'d>) -> Result<T, Malformed>) -> Option<T> {
-        self.known.push(name);
-        let value = match self.node.get(name) {
-            Ok(value) => value?,
-            Err(_) => return None, // OK because `finish` complains of a section that is no object.
-        };
-        match read(value) {
+        match read(self.value(name)?) {
             Ok(read) => Some(read),
-            Err(malformed) => {
-                self.problem(name, &format!("is wrong: {}", malformed.problem));
-                None
-            }
+            Err(malformed) => self.malformed(name, &malformed),
         }
+    }
+
+    #[inline(never)]
+    fn value(&mut self, name: &'static str) -> Option<Node<'d>> {
+        self.known.push(name);
+        // OK to pass over what is no object, because `finish` complains of it.
+        self.node.get(name).ok().flatten()
+    }
+
+    #[inline(never)]
+    fn malformed<T>(&mut self, name: &str, malformed: &Malformed) -> Option<T> {
+        self.problem(name, &format!("is wrong: {}", malformed.problem));
+        None
     }
 
     /// Whether a field is absent.
@@ -54,40 +62,50 @@ impl<'p, 'd> Reader<'p, 'd> {
         matches!(self.node.get(name), Ok(None))
     }
 
+    #[inline(never)]
     pub fn flag(&mut self, name: &'static str, default: bool) -> bool {
         self.field(name, Node::bool).unwrap_or(default)
     }
 
     /// One of several words. Of YAML's own words for yes and no, an unquoted `off` reaches us as `false`.
     pub fn choice<T: Copy>(&mut self, name: &'static str, choices: &[(&str, T)], default: T) -> T {
-        let chosen = self.field(name, |value| {
-            let word = if value.text() == "false" { "off".into() } else { value.str()? };
-            let chosen = choices.iter().find(|(choice, _)| *choice == word);
-            chosen.map(|(_, meaning)| *meaning).ok_or_else(|| {
-                let words: Vec<String> = choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
-                value.malformed(&words.join(", "))
-            })
-        });
-        chosen.unwrap_or(default)
+        let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+        let chosen = self.chosen(name, &words).and_then(|index| choices.get(index));
+        chosen.map_or(default, |(_, meaning)| *meaning)
     }
 
+    /// Which of several words a field is.
+    #[inline(never)]
+    fn chosen(&mut self, name: &'static str, words: &[&str]) -> Option<usize> {
+        self.field(name, |value| {
+            let word = if value.text() == "false" { "off".into() } else { value.str()? };
+            let chosen = words.iter().position(|choice| *choice == word);
+            chosen.ok_or_else(|| value.malformed(&in_backticks(words)))
+        })
+    }
+
+    #[inline(never)]
     pub fn string(&mut self, name: &'static str) -> Option<Cow<'d, str>> {
         self.field(name, Node::str)
     }
 
+    #[inline(never)]
     pub fn strings(&mut self, name: &'static str) -> Vec<Cow<'d, str>> {
         self.field(name, |list| list.items()?.map(Node::str).collect()).unwrap_or_default()
     }
 
+    #[inline(never)]
     pub fn integer(&mut self, name: &'static str) -> Option<i64> {
         self.field(name, Node::integer)
     }
 
+    #[inline(never)]
     pub fn quantity(&mut self, name: &'static str) -> Option<Quantity> {
         self.field(name, read_quantity)
     }
 
     /// A section inside this one.
+    #[inline(never)]
     pub fn section(&mut self, name: &'static str) -> Option<Reader<'_, 'd>> {
         let node = self.field(name, Ok)?;
         let path = self.path_of(name);
@@ -108,12 +126,14 @@ impl<'p, 'd> Reader<'p, 'd> {
     }
 
     /// All fields with whatever names they have, for sections that are maps.
+    #[inline(never)]
     pub fn entries(&mut self) -> Vec<(Cow<'d, str>, Node<'d>)> {
         let fields = self.node.fields().into_iter().flatten();
         fields.filter_map(|(key, value)| Some((key.str().ok()?, value))).collect()
     }
 
     /// Complains of fields that nothing asked for.
+    #[inline(never)]
     pub fn finish(self) {
         let fields = match self.node.fields() {
             Ok(fields) => fields,

@@ -48,7 +48,7 @@ impl Situation {
     pub fn of_request(request: Value) -> Self {
         Self {
             request,
-            settings: json!({}),
+            settings: json!({"estimates": {"mode": "ifNotSet"}}),
             limit_ranges: Vec::new(),
             namespace: json!({"metadata": {"name": "shop"}}),
             profiles: Vec::new(),
@@ -57,7 +57,11 @@ impl Situation {
         }
     }
 
-    pub fn with_settings(mut self, settings: Value) -> Self {
+    /// Settings in which estimates are made unless they say otherwise.
+    pub fn with_settings(mut self, mut settings: Value) -> Self {
+        if settings["estimates"]["mode"].is_null() {
+            settings["estimates"]["mode"] = json!("ifNotSet");
+        }
         self.settings = settings;
         self
     }
