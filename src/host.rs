@@ -91,7 +91,7 @@ mod tests {
         assert_eq!((list.namespace.as_str(), list.label_selector, list.field_selector), ("shop", None, None));
         assert_eq!(list.field_masks, Some(["status.hard".to_owned(), "status.used".to_owned()].into()));
 
-        call.name = Some("te\"am");
+        call.name = Some("te\"am".into());
         call.field_masks.clear();
         let get: GetResourceRequest = serde_json::from_str(&payload(&call)).unwrap();
         assert_eq!((get.name.as_str(), get.namespace.as_deref(), get.disable_cache), ("te\"am", Some("shop"), true));
