@@ -6,3 +6,4 @@
 #![deny(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
 
 pub mod amount;
+pub mod json;

@@ -1,0 +1,371 @@
+//! JSON, read where it lies.
+//!
+//! One pass over the text fills a flat table of nodes; a [`Node`] is an index into it and borrows everything
+//! else from the text. There are two reasons for a reader of our own. Cost: every request pays for it in executed
+//! wasm instructions, and a typed or tree-building reader spends several times our whole budget here. Edits: a
+//! node knows where it stands in the text, so a change can be spliced in and every other byte survives.
+//!
+//! Meaning follows the API server's reader: of two fields with one name the last counts, and a field that is
+//! `null` is a field that is absent.
+
+mod scan;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+pub use scan::SyntaxError;
+
+/// A text read once: the text and the table of what stands in it.
+#[derive(Debug)]
+pub struct Document<'t> {
+    text: &'t str,
+    /// In reading order: a value, then all that it contains. In an object, names and values take turns.
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    start: u32,
+    end: u32,
+    /// The first entry after this value and all that it contains.
+    next: u32,
+    shape: Shape,
+}
+
+/// What a value looks like in the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Null,
+    True,
+    False,
+    Number,
+    Text,
+    /// A text with at least one backslash in it.
+    EscapedText,
+    List,
+    Object,
+}
+
+impl<'t> Document<'t> {
+    /// Reads a whole text.
+    pub fn read(text: &'t str) -> Result<Self, SyntaxError> {
+        Ok(Self { text, entries: scan::scan(text)? })
+    }
+
+    /// Reads a text that came as bytes.
+    pub fn read_bytes(bytes: &'t [u8]) -> Result<Self, SyntaxError> {
+        let text =
+            std::str::from_utf8(bytes).map_err(|error| SyntaxError::new(error.valid_up_to(), "text in UTF-8"))?;
+        Self::read(text)
+    }
+
+    /// The outermost value.
+    pub fn root(&self) -> Node<'_> {
+        Node { document: self, index: 0 }
+    }
+
+    fn entry(&self, index: u32) -> Entry {
+        // OK because an index always comes from the table itself; the fallback is never read.
+        self.entries.get(index as usize).copied().unwrap_or(Entry {
+            start: 0,
+            end: 0,
+            next: index + 1,
+            shape: Shape::Null,
+        })
+    }
+}
+
+/// A value in a document.
+#[derive(Clone, Copy)]
+pub struct Node<'d> {
+    document: &'d Document<'d>,
+    index: u32,
+}
+
+impl<'d> Node<'d> {
+    fn entry(self) -> Entry {
+        self.document.entry(self.index)
+    }
+
+    /// Where the value stands in the document's text.
+    pub fn span(self) -> Range<usize> {
+        let entry = self.entry();
+        entry.start as usize..entry.end as usize
+    }
+
+    /// The value as it is written.
+    pub fn text(self) -> &'d str {
+        self.document.text.get(self.span()).unwrap_or_default()
+    }
+
+    pub fn is_null(self) -> bool {
+        self.entry().shape == Shape::Null
+    }
+
+    /// The field `name` of an object; absent and `null` are the same.
+    pub fn get(self, name: &str) -> Result<Option<Node<'d>>, Malformed> {
+        let mut found = None;
+        for (key, value) in self.fields()? {
+            if key.is(name) {
+                found = Some(value);
+            }
+        }
+        Ok(found.filter(|value| !value.is_null()))
+    }
+
+    /// The value at the end of a path of field names, absent if any step is.
+    pub fn at(self, path: &[&str]) -> Result<Option<Node<'d>>, Malformed> {
+        let mut node = self;
+        for name in path {
+            match node.get(name)? {
+                Some(next) => node = next,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(node))
+    }
+
+    /// The fields of an object in the order they are written, `null` ones too.
+    pub fn fields(self) -> Result<Fields<'d>, Malformed> {
+        match self.entry().shape {
+            Shape::Object => Ok(Fields { document: self.document, next: self.index + 1, end: self.entry().next }),
+            _ => Err(self.malformed("an object")),
+        }
+    }
+
+    /// The values of a list.
+    pub fn items(self) -> Result<Items<'d>, Malformed> {
+        match self.entry().shape {
+            Shape::List => Ok(Items { document: self.document, next: self.index + 1, end: self.entry().next }),
+            _ => Err(self.malformed("a list")),
+        }
+    }
+
+    /// The values of the list in field `name`, none if it is absent.
+    pub fn list(self, name: &str) -> Result<Items<'d>, Malformed> {
+        match self.get(name)? {
+            Some(list) => list.items(),
+            None => Ok(Items { document: self.document, next: 0, end: 0 }),
+        }
+    }
+
+    /// The text that a string stands for.
+    pub fn str(self) -> Result<Cow<'d, str>, Malformed> {
+        match self.entry().shape {
+            Shape::Text => Ok(Cow::Borrowed(self.between_quotes())),
+            Shape::EscapedText => Ok(Cow::Owned(scan::unescape(self.between_quotes()))),
+            _ => Err(self.malformed("a string")),
+        }
+    }
+
+    /// The string in field `name`, if there is one.
+    pub fn string(self, name: &str) -> Result<Option<Cow<'d, str>>, Malformed> {
+        self.get(name)?.map(Node::str).transpose()
+    }
+
+    pub fn bool(self) -> Result<bool, Malformed> {
+        match self.entry().shape {
+            Shape::True => Ok(true),
+            Shape::False => Ok(false),
+            _ => Err(self.malformed("true or false")),
+        }
+    }
+
+    /// A whole number.
+    pub fn integer(self) -> Result<i64, Malformed> {
+        match self.entry().shape {
+            Shape::Number => self.text().parse().map_err(|_| self.malformed("a whole number")),
+            _ => Err(self.malformed("a whole number")),
+        }
+    }
+
+    /// A string or a number, as its text: the two ways in which Kubernetes writes a quantity or a port.
+    pub fn scalar(self) -> Result<Cow<'d, str>, Malformed> {
+        match self.entry().shape {
+            Shape::Number => Ok(Cow::Borrowed(self.text())),
+            _ => self.str().map_err(|_| self.malformed("a string or a number")),
+        }
+    }
+
+    fn between_quotes(self) -> &'d str {
+        let span = self.span();
+        self.document.text.get(span.start + 1..span.end - 1).unwrap_or_default()
+    }
+
+    /// Whether a string's text is `name`, without building it in the ordinary case.
+    fn is(self, name: &str) -> bool {
+        match self.entry().shape {
+            Shape::Text => self.between_quotes() == name,
+            Shape::EscapedText => scan::unescape(self.between_quotes()) == name,
+            _ => false,
+        }
+    }
+
+    /// The error that this value is not what was expected here.
+    pub fn malformed(self, expected: impl Into<Cow<'static, str>>) -> Malformed {
+        Malformed { path: self.path(), expected: expected.into(), found: excerpt(self.text()) }
+    }
+
+    /// The place of the value, such as `spec.containers[1].image`. Only errors ask, so it is searched for
+    /// rather than kept.
+    pub fn path(self) -> String {
+        let mut path = String::new();
+        let mut node = self.document.root();
+        while node.index != self.index {
+            let inside = match node.entry().shape {
+                Shape::Object => node.fields().ok().and_then(|mut fields| fields.find(|(_, value)| value.holds(self))),
+                Shape::List => {
+                    let items = node.items().ok();
+                    let found = items.and_then(|items| items.enumerate().find(|(_, value)| value.holds(self)));
+                    if let Some((position, value)) = found {
+                        path.push_str(&format!("[{position}]"));
+                        node = value;
+                        continue;
+                    }
+                    None
+                }
+                _ => None,
+            };
+            let Some((key, value)) = inside else { break };
+            push_field(&mut path, &key.str().unwrap_or_default());
+            node = value;
+        }
+        path
+    }
+
+    fn holds(self, other: Node<'_>) -> bool {
+        (self.index..self.entry().next).contains(&other.index)
+    }
+}
+
+impl fmt::Debug for Node<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// Adds a field to a path: `.name`, or `[name]` where a dot inside the name would mislead.
+fn push_field(path: &mut String, name: &str) {
+    if name.contains(['.', '/', '[', ' ']) {
+        path.push('[');
+        path.push_str(name);
+        path.push(']');
+    } else {
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(name);
+    }
+}
+
+fn excerpt(text: &str) -> String {
+    const LONGEST: usize = 40;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// The fields of an object.
+#[derive(Debug, Clone)]
+pub struct Fields<'d> {
+    document: &'d Document<'d>,
+    next: u32,
+    end: u32,
+}
+
+impl<'d> Iterator for Fields<'d> {
+    type Item = (Key<'d>, Node<'d>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next >= self.end {
+            return None;
+        }
+        let key = Node { document: self.document, index: self.next };
+        let value = Node { document: self.document, index: self.next + 1 };
+        self.next = value.entry().next;
+        Some((Key(key), value))
+    }
+}
+
+/// The name of a field.
+#[derive(Debug, Clone, Copy)]
+pub struct Key<'d>(Node<'d>);
+
+impl<'d> Key<'d> {
+    pub fn is(self, name: &str) -> bool {
+        self.0.is(name)
+    }
+
+    pub fn str(self) -> Result<Cow<'d, str>, Malformed> {
+        self.0.str()
+    }
+}
+
+/// The values of a list.
+#[derive(Debug, Clone)]
+pub struct Items<'d> {
+    document: &'d Document<'d>,
+    next: u32,
+    end: u32,
+}
+
+impl<'d> Iterator for Items<'d> {
+    type Item = Node<'d>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next >= self.end {
+            return None;
+        }
+        let value = Node { document: self.document, index: self.next };
+        self.next = value.entry().next;
+        Some(value)
+    }
+}
+
+/// A value that is not what its place asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    pub path: String,
+    pub expected: Cow<'static, str>,
+    pub found: String,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, expected, found } = self;
+        if !path.is_empty() {
+            write!(f, "{path}: ")?;
+        }
+        write!(f, "expected {expected}, found `{found}`")
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Writes `text` as a JSON string.
+pub fn write_string(out: &mut String, text: &str) {
+    out.push('"');
+    let mut plain_from = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.push_str(text.get(plain_from..at).unwrap_or_default());
+        plain_from = at + 1;
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            _ => out.push_str(&format!("\\u{byte:04x}")),
+        }
+    }
+    out.push_str(text.get(plain_from..).unwrap_or_default());
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests;
