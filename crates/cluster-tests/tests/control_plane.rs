@@ -109,13 +109,21 @@ async fn roles_and_custom_kinds_work_and_kubectl_reaches_them() {
         Api::namespaced_with(cluster.client_as("stranger").await.unwrap(), &namespace, &resource("v1", "Pod"));
     let denied = pods.list(&ListParams::default()).await.unwrap_err().to_string();
     assert!(denied.contains(r#"User "stranger" cannot list resource "pods""#), "{denied}");
+    let group = "rbac.authorization.k8s.io";
     let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-        "metadata": {"name": "stranger-views", "namespace": namespace},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "stranger"}],
+        "apiVersion": format!("{group}/v1"), "kind": "Role",
+        "metadata": {"name": "views", "namespace": namespace},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}],
     });
-    create(&client, role).await.unwrap();
+    let binding = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "RoleBinding",
+        "metadata": {"name": "stranger-views", "namespace": namespace},
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": "views"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "stranger"}],
+    });
+    for object in [role, binding] {
+        create(&client, object).await.unwrap();
+    }
     // The authorizer hears of a new binding by a watch.
     let deadline = Instant::now() + Duration::from_secs(10);
     while let Err(denied) = pods.list(&ListParams::default()).await {
