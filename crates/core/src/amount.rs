@@ -1,1 +1,7 @@
 //! Exact numbers, as Kubernetes writes them.
+
+mod quantity;
+mod resource_list;
+
+pub use quantity::{Family, ParseQuantityError, Quantity};
+pub use resource_list::{ByResource, ResourceList, ResourceName, read_quantity};

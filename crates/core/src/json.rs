@@ -203,8 +203,13 @@ impl<'d> Node<'d> {
     }
 
     /// The error that this value is not what was expected here.
-    pub fn malformed(self, expected: impl Into<Cow<'static, str>>) -> Malformed {
-        Malformed { path: self.path(), expected: expected.into(), found: excerpt(self.text()) }
+    pub fn malformed(self, expected: &str) -> Malformed {
+        self.wrong(format!("expected {expected}, found `{}`", excerpt(self.text())))
+    }
+
+    /// The error that this value is wrong in a way that `problem` words.
+    pub fn wrong(self, problem: impl Into<String>) -> Malformed {
+        Malformed { path: self.path(), problem: problem.into() }
     }
 
     /// The place of the value, such as `spec.containers[1].image`. Only errors ask, so it is searched for
@@ -328,17 +333,16 @@ impl<'d> Iterator for Items<'d> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
     pub path: String,
-    pub expected: Cow<'static, str>,
-    pub found: String,
+    pub problem: String,
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, expected, found } = self;
+        let Self { path, problem } = self;
         if !path.is_empty() {
             write!(f, "{path}: ")?;
         }
-        write!(f, "expected {expected}, found `{found}`")
+        f.write_str(problem)
     }
 }
 

@@ -1,1 +1,19 @@
-//! Test support: scenarios, and a real waPC host for the policy.
+//! Test support: a real waPC host for the policy, and what stands around a policy in a cluster.
+//!
+//! Rooms, each leaning only on those above it: [`metadata`] and [`policy_definition`] (what a policy says of itself, and
+//! how it is deployed), [`host_call`] (what a policy may ask), [`access`] (whether it may), [`field_mask`], then [`cluster`]
+//! and [`session`] (who answers), [`admission`] (what goes in and comes out), [`host`] (the wasm, run as Kubewarden runs
+//! it), [`fuel`] (what a run costs), [`built`] (the wasm of this very workspace). The binary `headroom-host` puts them
+//! behind the flags of `kwctl`.
+
+pub mod access;
+pub mod admission;
+pub mod built;
+pub mod cluster;
+pub mod field_mask;
+pub mod fuel;
+pub mod host;
+pub mod host_call;
+pub mod metadata;
+pub mod policy_definition;
+pub mod session;

@@ -1,0 +1,100 @@
+//! Sentences for the person whose text is not a quantity.
+
+use std::fmt;
+
+use super::parse::{MAX_EXPONENT, MAX_LENGTH};
+
+/// Why a text is not a quantity, in a sentence for the person who wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseQuantityError {
+    text: String,
+    problem: Problem,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Problem {
+    NoDigits,
+    UnknownSuffix { start: usize },
+    ExponentOutOfBounds,
+    TooLong,
+}
+
+impl ParseQuantityError {
+    pub(super) fn new(text: &str, problem: Problem) -> Self {
+        // A longer text is known by its beginning alone.
+        let text = text.chars().take(MAX_LENGTH).collect();
+        Self { text, problem }
+    }
+}
+
+impl std::error::Error for ParseQuantityError {}
+
+impl fmt::Display for ParseQuantityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { text, problem } = self;
+        write!(f, "`{}` is not a quantity: ", Quoted(text))?;
+        match problem {
+            Problem::NoDigits => write!(f, "expected a number such as `500m` or `1.5Gi`"),
+            Problem::UnknownSuffix { start } => {
+                let suffix = text.get(*start..).unwrap_or_default();
+                write!(f, "`{}` is not a suffix, ", Quoted(suffix))?;
+                match meant_by(suffix) {
+                    Some(Meant::Nothing) => write!(f, "write the number alone"),
+                    Some(Meant::One(suffix)) => write!(f, "write `{suffix}`"),
+                    Some(Meant::Either(decimal, binary)) => {
+                        write!(f, "write `{decimal}` or `{binary}`")
+                    }
+                    None => write!(f, "allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei and exponents such as `e3`"),
+                }
+            }
+            Problem::ExponentOutOfBounds => write!(f, "its exponent must be from -{MAX_EXPONENT} to {MAX_EXPONENT}"),
+            Problem::TooLong => write!(f, "it must have at most {MAX_LENGTH} characters"),
+        }
+    }
+}
+
+/// A user's text on one line and at a length that leaves room for the sentence.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 40;
+        for char in self.0.chars().take(SHOWN) {
+            if char.is_control() { write!(f, "{}", char.escape_default())? } else { write!(f, "{char}")? }
+        }
+        if self.0.chars().nth(SHOWN).is_some() { write!(f, "…") } else { Ok(()) }
+    }
+}
+
+enum Meant {
+    Nothing,
+    One(&'static str),
+    Either(&'static str, &'static str),
+}
+
+/// The suffix someone had in mind who wrote `gb`, `K`, `Gib` or ` Mi`.
+fn meant_by(suffix: &str) -> Option<Meant> {
+    let unspaced: String = suffix.chars().filter(|char| !char.is_whitespace()).collect();
+    // Only a blank was wrong, so case still tells milli from mega.
+    let spaced_out = ["n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    if let Some(known) = spaced_out.into_iter().find(|known| *known == unspaced) {
+        return Some(Meant::One(known));
+    }
+    let lower = unspaced.to_ascii_lowercase();
+    let letters = lower.strip_suffix("bytes").or_else(|| lower.strip_suffix('b')).unwrap_or(&lower);
+    match letters {
+        "" => Some(Meant::Nothing),
+        "k" => Some(Meant::Either("k", "Ki")),
+        "m" => Some(Meant::Either("M", "Mi")),
+        "g" => Some(Meant::Either("G", "Gi")),
+        "t" => Some(Meant::Either("T", "Ti")),
+        "p" => Some(Meant::Either("P", "Pi")),
+        "ki" => Some(Meant::One("Ki")),
+        "mi" => Some(Meant::One("Mi")),
+        "gi" => Some(Meant::One("Gi")),
+        "ti" => Some(Meant::One("Ti")),
+        "pi" => Some(Meant::One("Pi")),
+        "ei" => Some(Meant::One("Ei")),
+        _ => None,
+    }
+}

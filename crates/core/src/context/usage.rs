@@ -1,0 +1,255 @@
+//! `UsageProfile`: what images have used before, as the companion writes it and the policy reads it.
+//!
+//! Decides the format: the data, its names ([`address`]), its text ([`manifest`]), its schema in the cluster
+//! ([`definition`]) and what is dropped when there is too much of it ([`bounds`]). How the figures are collected is the
+//! companion's affair; what they mean for a container is the estimate stage's.
+//!
+//! A history stands under its image's repository, once for all tags together and once for each tag and digest. The
+//! objects are few and their names known in advance, because a policy host caches every object it was ever asked for.
+
+pub mod address;
+pub mod bounds;
+pub mod definition;
+pub mod manifest;
+#[cfg(test)]
+mod sample;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::amount::Quantity;
+use crate::timestamp::Timestamp;
+
+pub use address::{Repository, Scope, Shard, TagKey};
+pub use bounds::Dropped;
+
+/// The version of the format; a reader refuses all others.
+pub const FORMAT: u32 = 1;
+
+/// Everything one object holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageProfile {
+    pub namespace: String,
+    pub scope: Scope,
+    pub collected_at: Timestamp,
+    pub images: BTreeMap<Repository, ImageHistory>,
+    /// What [`UsageProfile::bound`] took away, so that a person who looks for it learns why it is not there.
+    pub dropped: Dropped,
+}
+
+/// What one image used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageHistory {
+    /// All tags together.
+    pub all: History,
+    pub tags: BTreeMap<TagKey, History>,
+}
+
+/// What was observed of an image, or of one tag of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History {
+    pub last_seen: Timestamp,
+    /// Newest first.
+    pub oom_kills: Vec<OomKill>,
+    pub windows: BTreeMap<Window, WindowUsage>,
+}
+
+/// A container that was killed because its memory ran out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OomKill {
+    pub at: Timestamp,
+    /// What it used, or was limited to, when it was killed.
+    pub memory: Quantity,
+}
+
+/// A span of days that ends with the collection: `7d`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Window {
+    pub days: u16,
+}
+
+impl Window {
+    pub const WEEK: Self = Self { days: 7 };
+    pub const MONTH: Self = Self { days: 30 };
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}d", self.days)
+    }
+}
+
+/// A text that is no window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParseWindowError;
+
+impl fmt::Display for ParseWindowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a window: expected a number of days from 1 to 65535, such as `7d`")
+    }
+}
+
+impl std::error::Error for ParseWindowError {}
+
+impl FromStr for Window {
+    type Err = ParseWindowError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // One spelling only, because the text is also the key that a window is found by.
+        let digits = text.strip_suffix('d').filter(|days| days.starts_with(|c: char| matches!(c, '1'..='9')));
+        let days = digits.and_then(|days| days.parse().ok()).ok_or(ParseWindowError)?;
+        Ok(Self { days })
+    }
+}
+
+/// What was observed within a window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowUsage {
+    /// Distinct pods behind the figures.
+    pub pods: u64,
+    /// Distinct namespaces behind the figures.
+    pub namespaces: u64,
+    pub cpu: Option<Usage>,
+    pub memory: Option<Usage>,
+}
+
+/// How much of one resource a container used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    /// One for each minute and container observed.
+    pub samples: u64,
+    pub percentiles: Percentiles,
+    pub peak: Quantity,
+}
+
+/// One amount for each published percentile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Percentiles([Quantity; Percentile::PUBLISHED.len()]);
+
+impl Percentiles {
+    /// Asks for each published percentile in rising order.
+    pub fn from_fn(mut amount: impl FnMut(Percentile) -> Quantity) -> Self {
+        Self(Percentile::PUBLISHED.map(&mut amount))
+    }
+
+    pub fn get(&self, percentile: Percentile) -> Option<&Quantity> {
+        self.iter().find(|(published, _)| *published == percentile).map(|(_, amount)| amount)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Percentile, &Quantity)> {
+        Percentile::PUBLISHED.into_iter().zip(&self.0)
+    }
+}
+
+/// One of the percentiles that profiles hold. A fixed choice keeps a profile small and every reader served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Percentile {
+    permille: u16,
+}
+
+impl Percentile {
+    /// What is used unless settings choose another.
+    pub const DEFAULT: Self = Self::of(900);
+    pub const PUBLISHED: [Self; 11] = [
+        Self::of(500),
+        Self::of(600),
+        Self::of(700),
+        Self::of(750),
+        Self::of(800),
+        Self::of(850),
+        Self::of(900),
+        Self::of(950),
+        Self::of(980),
+        Self::of(990),
+        Self::of(999),
+    ];
+
+    const fn of(permille: u16) -> Self {
+        Self { permille }
+    }
+
+    /// `999` for the percentile `99.9`.
+    pub fn permille(self) -> u16 {
+        self.permille
+    }
+}
+
+/// `90`, `99.9`
+impl fmt::Display for Percentile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.permille / 10, self.permille % 10) {
+            (percent, 0) => write!(f, "{percent}"),
+            (percent, tenths) => write!(f, "{percent}.{tenths}"),
+        }
+    }
+}
+
+/// A text that is no published percentile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParsePercentileError;
+
+impl fmt::Display for ParsePercentileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a percentile that profiles hold: choose one of")?;
+        Percentile::PUBLISHED.iter().try_for_each(|percentile| write!(f, " {percentile}"))
+    }
+}
+
+impl std::error::Error for ParsePercentileError {}
+
+impl FromStr for Percentile {
+    type Err = ParsePercentileError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (percent, tenths) = text.split_once('.').unwrap_or((text, "0"));
+        let permille = match (percent.parse::<u16>(), tenths.parse::<u16>()) {
+            (Ok(percent @ 0..100), Ok(tenths @ 0..10)) => percent * 10 + tenths,
+            _ => return Err(ParsePercentileError),
+        };
+        Self::PUBLISHED.into_iter().find(|published| published.permille == permille).ok_or(ParsePercentileError)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_read_as_they_are_written() {
+        let written: Vec<String> = Percentile::PUBLISHED.iter().map(ToString::to_string).collect();
+        assert_eq!(written, ["50", "60", "70", "75", "80", "85", "90", "95", "98", "99", "99.9"]);
+        for (text, percentile) in written.iter().zip(Percentile::PUBLISHED) {
+            assert_eq!(text.parse(), Ok(percentile));
+        }
+        assert_eq!("90.0".parse(), Ok(Percentile::DEFAULT));
+    }
+
+    #[test]
+    fn other_percentiles_are_refused_with_the_published_ones() {
+        for text in ["", "0", "91", "100", "99.99", "-1", "p90", "6553.6"] {
+            assert_eq!(text.parse::<Percentile>(), Err(ParsePercentileError), "{text}");
+        }
+        assert_eq!(
+            ParsePercentileError.to_string(),
+            "not a percentile that profiles hold: choose one of 50 60 70 75 80 85 90 95 98 99 99.9"
+        );
+    }
+
+    #[test]
+    fn each_percentile_keeps_its_amount() {
+        let percentiles = Percentiles::from_fn(|percentile| Quantity::from_milli(percentile.permille().into()));
+        for percentile in Percentile::PUBLISHED {
+            assert_eq!(percentiles.get(percentile), Some(&Quantity::from_milli(percentile.permille().into())));
+        }
+    }
+
+    #[test]
+    fn windows_have_one_spelling() {
+        assert_eq!("7d".parse(), Ok(Window::WEEK));
+        assert_eq!(Window::MONTH.to_string(), "30d");
+        for text in ["", "d", "7", "0d", "07d", "+7d", "7D", "65536d", "7d "] {
+            assert_eq!(text.parse::<Window>(), Err(ParseWindowError), "{text}");
+        }
+    }
+}

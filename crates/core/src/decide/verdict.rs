@@ -1,0 +1,139 @@
+//! What was decided, and how a refusal words itself.
+
+use std::fmt;
+
+use crate::answer::{annotation, patch};
+use crate::context::lookup::Missing;
+use crate::json::{Malformed, Node};
+use crate::request::PodTemplate;
+use crate::stage::limits::Breach;
+
+/// The answer to a request.
+#[derive(Debug, Clone, Default)]
+pub struct Decision<'d> {
+    /// Everything that refuses the request, in the order of the steps; empty if it is admitted.
+    pub violations: Vec<Violation<'d>>,
+    pub warnings: Vec<String>,
+    /// The pod as it is to be, if it may be changed.
+    pub pod: Option<PodTemplate<'d>>,
+}
+
+/// One thing that refuses a request.
+#[derive(Debug, Clone)]
+pub enum Violation<'d> {
+    Unreadable(Malformed),
+    MissingContext(Missing<'d>),
+    Limits { resource: String, name: String, is_workload: bool, breaches: Vec<Breach<'d>> },
+}
+
+/// Longer warnings may be cut on their way to the person.
+const LONGEST_WARNING: usize = 256;
+
+impl<'d> Decision<'d> {
+    /// For what is not ours to judge.
+    pub fn out_of_scope() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn admitting() -> Self {
+        Self::default()
+    }
+
+    pub fn refusing(violations: Vec<Violation<'d>>) -> Self {
+        Self { violations, ..Self::default() }
+    }
+
+    pub fn is_admitted(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    /// Adds a warning, cut to what reaches the person.
+    pub(super) fn warn(&mut self, mut warning: String) {
+        if warning.len() > LONGEST_WARNING {
+            let mut end = LONGEST_WARNING - '…'.len_utf8();
+            while !warning.is_char_boundary(end) {
+                end -= 1;
+            }
+            warning.truncate(end);
+            warning.push('…');
+        }
+        self.warnings.push(warning);
+    }
+
+    /// All reasons for a refusal, in one text.
+    pub fn message(&self) -> String {
+        self.violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The object with our changes in it, if it is admitted and there are any.
+    pub fn changed_object(&self, object: Node<'_>) -> Result<Option<String>, Malformed> {
+        match &self.pod {
+            Some(pod) if self.is_admitted() => patch::apply(object, pod),
+            _ => Ok(None),
+        }
+    }
+
+    /// What the audit log keeps: where our values came from.
+    pub fn audit_annotations(&self) -> Vec<(&'static str, String)> {
+        let resources = self.pod.as_ref().and_then(annotation::write);
+        resources.map(|text| ("resources", text)).into_iter().collect()
+    }
+}
+
+impl fmt::Display for Violation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(malformed) => {
+                let place = malformed.path.strip_prefix("request.object.").unwrap_or(&malformed.path);
+                write!(f, "the object cannot be read: {place}: {}", malformed.problem)
+            }
+            Self::MissingContext(missing) => write!(f, "{missing}"),
+            Self::Limits { resource, name, is_workload, breaches } => {
+                let whose = if *is_workload { "its pods would be refused: " } else { "" };
+                let told = told_apart(breaches);
+                write!(f, "{resource} \"{name}\" is forbidden: {whose}")?;
+                match told.as_slice() {
+                    [(text, _)] => f.write_str(text)?,
+                    several => {
+                        let texts: Vec<&str> = several.iter().map(|(text, _)| text.as_str()).collect();
+                        write!(f, "[{}]", texts.join(", "))?;
+                    }
+                }
+                told.iter().try_for_each(|(_, advice)| write!(f, "; {advice}"))
+            }
+        }
+    }
+}
+
+/// Breaches as a person reads them: Kubernetes' text, each only once, and what whom it concerns can do.
+pub(super) fn told_apart(breaches: &[Breach<'_>]) -> Vec<(String, String)> {
+    let mut told: Vec<Told> = Vec::new();
+    for breach in breaches {
+        let (text, advice, subject) = (breach.to_string(), breach.advice(), breach.subject.to_string());
+        match told.iter_mut().find(|have| have.text == text) {
+            Some(have) => have.add(advice, subject),
+            None => told.push(Told { text, advices: vec![(advice, vec![subject])] }),
+        }
+    }
+    told.into_iter().map(Told::worded).collect()
+}
+
+/// One text of Kubernetes, and each advice on it with the subjects that it concerns.
+struct Told {
+    text: String,
+    advices: Vec<(String, Vec<String>)>,
+}
+
+impl Told {
+    fn add(&mut self, advice: String, subject: String) {
+        match self.advices.iter_mut().find(|(have, _)| *have == advice) {
+            Some((_, subjects)) => subjects.push(subject),
+            None => self.advices.push((advice, vec![subject])),
+        }
+    }
+
+    fn worded(self) -> (String, String) {
+        let parts = self.advices.into_iter().map(|(advice, subjects)| format!("{}: {advice}", subjects.join(", ")));
+        (self.text, parts.collect::<Vec<_>>().join("; "))
+    }
+}

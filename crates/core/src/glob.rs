@@ -1,0 +1,83 @@
+//! Patterns of names in an operator's settings: `*` stands for any run of characters, everything else for itself.
+//!
+//! Nothing more, because names (of images, containers, namespaces) hold no character that would need a class or an
+//! escape, and because each piece between wildcards is searched once: a stranger's name cannot make matching slow.
+
+/// Whether the whole of `text` is what `pattern` describes.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut text) = text.strip_prefix(head) else { return false };
+    let (between, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
+    // Taking each piece at its first place leaves the most text for those after it, so no other choice need be tried.
+    for piece in between.split('*') {
+        match text.split_once(piece) {
+            Some((_, after)) => text = after,
+            None => return false,
+        }
+    }
+    text.ends_with(tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, matching: &[&str], others: &[&str]) {
+        for text in matching {
+            assert!(matches(pattern, text), "{pattern} should match {text}");
+        }
+        for text in others {
+            assert!(!matches(pattern, text), "{pattern} should not match {text}");
+        }
+    }
+
+    #[test]
+    fn without_a_wildcard_only_the_same_text_matches() {
+        check("web", &["web"], &["", "we", "webs", "a-web"]);
+        check("", &[""], &["a"]);
+    }
+
+    #[test]
+    fn a_wildcard_matches_any_run_of_characters() {
+        check("*", &["", "a", "a/b:c"], &[]);
+        check("istio-*", &["istio-", "istio-proxy"], &["istio", "an-istio-proxy"]);
+        check("*-proxy", &["-proxy", "istio-proxy"], &["proxy", "istio-proxy-2"]);
+        check("a*b*c", &["abc", "a1b2c", "abbcc", "abcbc"], &["ab", "acb", "abcd"]);
+        check("**", &["", "x"], &[]);
+    }
+
+    #[test]
+    fn pieces_may_not_overlap() {
+        check("ab*ba", &["abba", "abxba"], &["aba"]);
+        check("*aa*aa", &["aaaa", "aabaa"], &["aaa"]);
+    }
+
+    #[test]
+    fn agrees_with_the_definition_on_every_short_text() {
+        /// The definition, tried in every way.
+        fn model(pattern: &[u8], text: &[u8]) -> bool {
+            match (pattern.split_first(), text.split_first()) {
+                (None, None) => true,
+                (Some((b'*', rest)), _) => (0..=text.len()).any(|taken| model(rest, &text[taken..])),
+                (Some((p, rest)), Some((t, after))) => p == t && model(rest, after),
+                _ => false,
+            }
+        }
+        fn words(alphabet: &str, longest: usize) -> Vec<String> {
+            let mut words = vec![String::new()];
+            let mut last = words.clone();
+            for _ in 0..longest {
+                last = last.iter().flat_map(|word| alphabet.chars().map(move |c| format!("{word}{c}"))).collect();
+                words.extend(last.clone());
+            }
+            words
+        }
+        let texts = words("ab", 5);
+        for pattern in words("ab*", 5) {
+            for text in &texts {
+                assert_eq!(matches(&pattern, text), model(pattern.as_bytes(), text.as_bytes()), "{pattern} on {text}");
+            }
+        }
+    }
+}

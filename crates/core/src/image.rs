@@ -1,0 +1,343 @@
+//! Image names as container runtimes read them: `nginx:1.27` is the repository `docker.io/library/nginx` with the
+//! tag `1.27`.
+//!
+//! Decides what repository, tag and digest a name means, and which text is no image name at all; [`pattern`] decides
+//! which names an operator's selector means. Both follow the reference grammar that container runtimes share, because
+//! a reading of our own would mix up the histories of images that a node tells apart. What becomes of a container
+//! whose image has no readable name is left to who asks: Kubernetes admits it, and the node refuses to pull it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+pub mod pattern;
+
+pub use pattern::ImagePattern;
+
+/// The registry that a name without one means, and the folder in it that a name without a folder means.
+const DEFAULT_REGISTRY: &str = "docker.io";
+const DEFAULT_FOLDER: &str = "library";
+/// Another name of the default registry; both pull the same images.
+const DEFAULT_REGISTRY_ALIAS: &str = "index.docker.io";
+const DEFAULT_TAG: &str = "latest";
+const LONGEST_REPOSITORY: usize = 255;
+const LONGEST_TAG: usize = 128;
+
+/// A valid image name in its full form. Borrows the text it was read from wherever that text is in full form already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageName<'a> {
+    repository: Cow<'a, str>,
+    tag: Option<&'a str>,
+    digest: Option<&'a str>,
+}
+
+impl<'a> ImageName<'a> {
+    /// Reads `[registry[:port]/]path[:tag][@digest]`.
+    pub fn parse(text: &'a str) -> Result<Self, ParseImageNameError> {
+        let invalid = |fault| ParseImageNameError::new(text, fault);
+        if text.is_empty() {
+            return Err(invalid(Fault::Empty));
+        }
+        let Parts { name, tag, digest } = Parts::split(text);
+        if is_image_id(name) {
+            return Err(invalid(Fault::Id));
+        }
+        let (registry, path) = split_registry(name);
+        if registry.is_some_and(|registry| !is_registry(registry)) {
+            return Err(invalid(Fault::Registry));
+        }
+        if !path.split('/').all(is_path_component) {
+            let only_case_is_wrong = path.to_ascii_lowercase().split('/').all(is_path_component);
+            return Err(invalid(if only_case_is_wrong { Fault::UpperCase } else { Fault::Path }));
+        }
+        if tag.is_some_and(|tag| !is_tag(tag)) {
+            return Err(invalid(Fault::Tag));
+        }
+        if digest.is_some_and(|digest| !is_digest(digest)) {
+            return Err(invalid(Fault::Digest));
+        }
+        let repository = full_repository(name);
+        if repository.len() > LONGEST_REPOSITORY {
+            return Err(invalid(Fault::TooLong));
+        }
+        Ok(Self { repository, tag, digest })
+    }
+
+    /// Registry and path, always in full: `docker.io/library/nginx`.
+    pub fn repository(&self) -> &str {
+        &self.repository
+    }
+
+    /// The tag that is pulled: the one written, or `latest`. A name with a digest and no tag has none.
+    pub fn tag(&self) -> Option<&'a str> {
+        self.tag.or(if self.digest.is_some() { None } else { Some(DEFAULT_TAG) })
+    }
+
+    /// The digest, with its algorithm: `sha256:…`.
+    pub fn digest(&self) -> Option<&'a str> {
+        self.digest
+    }
+}
+
+/// A name taken apart at the marks that only its grammar's outermost level uses.
+struct Parts<'a> {
+    name: &'a str,
+    tag: Option<&'a str>,
+    digest: Option<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    /// The digest is cut at the `@`, the tag at the last colon after the last slash: an earlier colon is a port's.
+    fn split(text: &'a str) -> Self {
+        let (rest, digest) = match text.split_once('@') {
+            Some((rest, digest)) => (rest, Some(digest)),
+            None => (text, None),
+        };
+        match rest.rsplit_once(':') {
+            Some((name, tag)) if !tag.contains('/') => Self { name, tag: Some(tag), digest },
+            _ => Self { name: rest, tag: None, digest },
+        }
+    }
+}
+
+/// The registry is what stands before the first slash, if it looks like a host and not like a folder.
+fn split_registry(name: &str) -> (Option<&str>, &str) {
+    match name.split_once('/') {
+        Some((first, path)) if looks_like_a_host(first) => (Some(first), path),
+        _ => (None, name),
+    }
+}
+
+fn looks_like_a_host(first: &str) -> bool {
+    first == "localhost" || first.bytes().any(|byte| matches!(byte, b'.' | b':') || byte.is_ascii_uppercase())
+}
+
+/// The name with registry and folder written out; allocates only if one of them was not.
+fn full_repository(name: &str) -> Cow<'_, str> {
+    match split_registry(name) {
+        (Some(registry), _) if registry != DEFAULT_REGISTRY && registry != DEFAULT_REGISTRY_ALIAS => name.into(),
+        (Some(DEFAULT_REGISTRY), path) if path.contains('/') => name.into(),
+        (_, path) if path.contains('/') || path.starts_with(pattern::WILDCARD) => {
+            [DEFAULT_REGISTRY, "/", path].concat().into()
+        }
+        (_, path) => [DEFAULT_REGISTRY, "/", DEFAULT_FOLDER, "/", path].concat().into(),
+    }
+}
+
+/// Sixty-four hexadecimal digits alone are an image's ID; runtimes refuse them as a name.
+fn is_image_id(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(is_lower_hex)
+}
+
+fn is_registry(registry: &str) -> bool {
+    let (host, port) = match registry.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (registry, None),
+    };
+    let is_host = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(ipv6) => !ipv6.is_empty() && ipv6.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':'),
+        None => host.split('.').all(is_host_label),
+    };
+    is_host && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn is_host_label(label: &str) -> bool {
+    !label.is_empty()
+        && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+/// Lower-case letters and digits, with single dots, one or two underscores or any run of hyphens between them.
+fn is_path_component(component: &str) -> bool {
+    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    component.starts_with(alphanumeric)
+        && component.ends_with(alphanumeric)
+        && component
+            .split(alphanumeric)
+            .all(|between| matches!(between, "" | "." | "_" | "__") || between.bytes().all(|byte| byte == b'-'))
+}
+
+fn is_tag(tag: &str) -> bool {
+    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    tag.len() <= LONGEST_TAG
+        && tag.bytes().next().is_some_and(word)
+        && tag.bytes().all(|byte| word(byte) || matches!(byte, b'.' | b'-'))
+}
+
+/// The algorithms that runtimes know, each with its number of digits.
+fn is_digest(digest: &str) -> bool {
+    [("sha256:", 64), ("sha384:", 96), ("sha512:", 128)].iter().any(|(algorithm, digits)| {
+        digest.strip_prefix(algorithm).is_some_and(|hex| hex.len() == *digits && hex.bytes().all(is_lower_hex))
+    })
+}
+
+fn is_lower_hex(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+}
+
+/// Why a text is no image name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseImageNameError {
+    excerpt: String,
+    fault: Fault,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Empty,
+    Id,
+    Registry,
+    UpperCase,
+    Path,
+    Tag,
+    Digest,
+    TooLong,
+}
+
+impl ParseImageNameError {
+    fn new(text: &str, fault: Fault) -> Self {
+        Self { excerpt: excerpt(text), fault }
+    }
+}
+
+impl fmt::Display for ParseImageNameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { excerpt, fault } = self;
+        match fault {
+            Fault::Empty => write!(f, "the image name is empty"),
+            Fault::Id => write!(f, "`{excerpt}` is an image ID, not an image name: write repository and digest"),
+            Fault::Registry => {
+                write!(f, "`{excerpt}` is not an image name: its registry must be a host name, with or without a port")
+            }
+            Fault::UpperCase => write!(f, "`{excerpt}` is not an image name: a repository is written in lower case"),
+            Fault::Path => write!(
+                f,
+                "`{excerpt}` is not an image name: each part of a repository is letters and digits, \
+                 with `.`, `_`, `__` or `-` between them"
+            ),
+            Fault::Tag => write!(
+                f,
+                "`{excerpt}` is not an image name: a tag is 1 to {LONGEST_TAG} letters, digits, `_`, `.` and `-`, \
+                 and begins with none of the last two"
+            ),
+            Fault::Digest => {
+                write!(
+                    f,
+                    "`{excerpt}` is not an image name: a digest is `sha256:` and 64 lower-case hexadecimal digits"
+                )
+            }
+            Fault::TooLong => {
+                write!(f, "`{excerpt}` is not an image name: a repository has at most {LONGEST_REPOSITORY} characters")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ParseImageNameError {}
+
+/// What of a stranger's text is fit for a message: its beginning, on one line.
+fn excerpt(text: &str) -> String {
+    const LONGEST_EXCERPT: usize = 100;
+    let mut excerpt: String =
+        text.chars().take(LONGEST_EXCERPT).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().nth(LONGEST_EXCERPT).is_some() {
+        excerpt.push('…');
+    }
+    excerpt
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    #[track_caller]
+    fn check(text: &str, repository: &str, tag: Option<&str>, digest: Option<&str>) {
+        let name = ImageName::parse(text).unwrap();
+        assert_eq!((name.repository(), name.tag(), name.digest()), (repository, tag, digest), "{text}");
+    }
+
+    #[track_caller]
+    fn check_invalid(text: &str, message: &str) {
+        assert_eq!(ImageName::parse(text).unwrap_err().to_string(), message);
+    }
+
+    #[test]
+    fn a_short_name_means_the_default_registry() {
+        check("nginx", "docker.io/library/nginx", Some("latest"), None);
+        check("nginx:1.27", "docker.io/library/nginx", Some("1.27"), None);
+        check("team/app:v1", "docker.io/team/app", Some("v1"), None);
+        check("docker.io/nginx", "docker.io/library/nginx", Some("latest"), None);
+        check("docker.io/library/nginx", "docker.io/library/nginx", Some("latest"), None);
+        check("index.docker.io/nginx", "docker.io/library/nginx", Some("latest"), None);
+        check("index.docker.io/team/app", "docker.io/team/app", Some("latest"), None);
+    }
+
+    #[test]
+    fn a_host_before_the_first_slash_is_the_registry() {
+        check("registry.example.com/app", "registry.example.com/app", Some("latest"), None);
+        check("registry.example.com/team/app:v1", "registry.example.com/team/app", Some("v1"), None);
+        check("localhost/app", "localhost/app", Some("latest"), None);
+        check("[2001:db8::1]:5000/app:v1", "[2001:db8::1]:5000/app", Some("v1"), None);
+        check("[2001:db8::1]/app", "[2001:db8::1]/app", Some("latest"), None);
+        check("Registry/app", "Registry/app", Some("latest"), None);
+    }
+
+    #[test]
+    fn a_port_is_not_a_tag() {
+        check("registry:5000/team/app", "registry:5000/team/app", Some("latest"), None);
+        check("registry:5000/team/app:v1", "registry:5000/team/app", Some("v1"), None);
+        check("localhost:5000/app", "localhost:5000/app", Some("latest"), None);
+        // Without a slash there is no registry, so this is the image `localhost` with a tag: runtimes agree.
+        check("localhost:5000", "docker.io/library/localhost", Some("5000"), None);
+    }
+
+    #[test]
+    fn a_digest_stands_with_or_without_a_tag() {
+        let digest = format!("sha256:{HEX}");
+        check(&format!("nginx@{digest}"), "docker.io/library/nginx", None, Some(&digest));
+        check(&format!("nginx:1.27@{digest}"), "docker.io/library/nginx", Some("1.27"), Some(&digest));
+        let text = format!("registry:5000/team/app:v1@sha512:{HEX}{HEX}");
+        check(&text, "registry:5000/team/app", Some("v1"), Some(&format!("sha512:{HEX}{HEX}")));
+    }
+
+    #[test]
+    fn a_full_name_is_borrowed() {
+        let name = ImageName::parse("registry.example.com/team/app:v1").unwrap();
+        assert!(matches!(name.repository, Cow::Borrowed("registry.example.com/team/app")));
+    }
+
+    #[test]
+    fn every_invalid_name_says_what_is_wrong() {
+        check_invalid("", "the image name is empty");
+        check_invalid(HEX, &format!("`{HEX}` is an image ID, not an image name: write repository and digest"));
+        check_invalid("Nginx", "`Nginx` is not an image name: a repository is written in lower case");
+        check_invalid(
+            "-bad.example.com/app",
+            "`-bad.example.com/app` is not an image name: its registry must be a host name, with or without a port",
+        );
+        check_invalid(
+            "nginx@sha256:abc",
+            "`nginx@sha256:abc` is not an image name: a digest is `sha256:` and 64 lower-case hexadecimal digits",
+        );
+        for text in ["/app", "app/", "a//b", "app..b", "app-", "_app", "a___b", "a b", "nginx\n", "café", "$(IMAGE)"] {
+            let message = ImageName::parse(text).unwrap_err().to_string();
+            assert!(message.contains("each part of a repository"), "{text:?}: {message}");
+            assert!(!message.contains('\n'), "{text:?}: {message}");
+        }
+        for text in ["nginx:", "nginx:.1", "nginx:-1", "nginx:a b", "nginx:1:2x/"] {
+            assert!(ImageName::parse(text).is_err(), "{text:?}");
+        }
+        let long_tag = format!("nginx:{}", "1".repeat(129));
+        assert!(ImageName::parse(&long_tag).unwrap_err().to_string().contains("1 to 128"));
+        let long = "a".repeat(256);
+        assert!(ImageName::parse(&long).unwrap_err().to_string().contains("at most 255 characters"));
+    }
+
+    #[test]
+    fn a_message_repeats_only_the_beginning_of_a_long_name() {
+        let message = ImageName::parse(&"A".repeat(10_000)).unwrap_err().to_string();
+        assert!(message.len() < 200, "{message}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Which images an operator's selector means: `nginx`, `registry.example.com/*`, `*/team/app:v1.*`.
+//!
+//! A pattern is written like an image name and completed like one, so `nginx` is `docker.io/library/nginx` and never
+//! `nginx-exporter`. `*` stands for any run of characters, slashes included; a pattern that begins with it is taken as
+//! it stands, in any registry. Without tag or digest a pattern means all of them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::{DEFAULT_TAG, ImageName, Parts, excerpt, full_repository, split_registry};
+use crate::glob;
+
+pub(super) const WILDCARD: char = '*';
+
+/// A readable pattern, with its repository in full form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImagePattern<'a> {
+    repository: Cow<'a, str>,
+    tag: Option<&'a str>,
+    digest: Option<&'a str>,
+}
+
+impl<'a> ImagePattern<'a> {
+    /// Refuses text that no image could ever match, because such a selector is a mistake.
+    pub fn parse(text: &'a str) -> Result<Self, ParseImagePatternError> {
+        let invalid = |fault| ParseImagePatternError { excerpt: excerpt(text), fault };
+        let Parts { name, tag, digest } = Parts::split(text);
+        if name.is_empty() || tag.is_some_and(str::is_empty) || digest.is_some_and(str::is_empty) {
+            return Err(invalid(Fault::Empty));
+        }
+        let can_be_matched = |c: char| c.is_ascii_alphanumeric() || ".:/_-@[]*".contains(c);
+        if !text.chars().all(can_be_matched) {
+            return Err(invalid(Fault::Character));
+        }
+        if split_registry(name).1.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return Err(invalid(Fault::UpperCase));
+        }
+        let repository = if name.starts_with(WILDCARD) { name.into() } else { full_repository(name) };
+        Ok(Self { repository, tag, digest })
+    }
+
+    /// Whether the pattern means this image.
+    pub fn matches(&self, image: &ImageName<'_>) -> bool {
+        let part_matches = |pattern: Option<&str>, part: Option<&str>| match (pattern, part) {
+            (Some(pattern), Some(part)) => glob::matches(pattern, part),
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        glob::matches(&self.repository, image.repository())
+            && part_matches(self.tag, image.tag())
+            && part_matches(self.digest, image.digest())
+    }
+}
+
+/// Why a text is no image pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseImagePatternError {
+    excerpt: String,
+    fault: Fault,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Empty,
+    Character,
+    UpperCase,
+}
+
+impl fmt::Display for ParseImagePatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { excerpt, fault } = self;
+        match fault {
+            Fault::Empty => write!(
+                f,
+                "`{excerpt}` matches no image: write a repository, and a tag after a `:`, such as `nginx:{DEFAULT_TAG}` or `*/team/*`"
+            ),
+            Fault::Character => write!(
+                f,
+                "`{excerpt}` matches no image: image names are letters, digits and `.:/_-@`, and `*` stands for any of them"
+            ),
+            Fault::UpperCase => write!(f, "`{excerpt}` matches no image: a repository is written in lower case"),
+        }
+    }
+}
+
+impl std::error::Error for ParseImagePatternError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, matching: &[&str], others: &[&str]) {
+        let parsed = ImagePattern::parse(pattern).unwrap();
+        let matches = |image: &&&str| parsed.matches(&ImageName::parse(image).unwrap());
+        assert_eq!(
+            matching.iter().filter(|image| !matches(image)).count(),
+            0,
+            "{pattern} matches each of {matching:?}"
+        );
+        assert_eq!(others.iter().filter(matches).count(), 0, "{pattern} matches none of {others:?}");
+    }
+
+    #[test]
+    fn a_plain_name_means_that_repository_with_any_tag() {
+        check(
+            "nginx",
+            &["nginx", "nginx:1.27", "docker.io/nginx", "index.docker.io/library/nginx:x"],
+            &["nginx-exporter", "team/nginx", "registry.example.com/nginx", "registry.example.com/library/nginx"],
+        );
+    }
+
+    #[test]
+    fn a_wildcard_reaches_over_slashes() {
+        check(
+            "registry.example.com/*",
+            &["registry.example.com/app", "registry.example.com/team/app:v1"],
+            &["registry.example.com.evil.example/app", "nginx"],
+        );
+        check("docker.io/*", &["nginx", "team/app", "docker.io/library/redis"], &["quay.io/team/app"]);
+        check("*", &["nginx", "registry:5000/team/app:v1"], &[]);
+        check(
+            "*/team/app:v1.*",
+            &["team/app:v1.2", "quay.io/team/app:v1."],
+            &["team/app:v2", "team/app", "quay.io/team/apps:v1.2"],
+        );
+    }
+
+    #[test]
+    fn a_wildcard_that_is_not_first_stays_in_the_default_registry() {
+        check("team-*/app", &["team-a/app", "docker.io/team-b/app"], &["quay.io/team-a/app"]);
+        check("nginx*", &["nginx", "nginx-exporter"], &["quay.io/nginx"]);
+    }
+
+    #[test]
+    fn tag_and_digest_must_match_where_written() {
+        let digest = format!("sha256:{}", "a".repeat(64));
+        let (bare, both) = (format!("nginx@{digest}"), format!("nginx:1.27@{digest}"));
+        check("nginx:latest", &["nginx", "nginx:latest"], &["nginx:1.27", &bare]);
+        check("nginx:1.*", &["nginx:1.27", &both], &["nginx:21.0", &bare]);
+        check("nginx@sha256:aaaa*", &[&bare, &both], &["nginx:1.27"]);
+        check("registry:5000/app", &["registry:5000/app:v1"], &["registry:5001/app:v1"]);
+    }
+
+    #[test]
+    fn a_pattern_that_can_match_nothing_is_refused() {
+        for (text, message) in [
+            (
+                "",
+                "`` matches no image: write a repository, and a tag after a `:`, such as `nginx:latest` or `*/team/*`",
+            ),
+            (
+                "nginx:",
+                "`nginx:` matches no image: write a repository, and a tag after a `:`, such as `nginx:latest` or `*/team/*`",
+            ),
+            (
+                "ng?nx",
+                "`ng?nx` matches no image: image names are letters, digits and `.:/_-@`, and `*` stands for any of them",
+            ),
+            ("Team/App", "`Team/App` matches no image: a repository is written in lower case"),
+        ] {
+            assert_eq!(ImagePattern::parse(text).unwrap_err().to_string(), message);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What an operator may choose, what each choice is when nothing is said, and which choices contradict each other.
+//!
+//! Settings are read anew for every request, because a policy host makes a fresh instance for each; so reading
+//! `{}` costs next to nothing, and the rest is borrowed from the text.
+
+mod reader;
+mod rule;
+mod selector;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::json::Node;
+
+pub use reader::Reader;
+pub use rule::Rule;
+pub use selector::{LabelSelector, Pattern};
+
+/// All settings.
+#[derive(Debug, Clone, Default)]
+pub struct Settings<'d> {
+    pub limit_ranges: LimitRangeSettings<'d>,
+    pub mutate_templates: bool,
+    pub on_missing_context: OnMissingContext,
+    pub exempt: Exempt<'d>,
+}
+
+/// What a subsystem does about a breach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Enforce,
+    Warn,
+    Off,
+}
+
+const MODES: &[(&str, Mode)] = &[("enforce", Mode::Enforce), ("warn", Mode::Warn), ("off", Mode::Off)];
+
+/// `limitRanges`
+#[derive(Debug, Clone)]
+pub struct LimitRangeSettings<'d> {
+    pub mode: Mode,
+    /// For controllers, whose pods would meet the ranges only later.
+    pub workloads: Mode,
+    /// Whether `rules` get the defaults that Kubernetes would derive for a LimitRange.
+    pub implied_defaults: bool,
+    pub repair_default_limit: bool,
+    pub rules: Vec<Rule<'d>>,
+}
+
+impl Default for LimitRangeSettings<'_> {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Enforce,
+            workloads: Mode::Warn,
+            implied_defaults: true,
+            repair_default_limit: true,
+            rules: Vec::new(),
+        }
+    }
+}
+
+/// What happens to a request when what we must know cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnMissingContext {
+    #[default]
+    Deny,
+    Warn,
+}
+
+/// `exempt`: what is let through unjudged.
+#[derive(Debug, Clone, Default)]
+pub struct Exempt<'d> {
+    pub namespaces: Vec<Pattern<'d>>,
+    /// `namespace/name` of the account that a pod runs as, or of the one that makes the request.
+    pub service_accounts: Vec<Pattern<'d>>,
+    /// Labels of the object.
+    pub labels: Option<LabelSelector<'d>>,
+    pub namespace_labels: Option<LabelSelector<'d>>,
+}
+
+/// Everything that is wrong with the settings, one line each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingsError(Vec<String>);
+
+impl SettingsError {
+    pub fn problems(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invalid settings: {}", self.0.join("; "))
+    }
+}
+
+impl std::error::Error for SettingsError {}
+
+impl<'d> Settings<'d> {
+    /// Reads the settings; none at all is the same as `{}`.
+    pub fn read(node: Option<Node<'d>>) -> Result<Self, SettingsError> {
+        let mut problems = Vec::new();
+        let mut settings = Self::default();
+        if let Some(node) = node.filter(|node| !node.is_null()) {
+            let mut reader = Reader::new(node, String::new(), &mut problems);
+            settings.limit_ranges = LimitRangeSettings::read(&mut reader);
+            settings.mutate_templates = reader.flag("mutateTemplates", false);
+            settings.on_missing_context = reader.choice(
+                "onMissingContext",
+                &[("deny", OnMissingContext::Deny), ("warn", OnMissingContext::Warn)],
+                OnMissingContext::Deny,
+            );
+            settings.exempt = Exempt::read(&mut reader);
+            reader.finish();
+        }
+        if problems.is_empty() { Ok(settings) } else { Err(SettingsError(problems)) }
+    }
+}
+
+impl Settings<'_> {
+    /// Whether any selector needs the labels of the request's namespace.
+    pub fn selects_by_namespace_labels(&self) -> bool {
+        let in_rules = self.limit_ranges.rules.iter().any(|rule| rule.namespace_labels.is_some());
+        in_rules || self.exempt.namespace_labels.is_some()
+    }
+}
+
+impl<'d> LimitRangeSettings<'d> {
+    fn read(settings: &mut Reader<'_, 'd>) -> Self {
+        let default = Self::default();
+        let Some(mut section) = settings.section("limitRanges") else { return default };
+        let implied_defaults = section.flag("impliedDefaults", default.implied_defaults);
+        let read = Self {
+            mode: section.choice("mode", MODES, default.mode),
+            workloads: section.choice("workloads", MODES, default.workloads),
+            implied_defaults,
+            repair_default_limit: section.flag("repairDefaultLimit", default.repair_default_limit),
+            rules: Rule::read_all(&mut section, implied_defaults),
+        };
+        if read.mode == Mode::Off && !read.rules.is_empty() {
+            section
+                .problem("mode", "is `off`, so `rules` would never apply: remove them or choose `enforce` or `warn`");
+        }
+        section.finish();
+        read
+    }
+}
+
+impl<'d> Exempt<'d> {
+    fn read(settings: &mut Reader<'_, 'd>) -> Self {
+        let Some(mut section) = settings.section("exempt") else { return Self::default() };
+        let read = Self {
+            namespaces: section.patterns("namespaces"),
+            service_accounts: section.patterns("serviceAccounts"),
+            labels: section.label_selector("labels"),
+            namespace_labels: section.label_selector("namespaceLabels"),
+        };
+        for account in &read.service_accounts {
+            if !account.text().contains('/') {
+                let problem = format!("`{}` must be `namespace/name`, where `*` stands for any text", account.text());
+                section.problem("serviceAccounts", &problem);
+            }
+        }
+        section.finish();
+        read
+    }
+}
+
+impl<'d> Reader<'_, 'd> {
+    fn patterns(&mut self, name: &'static str) -> Vec<Pattern<'d>> {
+        self.strings(name).into_iter().map(Pattern::new).collect()
+    }
+
+    fn label_selector(&mut self, name: &'static str) -> Option<LabelSelector<'d>> {
+        let mut section = self.section(name)?;
+        let selector = LabelSelector::read(&mut section);
+        section.finish();
+        Some(selector)
+    }
+}
+
+/// The name of the service account in a user name such as `system:serviceaccount:shop:web`, as `shop/web`.
+pub fn service_account_of_user(user: &str) -> Option<Cow<'_, str>> {
+    let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    Some(Cow::Owned(format!("{namespace}/{name}")))
+}

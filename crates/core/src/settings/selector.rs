@@ -1,0 +1,115 @@
+//! Which namespaces, pods, containers and images a setting speaks of.
+
+use std::borrow::Cow;
+
+use super::Reader;
+use crate::json::{Malformed, Node};
+
+/// A text in which `*` stands for any run of characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern<'d>(Cow<'d, str>);
+
+impl<'d> Pattern<'d> {
+    pub fn new(text: Cow<'d, str>) -> Self {
+        Self(text)
+    }
+
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the whole of `text` fits the pattern.
+    pub fn matches(&self, text: &str) -> bool {
+        let Some((first, rest)) = self.0.split_once('*') else { return self.0 == text };
+        let Some(mut text) = text.strip_prefix(first) else { return false };
+        let mut pieces = rest.split('*').peekable();
+        while let Some(piece) = pieces.next() {
+            if pieces.peek().is_none() {
+                return text.ends_with(piece);
+            }
+            match text.find(piece) {
+                Some(at) => text = text.get(at + piece.len()..).unwrap_or_default(),
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+/// A label selector as Kubernetes has it: everything in it must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LabelSelector<'d> {
+    requirements: Vec<Requirement<'d>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Requirement<'d> {
+    key: Cow<'d, str>,
+    operator: Operator,
+    values: Vec<Cow<'d, str>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+}
+
+const OPERATORS: &[(&str, Operator)] = &[
+    ("In", Operator::In),
+    ("NotIn", Operator::NotIn),
+    ("Exists", Operator::Exists),
+    ("DoesNotExist", Operator::DoesNotExist),
+];
+
+impl<'d> LabelSelector<'d> {
+    pub(super) fn read(reader: &mut Reader<'_, 'd>) -> Self {
+        let mut requirements = Vec::new();
+        let labels = reader.field("matchLabels", |labels| {
+            labels.fields()?.map(|(key, value)| Ok((key.str()?, value.str()?))).collect::<Result<Vec<_>, Malformed>>()
+        });
+        for (key, value) in labels.unwrap_or_default() {
+            requirements.push(Requirement { key, operator: Operator::In, values: vec![value] });
+        }
+        requirements.extend(reader.sections("matchExpressions", |expression| {
+            let requirement = Requirement {
+                key: expression.string("key").unwrap_or_default(),
+                operator: expression.choice("operator", OPERATORS, Operator::Exists),
+                values: expression.strings("values"),
+            };
+            if requirement.key.is_empty() {
+                expression.problem("key", "is missing");
+            }
+            let wants_values = matches!(requirement.operator, Operator::In | Operator::NotIn);
+            if wants_values == requirement.values.is_empty() {
+                let problem = if wants_values { "must have at least one value" } else { "must be empty" };
+                expression.problem("values", problem);
+            }
+            requirement
+        }));
+        Self { requirements }
+    }
+
+    /// Whether an object with these `metadata.labels` is selected.
+    pub fn matches(&self, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
+        for requirement in &self.requirements {
+            let value = match labels {
+                Some(labels) => labels.string(&requirement.key)?,
+                None => None,
+            };
+            let is_listed = value.as_ref().is_some_and(|value| requirement.values.contains(value));
+            let holds = match requirement.operator {
+                Operator::In => is_listed,
+                Operator::NotIn => !is_listed,
+                Operator::Exists => value.is_some(),
+                Operator::DoesNotExist => value.is_none(),
+            };
+            if !holds {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,7 @@
+//! The steps of a decision, in the order in which `decide` takes them. No step calls another.
+
+pub mod authored;
+pub mod defaults;
+pub mod exempt;
+pub mod limits;
+pub mod ranges;

@@ -1,0 +1,235 @@
+//! Moments as Kubernetes writes them (RFC 3339), to the second.
+//!
+//! Decides which text is a moment and how far two of them lie apart. What time it is now, the shell says.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+const SECONDS_A_DAY: i64 = 86_400;
+
+/// A moment in UTC, in whole seconds; fractions of a second are cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp {
+    /// Since 1970-01-01T00:00:00Z, not counting leap seconds. Years 0 to 9999, so no difference can overflow.
+    unix_seconds: i64,
+}
+
+impl Timestamp {
+    pub const UNIX_EPOCH: Self = Self { unix_seconds: 0 };
+
+    const FIRST: i64 = -62_167_219_200;
+    const LAST: i64 = 253_402_300_799;
+
+    /// None for a year that has not four digits.
+    pub fn from_unix_seconds(unix_seconds: i64) -> Option<Self> {
+        (Self::FIRST..=Self::LAST).contains(&unix_seconds).then_some(Self { unix_seconds })
+    }
+
+    pub fn unix_seconds(self) -> i64 {
+        self.unix_seconds
+    }
+
+    /// How long after `earlier` this moment is; None if it is before.
+    pub fn since(self, earlier: Self) -> Option<Duration> {
+        u64::try_from(self.unix_seconds - earlier.unix_seconds).ok().map(Duration::from_secs)
+    }
+}
+
+/// `2026-11-21T00:00:00Z`
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let days = self.unix_seconds.div_euclid(SECONDS_A_DAY);
+        let second = self.unix_seconds.rem_euclid(SECONDS_A_DAY);
+        let (year, month, day) = date_of(days);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    }
+}
+
+/// A text that is no moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParseTimestampError;
+
+impl fmt::Display for ParseTimestampError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a point in time: expected one such as `2026-11-21T00:00:00Z`")
+    }
+}
+
+impl std::error::Error for ParseTimestampError {}
+
+impl FromStr for Timestamp {
+    type Err = ParseTimestampError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        read(text).ok_or(ParseTimestampError)
+    }
+}
+
+fn read(text: &str) -> Option<Timestamp> {
+    let mut reader = Reader { rest: text.as_bytes() };
+    let year = reader.number(4)?;
+    let month = reader.mark(b"-")?.number(2).filter(|month| (1..=12).contains(month))?;
+    let day = reader.mark(b"-")?.number(2).filter(|day| (1..=days_in(year, month)).contains(day))?;
+    let hour = reader.mark(b"Tt")?.number(2).filter(|hour| *hour < 24)?;
+    let minute = reader.mark(b":")?.number(2).filter(|minute| *minute < 60)?;
+    // A leap second is the moment after it.
+    let second = reader.mark(b":")?.number(2).filter(|second| *second <= 60)?;
+    if reader.mark(b".").is_some() {
+        reader.digits()?;
+    }
+    let offset = reader.offset()?;
+    if !reader.rest.is_empty() {
+        return None;
+    }
+    let days = days_until(year, month, day);
+    Timestamp::from_unix_seconds(days * SECONDS_A_DAY + hour * 3600 + minute * 60 + second - offset)
+}
+
+/// What is still to be read.
+struct Reader<'t> {
+    rest: &'t [u8],
+}
+
+impl Reader<'_> {
+    /// Goes past the next byte if it is one of these.
+    fn mark(&mut self, marks: &[u8]) -> Option<&mut Self> {
+        let (first, rest) = self.rest.split_first()?;
+        if !marks.contains(first) {
+            return None;
+        }
+        self.rest = rest;
+        Some(self)
+    }
+
+    fn number(&mut self, digits: usize) -> Option<i64> {
+        let (number, rest) = self.rest.split_at_checked(digits)?;
+        self.rest = rest;
+        number.iter().try_fold(0, |number, digit| digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0')))
+    }
+
+    /// At least one.
+    fn digits(&mut self) -> Option<()> {
+        let end = self.rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(self.rest.len());
+        self.rest = self.rest.get(end..)?;
+        (end > 0).then_some(())
+    }
+
+    /// Seconds ahead of UTC.
+    fn offset(&mut self) -> Option<i64> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        let sign = match first {
+            b'Z' | b'z' => return Some(0),
+            b'+' => 1,
+            b'-' => -1,
+            _ => return None,
+        };
+        let hours = self.number(2).filter(|hour| *hour < 24)?;
+        let minutes = self.mark(b":")?.number(2).filter(|minute| *minute < 60)?;
+        Some(sign * (hours * 3600 + minutes * 60))
+    }
+}
+
+fn days_in(year: i64, month: i64) -> i64 {
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+// Both ways between date and day count take the year to begin in March, so that a leap day is a year's last, and count
+// in eras of 400 years, which all have 146,097 days.
+
+/// Days from 1970-01-01 until this date.
+fn days_until(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+/// The date this many days after 1970-01-01.
+fn date_of(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(text: &str, unix_seconds: i64) {
+        assert_eq!(text.parse::<Timestamp>().unwrap().unix_seconds(), unix_seconds, "{text}");
+    }
+
+    #[test]
+    fn reads_what_the_api_server_writes() {
+        check("1970-01-01T00:00:00Z", 0);
+        check("2026-11-21T03:43:26Z", 1_795_232_606);
+        check("2024-02-29T12:00:00Z", 1_709_208_000);
+        check("2026-11-21T03:43:26.123456Z", 1_795_232_606);
+        check("2026-11-21T05:13:26+01:30", 1_795_232_606);
+        check("2026-11-20T22:43:26-05:00", 1_795_232_606);
+        check("2016-12-31T23:59:60Z", 1_483_228_800);
+        check("0000-01-01T00:00:00Z", Timestamp::FIRST);
+        check("9999-12-31T23:59:59Z", Timestamp::LAST);
+    }
+
+    #[test]
+    fn refuses_what_is_no_moment() {
+        for text in [
+            "",
+            "null",
+            "2026-11-21",
+            "2026-11-21T00:00:00",
+            "2026-11-21 00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "2026-00-01T00:00:00Z",
+            "2026-02-29T00:00:00Z",
+            "2026-11-31T00:00:00Z",
+            "2026-11-21T24:00:00Z",
+            "2026-11-21T00:60:00Z",
+            "2026-11-21T00:00:61Z",
+            "2026-11-21T00:00:00.Z",
+            "2026-11-21T00:00:00Zulu",
+            "+026-11-21T00:00:00Z",
+            "2026-11-21T00:00:00+1:00",
+            "2026-11-21T00:00:00+24:00",
+            "9999-12-31T23:59:59-01:00",
+            "٢٠٢٦-11-21T00:00:00Z",
+        ] {
+            assert_eq!(text.parse::<Timestamp>(), Err(ParseTimestampError), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_moment_before_another_is_not_after_it() {
+        let [noon, midnight] =
+            ["2026-11-21T12:00:00Z", "2026-11-21T00:00:00Z"].map(|text| text.parse::<Timestamp>().unwrap());
+        assert_eq!(noon.since(midnight), Some(Duration::from_secs(12 * 3600)));
+        assert_eq!(midnight.since(noon), None);
+    }
+
+    proptest! {
+        #[test]
+        fn writing_then_reading_is_the_identity(unix_seconds in Timestamp::FIRST..=Timestamp::LAST) {
+            let moment = Timestamp::from_unix_seconds(unix_seconds).unwrap();
+            prop_assert_eq!(moment.to_string().parse(), Ok(moment));
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Built-in starting requests of well-known images, for when there is no history of them at all.
+//!
+//! The amounts are what charts and manuals that many people use ask for, so they suit a small installation and nobody
+//! in particular; `well_known.txt` says for each where it comes from. An image is in the table by its exact repository:
+//! `nginx` says nothing about `nginx-exporter`, nor about somebody else's `nginx`.
+
+use crate::amount::Quantity;
+
+/// Searched in place: a request pays for the lines it looks at, and for none if it looks for no image.
+const TABLE: &str = include_str!("well_known.txt");
+
+/// What the table says of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WellKnown {
+    pub cpu: Quantity,
+    pub memory: Quantity,
+    /// Where the amounts come from, for a person to read.
+    pub source: &'static str,
+}
+
+/// The requests for a repository in full form, such as `docker.io/library/nginx`.
+pub fn requests(repository: &str) -> Option<WellKnown> {
+    read_line(find_line(TABLE, repository)?)
+}
+
+/// The line that begins with this word, in a text whose lines are sorted by their first word.
+fn find_line<'t>(mut lines: &'t str, word: &str) -> Option<&'t str> {
+    while !lines.is_empty() {
+        let start = lines.get(..lines.len() / 2)?.rfind('\n').map_or(0, |before| before + 1);
+        let (before, rest) = lines.split_at_checked(start)?;
+        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        let first = line.split_once(' ').map_or(line, |(first, _)| first);
+        lines = match word.cmp(first) {
+            std::cmp::Ordering::Equal => return Some(line),
+            std::cmp::Ordering::Less => before,
+            std::cmp::Ordering::Greater => after,
+        };
+    }
+    None
+}
+
+fn read_line(line: &'static str) -> Option<WellKnown> {
+    let mut words = line.splitn(4, ' ').skip(1);
+    let mut amount = || words.next()?.parse().ok();
+    let (cpu, memory) = (amount()?, amount()?);
+    Some(WellKnown { cpu, memory, source: words.next()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::ImageName;
+
+    fn rows() -> impl Iterator<Item = &'static str> {
+        TABLE.lines().filter(|line| !line.starts_with('#'))
+    }
+
+    #[test]
+    fn every_row_is_found_and_says_something_sensible() {
+        let bounds = |text: &str| text.parse::<Quantity>().unwrap();
+        for row in rows() {
+            let repository = row.split(' ').next().unwrap();
+            let found = requests(repository).unwrap_or_else(|| panic!("{repository} is not found"));
+            assert!(found.cpu >= bounds("10m") && found.cpu <= bounds("1"), "{row}");
+            assert!(found.memory >= bounds("20Mi") && found.memory <= bounds("2Gi"), "{row}");
+            assert!(!found.source.is_empty(), "{row}");
+            assert_eq!(found, read_line(row).unwrap());
+        }
+        assert!(rows().count() >= 34);
+    }
+
+    #[test]
+    fn every_row_stands_under_a_full_repository_in_order() {
+        assert!(TABLE.is_ascii());
+        let repositories: Vec<&str> = rows().map(|row| row.split(' ').next().unwrap()).collect();
+        assert!(repositories.is_sorted_by(|one, next| one < next), "{repositories:?}");
+        for repository in repositories {
+            assert_eq!(ImageName::parse(repository).unwrap().repository(), repository);
+        }
+    }
+
+    #[test]
+    fn the_images_that_the_first_design_names_are_known() {
+        for image in ["nginx", "mysql", "postgres", "redis"] {
+            assert!(requests(ImageName::parse(image).unwrap().repository()).is_some(), "{image}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_known_by_the_beginning_of_a_name() {
+        for repository in
+            ["", "#", "docker.io/library/ngin", "docker.io/library/nginx2", "docker.io/team/nginx", "zzz", "nginx"]
+        {
+            assert_eq!(requests(repository), None, "{repository}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What a policy may ask its host for: the context-aware resources granted to it, and its host capabilities.
+//!
+//! Kubewarden checks both before it looks at a call, and words the refusals as they are worded here.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    host_call::CallbackRequest,
+    metadata::{ContextAwareResource, Metadata},
+};
+
+/// Everything a policy may ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    pub resources: BTreeSet<ContextAwareResource>,
+    /// Patterns such as `kubernetes/get_resource`, `kubernetes/*` or `*`.
+    pub capabilities: Vec<String>,
+}
+
+impl Access {
+    /// The access of `kwctl run` without `--allow-context-aware`: every capability, and no kind to use it on.
+    pub fn to_no_resource() -> Self {
+        Self { resources: BTreeSet::new(), capabilities: vec!["*".to_owned()] }
+    }
+
+    /// What a policy declares, and no more: how an operator who grants by the metadata runs it.
+    pub fn declared(metadata: &Metadata) -> Self {
+        Self {
+            resources: metadata.context_aware_resources.clone(),
+            capabilities: metadata.host_capabilities.clone().unwrap_or_default(),
+        }
+    }
+
+    /// The error that the guest gets for a capability it was not given.
+    pub fn check_capability(&self, namespace: &str, operation: &str) -> Result<(), String> {
+        let path = format!("{namespace}/{operation}");
+        let allowed = self.capabilities.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(prefix) => path.starts_with(prefix),
+            None => *pattern == path,
+        });
+        if allowed {
+            Ok(())
+        } else {
+            Err(format!(
+                "Policy has not been granted access to the '{path}' host capability. The violation has been reported."
+            ))
+        }
+    }
+
+    /// The error that the guest gets for a kind it was not given.
+    pub fn check_resource(&self, request: &CallbackRequest) -> Result<(), String> {
+        let (api_version, kind) = (request.api_version(), request.kind());
+        if self.resources.iter().any(|granted| granted.api_version == api_version && granted.kind == kind) {
+            Ok(())
+        } else {
+            Err(format!(
+                "Policy has not been granted access to Kubernetes {api_version}/{kind} resources. The violation has been reported."
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_capability_is_granted_by_its_path_by_a_prefix_or_by_everything() {
+        let check = |patterns: &[&str], granted| {
+            let capabilities = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+            let access = Access { resources: BTreeSet::new(), capabilities };
+            assert_eq!(access.check_capability("kubernetes", "get_resource").is_ok(), granted, "{patterns:?}");
+        };
+        check(&["*"], true);
+        check(&["kubernetes/*"], true);
+        check(&["oci/*", "kubernetes/get_resource"], true);
+        check(&["kubernetes/get_resource_plural"], false);
+        check(&["oci/*"], false);
+        check(&[], false);
+    }
+}

@@ -1,0 +1,282 @@
+//! The two ends of an evaluation as Kubewarden's evaluator shapes them: the admission request that goes into a policy,
+//! and the admission response that is made of what the policy says.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// An `admission.k8s.io/v1` AdmissionRequest. Fields the evaluator does not know do not reach the policy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdmissionRequest {
+    pub uid: String,
+    pub kind: Value,
+    pub resource: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sub_resource: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_kind: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_resource: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_sub_resource: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    pub operation: String,
+    pub user_info: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub old_object: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub options: Option<Value>,
+}
+
+impl AdmissionRequest {
+    /// Reads an AdmissionReview, or an AdmissionRequest alone.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let document: Value =
+            serde_json::from_str(text).map_err(|error| format!("the request is not JSON: {error}"))?;
+        Self::from_value(document)
+    }
+
+    /// As [`Self::from_json`], of a document that is read already.
+    pub fn from_value(mut document: Value) -> Result<Self, String> {
+        if document.get("kind").and_then(Value::as_str) == Some("AdmissionReview") {
+            document = document.get_mut("request").map(Value::take).ok_or("invalid AdmissionReview object")?;
+        }
+        serde_json::from_value(document)
+            .map_err(|error| format!("cannot build AdmissionRequest object from given input: {error}"))
+    }
+
+    /// The payload of the guest operation `validate`: compact, and with the keys of every object sorted, because the
+    /// evaluator passes everything through `serde_json::Value`.
+    pub fn payload(&self, settings: &Value) -> Vec<u8> {
+        serde_json::json!({ "request": self, "settings": settings }).to_string().into_bytes()
+    }
+}
+
+/// What a policy says about a request: the answer of the guest operation `validate`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ValidationResponse {
+    pub accepted: bool,
+    pub message: Option<String>,
+    pub code: Option<u16>,
+    pub mutated_object: Option<Value>,
+    pub audit_annotations: Option<BTreeMap<String, String>>,
+    pub warnings: Option<Vec<String>>,
+}
+
+/// What the API server is told, and what `kwctl run` prints.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdmissionResponse {
+    pub uid: String,
+    pub allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch_type: Option<&'static str>,
+    /// A JSON Patch, in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    pub audit_annotations: Option<BTreeMap<String, String>>,
+    pub warnings: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Status {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Details>,
+}
+
+/// Holds the policy's own words where the operator's message stands in front of them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Details {
+    pub causes: Vec<Cause>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Cause {
+    pub message: String,
+}
+
+impl Status {
+    fn new(message: String, code: Option<u16>) -> Self {
+        Self { message: Some(message), code, details: None }
+    }
+}
+
+impl AdmissionResponse {
+    pub fn internal_server_error(uid: &str, message: &str) -> Self {
+        let status = Status::new(format!("internal server error: {message}"), Some(500));
+        Self { uid: uid.to_owned(), status: Some(status), ..Self::default() }
+    }
+
+    /// The patch is the difference between the object that came and the one the policy returns.
+    pub fn from_validation(request: &AdmissionRequest, validation: ValidationResponse) -> Self {
+        let uid = request.uid.clone();
+        let patch = match (&request.object, &validation.mutated_object) {
+            (_, None) => None,
+            (None, Some(_)) => {
+                let message = "Incoming object is null, which happens only with DELETE operations, but the policy is attempting a mutation. This is not allowed";
+                let status = Some(Status::new(message.to_owned(), None));
+                return Self { uid, status, ..Self::default() };
+            }
+            (Some(before), Some(after)) => {
+                let patch = json_patch::diff(before, after);
+                (!patch.0.is_empty()).then(|| BASE64.encode(serde_json::json!(patch).to_string()))
+            }
+        };
+        let has_status = validation.message.is_some() || validation.code.is_some();
+        Self {
+            uid,
+            allowed: validation.accepted,
+            patch_type: patch.as_ref().map(|_| "JSONPatch"),
+            patch,
+            status: has_status.then_some(Status { message: validation.message, code: validation.code, details: None }),
+            audit_annotations: validation.audit_annotations,
+            warnings: validation.warnings,
+        }
+    }
+
+    /// What becomes of a patch where the policy may not mutate: a refusal.
+    #[must_use]
+    pub fn without_mutation(self, policy_id: &str) -> Self {
+        if self.patch.is_none() {
+            return self;
+        }
+        let message = format!(
+            "Request rejected by policy {policy_id}. The policy attempted to mutate the request, but it is currently configured to not allow mutations."
+        );
+        let status = Some(Status::new(message, None));
+        Self { allowed: false, status, patch: None, patch_type: None, ..self }
+    }
+
+    /// Monitor mode: everything is allowed and nothing is changed; warnings and audit annotations stay.
+    #[must_use]
+    pub fn monitored(self) -> Self {
+        Self { allowed: true, patch: None, patch_type: None, status: None, ..self }
+    }
+
+    /// Puts the operator's message in front of a refusal.
+    #[must_use]
+    pub fn refused_with(self, message: &str) -> Self {
+        if self.allowed {
+            return self;
+        }
+        let status = self.status.unwrap_or_default();
+        let cause = Cause { message: status.message.unwrap_or_default() };
+        let details = Some(Details { causes: vec![cause] });
+        Self { status: Some(Status { message: Some(message.to_owned()), details, ..status }), ..self }
+    }
+
+    /// The message of a refusal.
+    pub fn message(&self) -> Option<&str> {
+        self.status.as_ref()?.message.as_deref()
+    }
+
+    /// The patch as the list of its operations.
+    pub fn patch_operations(&self) -> Result<Vec<json_patch::PatchOperation>, String> {
+        let Some(patch) = &self.patch else { return Ok(Vec::new()) };
+        let text = BASE64.decode(patch).map_err(|error| format!("the patch is not base64: {error}"))?;
+        let patch: json_patch::Patch =
+            serde_json::from_slice(&text).map_err(|error| format!("the patch is not a JSON Patch: {error}"))?;
+        Ok(patch.0)
+    }
+
+    /// The object that the API server would go on with.
+    pub fn patched(&self, object: &Value) -> Result<Value, String> {
+        let mut object = object.clone();
+        json_patch::patch(&mut object, &self.patch_operations()?).map_err(|error| error.to_string())?;
+        Ok(object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn request(object: Value) -> AdmissionRequest {
+        AdmissionRequest::from_value(json!({
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": "u", "kind": {}, "resource": {}, "operation": "CREATE", "userInfo": {},
+                "object": object, "oldObject": null, "unheardOf": 1
+            }
+        }))
+        .unwrap()
+    }
+
+    fn validation(mutated_object: Option<Value>) -> ValidationResponse {
+        ValidationResponse {
+            accepted: true,
+            message: None,
+            code: None,
+            mutated_object,
+            audit_annotations: None,
+            warnings: Some(vec!["w".to_owned()]),
+        }
+    }
+
+    #[test]
+    fn the_payload_is_compact_sorted_and_without_nulls_and_unknown_fields() {
+        let payload = request(json!({"b": 1, "a": null})).payload(&json!({}));
+        assert_eq!(
+            String::from_utf8(payload).unwrap(),
+            r#"{"request":{"kind":{},"object":{"a":null,"b":1},"operation":"CREATE","resource":{},"uid":"u","userInfo":{}},"settings":{}}"#
+        );
+    }
+
+    #[test]
+    fn a_request_without_a_required_field_is_refused_with_its_name() {
+        let error = AdmissionRequest::from_json(r#"{"uid": "u"}"#).unwrap_err();
+        assert!(error.contains("missing field `kind`"), "{error}");
+    }
+
+    #[test]
+    fn the_patch_is_the_difference_and_leads_to_the_mutated_object() {
+        let (before, after) = (json!({"a": 1}), json!({"a": 1, "b": {"c": 2}}));
+        let response = AdmissionResponse::from_validation(&request(before.clone()), validation(Some(after.clone())));
+        assert_eq!(response.patch_type, Some("JSONPatch"));
+        assert_eq!(response.patch_operations().unwrap().len(), 1);
+        assert_eq!(response.patched(&before).unwrap(), after);
+    }
+
+    #[test]
+    fn an_unchanged_object_gives_no_patch() {
+        let response = AdmissionResponse::from_validation(&request(json!({"a": 1})), validation(Some(json!({"a": 1}))));
+        assert_eq!((response.patch_type, response.patch), (None, None));
+    }
+
+    #[test]
+    fn a_mutation_without_an_object_is_a_refusal() {
+        let response = AdmissionResponse::from_validation(&request(Value::Null), validation(Some(json!({}))));
+        assert!(!response.allowed);
+    }
+
+    #[test]
+    fn a_policy_that_may_not_mutate_has_its_patch_refused() {
+        let response = AdmissionResponse::from_validation(&request(json!({})), validation(Some(json!({"a": 1}))));
+        let refused = response.clone().without_mutation("p");
+        assert!(!refused.allowed && refused.patch.is_none());
+        assert!(refused.message().unwrap().starts_with("Request rejected by policy p."));
+        let worded = serde_json::to_value(refused.refused_with("ask the platform team").status).unwrap();
+        assert_eq!(worded["message"], "ask the platform team");
+        assert!(worded["details"]["causes"][0]["message"].as_str().unwrap().starts_with("Request rejected"));
+        let monitored = response.monitored();
+        assert!(monitored.allowed && monitored.patch.is_none());
+        assert_eq!(monitored.warnings, Some(vec!["w".to_owned()]));
+    }
+}

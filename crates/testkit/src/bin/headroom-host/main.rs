@@ -1,0 +1,53 @@
+//! `headroom-host`: runs a policy in a real waPC host, behind the flags and with the output of `kwctl`, for machines that
+//! have no `kwctl`; and shows (`demo`) and measures (`bench`) what it does. Arguments and exit codes only.
+//!
+//! As with `kwctl`, a denied request is no failure: it exits with 0, and invalid settings or a broken policy with 1.
+
+mod annotate;
+mod bench;
+mod changes;
+mod demo;
+mod inspect;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(version, about = "Runs the policy in a real waPC host, with the flags of kwctl")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Evaluate a policy against an admission request
+    Run(run::Arguments),
+    /// Put the metadata of a policy into its wasm
+    Annotate(annotate::Arguments),
+    /// Print the metadata of an annotated policy
+    Inspect(inspect::Arguments),
+    /// Evaluate requests, and tell in words what the policy did
+    Demo(demo::Arguments),
+    /// Measure fuel, time and size, and check the budgets
+    Bench(bench::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Annotate(arguments) => annotate::annotate(&arguments),
+        Command::Inspect(arguments) => inspect::inspect(&arguments),
+        Command::Demo(arguments) => demo::demo(&arguments),
+        Command::Bench(arguments) => bench::bench(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What an evaluation costs: executed wasm instructions (fuel), and time.
+//!
+//! `wasmtime-provider` gives no access to the store's fuel, so this is a second, small waPC host straight on wasmtime. It
+//! answers host calls with exchanges recorded from [`crate::host`], so that nothing but the guest is on the bill. An
+//! evaluation pays for its own instance and for `wapc_init`, as in Kubewarden.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use wasmtime::{Caller, Config, Engine, Extern, InstancePre, Linker, Memory, Module, Store};
+use wasmtime_wasi::{WasiCtxBuilder, p1::WasiP1Ctx};
+
+use crate::host::Exchange;
+
+/// A guest call to measure: its payload, and the host calls it makes on the way.
+#[derive(Debug, Clone)]
+pub struct Evaluation {
+    pub operation: String,
+    pub payload: Vec<u8>,
+    pub exchanges: Vec<Exchange>,
+}
+
+/// What one evaluation cost and gave.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// Zero where the meter does not count fuel.
+    pub fuel: u64,
+    /// Making the instance, before anything runs in it.
+    pub instantiate: Duration,
+    /// Everything: making the instance, `wapc_init` and the call.
+    pub total: Duration,
+    pub response: Result<Vec<u8>, String>,
+}
+
+/// A compiled policy to measure evaluations of.
+pub struct Meter {
+    engine: Engine,
+    policy: InstancePre<State>,
+    counts_fuel: bool,
+    /// How long the wasm took to compile.
+    pub compile: Duration,
+}
+
+/// The host's side of one evaluation.
+struct State {
+    wasi: WasiP1Ctx,
+    evaluation: Arc<Evaluation>,
+    next_exchange: usize,
+    host_answer: Result<Vec<u8>, String>,
+    guest_answer: Result<Vec<u8>, String>,
+}
+
+impl Meter {
+    /// Counts fuel; times are those of the counting code.
+    pub fn of_fuel(wasm: &[u8]) -> Result<Self, String> {
+        Self::new(wasm, true)
+    }
+
+    /// Measures time, of the code that Kubewarden runs.
+    pub fn of_time(wasm: &[u8]) -> Result<Self, String> {
+        Self::new(wasm, false)
+    }
+
+    fn new(wasm: &[u8], counts_fuel: bool) -> Result<Self, String> {
+        let engine = Engine::new(Config::new().consume_fuel(counts_fuel)).map_err(|error| error.to_string())?;
+        let start = Instant::now();
+        let module = Module::new(&engine, wasm).map_err(|error| format!("{error:#}"))?;
+        let compile = start.elapsed();
+        let policy =
+            linker(&engine).and_then(|linker| linker.instantiate_pre(&module)).map_err(|error| format!("{error:#}"))?;
+        Ok(Self { engine, policy, counts_fuel, compile })
+    }
+
+    /// Runs an evaluation in a fresh instance.
+    pub fn measure(&self, evaluation: &Arc<Evaluation>) -> Result<Measured, String> {
+        self.run(evaluation).map_err(|error| format!("{error:#}"))
+    }
+
+    fn run(&self, evaluation: &Arc<Evaluation>) -> wasmtime::Result<Measured> {
+        let start = Instant::now();
+        let state = State {
+            wasi: WasiCtxBuilder::new().build_p1(),
+            evaluation: Arc::clone(evaluation),
+            next_exchange: 0,
+            host_answer: Ok(Vec::new()),
+            guest_answer: Err("the guest gave no response".to_owned()),
+        };
+        let mut store = Store::new(&self.engine, state);
+        if self.counts_fuel {
+            store.set_fuel(u64::MAX)?;
+        }
+        let instance = self.policy.instantiate(&mut store)?;
+        let instantiate = start.elapsed();
+        for starter in wapc::wapc_functions::REQUIRED_STARTS {
+            if instance.get_export(&mut store, starter).is_some() {
+                instance.get_typed_func::<(), ()>(&mut store, starter)?.call(&mut store, ())?;
+            }
+        }
+        let lengths = (i32::try_from(evaluation.operation.len())?, i32::try_from(evaluation.payload.len())?);
+        instance.get_typed_func::<(i32, i32), i32>(&mut store, "__guest_call")?.call(&mut store, lengths)?;
+        let fuel = if self.counts_fuel { u64::MAX - store.get_fuel()? } else { 0 };
+        let total = start.elapsed();
+        Ok(Measured { fuel, instantiate, total, response: store.into_data().guest_answer })
+    }
+}
+
+impl State {
+    /// Gives the recorded answer, if the guest asks what it asked when it was recorded.
+    fn answer(&mut self, namespace: &[u8], operation: &[u8], payload: &[u8]) -> Result<Vec<u8>, String> {
+        let exchange = self.evaluation.exchanges.get(self.next_exchange).ok_or("no exchange is left")?;
+        self.next_exchange += 1;
+        if (exchange.namespace.as_bytes(), exchange.operation.as_bytes()) != (namespace, operation)
+            || exchange.payload != payload
+        {
+            return Err(format!("exchange {} was recorded for another call", self.next_exchange));
+        }
+        exchange.answer.clone()
+    }
+
+    fn host_error(&self) -> &str {
+        self.host_answer.as_ref().err().map_or("", String::as_str)
+    }
+
+    fn host_response(&self) -> &[u8] {
+        self.host_answer.as_deref().unwrap_or_default()
+    }
+}
+
+/// The nine functions of waPC, and WASI preview 1.
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    wasmtime_wasi::p1::add_to_linker_sync(&mut linker, |state: &mut State| &mut state.wasi)?;
+    linker.func_wrap("wapc", "__guest_request", |mut caller: Caller<'_, State>, operation: i32, payload: i32| {
+        let evaluation = Arc::clone(&caller.data().evaluation);
+        write(&mut caller, operation, evaluation.operation.as_bytes())?;
+        write(&mut caller, payload, &evaluation.payload)
+    })?;
+    linker.func_wrap("wapc", "__guest_response", |mut caller: Caller<'_, State>, pointer: i32, length: i32| {
+        caller.data_mut().guest_answer = Ok(read(&mut caller, pointer, length)?);
+        wasmtime::Result::Ok(())
+    })?;
+    linker.func_wrap("wapc", "__guest_error", |mut caller: Caller<'_, State>, pointer: i32, length: i32| {
+        let error = read(&mut caller, pointer, length)?;
+        caller.data_mut().guest_answer = Err(String::from_utf8_lossy(&error).into_owned());
+        wasmtime::Result::Ok(())
+    })?;
+    linker.func_wrap(
+        "wapc",
+        "__host_call",
+        |mut caller: Caller<'_, State>,
+         _binding: i32,
+         _binding_length: i32,
+         namespace: i32,
+         namespace_length: i32,
+         operation: i32,
+         operation_length: i32,
+         payload: i32,
+         payload_length: i32| {
+            let namespace = read(&mut caller, namespace, namespace_length)?;
+            let operation = read(&mut caller, operation, operation_length)?;
+            let payload = read(&mut caller, payload, payload_length)?;
+            let answer = caller.data_mut().answer(&namespace, &operation, &payload);
+            let succeeded = i32::from(answer.is_ok());
+            caller.data_mut().host_answer = answer;
+            wasmtime::Result::Ok(succeeded)
+        },
+    )?;
+    linker.func_wrap("wapc", "__host_response_len", |caller: Caller<'_, State>| {
+        Ok(i32::try_from(caller.data().host_response().len())?)
+    })?;
+    linker.func_wrap("wapc", "__host_response", |mut caller: Caller<'_, State>, pointer: i32| {
+        let response = caller.data().host_response().to_vec();
+        write(&mut caller, pointer, &response)
+    })?;
+    linker.func_wrap("wapc", "__host_error_len", |caller: Caller<'_, State>| {
+        Ok(i32::try_from(caller.data().host_error().len())?)
+    })?;
+    linker.func_wrap("wapc", "__host_error", |mut caller: Caller<'_, State>, pointer: i32| {
+        let error = caller.data().host_error().to_owned();
+        write(&mut caller, pointer, error.as_bytes())
+    })?;
+    linker.func_wrap("wapc", "__console_log", |mut caller: Caller<'_, State>, pointer: i32, length: i32| {
+        let line = read(&mut caller, pointer, length)?;
+        eprintln!("{}", String::from_utf8_lossy(&line));
+        wasmtime::Result::Ok(())
+    })?;
+    Ok(linker)
+}
+
+fn memory(caller: &mut Caller<'_, State>) -> wasmtime::Result<Memory> {
+    let memory = caller.get_export("memory").and_then(Extern::into_memory);
+    memory.ok_or_else(|| wasmtime::Error::msg("the guest exports no memory"))
+}
+
+fn read(caller: &mut Caller<'_, State>, pointer: i32, length: i32) -> wasmtime::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length)?];
+    memory(caller)?.read(&caller, pointer.cast_unsigned() as usize, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn write(caller: &mut Caller<'_, State>, pointer: i32, bytes: &[u8]) -> wasmtime::Result<()> {
+    Ok(memory(caller)?.write(caller, pointer.cast_unsigned() as usize, bytes)?)
+}

@@ -1,0 +1,110 @@
+//! The host with the wasm of this workspace in it: what Kubewarden would do, this host does.
+
+use std::{collections::BTreeSet, fs, path::PathBuf, sync::Arc};
+
+use headroom_testkit::{
+    access::Access,
+    admission::AdmissionRequest,
+    built::{policy, workspace_file},
+    cluster::Cluster,
+    fuel::{Evaluation, Meter},
+    host_call::CallbackRequest,
+    session::{Recorder, Replay},
+};
+use serde_json::json;
+
+#[expect(clippy::unwrap_used, reason = "a file of the workspace is there, or every test fails")]
+fn plain_pod() -> AdmissionRequest {
+    let path = workspace_file("test_data/requests/pod-create-plain.json");
+    AdmissionRequest::from_json(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[expect(clippy::unwrap_used, reason = "a file of the workspace is there, or every test fails")]
+fn cluster() -> Cluster {
+    let files = ["test_data/demo/limit-range-default.yaml", "test_data/context/ResourceQuota.json"];
+    Cluster::from_files(files.map(workspace_file)).unwrap()
+}
+
+#[test]
+fn the_policy_speaks_protocol_v1_and_accepts_empty_settings() {
+    let (host, _) = policy().unwrap();
+    assert_eq!(host.protocol_version().as_deref(), Ok("v1"));
+    assert!(host.validate_settings(&json!({})).valid);
+}
+
+#[test]
+fn what_the_policy_asks_is_what_its_metadata_grants() {
+    let (host, access) = policy().unwrap();
+    let mut cluster = cluster();
+    let response = host.validate(&plain_pod(), &json!({}), &access, &mut cluster);
+    assert!(response.allowed, "{response:?}");
+    assert!(!cluster.calls().is_empty());
+    for call in cluster.calls() {
+        access.check_resource(call).unwrap();
+        assert!(call.field_masks().is_some(), "the whole object is asked for: {call:?}");
+    }
+}
+
+#[test]
+fn a_kind_or_a_capability_that_is_not_granted_does_not_reach_the_cluster() {
+    let (host, access) = policy().unwrap();
+    let check = |access: Access, expected: &str| {
+        let mut cluster = cluster();
+        let response = host.validate(&plain_pod(), &json!({}), &access, &mut cluster);
+        assert!(response.message().is_some_and(|message| message.contains(expected)), "{response:?}");
+        assert_eq!(cluster.calls(), []);
+    };
+    check(Access { resources: BTreeSet::new(), ..access.clone() }, "access to Kubernetes v1/LimitRange resources");
+    check(Access { capabilities: Vec::new(), ..access }, "'kubernetes/list_resources_by_namespace' host capability");
+}
+
+#[test]
+fn the_guest_gets_errors_in_the_words_of_the_real_host() {
+    let (host, access) = policy().unwrap();
+    let mut cluster = cluster().failing("v1", "LimitRange", "limitranges is forbidden");
+    let response = host.validate(&plain_pod(), &json!({}), &access, &mut cluster);
+    let message = response.message().unwrap_or_default();
+    assert!(message.contains("Host error: Callback evaluation failure: limitranges is forbidden"), "{message}");
+}
+
+#[test]
+fn a_recorded_evaluation_replays_to_the_same_answer() {
+    let (host, access) = policy().unwrap();
+    let mut cluster = cluster();
+    let mut recorder = Recorder::new(&mut cluster);
+    let recorded = host.validate(&plain_pod(), &json!({}), &access, &mut recorder);
+    let mut replay = Replay::from_yaml(&recorder.to_yaml().unwrap()).unwrap();
+    assert_eq!(host.validate(&plain_pod(), &json!({}), &access, &mut replay), recorded);
+    assert_eq!(replay.leftovers(), 0);
+}
+
+#[test]
+fn an_evaluation_takes_the_same_fuel_each_time_and_ends_as_in_the_host() {
+    let (host, access) = policy().unwrap();
+    let payload = plain_pod().payload(&json!({}));
+    let called = host.call("validate", &payload, &access, &mut cluster());
+    assert!(called.exchanges.iter().all(|exchange| {
+        CallbackRequest::read(&exchange.namespace, &exchange.operation, &exchange.payload).is_ok()
+    }));
+    let meter = Meter::of_fuel(&fs::read(wasm()).unwrap()).unwrap();
+    let evaluation = Evaluation { operation: "validate".to_owned(), payload, exchanges: called.exchanges };
+    let evaluation = Arc::new(evaluation);
+    let (one, other) = (meter.measure(&evaluation).unwrap(), meter.measure(&evaluation).unwrap());
+    assert!(one.fuel > 0);
+    assert_eq!(one.fuel, other.fuel);
+    assert_eq!(one.response, called.response);
+}
+
+#[test]
+fn a_payload_that_is_no_request_is_refused_and_not_a_crash() {
+    let (host, access) = policy().unwrap();
+    for payload in ["", "{", "null", "[]", "{}", r#"{"request":1}"#, r#"{"request":{},"settings":[]}"#, "\u{fffd}"] {
+        let answer = host.call("validate", payload.as_bytes(), &access, &mut Cluster::new()).response;
+        let answer = String::from_utf8(answer.unwrap_or_else(|error| panic!("`{payload}`: {error}"))).unwrap();
+        assert!(answer.contains(r#""accepted":false"#), "`{payload}`: {answer}");
+    }
+}
+
+fn wasm() -> PathBuf {
+    workspace_file("policy.wasm")
+}

@@ -1,0 +1,125 @@
+#!/usr/bin/env bats
+# The wasm end to end, in the words of `kwctl`. Without KWCTL the host of the testkit stands in for it; the file passes
+# unchanged with the real one. Cluster reads are answered from session files (`make sessions`), so no cluster is needed.
+
+KWCTL=${KWCTL:-target/debug/headroom-host}
+POLICY=annotated-policy.wasm
+
+# Runs the policy on a request of test_data/requests. Only standard output is the answer: kwctl logs beside it.
+evaluate() {
+  local request=$1
+  shift
+  run bash -c '"$@" 2>/dev/null' -- "$KWCTL" run -r "test_data/requests/$request.json" "$@" "$POLICY"
+  echo "status = $status, output = $output" # shown on failure only
+  [ "$status" -eq 0 ]
+}
+
+# The same, with the reads answered from the session recorded for the request, or from the one named.
+evaluate_in_cluster() {
+  local request=$1 session=${SESSION:-$1}
+  shift
+  evaluate "$request" --allow-context-aware \
+    --replay-host-capabilities-interactions "test_data/sessions/$session.yml" "$@"
+}
+
+says() {
+  echo "expected: $1"
+  [[ "$output" == *"$1"* ]]
+}
+
+allowed() { says '"allowed":true'; }
+denied() { says '"allowed":false'; }
+unchanged() { [[ "$output" != *'"patch":'* ]]; }
+
+# The JSON Patch holds this text.
+patched() {
+  local patch
+  patch=$(sed -E 's/.*"patch":"([^"]*)".*/\1/' <<<"$output" | base64 -d)
+  echo "patch = $patch, expected: $1"
+  [[ "$patch" == *"$1"* ]]
+}
+
+@test "a deleted pod is allowed and left alone" {
+  evaluate pod-delete
+  allowed
+  unchanged
+}
+
+@test "a service is none of the policy's business" {
+  evaluate service-create-loadbalancer
+  allowed
+  unchanged
+}
+
+@test "a pod without resources gets the defaults of the LimitRange" {
+  evaluate_in_cluster pod-create-plain
+  allowed
+  says '"patchType":"JSONPatch"'
+  patched '"cpu":"250m"'
+  patched '"memory":"500Mi"'
+  patched '/metadata/annotations'
+}
+
+@test "a pod above the maximum is denied, with the container and what to do" {
+  evaluate_in_cluster pod-create-invalid-after-default-limit
+  denied
+  unchanged
+  says '"code":403'
+  says 'maximum memory usage per Container is 1Gi, but limit is 2Gi'
+  says 'container db'
+}
+
+@test "a StatefulSet whose pods would be refused is allowed with a warning" {
+  evaluate_in_cluster statefulset-create-request-above-default-limit
+  allowed
+  unchanged
+  says '"warnings":["its pods would be refused'
+}
+
+@test "a StatefulSet whose pods would be refused is denied where workloads are enforced" {
+  evaluate_in_cluster statefulset-create-request-above-default-limit \
+    --settings-json '{"limitRanges": {"workloads": "enforce"}}'
+  denied
+  says 'maximum memory usage per Container is 1Gi, but limit is 2Gi'
+}
+
+@test "a Deployment and a claim inside the bounds are allowed" {
+  evaluate_in_cluster deployment-create
+  allowed
+  evaluate_in_cluster pvc-create
+  allowed
+}
+
+@test "a pod is denied when the LimitRanges cannot be read, with the likely causes" {
+  SESSION=pod-create-plain.outage evaluate_in_cluster pod-create-plain
+  denied
+  says 'cannot list LimitRange in namespace `default`'
+  says 'contextAwareResources'
+}
+
+@test "a pod is allowed with a warning when the LimitRanges cannot be read and settings say so" {
+  SESSION=pod-create-plain.outage evaluate_in_cluster pod-create-plain --settings-json '{"onMissingContext": "warn"}'
+  allowed
+  unchanged
+  says 'cannot list LimitRange in namespace `default`'
+}
+
+@test "a policy that was granted no read says so" {
+  evaluate pod-create-plain
+  denied
+  says 'has not been granted access to Kubernetes v1/LimitRange'
+}
+
+@test "with LimitRanges off, nothing is read and nothing is changed" {
+  evaluate pod-create-plain --settings-json '{"limitRanges": {"mode": "off"}}'
+  allowed
+  unchanged
+}
+
+@test "settings with an unknown field are refused, with the nearest known name" {
+  run "$KWCTL" run -r test_data/requests/pod-delete.json --settings-json '{"limitRange": {}}' "$POLICY"
+  echo "status = $status, output = $output"
+  [ "$status" -ne 0 ]
+  says 'Provided settings are not valid'
+  says 'limitRanges'
+}

@@ -1,0 +1,59 @@
+//! Decision -> the host's ValidationResponse. The object goes back as text, so the response is written as text.
+
+use headroom_core::Decision;
+use headroom_core::json::{Malformed, Node, write_string};
+use kubewarden_policy_sdk::settings::SettingsValidationResponse;
+use wapc_guest::CallResult;
+
+/// The response to a request that was judged.
+pub fn with(decision: &Decision<'_>, object: Option<Node<'_>>) -> Result<Vec<u8>, Malformed> {
+    let mut json = String::new();
+    if decision.is_admitted() {
+        json.push_str("{\"accepted\":true");
+        if let Some(changed) = object.map(|object| decision.changed_object(object)).transpose()?.flatten() {
+            json.push_str(",\"mutated_object\":");
+            json.push_str(&changed);
+        }
+    } else {
+        push_refusal(&mut json, &decision.message());
+    }
+    let audit_annotations = decision.audit_annotations();
+    if !audit_annotations.is_empty() {
+        json.push_str(",\"audit_annotations\":{");
+        for (index, (name, text)) in audit_annotations.iter().enumerate() {
+            json.push_str(if index > 0 { "," } else { "" });
+            write_string(&mut json, name);
+            json.push(':');
+            write_string(&mut json, text);
+        }
+        json.push('}');
+    }
+    if !decision.warnings.is_empty() {
+        json.push_str(",\"warnings\":[");
+        for (index, warning) in decision.warnings.iter().enumerate() {
+            json.push_str(if index > 0 { "," } else { "" });
+            write_string(&mut json, warning);
+        }
+        json.push(']');
+    }
+    json.push('}');
+    Ok(json.into_bytes())
+}
+
+/// The response to a request that could not be judged.
+pub fn refuse(message: &str) -> Vec<u8> {
+    let mut json = String::new();
+    push_refusal(&mut json, message);
+    json.push('}');
+    json.into_bytes()
+}
+
+fn push_refusal(json: &mut String, message: &str) {
+    json.push_str("{\"accepted\":false,\"code\":403,\"message\":");
+    write_string(json, message);
+}
+
+/// The response to settings: valid, or the problem.
+pub fn settings(problem: Option<String>) -> CallResult {
+    Ok(serde_json::to_vec(&SettingsValidationResponse { valid: problem.is_none(), message: problem })?)
+}
