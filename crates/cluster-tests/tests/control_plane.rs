@@ -32,12 +32,17 @@ fn pod(namespace: &str, name: &str) -> Value {
 }
 
 /// Asks until `answer` comes, since controllers work in their own time.
-async fn wait_for(api: &Api<DynamicObject>, name: &str, claim: &str, answer: impl Fn(&Value) -> bool) -> DynamicObject {
+async fn wait_for(
+    api: &Api<DynamicObject>,
+    name: &str,
+    claim: &str,
+    answer: impl Fn(&Value) -> bool,
+) -> kube::Result<DynamicObject> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let object = api.get(name).await.unwrap();
+        let object = api.get(name).await?;
         if answer(&object.data) {
-            return object;
+            return Ok(object);
         }
         assert!(Instant::now() < deadline, "not after a minute: {claim}: {}", object.data);
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -61,14 +66,16 @@ async fn two_at_once_differ_only_in_the_plugins_that_speak() {
         create(&client, limit_range(&namespace)).await.unwrap();
         create(&client, quota(&namespace, 1)).await.unwrap();
         let quotas = Api::namespaced_with(client.clone(), &namespace, &resource("v1", "ResourceQuota"));
-        wait_for(&quotas, "quota", "the quota is observed", |quota| quota["status"]["hard"]["pods"] == "1").await;
+        wait_for(&quotas, "quota", "the quota is observed", |quota| quota["status"]["hard"]["pods"] == "1")
+            .await
+            .unwrap();
 
         let first = create(&client, pod(&namespace, "first")).await.unwrap();
         let resources = &first.data["spec"]["containers"][0]["resources"];
         let defaulted = json!({"limits": {"cpu": "200m"}, "requests": {"cpu": "100m"}});
         assert_eq!(*resources, if plugins_speak { defaulted } else { json!({}) });
 
-        wait_for(&quotas, "quota", "the pod is counted", |quota| quota["status"]["used"]["pods"] == "1").await;
+        wait_for(&quotas, "quota", "the pod is counted", |quota| quota["status"]["used"]["pods"] == "1").await.unwrap();
         let second = create(&client, pod(&namespace, "second")).await;
         if plugins_speak {
             let refusal = second.unwrap_err().to_string();
@@ -149,7 +156,8 @@ async fn roles_and_custom_kinds_work_and_kubectl_reaches_them() {
         let conditions = definition["status"]["conditions"].as_array();
         conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Established" && one["status"] == "True"))
     })
-    .await;
+    .await
+    .unwrap();
     let widget = json!({
         "apiVersion": format!("{group}/v1"), "kind": "Widget",
         "metadata": {"name": "small", "namespace": namespace}, "spec": {"size": 1},
