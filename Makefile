@@ -3,7 +3,8 @@
 
 SOURCES := Cargo.toml Cargo.lock $(shell find src crates/core/src crates/core/Cargo.toml -type f)
 # One profile builds the tests and the host: wasmtime is optimized in it, and is built only once.
-HOST := target/debug/headroom-host
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+HOST := $(TARGET)/debug/headroom-host
 KWCTL ?= $(shell command -v kwctl || echo $(HOST))
 REQUESTS := test_data/requests
 

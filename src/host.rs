@@ -11,7 +11,16 @@ pub type Host<'h> = &'h mut dyn FnMut(&str, &[u8]) -> Result<Vec<u8>, String>;
 
 /// The waPC host that this policy runs in.
 pub fn wapc(operation: &str, payload: &[u8]) -> Result<Vec<u8>, String> {
-    wapc_guest::host_call("kubewarden", "kubernetes", operation, payload).map_err(|error| error.to_string())
+    wapc_guest::host_call("kubewarden", "kubernetes", operation, payload).map_err(|error| {
+        let mut problem = error.to_string();
+        // The layers between us and the API server each say that they failed; a person needs only why.
+        for layer in ["Host error: ", "Callback evaluation failure: "] {
+            if let Some(inner) = problem.strip_prefix(layer) {
+                problem = inner.to_owned();
+            }
+        }
+        problem
+    })
 }
 
 /// Reads what some lookups ask for, in their order.
@@ -34,7 +43,7 @@ fn fetch(call: &HostCall<'_>, host: Host<'_>) -> Result<Vec<u8>, String> {
                 kind: call.kind.to_owned(),
                 name: name.to_string(),
                 namespace: call.namespace.map(str::to_owned),
-                disable_cache: false,
+                disable_cache: call.disable_cache,
                 field_masks,
             };
             ("get_resource", serde_json::to_vec(&request))

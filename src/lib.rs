@@ -1,10 +1,10 @@
 //! The policy: a thin waPC shell around the core. No rule of its own.
 //!
-//! read the request and the settings -> ask the host for what the core needs, and then for the history that those
-//! answers make worth reading -> decide -> respond
+//! read the request and the settings -> ask the host for what the core needs -> decide -> respond
 
-mod clock;
 mod host;
+#[cfg(target_arch = "wasm32")]
+mod memory;
 mod respond;
 
 use headroom_core::context::lookup::Lookup;
@@ -51,19 +51,29 @@ pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
         Ok(settings) => settings,
         Err(error) => return respond::refuse(&error.to_string()),
     };
-    let mut context = Context::default();
     let lookups = Lookup::all(&request, &settings);
     let answers = host::fetch_all(&lookups, host);
     let documents = host::read_all(&answers);
+    // Declared before the context, which borrows from them.
+    let (past_answers, past_documents): (Vec<_>, Vec<_>);
+    let (fresh_answers, fresh_documents): (Vec<_>, Vec<_>);
+    let mut context = Context::default();
     context.add_all(&lookups, &documents);
-    let lookups = Lookup::history(&request, &settings, &context);
-    let answers = host::fetch_all(&lookups, host);
-    let documents = host::read_all(&answers);
-    context.add_all(&lookups, &documents);
-    if !lookups.is_empty() {
+    let history = Lookup::history(&request, &settings, &context);
+    if !history.is_empty() {
+        past_answers = host::fetch_all(&history, host);
+        past_documents = host::read_all(&past_answers);
+        context.add_all(&history, &past_documents);
         context.now = clock::now();
     }
-    let decision = decide(&request, &context, &settings);
+    let mut decision = decide(&request, &context, &settings);
+    let again = Lookup::again(&request, &decision.doubtful_quotas);
+    if !again.is_empty() {
+        fresh_answers = host::fetch_all(&again, host);
+        fresh_documents = host::read_all(&fresh_answers);
+        context.add_all(&again, &fresh_documents);
+        decision = decide(&request, &context, &settings);
+    }
     respond::with(&decision, request.object).unwrap_or_else(refuse)
 }
 

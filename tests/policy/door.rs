@@ -54,7 +54,7 @@ pub fn request_for(operation: &str, object: &Value, old: Option<&Value>, subreso
         "resource": {"group": group, "version": version, "resource": resource},
         "subResource": subresource,
         "namespace": object["metadata"]["namespace"].as_str().unwrap_or("shop"),
-        "name": object["metadata"]["name"],
+        "name": object["metadata"]["name"].as_str(),
         "operation": operation,
         "userInfo": {"username": "ann"},
         "object": object,

@@ -5,6 +5,8 @@
 pub mod autoscaler;
 pub mod limit_range;
 pub mod lookup;
+pub mod problem;
+pub mod resource_quota;
 pub mod usage;
 
 use crate::json::{Document, Malformed, Node};
@@ -12,20 +14,25 @@ use crate::timestamp::Timestamp;
 use autoscaler::Autoscaler;
 use limit_range::LimitRange;
 use lookup::{Lookup, Missing};
+use resource_quota::ResourceQuota;
 
 /// What was read of the cluster for one request.
 #[derive(Debug, Clone, Default)]
 pub struct Context<'d> {
     /// In name order; none if they were not asked for or could not be read.
     pub limit_ranges: Option<Vec<LimitRange<'d>>>,
+    /// In name order; none if they were not asked for or could not be read.
+    pub quotas: Option<Vec<ResourceQuota<'d>>>,
+    /// The workload that a `scale` is about.
+    pub scaled: Option<Node<'d>>,
+    /// The moment of the request, where the shell knows it.
+    pub now: Option<Timestamp>,
     /// The Namespace object of the request.
     pub namespace: Option<Node<'d>>,
     /// The profiles that were read and are there, as their writer left them.
     pub usage: Vec<(usage::Scope, Node<'d>)>,
     /// None if they were not asked for.
     pub autoscalers: Vec<Autoscaler<'d>>,
-    /// What time it is, if anything depends on it.
-    pub now: Option<Timestamp>,
     /// What was asked for and could not be read, in the order of asking.
     pub missing: Vec<Missing<'d>>,
 }
@@ -55,6 +62,19 @@ impl<'d> Context<'d> {
             Lookup::Autoscalers { .. } => self.autoscalers = Autoscaler::read_list(node)?,
             Lookup::UsageProfile { scope, .. } => self.usage.push((*scope, node)),
             Lookup::LimitRanges { .. } => self.limit_ranges = Some(LimitRange::read_list(node)?),
+            Lookup::Quotas { namespace } => {
+                let mut quotas = ResourceQuota::read_list(node)?;
+                quotas.retain(|quota| quota.is_of(namespace));
+                self.quotas = Some(quotas);
+            }
+            Lookup::FreshQuota { .. } => {
+                let fresh = ResourceQuota::read(node)?;
+                let listed = self.quotas.iter_mut().flatten().find(|quota| quota.name == fresh.name);
+                if let Some(listed) = listed {
+                    *listed = fresh;
+                }
+            }
+            Lookup::Scaled { .. } => self.scaled = Some(node),
         }
         Ok(())
     }

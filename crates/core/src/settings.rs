@@ -4,6 +4,7 @@
 //! `{}` costs next to nothing, and the rest is borrowed from the text.
 
 mod estimates;
+mod quotas;
 mod reader;
 mod rule;
 mod selector;
@@ -15,6 +16,7 @@ use crate::glob;
 use crate::json::Node;
 
 pub use estimates::{EstimateMode, EstimateSettings, HistoryScope, Matching, OnQuota, PerResource, Step};
+pub use quotas::{Freshness, LimitedResource, QuotaSettings};
 pub use reader::Reader;
 pub use rule::Rule;
 pub use selector::LabelSelector;
@@ -23,6 +25,7 @@ pub use selector::LabelSelector;
 #[derive(Debug, Clone, Default)]
 pub struct Settings<'d> {
     pub limit_ranges: LimitRangeSettings<'d>,
+    pub quotas: QuotaSettings<'d>,
     pub estimates: EstimateSettings<'d>,
     pub mutate_templates: bool,
     pub on_missing_context: OnMissingContext,
@@ -108,6 +111,7 @@ impl<'d> Settings<'d> {
         if let Some(node) = node.filter(|node| !node.is_null()) {
             let mut reader = Reader::new(node, String::new(), &mut problems);
             settings.limit_ranges = LimitRangeSettings::read(&mut reader);
+            settings.quotas = QuotaSettings::read(&mut reader);
             settings.estimates = EstimateSettings::read(&mut reader);
             settings.mutate_templates = reader.flag("mutateTemplates", false);
             settings.on_missing_context = reader.choice(

@@ -5,4 +5,5 @@ pub mod defaults;
 pub mod estimate;
 pub mod exempt;
 pub mod limits;
+pub mod quota;
 pub mod ranges;

@@ -45,6 +45,11 @@ impl<'d, V> ByResource<'d, V> {
 
     /// Sets a value, replacing the one of that name.
     pub fn set(&mut self, name: ResourceName<'d>, value: V) {
+        // Tried first because Kubernetes writes its lists in name order.
+        if self.0.last().is_none_or(|(last, _)| *last < name) {
+            self.0.push((name, value));
+            return;
+        }
         let after = self.0.iter().position(|(have, _)| *have >= name).unwrap_or(self.0.len());
         match self.0.get_mut(after) {
             Some((have, old)) if *have == name => *old = value,
@@ -63,6 +68,15 @@ impl<'d, V> ByResource<'d, V> {
 
     pub fn names(&self) -> impl Iterator<Item = &ResourceName<'d>> {
         self.0.iter().map(|(name, _)| name)
+    }
+}
+
+impl<'d, V> IntoIterator for ByResource<'d, V> {
+    type Item = (ResourceName<'d>, V);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
     }
 }
 

@@ -4,14 +4,12 @@
 //! file, goes through [`LimitRange::imply_defaults`] and [`LimitRange::problems`] here.
 //! See <https://kubernetes.io/docs/concepts/policy/limit-range/>.
 
-mod validate;
+pub(super) mod validate;
 
 use std::borrow::Cow;
 
 use crate::amount::ResourceList;
 use crate::json::{Malformed, Node};
-
-pub use validate::Problem;
 
 /// One LimitRange.
 #[derive(Debug, Clone)]
@@ -66,14 +64,19 @@ impl<'d> LimitRange<'d> {
 impl<'d> Item<'d> {
     /// Reads an entry of `spec.limits`.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
-        Ok(Self {
-            kind: node.string("type")?.unwrap_or_default(),
-            min: ResourceList::in_field(node, "min")?,
-            max: ResourceList::in_field(node, "max")?,
-            default_limit: ResourceList::in_field(node, "default")?,
-            default_request: ResourceList::in_field(node, "defaultRequest")?,
-            max_ratio: ResourceList::in_field(node, "maxLimitRequestRatio")?,
-        })
+        let mut item = Self::default();
+        for (key, value) in node.fields()?.filter(|(_, value)| !value.is_null()) {
+            match key.str()?.as_ref() {
+                "type" => item.kind = value.str()?,
+                "min" => item.min = ResourceList::read(value)?,
+                "max" => item.max = ResourceList::read(value)?,
+                "default" => item.default_limit = ResourceList::read(value)?,
+                "defaultRequest" => item.default_request = ResourceList::read(value)?,
+                "maxLimitRequestRatio" => item.max_ratio = ResourceList::read(value)?,
+                _ => {}
+            }
+        }
+        Ok(item)
     }
 
     /// `max` serves as the missing default limit, the default limit as the missing default request, and `min` as

@@ -11,7 +11,7 @@ use super::Context;
 use super::usage::address::{API_VERSION, KIND, Scope, field_masks};
 use crate::image::ImageName;
 use crate::json::Malformed;
-use crate::request::{PodTemplate, Request};
+use crate::request::{PodTemplate, Request, workload};
 use crate::settings::{Mode, Settings};
 use crate::stage::{authored, estimate, ranges};
 use crate::subject::Subject;
@@ -26,6 +26,21 @@ pub enum Lookup<'d> {
     LimitRanges {
         namespace: &'d str,
     },
+    Quotas {
+        namespace: &'d str,
+    },
+    /// A quota of that list again, as it is now.
+    FreshQuota {
+        namespace: &'d str,
+        name: Cow<'d, str>,
+    },
+    /// The workload that a `scale` is about, for its pod template.
+    Scaled {
+        api_version: &'static str,
+        kind: &'static str,
+        namespace: &'d str,
+        name: &'d str,
+    },
     /// For leaving alone what an autoscaler scales by.
     Autoscalers {
         namespace: &'d str,
@@ -34,25 +49,30 @@ pub enum Lookup<'d> {
     UsageProfile {
         scope: Scope,
         namespace: Cow<'d, str>,
+        name: String,
         field_masks: Vec<String>,
     },
 }
 
+/// The most quotas that are read again for one request.
+const FRESH_AT_MOST: usize = 8;
+
 /// A lookup as a call to the host: a list of a namespace, or one object by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostCall<'d> {
+pub struct HostCall<'l> {
     pub api_version: &'static str,
     pub kind: &'static str,
-    pub namespace: Option<&'d str>,
+    pub namespace: Option<&'l str>,
     /// The one object's name; none for a list.
-    pub name: Option<Cow<'d, str>>,
+    pub name: Option<&'l str>,
     pub field_masks: Vec<String>,
+    /// Whether the host must not answer with what it read before.
+    pub disable_cache: bool,
 }
 
 impl<'d> Lookup<'d> {
-    /// Everything that judging `request` needs, in the order in which it is to be read.
-    ///
-    /// History comes after that, see [`Lookup::history`].
+    /// Everything that judging `request` needs, in the order in which it is to be read. History comes after that, see
+    /// [`Lookup::history`].
     pub fn all(request: &'d Request<'d>, settings: &Settings<'_>) -> Vec<Lookup<'d>> {
         let mut lookups = Vec::new();
         let Some(subject) = Subject::of(request) else { return lookups };
@@ -60,8 +80,19 @@ impl<'d> Lookup<'d> {
         if settings.selects_by_namespace_labels() || wants_estimates {
             lookups.push(Lookup::Namespace { name: &request.namespace });
         }
-        if subject.mode(&settings.limit_ranges) != Mode::Off || wants_estimates {
+        let judges_pods = subject.pods_quota_mode(&settings.quotas) != Mode::Off
+            // OK to go on with what cannot be read: the decision reads it again, and refuses it.
+            && workload::rollout(request).map_or(true, |rollout| rollout.is_some());
+        let fills_pods = judges_pods && settings.limit_ranges.mode != Mode::Off;
+        if subject.mode(&settings.limit_ranges) != Mode::Off || fills_pods || wants_estimates {
             lookups.push(Lookup::LimitRanges { namespace: &request.namespace });
+        }
+        let judges_object = subject != Subject::ClaimStatus; // Nothing is refused there.
+        if judges_object && subject.quota_mode(request, &settings.quotas) != Mode::Off || judges_pods {
+            lookups.push(Lookup::Quotas { namespace: &request.namespace });
+        }
+        if subject == Subject::Scale && judges_pods {
+            lookups.extend(Self::scaled(request));
         }
         if wants_estimates && settings.estimates.skip_autoscaled {
             lookups.push(Lookup::Autoscalers { namespace: &request.namespace });
@@ -76,33 +107,55 @@ impl<'d> Lookup<'d> {
         history(request, settings, context).unwrap_or_default()
     }
 
-    pub fn call(&self) -> HostCall<'_> {
-        let constant = |masks: &[&str]| masks.iter().map(ToString::to_string).collect();
-        let (api_version, kind, namespace, name, field_masks) = match self {
-            Self::Namespace { name } => {
-                let masks = constant(&["metadata.annotations", "metadata.labels"]);
-                ("v1", "Namespace", None, Some(Cow::Borrowed(*name)), masks)
-            }
-            Self::LimitRanges { namespace } => ("v1", "LimitRange", Some(*namespace), None, constant(&["spec.limits"])),
-            Self::Autoscalers { namespace } => {
-                let masks = constant(&["spec.metrics", "spec.scaleTargetRef"]);
-                ("autoscaling/v2", "HorizontalPodAutoscaler", Some(*namespace), None, masks)
-            }
-            Self::UsageProfile { scope, namespace, field_masks } => {
-                let name = Some(Cow::Owned(scope.object_name()));
-                (API_VERSION, KIND, Some(namespace.as_ref()), name, field_masks.clone())
-            }
-        };
-        HostCall { api_version, kind, namespace, name, field_masks }
+    /// What to read again: quotas that the first answers show close to their bounds. Sorted, and bounded.
+    pub fn again(request: &'d Request<'d>, doubtful_quotas: &[Cow<'d, str>]) -> Vec<Lookup<'d>> {
+        let mut names: Vec<&Cow<'d, str>> = doubtful_quotas.iter().take(FRESH_AT_MOST).collect();
+        names.sort();
+        let fresh = |name: &Cow<'d, str>| Self::FreshQuota { namespace: &request.namespace, name: name.clone() };
+        names.into_iter().map(fresh).collect()
     }
 
-    /// Whether the decision may not be made without the answer.
-    pub fn is_required(&self, settings: &Settings<'_>) -> bool {
-        match self {
-            Self::Namespace { .. } => settings.selects_by_namespace_labels(),
-            Self::LimitRanges { .. } => true,
-            Self::Autoscalers { .. } | Self::UsageProfile { .. } => false,
-        }
+    fn scaled(request: &'d Request<'d>) -> Option<Self> {
+        let (api_version, kind) = match request.resource.as_ref() {
+            "deployments" => ("apps/v1", "Deployment"),
+            "replicasets" => ("apps/v1", "ReplicaSet"),
+            "statefulsets" => ("apps/v1", "StatefulSet"),
+            "replicationcontrollers" => ("v1", "ReplicationController"),
+            _ => return None,
+        };
+        Some(Self::Scaled { api_version, kind, namespace: &request.namespace, name: &request.name })
+    }
+
+    pub fn call(&self) -> HostCall<'_> {
+        const QUOTA: &[&str] = &["spec.scopeSelector", "spec.scopes", "status.hard", "status.used"];
+        let core = "v1";
+        let (api_version, kind, namespace, name, masks): (_, _, Option<&str>, Option<&str>, &[&str]) = match self {
+            Self::Namespace { name } => {
+                (core, "Namespace", None, Some(*name), &["metadata.annotations", "metadata.labels"])
+            }
+            Self::LimitRanges { namespace } => (core, "LimitRange", Some(*namespace), None, &["spec.limits"]),
+            Self::Quotas { namespace } => (core, "ResourceQuota", Some(*namespace), None, QUOTA),
+            Self::FreshQuota { namespace, name } => {
+                (core, "ResourceQuota", Some(*namespace), Some(name.as_ref()), QUOTA)
+            }
+            Self::Scaled { api_version, kind, namespace, name } => {
+                (*api_version, *kind, Some(*namespace), Some(*name), &["spec.template"])
+            }
+            Self::Autoscalers { namespace } => {
+                let masks = &["spec.metrics", "spec.scaleTargetRef"];
+                ("autoscaling/v2", "HorizontalPodAutoscaler", Some(*namespace), None, masks)
+            }
+            Self::UsageProfile { namespace, name, .. } => {
+                (API_VERSION, KIND, Some(namespace.as_ref()), Some(name.as_str()), &[])
+            }
+        };
+        let field_masks = match self {
+            Self::UsageProfile { field_masks, .. } => field_masks.clone(),
+            _ => masks.iter().map(ToString::to_string).collect(),
+        };
+        // Names of workloads are without end, and a host may keep for ever what it caches.
+        let disable_cache = matches!(self, Self::FreshQuota { .. } | Self::Scaled { .. });
+        HostCall { api_version, kind, namespace, name, field_masks, disable_cache }
     }
 
     /// Whether a failure only says that there is no such thing: a namespace without history, or a cluster in which
@@ -118,6 +171,9 @@ impl<'d> Lookup<'d> {
         match self {
             Self::Namespace { .. } => "selectors by namespace labels are not applied",
             Self::LimitRanges { .. } => "the namespace's LimitRanges are not applied",
+            Self::Quotas { .. } => "the namespace's ResourceQuotas are not applied",
+            Self::FreshQuota { .. } => "the quota is judged by what the host's watch knew of it",
+            Self::Scaled { .. } => "the new pods are not held against the namespace's ResourceQuotas",
             Self::Autoscalers { .. } => "estimates are made whatever the namespace's autoscalers scale by",
             Self::UsageProfile { .. } => "estimates are made without it",
         }
@@ -174,7 +230,8 @@ fn history<'d>(
                         Scope::Namespace => request.namespace.clone(),
                         Scope::Pool(_) => settings.estimates.pool.namespace.clone(),
                     };
-                    lookups.push(Lookup::UsageProfile { scope, namespace, field_masks: masks });
+                    let name = scope.object_name();
+                    lookups.push(Lookup::UsageProfile { scope, namespace, name, field_masks: masks });
                 }
             }
         }
@@ -194,7 +251,7 @@ impl fmt::Display for Missing<'_> {
         let call = self.lookup.call();
         let verb = if call.name.is_some() { "get" } else { "list" };
         write!(f, "cannot {verb} {}", call.kind)?;
-        match (&call.name, call.namespace) {
+        match (call.name, call.namespace) {
             (Some(name), _) => write!(f, " `{name}`")?,
             (None, Some(namespace)) => write!(f, " in namespace `{namespace}`")?,
             (None, None) => {}

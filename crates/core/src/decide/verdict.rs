@@ -8,6 +8,7 @@ use crate::context::lookup::Missing;
 use crate::json::{Malformed, Node};
 use crate::request::PodTemplate;
 use crate::stage::limits::Breach;
+use crate::stage::quota;
 
 /// The answer to a request.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +22,10 @@ pub struct Decision<'d> {
     pub pod: Option<PodTemplate<'d>>,
     /// What that pod's annotation is to say.
     pub explanation: Option<String>,
+    /// What the request adds to the namespace's quotas, if it is admitted.
+    pub charges: Vec<quota::Charge<'d>>,
+    /// Quotas whose latest usage could change the decision; named only if settings ask for fresh usage.
+    pub doubtful_quotas: Vec<Cow<'d, str>>,
 }
 
 /// One thing that refuses a request.
@@ -29,6 +34,7 @@ pub enum Violation<'d> {
     Unreadable(Malformed),
     MissingContext(Missing<'d>),
     Limits { resource: String, name: String, is_workload: bool, breaches: Vec<Breach<'d>> },
+    Quotas { resource: String, name: String, is_workload: bool, breaches: Vec<quota::Breach<'d>> },
 }
 
 /// Longer warnings may be cut on their way to the person.
@@ -113,6 +119,16 @@ impl fmt::Display for Violation<'_> {
                     }
                 }
                 told.iter().try_for_each(|(_, advice)| write!(f, "; {advice}"))
+            }
+            Self::Quotas { resource, name, is_workload, breaches } => {
+                let Some(first) = breaches.first() else { return Ok(()) };
+                if first.names_object() {
+                    let whose = if *is_workload { "its pods would be refused: " } else { "" };
+                    write!(f, "{resource} \"{name}\" is forbidden: {whose}")?;
+                }
+                // Kubernetes tells the first reason only, so its words come first; then all reasons in ours.
+                write!(f, "{first}")?;
+                breaches.iter().try_for_each(|breach| write!(f, "; {}", breach.advice()))
             }
         }
     }

@@ -99,6 +99,13 @@ impl<'d> Request<'d> {
         }
     }
 
+    /// Whether this is the audit scanner's request for an object that is there already.
+    pub fn is_audit(&self) -> Result<bool, Malformed> {
+        let uid = self.object.map(|object| object.at(&["metadata", "uid"])).transpose()?.flatten();
+        let uid = uid.map(Node::str).transpose()?;
+        Ok(uid.is_some_and(|uid| !uid.is_empty() && uid == self.uid))
+    }
+
     /// `pods`, or `deployments.apps`: how Kubernetes names the resource in a refusal.
     pub fn qualified_resource(&self) -> String {
         if self.group.is_empty() { self.resource.to_string() } else { format!("{}.{}", self.resource, self.group) }

@@ -137,7 +137,7 @@ impl<'p, 'd> Reader<'p, 'd> {
     }
 }
 
-fn in_backticks(words: &[&str]) -> String {
+pub(super) fn in_backticks(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 

@@ -16,6 +16,8 @@ mod oom;
 mod step;
 pub mod want;
 
+use std::borrow::Cow;
+
 use super::ranges::Range;
 use crate::amount::{Family, Quantity};
 use crate::context::autoscaler;
@@ -29,6 +31,7 @@ use crate::settings::{EstimateMode, Settings};
 use crate::subject::Subject;
 use crate::well_known;
 use explanation::{Adjustment, Basis, Reason};
+pub use give_way::may_shrink;
 use step::{PassedOver, Sources};
 use want::Want;
 
@@ -44,6 +47,9 @@ pub struct Estimates<'d> {
 #[derive(Debug)]
 struct Estimate<'d> {
     want: Want,
+    container: Cow<'d, str>,
+    /// What the author set, if it is beside that.
+    set: Option<Quantity>,
     quantity: Quantity,
     /// The least that the ranges allow the container.
     least: Quantity,
@@ -155,7 +161,10 @@ fn estimate<'d>(
         adjustments.extend(capped.adjustments);
     }
     let only_told = want.beside || chosen_by.dry_run;
-    Some(Estimate { want, quantity, least, basis, adjustments, passed_over, only_told })
+    let amount = |bound| container.resources.quantity(bound, resource.name());
+    let set = amount(Bound::Request).or(amount(Bound::Limit)).filter(|_| want.beside).cloned();
+    let container = container.name.clone();
+    Some(Estimate { want, container, set, quantity, least, basis, adjustments, passed_over, only_told })
 }
 
 /// An amount out of the history.
@@ -246,8 +255,8 @@ impl<'d> Estimates<'d> {
     }
 
     /// Each estimate in words, and whether a person should be warned of it.
-    pub fn told(&self, pod: &PodTemplate<'d>) -> Vec<Told> {
-        self.estimates.iter().filter_map(|estimate| estimate.told(pod)).collect()
+    pub fn told(&self) -> impl Iterator<Item = Told> {
+        self.estimates.iter().map(Estimate::told)
     }
 }
 
@@ -263,19 +272,16 @@ pub struct Told {
 const MUCH_PERCENT: u64 = 20;
 
 impl Estimate<'_> {
-    fn told(&self, pod: &PodTemplate<'_>) -> Option<Told> {
-        let container = pod.containers.get(self.want.container)?;
+    fn told(&self) -> Told {
+        let Self { container, set, quantity, .. } = self;
         let name = self.want.resource.name();
-        let set =
-            container.resources.quantity(Bound::Request, name).or(container.resources.quantity(Bound::Limit, name));
-        let explanation = explanation::of(&self.basis, &self.adjustments);
-        let quantity = &self.quantity;
         let what = match set {
-            Some(set) if self.want.beside => format!("{name} is set to {set}, estimated at {quantity}"),
-            _ if self.only_told => format!("{name} request would be estimated at {quantity}"),
-            _ => format!("{name} request estimated at {quantity}"),
+            Some(set) => format!("{name} is set to {set}, estimated at {quantity}"),
+            None if self.only_told => format!("{name} request would be estimated at {quantity}"),
+            None => format!("{name} request estimated at {quantity}"),
         };
-        let mut text = format!("container {}: {what}: {explanation}", container.name);
+        let explanation = explanation::of(&self.basis, &self.adjustments);
+        let mut text = format!("container {container}: {what}: {explanation}");
         if !self.passed_over.is_empty() {
             text.push_str("; passed over: ");
             text.push_str(&explanation::of_passed_over(&self.passed_over));
@@ -283,8 +289,7 @@ impl Estimate<'_> {
         let is_much = |set: &Quantity| {
             *set > quantity.scaled(100 + MUCH_PERCENT, 100) || *set < quantity.scaled(100 - MUCH_PERCENT, 100)
         };
-        let is_worth_a_warning = !self.want.beside || set.is_some_and(is_much);
-        Some(Told { text, is_worth_a_warning })
+        Told { text, is_worth_a_warning: set.as_ref().is_none_or(is_much) }
     }
 }
 

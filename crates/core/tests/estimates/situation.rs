@@ -15,6 +15,7 @@ pub struct Situation {
     pub request: Value,
     pub settings: Value,
     pub limit_ranges: Vec<Value>,
+    pub quotas: Vec<Value>,
     pub namespace: Value,
     pub profiles: Vec<Value>,
     pub autoscalers: Vec<Value>,
@@ -50,6 +51,7 @@ impl Situation {
             request,
             settings: json!({}),
             limit_ranges: Vec::new(),
+            quotas: Vec::new(),
             namespace: json!({"metadata": {"name": "shop"}}),
             profiles: Vec::new(),
             autoscalers: Vec::new(),
@@ -86,7 +88,7 @@ impl Situation {
             let name = call.name.unwrap_or_default();
             let namespace = call.namespace.unwrap_or_default();
             reads.push((call.kind.to_owned(), namespace.to_owned(), name.to_string()));
-            self.answer(call.kind, namespace, &name)
+            self.answer(call.kind, namespace, name)
         };
         let mut context = Context { now: Some(NOW.parse::<Timestamp>().unwrap()), ..Context::default() };
         let lookups = Lookup::all(&request, &settings);
@@ -128,6 +130,7 @@ impl Situation {
         match kind {
             "Namespace" => Ok(self.namespace.to_string()),
             "LimitRange" => Ok(json!({"items": self.limit_ranges}).to_string()),
+            "ResourceQuota" => Ok(json!({"items": self.quotas}).to_string()),
             "HorizontalPodAutoscaler" => Ok(json!({"items": self.autoscalers}).to_string()),
             "UsageProfile" => {
                 let is_it = |profile: &&Value| {
@@ -161,6 +164,11 @@ impl Outcome {
     /// An annotation of the object.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.object["metadata"]["annotations"][name].as_str()
+    }
+
+    /// Whether only what every pod is judged by was read.
+    pub fn read_no_more_than_usual(&self) -> bool {
+        self.reads.iter().all(|(kind, _, _)| kind == "LimitRange" || kind == "ResourceQuota")
     }
 
     /// How many profiles were read.

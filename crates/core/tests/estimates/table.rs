@@ -184,7 +184,7 @@ fn what_an_author_set_stays_and_is_not_estimated() {
     let situation = Situation::of_pod(pod(containers)).with_profile(own(busy("120m", "200Mi")));
     let outcome = situation.judge();
     check(&outcome, "7m", "");
-    assert!(!outcome.changed && outcome.reads.iter().all(|(kind, _, _)| kind == "LimitRange"), "{:?}", outcome.reads);
+    assert!(!outcome.changed && outcome.read_no_more_than_usual(), "{:?}", outcome.reads);
     let always = situation.with_settings(json!({"estimates": {"mode": "always"}}));
     let outcome = always.judge();
     check(&outcome, "7m", "");
@@ -226,11 +226,11 @@ fn namespaces_and_pods_may_ask_for_fewer_estimates_but_not_for_more() {
     }
     let mut silent = situation.clone();
     silent.request["object"]["metadata"]["annotations"] = json!({"headroom.dev/estimates": "never"});
-    assert_eq!(silent.judge().reads, [("LimitRange".to_owned(), "shop".to_owned(), String::new())]);
+    assert!(silent.judge().read_no_more_than_usual());
     let mut never = situation.clone().with_settings(json!({"estimates": {"mode": "never"}}));
     never.namespace = json!({"metadata": {"labels": {"headroom.dev/estimates": "always"}}});
     let outcome = never.judge();
-    assert!(!outcome.changed && outcome.reads.len() == 1, "{:?}", outcome.reads);
+    assert!(!outcome.changed && outcome.read_no_more_than_usual(), "{:?}", outcome.reads);
     let mut mistyped = situation;
     mistyped.namespace = json!({"metadata": {"labels": {"headroom.dev/estimates": "off"}}});
     let outcome = mistyped.judge();
@@ -532,4 +532,27 @@ fn without_the_ranges_nothing_is_estimated() {
     situation.failing = [("LimitRange", "forbidden")].into();
     let outcome = situation.judge();
     assert!(outcome.admitted && !outcome.changed && outcome.profiles_read() == 0);
+}
+
+#[test]
+fn an_estimate_beyond_what_a_quota_has_left_is_kept_or_shrunk() {
+    let containers = json!([{"name": "web", "image": "nginx:1.27"}, {"name": "more", "image": "nginx:1.27"}]);
+    let mut object = pod(containers);
+    object["spec"]["overhead"] = json!({"cpu": "100m"});
+    let mut situation = Situation::of_pod(object).with_profile(own(busy("500m", "100Mi")));
+    situation.quotas = vec![json!({
+        "metadata": {"name": "compute", "namespace": "shop"},
+        "status": {"hard": {"requests.cpu": "2", "memory": "1Gi"}, "used": {"requests.cpu": "1300m", "memory": "0"}},
+    })];
+    let outcome = situation.judge();
+    assert!(!outcome.admitted && outcome.message.contains("exceeded quota: compute"), "{}", outcome.message);
+    situation.settings = json!({"estimates": {"onQuota": "shrink"}});
+    let outcome = situation.judge();
+    check(&outcome, "300m", "100Mi");
+    assert_eq!(outcome.value("more", "requests.cpu"), "300m");
+    assert!(outcome.warnings[0].contains("; lowered from 500m to what the quota has left"), "{:?}", outcome.warnings);
+    assert!(!situation.judge_again(&outcome).changed);
+    // Below the floor no estimate says anything true, and the quota refuses.
+    situation.quotas[0]["status"]["used"]["requests.cpu"] = json!("1885m");
+    assert!(!situation.judge().admitted);
 }

@@ -1,23 +1,8 @@
 //! What the API server refuses in a LimitRange, with its wording. All problems are collected.
 
-use std::fmt;
-
 use super::{CLAIM, CONTAINER, Item, LimitRange, POD};
 use crate::amount::{Quantity, ResourceList};
-
-/// One thing wrong with a range.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// Below `spec.limits`, such as `[0].min[cpu]`.
-    pub field: String,
-    pub detail: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.detail)
-    }
-}
+use crate::context::problem::Problem;
 
 impl LimitRange<'_> {
     /// All that is wrong with the range, in the order of its items; fields are named below `prefix`.
@@ -150,7 +135,7 @@ pub fn may_overcommit(name: &str) -> bool {
     is_native && !name.starts_with("hugepages-")
 }
 
-fn is_qualified(name: &str) -> bool {
+pub(in crate::context) fn is_qualified(name: &str) -> bool {
     name.split_once('/').is_some_and(|(domain, rest)| !domain.is_empty() && !rest.is_empty() && !rest.contains('/'))
 }
 

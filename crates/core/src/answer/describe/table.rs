@@ -1,0 +1,54 @@
+//! Columns of text, each as wide as its widest cell and two blanks.
+//!
+//! A column reaches over neighbouring lines that have it; a line without columns ends it. The last cell of a line is
+//! never padded and widens nothing.
+
+use std::fmt;
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    lines: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A line of one cell.
+    pub(super) fn line(&mut self, text: &str) {
+        self.lines.push(vec![text.to_owned()]);
+    }
+
+    /// A line of cells; `indent` is part of the first.
+    pub(super) fn row<C: AsRef<str>>(&mut self, indent: &str, cells: impl IntoIterator<Item = C>) {
+        let mut cells: Vec<String> = cells.into_iter().map(|cell| cell.as_ref().to_owned()).collect();
+        if let Some(first) = cells.first_mut() {
+            first.insert_str(0, indent);
+        }
+        self.lines.push(cells);
+    }
+
+    /// How wide a column is at a line: over the neighbouring lines in which it is not the last.
+    fn width(&self, line: usize, column: usize) -> usize {
+        let width_at = |cells: &Vec<String>| {
+            let is_padded = cells.len() > column + 1;
+            cells.get(column).filter(|_| is_padded).map(|cell| cell.chars().count())
+        };
+        let (before, after) = self.lines.split_at(line);
+        let above = before.iter().rev().map_while(width_at);
+        let below = after.iter().map_while(width_at);
+        above.chain(below).max().unwrap_or(0) + 2
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (line, cells) in self.lines.iter().enumerate() {
+            for (column, cell) in cells.iter().enumerate() {
+                if column + 1 == cells.len() {
+                    writeln!(f, "{cell}")?;
+                } else {
+                    write!(f, "{cell:<width$}", width = self.width(line, column))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,246 @@
+//! How many pods a workload is to have, and how a request changes that.
+//!
+//! Read from the request alone. Whether there is room for the pods, others judge. Where the request cannot tell, it is
+//! said what is assumed.
+
+use super::template::{PodTemplate, path_to_pod};
+use super::{Operation, Request};
+use crate::json::{Malformed, Node};
+
+/// A change that may bring new pods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rollout {
+    /// The pods that the workload is to have at one time.
+    pub wanted: u64,
+    /// The pods that it has.
+    pub present: u64,
+    /// How the pods that it has are treated.
+    pub renewal: Renewal,
+    /// What had to be assumed.
+    pub assumption: Option<&'static str>,
+}
+
+/// Whether a change replaces the pods that are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renewal {
+    /// They stay.
+    Keeps,
+    /// Others take their places, and so many more than wanted run meanwhile.
+    Replaces { surge: u64 },
+}
+
+const ONE_RUN: &str = "assuming that one job runs at a time; concurrencyPolicy Allow lets more of them overlap";
+const ONE_NODE: &str = "assuming one node; on how many nodes its pods will run is not known yet";
+
+/// What a request does to the pods of a workload; none if it brings no new ones. What a Deployment or a CronJob makes
+/// for itself was judged with it, and is not judged again.
+pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
+    let Some(object) = request.object else { return Ok(None) };
+    let old = match request.operation {
+        Operation::Create => None,
+        Operation::Update { old: Some(old) } => Some(old),
+        Operation::Update { old: None } | Operation::Delete | Operation::Connect => return Ok(None),
+    };
+    if request.subresource == "scale" {
+        return scaling(object, old);
+    }
+    if !request.subresource.is_empty() || is_made_by_a_workload(object)? {
+        return Ok(None);
+    }
+    let Some(path) = path_to_pod(request) else { return Ok(None) };
+    let is_renewed = match old {
+        Some(old) => text_at(object, path)? != text_at(old, path)?,
+        None => false,
+    };
+    let change = Change { object, old, is_renewed };
+    match request.resource.as_ref() {
+        "deployments" => change.deployment(),
+        "statefulsets" => change.stateful_set(),
+        "replicasets" | "replicationcontrollers" => change.replica_set(),
+        "daemonsets" => change.daemon_set(),
+        "jobs" => change.job(object, old),
+        "cronjobs" => change.cron_job(),
+        _ => Ok(None),
+    }
+}
+
+/// Whether a `scale` asks for more replicas than before.
+fn scaling(object: Node<'_>, old: Option<Node<'_>>) -> Result<Option<Rollout>, Malformed> {
+    let wanted = count(object, &["spec", "replicas"])?.unwrap_or(0);
+    let Some(old) = old else { return Ok(None) };
+    let before = count(old, &["spec", "replicas"])?.unwrap_or(0);
+    if wanted <= before {
+        return Ok(None);
+    }
+    let present = count(old, &["status", "replicas"])?.unwrap_or(before);
+    Ok(Some(Rollout { wanted, present, renewal: Renewal::Keeps, assumption: None }))
+}
+
+/// A change of an object that has a pod template.
+struct Change<'d> {
+    object: Node<'d>,
+    old: Option<Node<'d>>,
+    /// Whether the pod template is another one.
+    is_renewed: bool,
+}
+
+impl Change<'_> {
+    fn deployment(&self) -> Result<Option<Rollout>, Malformed> {
+        let is_paused = flag(self.object, &["spec", "paused"])?;
+        let strategy = self.object.at(&["spec", "strategy"])?;
+        let recreates = match strategy {
+            Some(strategy) => strategy.string("type")?.as_deref() == Some("Recreate"),
+            None => false,
+        };
+        let wanted = self.replicas(self.object)?;
+        let renewal = match (self.is_renewed && !is_paused, recreates) {
+            (false, _) => Renewal::Keeps,
+            (true, true) => Renewal::Replaces { surge: 0 },
+            (true, false) => {
+                let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
+                Renewal::Replaces { surge: surge(bounds, "25%", wanted)? }
+            }
+        };
+        self.of_replicas(renewal)
+    }
+
+    fn stateful_set(&self) -> Result<Option<Rollout>, Malformed> {
+        let strategy = self.object.at(&["spec", "updateStrategy", "type"])?.map(Node::str).transpose()?;
+        let waits = strategy.as_deref() == Some("OnDelete");
+        self.of_replicas(if self.is_renewed && !waits { Renewal::Replaces { surge: 0 } } else { Renewal::Keeps })
+    }
+
+    /// A ReplicaSet leaves the pods that it has as they are.
+    fn replica_set(&self) -> Result<Option<Rollout>, Malformed> {
+        self.of_replicas(Renewal::Keeps)
+    }
+
+    fn of_replicas(&self, renewal: Renewal) -> Result<Option<Rollout>, Malformed> {
+        let wanted = self.replicas(self.object)?;
+        let Some(old) = self.old else {
+            return Ok(Some(Rollout { wanted, present: 0, renewal: Renewal::Keeps, assumption: None }));
+        };
+        let before = self.replicas(old)?;
+        if wanted <= before && renewal == Renewal::Keeps {
+            return Ok(None);
+        }
+        let present = count(old, &["status", "replicas"])?;
+        // A status without a number is one that has none; no status at all is a request that came without it.
+        let present = present.unwrap_or(if old.get("status")?.is_some() { 0 } else { before });
+        Ok(Some(Rollout { wanted, present, renewal, assumption: None }))
+    }
+
+    fn replicas(&self, object: Node<'_>) -> Result<u64, Malformed> {
+        Ok(count(object, &["spec", "replicas"])?.unwrap_or(1))
+    }
+
+    /// One pod a node; the nodes are known once the controller has counted them.
+    fn daemon_set(&self) -> Result<Option<Rollout>, Malformed> {
+        let Some(old) = self.old else {
+            let assumption = Some(ONE_NODE);
+            return Ok(Some(Rollout { wanted: 1, present: 0, renewal: Renewal::Keeps, assumption }));
+        };
+        let strategy = self.object.at(&["spec", "updateStrategy"])?;
+        let kind = strategy.map(|strategy| strategy.string("type")).transpose()?.flatten();
+        if !self.is_renewed || kind.as_deref() == Some("OnDelete") {
+            return Ok(None);
+        }
+        let nodes = count(old, &["status", "desiredNumberScheduled"])?;
+        let wanted = nodes.unwrap_or(1);
+        let present = count(old, &["status", "currentNumberScheduled"])?.unwrap_or(wanted);
+        let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
+        let renewal = Renewal::Replaces { surge: surge(bounds, "0", wanted)? };
+        Ok(Some(Rollout { wanted, present, renewal, assumption: nodes.is_none().then_some(ONE_NODE) }))
+    }
+
+    /// A job's template never changes; its width and its suspension may.
+    fn job(&self, job: Node<'_>, old: Option<Node<'_>>) -> Result<Option<Rollout>, Malformed> {
+        let wanted = width(job)?;
+        let before = old.map(width).transpose()?.unwrap_or(0);
+        if wanted <= before {
+            return Ok(None);
+        }
+        let active = old.map(|old| count(old, &["status", "active"])).transpose()?.flatten();
+        let present = active.unwrap_or(0).min(wanted);
+        Ok(Some(Rollout { wanted, present, renewal: Renewal::Keeps, assumption: None }))
+    }
+
+    fn cron_job(&self) -> Result<Option<Rollout>, Malformed> {
+        let per_run = |object: Node<'_>| {
+            let job = object.at(&["spec", "jobTemplate"])?;
+            let is_suspended = flag(object, &["spec", "suspend"])?;
+            if is_suspended { Ok(0) } else { job.map_or(Ok(0), width) }
+        };
+        let wanted = per_run(self.object)?;
+        let before = self.old.map(per_run).transpose()?.unwrap_or(0);
+        if wanted == 0 || (wanted <= before && !self.is_renewed) {
+            return Ok(None);
+        }
+        let policy = self.object.at(&["spec", "concurrencyPolicy"])?.map(Node::str).transpose()?;
+        let overlaps = !matches!(policy.as_deref(), Some("Forbid" | "Replace"));
+        let runs = self.old.map(|old| old.at(&["status", "active"])).transpose()?.flatten();
+        let is_running = runs.map(Node::items).transpose()?.is_some_and(|mut runs| runs.next().is_some());
+        let (present, renewal) =
+            if is_running && !overlaps { (before, Renewal::Replaces { surge: 0 }) } else { (0, Renewal::Keeps) };
+        Ok(Some(Rollout { wanted, present, renewal, assumption: overlaps.then_some(ONE_RUN) }))
+    }
+}
+
+/// The pods that a job runs at one time.
+fn width(job: Node<'_>) -> Result<u64, Malformed> {
+    if flag(job, &["spec", "suspend"])? {
+        return Ok(0);
+    }
+    let parallelism = count(job, &["spec", "parallelism"])?.unwrap_or(1);
+    let succeeded = count(job, &["status", "succeeded"])?.unwrap_or(0);
+    let left = count(job, &["spec", "completions"])?.map(|completions| completions.saturating_sub(succeeded));
+    Ok(left.map_or(parallelism, |left| parallelism.min(left)))
+}
+
+/// `maxSurge` of a rolling update: a number, or a percentage rounded up.
+fn surge(bounds: Option<Node<'_>>, default: &str, wanted: u64) -> Result<u64, Malformed> {
+    let node = bounds.map(|bounds| bounds.get("maxSurge")).transpose()?.flatten();
+    let text = node.map(Node::scalar).transpose()?;
+    let surge = text.as_deref().unwrap_or(default);
+    let read = match surge.strip_suffix('%') {
+        Some(percent) => percent.parse::<u64>().ok().map(|percent| wanted.saturating_mul(percent).div_ceil(100)),
+        None => surge.parse().ok(),
+    };
+    match (read, node) {
+        (Some(surge), _) => Ok(surge),
+        (None, Some(node)) => Err(node.malformed("a number of pods or a percentage such as `25%`")),
+        (None, None) => Ok(0),
+    }
+}
+
+/// Whether the object belongs to a Deployment or a CronJob, which was judged itself.
+fn is_made_by_a_workload(object: Node<'_>) -> Result<bool, Malformed> {
+    let Some(metadata) = object.get("metadata")? else { return Ok(false) };
+    for owner in metadata.list("ownerReferences")? {
+        let is_controller = owner.get("controller")?.map(Node::bool).transpose()? == Some(true);
+        if is_controller && matches!(owner.string("kind")?.as_deref(), Some("Deployment" | "CronJob")) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn text_at<'d>(object: Node<'d>, path: &[&str]) -> Result<Option<&'d str>, Malformed> {
+    Ok(object.at(path)?.map(Node::text))
+}
+
+fn flag(object: Node<'_>, path: &[&str]) -> Result<bool, Malformed> {
+    Ok(object.at(path)?.map(Node::bool).transpose()?.unwrap_or(false))
+}
+
+/// A number of pods; none is below zero.
+fn count(object: Node<'_>, path: &[&str]) -> Result<Option<u64>, Malformed> {
+    let Some(node) = object.at(path)? else { return Ok(None) };
+    let number = node.integer()?;
+    u64::try_from(number).map(Some).map_err(|_| node.malformed("a number that is at least 0"))
+}
+
+/// The template of a workload that a `scale` is about, read from the live object.
+pub fn template_of<'d>(scaled: Node<'d>) -> Result<Option<PodTemplate<'d>>, Malformed> {
+    PodTemplate::within(scaled, &["spec", "template"])
+}

@@ -1,0 +1,125 @@
+//! `quotas`: what is done about ResourceQuotas.
+
+use std::borrow::Cow;
+
+use super::reader::in_backticks;
+use super::{MODES, Mode, Reader};
+use crate::context::resource_quota::ScopeRequirement;
+
+#[derive(Debug, Clone)]
+pub struct QuotaSettings<'d> {
+    pub mode: Mode,
+    /// For controllers, whose pods would meet the quotas only later.
+    pub workloads: Mode,
+    pub freshness: Freshness,
+    /// What may be consumed only where a quota covers it.
+    pub limited_resources: Vec<LimitedResource<'d>>,
+}
+
+/// How old the usage may be by which a request is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Freshness {
+    /// The host's watched list: next to no cost, some milliseconds behind.
+    #[default]
+    Watch,
+    /// That list first, then a fresh read of each quota that it shows close to its bound.
+    Live,
+}
+
+/// One entry of `limitedResources`, as in the API server's own admission configuration.
+#[derive(Debug, Clone)]
+pub struct LimitedResource<'d> {
+    pub api_group: Cow<'d, str>,
+    /// The plural name, such as `pods`.
+    pub resource: Cow<'d, str>,
+    /// Texts of which a consumed name must contain one to need cover.
+    pub match_contains: Vec<Cow<'d, str>>,
+    pub match_scopes: Vec<ScopeRequirement<'d>>,
+}
+
+impl Default for QuotaSettings<'_> {
+    fn default() -> Self {
+        Self { mode: Mode::Enforce, workloads: Mode::Warn, freshness: Freshness::Watch, limited_resources: Vec::new() }
+    }
+}
+
+impl<'d> QuotaSettings<'d> {
+    pub(super) fn read(settings: &mut Reader<'_, 'd>) -> Self {
+        let default = Self::default();
+        let Some(mut section) = settings.section("quotas") else { return default };
+        let read = Self {
+            mode: section.choice("mode", MODES, default.mode),
+            workloads: section.choice("workloads", MODES, default.workloads),
+            freshness: section.choice(
+                "freshness",
+                &[("watch", Freshness::Watch), ("live", Freshness::Live)],
+                default.freshness,
+            ),
+            limited_resources: section.sections("limitedResources", LimitedResource::read),
+        };
+        if read.mode == Mode::Off && !read.limited_resources.is_empty() {
+            section.problem(
+                "mode",
+                "is `off`, so `limitedResources` would never apply: remove them or choose `enforce` or `warn`",
+            );
+        }
+        if read.mode == Mode::Off && read.freshness == Freshness::Live {
+            section.problem("mode", "is `off`, so `freshness` means nothing: remove it or choose `enforce` or `warn`");
+        }
+        section.finish();
+        read
+    }
+}
+
+impl<'d> LimitedResource<'d> {
+    fn read(section: &mut Reader<'_, 'd>) -> Self {
+        let read = Self {
+            api_group: section.string("apiGroup").unwrap_or_default(),
+            resource: section.string("resource").unwrap_or_default(),
+            match_contains: section.strings("matchContains"),
+            match_scopes: section.sections("matchScopes", ScopeRequirement::from_settings),
+        };
+        if read.resource.is_empty() {
+            section.problem("resource", "is missing: name a resource in the plural, such as `pods`");
+        }
+        if read.match_contains.is_empty() && read.match_scopes.is_empty() {
+            section.problem("matchContains", "is missing, and `matchScopes` too: one of them must say what is limited");
+        }
+        read
+    }
+}
+
+impl<'d> ScopeRequirement<'d> {
+    fn from_settings(section: &mut Reader<'_, 'd>) -> Self {
+        const SCOPES: [&str; 7] = [
+            "Terminating",
+            "NotTerminating",
+            "BestEffort",
+            "NotBestEffort",
+            "PriorityClass",
+            "CrossNamespacePodAffinity",
+            "VolumeAttributesClass",
+        ];
+        let scope = section.word("scopeName", &SCOPES);
+        let operator = section.word("operator", &["In", "NotIn", "Exists", "DoesNotExist"]);
+        let values = section.strings("values");
+        if matches!(operator.as_ref(), "In" | "NotIn") && values.is_empty() {
+            section.problem("values", "is missing: `In` and `NotIn` need at least one value");
+        }
+        if matches!(operator.as_ref(), "Exists" | "DoesNotExist") && !values.is_empty() {
+            section.problem("values", "must be absent: `Exists` and `DoesNotExist` take none");
+        }
+        Self { scope, operator, values }
+    }
+}
+
+impl<'d> Reader<'_, 'd> {
+    /// One of several words, which must be there.
+    fn word(&mut self, name: &'static str, words: &[&str]) -> Cow<'d, str> {
+        let word = self.string(name).unwrap_or_default();
+        if !words.contains(&word.as_ref()) {
+            self.problem(name, &format!("must be one of {}", in_backticks(words)));
+        }
+        word
+    }
+}

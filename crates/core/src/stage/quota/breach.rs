@@ -1,0 +1,164 @@
+//! What a breach says: first what Kubernetes says, to the letter, then what helps.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::amount::{Quantity, ResourceName};
+use crate::context::resource_quota::ScopeRequirement;
+
+/// A refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Breach<'d> {
+    /// The quota that refuses, if it is one.
+    pub quota: Option<Cow<'d, str>>,
+    pub fault: Fault<'d>,
+}
+
+/// Why something is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault<'d> {
+    /// Names of the quota, and the containers that must specify each.
+    MustSpecify {
+        missing: Vec<(ResourceName<'d>, Vec<String>)>,
+    },
+    UnknownStatus {
+        names: Vec<String>,
+    },
+    NegativeUsage {
+        names: Vec<String>,
+    },
+    NoOldObject,
+    /// Limited resources that no quota covers.
+    Uncovered {
+        names: Vec<String>,
+    },
+    UncoveredScopes {
+        scopes: Vec<ScopeRequirement<'d>>,
+    },
+    Exceeded {
+        excesses: Vec<Excess<'d>>,
+        growth: Option<Growth>,
+    },
+}
+
+/// One bound that would not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Excess<'d> {
+    pub name: ResourceName<'d>,
+    pub requested: Quantity,
+    pub used: Quantity,
+    pub hard: Quantity,
+}
+
+/// How the pods of a workload would exceed a quota.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Growth {
+    /// The pods that it is to have, and how many of them can run.
+    pub wanted: u64,
+    pub fitting: u64,
+    /// The pods that a rollout needs on top while it replaces the old, where only these do not fit.
+    pub surge: Option<u64>,
+    /// What had to be assumed.
+    pub assumption: Option<&'static str>,
+}
+
+impl Breach<'_> {
+    /// Whether Kubernetes names the object in front of such a refusal.
+    pub fn names_object(&self) -> bool {
+        !matches!(self.fault, Fault::UncoveredScopes { .. })
+    }
+}
+
+/// Kubernetes' own words.
+impl fmt::Display for Breach<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quota = self.quota.as_deref().unwrap_or_default();
+        match &self.fault {
+            Fault::MustSpecify { missing } => {
+                let parts: Vec<String> =
+                    missing.iter().map(|(name, containers)| format!("{name} for: {}", containers.join(","))).collect();
+                write!(f, "failed quota: {quota}: must specify {}", parts.join("; "))
+            }
+            Fault::UnknownStatus { names } => {
+                write!(f, "status unknown for quota: {quota}, resources: {}", names.join(","))
+            }
+            Fault::NegativeUsage { names } => {
+                write!(f, "quota usage is negative for resource(s): {}", names.join(","))
+            }
+            Fault::NoOldObject => {
+                f.write_str("unable to get previous usage since prior version of object was not found")
+            }
+            Fault::Uncovered { names } => write!(f, "insufficient quota to consume: {}", names.join(",")),
+            Fault::UncoveredScopes { scopes } => {
+                let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
+                write!(f, "insufficient quota to match these scopes: [{}]", scopes.join(" "))
+            }
+            Fault::Exceeded { excesses, .. } => {
+                write!(f, "exceeded quota: {quota}")?;
+                let mut list = |title, amount: fn(&Excess<'_>) -> String| {
+                    let amounts: Vec<String> =
+                        excesses.iter().map(|excess| format!("{}={}", excess.name, amount(excess))).collect();
+                    write!(f, ", {title}: {}", amounts.join(","))
+                };
+                list("requested", |excess| excess.requested.to_string())?;
+                list("used", |excess| excess.used.to_string())?;
+                list("limited", |excess| excess.hard.to_string())
+            }
+        }
+    }
+}
+
+impl Breach<'_> {
+    /// What is wrong in short and what helps: `quota team: requests.cpu: missing 500m; 1500m is free`.
+    pub fn advice(&self) -> String {
+        let advice = match &self.fault {
+            Fault::MustSpecify { missing } => {
+                let parts: Vec<String> =
+                    missing.iter().map(|(name, containers)| format!("{name} in {}", containers.join(", "))).collect();
+                format!("set {}, or let a LimitRange of the namespace set defaults", parts.join("; "))
+            }
+            Fault::UnknownStatus { .. } => {
+                "its usage is not counted yet: try again in a moment, and see that the quota controller runs".to_owned()
+            }
+            Fault::NegativeUsage { .. } => "ask for amounts of at least 0".to_owned(),
+            Fault::NoOldObject => "send the request through the API server, which adds the old object".to_owned(),
+            Fault::Uncovered { .. } => "a ResourceQuota of the namespace must bound them".to_owned(),
+            Fault::UncoveredScopes { .. } => "a ResourceQuota of the namespace must select them".to_owned(),
+            Fault::Exceeded { excesses, growth } => {
+                let excesses: Vec<String> = excesses.iter().map(Excess::told).collect();
+                match growth {
+                    Some(growth) => growth.told(&excesses.join(", ")),
+                    None => excesses.join(", "),
+                }
+            }
+        };
+        match &self.quota {
+            Some(quota) => format!("quota {quota}: {advice}"),
+            None => advice,
+        }
+    }
+}
+
+impl Excess<'_> {
+    /// `requests.cpu: missing 500m; 1500m is free`
+    fn told(&self) -> String {
+        let Self { name, requested, used, hard } = self;
+        let free = if used < hard { hard.minus(used) } else { Quantity::ZERO };
+        format!("{name}: missing {}; {free} is free", requested.minus(&free))
+    }
+}
+
+impl Growth {
+    fn told(&self, excesses: &str) -> String {
+        let Self { wanted, fitting, surge, assumption } = self;
+        let mut told = match surge {
+            Some(1) => format!("the rollout needs 1 pod more at first: {excesses}; or set maxSurge to 0"),
+            Some(surge) => format!("the rollout needs {surge} pods more at first: {excesses}; or set maxSurge to 0"),
+            None => format!("{fitting} of {wanted} replicas fit: {excesses}"),
+        };
+        if let Some(assumption) = assumption {
+            told.push_str(&format!(" ({assumption})"));
+        }
+        told
+    }
+}

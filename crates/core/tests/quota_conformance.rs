@@ -1,0 +1,265 @@
+//! The conformance cases of quotas. Those of admission are replayed the way the policy's shell works: payload and
+//! lists in, answer out.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
+
+use std::collections::BTreeMap;
+
+use headroom_core::amount::ResourceList;
+use headroom_core::context::lookup::Lookup;
+use headroom_core::context::resource_quota::{ResourceQuota, ScopeRequirement};
+use headroom_core::json::Document;
+use headroom_core::request::PodTemplate;
+use headroom_core::stage::quota::{Kind, Measure, Object, matches_scope, recalculate, usage_of};
+use headroom_core::timestamp::Timestamp;
+use headroom_core::{Context, Request, Settings, decide};
+use serde_json::{Map, Value, json};
+
+/// Cases that we answer otherwise than upstream, and why. None so far.
+const DEPARTURES: &[(&str, &str)] = &[];
+
+/// The cases of one check.
+fn cases(check: &str) -> Vec<Value> {
+    let all: Vec<Value> = serde_json::from_str(include_str!("../../../scenarios/conformance/quota.json")).unwrap();
+    let is_departure = |case: &Value| DEPARTURES.iter().any(|(name, _)| case["name"] == *name);
+    let cases: Vec<Value> = all.into_iter().filter(|case| case["check"] == check && !is_departure(case)).collect();
+    assert!(!cases.is_empty(), "there are cases of {check}");
+    cases
+}
+
+/// What a policy answers.
+struct Answer {
+    accepted: bool,
+    message: String,
+    changed_object: Option<Value>,
+    /// The new `status.used` of each quota that is charged.
+    used: Map<String, Value>,
+}
+
+/// Judges a payload, given the lists that the host would answer with.
+fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer {
+    let text = payload.to_string();
+    let document = Document::read(&text).unwrap();
+    let request = Request::read(document.root().get("request").unwrap().unwrap()).unwrap();
+    let settings = Settings::read(document.root().get("settings").unwrap()).unwrap();
+    let lookups = Lookup::all(&request, &settings);
+    let answers: Vec<String> = lookups.iter().map(|lookup| lists[lookup.call().kind].to_string()).collect();
+    let documents: Vec<Document<'_>> = answers.iter().map(|answer| Document::read(answer).unwrap()).collect();
+    let mut context = Context { now, ..Context::default() };
+    for (lookup, document) in lookups.iter().zip(&documents) {
+        context.add(lookup, Ok(document.root()));
+    }
+    let decision = decide(&request, &context, &settings);
+    let mut used = Map::new();
+    for charge in decision.charges.iter().filter(|_| decision.is_admitted()) {
+        let quotas = context.quotas.as_deref().unwrap_or_default();
+        let quota = quotas.iter().find(|quota| quota.name == charge.quota).unwrap();
+        let mut level = quota.used.clone();
+        charge.added.iter().for_each(|added| level.set(added.name.clone(), added.used.clone()));
+        used.insert(charge.quota.to_string(), to_json(&level));
+    }
+    let changed_object = request.object.and_then(|object| decision.changed_object(object).unwrap());
+    Answer {
+        accepted: decision.is_admitted(),
+        message: decision.message(),
+        changed_object: changed_object.map(|text| serde_json::from_str(&text).unwrap()),
+        used,
+    }
+}
+
+fn to_json(list: &ResourceList<'_>) -> Value {
+    list.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string()))).collect::<Map<_, _>>().into()
+}
+
+/// Compares amounts by value.
+fn assert_amounts(case: &str, actual: &Value, expected: &Value) {
+    let (actual, expected) = (actual.to_string(), expected.to_string());
+    let documents = (Document::read(&actual).unwrap(), Document::read(&expected).unwrap());
+    let lists = (ResourceList::read(documents.0.root()).unwrap(), ResourceList::read(documents.1.root()).unwrap());
+    assert_eq!(lists.0, lists.1, "{case}");
+}
+
+fn now_of(input: &Value) -> Option<Timestamp> {
+    input["now"].as_str().map(|now| now.parse().unwrap())
+}
+
+fn lists_of(input: &Value, quotas: &[Value]) -> Value {
+    json!({
+        "LimitRange": {"items": input["limitRanges"].as_array().cloned().unwrap_or_default()},
+        "ResourceQuota": {"items": quotas},
+    })
+}
+
+fn quotas_of(input: &Value) -> Vec<Value> {
+    input["resourceQuotas"].as_array().cloned().unwrap_or_default()
+}
+
+fn payload_of(request: &Value, input: &Value) -> Value {
+    let limited = input["limitedResources"].as_array().cloned().unwrap_or_default();
+    json!({"request": request, "settings": {"quotas": {"limitedResources": limited}}})
+}
+
+fn assert_message(case: &str, answer: &Answer, expected: &Value) {
+    assert_eq!(json!(answer.accepted), expected["allowed"], "{case}: {}", answer.message);
+    for text in expected["messageContains"].as_array().into_iter().flatten() {
+        assert!(answer.message.contains(text.as_str().unwrap()), "{case}: {text} not in: {}", answer.message);
+    }
+    for text in expected["messageNotContains"].as_array().into_iter().flatten() {
+        assert!(!answer.message.contains(text.as_str().unwrap()), "{case}: {text} in: {}", answer.message);
+    }
+    if let Some(text) = expected["upstreamMessage"].as_str() {
+        assert!(answer.message.starts_with(text), "{case}: {text} does not open: {}", answer.message);
+    }
+}
+
+fn assert_used(case: &str, actual: &Map<String, Value>, expected: &Value) {
+    let expected: BTreeMap<String, Value> = serde_json::from_value(expected.clone()).unwrap();
+    assert_eq!(actual.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{case}");
+    for (quota, used) in actual {
+        assert_amounts(case, used, &expected[quota]);
+    }
+}
+
+#[test]
+fn requests_are_admitted_as_the_api_server_admits_them() {
+    for case in cases("admit") {
+        let (name, input) = (case["name"].as_str().unwrap(), &case["input"]);
+        let lists = lists_of(input, &quotas_of(input));
+        let answer = answer(&payload_of(&input["request"], input), &lists, now_of(input));
+        assert_message(name, &answer, &case["expect"]);
+        if answer.accepted {
+            assert_used(name, &answer.used, &case["expect"]["updatedUsed"]);
+        }
+    }
+}
+
+#[test]
+fn a_pod_is_judged_as_the_limit_ranges_leave_it() {
+    for case in cases("pipeline") {
+        let (name, input) = (case["name"].as_str().unwrap(), &case["input"]);
+        let lists = lists_of(input, &quotas_of(input));
+        let answer = answer(&payload_of(&input["request"], input), &lists, now_of(input));
+        assert_message(name, &answer, &case["expect"]);
+        if !answer.accepted {
+            continue;
+        }
+        assert_used(name, &answer.used, &case["expect"]["updatedUsed"]);
+        let object = answer.changed_object.unwrap_or_else(|| input["request"]["object"].clone());
+        let containers = object["spec"]["containers"].as_array().unwrap();
+        let expected = case["expect"]["mutatedContainers"].as_array().unwrap();
+        assert_eq!(containers.len(), expected.len(), "{name}");
+        for (container, expected) in containers.iter().zip(expected) {
+            for field in ["requests", "limits"] {
+                assert_amounts(name, &container["resources"][field], &expected[field]);
+            }
+        }
+    }
+}
+
+#[test]
+fn each_request_of_a_sequence_sees_the_usage_that_those_before_it_left() {
+    for case in cases("sequence") {
+        let (name, input) = (case["name"].as_str().unwrap(), &case["input"]);
+        let mut quotas = quotas_of(input);
+        let steps = case["expect"]["steps"].as_array().unwrap();
+        for (request, step) in input["requests"].as_array().unwrap().iter().zip(steps) {
+            let answer = answer(&payload_of(request, input), &lists_of(input, &quotas), now_of(input));
+            assert_message(name, &answer, step);
+            if request["dryRun"] == true {
+                continue;
+            }
+            for quota in &mut quotas {
+                let name = quota["metadata"]["name"].as_str().unwrap().to_owned();
+                if let Some(used) = answer.used.get(&name) {
+                    quota["status"]["used"] = used.clone();
+                }
+            }
+        }
+        for quota in &quotas {
+            let used = &case["expect"]["finalUsed"][quota["metadata"]["name"].as_str().unwrap()];
+            assert_amounts(name, &quota["status"]["used"], used);
+        }
+    }
+}
+
+/// Views an object as quotas see it.
+fn with_object<T>(resource: &str, object: &Value, examine: impl FnOnce(&Object<'_, '_>) -> T) -> T {
+    let text = object.to_string();
+    let document = Document::read(&text).unwrap();
+    let kind = Kind::from_qualified(resource);
+    let pod = (kind.measure == Measure::Pod).then(|| PodTemplate::read(document.root()).unwrap());
+    examine(&Object { kind, node: document.root(), pod: pod.as_ref() })
+}
+
+#[test]
+fn usage_is_what_the_api_server_counts() {
+    for case in cases("usage") {
+        let input = &case["input"];
+        let usage = with_object(input["resource"].as_str().unwrap(), &input["object"], |object| {
+            to_json(&usage_of(object, now_of(input)).unwrap())
+        });
+        assert_amounts(case["name"].as_str().unwrap(), &usage, &case["expect"]["usage"]);
+    }
+}
+
+#[test]
+fn objects_match_the_scopes_that_they_match_upstream() {
+    for case in cases("matching-scopes") {
+        let input = &case["input"];
+        let matched = with_object(input["resource"].as_str().unwrap(), &input["object"], |object| {
+            let mut matched = Vec::new();
+            for selector in input["selectors"].as_array().unwrap() {
+                let text = selector.to_string();
+                let document = Document::read(&text).unwrap();
+                let requirement = ScopeRequirement::read(document.root()).unwrap();
+                if matches_scope(object, &requirement).unwrap() {
+                    let ScopeRequirement { scope, operator, values } = &requirement;
+                    matched.push(format!("{scope} {operator} {}", values.join(" ")).trim_end().to_owned());
+                }
+            }
+            matched
+        });
+        assert_eq!(json!(matched), case["expect"]["matched"], "{}", case["name"]);
+    }
+}
+
+#[test]
+fn quotas_are_recounted_as_the_controller_recounts_them() {
+    for case in cases("recalculate") {
+        let (name, input) = (case["name"].as_str().unwrap(), &case["input"]);
+        let texts: Vec<String> = input["objects"].as_array().unwrap().iter().map(Value::to_string).collect();
+        let documents: Vec<Document<'_>> = texts.iter().map(|text| Document::read(text).unwrap()).collect();
+        let pods: Vec<PodTemplate<'_>> =
+            documents.iter().map(|document| PodTemplate::read(document.root()).unwrap()).collect();
+        let objects: Vec<Object<'_, '_>> =
+            pods.iter().map(|pod| Object { kind: Kind::POD, node: pod.node, pod: Some(pod) }).collect();
+        for quota in quotas_of(input) {
+            let text = quota.to_string();
+            let document = Document::read(&text).unwrap();
+            let quota = ResourceQuota::read(document.root()).unwrap();
+            let used = recalculate::used(&quota, &objects, recalculate::is_counted, now_of(input)).unwrap();
+            let expected = &case["expect"]["quotas"][quota.name.as_ref()];
+            assert_amounts(name, &to_json(&quota.wished), &expected["hard"]);
+            assert_amounts(name, &to_json(&used), &expected["used"]);
+        }
+    }
+}
+
+#[test]
+fn quotas_are_validated_as_the_api_server_validates_them() {
+    for case in cases("validate-object") {
+        let text = case["input"]["resourceQuotas"][0].to_string();
+        let document = Document::read(&text).unwrap();
+        let problems = ResourceQuota::read(document.root()).unwrap().problems();
+        let expected = case["expect"]["errors"].as_array().unwrap();
+        assert_eq!(problems.len(), expected.len(), "{}: {problems:?}", case["name"]);
+        for error in expected {
+            let (field, detail) = (&error["field"], error["detailContains"].as_str().unwrap());
+            assert!(
+                problems.iter().any(|problem| *field == json!(problem.field) && problem.detail.contains(detail)),
+                "{}: {error} not in {problems:?}",
+                case["name"]
+            );
+        }
+    }
+}
