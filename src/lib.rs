@@ -1,7 +1,9 @@
 //! The policy: a thin waPC shell around the core. No rule of its own.
 //!
-//! read the request and the settings -> ask the host for what the core needs -> decide -> respond
+//! read the request and the settings -> ask the host for what the core needs, and then for the history that those
+//! answers make worth reading -> decide -> respond
 
+mod clock;
 mod host;
 #[cfg(target_arch = "wasm32")]
 mod memory;

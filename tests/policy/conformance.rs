@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use crate::door::Door;
 
-/// Kubernetes' behaviour where ours differs by default: it never repairs a default limit, and looks at no template.
+/// Kubernetes' behaviour where ours differs by default: it never repairs a default limit, looks at no template, and knows
+/// no history.
 fn upstream_settings() -> Value {
-    json!({"limitRanges": {"repairDefaultLimit": false, "workloads": "off"}})
+    json!({"limitRanges": {"repairDefaultLimit": false, "workloads": "off"}, "estimates": {"mode": "never"}})
 }
 
 fn cases(file: &str, check: &str) -> Vec<Value> {

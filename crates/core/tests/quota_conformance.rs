@@ -96,7 +96,7 @@ fn quotas_of(input: &Value) -> Vec<Value> {
 
 fn payload_of(request: &Value, input: &Value) -> Value {
     let limited = input["limitedResources"].as_array().cloned().unwrap_or_default();
-    json!({"request": request, "settings": {"quotas": {"limitedResources": limited}}})
+    json!({"request": request, "settings": {"quotas": {"limitedResources": limited}, "estimates": {"mode": "never"}}})
 }
 
 fn assert_message(case: &str, answer: &Answer, expected: &Value) {
