@@ -10,11 +10,12 @@ REQUESTS := test_data/requests
 
 .PHONY: help
 help:
-	@echo "make demo               three real requests through the policy, told in words"
+	@echo "make demo               five real requests through the policy, told in words"
 	@echo "make test               every test: formats, lints, crates, wasm end to end, budgets"
 	@echo "make policy.wasm        the policy;  annotated-policy.wasm: with its metadata, ready for kwctl push"
 	@echo "make e2e-tests          e2e.bats on kwctl, or on our own host where there is no kwctl"
 	@echo "make bench              fuel, time and size;  make budgets: the budgets alone"
+	@echo "make bench-collect      what a month's collection costs, from files"
 	@echo "make fmt lint clean"
 
 policy.wasm: $(SOURCES) hack/build-wasm
@@ -46,15 +47,26 @@ test: fmt lint unit-tests e2e-tests budgets
 	@echo "make test: all tests passed"
 
 .PHONY: unit-tests
-unit-tests: policy.wasm
+unit-tests: policy.wasm test-servers
 	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked --workspace; \
 	else cargo test --locked --workspace --lib --bins --tests; fi
 	cargo test --locked --workspace --doc
+
+# Prometheus, InfluxDB and VictoriaMetrics, which the companion's tests start on loopback.
+.PHONY: test-servers
+test-servers:
+	hack/install-test-servers.sh
 
 .PHONY: e2e-tests
 e2e-tests: annotated-policy.wasm
 	hack/ensure-bats
 	KWCTL=$(KWCTL) bats e2e.bats
+
+# A month of 1,000 containers needs 4 GB in the folder for temporary files; HEADROOM_BENCH_DAYS=3 needs a tenth.
+.PHONY: bench-collect
+bench-collect:
+	cargo bench --locked --profile native --package headroom-companion --bench collect
+	cargo bench --locked --profile native --package headroom-companion --bench prometheus
 
 .PHONY: bench
 bench: policy.wasm host
@@ -71,6 +83,10 @@ demo: annotated-policy.wasm host
 	  $(REQUESTS)/pod-create-plain.json \
 	  $(REQUESTS)/pod-create-invalid-after-default-limit.json \
 	  $(REQUESTS)/statefulset-create-request-above-default-limit.json
+	$(HOST) demo annotated-policy.wasm \
+	  --cluster test_data/context/LimitRange.json --cluster test_data/nearly-full/ResourceQuota.yaml \
+	  $(REQUESTS)/pod-create-job-owned.json \
+	  $(REQUESTS)/deployment-create.json
 
 # After a change of what the policy reads: the session files of e2e.bats, from the requests and objects of test_data.
 .PHONY: sessions

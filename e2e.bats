@@ -45,8 +45,8 @@ patched() {
   unchanged
 }
 
-@test "a service is none of the policy's business" {
-  evaluate service-create-loadbalancer
+@test "a service is let through where quotas are off, and nothing is read for it" {
+  evaluate service-create-loadbalancer --settings-json '{"quotas": {"mode": "off"}}'
   allowed
   unchanged
 }
@@ -90,6 +90,31 @@ patched() {
   allowed
 }
 
+@test "a pod that a quota has no room for is denied, with what is missing and what is free" {
+  SESSION=pod-create-job-owned.nearly-full evaluate_in_cluster pod-create-job-owned
+  denied
+  unchanged
+  says '"code":403'
+  says 'is forbidden: exceeded quota: team, requested: limits.cpu=500m,requests.cpu=250m, used: limits.cpu=7800m,requests.cpu=3900m, limited: limits.cpu=8,requests.cpu=4;'
+  says 'quota team: limits.cpu: missing 300m; 200m is free (500m of container j: '
+  says 'requests.cpu: missing 150m; 100m is free'
+}
+
+@test "a Deployment is told at once how many of its pods a quota has room for" {
+  SESSION=deployment-create.nearly-full evaluate_in_cluster deployment-create
+  allowed
+  unchanged
+  says 'its pods would be refused: quota team: 0 of 2 replicas fit: '
+}
+
+@test "a load balancer is denied where the quota allows none, and let through where it says nothing" {
+  SESSION=service-create-loadbalancer.nearly-full evaluate_in_cluster service-create-loadbalancer
+  denied
+  says 'exceeded quota: team, requested: services.loadbalancers=1, used: services.loadbalancers=0, limited: services.loadbalancers=0'
+  evaluate_in_cluster service-create-loadbalancer
+  allowed
+}
+
 @test "a pod is denied when the LimitRanges cannot be read, with the likely causes" {
   SESSION=pod-create-plain.outage evaluate_in_cluster pod-create-plain
   denied
@@ -110,8 +135,8 @@ patched() {
   says 'has not been granted access to Kubernetes v1/LimitRange'
 }
 
-@test "with LimitRanges off, nothing is read and nothing is changed" {
-  evaluate pod-create-plain --settings-json '{"limitRanges": {"mode": "off"}}'
+@test "with LimitRanges and quotas off, nothing is read and nothing is changed" {
+  evaluate pod-create-plain --settings-json '{"limitRanges": {"mode": "off"}, "quotas": {"mode": "off"}}'
   allowed
   unchanged
 }

@@ -9,10 +9,14 @@ use serde_json::{Value, json};
 
 use crate::door::Door;
 
-/// Kubernetes' behaviour where ours differs by default: it never repairs a default limit, looks at no template, and knows
-/// no history.
-fn upstream_settings() -> Value {
-    json!({"limitRanges": {"repairDefaultLimit": false, "workloads": "off"}, "estimates": {"mode": "never"}})
+/// Kubernetes' behaviour where ours differs by default: it never repairs a default limit, and looks at no template.
+fn upstream_settings(case: &Value) -> Value {
+    let limited = case["input"]["limitedResources"].as_array().cloned().unwrap_or_default();
+    json!({
+        "limitRanges": {"repairDefaultLimit": false, "workloads": "off"},
+        "estimates": {"mode": "never"},
+        "quotas": {"workloads": "off", "limitedResources": limited},
+    })
 }
 
 fn cases(file: &str, check: &str) -> Vec<Value> {
@@ -42,10 +46,10 @@ fn cluster(case: &Value) -> Cluster {
     })
 }
 
-fn check_admission(door: &Door, case: &Value, settings: &Value) {
+fn check_admission(door: &Door, case: &Value) {
     let name = case["name"].as_str().unwrap();
     let request = request(case);
-    let response = door.judge(&request, settings, &mut cluster(case));
+    let response = door.judge(&request, &upstream_settings(case), &mut cluster(case));
     let expect = &case["expect"];
     assert_eq!(response.accepted, expect["allowed"], "{name}: {response:?}");
     if !response.accepted {
@@ -93,11 +97,25 @@ fn assert_same_amounts(name: &str, actual: &Value, expected: &Value) {
     assert_eq!(lists.0, lists.1, "{name}");
 }
 
-#[test]
-fn limit_ranges_admit_what_kubernetes_admits() {
+fn check_file(file: &str, check: &str) {
     for door in Door::both() {
-        for case in cases("limitrange.json", "admit") {
-            check_admission(&door, &case, &upstream_settings());
+        for case in cases(file, check) {
+            check_admission(&door, &case);
         }
     }
+}
+
+#[test]
+fn limit_ranges_admit_what_kubernetes_admits() {
+    check_file("limitrange.json", "admit");
+}
+
+#[test]
+fn quotas_admit_what_kubernetes_admits() {
+    check_file("quota.json", "admit");
+}
+
+#[test]
+fn quotas_judge_a_pod_as_the_limit_ranges_leave_it() {
+    check_file("quota.json", "pipeline");
 }

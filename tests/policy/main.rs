@@ -12,4 +12,5 @@ mod conformance;
 mod door;
 mod hostile;
 mod properties;
+mod readme;
 mod scenarios;

@@ -300,6 +300,13 @@ pub struct Fields<'d> {
     end: u32,
 }
 
+impl Fields<'_> {
+    /// How many they are, if none of their values contains others; else fewer.
+    pub fn at_most(&self) -> usize {
+        (self.end.saturating_sub(self.next) / 2) as usize
+    }
+}
+
 impl<'d> Iterator for Fields<'d> {
     type Item = (Key<'d>, Node<'d>);
 

@@ -93,8 +93,9 @@ impl<'d, V> FromIterator<(ResourceName<'d>, V)> for ByResource<'d, V> {
 impl<'d> ResourceList<'d> {
     /// Reads a list as Kubernetes writes it: an object of strings or numbers, where `null` is zero.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
-        let mut list = Self::default();
-        for (name, value) in node.fields()? {
+        let fields = node.fields()?;
+        let mut list = ByResource(Vec::with_capacity(fields.at_most()));
+        for (name, value) in fields {
             list.set(name.str()?, read_quantity(value)?);
         }
         Ok(list)

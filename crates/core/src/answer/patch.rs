@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::annotation;
 use crate::amount::{Quantity, ResourceName};
 use crate::json::{Malformed, Node, write_string};
+use crate::order;
 use crate::request::template::{Bound, Container, Origin, PodTemplate, Value};
 use crate::stage::authored::{LIMIT_RANGER, LIMIT_RANGER_PREFIX};
 
@@ -179,7 +180,7 @@ impl Edits {
     /// The text of `object` with the replacements in it.
     fn applied_to(mut self, object: Node<'_>) -> String {
         // The sort is stable, so what is added to one object stays in order.
-        self.splices.sort_by_key(|(place, _)| place.start);
+        order::sort_by(&mut self.splices, |(a, _), (b, _)| a.start.cmp(&b.start));
         let text = object.text();
         let start = object.span().start;
         let more: usize = self.splices.iter().map(|(_, new)| new.len()).sum();

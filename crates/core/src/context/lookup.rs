@@ -11,6 +11,7 @@ use super::Context;
 use super::usage::address::{API_VERSION, KIND, Scope, field_masks};
 use crate::image::ImageName;
 use crate::json::Malformed;
+use crate::order;
 use crate::request::{PodTemplate, Request, workload};
 use crate::settings::{Mode, Settings};
 use crate::stage::{authored, estimate, ranges};
@@ -110,7 +111,7 @@ impl<'d> Lookup<'d> {
     /// What to read again: quotas that the first answers show close to their bounds. Sorted, and bounded.
     pub fn again(request: &'d Request<'d>, doubtful_quotas: &[Cow<'d, str>]) -> Vec<Lookup<'d>> {
         let mut names: Vec<&Cow<'d, str>> = doubtful_quotas.iter().take(FRESH_AT_MOST).collect();
-        names.sort();
+        order::sort_by(&mut names, |a, b| a.cmp(b));
         let fresh = |name: &Cow<'d, str>| Self::FreshQuota { namespace: &request.namespace, name: name.clone() };
         names.into_iter().map(fresh).collect()
     }

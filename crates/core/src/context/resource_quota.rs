@@ -10,6 +10,7 @@ use std::fmt;
 
 use crate::amount::ResourceList;
 use crate::json::{Malformed, Node};
+use crate::order;
 
 /// One ResourceQuota.
 #[derive(Debug, Clone, Default)]
@@ -63,7 +64,7 @@ impl<'d> ResourceQuota<'d> {
     /// Reads a list of them, in name order: the order in which they are told.
     pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
         let mut quotas = list.list("items")?.map(Self::read).collect::<Result<Vec<_>, _>>()?;
-        quotas.sort_by(|a, b| a.name.cmp(&b.name));
+        order::sort_by(&mut quotas, |a, b| a.name.cmp(&b.name));
         Ok(quotas)
     }
 

@@ -1,6 +1,6 @@
 //! The quota steps of a decision: the object itself, then the pods that it would bring.
 
-use super::{Findings, Pods};
+use super::{Findings, Pods, Violation};
 use crate::amount::ResourceList;
 use crate::context::Context;
 use crate::context::resource_quota::ResourceQuota;
@@ -98,21 +98,19 @@ fn of_object<'d>(
 
 impl<'d> Findings<'_, 'd> {
     fn take_quota_breaches(&mut self, mode: Mode, is_workload: bool, breaches: Vec<quota::Breach<'d>>) {
-        match mode {
-            _ if breaches.is_empty() => {}
-            Mode::Enforce => self.decision.violations.push(super::Violation::Quotas {
+        let (refusing, telling): (Vec<_>, Vec<_>) =
+            breaches.into_iter().partition(|breach| mode == Mode::Enforce && !breach.only_slows());
+        if !refusing.is_empty() {
+            self.decision.violations.push(Violation::Quotas {
                 resource: self.request.qualified_resource(),
                 name: self.request.name.to_string(),
                 is_workload,
-                breaches,
-            }),
-            Mode::Warn => {
-                let whose = if is_workload { "its pods would be refused" } else { "would be refused" };
-                for breach in breaches {
-                    self.decision.warn(format!("{whose}: {}", breach.advice()));
-                }
-            }
-            Mode::Off => {}
+                breaches: refusing,
+            });
+        }
+        for breach in telling {
+            let whose = if is_workload { "its pods would be refused" } else { "would be refused" };
+            self.decision.warn(format!("{whose}: {}", breach.advice()));
         }
     }
 

@@ -12,6 +12,9 @@ use crate::json::{Malformed, Node};
 /// The largest total of spec, allocated and actual resources; none if the status has no numbers.
 pub(super) fn largest_total<'d>(pod: &PodTemplate<'d>, bound: Bound) -> Result<Option<ResourceList<'d>>, Malformed> {
     let Some(status) = pod.node.get("status")? else { return Ok(None) };
+    if status.fields()?.next().is_none() {
+        return Ok(None); // A new pod.
+    }
     let mut containers = Vec::with_capacity(pod.containers.len());
     let mut has_numbers = false;
     for container in &pod.containers {

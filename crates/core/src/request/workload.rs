@@ -16,6 +16,8 @@ pub struct Rollout {
     pub present: u64,
     /// How the pods that it has are treated.
     pub renewal: Renewal,
+    /// What the author counts: `replicas` or `pods`.
+    pub noun: &'static str,
     /// What had to be assumed.
     pub assumption: Option<&'static str>,
 }
@@ -25,9 +27,13 @@ pub struct Rollout {
 pub enum Renewal {
     /// They stay.
     Keeps,
-    /// Others take their places, and so many more than wanted run meanwhile.
-    Replaces { surge: u64 },
+    /// Others take their places, and so many more than wanted run meanwhile. Without room for these, the rollout
+    /// stands still unless it may take old pods away first.
+    Replaces { surge: u64, may_wait: bool },
 }
+
+const REPLICAS: &str = "replicas";
+const PODS: &str = "pods";
 
 const ONE_RUN: &str = "assuming that one job runs at a time; concurrencyPolicy Allow lets more of them overlap";
 const ONE_NODE: &str = "assuming one node; on how many nodes its pods will run is not known yet";
@@ -73,7 +79,7 @@ fn scaling(object: Node<'_>, old: Option<Node<'_>>) -> Result<Option<Rollout>, M
         return Ok(None);
     }
     let present = count(old, &["status", "replicas"])?.unwrap_or(before);
-    Ok(Some(Rollout { wanted, present, renewal: Renewal::Keeps, assumption: None }))
+    Ok(Some(Rollout { wanted, present, renewal: Renewal::Keeps, noun: REPLICAS, assumption: None }))
 }
 
 /// A change of an object that has a pod template.
@@ -95,10 +101,10 @@ impl Change<'_> {
         let wanted = self.replicas(self.object)?;
         let renewal = match (self.is_renewed && !is_paused, recreates) {
             (false, _) => Renewal::Keeps,
-            (true, true) => Renewal::Replaces { surge: 0 },
+            (true, true) => Renewal::IN_PLACE,
             (true, false) => {
                 let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
-                Renewal::Replaces { surge: surge(bounds, "25%", wanted)? }
+                Renewal::rolling(bounds, ["25%", "25%"], wanted)?
             }
         };
         self.of_replicas(renewal)
@@ -107,7 +113,7 @@ impl Change<'_> {
     fn stateful_set(&self) -> Result<Option<Rollout>, Malformed> {
         let strategy = self.object.at(&["spec", "updateStrategy", "type"])?.map(Node::str).transpose()?;
         let waits = strategy.as_deref() == Some("OnDelete");
-        self.of_replicas(if self.is_renewed && !waits { Renewal::Replaces { surge: 0 } } else { Renewal::Keeps })
+        self.of_replicas(if self.is_renewed && !waits { Renewal::IN_PLACE } else { Renewal::Keeps })
     }
 
     /// A ReplicaSet leaves the pods that it has as they are.
@@ -118,7 +124,7 @@ impl Change<'_> {
     fn of_replicas(&self, renewal: Renewal) -> Result<Option<Rollout>, Malformed> {
         let wanted = self.replicas(self.object)?;
         let Some(old) = self.old else {
-            return Ok(Some(Rollout { wanted, present: 0, renewal: Renewal::Keeps, assumption: None }));
+            return Ok(Some(Rollout { wanted, present: 0, renewal: Renewal::Keeps, noun: REPLICAS, assumption: None }));
         };
         let before = self.replicas(old)?;
         if wanted <= before && renewal == Renewal::Keeps {
@@ -127,7 +133,7 @@ impl Change<'_> {
         let present = count(old, &["status", "replicas"])?;
         // A status without a number is one that has none; no status at all is a request that came without it.
         let present = present.unwrap_or(if old.get("status")?.is_some() { 0 } else { before });
-        Ok(Some(Rollout { wanted, present, renewal, assumption: None }))
+        Ok(Some(Rollout { wanted, present, renewal, noun: REPLICAS, assumption: None }))
     }
 
     fn replicas(&self, object: Node<'_>) -> Result<u64, Malformed> {
@@ -138,7 +144,7 @@ impl Change<'_> {
     fn daemon_set(&self) -> Result<Option<Rollout>, Malformed> {
         let Some(old) = self.old else {
             let assumption = Some(ONE_NODE);
-            return Ok(Some(Rollout { wanted: 1, present: 0, renewal: Renewal::Keeps, assumption }));
+            return Ok(Some(Rollout { wanted: 1, present: 0, renewal: Renewal::Keeps, noun: PODS, assumption }));
         };
         let strategy = self.object.at(&["spec", "updateStrategy"])?;
         let kind = strategy.map(|strategy| strategy.string("type")).transpose()?.flatten();
@@ -149,8 +155,8 @@ impl Change<'_> {
         let wanted = nodes.unwrap_or(1);
         let present = count(old, &["status", "currentNumberScheduled"])?.unwrap_or(wanted);
         let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
-        let renewal = Renewal::Replaces { surge: surge(bounds, "0", wanted)? };
-        Ok(Some(Rollout { wanted, present, renewal, assumption: nodes.is_none().then_some(ONE_NODE) }))
+        let renewal = Renewal::rolling(bounds, ["0", "1"], wanted)?;
+        Ok(Some(Rollout { wanted, present, renewal, noun: PODS, assumption: nodes.is_none().then_some(ONE_NODE) }))
     }
 
     /// A job's template never changes; its width and its suspension may.
@@ -162,7 +168,7 @@ impl Change<'_> {
         }
         let active = old.map(|old| count(old, &["status", "active"])).transpose()?.flatten();
         let present = active.unwrap_or(0).min(wanted);
-        Ok(Some(Rollout { wanted, present, renewal: Renewal::Keeps, assumption: None }))
+        Ok(Some(Rollout { wanted, present, renewal: Renewal::Keeps, noun: PODS, assumption: None }))
     }
 
     fn cron_job(&self) -> Result<Option<Rollout>, Malformed> {
@@ -181,8 +187,8 @@ impl Change<'_> {
         let runs = self.old.map(|old| old.at(&["status", "active"])).transpose()?.flatten();
         let is_running = runs.map(Node::items).transpose()?.is_some_and(|mut runs| runs.next().is_some());
         let (present, renewal) =
-            if is_running && !overlaps { (before, Renewal::Replaces { surge: 0 }) } else { (0, Renewal::Keeps) };
-        Ok(Some(Rollout { wanted, present, renewal, assumption: overlaps.then_some(ONE_RUN) }))
+            if is_running && !overlaps { (before, Renewal::IN_PLACE) } else { (0, Renewal::Keeps) };
+        Ok(Some(Rollout { wanted, present, renewal, noun: PODS, assumption: overlaps.then_some(ONE_RUN) }))
     }
 }
 
@@ -197,19 +203,39 @@ fn width(job: Node<'_>) -> Result<u64, Malformed> {
     Ok(left.map_or(parallelism, |left| parallelism.min(left)))
 }
 
-/// `maxSurge` of a rolling update: a number, or a percentage rounded up.
-fn surge(bounds: Option<Node<'_>>, default: &str, wanted: u64) -> Result<u64, Malformed> {
-    let node = bounds.map(|bounds| bounds.get("maxSurge")).transpose()?.flatten();
+impl Renewal {
+    /// Old pods go before new ones come.
+    const IN_PLACE: Self = Self::Replaces { surge: 0, may_wait: true };
+
+    /// A rolling update; `defaults` are those of `maxSurge` and `maxUnavailable`. Percentages of the first are rounded
+    /// up, of the second down.
+    fn rolling(bounds: Option<Node<'_>>, defaults: [&str; 2], wanted: u64) -> Result<Self, Malformed> {
+        let [surge, unavailable] = defaults;
+        let surge = pods_at_once(bounds, "maxSurge", surge, |percent| wanted.saturating_mul(percent).div_ceil(100))?;
+        let unavailable =
+            pods_at_once(bounds, "maxUnavailable", unavailable, |percent| wanted.saturating_mul(percent) / 100)?;
+        Ok(Self::Replaces { surge, may_wait: unavailable > 0 || surge == 0 })
+    }
+}
+
+/// A number of pods, given as such or as a percentage.
+fn pods_at_once(
+    bounds: Option<Node<'_>>,
+    field: &str,
+    default: &str,
+    of_percent: impl Fn(u64) -> u64,
+) -> Result<u64, Malformed> {
+    let node = bounds.map(|bounds| bounds.get(field)).transpose()?.flatten();
     let text = node.map(Node::scalar).transpose()?;
-    let surge = text.as_deref().unwrap_or(default);
-    let read = match surge.strip_suffix('%') {
-        Some(percent) => percent.parse::<u64>().ok().map(|percent| wanted.saturating_mul(percent).div_ceil(100)),
-        None => surge.parse().ok(),
+    let text = text.as_deref().unwrap_or(default);
+    let read = match text.strip_suffix('%') {
+        Some(percent) => percent.parse().ok().map(of_percent),
+        None => text.parse().ok(),
     };
     match (read, node) {
-        (Some(surge), _) => Ok(surge),
+        (Some(pods), _) => Ok(pods),
         (None, Some(node)) => Err(node.malformed("a number of pods or a percentage such as `25%`")),
-        (None, None) => Ok(0),
+        (None, None) => Ok(0), // OK because the defaults are numbers.
     }
 }
 

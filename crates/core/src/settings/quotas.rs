@@ -123,3 +123,56 @@ impl<'d> Reader<'_, 'd> {
         word
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Settings;
+    use crate::json::Document;
+
+    #[track_caller]
+    fn check(settings: &str, expected: &[&str]) {
+        let document = Document::read(settings).unwrap();
+        let problems = Settings::read(Some(document.root())).err().map(|error| error.problems().to_vec());
+        assert_eq!(problems.unwrap_or_default(), expected);
+    }
+
+    #[test]
+    fn the_admission_configuration_of_kubernetes_is_understood() {
+        check(
+            r#"{"quotas": {"mode": "warn", "workloads": "off", "freshness": "live", "limitedResources": [
+                {"resource": "pods", "matchScopes": [{"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}]},
+                {"apiGroup": "", "resource": "persistentvolumeclaims", "matchContains": ["gold.storageclass"]}]}}"#,
+            &[],
+        );
+    }
+
+    #[test]
+    fn everything_wrong_is_told_at_once() {
+        check(
+            r#"{"quotas": {"mode": "of", "limitedResource": [], "limitedResources": [
+                {"matchScopes": [{"scopeName": "Priority", "operator": "Exists", "values": ["a"]}]}, {"resource": "pods"}]}}"#,
+            &[
+                "`quotas.mode` is wrong: expected `enforce`, `warn`, `off`, found `\"of\"`",
+                "`quotas.limitedResources[0].matchScopes[0].scopeName` must be one of `Terminating`, `NotTerminating`, \
+                 `BestEffort`, `NotBestEffort`, `PriorityClass`, `CrossNamespacePodAffinity`, `VolumeAttributesClass`",
+                "`quotas.limitedResources[0].matchScopes[0].values` must be absent: `Exists` and `DoesNotExist` take none",
+                "`quotas.limitedResources[0].resource` is missing: name a resource in the plural, such as `pods`",
+                "`quotas.limitedResources[1].matchContains` is missing, and `matchScopes` too: one of them must say what \
+                 is limited",
+                "`quotas.limitedResource` is not a setting; did you mean `limitedResources`?",
+            ],
+        );
+    }
+
+    #[test]
+    fn settings_that_would_never_apply_are_contradictions() {
+        check(
+            r#"{"quotas": {"mode": "off", "freshness": "live", "limitedResources": [
+                {"resource": "pods", "matchContains": ["cpu"]}]}}"#,
+            &[
+                "`quotas.mode` is `off`, so `limitedResources` would never apply: remove them or choose `enforce` or `warn`",
+                "`quotas.mode` is `off`, so `freshness` means nothing: remove it or choose `enforce` or `warn`",
+            ],
+        );
+    }
+}

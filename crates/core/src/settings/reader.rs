@@ -149,9 +149,9 @@ fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
 
 /// Edit distance, upper and lower case alike.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.to_lowercase().chars().collect();
+    let b: Vec<char> = b.to_ascii_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, in_a) in a.to_lowercase().chars().enumerate() {
+    for (i, in_a) in a.to_ascii_lowercase().chars().enumerate() {
         let mut diagonal = i;
         let mut left = i + 1;
         for (in_b, above) in b.iter().zip(row.iter_mut().skip(1)) {

@@ -24,7 +24,7 @@ use crate::request::PodTemplate;
 use crate::settings::LimitedResource;
 use crate::timestamp::Timestamp;
 
-pub use breach::{Breach, Excess, Fault, Growth};
+pub use breach::{Breach, Excess, Fault, Growth, Surge};
 pub use charge::{Added, Change, Charge};
 pub use doubt::doubtful;
 pub use kind::{Kind, Measure};
@@ -102,7 +102,10 @@ pub fn check<'d>(
     }
     for quota in applying {
         let delta = deltas.of(quota);
-        let excesses = outcome.charge(quota, |name| delta.get(name).cloned());
+        let mut excesses = outcome.charge(quota, |name| delta.get(name).cloned());
+        if let Some(pod) = object.pod {
+            excesses.iter_mut().for_each(|excess| excess.origins = specify::origins(pod, &excess.name));
+        }
         if change.refuses() && !excesses.is_empty() {
             let fault = Fault::Exceeded { excesses, growth: None };
             outcome.breaches.push(Breach { quota: Some(quota.name.clone()), fault });
@@ -120,7 +123,7 @@ impl<'d> Outcome<'d> {
             let used = level.plus(&amount);
             if used > *hard {
                 let (requested, used, hard) = (amount.clone(), level.clone(), hard.clone());
-                excesses.push(Excess { name: name.clone(), requested, used, hard });
+                excesses.push(Excess { name: name.clone(), requested, used, hard, origins: Vec::new() });
             }
             added.push(Added { name: name.clone(), amount, used });
         }

@@ -3,6 +3,7 @@
 use super::{CLAIM, CONTAINER, Item, LimitRange, POD};
 use crate::amount::{Quantity, ResourceList};
 use crate::context::problem::Problem;
+use crate::order;
 
 impl LimitRange<'_> {
     /// All that is wrong with the range, in the order of its items; fields are named below `prefix`.
@@ -69,7 +70,7 @@ impl Check<'_, '_> {
     fn item_names(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.lists().iter().flat_map(|(_, list)| list.names()).map(ToString::to_string).collect();
-        names.sort();
+        order::sort_by(&mut names, String::cmp);
         names.dedup();
         names
     }

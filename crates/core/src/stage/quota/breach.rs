@@ -48,6 +48,8 @@ pub struct Excess<'d> {
     pub requested: Quantity,
     pub used: Quantity,
     pub hard: Quantity,
+    /// Where amounts came from that no author wrote.
+    pub origins: Vec<String>,
 }
 
 /// How the pods of a workload would exceed a quota.
@@ -57,12 +59,31 @@ pub struct Growth {
     pub wanted: u64,
     pub fitting: u64,
     /// The pods that a rollout needs on top while it replaces the old, where only these do not fit.
-    pub surge: Option<u64>,
+    pub surge: Option<Surge>,
+    /// What the author counts: `replicas` or `pods`.
+    pub noun: &'static str,
     /// What had to be assumed.
     pub assumption: Option<&'static str>,
 }
 
+/// The surge of a rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Surge {
+    pub pods: u64,
+    /// Whether the rollout goes on without it.
+    pub may_wait: bool,
+}
+
 impl Breach<'_> {
+    /// Whether it stops nothing: a rollout goes on without its surge, only slower.
+    pub fn only_slows(&self) -> bool {
+        let growth = match &self.fault {
+            Fault::Exceeded { growth, .. } => growth.as_ref(),
+            _ => None,
+        };
+        growth.and_then(|growth| growth.surge).is_some_and(|surge| surge.may_wait)
+    }
+
     /// Whether Kubernetes names the object in front of such a refusal.
     pub fn names_object(&self) -> bool {
         !matches!(self.fault, Fault::UncoveredScopes { .. })
@@ -142,19 +163,28 @@ impl Breach<'_> {
 impl Excess<'_> {
     /// `requests.cpu: missing 500m; 1500m is free`
     fn told(&self) -> String {
-        let Self { name, requested, used, hard } = self;
+        let Self { name, requested, used, hard, origins } = self;
         let free = if used < hard { hard.minus(used) } else { Quantity::ZERO };
-        format!("{name}: missing {}; {free} is free", requested.minus(&free))
+        let mut told = format!("{name}: missing {}; {free} is free", requested.minus(&free));
+        if !origins.is_empty() {
+            told.push_str(&format!(" ({})", origins.join("; ")));
+        }
+        told
     }
 }
 
 impl Growth {
     fn told(&self, excesses: &str) -> String {
-        let Self { wanted, fitting, surge, assumption } = self;
+        let Self { wanted, fitting, surge, noun, assumption } = self;
         let mut told = match surge {
-            Some(1) => format!("the rollout needs 1 pod more at first: {excesses}; or set maxSurge to 0"),
-            Some(surge) => format!("the rollout needs {surge} pods more at first: {excesses}; or set maxSurge to 0"),
-            None => format!("{fitting} of {wanted} replicas fit: {excesses}"),
+            Some(Surge { pods, may_wait: true }) => {
+                format!("the rollout will be slower, without {pods} more at first: {excesses}")
+            }
+            Some(Surge { pods, may_wait: false }) => format!(
+                "the rollout needs {pods} more at first: {excesses}; or let it take old pods away first (maxSurge 0, \
+                 maxUnavailable 1)"
+            ),
+            None => format!("{fitting} of {wanted} {noun} fit: {excesses}"),
         };
         if let Some(assumption) = assumption {
             told.push_str(&format!(" ({assumption})"));

@@ -4,7 +4,8 @@
 //! the new ones are, with as many old ones as the surge lets stay. Kubernetes itself says nothing until the pods come.
 
 use super::{
-    Bounds, Breach, Fault, Growth, Kind, Object, Outcome, applying_to, free, scope, specify, unknown_status, usage,
+    Bounds, Breach, Fault, Growth, Kind, Object, Outcome, Surge, applying_to, free, scope, specify, unknown_status,
+    usage,
 };
 use crate::amount::{Quantity, ResourceList};
 use crate::context::resource_quota::ResourceQuota;
@@ -64,8 +65,8 @@ impl Pods<'_, '_> {
         let missing = wanted.saturating_sub(present);
         let most = match self.rollout.renewal {
             Renewal::Keeps => each.times_count(missing),
-            Renewal::Replaces { surge: 0 } => self.at_last(name, each, 0),
-            Renewal::Replaces { surge } => {
+            Renewal::Replaces { surge: 0, .. } => self.at_last(name, each, 0),
+            Renewal::Replaces { surge, .. } => {
                 each.times_count(missing.saturating_add(surge)).max(self.at_last(name, each, surge))
             }
         };
@@ -82,7 +83,7 @@ impl Pods<'_, '_> {
 
     /// How many of the pods fit in the end.
     fn growth(&self, quota: &ResourceQuota<'_>) -> Growth {
-        let Rollout { wanted, present, renewal, assumption } = *self.rollout;
+        let Rollout { wanted, present, renewal, noun, assumption } = *self.rollout;
         let staying = if renewal == Renewal::Keeps { present.min(wanted) } else { 0 };
         let mut fitting = wanted - staying;
         for (name, each) in self.each.iter() {
@@ -94,10 +95,12 @@ impl Pods<'_, '_> {
         }
         let fitting = staying + fitting;
         let surge = match renewal {
-            Renewal::Replaces { surge } if surge > 0 && fitting >= wanted => Some(surge),
+            Renewal::Replaces { surge, may_wait } if surge > 0 && fitting >= wanted => {
+                Some(Surge { pods: surge, may_wait })
+            }
             _ => None,
         };
-        Growth { wanted, fitting, surge, assumption }
+        Growth { wanted, fitting, surge, noun, assumption }
     }
 }
 

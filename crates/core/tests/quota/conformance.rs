@@ -1,74 +1,28 @@
 //! The conformance cases of quotas. Those of admission are replayed the way the policy's shell works: payload and
 //! lists in, answer out.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
-
 use std::collections::BTreeMap;
 
 use headroom_core::amount::ResourceList;
-use headroom_core::context::lookup::Lookup;
 use headroom_core::context::resource_quota::{ResourceQuota, ScopeRequirement};
 use headroom_core::json::Document;
 use headroom_core::request::PodTemplate;
 use headroom_core::stage::quota::{Kind, Measure, Object, matches_scope, recalculate, usage_of};
 use headroom_core::timestamp::Timestamp;
-use headroom_core::{Context, Request, Settings, decide};
 use serde_json::{Map, Value, json};
+
+use crate::door::{Answer, answer, to_json};
 
 /// Cases that we answer otherwise than upstream, and why. None so far.
 const DEPARTURES: &[(&str, &str)] = &[];
 
 /// The cases of one check.
 fn cases(check: &str) -> Vec<Value> {
-    let all: Vec<Value> = serde_json::from_str(include_str!("../../../scenarios/conformance/quota.json")).unwrap();
+    let all: Vec<Value> = serde_json::from_str(include_str!("../../../../scenarios/conformance/quota.json")).unwrap();
     let is_departure = |case: &Value| DEPARTURES.iter().any(|(name, _)| case["name"] == *name);
     let cases: Vec<Value> = all.into_iter().filter(|case| case["check"] == check && !is_departure(case)).collect();
     assert!(!cases.is_empty(), "there are cases of {check}");
     cases
-}
-
-/// What a policy answers.
-struct Answer {
-    accepted: bool,
-    message: String,
-    changed_object: Option<Value>,
-    /// The new `status.used` of each quota that is charged.
-    used: Map<String, Value>,
-}
-
-/// Judges a payload, given the lists that the host would answer with.
-fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer {
-    let text = payload.to_string();
-    let document = Document::read(&text).unwrap();
-    let request = Request::read(document.root().get("request").unwrap().unwrap()).unwrap();
-    let settings = Settings::read(document.root().get("settings").unwrap()).unwrap();
-    let lookups = Lookup::all(&request, &settings);
-    let answers: Vec<String> = lookups.iter().map(|lookup| lists[lookup.call().kind].to_string()).collect();
-    let documents: Vec<Document<'_>> = answers.iter().map(|answer| Document::read(answer).unwrap()).collect();
-    let mut context = Context { now, ..Context::default() };
-    for (lookup, document) in lookups.iter().zip(&documents) {
-        context.add(lookup, Ok(document.root()));
-    }
-    let decision = decide(&request, &context, &settings);
-    let mut used = Map::new();
-    for charge in decision.charges.iter().filter(|_| decision.is_admitted()) {
-        let quotas = context.quotas.as_deref().unwrap_or_default();
-        let quota = quotas.iter().find(|quota| quota.name == charge.quota).unwrap();
-        let mut level = quota.used.clone();
-        charge.added.iter().for_each(|added| level.set(added.name.clone(), added.used.clone()));
-        used.insert(charge.quota.to_string(), to_json(&level));
-    }
-    let changed_object = request.object.and_then(|object| decision.changed_object(object).unwrap());
-    Answer {
-        accepted: decision.is_admitted(),
-        message: decision.message(),
-        changed_object: changed_object.map(|text| serde_json::from_str(&text).unwrap()),
-        used,
-    }
-}
-
-fn to_json(list: &ResourceList<'_>) -> Value {
-    list.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string()))).collect::<Map<_, _>>().into()
 }
 
 /// Compares amounts by value.

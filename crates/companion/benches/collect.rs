@@ -1,0 +1,287 @@
+//! What a collection costs: `cargo bench --profile native -p headroom-companion`, or `make bench-collect`.
+//!
+//! Writes a month of one-minute samples of 1,000 containers as CSV, once as a scraper would (minute by minute) and once
+//! as an export would (container by container), and lets the real program import them. Reports samples a second, peak
+//! memory, the size of store and profiles, and what one more hour costs; and holds the published percentiles of one
+//! image to exact ones computed here. `HEADROOM_BENCH_DAYS` and `HEADROOM_BENCH_CONTAINERS` make it smaller.
+
+#![expect(clippy::indexing_slicing, reason = "a benchmark may stop where something is not as it made it")]
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// 2026-10-22, so that the thirty days end with the day before `AS_OF`.
+const FIRST_DAY: i64 = 1_792_627_200;
+const AS_OF: &str = "2026-11-21T00:00:00Z";
+const IMAGES: u64 = 50;
+const TAGS: u64 = 4;
+const NAMESPACES: u64 = 20;
+/// The image whose percentiles are computed exactly.
+const WATCHED: u64 = 7;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> Result<()> {
+    // `cargo test --benches` only wants to know that it builds.
+    if !std::env::args().any(|arg| arg == "--bench") {
+        return Ok(());
+    }
+    let days = setting("HEADROOM_BENCH_DAYS", 30)?;
+    let containers = setting("HEADROOM_BENCH_CONTAINERS", 1_000)?;
+    let folder = tempfile::tempdir()?;
+    println!("{containers} containers, {days} days, one sample of cpu and one of memory a minute");
+    println!(
+        "{:24}{:>14}{:>10}{:>16}{:>10}{:>10}{:>12}",
+        "", "samples", "seconds", "samples/s", "peak MB", "store MB", "profiles MB"
+    );
+    for order in [Order::ByTime, Order::ByContainer] {
+        let csv = folder.path().join("usage.csv");
+        let mut exact = Exact::default();
+        let begun = Instant::now();
+        write_csv(&csv, order, containers, 0..days * 1440, &mut exact)?;
+        let wrote = begun.elapsed();
+        let run = Run::new(folder.path());
+        let cost = run.collect(&csv)?;
+        run.report(order.name(), 2 * containers * days * 1440, &cost)?;
+        let more = Instant::now();
+        write_csv(&csv, Order::ByTime, containers, days * 1440..days * 1440 + 60, &mut exact)?;
+        let cost = run.collect(&csv)?;
+        run.report("  one more hour", 2 * containers * 60, &cost)?;
+        run.compare(&mut exact)?;
+        println!(
+            "  (the file: {} MB, written in {:.1} s + {:.1} s)",
+            fs::metadata(&csv)?.len() >> 20,
+            wrote.as_secs_f64(),
+            (more.elapsed() - cost.time).as_secs_f64()
+        );
+        fs::remove_file(&csv)?;
+        run.clear()?;
+    }
+    Ok(())
+}
+
+fn setting(name: &str, default: u64) -> Result<u64> {
+    match std::env::var(name) {
+        Ok(text) => Ok(text.parse()?),
+        Err(_) => Ok(default),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Order {
+    ByTime,
+    ByContainer,
+}
+
+impl Order {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ByTime => "minute by minute",
+            Self::ByContainer => "container by container",
+        }
+    }
+}
+
+/// Every sample of the watched image.
+#[derive(Default)]
+struct Exact {
+    nanocores: Vec<u64>,
+    bytes: Vec<u64>,
+}
+
+struct Container {
+    name: String,
+    image: u64,
+    random: u64,
+    millicores: u64,
+    kibibytes: u64,
+}
+
+impl Container {
+    fn new(number: u64) -> Self {
+        let (image, tag, namespace) = (number % IMAGES, number / IMAGES % TAGS, number % NAMESPACES);
+        let name = format!("team-{namespace},app-{image}-{number},main,registry.example/shop/app-{image}:1.{tag}");
+        let random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        Self { name, image, random, millicores: 5 << (number % 8), kibibytes: (20 + number % 400) << 10 }
+    }
+
+    /// Xorshift; mostly near the usual, now and then far above.
+    fn next(&mut self) -> (u64, u64) {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let burst = if self.random & 63 == 0 { 1 + (self.random >> 8 & 15) } else { 1 };
+        let micros = self.millicores * (500 + (self.random >> 16) % 1000) * burst;
+        let bytes = self.kibibytes * (900 + (self.random >> 32) % 200) * burst.min(3);
+        (micros, bytes)
+    }
+}
+
+/// Appends, with a header if the file is new.
+fn write_csv(
+    path: &Path,
+    order: Order,
+    containers: u64,
+    minutes: std::ops::Range<u64>,
+    exact: &mut Exact,
+) -> Result<()> {
+    let mut file = BufWriter::with_capacity(1 << 20, File::options().create(true).append(true).open(path)?);
+    if fs::metadata(path)?.len() == 0 {
+        writeln!(file, "time,namespace,pod,container,image,cpu,memory")?;
+    }
+    let mut all: Vec<Container> = (0..containers).map(Container::new).collect();
+    let mut line = |minute: u64, container: &mut Container| -> Result<()> {
+        let (micros, bytes) = container.next();
+        if container.image == WATCHED {
+            exact.nanocores.push(micros * 1_000);
+            exact.bytes.push(bytes);
+        }
+        let (cores, rest) = (micros / 1_000_000, micros % 1_000_000);
+        writeln!(file, "{},{},{cores}.{rest:06},{bytes}", FIRST_DAY as u64 + minute * 60, container.name)?;
+        Ok(())
+    };
+    match order {
+        Order::ByTime => {
+            minutes.into_iter().try_for_each(|minute| all.iter_mut().try_for_each(|one| line(minute, one)))?
+        }
+        Order::ByContainer => {
+            all.iter_mut().try_for_each(|one| minutes.clone().try_for_each(|minute| line(minute, one)))?;
+        }
+    }
+    file.flush()?;
+    Ok(())
+}
+
+struct Run {
+    store: PathBuf,
+    profiles: PathBuf,
+}
+
+struct Cost {
+    time: Duration,
+    /// Of resident memory.
+    peak_kib: u64,
+}
+
+impl Run {
+    fn new(folder: &Path) -> Self {
+        Self { store: folder.join("usage.redb"), profiles: folder.join("profiles") }
+    }
+
+    fn collect(&self, csv: &Path) -> Result<Cost> {
+        let begun = Instant::now();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+            .args(["collect", "--format", "json", "--as-of", AS_OF, "--store"])
+            .arg(&self.store)
+            .arg("--output")
+            .arg(&self.profiles)
+            .arg("files")
+            .arg(csv)
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut peak_kib = 0;
+        loop {
+            // The kernel keeps the mark; it only has to be read before the process is gone.
+            peak_kib = peak_kib.max(high_water_mark(child.id()));
+            match child.try_wait()? {
+                Some(status) if status.success() => return Ok(Cost { time: begun.elapsed(), peak_kib }),
+                Some(status) => return Err(format!("collect ended with {status}").into()),
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    fn report(&self, what: &str, samples: u64, cost: &Cost) -> Result<()> {
+        let seconds = cost.time.as_secs_f64();
+        println!(
+            "{what:24}{samples:>14}{seconds:>10.2}{:>16.0}{:>10}{:>10.1}{:>12.2}",
+            samples as f64 / seconds,
+            cost.peak_kib >> 10,
+            fs::metadata(&self.store)?.len() as f64 / 1e6,
+            size(&self.profiles)? as f64 / 1e6,
+        );
+        Ok(())
+    }
+
+    /// Holds what was published of the watched image, over all its tags, to the samples themselves.
+    fn compare(&self, exact: &mut Exact) -> Result<()> {
+        exact.nanocores.sort_unstable();
+        exact.bytes.sort_unstable();
+        let image = format!("registry.example/shop/app-{WATCHED}");
+        let window = self.published(&image)?;
+        let mut worst = 0.0_f64;
+        for (resource, unit, samples) in [("cpu", 1e9, &exact.nanocores), ("memory", 1.0, &exact.bytes)] {
+            let published = &window[resource];
+            if published["samples"].as_u64() != Some(samples.len() as u64) {
+                return Err(format!(
+                    "{} samples of {resource} were published, {} written",
+                    published["samples"],
+                    samples.len()
+                )
+                .into());
+            }
+            for (percentile, amount) in published["percentiles"].as_object().ok_or("no percentiles")? {
+                let permille = (percentile.parse::<f64>()? * 10.0).round() as usize;
+                let wanted = samples[(samples.len() * permille).div_ceil(1000) - 1] as f64;
+                let found = quantity(amount.as_str().ok_or("no text")?)? * unit;
+                worst = worst.max((found - wanted).abs() / wanted);
+            }
+        }
+        println!("  percentiles of {image}, {} samples each: at most {:.3} % off", exact.bytes.len(), worst * 100.0);
+        if worst > 0.01 { Err("a percentile is more than 1 % off".into()) } else { Ok(()) }
+    }
+
+    /// The month of one image in the pool.
+    fn published(&self, image: &str) -> Result<serde_json::Value> {
+        for entry in fs::read_dir(self.profiles.join("headroom"))? {
+            let profile: serde_json::Value = serde_json::from_slice(&fs::read(entry?.path())?)?;
+            for entry in profile["spec"]["images"].as_object().ok_or("no images")?.values() {
+                if entry["repository"] == image {
+                    return Ok(entry["all"]["windows"]["30d"].clone());
+                }
+            }
+        }
+        Err(format!("{image} was not published").into())
+    }
+
+    fn clear(&self) -> Result<()> {
+        fs::remove_file(&self.store)?;
+        Ok(fs::remove_dir_all(&self.profiles)?)
+    }
+}
+
+/// By floats and by hand: nothing of what it checks.
+fn quantity(text: &str) -> Result<f64> {
+    let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let unit = match suffix {
+        "n" => 1e-9,
+        "u" => 1e-6,
+        "m" => 1e-3,
+        "" => 1.0,
+        "Ki" => 1024.0,
+        "Mi" => 1024.0 * 1024.0,
+        "Gi" => 1024.0 * 1024.0 * 1024.0,
+        other => return Err(format!("unknown suffix {other}").into()),
+    };
+    Ok(number.parse::<f64>()? * unit)
+}
+
+fn high_water_mark(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mark = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    mark.and_then(|mark| mark.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or_default()
+}
+
+fn size(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        bytes += if entry.file_type()?.is_dir() { size(&entry.path())? } else { entry.metadata()?.len() };
+    }
+    Ok(bytes)
+}

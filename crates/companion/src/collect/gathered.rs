@@ -1,0 +1,281 @@
+//! What was read since the last commit, already summed up: what the store adds in one transaction.
+//!
+//! Decides which image, namespace and day a sample counts for. Memory grows with the number of those, and not with the
+//! number of samples.
+
+use std::collections::{BTreeSet, HashMap};
+
+use headroom_core::image::ImageName;
+
+use crate::history::day_of;
+use crate::history::distinct;
+use crate::history::observed::{Kill, Observed};
+use crate::source::{Batch, Distribution, OomKill, Resource, Series, Window};
+
+/// An image in a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// In full form: `docker.io/library/nginx`.
+    pub repository: String,
+    /// What distinguishes images of one repository, with its mark: `:1.27`, `@sha256:…`, or both.
+    pub reference: String,
+    pub namespace: String,
+}
+
+impl Place {
+    /// None if no container runtime would read this as an image's name.
+    pub fn of(namespace: &str, image: &str) -> Option<Self> {
+        let name = ImageName::parse(image).ok()?;
+        let tag = name.tag().map(|tag| format!(":{tag}"));
+        let digest = name.digest().map(|digest| format!("@{digest}"));
+        Some(Self {
+            repository: name.repository().to_owned(),
+            reference: [tag, digest].into_iter().flatten().collect(),
+            namespace: namespace.to_owned(),
+        })
+    }
+
+    /// The image's name in full.
+    pub fn image(&self) -> String {
+        format!("{}{}", self.repository, self.reference)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PlaceId(usize);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowId(usize);
+
+/// One place on one day.
+#[derive(Debug)]
+pub struct Row {
+    place: PlaceId,
+    pub day: u32,
+    pub observed: Observed,
+}
+
+/// A summary that replaces the one known of the same subject.
+#[derive(Debug)]
+pub struct Replacement {
+    pub place: Place,
+    /// Unique in the namespace.
+    pub subject: String,
+    pub day: u32,
+    pub observed: Observed,
+}
+
+#[derive(Debug, Default)]
+pub struct Gathered {
+    places: Vec<Place>,
+    known: HashMap<String, HashMap<String, Option<PlaceId>>>,
+    rows: Vec<Row>,
+    row_of: HashMap<(PlaceId, u32), RowId>,
+    pub replacements: Vec<Replacement>,
+    pub samples: u64,
+    /// Samples of another window than the one that was asked for. They are dropped: that window has its own read.
+    pub outside: u64,
+    /// Images whose names cannot be read, so that no admission request can be matched with them.
+    pub unreadable: BTreeSet<String>,
+}
+
+impl Gathered {
+    /// Adds what a source has read of a window.
+    pub fn take(&mut self, batch: Batch, window: Window) {
+        match batch {
+            Batch::Usage(series) => series.into_iter().for_each(|series| self.take_series(&series, window)),
+            Batch::OomKills(kills) => kills.into_iter().for_each(|kill| self.take_kill(&kill, window)),
+            Batch::Distributions(parts) => parts.into_iter().for_each(|part| self.take_distribution(&part)),
+        }
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = (&Place, &Row)> {
+        self.rows.iter().filter_map(|row| Some((self.places.get(row.place.0)?, row)))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.replacements.is_empty()
+    }
+
+    /// Memory held, roughly.
+    pub fn bytes(&self) -> usize {
+        self.rows.iter().map(|row| row.observed.bytes()).sum()
+    }
+
+    /// None if the image's name cannot be read.
+    pub fn place(&mut self, namespace: &str, image: &str) -> Option<PlaceId> {
+        if let Some(known) = self.known.get(namespace).and_then(|images| images.get(image)) {
+            return *known;
+        }
+        let place = Place::of(namespace, image);
+        if place.is_none() {
+            self.unreadable.insert(image.to_owned());
+        }
+        let id = place.map(|place| {
+            self.places.push(place);
+            PlaceId(self.places.len() - 1)
+        });
+        self.known.entry(namespace.to_owned()).or_default().insert(image.to_owned(), id);
+        id
+    }
+
+    pub fn row(&mut self, place: PlaceId, day: u32) -> RowId {
+        *self.row_of.entry((place, day)).or_insert_with(|| {
+            self.rows.push(Row { place, day, observed: Observed::default() });
+            RowId(self.rows.len() - 1)
+        })
+    }
+
+    pub fn observed(&mut self, row: RowId) -> Option<&mut Observed> {
+        self.rows.get_mut(row.0).map(|row| &mut row.observed)
+    }
+
+    /// Adds what was gathered elsewhere.
+    pub fn absorb(&mut self, other: Self) {
+        for row in &other.rows {
+            let Some(place) = other.places.get(row.place.0) else { continue };
+            // The full name reads as the same place.
+            let Some(place) = self.place(&place.namespace, &place.image()) else { continue };
+            let row_here = self.row(place, row.day);
+            if let Some(observed) = self.observed(row_here) {
+                observed.merge(&row.observed);
+            }
+        }
+        self.replacements.extend(other.replacements);
+        self.samples += other.samples;
+        self.outside += other.outside;
+        self.unreadable.extend(other.unreadable);
+    }
+
+    fn take_series(&mut self, series: &Series, window: Window) {
+        let container = &series.container;
+        let Some(place) = self.place(&container.namespace, &container.image) else { return };
+        let pod = distinct::hash(&container.namespace, &container.pod);
+        let mut current: Option<(u32, RowId)> = None;
+        for sample in &series.samples {
+            if !window.contains(sample.time) {
+                self.outside += 1;
+                continue;
+            }
+            let day = day_of(sample.time);
+            let row = match current {
+                Some((same, row)) if same == day => row,
+                _ => self.row(place, day),
+            };
+            let is_new = current.is_none_or(|(before, _)| before != day);
+            current = Some((day, row));
+            self.samples += 1;
+            let Some(observed) = self.observed(row) else { continue };
+            observed.add(series.resource, sample.time, sample.value, series.step_seconds.into());
+            if is_new {
+                observed.pods.add(pod);
+            }
+        }
+    }
+
+    fn take_kill(&mut self, kill: &OomKill, window: Window) {
+        if !window.contains(kill.at) {
+            self.outside += 1;
+            return;
+        }
+        let container = &kill.container;
+        let Some(place) = self.place(&container.namespace, &container.image) else { return };
+        let row = self.row(place, day_of(kill.at));
+        if let Some(observed) = self.observed(row) {
+            let of = distinct::hash(&container.pod, &container.name);
+            observed.add_kill(Kill { at: kill.at, memory: kill.memory, of });
+            observed.pods.add(distinct::hash(&container.namespace, &container.pod));
+        }
+    }
+
+    fn take_distribution(&mut self, part: &Distribution) {
+        let Some(place) = Place::of(&part.namespace, &part.image) else {
+            self.unreadable.insert(part.image.clone());
+            return;
+        };
+        let mut observed = Observed::default();
+        for (amount, seconds) in &part.buckets {
+            observed.add(part.resource, part.last_seen, *amount, *seconds);
+        }
+        observed.pods.add(distinct::hash(&part.namespace, &part.subject));
+        self.samples += part.buckets.len() as u64;
+        let resource = match part.resource {
+            Resource::Cpu => "cpu",
+            Resource::Memory => "memory",
+        };
+        let subject = format!("{}/{resource}", part.subject);
+        self.replacements.push(Replacement { place, subject, day: day_of(part.last_seen), observed });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::DAY;
+    use crate::source::{Container, Sample};
+
+    fn container(image: &str) -> Container {
+        Container { namespace: "shop".into(), pod: "web-0".into(), name: "web".into(), image: image.into() }
+    }
+
+    fn series(image: &str, times: &[i64]) -> Batch {
+        let samples = times.iter().map(|time| Sample { time: *time, value: 100 }).collect();
+        Batch::Usage(vec![Series { container: container(image), resource: Resource::Cpu, samples, step_seconds: 60 }])
+    }
+
+    const MONTH: Window = Window { from: 0, to: 30 * DAY };
+
+    fn gathered(batches: impl IntoIterator<Item = Batch>, window: Window) -> Gathered {
+        let mut gathered = Gathered::default();
+        batches.into_iter().for_each(|batch| gathered.take(batch, window));
+        gathered
+    }
+
+    /// Image, day and seconds of each row.
+    fn rows(gathered: &Gathered) -> Vec<(String, u32, u64)> {
+        gathered.rows().map(|(place, row)| (place.image(), row.day, row.observed.cpu.seconds())).collect()
+    }
+
+    #[test]
+    fn samples_count_for_the_day_of_their_own_time() {
+        let gathered = gathered([series("nginx:1.27", &[DAY - 60, DAY, DAY + 60])], MONTH);
+        let nginx = "docker.io/library/nginx:1.27".to_owned();
+        assert_eq!(rows(&gathered), [(nginx.clone(), 0, 60), (nginx, 1, 120)]);
+    }
+
+    #[test]
+    fn spellings_of_one_image_are_one_image() {
+        let gathered = gathered([series("nginx", &[0]), series("docker.io/library/nginx:latest", &[60])], MONTH);
+        assert_eq!(rows(&gathered).iter().map(|(_, _, seconds)| seconds).sum::<u64>(), 120);
+        assert_eq!(rows(&gathered)[0].0, "docker.io/library/nginx:latest");
+    }
+
+    #[test]
+    fn samples_of_another_window_are_dropped_and_counted() {
+        let gathered = gathered([series("nginx", &[59, 60, 119, 120])], Window { from: 60, to: 120 });
+        assert_eq!((gathered.samples, gathered.outside), (2, 2));
+    }
+
+    #[test]
+    fn images_without_a_readable_name_are_told() {
+        let gathered = gathered([series("Not An Image", &[0])], MONTH);
+        assert!(gathered.is_empty());
+        assert!(gathered.unreadable.contains("Not An Image"));
+    }
+
+    #[test]
+    fn a_tag_and_a_digest_are_one_reference() {
+        let digest = format!("sha256:{}", "a".repeat(64));
+        let place = Place::of("shop", &format!("redis:7@{digest}")).unwrap();
+        assert_eq!(place.reference, format!(":7@{digest}"));
+        assert_eq!(Place::of("shop", &place.image()), Some(place));
+    }
+
+    #[test]
+    fn a_kill_counts_in_its_window() {
+        let kill = |at| OomKill { container: container("nginx"), at, memory: 1 << 20 };
+        let gathered = gathered([Batch::OomKills(vec![kill(50), kill(70)])], Window { from: 60, to: 120 });
+        let (_, row) = gathered.rows().next().unwrap();
+        assert_eq!(row.observed.kills().iter().map(|kill| kill.at).collect::<Vec<_>>(), [70]);
+    }
+}

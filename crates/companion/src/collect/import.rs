@@ -1,0 +1,159 @@
+//! Reads files of samples, one pass, from where the last run stopped.
+//!
+//! A file is known by how it begins (its first two lines), so it may be moved, and may grow: only what is new is read.
+//! What was read so far is summed up and settled together with the position whenever it takes much memory, and at the
+//! end; a kill in between costs the time since then and no sample.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use tokio_util::sync::CancellationToken;
+
+use super::gathered::Gathered;
+use crate::metrics::Metrics;
+use crate::progress::Progress;
+use crate::source::files::{Format, LineError, Lines};
+use crate::store::{Store, StoreError};
+
+/// Read at a time. A line has to be shorter.
+const BLOCK: usize = 1 << 20;
+/// How much of a line can tell files apart.
+const LONGEST_BEGINNING: usize = 2048;
+
+pub struct Import<'a> {
+    pub store: &'a Store,
+    /// How many seconds each line stands for.
+    pub step_seconds: u32,
+    /// What is summed up may take so many bytes of memory before it is settled.
+    pub buffer: usize,
+    pub metrics: &'a Metrics,
+    pub progress: &'a Progress,
+    pub stop: &'a CancellationToken,
+}
+
+/// What was read of a file this time.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    pub samples: u64,
+    pub bytes: u64,
+    /// Bytes at the end that are not a finished line; they are read when they are.
+    pub unfinished: u64,
+    pub stopped: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    #[error("cannot read `{path}`: {error}")]
+    Unreadable { path: PathBuf, error: io::Error },
+    #[error("`{path}`, line {line}: {error}")]
+    Line { path: PathBuf, line: u64, error: LineError },
+    #[error("`{path}`, line {line} is longer than {BLOCK} bytes: expected one sample a line")]
+    LineTooLong { path: PathBuf, line: u64 },
+    #[error(
+        "`{path}` is {now} bytes long, but {before} bytes of a file that begins the same were read before: \
+         a file may grow and may not shrink; give the rest under a beginning of its own"
+    )]
+    Shrunk { path: PathBuf, now: u64, before: u64 },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Import<'_> {
+    pub fn file(&self, path: &Path) -> Result<Imported, ImportError> {
+        let unreadable = |error| ImportError::Unreadable { path: path.to_owned(), error };
+        let mut file = File::open(path).map_err(unreadable)?;
+        let length = file.metadata().map_err(unreadable)?.len();
+        let Some((first, beginning)) = beginning(&mut file).map_err(unreadable)? else {
+            return Ok(Imported { unfinished: length, ..Imported::default() });
+        };
+        let known = self.store.file_position(&beginning)?;
+        if known > length {
+            return Err(ImportError::Shrunk { path: path.to_owned(), now: length, before: known });
+        }
+        let line_error = |line, error| ImportError::Line { path: path.to_owned(), line, error };
+        let format = Format::of(&first).map_err(|error| line_error(1, error))?;
+        // The header of a CSV file is no sample.
+        let start = known.max(if format.has_header() { first.len() as u64 } else { 0 });
+        file.seek(SeekFrom::Start(start)).map_err(unreadable)?;
+        self.progress.begin(length - start, &path.display().to_string());
+
+        let mut lines = Lines::new(&format, self.step_seconds);
+        let mut gathered = Gathered::default();
+        let mut imported = Imported::default();
+        let (mut settled, mut position) = (known, start);
+        let mut block = vec![0; BLOCK];
+        let mut held = 0;
+        loop {
+            let free = block.get_mut(held..).unwrap_or_default();
+            if free.is_empty() {
+                let line = line_number(path, position).map_err(unreadable)?;
+                return Err(ImportError::LineTooLong { path: path.to_owned(), line });
+            }
+            let read = file.read(free).map_err(unreadable)?;
+            held += read;
+            let text = block.get(..held).unwrap_or_default();
+            let finished = memchr::memrchr(b'\n', text).map_or(0, |end| end + 1);
+            if let Err((offset, error)) = lines.read(text.get(..finished).unwrap_or_default(), &mut gathered) {
+                let line = line_number(path, position + offset as u64).map_err(unreadable)?;
+                return Err(line_error(line, error));
+            }
+            block.copy_within(finished..held, 0);
+            held -= finished;
+            position += finished as u64;
+            self.progress.advance(finished as u64);
+            imported.stopped = self.stop.is_cancelled();
+            let is_end = read == 0 || imported.stopped;
+            if is_end || gathered.bytes() > self.buffer {
+                if position > settled {
+                    self.metrics.gathered(&gathered);
+                    imported.samples += gathered.samples;
+                    self.store.settle_file(&beginning, settled, position, &gathered)?;
+                }
+                for image in &gathered.unreadable {
+                    tracing::warn!(image, "not an image name, so no request can be matched with it: left out");
+                }
+                gathered = Gathered::default();
+                lines.forget();
+                settled = position;
+            }
+            if is_end {
+                self.progress.end();
+                imported.bytes = position - start;
+                imported.unfinished = held as u64;
+                return Ok(imported);
+            }
+        }
+    }
+}
+
+/// The first line, and what the file is known by; none before the first line is finished.
+fn beginning(file: &mut File) -> io::Result<Option<(Vec<u8>, String)>> {
+    let mut reader = BufReader::new(file.take(2 * BLOCK as u64));
+    let mut first = Vec::new();
+    reader.read_until(b'\n', &mut first)?;
+    let mut second = Vec::new();
+    reader.read_until(b'\n', &mut second)?;
+    // A header alone is how many files begin, so a file is known only once it has a sample.
+    let is_finished = second.ends_with(b"\n") || (first.ends_with(b"\n") && first.starts_with(b"{"));
+    let known_by: Vec<u8> = match first.starts_with(b"{") {
+        true => first.iter().copied().take(LONGEST_BEGINNING).collect(),
+        false => first.iter().chain(&second).copied().take(LONGEST_BEGINNING).collect(),
+    };
+    Ok(is_finished.then(|| (first, String::from_utf8_lossy(&known_by).into_owned())))
+}
+
+/// Which line, from 1, begins at a position. Counted only when there is something to say about it.
+fn line_number(path: &Path, position: u64) -> io::Result<u64> {
+    let mut before = BufReader::new(File::open(path)?.take(position));
+    let mut lines = 1;
+    loop {
+        let block = before.fill_buf()?;
+        if block.is_empty() {
+            return Ok(lines);
+        }
+        lines += memchr::memchr_iter(b'\n', block).count() as u64;
+        let length = block.len();
+        before.consume(length);
+    }
+}

@@ -1,0 +1,202 @@
+//! Round after round: read what is new, publish what became of it, wait.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use headroom_core::timestamp::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use super::import::{Import, ImportError};
+use super::pace::Pace;
+use super::windows::{Outcome, Run, RunError};
+use crate::clock;
+use crate::history::day_of;
+use crate::metrics::Metrics;
+use crate::progress::Progress;
+use crate::publish::{Destination, PublishError, Publisher};
+use crate::source::{Reach, Source};
+use crate::store::{Store, StoreError};
+
+/// A sign of life is given at least so often while nothing is to be done.
+const TICK: Duration = Duration::from_secs(30);
+
+/// Where usage comes from.
+pub enum Feed {
+    Source(Box<dyn Source>),
+    Files {
+        paths: Vec<PathBuf>,
+        /// How many seconds each line stands for.
+        step_seconds: u32,
+        /// How many bytes are summed up before they are settled.
+        buffer: usize,
+    },
+}
+
+pub struct Rounds {
+    pub feed: Feed,
+    pub store: Store,
+    pub destination: Destination,
+    pub pool_namespace: String,
+    pub refresh: i64,
+    pub pace: Pace,
+    /// Publish profiles as of this moment instead of the newest that was read.
+    pub as_of: Option<Timestamp>,
+    pub metrics: Arc<Metrics>,
+    pub progress: Progress,
+    pub stop: CancellationToken,
+}
+
+/// Why a round failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RoundError {
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(
+        "{namespaces} namespaces could not be read to the end, such as `{namespace}`: {error}; the next run tries again"
+    )]
+    Unread { namespaces: usize, namespace: String, error: String },
+    #[error("{profiles} profiles could not be written, such as {namespace}/{name}: {error}")]
+    Unwritten { profiles: usize, namespace: String, name: String, error: String },
+}
+
+impl Rounds {
+    /// One round.
+    pub async fn once(&self) -> Result<(), RoundError> {
+        let outcome = self.read().await?;
+        if outcome.stopped {
+            return Ok(());
+        }
+        tokio::select! {
+            published = self.publish() => published?,
+            // Each profile is written whole or not at all, so this is a good place to stop anywhere.
+            () = self.stop.cancelled() => return Ok(()),
+        }
+        unread(outcome)
+    }
+
+    /// Until told to stop. What fails is told, and tried again in the next round.
+    pub async fn every(&self, interval: Duration) {
+        let step = match &self.feed {
+            // What is not looked at is never seen, so such a source is looked at once a step, between publications too.
+            Feed::Source(source) if source.reach() == Reach::Present => {
+                Duration::from_secs(source.step_seconds().max(1).into()).min(interval)
+            }
+            _ => interval,
+        };
+        let mut next_round = tokio::time::Instant::now();
+        let mut next_publication = next_round;
+        while !self.stop.is_cancelled() {
+            let is_publication = tokio::time::Instant::now() >= next_publication;
+            let done = match is_publication {
+                true => self.once().await,
+                false => self.read().await.and_then(unread),
+            };
+            self.metrics.ran(clock::now(), done.is_ok());
+            if let Err(error) = done {
+                tracing::error!("{error}");
+            }
+            if is_publication {
+                next_publication = following(next_publication, interval);
+            }
+            next_round = following(next_round, step);
+            while tokio::time::Instant::now() < next_round && !self.stop.is_cancelled() {
+                self.metrics.alive(clock::now());
+                tokio::select! {
+                    () = tokio::time::sleep_until(next_round.min(tokio::time::Instant::now() + TICK)) => {}
+                    () = self.stop.cancelled() => {}
+                }
+            }
+        }
+    }
+
+    async fn read(&self) -> Result<Outcome, RoundError> {
+        match &self.feed {
+            Feed::Source(source) => {
+                let Self { store, pace, metrics, progress, stop, .. } = self;
+                let run = Run { source: source.as_ref(), store, pace, metrics, progress, stop };
+                Ok(match source.reach() {
+                    Reach::Past => run.catch_up().await?,
+                    Reach::Present => run.look().await?,
+                })
+            }
+            Feed::Files { paths, step_seconds, buffer } => {
+                // Reading files is work and waiting for the disk; nothing else has to be done meanwhile.
+                tokio::task::block_in_place(|| self.import(paths, *step_seconds, *buffer))
+            }
+        }
+    }
+
+    fn import(&self, paths: &[PathBuf], step_seconds: u32, buffer: usize) -> Result<Outcome, RoundError> {
+        let Self { store, metrics, progress, stop, .. } = self;
+        let import = Import { store, step_seconds, buffer, metrics, progress, stop };
+        for path in paths {
+            let begun = std::time::Instant::now();
+            let imported = import.file(path)?;
+            let seconds = begun.elapsed().as_secs_f64();
+            let file = path.display();
+            tracing::info!(%file, samples = imported.samples, bytes = imported.bytes, seconds, "imported");
+            if imported.unfinished > 0 {
+                let bytes = imported.unfinished;
+                tracing::warn!(%file, bytes, "the last line is not finished: it is read when a line break ends it");
+            }
+            if imported.stopped {
+                return Ok(Outcome { stopped: true, ..Outcome::default() });
+            }
+        }
+        Ok(Outcome::default())
+    }
+
+    async fn publish(&self) -> Result<(), RoundError> {
+        let as_of = self.as_of()?;
+        self.store.expire(day_of(as_of.unix_seconds()))?;
+        let Self { store, destination, pool_namespace, refresh, metrics, .. } = self;
+        let publisher = Publisher { store, destination, pool_namespace, refresh: *refresh, metrics };
+        let published = publisher.publish(as_of).await?;
+        let (written, unchanged, deleted, bytes) =
+            (published.written, published.unchanged, published.deleted, published.bytes);
+        tracing::info!(written, unchanged, deleted, bytes, "published profiles");
+        let profiles = published.failed.len();
+        match published.failed.into_iter().next() {
+            None => Ok(()),
+            Some(((namespace, name), error)) => {
+                Err(RoundError::Unwritten { profiles, namespace, name, error: error.to_string() })
+            }
+        }
+    }
+
+    /// Profiles are as new as what was read, and not as the clock.
+    fn as_of(&self) -> Result<Timestamp, StoreError> {
+        let read_up_to = match &self.feed {
+            Feed::Source(_) => self.store.planned()?,
+            Feed::Files { .. } => None,
+        };
+        let seconds = read_up_to.unwrap_or_else(clock::now);
+        Ok(self.as_of.or(Timestamp::from_unix_seconds(seconds)).unwrap_or(Timestamp::UNIX_EPOCH))
+    }
+}
+
+/// The next of the moments that are an interval apart. Those that were missed are left out.
+fn following(last: tokio::time::Instant, interval: Duration) -> tokio::time::Instant {
+    let now = tokio::time::Instant::now();
+    let mut next = last + interval;
+    if next < now {
+        let missed = (now - last).as_nanos() / interval.as_nanos().max(1);
+        next = last + interval.saturating_mul(u32::try_from(missed).unwrap_or(u32::MAX)) + interval;
+    }
+    next
+}
+
+fn unread(outcome: Outcome) -> Result<(), RoundError> {
+    let namespaces = outcome.unread.len();
+    match outcome.unread.into_iter().next() {
+        None => Ok(()),
+        Some((namespace, error)) => Err(RoundError::Unread { namespaces, namespace, error: error.to_string() }),
+    }
+}

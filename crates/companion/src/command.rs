@@ -1,0 +1,13 @@
+//! One file a subcommand.
+
+pub mod collect;
+pub mod doctor;
+pub mod source;
+
+/// A duration as typed, in whole seconds.
+fn seconds(text: &str) -> Result<i64, String> {
+    match text.parse::<jiff::SignedDuration>() {
+        Ok(duration) if duration.as_secs() > 0 => Ok(duration.as_secs()),
+        _ => Err("expected a duration of at least a second, such as `90s`, `5m`, `1h`".to_owned()),
+    }
+}

@@ -1,0 +1,216 @@
+//! `kubectl headroom collect`: what its arguments mean. The work is `crate::collect`'s and `crate::publish`'s.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Subcommand, ValueEnum};
+use headroom_core::amount::{ParseQuantityError, Quantity};
+use headroom_core::timestamp::{ParseTimestampError, Timestamp};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::seconds;
+use super::source::Place;
+use crate::clock;
+use crate::collect::pace::Pace;
+use crate::collect::rounds::{Feed, Rounds};
+use crate::metrics::Metrics;
+use crate::progress::Progress;
+use crate::publish::Destination;
+use crate::publish::cluster::Cluster;
+use crate::publish::folder::Folder;
+use crate::publish::manifest::Format;
+use crate::serve;
+use crate::store::{DAYS_KEPT, Store};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    from: From,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Where usage is read from.
+#[derive(Debug, Subcommand)]
+enum From {
+    #[command(flatten)]
+    Place(Place),
+    /// Import files: CSV with a header, or JSON lines
+    Files {
+        /// The files to read; of a file that has grown since it was last read, only what is new is read
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+        /// How much time each line stands for
+        #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = seconds)]
+        step: i64,
+        /// How much memory to sum up in before the store is written
+        #[arg(long, value_name = "BYTES", default_value = "40Mi", value_parser = bytes)]
+        buffer: usize,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Options {
+    /// File that keeps what was collected, so that the next run reads only what is new
+    #[arg(long, global = true, env = "HEADROOM_STORE", value_name = "FILE", default_value_os_t = default_store())]
+    store: PathBuf,
+    /// Collect once and end (the default)
+    #[arg(long, global = true, conflicts_with = "every")]
+    once: bool,
+    /// Collect again and again, until told to stop
+    #[arg(long, global = true, value_name = "DURATION", value_parser = seconds)]
+    every: Option<i64>,
+    /// Where profiles are written: `cluster`, `stdout`, or a folder
+    #[arg(long, global = true, value_name = "WHERE", default_value = "cluster")]
+    output: PathBuf,
+    /// The text of profiles in a folder or on standard output
+    #[arg(long, global = true, value_enum, default_value_t = Format::Yaml)]
+    format: Format,
+    /// Namespace of the pooled profiles
+    #[arg(long, global = true, value_name = "NAMESPACE", default_value = "headroom")]
+    pool_namespace: String,
+    /// Take over parts of profiles that another writer owns
+    #[arg(long, global = true)]
+    force_conflicts: bool,
+    /// Write a profile that says nothing new when it is older than this
+    #[arg(long, global = true, value_name = "DURATION", default_value = "6h", value_parser = seconds)]
+    refresh: i64,
+    /// Publish as of this moment, such as 2026-11-21T00:00:00Z, instead of the newest that was read
+    #[arg(long, global = true, value_name = "MOMENT", value_parser = moment)]
+    as_of: Option<Timestamp>,
+    /// Context of the kubeconfig to write with
+    #[arg(long, global = true)]
+    context: Option<String>,
+    /// Namespaces that are read at a time
+    #[arg(long, global = true, value_name = "NUMBER", default_value_t = 4)]
+    concurrency: usize,
+    /// Longest stretch of time that is asked for at once
+    #[arg(long, global = true, value_name = "DURATION", default_value = "6h", value_parser = seconds)]
+    window: i64,
+    /// How late samples may come in: newer ones are left to the next run
+    #[arg(long, global = true, value_name = "DURATION", default_value = "2m", value_parser = seconds)]
+    lag: i64,
+    /// How many days back the first run looks
+    #[arg(long, global = true, value_name = "DAYS", default_value_t = DAYS_KEPT, value_parser = clap::value_parser!(u32).range(1..=DAYS_KEPT as i64))]
+    days: u32,
+    /// Serve /healthz and /metrics at this address, such as 0.0.0.0:8080
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// How to log; text on a terminal and JSON elsewhere unless chosen
+    #[arg(long, global = true, value_enum)]
+    log: Option<LogFormat>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let progress = Progress::for_people();
+    log_to(progress.clone(), args.options.log);
+    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+    runtime.block_on(collect(args, progress))
+}
+
+async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Result<()> {
+    let pace = Pace {
+        concurrency: options.concurrency,
+        window: options.window,
+        lag: options.lag,
+        days: options.days,
+        ..Pace::default()
+    };
+    let metrics = Arc::new(Metrics::default());
+    metrics.alive(clock::now());
+    if let Some(address) = options.listen {
+        let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
+        tokio::spawn(serve::serve(listener, Arc::clone(&metrics)));
+    }
+    let stop = CancellationToken::new();
+    stop_on_signals(stop.clone())?;
+
+    let feed = match from {
+        From::Place(place) => Feed::Source(place.open(options.context.clone()).await?),
+        From::Files { paths, step, buffer } => {
+            Feed::Files { paths, step_seconds: u32::try_from(step).unwrap_or(u32::MAX), buffer }
+        }
+    };
+    let destination = match options.output.to_str() {
+        Some("cluster") => {
+            let cluster = Cluster::connect(options.context, options.force_conflicts, pace.clone()).await?;
+            Destination::Cluster(Box::new(cluster))
+        }
+        Some("stdout" | "-") => Destination::Stdout(options.format),
+        _ => Destination::Folder(Folder { path: options.output, format: options.format }),
+    };
+    let rounds = Rounds {
+        feed,
+        store: Store::open(&options.store)?,
+        destination,
+        pool_namespace: options.pool_namespace,
+        refresh: options.refresh,
+        pace,
+        as_of: options.as_of,
+        metrics,
+        progress,
+        stop,
+    };
+    match options.every {
+        Some(every) => rounds.every(Duration::from_secs(every.unsigned_abs())).await,
+        None => rounds.once().await?,
+    }
+    Ok(())
+}
+
+/// Standard error for logs, standard output for profiles.
+fn log_to(progress: Progress, format: Option<LogFormat>) {
+    use std::io::IsTerminal;
+    let is_terminal = std::io::stderr().is_terminal();
+    // A bar tells what the ordinary lines do.
+    let ordinary = if is_terminal { "warn" } else { "info" };
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| ordinary.into());
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || progress.clone());
+    match format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json }) {
+        LogFormat::Text => log.with_target(false).with_ansi(is_terminal).init(),
+        LogFormat::Json => log.json().flatten_event(true).with_target(false).init(),
+    }
+}
+
+/// The first signal ends the run at the next commit, or at once while something is waited for.
+fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("told to stop");
+        stop.cancel();
+    });
+    Ok(())
+}
+
+/// Where a person's own state belongs.
+fn default_store() -> PathBuf {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    state.or_else(home).unwrap_or_default().join("headroom/usage.redb")
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    let quantity: Quantity = text.parse().map_err(|error: ParseQuantityError| error.to_string())?;
+    usize::try_from(quantity.value()).map_err(|_| "expected an amount that is not negative, such as `40Mi`".to_owned())
+}
+
+fn moment(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|error: ParseTimestampError| error.to_string())
+}

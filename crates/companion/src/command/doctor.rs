@@ -1,0 +1,43 @@
+//! `kubectl headroom doctor`: probes a source and says what it found. The probing itself is the source's.
+
+use std::io::Write as _;
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+
+use super::source::Place;
+use crate::clock;
+use crate::source::examination::Verdict;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    place: Place,
+    /// How to tell it
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Text)]
+    output: Format,
+    /// Context of the kubeconfig, for what is reached through the API server
+    #[arg(long, global = true)]
+    context: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// Fails if collecting from the place cannot work, so that a script can ask.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+    let examination = runtime.block_on(args.place.examine(args.context, clock::now()))?;
+    let text = match args.output {
+        Format::Text => examination.text(),
+        Format::Json => serde_json::to_string_pretty(&examination)? + "\n",
+    };
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write")?;
+    if examination.verdict() == Verdict::Bad {
+        bail!("nothing can be collected from here yet");
+    }
+    Ok(())
+}

@@ -1,0 +1,293 @@
+//! The sources as they are typed, for `collect` and `doctor` alike.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use clap::{Args, Subcommand};
+
+use crate::kubeconfig;
+use crate::source::examination::{Examination, Finding};
+use crate::source::http::{Authentication, Endpoint, Http};
+use crate::source::{Source, checkpoints, influxdb, metrics_api, prometheus};
+
+/// A place that knows what containers used.
+#[derive(Debug, Subcommand)]
+pub enum Place {
+    /// Prometheus, or anything that speaks its API: Thanos, VictoriaMetrics, Mimir, Google Managed Prometheus
+    Prometheus(Box<PrometheusArgs>),
+    /// InfluxDB 1.x with the data of Heapster
+    Influxdb(Box<InfluxDbArgs>),
+    /// The metrics API (metrics-server), looked at each minute; for clusters that keep no metrics
+    MetricsApi,
+    /// The checkpoints of the Vertical Pod Autoscaler
+    Checkpoints,
+}
+
+#[derive(Debug, Args)]
+pub struct PrometheusArgs {
+    /// Such as http://prometheus.monitoring:9090, with the path in front of the API if there is one
+    #[arg(required_unless_present = "service")]
+    url: Option<String>,
+    /// Reach it through the API server instead: NAMESPACE/SERVICE:PORT (https:SERVICE:PORT if it speaks TLS)
+    #[arg(long, value_name = "SERVICE", conflicts_with = "url")]
+    service: Option<String>,
+    /// Distance of samples
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
+    step: i64,
+    /// Matchers for every query, such as 'cluster="prod"', where several clusters share a store
+    #[arg(long, default_value = "")]
+    matchers: String,
+    /// Take answers in which a part of the store did not take part; what they miss is missed for ever
+    #[arg(long)]
+    accept_partial: bool,
+    #[command(flatten)]
+    access: Access,
+    #[command(flatten)]
+    names: Names,
+}
+
+/// Names that are found out unless they are given.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Names (found out unless given)")]
+struct Names {
+    /// Counter of CPU seconds
+    #[arg(long, value_name = "NAME")]
+    cpu_metric: Option<String>,
+    /// The CPU metric is a recording rule in cores, not a counter of seconds
+    #[arg(long, requires = "cpu_metric")]
+    cpu_is_rate: bool,
+    /// Memory working set in bytes
+    #[arg(long, value_name = "NAME")]
+    memory_metric: Option<String>,
+    /// Metric of kube-state-metrics with the image of each container
+    #[arg(long, value_name = "NAME")]
+    info_metric: Option<String>,
+    /// Label of the usage metrics with the namespace
+    #[arg(long, value_name = "NAME")]
+    namespace_label: Option<String>,
+    /// … with the pod
+    #[arg(long, value_name = "NAME")]
+    pod_label: Option<String>,
+    /// … with the container
+    #[arg(long, value_name = "NAME")]
+    container_label: Option<String>,
+    /// … with the image, used where kube-state-metrics tells none
+    #[arg(long, value_name = "NAME")]
+    image_label: Option<String>,
+    /// Label of kube-state-metrics with the namespace
+    #[arg(long, value_name = "NAME")]
+    info_namespace_label: Option<String>,
+    /// … with the pod
+    #[arg(long, value_name = "NAME")]
+    info_pod_label: Option<String>,
+    /// … with the container
+    #[arg(long, value_name = "NAME")]
+    info_container_label: Option<String>,
+    /// … with the image
+    #[arg(long, value_name = "NAME")]
+    info_image_label: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct InfluxDbArgs {
+    /// Such as http://monitoring-influxdb.kube-system:8086
+    url: String,
+    /// Distance of samples
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
+    step: i64,
+    /// Heapster's database
+    #[arg(long, value_name = "NAME", default_value = "k8s")]
+    database: String,
+    /// Retention policy to read; the database's default unless given
+    #[arg(long, value_name = "NAME")]
+    retention_policy: Option<String>,
+    #[command(flatten)]
+    access: Access,
+}
+
+/// Who we are to the store. Secrets come from files or the environment, where other users cannot read them.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Access")]
+struct Access {
+    /// File with a bearer token, read again for each request
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["token", "user"])]
+    token_file: Option<PathBuf>,
+    /// Bearer token
+    #[arg(long, env = "HEADROOM_TOKEN", hide_env_values = true, conflicts_with = "user")]
+    token: Option<String>,
+    /// User for basic auth
+    #[arg(long, env = "HEADROOM_USER")]
+    user: Option<String>,
+    /// File with the user's password
+    #[arg(long, value_name = "FILE", requires = "user", conflicts_with = "password")]
+    password_file: Option<PathBuf>,
+    /// The user's password
+    #[arg(long, env = "HEADROOM_PASSWORD", hide_env_values = true)]
+    password: Option<String>,
+    /// Further header, as `Name: value`; may be repeated
+    #[arg(long, value_name = "HEADER", value_parser = header)]
+    header: Vec<(String, String)>,
+    /// Tenant of a store with several, sent as X-Scope-OrgID
+    #[arg(long)]
+    tenant: Option<String>,
+    /// Certificate authorities to trust instead of the system's (PEM)
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// Do not check the store's certificate
+    #[arg(long)]
+    insecure_skip_tls_verify: bool,
+    /// How long an answer may take; the store is asked for less when it takes longer
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
+    timeout: i64,
+}
+
+impl Place {
+    /// What can be read from. Nothing is asked of it yet, so that it may be down when we start. `context` names the cluster of the kubeconfig.
+    pub async fn open(&self, context: Option<String>) -> anyhow::Result<Box<dyn Source>> {
+        Ok(match self {
+            Self::Prometheus(args) => {
+                let options = args.options()?;
+                Box::new(prometheus::Prometheus::new(args.http(context, &options).await?, options))
+            }
+            Self::Influxdb(args) => Box::new(influxdb::InfluxDb::new(&args.options()?)?),
+            Self::MetricsApi => Box::new(metrics_api::MetricsApi::new(api_server(context).await?, 60)),
+            Self::Checkpoints => Box::new(checkpoints::Checkpoints::new(api_server(context).await?)),
+        })
+    }
+
+    /// Looks closely, and tells all that was found.
+    pub async fn examine(&self, context: Option<String>, our_clock: i64) -> anyhow::Result<Examination> {
+        let (kind, place, findings) = match self {
+            Self::Prometheus(args) => {
+                let options = args.options()?;
+                let http = args.http(context, &options).await?;
+                let place = http.name().to_owned();
+                ("prometheus", place, prometheus::examine(http, &options, our_clock).await)
+            }
+            Self::Influxdb(args) => {
+                ("influxdb", args.url.clone(), influxdb::examine(&args.options()?, our_clock).await)
+            }
+            Self::MetricsApi => {
+                let http = api_server(context).await?;
+                ("metrics API", http.name().to_owned(), metrics_api::examine(http, our_clock).await)
+            }
+            Self::Checkpoints => {
+                let http = api_server(context).await?;
+                ("checkpoints", http.name().to_owned(), checkpoints::examine(http, our_clock).await)
+            }
+        };
+        let findings = findings.unwrap_or_else(|error| {
+            vec![Finding::bad("connection", error.to_string(), "make this work first; nothing else could be looked at")]
+        });
+        Ok(Examination { source: format!("{kind} at {place}"), findings })
+    }
+}
+
+impl PrometheusArgs {
+    fn options(&self) -> anyhow::Result<prometheus::Options> {
+        let Names {
+            cpu_metric,
+            cpu_is_rate,
+            memory_metric,
+            info_metric,
+            namespace_label,
+            pod_label,
+            container_label,
+            image_label,
+            info_namespace_label,
+            info_pod_label,
+            info_container_label,
+            info_image_label,
+        } = &self.names;
+        let names = prometheus::Overrides {
+            cpu_metric: cpu_metric.clone(),
+            memory_metric: memory_metric.clone(),
+            cpu_is_rate: *cpu_is_rate,
+            info_metric: info_metric.clone(),
+            namespace_label: namespace_label.clone(),
+            pod_label: pod_label.clone(),
+            container_label: container_label.clone(),
+            image_label: image_label.clone(),
+            info_namespace_label: info_namespace_label.clone(),
+            info_pod_label: info_pod_label.clone(),
+            info_container_label: info_container_label.clone(),
+            info_image_label: info_image_label.clone(),
+        };
+        Ok(prometheus::Options {
+            endpoint: self.access.endpoint(self.url.clone().unwrap_or_default())?,
+            names,
+            matchers: self.matchers.clone(),
+            step_seconds: u32::try_from(self.step)?,
+            accept_partial: self.accept_partial,
+        })
+    }
+
+    async fn http(&self, context: Option<String>, options: &prometheus::Options) -> anyhow::Result<Http> {
+        let Some(service) = &self.service else { return Ok(Http::new(&options.endpoint)?) };
+        let (namespace, service) = service
+            .split_once('/')
+            .ok_or_else(|| anyhow!("`{service}` is no service: expected NAMESPACE/SERVICE:PORT"))?;
+        let client = kubeconfig::client(context).await.map_err(no_cluster)?;
+        Ok(Http::through_api_server(client, namespace, service, options.endpoint.timeout))
+    }
+}
+
+impl InfluxDbArgs {
+    fn options(&self) -> anyhow::Result<influxdb::Options> {
+        Ok(influxdb::Options {
+            endpoint: self.access.endpoint(self.url.clone())?,
+            database: self.database.clone(),
+            retention_policy: self.retention_policy.clone(),
+            step_seconds: u32::try_from(self.step)?,
+        })
+    }
+}
+
+impl Access {
+    fn endpoint(&self, url: String) -> anyhow::Result<Endpoint> {
+        let authentication = match (&self.token_file, &self.token, &self.user) {
+            (Some(file), _, _) => Authentication::BearerFile(file.clone()),
+            (None, Some(token), _) => Authentication::Bearer(token.clone()),
+            (None, None, Some(user)) => {
+                Authentication::Basic { user: user.clone(), password: self.password().context("no password")? }
+            }
+            (None, None, None) => Authentication::None,
+        };
+        Ok(Endpoint {
+            url,
+            authentication,
+            headers: self.header.iter().cloned().collect(),
+            tenant: self.tenant.clone(),
+            ca_file: self.ca_file.clone(),
+            accept_invalid_certificates: self.insecure_skip_tls_verify,
+            timeout: Duration::from_secs(self.timeout.unsigned_abs()),
+        })
+    }
+
+    fn password(&self) -> anyhow::Result<String> {
+        match (&self.password_file, &self.password) {
+            (Some(file), _) => {
+                let text =
+                    std::fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
+                Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+            }
+            (None, Some(password)) => Ok(password.clone()),
+            (None, None) => Err(anyhow!("a user needs --password-file or HEADROOM_PASSWORD")),
+        }
+    }
+}
+
+async fn api_server(context: Option<String>) -> anyhow::Result<Http> {
+    let client = kubeconfig::client(context).await.map_err(no_cluster)?;
+    Ok(Http::api_server(client, Duration::from_secs(60)))
+}
+
+fn no_cluster(message: String) -> anyhow::Error {
+    anyhow!("no cluster to read from: {message}")
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("expected `Name: value`")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}

@@ -1,0 +1,148 @@
+//! Everything that is remembered of one image in one namespace on one day.
+
+use super::bytes::{self, Damaged};
+use super::distinct::Distinct;
+use super::sketch::Sketch;
+use crate::source::Resource;
+
+/// Kills kept a day; a profile shows the newest five.
+const MOST_KILLS: usize = 5;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Observed {
+    pub cpu: Sketch,
+    pub memory: Sketch,
+    pub pods: Distinct,
+    /// Unix seconds of the newest observation.
+    pub last_seen: i64,
+    /// Newest first, without repetition.
+    kills: Vec<Kill>,
+}
+
+/// A container was killed because its memory ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kill {
+    /// Unix seconds.
+    pub at: i64,
+    /// Bytes.
+    pub memory: u64,
+    /// Which container of which pod, so that a kill that is told twice counts once.
+    pub of: u32,
+}
+
+impl Observed {
+    pub fn add(&mut self, resource: Resource, time: i64, amount: u64, seconds: u64) {
+        self.last_seen = self.last_seen.max(time);
+        match resource {
+            Resource::Cpu => self.cpu.add(amount, seconds),
+            Resource::Memory => self.memory.add(amount, seconds),
+        }
+    }
+
+    pub fn add_kill(&mut self, kill: Kill) {
+        self.last_seen = self.last_seen.max(kill.at);
+        if self.kills.iter().any(|known| (known.at, known.of) == (kill.at, kill.of)) {
+            return;
+        }
+        let place = self.kills.partition_point(|known| *known > kill);
+        self.kills.insert(place, kill);
+        self.kills.truncate(MOST_KILLS);
+    }
+
+    pub fn kills(&self) -> &[Kill] {
+        &self.kills
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.cpu.merge(&other.cpu);
+        self.memory.merge(&other.memory);
+        self.pods.merge(&other.pods);
+        self.last_seen = self.last_seen.max(other.last_seen);
+        other.kills.iter().for_each(|kill| self.add_kill(*kill));
+    }
+
+    /// Memory held, roughly.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.cpu.bytes() + self.memory.bytes() + self.pods.bytes()
+    }
+
+    pub fn write(&self, out: &mut Vec<u8>) {
+        bytes::write(out, self.last_seen.max(0) as u64);
+        self.cpu.write(out);
+        self.memory.write(out);
+        self.pods.write(out);
+        bytes::write(out, self.kills.len() as u64);
+        for kill in &self.kills {
+            bytes::write(out, kill.at.max(0) as u64);
+            bytes::write(out, kill.memory);
+            bytes::write(out, kill.of.into());
+        }
+    }
+
+    pub fn read(mut rest: &[u8]) -> Result<Self, Damaged> {
+        let rest = &mut rest;
+        let last_seen = moment(rest)?;
+        let (cpu, memory, pods) = (Sketch::read(rest)?, Sketch::read(rest)?, Distinct::read(rest)?);
+        let mut observed = Self { cpu, memory, pods, last_seen, kills: Vec::new() };
+        for _ in 0..bytes::read(rest)? {
+            let (at, memory) = (moment(rest)?, bytes::read(rest)?);
+            let of = u32::try_from(bytes::read(rest)?).map_err(|_| Damaged)?;
+            observed.add_kill(Kill { at, memory, of });
+        }
+        if rest.is_empty() { Ok(observed) } else { Err(Damaged) }
+    }
+}
+
+fn moment(rest: &mut &[u8]) -> Result<i64, Damaged> {
+    i64::try_from(bytes::read(rest)?).map_err(|_| Damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kill(at: i64, of: u32) -> Kill {
+        Kill { at, memory: 100 << 20, of }
+    }
+
+    fn observed(from: i64, to: i64) -> Observed {
+        let mut observed = Observed::default();
+        for time in from..to {
+            observed.add(Resource::Cpu, time, 1_000_000 * time as u64, 60);
+            observed.add(Resource::Memory, time, 1 << 20, 60);
+            observed.pods.add(time as u32 % 3);
+        }
+        observed
+    }
+
+    #[test]
+    fn the_newest_kills_are_kept_each_once() {
+        let mut observed = Observed::default();
+        for at in [3, 9, 1, 9, 7, 5, 8, 2] {
+            observed.add_kill(kill(at, 1));
+        }
+        observed.add_kill(kill(9, 2));
+        let kept: Vec<_> = observed.kills().iter().map(|kill| (kill.at, kill.of)).collect();
+        assert_eq!(kept, [(9, 2), (9, 1), (8, 1), (7, 1), (5, 1)]);
+        assert_eq!(observed.last_seen, 9);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut whole = observed(5, 40);
+        whole.add_kill(kill(17, 3));
+        let mut out = Vec::new();
+        whole.write(&mut out);
+        assert_eq!(Observed::read(&out), Ok(whole));
+        assert_eq!(Observed::read(&out[..out.len() - 1]), Err(Damaged));
+        out.push(0);
+        assert_eq!(Observed::read(&out), Err(Damaged));
+    }
+
+    #[test]
+    fn parts_merge_to_the_whole() {
+        let mut merged = observed(5, 20);
+        merged.merge(&observed(20, 40));
+        assert_eq!(merged, observed(5, 40));
+    }
+}

@@ -1,0 +1,100 @@
+//! Whether a profile says anything new.
+//!
+//! Every collection adds samples, so no two profiles are the same text, and writing all of them every hour would wear
+//! out the cluster's store for nothing. A profile is written when something in it changed that can change an estimate:
+//! an image, tag or window more or less; any percentile or peak; an out-of-memory kill; or a count of samples, pods or
+//! namespaces by more than a tenth. Otherwise it is written once it is older than the refresh period, so that a profile
+//! which is kept up to date never looks stale.
+
+use headroom_core::timestamp::Timestamp;
+use serde_json::Value;
+
+/// When a profile was collected never matters by itself, nor does when an image was last seen: a profile that is
+/// refreshed in time is only a little behind.
+const MOMENTS: [&str; 2] = ["collectedAt", "lastSeen"];
+const COUNTS: [&str; 3] = ["samples", "pods", "namespaces"];
+
+/// Whether `new` has to replace `old`. Both are whole objects; only their specs are compared.
+pub fn is_due(old: &Value, new: &Value, refresh_seconds: i64) -> bool {
+    let (Some(old), Some(new)) = (old.get("spec"), new.get("spec")) else { return true };
+    match (collected_at(old), collected_at(new)) {
+        (Some(before), Some(now)) => now - before >= refresh_seconds || differs(old, new),
+        _ => true,
+    }
+}
+
+fn collected_at(spec: &Value) -> Option<i64> {
+    let text = spec.get("collectedAt")?.as_str()?;
+    Some(text.parse::<Timestamp>().ok()?.unix_seconds())
+}
+
+fn differs(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            old.len() != new.len()
+                || new.iter().any(|(key, new)| match old.get(key) {
+                    None => true,
+                    Some(_) if MOMENTS.contains(&key.as_str()) => false,
+                    Some(old) if COUNTS.contains(&key.as_str()) => counts_differ(old, new),
+                    Some(old) => differs(old, new),
+                })
+        }
+        _ => old != new,
+    }
+}
+
+/// By more than a tenth of the smaller; a first or second pod is always news.
+fn counts_differ(old: &Value, new: &Value) -> bool {
+    match (old.as_u64(), new.as_u64()) {
+        (Some(old), Some(new)) => old.abs_diff(new).saturating_mul(10) > old.min(new),
+        _ => old != new,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn profile(collected_at: &str, samples: u64, pods: u64, p90: &str) -> Value {
+        let cpu = json!({"samples": samples, "percentiles": {"90": p90}, "peak": "1"});
+        let all = json!({"lastSeen": collected_at, "oomKills": [], "windows": {"7d": {"pods": pods, "namespaces": 1, "cpu": cpu}}});
+        json!({"spec": {"format": 1, "collectedAt": collected_at, "images": {"nginx-0": {"repository": "nginx", "all": all, "tags": {}}}}})
+    }
+
+    #[track_caller]
+    fn check(old: &Value, new: &Value, due: bool) {
+        assert_eq!(is_due(old, new, 6 * 3600), due, "{old} to {new}");
+    }
+
+    #[test]
+    fn a_profile_is_due_when_an_estimate_could_change() {
+        let old = profile("2026-11-21T00:00:00Z", 1000, 5, "100m");
+        check(&old, &profile("2026-11-21T01:00:00Z", 1060, 5, "100m"), false);
+        check(&old, &profile("2026-11-21T01:00:00Z", 1060, 5, "101m"), true);
+        check(&old, &profile("2026-11-21T01:00:00Z", 1101, 5, "100m"), true);
+        check(&old, &profile("2026-11-21T01:00:00Z", 899, 5, "100m"), true);
+        check(&old, &profile("2026-11-21T01:00:00Z", 1000, 6, "100m"), true);
+    }
+
+    #[test]
+    fn a_profile_is_due_when_it_is_old() {
+        let old = profile("2026-11-21T00:00:00Z", 1000, 5, "100m");
+        check(&old, &profile("2026-11-21T05:59:59Z", 1000, 5, "100m"), false);
+        check(&old, &profile("2026-11-21T06:00:00Z", 1000, 5, "100m"), true);
+    }
+
+    #[test]
+    fn what_appears_or_goes_is_news() {
+        let old = profile("2026-11-21T00:00:00Z", 1000, 5, "100m");
+        let mut without = old.clone();
+        without["spec"]["images"] = json!({});
+        check(&old, &without, true);
+        check(&without, &old, true);
+        let mut killed = old.clone();
+        killed["spec"]["images"]["nginx-0"]["all"]["oomKills"] =
+            json!([{"at": "2026-11-20T00:00:00Z", "memory": "1Gi"}]);
+        check(&old, &killed, true);
+        check(&json!({}), &old, true);
+    }
+}

@@ -1,0 +1,128 @@
+//! A profile's text for people and their repositories: YAML, or JSON with line breaks.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+/// Who writes the objects; also the name of the field manager.
+pub const MANAGER: &str = "headroom-collector";
+pub const MANAGER_LABEL: &str = "app.kubernetes.io/managed-by";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    Yaml,
+    Json,
+}
+
+impl Format {
+    /// `yaml`, `json`; also the ending of files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Yaml => "yaml",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// Marks an object as ours.
+pub fn label(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("labels".to_owned(), json!({ MANAGER_LABEL: MANAGER }));
+    }
+}
+
+/// One document; documents may follow each other.
+pub fn text(object: &Value, format: Format) -> String {
+    match format {
+        Format::Json => format!("{object:#}\n"),
+        Format::Yaml => {
+            let mut text = String::from("---");
+            yaml(&mut text, object, 0);
+            text.push('\n');
+            text
+        }
+    }
+}
+
+/// What may stand before the colon without quotes: no number, no word that some YAML reader takes for something else.
+fn is_plain(key: &str) -> bool {
+    let is_word = key.starts_with(|c: char| c.is_ascii_alphabetic())
+        && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'));
+    is_word
+        && !["y", "n", "yes", "no", "on", "off", "true", "false", "null"].contains(&key.to_ascii_lowercase().as_str())
+}
+
+/// Every text is quoted as in JSON, which YAML understands, so no value can be mistaken for a number or a date.
+fn yaml(text: &mut String, value: &Value, depth: usize) {
+    let indent = |text: &mut String| {
+        text.push('\n');
+        text.extend(std::iter::repeat_n("  ", depth));
+    };
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            for (key, value) in fields {
+                indent(text);
+                match is_plain(key) {
+                    true => text.push_str(key),
+                    false => quoted(text, key),
+                }
+                text.push(':');
+                yaml(text, value, depth + 1);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for item in items {
+                indent(text);
+                text.push('-');
+                yaml(text, item, depth + 1);
+            }
+        }
+        Value::String(value) => {
+            text.push(' ');
+            quoted(text, value);
+        }
+        other => {
+            // OK because writing to a string cannot fail.
+            let _ = write!(text, " {other}");
+        }
+    }
+}
+
+fn quoted(text: &mut String, value: &str) {
+    let _ = write!(text, "{}", Value::from(value));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yaml_quotes_whatever_could_be_taken_for_something_else() {
+        let mut object = json!({
+            "kind": "UsageProfile",
+            "metadata": {"name": "usage"},
+            "spec": {"at": "2026-11-21T00:00:00Z", "n": 1, "percentiles": {"50": "12m", "99.9": "1"}, "kills": [{"memory": "1Gi"}], "tags": {}},
+        });
+        label(&mut object);
+        let expected = r#"---
+kind: "UsageProfile"
+metadata:
+  labels:
+    app.kubernetes.io/managed-by: "headroom-collector"
+  name: "usage"
+spec:
+  at: "2026-11-21T00:00:00Z"
+  kills:
+    -
+      memory: "1Gi"
+  "n": 1
+  percentiles:
+    "50": "12m"
+    "99.9": "1"
+  tags: {}
+"#;
+        assert_eq!(text(&object, Format::Yaml), expected);
+        let read: Value = serde_saphyr::from_str(expected).unwrap();
+        assert_eq!(read, object);
+    }
+}

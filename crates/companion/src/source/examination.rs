@@ -1,0 +1,144 @@
+//! What `doctor` says about a source: one line a finding, each with what to do about it. Pure; the sources find out,
+//! and the command prints.
+
+use serde::Serialize;
+
+/// How a finding is to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    Good,
+    /// Collecting works, but something will be missing or less exact.
+    Doubtful,
+    /// Collecting cannot work.
+    Bad,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    pub verdict: Verdict,
+    /// What was looked at: `memory metric`.
+    pub subject: &'static str,
+    /// What was found.
+    pub found: String,
+    /// What to do about it, if anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+}
+
+impl Finding {
+    pub fn good(subject: &'static str, found: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Good, subject, found: found.into(), advice: None }
+    }
+
+    pub fn doubtful(subject: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Doubtful, subject, found: found.into(), advice: Some(advice.into()) }
+    }
+
+    pub fn bad(subject: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Bad, subject, found: found.into(), advice: Some(advice.into()) }
+    }
+}
+
+/// All that was found about one source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Examination {
+    /// What kind of source, and where: `prometheus at http://localhost:9090`.
+    pub source: String,
+    pub findings: Vec<Finding>,
+}
+
+impl Examination {
+    /// The worst of the findings.
+    pub fn verdict(&self) -> Verdict {
+        self.findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Good)
+    }
+
+    /// For people: aligned columns, advice below its finding.
+    pub fn text(&self) -> String {
+        let width = self.findings.iter().map(|finding| finding.subject.len()).max().unwrap_or_default();
+        let mut text = format!("{}\n", self.source);
+        for Finding { verdict, subject, found, advice } in &self.findings {
+            let mark = match verdict {
+                Verdict::Good => "ok  ",
+                Verdict::Doubtful => "warn",
+                Verdict::Bad => "FAIL",
+            };
+            text.push_str(&format!("  {mark}  {subject:width$}  {found}\n"));
+            if let Some(advice) = advice {
+                text.push_str(&format!("        {:width$}  -> {advice}\n", ""));
+            }
+        }
+        text
+    }
+}
+
+/// How far the clocks are apart. Windows are cut by the source's clock, so a skew loses nothing; but pods' times and
+/// profiles' ages are told by ours.
+pub fn clock(ours: i64, theirs: i64) -> Finding {
+    let (skew, found) = match theirs - ours {
+        0 => (0, "the same as here".to_owned()),
+        ahead if ahead > 0 => (ahead, format!("{ahead} s ahead of ours")),
+        behind => (-behind, format!("{} s behind ours", -behind)),
+    };
+    if skew <= 30 {
+        Finding::good("clock", found)
+    } else {
+        Finding::doubtful(
+            "clock",
+            found,
+            "keep both clocks by NTP; until then the newest samples come late or look early",
+        )
+    }
+}
+
+/// For people: `3 d 2 h`, with the two largest units.
+pub fn duration(seconds: i64) -> String {
+    let units = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
+    let mut left = seconds.max(0);
+    let mut parts = Vec::new();
+    for (size, name) in units {
+        if left >= size && parts.len() < 2 {
+            parts.push(format!("{} {name}", left / size));
+            left %= size;
+        }
+    }
+    if parts.is_empty() { "0 s".to_owned() } else { parts.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_stands_below_its_finding() {
+        let examination = Examination {
+            source: "prometheus at http://p:9090".into(),
+            findings: vec![
+                Finding::good("cpu metric", "`a_total`"),
+                Finding::doubtful("image", "none", "deploy kube-state-metrics"),
+            ],
+        };
+        assert_eq!(
+            examination.text(),
+            "prometheus at http://p:9090\n  ok    cpu metric  `a_total`\n  warn  image       none\n                    -> deploy kube-state-metrics\n"
+        );
+        assert_eq!(examination.verdict(), Verdict::Doubtful);
+    }
+
+    #[test]
+    fn a_clock_may_be_a_little_off() {
+        assert_eq!(clock(100, 100).found, "the same as here");
+        assert_eq!(clock(100, 75), Finding::good("clock", "25 s behind ours"));
+        assert_eq!(clock(100, 200).verdict, Verdict::Doubtful);
+    }
+
+    #[test]
+    fn durations_have_two_units() {
+        let check = |seconds, expected| assert_eq!(duration(seconds), expected);
+        check(0, "0 s");
+        check(75, "1 min 15 s");
+        check(86_400 * 3 + 7_300, "3 d 2 h");
+    }
+}

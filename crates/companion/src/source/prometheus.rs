@@ -1,0 +1,107 @@
+//! Prometheus, and everything that speaks its API: Thanos, VictoriaMetrics, Mimir, Google Managed Prometheus.
+//!
+//! `query` builds the questions and `answer` reads the answers, both pure; `api` sends, and is the only one that does.
+//! Usage comes from cAdvisor's series, images and OOM kills from kube-state-metrics'; `names` and `probe` know what they
+//! are called at a given store, and `reader` reads with them. A range that is too much for the store is reported as
+//! such, and the pipeline asks for less.
+
+mod answer;
+mod api;
+mod images;
+mod names;
+mod oom;
+mod probe;
+mod query;
+mod reader;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+
+use self::api::Api;
+use self::reader::Reader;
+use super::http::{Endpoint, Http};
+use super::{Reach, Sink, Source, SourceError, Window};
+
+pub use self::names::Overrides;
+pub use self::probe::examine;
+
+/// How to use a store that speaks Prometheus' API.
+#[derive(Clone)]
+pub struct Options {
+    pub endpoint: Endpoint,
+    pub names: Overrides,
+    /// Put into every selector, such as `cluster="prod"` where several clusters share a store.
+    pub matchers: String,
+    pub step_seconds: u32,
+    /// Take an answer in which a part of the store did not take part. What it misses is missed for ever.
+    pub accept_partial: bool,
+}
+
+impl Options {
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self { endpoint, names: Overrides::default(), matchers: String::new(), step_seconds: 60, accept_partial: false }
+    }
+}
+
+/// A store that speaks Prometheus' API. What it calls things is found out when it is first read, and again whenever
+/// it is asked for its time, with which each run begins: kube-state-metrics may come and go.
+pub struct Prometheus {
+    api: Api,
+    options: Options,
+    reader: Mutex<Option<Arc<Reader>>>,
+}
+
+impl Prometheus {
+    /// Asks nothing yet.
+    pub fn new(http: Http, options: Options) -> Self {
+        let api = Api { http, accept_partial: options.accept_partial };
+        Self { api, options, reader: Mutex::default() }
+    }
+
+    /// Asks at once what the store calls things. Fails if it has neither CPU nor memory of any container.
+    pub async fn connect(options: &Options) -> Result<Self, SourceError> {
+        let store = Self::new(Http::new(&options.endpoint)?, options.clone());
+        store.probe().await?;
+        Ok(store)
+    }
+
+    async fn probe(&self) -> Result<Arc<Reader>, SourceError> {
+        let names = probe::probe(&self.api, &self.options).await?.names()?;
+        let reader = Arc::new(Reader::new(self.api.clone(), names, &self.options));
+        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader.clone());
+        Ok(reader)
+    }
+
+    async fn reader(&self) -> Result<Arc<Reader>, SourceError> {
+        let known = self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match known {
+            Some(reader) => Ok(reader),
+            None => self.probe().await,
+        }
+    }
+}
+
+#[async_trait]
+impl Source for Prometheus {
+    async fn now(&self) -> Result<i64, SourceError> {
+        self.probe().await?;
+        self.api.now().await
+    }
+
+    async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError> {
+        self.reader().await?.namespaces(window).await
+    }
+
+    async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+        self.reader().await?.read(namespace, window, sink).await
+    }
+
+    fn step_seconds(&self) -> u32 {
+        self.options.step_seconds.max(1)
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Past
+    }
+}

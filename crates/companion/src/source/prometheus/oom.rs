@@ -1,0 +1,158 @@
+//! When a container was killed for want of memory. Pure.
+//!
+//! kube-state-metrics tells states, not events: "the last end was an OOM kill" stays true until the next end. A kill
+//! is a change of state between two points: the count of restarts rose and the last end was a kill; or, in a pod that
+//! is not started again, the end appeared. What was not watched just before is not claimed, so that no kill is told
+//! twice after kube-state-metrics or we were away.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::source::Window;
+
+use super::answer::Row;
+use super::names::State;
+
+/// How far before its window a question has to begin, so that the first step has something to compare with.
+pub const LOOK_BACK_SECONDS: i64 = 300;
+
+/// A container, as pod and name.
+type Key = (String, String);
+
+/// What is known of the containers of one namespace: points in time with a value.
+#[derive(Debug, Default)]
+pub struct States {
+    /// While the last end of a container that runs again was a kill.
+    pub killed_and_restarted: Timelines,
+    /// While a container lies dead by a kill in a pod that failed.
+    pub killed_for_good: Timelines,
+    pub restarts: Timelines,
+}
+
+/// Points by container, in order of time.
+#[derive(Debug, Default)]
+pub struct Timelines(BTreeMap<Key, Vec<(i64, f64)>>);
+
+impl Timelines {
+    pub fn add(&mut self, row: &Row, state: &State) {
+        let key = (row.label(&state.place.pod).to_owned(), row.label(&state.place.container).to_owned());
+        self.0.entry(key).or_default().extend(row.points());
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn pods(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(|(pod, _)| pod.as_str())
+    }
+
+    /// The last value before `time`.
+    pub fn before(&self, pod: &str, container: &str, time: i64) -> Option<f64> {
+        let points = self.0.get(&(pod.to_owned(), container.to_owned()))?;
+        points.iter().rev().find(|(at, _)| *at < time).map(|(_, value)| *value)
+    }
+
+    /// The largest value in the `seconds` before and at `time`.
+    pub fn peak(&self, pod: &str, container: &str, time: i64, seconds: i64) -> Option<f64> {
+        let points = self.0.get(&(pod.to_owned(), container.to_owned()))?;
+        let near = points.iter().filter(|(at, _)| time - seconds <= *at && *at <= time);
+        near.map(|(_, value)| *value).reduce(f64::max)
+    }
+}
+
+impl States {
+    /// Pod, container and time of each kill in the window.
+    pub fn kills(&self, window: Window) -> Vec<(&str, &str, i64)> {
+        let mut kills = BTreeSet::new();
+        for ((pod, container), killed) in &self.killed_and_restarted.0 {
+            let Some(restarts) = self.restarts.0.get(&(pod.clone(), container.clone())) else { continue };
+            for pair in restarts.windows(2) {
+                let [(_, before), (at, now)] = pair else { continue };
+                if now > before && killed.iter().any(|(time, _)| time == at) {
+                    kills.insert((pod.as_str(), container.as_str(), *at));
+                }
+            }
+        }
+        for ((pod, container), dead) in &self.killed_for_good.0 {
+            let Some((at, _)) = dead.first() else { continue };
+            if self.restarts.before(pod, container, *at).is_some() {
+                kills.insert((pod.as_str(), container.as_str(), *at));
+            }
+        }
+        kills.into_iter().filter(|(_, _, at)| window.contains(*at)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timelines(points: &[(i64, f64)]) -> Timelines {
+        Timelines(BTreeMap::from([(("p".to_owned(), "c".to_owned()), points.to_vec())]))
+    }
+
+    fn check(states: &States, expected: &[i64]) {
+        let kills: Vec<_> = states.kills(Window { from: 600, to: 1200 }).into_iter().map(|(_, _, at)| at).collect();
+        assert_eq!(kills, expected);
+    }
+
+    #[test]
+    fn a_restart_after_a_kill_is_told_once() {
+        check(
+            &States {
+                killed_and_restarted: timelines(&[(660, 1.0), (720, 1.0), (780, 1.0), (840, 1.0)]),
+                restarts: timelines(&[(540, 0.0), (600, 0.0), (660, 1.0), (720, 1.0), (780, 2.0), (840, 2.0)]),
+                ..States::default()
+            },
+            &[660, 780],
+        );
+    }
+
+    #[test]
+    fn a_restart_after_another_end_is_no_kill() {
+        check(
+            &States {
+                killed_and_restarted: timelines(&[(540, 1.0), (600, 1.0)]),
+                restarts: timelines(&[(540, 1.0), (600, 1.0), (660, 2.0)]),
+                ..States::default()
+            },
+            &[],
+        );
+    }
+
+    #[test]
+    fn what_was_not_watched_before_is_not_claimed() {
+        check(
+            &States {
+                killed_and_restarted: timelines(&[(660, 1.0), (720, 1.0)]),
+                restarts: timelines(&[(660, 3.0), (720, 3.0)]),
+                killed_for_good: timelines(&[(900, 1.0)]),
+            },
+            &[900], // its restarts had been seen at 720
+        );
+    }
+
+    #[test]
+    fn a_kill_belongs_to_the_window_of_its_time() {
+        check(
+            &States {
+                killed_and_restarted: timelines(&[(540, 1.0), (600, 1.0), (1200, 1.0)]),
+                restarts: timelines(&[(480, 0.0), (540, 1.0), (600, 1.0), (1200, 2.0)]),
+                ..States::default()
+            },
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_job_that_is_not_started_again_is_told_when_it_lies_dead() {
+        check(
+            &States {
+                killed_for_good: timelines(&[(720, 1.0), (780, 1.0)]),
+                restarts: timelines(&[(660, 0.0), (720, 0.0)]),
+                ..States::default()
+            },
+            &[720],
+        );
+    }
+}

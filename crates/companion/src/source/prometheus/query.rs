@@ -1,0 +1,288 @@
+//! The questions, as PromQL text. Nothing is sent from here.
+//!
+//! Every question is about one namespace, and joins nothing: what a container's image is comes as a question of its
+//! own and is matched here, because a join inside PromQL fails as a whole when two series claim the same container,
+//! and costs the store more.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::names::{Cpu, INIT_INFO, Names, Place, State};
+
+/// Tells how often a container was started again.
+pub const RESTARTS: &str = "kube_pod_container_status_restarts_total";
+
+/// Builds questions for one store.
+#[derive(Debug, Clone, Copy)]
+pub struct Queries<'a> {
+    pub names: &'a Names,
+    /// Matchers that are put into every selector, such as `cluster="prod"`.
+    pub matchers: &'a str,
+    pub step_seconds: u32,
+}
+
+impl Queries<'_> {
+    /// CPU in cores, averaged over [`rate_seconds`]. `max by` leaves one series of an HA pair; `rate` sees counter
+    /// resets, and gives nothing where the counter was not scraped.
+    pub fn cpu(&self, namespace: &str, cpu: &Cpu, with_image: bool) -> String {
+        let selector = self.usage_selector(&cpu.metric, namespace);
+        let by = self.usage_labels(with_image);
+        if cpu.is_rate {
+            format!("max by ({by}) (last_over_time({selector}[{}ms]))", self.gauge_milliseconds())
+        } else {
+            let range = format!("{selector}[{}s]", rate_seconds(self.step_seconds, self.names.scrape_seconds));
+            // VictoriaMetrics' `rate` is 0 in the first step of a gap, as if the container had been idle.
+            let unless_gap =
+                if self.names.metrics_ql { format!(" if count_over_time({range})") } else { String::new() };
+            format!("max by ({by}) (rate({range}){unless_gap})")
+        }
+    }
+
+    /// The peak of memory within each step.
+    pub fn memory(&self, namespace: &str, metric: &str, with_image: bool) -> String {
+        format!(
+            "max by ({}) (max_over_time({}[{}ms]))",
+            self.usage_labels(with_image),
+            self.usage_selector(metric, namespace),
+            self.gauge_milliseconds()
+        )
+    }
+
+    /// The image of each container and init container, while it is known.
+    pub fn images(&self, namespace: &str, state: &State) -> String {
+        let Place { pod, container, .. } = &state.place;
+        let part = |metric: &str| {
+            let selector = self.state_selector(state, metric, namespace, &[(&state.image, "!=", "")]);
+            format!("max by ({pod}, {container}, {}) ({selector})", state.image)
+        };
+        format!("{} or {}", part(&state.info), part(INIT_INFO))
+    }
+
+    /// Containers while their last end was for want of memory; they have been started again since.
+    pub fn killed_and_restarted(&self, namespace: &str, state: &State) -> String {
+        let Place { pod, container, .. } = &state.place;
+        let part = |metric: &str| {
+            let selector = self.state_selector(state, metric, namespace, &[("reason", "=", "OOMKilled")]);
+            format!("max by ({pod}, {container}) ({selector} == 1)")
+        };
+        format!(
+            "{} or {}",
+            part("kube_pod_container_status_last_terminated_reason"),
+            part("kube_pod_init_container_status_last_terminated_reason")
+        )
+    }
+
+    /// Containers that ended for want of memory in pods that failed for good: those are not started again, so no
+    /// restart will tell of them.
+    pub fn killed_for_good(&self, namespace: &str, state: &State) -> String {
+        let Place { pod, container, .. } = &state.place;
+        let reason = self.state_selector(
+            state,
+            "kube_pod_container_status_terminated_reason",
+            namespace,
+            &[("reason", "=", "OOMKilled")],
+        );
+        let failed = self.state_selector(state, "kube_pod_status_phase", namespace, &[("phase", "=", "Failed")]);
+        format!("max by ({pod}, {container}) ({reason} == 1) and on ({pod}) max by ({pod}) ({failed} == 1)")
+    }
+
+    /// How often the containers of these pods were started again.
+    pub fn restarts(&self, namespace: &str, state: &State, pods: &str) -> String {
+        let Place { pod, container, .. } = &state.place;
+        let part = |metric: &str| {
+            let selector = self.state_selector(state, metric, namespace, &[(pod, "=~", pods)]);
+            format!("max by ({pod}, {container}) ({selector})")
+        };
+        format!("{} or {}", part(RESTARTS), part("kube_pod_init_container_status_restarts_total"))
+    }
+
+    /// The memory limits of these pods' containers.
+    pub fn memory_limits(&self, namespace: &str, state: &State, pods: &str) -> String {
+        let Place { pod, container, .. } = &state.place;
+        let part = |metric: &str| {
+            let selector =
+                self.state_selector(state, metric, namespace, &[("resource", "=", "memory"), (pod, "=~", pods)]);
+            format!("max by ({pod}, {container}) ({selector})")
+        };
+        format!("{} or {}", part("kube_pod_container_resource_limits"), part("kube_pod_init_container_resource_limits"))
+    }
+
+    /// How many containers have a count of restarts, without which no kill can be told.
+    pub fn count_of_restarts(&self, state: &State) -> String {
+        count_of_containers(RESTARTS, &state.place, None, self.matchers)
+    }
+
+    /// All containers of all namespaces in a usage metric, for counting and for listing namespaces.
+    pub fn everywhere(&self, metric: &str) -> String {
+        let mut labels = vec![(self.names.usage.namespace.as_str(), "!=", "")];
+        labels.extend(containers(&self.names.usage));
+        self.selector(metric, &labels)
+    }
+
+    fn usage_selector(&self, metric: &str, namespace: &str) -> String {
+        let mut labels = vec![(self.names.usage.namespace.as_str(), "=", namespace)];
+        labels.extend(containers(&self.names.usage));
+        self.selector(metric, &labels)
+    }
+
+    fn state_selector(&self, state: &State, metric: &str, namespace: &str, more: &[(&str, &str, &str)]) -> String {
+        let mut labels = vec![(state.place.namespace.as_str(), "=", namespace)];
+        labels.extend(more);
+        self.selector(metric, &labels)
+    }
+
+    fn selector(&self, metric: &str, labels: &[(&str, &str, &str)]) -> String {
+        selector(metric, labels, self.matchers)
+    }
+
+    fn usage_labels(&self, with_image: bool) -> String {
+        let Place { pod, container, .. } = &self.names.usage;
+        match &self.names.usage_image {
+            Some(image) if with_image => format!("{pod}, {container}, {image}"),
+            _ => format!("{pod}, {container}"),
+        }
+    }
+
+    /// A step, or the distance of two scrapes if that is longer; a millisecond less, because Prometheus 2 counts both
+    /// ends of a range as inside and would see the sample on the border twice.
+    fn gauge_milliseconds(&self) -> u64 {
+        u64::from(self.step_seconds.max(self.names.scrape_seconds)) * 1000 - 1
+    }
+}
+
+/// What tells a container's series from those of pods, cgroups and pause containers.
+fn containers(place: &Place) -> [(&str, &str, &str); 3] {
+    [(&place.pod, "!=", ""), (&place.container, "!=", ""), (&place.container, "!=", "POD")]
+}
+
+/// Over how many seconds CPU is averaged: the step, or what it takes for two scrapes to fall in. Longer would bear a
+/// missing scrape, and hide the peaks; as it is, a missing scrape is a gap.
+pub fn rate_seconds(step: u32, scrape: u32) -> u32 {
+    step.max(scrape.saturating_mul(2))
+}
+
+/// Series of one metric. Also used before the names are known.
+pub fn selector(metric: &str, labels: &[(&str, &str, &str)], matchers: &str) -> String {
+    let mut text = format!("{metric}{{");
+    let mut separator = "";
+    for (label, operator, value) in labels {
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let _ = write!(text, "{separator}{label}{operator}\"{value}\"");
+        separator = ",";
+    }
+    if !matchers.is_empty() {
+        text.push_str(separator);
+        text.push_str(matchers);
+    }
+    text.push('}');
+    text
+}
+
+/// How many containers a metric tells of under these labels; asked before the names are known.
+pub fn count_of_containers(metric: &str, place: &Place, image: Option<&str>, matchers: &str) -> String {
+    let mut labels = vec![(place.namespace.as_str(), "!=", "")];
+    labels.extend(containers(place));
+    labels.extend(image.map(|image| (image, "!=", "")));
+    let Place { namespace, pod, container } = place;
+    format!("count(max by ({namespace}, {pod}, {container}) ({}))", selector(metric, &labels, matchers))
+}
+
+/// A question that only VictoriaMetrics understands.
+pub const METRICS_QL: &str = "now()";
+
+/// The series of a container that was there longest in the last ten minutes.
+pub fn steadiest(metric: &str, place: &Place, matchers: &str) -> String {
+    format!("topk(1, count_over_time({}[10m]))", selector(metric, &containers(place), matchers))
+}
+
+/// The samples of one series in the last ten minutes, as they are stored.
+pub fn stored_samples(metric: &str, labels: &BTreeMap<String, String>) -> String {
+    let labels: Vec<_> = labels.iter().map(|(label, value)| (label.as_str(), "=", value.as_str())).collect();
+    format!("{}[10m]", selector(metric, &labels, ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::names::Overrides;
+    use super::*;
+
+    fn names(scrape_seconds: u32) -> Names {
+        let overrides = Overrides::default();
+        let plain = || Place { namespace: "namespace".into(), pod: "pod".into(), container: "container".into() };
+        Names {
+            cpu: Some(overrides.cpu()),
+            memory: Some(overrides.memory()),
+            usage: plain(),
+            usage_image: Some("image".into()),
+            state: Some(State { info: overrides.info(), place: plain(), image: "image_spec".into() }),
+            scrape_seconds,
+            metrics_ql: false,
+        }
+    }
+
+    fn check(names: &Names, matchers: &str, ask: impl Fn(&Queries) -> String, expected: &str) {
+        assert_eq!(ask(&Queries { names, matchers, step_seconds: 60 }), expected);
+    }
+
+    #[test]
+    fn usage_is_asked_for_one_namespace_and_once_a_container() {
+        let cpu = Overrides::default().cpu();
+        check(
+            &names(15),
+            "",
+            |queries| queries.cpu("shop", &cpu, false),
+            r#"max by (pod, container) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[60s]))"#,
+        );
+        check(
+            &names(60),
+            r#"cluster="a""#,
+            |queries| queries.cpu("shop", &cpu, true),
+            r#"max by (pod, container, image) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD",cluster="a"}[120s]))"#,
+        );
+        check(
+            &names(30),
+            "",
+            |queries| queries.memory("shop", "container_memory_working_set_bytes", false),
+            r#"max by (pod, container) (max_over_time(container_memory_working_set_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms]))"#,
+        );
+    }
+
+    #[test]
+    fn victoria_metrics_is_not_asked_about_gaps() {
+        check(
+            &Names { metrics_ql: true, ..names(15) },
+            "",
+            |queries| queries.cpu("shop", &Overrides::default().cpu(), false),
+            r#"max by (pod, container) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[60s]) if count_over_time(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[60s]))"#,
+        );
+    }
+
+    #[test]
+    fn a_recording_rule_is_not_derived_again() {
+        let rule = Cpu { metric: "ns_pod_container:cpu:sum_irate".into(), is_rate: true };
+        check(
+            &names(120),
+            "",
+            |queries| queries.cpu("shop", &rule, false),
+            r#"max by (pod, container) (last_over_time(ns_pod_container:cpu:sum_irate{namespace="shop",pod!="",container!="",container!="POD"}[119999ms]))"#,
+        );
+    }
+
+    #[test]
+    fn images_are_asked_for_init_containers_too() {
+        let names = names(30);
+        let state = names.state.clone().unwrap();
+        check(
+            &names,
+            "",
+            |queries| queries.images("shop", &state),
+            r#"max by (pod, container, image_spec) (kube_pod_container_info{namespace="shop",image_spec!=""}) or max by (pod, container, image_spec) (kube_pod_init_container_info{namespace="shop",image_spec!=""})"#,
+        );
+    }
+
+    #[test]
+    fn label_values_are_quoted() {
+        assert_eq!(selector("m", &[("a", "=", "x\"\\\n")], ""), r#"m{a="x\"\\\n"}"#);
+        assert_eq!(selector("m", &[], r#"c="d""#), r#"m{c="d"}"#);
+    }
+}

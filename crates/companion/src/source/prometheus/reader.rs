@@ -1,0 +1,242 @@
+//! Reads what a window holds, from a store whose names are known.
+
+use std::collections::BTreeSet;
+
+use super::Options;
+use super::api::{Api, EachRow};
+use super::images::{self, Images};
+use super::names::{Names, State};
+use super::oom;
+use super::query::Queries;
+use crate::source::{Batch, Container, OomKill, Resource, Series, Sink, SourceError, Window};
+
+/// How finely a window is searched for namespaces.
+const LISTING_SECONDS: u32 = 300;
+
+/// A store whose names are known.
+pub struct Reader {
+    pub api: Api,
+    pub names: Names,
+    pub matchers: String,
+    pub step_seconds: u32,
+}
+
+/// What became of the series of a read.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Notes {
+    /// Containers whose image is known.
+    pub matched: BTreeSet<(String, String)>,
+    /// Containers whose image nobody tells.
+    pub unmatched: BTreeSet<(String, String)>,
+}
+
+impl Reader {
+    pub fn new(api: Api, names: Names, options: &Options) -> Self {
+        Self { api, names, matchers: options.matchers.clone(), step_seconds: options.step_seconds.max(1) }
+    }
+
+    pub fn queries(&self) -> Queries<'_> {
+        Queries { names: &self.names, matchers: &self.matchers, step_seconds: self.step_seconds }
+    }
+
+    /// Asked of the series themselves, every five minutes of the window: the API that lists a label's values is not
+    /// to be had everywhere, and knows no clock. All namespaces at once may be too much, so that is halved here.
+    pub async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError> {
+        let mut found = BTreeSet::new();
+        let mut unasked = vec![window];
+        while let Some(span) = unasked.pop() {
+            match self.namespaces_in(span, &mut found).await {
+                Err(SourceError::Overloaded(_)) if span.seconds() >= 2 * i64::from(LISTING_SECONDS) => {
+                    let middle = span.from + span.seconds().div_euclid(2);
+                    unasked.push(Window { from: middle, to: span.to });
+                    unasked.push(Window { from: span.from, to: middle });
+                }
+                asked => asked?,
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    pub async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+        let images = self.read_images(namespace, window).await?;
+        let notes = self.read_usage(namespace, window, &images, &mut *sink).await?;
+        if let Some((pod, container)) = notes.unmatched.first() {
+            tracing::warn!(
+                namespace,
+                containers = notes.unmatched.len(),
+                "the image of some containers is not known, so their usage is left out; one is `{container}` of `{pod}`"
+            );
+        }
+        if let Some(state) = &self.names.state {
+            let kills = self.read_oom_kills(namespace, state, window, &images).await?;
+            if !kills.is_empty() {
+                sink(Batch::OomKills(kills));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads usage, and says of how many containers the image is known.
+    pub async fn read_usage(
+        &self,
+        namespace: &str,
+        window: Window,
+        images: &Images,
+        sink: &mut (dyn FnMut(Batch) + Send),
+    ) -> Result<Notes, SourceError> {
+        let mut notes = Notes::default();
+        let queries = self.queries();
+        // Where kube-state-metrics tells nothing at all, the usage series have to name their image themselves.
+        let by_label = images.is_empty();
+        let cpu = self.names.cpu.as_ref().map(|cpu| (Resource::Cpu, queries.cpu(namespace, cpu, by_label)));
+        let memory =
+            self.names.memory.as_ref().map(|metric| (Resource::Memory, queries.memory(namespace, metric, by_label)));
+        for (resource, question) in [cpu, memory].into_iter().flatten() {
+            self.range(&question, window, &mut |row| {
+                let usage = &self.names.usage;
+                let (pod, name) = (row.label(&usage.pod), row.label(&usage.container));
+                let by_image = if by_label {
+                    images::of_usage(&row, self.names.usage_image.as_deref())
+                        .map(|image| (image, images::samples(&row, resource)))
+                        .into_iter()
+                        .collect()
+                } else {
+                    images.split(pod, name, row.samples(resource))
+                };
+                let key = (pod.to_owned(), name.to_owned());
+                if by_image.is_empty() {
+                    notes.unmatched.insert(key);
+                } else {
+                    notes.matched.insert(key);
+                }
+                let series = by_image.into_iter().map(|(image, samples)| Series {
+                    container: Container {
+                        namespace: namespace.to_owned(),
+                        pod: pod.to_owned(),
+                        name: name.to_owned(),
+                        image: image.to_owned(),
+                    },
+                    resource,
+                    samples,
+                    step_seconds: self.step_seconds,
+                });
+                sink(Batch::Usage(series.collect()));
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(notes)
+    }
+
+    async fn namespaces_in(&self, window: Window, found: &mut BTreeSet<String>) -> Result<(), SourceError> {
+        let label = &self.names.usage.namespace;
+        let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric));
+        let Some(metric) = metric else { return Ok(()) };
+        let question =
+            format!("group by ({label}) (last_over_time({}[{LISTING_SECONDS}s]))", self.queries().everywhere(metric));
+        // Each step looks back, so all are one later than what they look at.
+        let step = i64::from(LISTING_SECONDS);
+        let steps = (window.seconds() + step - 1).div_euclid(step);
+        let later = Window { from: window.from + step, to: window.from + step * (steps + 1) };
+        self.api
+            .range(&question, later, LISTING_SECONDS, &mut |row| {
+                found.insert(row.label(label).to_owned());
+                Ok(())
+            })
+            .await
+    }
+
+    pub async fn read_images(&self, namespace: &str, window: Window) -> Result<Images, SourceError> {
+        let mut images = Images::default();
+        if let Some(state) = &self.names.state {
+            let question = self.queries().images(namespace, state);
+            self.range(&question, window, &mut |row| {
+                images.add(&row, state);
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(images)
+    }
+
+    /// Most namespaces have no kill, and cost two questions; the rest is asked of the pods that have one.
+    async fn read_oom_kills(
+        &self,
+        namespace: &str,
+        state: &State,
+        window: Window,
+        images: &Images,
+    ) -> Result<Vec<OomKill>, SourceError> {
+        let queries = self.queries();
+        let step = i64::from(self.step_seconds);
+        let look_back = oom::LOOK_BACK_SECONDS.div_euclid(step).max(1) * step;
+        let wide = Window { from: window.from - look_back, to: window.to };
+        let timelines = async |question: String| {
+            let mut found = oom::Timelines::default();
+            self.range(&question, wide, &mut |row| {
+                found.add(&row, state);
+                Ok(())
+            })
+            .await?;
+            Ok::<_, SourceError>(found)
+        };
+        let mut states = oom::States {
+            killed_and_restarted: timelines(queries.killed_and_restarted(namespace, state)).await?,
+            killed_for_good: timelines(queries.killed_for_good(namespace, state)).await?,
+            restarts: oom::Timelines::default(),
+        };
+        if states.killed_and_restarted.is_empty() && states.killed_for_good.is_empty() {
+            return Ok(Vec::new());
+        }
+        let pods = pod_pattern(states.killed_and_restarted.pods().chain(states.killed_for_good.pods()));
+        states.restarts = timelines(queries.restarts(namespace, state, &pods)).await?;
+        let kills = states.kills(window);
+        if kills.is_empty() {
+            return Ok(Vec::new());
+        }
+        let limits = timelines(queries.memory_limits(namespace, state, &pods)).await?;
+        let mut used = oom::Timelines::default();
+        if let Some(metric) = &self.names.memory {
+            let usage = State { place: self.names.usage.clone(), ..state.clone() };
+            let question = queries.memory(namespace, metric, false);
+            self.range(&question, wide, &mut |row| {
+                used.add(&row, &usage);
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(kills
+            .into_iter()
+            .filter_map(|(pod, container, at)| {
+                // The limit of before: a Deployment that was given more has other pods by now.
+                let memory = limits
+                    .before(pod, container, at)
+                    .or_else(|| limits.peak(pod, container, at, oom::LOOK_BACK_SECONDS))
+                    .or_else(|| used.peak(pod, container, at, oom::LOOK_BACK_SECONDS))?;
+                let image = images.at(pod, container, at)?;
+                let memory = memory.round() as u64;
+                Some(OomKill {
+                    container: Container {
+                        namespace: namespace.to_owned(),
+                        pod: pod.to_owned(),
+                        name: container.to_owned(),
+                        image: image.to_owned(),
+                    },
+                    at,
+                    memory,
+                })
+            })
+            .collect())
+    }
+
+    /// Asks a question about each step of a window.
+    async fn range(&self, question: &str, window: Window, each: &mut EachRow<'_>) -> Result<(), SourceError> {
+        self.api.range(question, window, self.step_seconds, each).await
+    }
+}
+
+/// A regular expression for these pods' names, or for any if there are too many to name.
+fn pod_pattern<'a>(pods: impl Iterator<Item = &'a str>) -> String {
+    let pods: BTreeSet<_> = pods.map(|pod| pod.replace('.', "\\.")).collect();
+    if pods.len() > 50 { ".+".to_owned() } else { pods.into_iter().collect::<Vec<_>>().join("|") }
+}

@@ -1,0 +1,21 @@
+//! The collector from outside: its pipeline, its files, its writing.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may stop where something is not as it made it"
+)]
+
+#[path = "collector/cluster.rs"]
+mod cluster;
+#[path = "collector/import.rs"]
+mod import;
+#[path = "collector/profile.rs"]
+mod profile;
+#[path = "collector/program.rs"]
+mod program;
+#[path = "collector/store.rs"]
+mod store;
+mod support;
+#[path = "collector/windows.rs"]
+mod windows;

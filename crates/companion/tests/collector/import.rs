@@ -1,0 +1,159 @@
+//! Reading files: what a line means, what is refused, and what is read of a file that grows.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use crate::support::*;
+use headroom_companion::collect::import::{Import, ImportError, Imported};
+use headroom_companion::metrics::Metrics;
+use headroom_companion::progress::Progress;
+use headroom_companion::store::Store;
+use tokio_util::sync::CancellationToken;
+
+const HEADER: &str = "time,namespace,pod,container,image,cpu,memory\n";
+
+fn import(store: &Store, path: &Path) -> Result<Imported, ImportError> {
+    let (metrics, progress, stop) = (Metrics::default(), Progress::hidden(), CancellationToken::new());
+    Import { store, step_seconds: 60, buffer: 1 << 20, metrics: &metrics, progress: &progress, stop: &stop }.file(path)
+}
+
+/// What is published of a file with this text.
+fn published_of(text: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage");
+    fs::write(&path, text).unwrap();
+    let store = open(folder.path());
+    import(&store, &path).unwrap();
+    published(&store, NOW)
+}
+
+/// What is said about a file with this text.
+#[track_caller]
+fn check_refused(text: &str, expected: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.csv");
+    fs::write(&path, text).unwrap();
+    let error = import(&open(folder.path()), &path).unwrap_err().to_string();
+    assert_eq!(error.replace(&path.display().to_string(), "usage.csv"), expected);
+}
+
+fn line(minute: i64, pod: &str, cpu: &str, memory: &str) -> String {
+    format!("{},shop,{pod},web,nginx:1.27,{cpu},{memory}\n", NOW - DAY + minute * 60)
+}
+
+#[test]
+fn every_spelling_of_a_line_is_the_same_sample() {
+    let plain = published_of(&format!("{HEADER}{}", line(0, "web-0", "0.25", "134217728")));
+    assert!(plain.contains(r#""cpu":{"samples":1,"percentiles":{"50":"250m""#), "{plain}");
+    assert!(plain.contains(r#""peak":"128Mi"#), "{plain}");
+    let time = NOW - DAY;
+    let others = [
+        format!("{HEADER}{}", line(0, "web-0", "250m", "128Mi")),
+        format!("{HEADER}{}", line(0, "web-0", "2.5e-1", "1.34217728e8")),
+        format!("{HEADER}{}", line(0, "web-0", "0.2500000000", "134217728.0")).replace('\n', "\r\n"),
+        format!("memory,image,cpu,container,pod,namespace,time\n128Mi,nginx:1.27,.25,web,web-0,shop,{time}.5\n"),
+        format!("{HEADER}\"2026-11-20T00:00:00Z\",\"shop\",web-0,web,\"docker.io/nginx:1.27\",0.25,128Mi\n"),
+        format!(
+            r#"{{"time":{time},"namespace":"shop","pod":"web-0","container":"web","image":"nginx:1.27","cpu":0.25,"memory":"128Mi"}}"#
+        ) + "\n",
+        r#"{"memory":134217728,"oomKilled":null,"cpu":"250m","image":"nginx:1.27","container":"web","pod":"web-0","namespace":"shop","time":"2026-11-20T00:00:00Z"}"#.to_owned() + "\n\n",
+    ];
+    for text in others {
+        assert_eq!(published_of(&text), plain, "{text}");
+    }
+}
+
+#[test]
+fn missing_values_are_no_samples() {
+    let text = published_of(&format!("{HEADER}{}{}", line(0, "web-0", "0.25", ""), line(1, "web-0", "0.25", "NaN")));
+    assert!(text.contains(r#""cpu":{"samples":2,"#) && !text.contains("memory\":{"), "{text}");
+}
+
+#[test]
+fn out_of_memory_kills_are_read() {
+    let text = published_of(&format!(
+        "time,namespace,pod,container,image,oomKilled\n{},shop,web-0,web,nginx,310Mi\n",
+        NOW - HOUR
+    ));
+    assert!(text.contains(r#""oomKills":[{"at":"2026-11-20T23:00:00Z","memory":"310Mi"}]"#), "{text}");
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_line() {
+    let good = line(0, "web-0", "1", "1");
+    check_refused(
+        "time,pod\n1,a\n",
+        "`usage.csv`, line 1: there is no column `namespace`: a file has time, namespace, pod, container, image, cpu, memory, oomKilled",
+    );
+    check_refused(
+        "time,when\n1,a\n",
+        "`usage.csv`, line 1: unknown column `when`: the header names some of time, namespace, pod, container, image, cpu, memory, oomKilled",
+    );
+    check_refused("time,time\n1,a\n", "`usage.csv`, line 1: column `time` is named twice");
+    check_refused(
+        &format!("{HEADER}{good}{}", line(1, "web-0", "-1", "1")),
+        "`usage.csv`, line 3: cpu is `-1`: expected a quantity that is not negative, such as `0.25`, `250m` or `512Mi`",
+    );
+    check_refused(
+        &format!("{HEADER}{good}\n1795219200000,shop,web-0,web,nginx,1,1\n"),
+        "`usage.csv`, line 4: time is `1795219200000`: expected unix seconds, and this looks like milliseconds",
+    );
+    check_refused(
+        &format!("{HEADER}soon,shop,web-0,web,nginx,1,1\n"),
+        "`usage.csv`, line 2: time is `soon`: expected unix seconds, or a moment such as `2026-11-21T00:00:00Z`",
+    );
+    check_refused(&format!("{HEADER}{good}1,shop,web-0\n"), "`usage.csv`, line 3: there is no value for `container`");
+    check_refused(
+        &format!("{HEADER}1,shop,web-0,web,nginx,1,1,1\n"),
+        "`usage.csv`, line 2: there are more values than columns",
+    );
+    check_refused(
+        &format!("{HEADER}1,,web-0,web,nginx,1,1\n"),
+        "`usage.csv`, line 2: namespace is ``: expected a name",
+    );
+}
+
+#[test]
+fn a_refused_file_has_added_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.csv");
+    let store = open(folder.path());
+    fs::write(&path, format!("{HEADER}{}{}", line(0, "web-0", "1", "1"), line(1, "web-0", "much", "1"))).unwrap();
+    import(&store, &path).unwrap_err();
+    assert_eq!(published(&store, NOW), "");
+}
+
+#[test]
+fn of_a_file_that_grows_only_what_is_new_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.csv");
+    let store = open(folder.path());
+    let mut whole = HEADER.to_owned();
+    for minute in 0..6 {
+        let new = line(minute, "web-0", &format!("0.{minute}"), "1Mi");
+        whole += &new;
+        let mut file = File::options().create(true).append(true).open(&path).unwrap();
+        if minute == 0 {
+            file.write_all(HEADER.as_bytes()).unwrap();
+        }
+        // A line that is still being written is left for later.
+        let (first, rest) = new.split_at(20);
+        file.write_all(first.as_bytes()).unwrap();
+        assert_eq!(import(&store, &path).unwrap().samples, 0);
+        file.write_all(rest.as_bytes()).unwrap();
+        assert_eq!(import(&store, &path).unwrap().samples, 2);
+        assert_eq!(import(&store, &path).unwrap().samples, 0);
+    }
+    assert_eq!(published(&store, NOW), published_of(&whole));
+    let moved = folder.path().join("moved.csv");
+    fs::rename(&path, &moved).unwrap();
+    assert_eq!(import(&store, &moved).unwrap().samples, 0);
+    fs::write(&moved, format!("{HEADER}{}", line(0, "web-0", "0.0", "1Mi"))).unwrap();
+    assert!(matches!(import(&store, &moved), Err(ImportError::Shrunk { .. })));
+}
+
+#[test]
+fn an_image_that_no_runtime_can_name_is_left_out() {
+    assert_eq!(published_of(&format!("{HEADER}{},shop,web-0,web,Nginx:1.27,1,1\n", NOW - DAY)), "");
+}

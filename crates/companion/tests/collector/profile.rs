@@ -1,0 +1,131 @@
+//! What is published of what was read, against figures computed from the samples themselves.
+
+use std::collections::BTreeMap;
+
+use headroom_companion::collect::gathered::Gathered;
+use headroom_companion::profile;
+use headroom_companion::source::{Batch, Container, Resource, Sample, Series, Window};
+use headroom_companion::store::Store;
+use headroom_core::context::usage::address::image_key;
+use headroom_core::context::usage::{Scope, Shard};
+use headroom_core::timestamp::Timestamp;
+use serde_json::Value;
+
+use crate::support::*;
+
+/// Namespace, pod, image, time, bytes.
+type Observation = (&'static str, String, &'static str, i64, u64);
+
+/// Three pods over 35 days, a sample every 17 minutes, mostly low with rare peaks.
+fn observations() -> Vec<Observation> {
+    let mut observations = Vec::new();
+    let mut random = 88_172_645_463_325_252_u64;
+    let pods = [("shop", "nginx:1.27"), ("shop", "nginx:1.28"), ("lab", "nginx:1.28")];
+    for (number, (namespace, image)) in pods.into_iter().enumerate() {
+        let mut time = NOW - 35 * DAY;
+        while time < NOW {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let peak = if random.is_multiple_of(50) { 10 } else { 1 };
+            let bytes = (30 + 20 * number as u64) * (1 << 20) * peak + random % (1 << 24);
+            observations.push((namespace, format!("web-{number}"), image, time, bytes));
+            time += 17 * 60;
+        }
+    }
+    observations
+}
+
+fn filled(folder: &std::path::Path) -> Store {
+    let store = open(folder);
+    let always = Window { from: 0, to: NOW };
+    let mut gathered = Gathered::default();
+    for (namespace, pod, image, time, value) in observations() {
+        let container = Container { namespace: namespace.into(), pod, name: "web".into(), image: image.into() };
+        let samples = vec![Sample { time, value }];
+        let series = Series { container, resource: Resource::Memory, samples, step_seconds: 60 };
+        gathered.take(Batch::Usage(vec![series]), always);
+    }
+    store.add_present(always, &gathered).unwrap();
+    store
+}
+
+fn image_of(store: &Store, namespace: &str, scope: Scope) -> Value {
+    let profile = profile::build(store, namespace, scope, Timestamp::from_unix_seconds(NOW).unwrap()).unwrap();
+    let object: Value = serde_json::from_str(&profile.to_string()).unwrap();
+    object["spec"]["images"][image_key("docker.io/library/nginx")].clone()
+}
+
+/// Holds what is published to the samples it stands for.
+#[track_caller]
+fn check(history: &Value, counts: impl Fn(&Observation) -> bool) {
+    for (window, days) in [("7d", 7), ("30d", 30)] {
+        // Whole days: today, of which nothing has passed yet, and so many before.
+        let all = observations();
+        let within: Vec<&Observation> = all.iter().filter(|one| counts(one) && one.3 >= NOW - days * DAY).collect();
+        let mut bytes: Vec<u64> = within.iter().map(|one| one.4).collect();
+        bytes.sort_unstable();
+        let (published, exact_rank) = (&history["windows"][window], |percent: f64| {
+            bytes[((bytes.len() as f64 * percent / 100.0).ceil() as usize).max(1) - 1] as f64
+        });
+        let distinct = |name: fn(&Observation) -> String| {
+            within.iter().map(|one| (name(one), ())).collect::<BTreeMap<_, _>>().len() as u64
+        };
+        assert_eq!(published["pods"], distinct(|one| format!("{}/{}", one.0, one.1)));
+        assert_eq!(published["namespaces"], distinct(|one| one.0.to_owned()));
+        assert_eq!(published["memory"]["samples"], bytes.len() as u64);
+        assert_eq!(amount(&published["memory"]["peak"]), *bytes.last().unwrap() as f64);
+        let percentiles = published["memory"]["percentiles"].as_object().unwrap();
+        assert_eq!(percentiles.len(), 11);
+        for (percentile, found) in percentiles {
+            let (found, exact) = (amount(found), exact_rank(percentile.parse().unwrap()));
+            assert!((found - exact).abs() <= exact * 0.01, "{window} {percentile}: {found} for {exact}");
+        }
+    }
+}
+
+/// Bytes; by floats, as nothing of what is checked does it.
+fn amount(quantity: &Value) -> f64 {
+    let text = quantity.as_str().unwrap();
+    let units = [("Ki", 1024.0), ("Mi", 1024.0 * 1024.0), ("Gi", 1024.0 * 1024.0 * 1024.0)];
+    let unit = units.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)));
+    let (number, unit) = unit.unwrap_or((text, 1.0));
+    number.parse::<f64>().unwrap() * unit
+}
+
+#[test]
+fn profiles_hold_the_percentiles_of_their_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(folder.path());
+    let pooled = image_of(&store, "headroom", Scope::Pool(Shard::of("docker.io/library/nginx")));
+    check(&pooled["all"], |_| true);
+    check(&pooled["tags"]["1,27"], |one| one.2 == "nginx:1.27");
+    check(&pooled["tags"]["1,28"], |one| one.2 == "nginx:1.28");
+    let own = image_of(&store, "shop", Scope::Namespace);
+    check(&own["all"], |one| one.0 == "shop");
+    check(&own["tags"]["1,28"], |one| one.0 == "shop" && one.2 == "nginx:1.28");
+    let lab = image_of(&store, "lab", Scope::Namespace);
+    check(&lab["all"], |one| one.0 == "lab");
+    assert_eq!(lab["tags"].as_object().unwrap().len(), 1);
+}
+
+#[test]
+fn a_tag_with_a_digest_is_found_by_either_and_counts_once_for_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let mut gathered = Gathered::default();
+    let always = Window { from: 0, to: NOW };
+    for image in ["nginx:1.27".to_owned(), format!("nginx:1.27@{digest}"), format!("nginx@{digest}")] {
+        let container = Container { namespace: "shop".into(), pod: image.clone(), name: "web".into(), image };
+        let samples = vec![Sample { time: NOW - DAY, value: 1 << 20 }];
+        let series = Series { container, resource: Resource::Memory, samples, step_seconds: 60 };
+        gathered.take(Batch::Usage(vec![series]), always);
+    }
+    store.add_present(always, &gathered).unwrap();
+    let image = image_of(&store, "shop", Scope::Namespace);
+    let samples = |history: &Value| history["windows"]["7d"]["memory"]["samples"].as_u64().unwrap();
+    assert_eq!(samples(&image["all"]), 3);
+    assert_eq!(samples(&image["tags"]["1,27"]), 2);
+    assert_eq!(samples(&image["tags"][digest.as_str()]), 2);
+}

@@ -1,0 +1,147 @@
+//! Kills the collector, again and again, in the middle of its work: no sample is lost and none is counted twice.
+//!
+//! Without the usual test harness, because this program is also its own child: killed must be a whole process, with
+//! whatever it had in its buffers.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop where something is not as it made it")]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use support::*;
+use tokio_util::sync::CancellationToken;
+
+const IMAGES: usize = 1_000;
+const CHILD_STORE: &str = "HEADROOM_TEST_CHILD_STORE";
+const KILLS: u32 = 15;
+
+fn main() {
+    if let Some(store) = std::env::var_os(CHILD_STORE) {
+        return read_windows(Path::new(&store));
+    }
+    let tests: [(&str, fn()); 3] = [
+        ("killed_while_reading_windows", killed_while_reading_windows),
+        ("killed_while_importing_a_file", killed_while_importing_a_file),
+        ("a_full_disk_is_named_and_overcome", a_full_disk_is_named_and_overcome),
+    ];
+    // As with the usual harness, for runners that ask for a list first and then for each test by its name.
+    if std::env::args().any(|arg| arg == "--list") {
+        let is_ordinary = !std::env::args().any(|arg| arg == "--ignored");
+        tests.iter().filter(|_| is_ordinary).for_each(|(name, _)| println!("{name}: test"));
+        return;
+    }
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    for (name, test) in tests {
+        if wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())) {
+            test();
+            println!("test {name} ... ok");
+        }
+    }
+}
+
+fn read_windows(folder: &Path) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let store = open(folder);
+    runtime.block_on(collect(&Scripted::new(three_workloads()), &store, &CancellationToken::new())).unwrap();
+}
+
+fn killed_while_reading_windows() {
+    let folder = tempfile::tempdir().unwrap();
+    kill_while(|name| {
+        let this = std::env::current_exe().unwrap();
+        Command::new(this).env(CHILD_STORE, folder.path().join(name)).stderr(Stdio::null()).spawn().unwrap()
+    });
+    let [calm, killed] = ["calm", "killed"].map(|name| published(&open(&folder.path().join(name)), NOW));
+    assert!(calm == killed && calm.contains("docker.io/library/nginx"));
+}
+
+fn killed_while_importing_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("usage.csv");
+    write_csv(&csv, IMAGES);
+    kill_while(|name| import(&csv, &folder.path().join(name)).spawn().unwrap());
+    assert_eq!(read_folder(&folder.path().join("killed")), read_folder(&folder.path().join("calm")));
+}
+
+fn a_full_disk_is_named_and_overcome() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("usage.csv");
+    write_csv(&csv, IMAGES);
+    let calm = folder.path().join("calm");
+    assert!(import(&csv, &calm).spawn().unwrap().wait().unwrap().success());
+    // A limit on the size of files fails as a full disk does, in the middle of a write. In units of 1 KiB, or 512 B.
+    let full = folder.path().join("full");
+    let mut limited = Command::new("sh");
+    limited.arg("-c").arg(r#"trap "" XFSZ; ulimit -f 1200; exec "$0" "$@""#);
+    let inner = import(&csv, &full);
+    limited.arg(inner.get_program()).args(inner.get_args());
+    let output = limited.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(said.contains("error: cannot write the store") && said.contains("make room"), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+    // With room, the next run goes on.
+    assert!(import(&csv, &full).spawn().unwrap().wait().unwrap().success());
+    assert_eq!(read_folder(&full), read_folder(&calm));
+}
+
+/// Runs once in peace and once killed over and over, at moments spread over the time that the first took.
+fn kill_while(start: impl Fn(&str) -> Child) {
+    let begun = Instant::now();
+    assert!(start("calm").wait().unwrap().success());
+    let whole = begun.elapsed();
+    for kill in 0..KILLS {
+        let mut child = start("killed");
+        // Each part of the work once, not in order.
+        std::thread::sleep(whole * (kill * 7 % KILLS) / KILLS);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(start("killed").wait().unwrap().success());
+}
+
+fn import(csv: &Path, output: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+    command.args(["collect", "--as-of", "2026-11-21T00:00:00Z", "--store"]).arg(output.with_extension("redb"));
+    command
+        .arg("--output")
+        .arg(output)
+        .args(["files", "--buffer", "64Ki"])
+        .arg(csv)
+        .stderr(Stdio::null())
+        .stdout(Stdio::null());
+    command
+}
+
+/// A line for each of ten minutes and of many images, so that what is summed up is settled many times on the way.
+fn write_csv(path: &Path, images: usize) {
+    let mut text = String::from("time,namespace,pod,container,image,cpu,memory\n");
+    for image in 0..images {
+        for minute in 0..10 {
+            let time = NOW - DAY + minute as i64 * 60;
+            let name = format!("team-{},app-{image},main,shop/app-{}:1.{image}", image % 7, image % 500);
+            text += &format!("{time},{name},0.{:03},{}Mi\n", (image * 7 + minute * 13) % 1000, 1 + image % 900);
+        }
+    }
+    fs::write(path, text).unwrap();
+}
+
+/// All files below, with their text.
+fn read_folder(folder: &Path) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files.extend(read_folder(&path)),
+            false => {
+                files.push((path.file_name().unwrap().to_str().unwrap().into(), fs::read_to_string(&path).unwrap()))
+            }
+        }
+    }
+    files.sort();
+    files
+}

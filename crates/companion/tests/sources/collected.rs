@@ -1,0 +1,123 @@
+//! The whole way: from a real store through `kubectl headroom collect` to a profile, whose percentiles have to be those
+//! of the data, computed here from the data alone.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use headroom_companion::source::{Resource, Window};
+use headroom_core::amount::Quantity;
+use headroom_core::context::usage::address;
+use headroom_core::image::ImageName;
+use serde_json::Value;
+
+use crate::data::{self, Cluster, percentile};
+use crate::servers::PrometheusServer;
+
+/// Runs `collect`; gives the profile of a namespace and the log.
+fn collect(url: &str, folder: &Path, namespace: &str) -> (Value, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+        .args(["collect", "prometheus", url, "--once", "--days", "1", "--format", "json", "--store"])
+        .arg(folder.join("usage.redb"))
+        .arg("--output")
+        .arg(folder.join("profiles"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let profile = folder.join("profiles").join(namespace).join("usage.json");
+    let profile = serde_json::from_str(&std::fs::read_to_string(profile).unwrap()).unwrap();
+    (profile, String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn published_percentiles_are_those_of_the_data() {
+    // All of it is old enough to be read by the first run, and young enough to be found by probing.
+    let now = data::now().div_euclid(60) * 60;
+    let cluster = Cluster::new(Window { from: now - 183 * 60, to: now - 180 });
+    let server = PrometheusServer { history: cluster.open_metrics(), ..PrometheusServer::default() }.start();
+    let folder = tempfile::tempdir().unwrap();
+    let (profile, _) = collect(&server.url(), folder.path(), "shop");
+    check(&profile, &cluster);
+
+    // A second run finds nothing new, and counts nothing again.
+    let (again, _) = collect(&server.url(), folder.path(), "shop");
+    assert_eq!(again["spec"]["images"], profile["spec"]["images"]);
+}
+
+#[test]
+fn a_store_that_bears_little_is_read_in_small_pieces() {
+    let now = data::now().div_euclid(60) * 60;
+    let cluster = Cluster::new(Window { from: now - 183 * 60, to: now - 180 });
+    let server = PrometheusServer {
+        history: cluster.open_metrics(),
+        more_arguments: vec!["--query.max-samples=500".to_owned()],
+        ..PrometheusServer::default()
+    }
+    .start();
+    let folder = tempfile::tempdir().unwrap();
+    let (profile, log) = collect(&server.url(), folder.path(), "shop");
+    assert!(log.contains("too many samples") && log.contains("asking for less"), "{log}");
+    check(&profile, &cluster);
+}
+
+/// The profile of `shop` has to say what the data say.
+fn check(profile: &Value, cluster: &Cluster) {
+    let mut expected = BTreeMap::<(String, Resource), Vec<f64>>::new();
+    for (key, samples) in cluster.expected() {
+        if key.namespace == "shop" {
+            let values = samples.into_iter().map(|(_, value)| value);
+            expected.entry((key.image, key.resource)).or_default().extend(values);
+        }
+    }
+    assert_eq!(expected.len(), 8);
+    for ((image, resource), mut values) in expected {
+        values.sort_by(f64::total_cmp);
+        let name = ImageName::parse(&image).unwrap();
+        let tag = name.tag().unwrap().replace('.', ",");
+        let entry = &profile["spec"]["images"][address::image_key(name.repository())]["tags"][tag];
+        let name = if resource == Resource::Cpu { "cpu" } else { "memory" };
+        let usage = &entry["windows"]["7d"][name];
+        assert_eq!(usage["samples"], values.len(), "{image} {name}: {entry}");
+        for (percent, amount) in usage["percentiles"].as_object().unwrap() {
+            let found = value(amount);
+            let exact = percentile(&values, percent.parse().unwrap());
+            assert!((found - exact).abs() <= exact * 0.01, "{image} {name}: {percent} % is {found}, exactly {exact}");
+        }
+        let (peak, exact) = (value(&usage["peak"]), values[values.len() - 1]);
+        assert!((peak - exact).abs() <= exact * 0.01, "{image} {name}: the peak is {peak}, exactly {exact}");
+        let kills = entry["oomKills"].as_array().map_or(0, Vec::len);
+        assert_eq!(kills, usize::from(image.starts_with("postgres")), "{image}: {entry}");
+    }
+}
+
+fn value(amount: &Value) -> f64 {
+    let quantity: Quantity = amount.as_str().unwrap().parse().unwrap();
+    quantity.scaled(1_000_000_000, 1).value() as f64 / 1e9
+}
+
+#[test]
+fn doctor_tells_people_and_programs() {
+    let cluster = Cluster::until_now(60);
+    let server = PrometheusServer { history: cluster.open_metrics(), ..PrometheusServer::default() }.start();
+    let doctor = |url: &str, more: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+            .args(["doctor", "prometheus", url])
+            .args(more)
+            .output()
+            .unwrap()
+    };
+    let told = doctor(&server.url(), &[]);
+    assert!(told.status.success());
+    let text = String::from_utf8(told.stdout).unwrap();
+    assert!(text.starts_with(&format!("prometheus at {}\n", server.url())), "{text}");
+    assert!(text.contains("\n  ok    usage labels     `namespace`, `pod`, `container`\n"), "{text}");
+    let told = doctor(&server.url(), &["-o", "json"]);
+    let findings: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!(findings["findings"][1]["subject"], "memory metric");
+    assert_eq!(findings["findings"][1]["verdict"], "good");
+
+    let told = doctor(&format!("http://127.0.0.1:{}", crate::servers::free_port()), &[]);
+    assert_eq!(told.status.code(), Some(1));
+    let text = String::from_utf8(told.stdout).unwrap();
+    assert!(text.contains("FAIL  connection  cannot reach"), "{text}");
+}

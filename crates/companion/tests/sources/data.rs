@@ -1,0 +1,312 @@
+//! A small cluster's usage, made up from a seed, and what has to be read back from it.
+//!
+//! The truth is per container and minute: CPU that was constant within the minute, and the memory of each scrape. The
+//! exporters' series are derived from it with all that a real cluster does to them: HA pairs, resets, gaps, NaN, pause
+//! containers, cgroup totals.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use headroom_companion::source::{Batch, OomKill, Resource, Sample, Series, Window};
+
+/// The exporters are scraped four times a minute.
+pub const SCRAPE: i64 = 15;
+
+/// One container's true usage.
+pub struct Container {
+    pub namespace: &'static str,
+    pub pod: String,
+    pub name: &'static str,
+    /// The image, and from which minute on.
+    pub images: Vec<(usize, &'static str)>,
+    /// Cores in each minute; `None` where nobody looked.
+    pub cpu: Vec<Option<f64>>,
+    /// Bytes at each scrape; NaN where the exporter said so.
+    pub memory: Vec<Option<f64>>,
+    /// Minutes in which the container was started again, for want of memory.
+    pub kills: Vec<usize>,
+}
+
+/// Usage from `from` on, in whole minutes.
+pub struct Cluster {
+    pub window: Window,
+    pub containers: Vec<Container>,
+}
+
+/// Unix seconds and values.
+type Points = Vec<(i64, f64)>;
+
+/// A generator that gives the same numbers everywhere.
+pub struct Numbers(u64);
+
+impl Numbers {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Evenly between 0 and 1 (splitmix64).
+    pub fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+impl Cluster {
+    /// Ends at the last whole minute of now, so that a store that is asked about now has something to say.
+    pub fn until_now(minutes: usize) -> Self {
+        let to = now().div_euclid(60) * 60;
+        Self::new(Window { from: to - minutes as i64 * 60, to })
+    }
+
+    pub fn new(window: Window) -> Self {
+        let minutes = (window.seconds() / 60) as usize;
+        let mut containers = Vec::new();
+        let mut numbers = Numbers::new(7);
+        for (namespace, pod, name, images) in [
+            ("shop", "web-1", "nginx", vec![(0, "nginx:1.27")]),
+            ("shop", "web-2", "nginx", vec![(0, "nginx:1.27")]),
+            ("shop", "web-1", "proxy", vec![(0, "envoyproxy/envoy:v1.30")]),
+            ("shop", "db-0", "postgres", vec![(0, "postgres:15"), (minutes / 2, "postgres:16")]),
+            ("pay", "api-1", "api", vec![(0, "registry.example/pay/api@sha256:9b2c")]),
+        ] {
+            let (base, bytes) = (0.01 + numbers.next(), 1e7 + 1e9 * numbers.next());
+            let cpu = (0..minutes).map(|_| Some(base * (0.2 + 3.0 * numbers.next().powi(4)))).collect();
+            let memory = (0..minutes * 4).map(|_| Some((bytes * (0.5 + numbers.next().powi(3))).round())).collect();
+            containers.push(Container { namespace, pod: pod.to_owned(), name, images, cpu, memory, kills: Vec::new() });
+        }
+        // Nobody looked at web-2 for a while; the exporter of api said NaN; postgres was killed twice.
+        for minute in minutes / 3..minutes / 3 + 12 {
+            containers[1].cpu[minute] = None;
+            containers[1].memory[minute * 4..minute * 4 + 4].fill(None);
+        }
+        for scrape in [9, 40, 41, 42, 43, 100] {
+            containers[4].memory[scrape] = Some(f64::NAN);
+        }
+        containers[3].kills = vec![minutes / 4, minutes / 2 + 20];
+        Self { window, containers }
+    }
+
+    /// What has to be read back: cores and bytes by container, image and resource, one value a minute, and the time of
+    /// that minute's end.
+    pub fn expected(&self) -> BTreeMap<Key, Vec<(i64, f64)>> {
+        let mut expected = BTreeMap::<Key, Vec<(i64, f64)>>::new();
+        for container in &self.containers {
+            for minute in 0..container.cpu.len() {
+                let end = self.window.from + (minute as i64 + 1) * 60;
+                let key = |resource| Key {
+                    namespace: container.namespace.to_owned(),
+                    pod: container.pod.clone(),
+                    container: container.name.to_owned(),
+                    image: container.image(minute).to_owned(),
+                    resource,
+                };
+                if let Some(cores) = container.cpu[minute] {
+                    expected.entry(key(Resource::Cpu)).or_default().push((end, cores));
+                }
+                let scrapes =
+                    container.memory[minute * 4..minute * 4 + 4].iter().flatten().filter(|bytes| !bytes.is_nan());
+                if let Some(peak) = scrapes.copied().reduce(f64::max) {
+                    expected.entry(key(Resource::Memory)).or_default().push((end, peak));
+                }
+            }
+        }
+        expected
+    }
+
+    /// The series as (name with labels, type, points at unix seconds), each twice, as an HA pair would.
+    fn series(&self) -> Vec<(String, &'static str, Points)> {
+        let mut all = Vec::new();
+        for container in &self.containers {
+            let Container { namespace, pod, name, .. } = container;
+            let place = format!(r#"namespace="{namespace}",pod="{pod}",container="{name}""#);
+            for replica in ["a", "b"] {
+                let from = format!(r#"{place},prometheus_replica="{replica}""#);
+                let cpu = container.cpu_counter(self.window.from);
+                let memory = container.memory_gauge(self.window.from);
+                all.push((format!("container_cpu_usage_seconds_total{{{from}}}"), "counter", cpu.clone()));
+                all.push((format!("container_memory_working_set_bytes{{{from}}}"), "gauge", memory.clone()));
+                if replica == "a" {
+                    // What must not be counted: the pod's total, and its pause container.
+                    for other in [r#"container="""#, r#"container="POD",image="pause:3.9""#] {
+                        let labels = format!(r#"namespace="{namespace}",pod="{pod}",{other},id="/{name}""#);
+                        all.push((format!("container_cpu_usage_seconds_total{{{labels}}}"), "counter", cpu.clone()));
+                        all.push((format!("container_memory_working_set_bytes{{{labels}}}"), "gauge", memory.clone()));
+                    }
+                }
+                for (image, points) in container.spans(self.window.from) {
+                    let labels = format!(r#"{from},image_spec="{image}",image="docker.io/library/{image}""#);
+                    all.push((format!("kube_pod_container_info{{{labels}}}"), "gauge", points));
+                }
+                let restarts = container.restarts(self.window.from);
+                if !container.kills.is_empty() {
+                    let killed =
+                        restarts.iter().filter(|(_, count)| *count > 0.0).map(|&(time, _)| (time, 1.0)).collect();
+                    let reason = format!(r#"{from},reason="OOMKilled""#);
+                    let metric = "kube_pod_container_status_last_terminated_reason";
+                    all.push((format!("{metric}{{{reason}}}"), "gauge", killed));
+                    let limits = restarts.iter().map(|&(time, _)| (time, 536_870_912.0)).collect();
+                    let resource = format!(r#"{from},resource="memory",unit="byte""#);
+                    all.push((format!("kube_pod_container_resource_limits{{{resource}}}"), "gauge", limits));
+                }
+                all.push((format!("kube_pod_container_status_restarts_total{{{from}}}"), "counter", restarts));
+            }
+        }
+        all
+    }
+
+    /// As `promtool` wants it: series of a metric together, times in seconds, a mark at the end.
+    pub fn open_metrics(&self) -> String {
+        let mut by_metric = BTreeMap::<String, (&str, String)>::new();
+        for (series, kind, points) in self.series() {
+            let metric = series.split('{').next().unwrap().to_owned();
+            let text = &mut by_metric.entry(metric).or_insert((kind, String::new())).1;
+            for (time, value) in points {
+                let _ = writeln!(text, "{series} {value} {time}");
+            }
+        }
+        let mut text = String::new();
+        for (metric, (kind, lines)) in by_metric {
+            let _ = writeln!(text, "# TYPE {} {kind}\n{lines}", metric.trim_end_matches("_total"));
+            text.pop();
+        }
+        text.push_str("# EOF\n");
+        text
+    }
+
+    /// As VictoriaMetrics imports it: times in milliseconds.
+    pub fn exposition(&self) -> String {
+        let mut text = String::new();
+        for (series, _, points) in self.series() {
+            for (time, value) in points.into_iter().filter(|(_, value)| !value.is_nan()) {
+                let _ = writeln!(text, "{series} {value} {}", time * 1000);
+            }
+        }
+        text
+    }
+}
+
+impl Container {
+    pub fn image(&self, minute: usize) -> &'static str {
+        self.images.iter().rev().find(|(from, _)| *from <= minute).unwrap().1
+    }
+
+    /// The counter starts anew when the container does, and is not there where nobody looked.
+    fn cpu_counter(&self, from: i64) -> Points {
+        let mut points = Vec::new();
+        let mut seconds = 1000.0;
+        for (minute, cores) in self.cpu.iter().enumerate() {
+            let Some(cores) = cores else { continue };
+            let start = from + minute as i64 * 60;
+            if minute == 0 || self.cpu[minute - 1].is_none() {
+                points.push((start, seconds));
+            }
+            if self.kills.contains(&minute) {
+                seconds = 0.0;
+            }
+            for scrape in 1..=4 {
+                seconds += cores * SCRAPE as f64;
+                points.push((start + scrape * SCRAPE, seconds));
+            }
+        }
+        points
+    }
+
+    fn memory_gauge(&self, from: i64) -> Points {
+        let scrapes = self.memory.iter().enumerate();
+        scrapes.filter_map(|(at, bytes)| Some((from + (at as i64 + 1) * SCRAPE, (*bytes)?))).collect()
+    }
+
+    /// Told each minute.
+    fn spans(&self, from: i64) -> Vec<(&'static str, Points)> {
+        let mut spans: Vec<(&str, Vec<(i64, f64)>)> = Vec::new();
+        for minute in 0..self.cpu.len() {
+            let point = (from + (minute as i64 + 1) * 60, 1.0);
+            match spans.last_mut() {
+                Some((image, points)) if *image == self.image(minute) => points.push(point),
+                _ => spans.push((self.image(minute), vec![point])),
+            }
+        }
+        spans
+    }
+
+    fn restarts(&self, from: i64) -> Points {
+        let so_far = |minute: usize| self.kills.iter().filter(|kill| **kill <= minute).count() as f64;
+        (0..self.cpu.len()).map(|minute| (from + (minute as i64 + 1) * 60, so_far(minute))).collect()
+    }
+}
+
+/// Our clock, in unix seconds.
+pub fn now() -> i64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64
+}
+
+/// Whose samples.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    pub namespace: String,
+    pub pod: String,
+    pub container: String,
+    pub image: String,
+    pub resource: Resource,
+}
+
+/// Everything a source handed over.
+#[derive(Debug, Default)]
+pub struct Read {
+    pub series: BTreeMap<Key, Vec<Sample>>,
+    pub kills: Vec<OomKill>,
+}
+
+impl Read {
+    pub fn take(&mut self, batch: Batch) {
+        match batch {
+            Batch::Usage(usage) => {
+                for Series { container, resource, samples, .. } in usage {
+                    let key = Key {
+                        namespace: container.namespace,
+                        pod: container.pod,
+                        container: container.name,
+                        image: container.image,
+                        resource,
+                    };
+                    self.series.entry(key).or_default().extend(samples);
+                }
+            }
+            Batch::OomKills(kills) => self.kills.extend(kills),
+            Batch::Distributions(_) => panic!("no distributions are expected here"),
+        }
+    }
+
+    pub fn samples(&self) -> usize {
+        self.series.values().map(Vec::len).sum()
+    }
+}
+
+/// Nearest rank, on sorted values.
+pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
+    let rank = (sorted.len() as f64 * percent / 100.0).ceil().max(1.0) as usize;
+    sorted[rank - 1]
+}
+
+/// What was read has to be what was used: the same minutes, and percentiles within 1 %.
+pub fn check(read: &Read, expected: &BTreeMap<Key, Vec<(i64, f64)>>) {
+    assert_eq!(read.series.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    for (key, samples) in &read.series {
+        let truth = &expected[key];
+        let times: Vec<_> = samples.iter().map(|sample| sample.time).collect();
+        let true_times: Vec<_> = truth.iter().map(|(time, _)| *time).collect();
+        assert_eq!(times, true_times, "{key:?}");
+        let scale = if key.resource == Resource::Cpu { 1e9 } else { 1.0 };
+        let mut values: Vec<_> = samples.iter().map(|sample| sample.value as f64 / scale).collect();
+        let mut true_values: Vec<_> = truth.iter().map(|(_, value)| *value).collect();
+        values.sort_by(f64::total_cmp);
+        true_values.sort_by(f64::total_cmp);
+        for percent in [50.0, 60.0, 70.0, 75.0, 80.0, 85.0, 90.0, 95.0, 98.0, 99.0, 99.9, 100.0] {
+            let (found, exact) = (percentile(&values, percent), percentile(&true_values, percent));
+            assert!((found - exact).abs() <= exact * 0.01, "{key:?}: {percent} % is {found}, exactly {exact}");
+        }
+    }
+}

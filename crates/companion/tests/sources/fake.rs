@@ -1,0 +1,83 @@
+//! A server on loopback that answers as it is told, well or badly, and remembers what it was asked.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What is sent back, byte for byte.
+pub enum Reply {
+    /// Then the connection is closed.
+    Bytes(Vec<u8>),
+    /// Then nothing happens for a long time.
+    Stall(Vec<u8>),
+}
+
+pub struct Fake {
+    pub port: u16,
+    /// The head of each request.
+    pub asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Fake {
+    /// `reply` gets the head of a request, its target decoded.
+    pub fn start(reply: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (reply, log) = (Arc::new(reply), asked.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, reply, log) = (stream.unwrap(), reply.clone(), log.clone());
+                std::thread::spawn(move || {
+                    let head = decoded(&head(&mut stream));
+                    let answer = reply(&head);
+                    log.lock().unwrap().push(head);
+                    let (Reply::Bytes(bytes) | Reply::Stall(bytes)) = &answer;
+                    let _ = stream.write_all(bytes);
+                    if matches!(answer, Reply::Stall(_)) {
+                        std::thread::sleep(Duration::from_secs(20));
+                    }
+                });
+            }
+        });
+        Self { port, asked }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
+
+fn head(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let mut one = [0];
+    while !bytes.ends_with(b"\r\n\r\n") && stream.read(&mut one).unwrap_or(0) == 1 {
+        bytes.push(one[0]);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The head with its target's escapes undone, so that a question can be read in it.
+fn decoded(head: &str) -> String {
+    let (target, headers) = head.split_once("\r\n").unwrap_or((head, ""));
+    let mut bytes = Vec::new();
+    let mut rest = target.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let hex = [rest.next().unwrap(), rest.next().unwrap()];
+                u8::from_str_radix(std::str::from_utf8(&hex).unwrap(), 16).unwrap()
+            }
+            other => other,
+        });
+    }
+    format!("{}\r\n{headers}", String::from_utf8_lossy(&bytes))
+}
+
+/// A whole answer.
+pub fn answer(status: u16, body: &str) -> Reply {
+    let head = format!("HTTP/1.1 {status} Status\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+    Reply::Bytes((head + body).into_bytes())
+}

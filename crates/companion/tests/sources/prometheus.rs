@@ -1,0 +1,321 @@
+//! Against a real Prometheus.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use headroom_companion::source::examination::Verdict;
+use headroom_companion::source::http::{Authentication, Endpoint, Http};
+use headroom_companion::source::prometheus::{Options, Prometheus, examine};
+use headroom_companion::source::{OomKill, Resource, Source, SourceError, Window};
+
+use crate::data::{self, Cluster, Read};
+use crate::servers::{PrometheusServer, Server};
+
+pub fn options(url: String) -> Options {
+    Options::new(Endpoint::new(url))
+}
+
+/// Reads a span as the pipeline would: window after window, namespace after namespace.
+pub async fn read(source: &impl Source, span: Window, window_seconds: i64) -> Read {
+    let mut read = Read::default();
+    let mut from = span.from;
+    while from < span.to {
+        let window = Window { from, to: (from + window_seconds).min(span.to) };
+        for namespace in source.namespaces(window).await.unwrap() {
+            source.read(&namespace, window, &mut |batch| read.take(batch)).await.unwrap();
+        }
+        from = window.to;
+    }
+    read
+}
+
+/// The times of samples are ends of minutes, so the last one belongs to the minute after the span.
+fn shifted(window: Window) -> Window {
+    Window { from: window.from + 60, to: window.to + 60 }
+}
+
+fn start(cluster: &Cluster) -> Server {
+    PrometheusServer { history: cluster.open_metrics(), ..PrometheusServer::default() }.start()
+}
+
+#[tokio::test]
+async fn what_is_read_is_what_was_used() {
+    let cluster = Cluster::until_now(360);
+    let server = start(&cluster);
+    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    let now = source.now().await.unwrap();
+    assert!((now - cluster.window.to).abs() < 300, "{now}");
+    assert_eq!(source.namespaces(shifted(cluster.window)).await.unwrap(), ["pay", "shop"]);
+
+    let whole = read(&source, shifted(cluster.window), 360 * 60).await;
+    data::check(&whole, &cluster.expected());
+    check_kills(&cluster, &whole.kills);
+
+    // However it is cut, nothing is lost and nothing comes twice.
+    let in_pieces = read(&source, shifted(cluster.window), 17 * 60).await;
+    data::check(&in_pieces, &cluster.expected());
+    check_kills(&cluster, &in_pieces.kills);
+}
+
+fn check_kills(cluster: &Cluster, kills: &[OomKill]) {
+    let mut expected = Vec::new();
+    for container in &cluster.containers {
+        for minute in &container.kills {
+            let at = cluster.window.from + (*minute as i64 + 1) * 60;
+            expected.push((container.pod.as_str(), container.image(*minute), at, 536_870_912));
+        }
+    }
+    let mut found: Vec<_> = kills
+        .iter()
+        .map(|kill| (kill.container.pod.as_str(), kill.container.image.as_str(), kill.at, kill.memory))
+        .collect();
+    found.sort_by_key(|kill| kill.2);
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn too_many_points_and_too_many_samples_ask_for_less() {
+    let cluster = Cluster::until_now(180);
+    let server = PrometheusServer {
+        history: cluster.open_metrics(),
+        more_arguments: vec!["--query.max-samples=1000".to_owned()],
+        ..PrometheusServer::default()
+    }
+    .start();
+    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    let mut ignore = |_| {};
+    let too_long = Window { from: cluster.window.to - 12_000 * 60, to: cluster.window.to };
+    let refused = source.read("shop", too_long, &mut ignore).await;
+    assert!(matches!(refused, Err(SourceError::Overloaded(_))), "{refused:?}");
+    let refused = source.read("shop", cluster.window, &mut ignore).await;
+    assert!(matches!(&refused, Err(SourceError::Overloaded(text)) if text.contains("too many samples")), "{refused:?}");
+    let half = Window { from: cluster.window.to - 1800, to: cluster.window.to };
+    source.read("shop", half, &mut ignore).await.unwrap();
+}
+
+#[tokio::test]
+async fn old_label_names_and_a_missing_kube_state_metrics_are_found_out() {
+    let cluster = Cluster::until_now(90);
+    let mut text = cluster.open_metrics();
+    for container in &cluster.containers {
+        // The usage series name the image themselves, and nothing else does.
+        let old = format!(r#"pod="{}",container="{}","#, container.pod, container.name);
+        let new = format!(
+            r#"pod_name="{}",container_name="{}",image="{}","#,
+            container.pod, container.name, container.images[0].1
+        );
+        text = text.replace(&old, &new);
+    }
+    let kept = text.split("# TYPE kube").next().unwrap().to_owned() + "# EOF\n";
+    let server = PrometheusServer { history: kept, ..PrometheusServer::default() }.start();
+    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    let mut expected = BTreeMap::new();
+    for (mut key, mut values) in cluster.expected() {
+        if key.image == "postgres:16" {
+            key.image = "postgres:15".to_owned(); // the label never changed
+        }
+        expected.entry(key).or_insert_with(Vec::new).append(&mut values);
+    }
+    data::check(&read(&source, shifted(cluster.window), 90 * 60).await, &expected);
+
+    let options = options(server.url());
+    let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
+    let image = findings.iter().find(|finding| finding.subject == "image").unwrap();
+    assert_eq!(image.verdict, Verdict::Doubtful);
+    assert_eq!(image.found, "only the label `image` of the usage series, 5 containers");
+}
+
+#[tokio::test]
+async fn a_recording_rule_is_read_as_it_is() {
+    let cluster = Cluster::until_now(60);
+    let mut rules = "# TYPE team:cpu:cores gauge\n".to_owned();
+    let expected: BTreeMap<_, _> = cluster.expected().into_iter().collect();
+    for (key, values) in expected.iter().filter(|(key, _)| key.resource == Resource::Cpu) {
+        let place = format!(r#"ns="{}",pod="{}",container="{}""#, key.namespace, key.pod, key.container);
+        for (time, cores) in values {
+            let _ = writeln!(rules, "team:cpu:cores{{{place}}} {cores} {time}");
+        }
+    }
+    let usage = cluster.open_metrics().replace("namespace=", "ns=");
+    let state = usage.find("# TYPE kube").unwrap();
+    let memory = usage.find("# TYPE container_memory").unwrap();
+    let history = format!("{rules}{}{}", &usage[memory..state], &usage[state..]);
+    let server = PrometheusServer { history, ..PrometheusServer::default() }.start();
+    let mut options = options(server.url());
+    options.names.cpu_metric = Some("team:cpu:cores".into());
+    options.names.cpu_is_rate = true;
+    options.names.namespace_label = Some("ns".into());
+    options.names.info_namespace_label = Some("ns".into());
+    let source = Prometheus::connect(&options).await.unwrap();
+    data::check(&read(&source, shifted(cluster.window), 3600).await, &expected);
+}
+
+#[tokio::test]
+async fn matchers_tell_clusters_apart_that_share_a_store() {
+    let cluster = Cluster::until_now(60);
+    let text = cluster.open_metrics().replace(r#"prometheus_replica="a""#, r#"cluster="a""#);
+    let history = text.replace(r#"prometheus_replica="b""#, r#"cluster="b""#);
+    let server = PrometheusServer { history, ..PrometheusServer::default() }.start();
+    let mut options = options(server.url());
+    options.matchers = r#"cluster="a""#.to_owned();
+    let source = Prometheus::connect(&options).await.unwrap();
+    data::check(&read(&source, shifted(cluster.window), 3600).await, &cluster.expected());
+    options.matchers = r#"cluster="c""#.to_owned();
+    assert!(Prometheus::connect(&options).await.is_err());
+}
+
+#[tokio::test]
+async fn an_empty_store_is_told_from_a_wrong_name() {
+    let server = PrometheusServer::default().start();
+    let refused = Prometheus::connect(&options(server.url())).await.err();
+    assert!(
+        matches!(&refused, Some(SourceError::Permanent(text)) if text.contains("`container_memory_working_set_bytes`")),
+        "{refused:?}"
+    );
+    let options = options(server.url());
+    let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
+    assert!(
+        findings.len() == 3
+            && findings[1..].iter().all(|finding| finding.verdict == Verdict::Bad && finding.advice.is_some()),
+        "{findings:#?}"
+    );
+}
+
+#[tokio::test]
+async fn doctor_tells_what_was_found() {
+    let cluster = Cluster::until_now(120);
+    let server = start(&cluster);
+    let options = options(server.url());
+    let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
+    let told: Vec<_> =
+        findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
+    assert_eq!((told[0].0, told[0].1), (Verdict::Good, "clock"));
+    assert_eq!(
+        told[1..7],
+        [
+            (Verdict::Good, "memory metric", "`container_memory_working_set_bytes`, 5 containers"),
+            (Verdict::Good, "cpu metric", "`container_cpu_usage_seconds_total`, 5 containers"),
+            (Verdict::Good, "usage labels", "`namespace`, `pod`, `container`"),
+            (
+                Verdict::Good,
+                "image",
+                "`image_spec` of `kube_pod_container_info`, 5 containers, labels `namespace`, `pod`, `container`"
+            ),
+            (Verdict::Good, "sample interval", "15 s; cpu is averaged over 60 s"),
+            (Verdict::Good, "oom kills", "`kube_pod_container_status_restarts_total`, 5 containers"),
+        ]
+    );
+    let matched = &findings[7];
+    assert!(matched.verdict == Verdict::Good && matched.found.starts_with("5 of 5 containers"), "{matched:?}");
+    assert_eq!((findings[8].verdict, findings[8].found.as_str()), (Verdict::Doubtful, "less than 1 d"));
+}
+
+#[tokio::test]
+async fn a_live_scrape_is_read_while_it_grows() {
+    let exporter = Exporter::start();
+    let server = PrometheusServer { scrape: Some(exporter.port), ..PrometheusServer::default() }.start();
+    let options = Options { step_seconds: 5, ..options(server.url()) };
+    let give_up = Instant::now() + Duration::from_secs(60);
+    // Prometheus takes some seconds to start scraping, and two scrapes make a rate.
+    let read = loop {
+        assert!(Instant::now() < give_up, "nothing is scraped");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let Ok(source) = Prometheus::connect(&options).await else { continue };
+        let to = source.now().await.unwrap().div_euclid(5) * 5;
+        let read = read(&source, Window { from: to - 60, to }, 60).await;
+        if read.samples() >= 6 {
+            break read;
+        }
+    };
+    assert_eq!(read.series.len(), 2, "{read:?}");
+    for (key, samples) in &read.series {
+        assert_eq!((key.namespace.as_str(), key.image.as_str()), ("shop", "nginx:1.27"));
+        assert!(samples.len() >= 2 && samples.windows(2).all(|pair| pair[1].time - pair[0].time == 5), "{samples:?}");
+        let last = samples.last().unwrap().value;
+        match key.resource {
+            // A quarter of a core, as well as a scrape each second can see.
+            Resource::Cpu => assert!((225_000_000..275_000_000).contains(&last), "{last}"),
+            Resource::Memory => assert_eq!(last, 64 << 20),
+        }
+    }
+}
+
+/// An exporter that tells of one container using a quarter of a core.
+struct Exporter {
+    port: u16,
+}
+
+impl Exporter {
+    fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let started = Instant::now();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request);
+                let place = r#"namespace="shop",pod="web-1",container="nginx""#;
+                let body = format!(
+                    "# TYPE container_cpu_usage_seconds_total counter\ncontainer_cpu_usage_seconds_total{{{place}}} {}\n\
+                     # TYPE container_memory_working_set_bytes gauge\ncontainer_memory_working_set_bytes{{{place}}} {}\n\
+                     # TYPE kube_pod_container_info gauge\nkube_pod_container_info{{{place},image_spec=\"nginx:1.27\"}} 1\n",
+                    started.elapsed().as_secs_f64() / 4.0,
+                    64 << 20
+                );
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nConnection: close";
+                let _ = write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            }
+        });
+        Self { port }
+    }
+}
+
+#[tokio::test]
+async fn tls_with_an_own_authority_and_basic_auth() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let made = std::process::Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .arg("-keyout")
+        .arg(path("key.pem"))
+        .arg("-out")
+        .arg(path("cert.pem"))
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    // The hash is that of `open sesame`.
+    let web = format!(
+        "tls_server_config:\n  cert_file: {}\n  key_file: {}\nbasic_auth_users:\n  reader: {HASH}\n",
+        path("cert.pem").display(),
+        path("key.pem").display()
+    );
+    std::fs::write(path("web.yml"), web).unwrap();
+    let cluster = Cluster::until_now(30);
+    let server = PrometheusServer {
+        history: cluster.open_metrics(),
+        web_config: Some(path("web.yml")),
+        ..PrometheusServer::default()
+    }
+    .start();
+    let mut endpoint = Endpoint::new(format!("https://localhost:{}", server.port));
+    endpoint.ca_file = Some(path("cert.pem"));
+    let refused = Prometheus::connect(&Options::new(endpoint.clone())).await.err();
+    assert!(matches!(&refused, Some(SourceError::Permanent(text)) if text.contains("401")), "{refused:?}");
+    endpoint.authentication = Authentication::Basic { user: "reader".into(), password: "open sesame".into() };
+    let source = Prometheus::connect(&Options::new(endpoint.clone())).await.unwrap();
+    data::check(&read(&source, shifted(cluster.window), 3600).await, &cluster.expected());
+    endpoint.ca_file = None;
+    let refused = Prometheus::connect(&Options::new(endpoint)).await.err();
+    assert!(
+        matches!(&refused, Some(SourceError::Temporary(text) | SourceError::Permanent(text)) if text.contains("certificate")),
+        "{refused:?}"
+    );
+}
+
+const HASH: &str = "$2b$04$h96m7Aylcd6GzU62NzUnke9yzLZ50T3X.U76Mfo0FgxF0cceGqwFK";

@@ -1,0 +1,20 @@
+//! Against a real VictoriaMetrics, which speaks Prometheus' API with a mind of its own.
+
+use headroom_companion::source::Window;
+use headroom_companion::source::prometheus::Prometheus;
+
+use crate::data::{self, Cluster};
+use crate::prometheus::{options, read};
+use crate::servers;
+
+#[tokio::test]
+async fn what_is_read_is_what_was_used() {
+    let cluster = Cluster::until_now(240);
+    let server = servers::victoria_metrics(&cluster.exposition());
+    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    let span = Window { from: cluster.window.from + 60, to: cluster.window.to + 60 };
+    let found = read(&source, span, 4 * 3600).await;
+    data::check(&found, &cluster.expected());
+    assert_eq!(found.kills.len(), 2);
+    data::check(&read(&source, span, 31 * 60).await, &cluster.expected());
+}

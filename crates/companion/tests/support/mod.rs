@@ -1,0 +1,179 @@
+//! A source made of samples in memory, whose answers and failures a test chooses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use headroom_companion::collect::pace::Pace;
+use headroom_companion::collect::windows::{Outcome, Run, RunError};
+use headroom_companion::metrics::Metrics;
+use headroom_companion::profile;
+use headroom_companion::progress::Progress;
+use headroom_companion::source::{
+    Batch, Container, OomKill, Reach, Resource, Sample, Series, Sink, Source, SourceError, Window,
+};
+use headroom_companion::store::Store;
+use headroom_core::context::usage::{Scope, Shard};
+use headroom_core::timestamp::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+pub const STEP: i64 = 60;
+pub const HOUR: i64 = 3600;
+pub const DAY: i64 = 86_400;
+/// 2026-11-21T00:00:00Z
+pub const NOW: i64 = 1_795_219_200;
+
+/// What one container does, as a function of time.
+pub struct Workload {
+    pub namespace: &'static str,
+    pub pod: &'static str,
+    pub image: &'static str,
+    pub from: i64,
+    pub to: i64,
+}
+
+pub struct Scripted {
+    pub now: i64,
+    pub reach: Reach,
+    pub workloads: Vec<Workload>,
+    /// Windows longer than this are too much.
+    pub bears: i64,
+    /// These namespaces cannot be read.
+    pub broken: Mutex<BTreeSet<&'static str>>,
+    /// So many reads of each namespace fail before one works.
+    pub hiccups: u32,
+    /// Answers also hold samples of the minutes around the window.
+    pub sloppy: bool,
+    pub failed: Mutex<BTreeMap<String, u32>>,
+    /// Every read that was answered.
+    pub reads: Mutex<Vec<(String, Window)>>,
+}
+
+impl Scripted {
+    pub fn new(workloads: Vec<Workload>) -> Self {
+        Self {
+            now: NOW,
+            reach: Reach::Past,
+            workloads,
+            bears: i64::MAX,
+            broken: Mutex::default(),
+            hiccups: 0,
+            sloppy: false,
+            failed: Mutex::default(),
+            reads: Mutex::default(),
+        }
+    }
+
+    /// Used at a moment: different for each workload, and never twice the same in a row.
+    fn amount(workload: &Workload, time: i64) -> u64 {
+        let seed = workload.pod.bytes().fold(time as u64 / 60, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
+        1_000_000 + seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 500_000_000
+    }
+}
+
+#[async_trait]
+impl Source for Scripted {
+    async fn now(&self) -> Result<i64, SourceError> {
+        Ok(self.now)
+    }
+
+    async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError> {
+        let there = self.workloads.iter().filter(|workload| workload.from < window.to && window.from < workload.to);
+        let names: BTreeSet<String> = there.map(|workload| workload.namespace.to_owned()).collect();
+        Ok(names.into_iter().collect())
+    }
+
+    async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+        tokio::task::yield_now().await;
+        if window.seconds() > self.bears {
+            return Err(SourceError::Overloaded("query would load too many samples".to_owned()));
+        }
+        if self.broken.lock().unwrap().contains(namespace) {
+            return Err(SourceError::Permanent("no such tenant".to_owned()));
+        }
+        let margin = if self.sloppy { STEP } else { 0 };
+        for workload in self.workloads.iter().filter(|workload| workload.namespace == namespace) {
+            let (from, to) = (workload.from.max(window.from - margin), workload.to.min(window.to + margin));
+            let times = (from..to).filter(|time| time % STEP == 0);
+            let samples: Vec<Sample> = times.map(|time| Sample { time, value: Self::amount(workload, time) }).collect();
+            let container = Container {
+                namespace: namespace.to_owned(),
+                pod: workload.pod.to_owned(),
+                name: "main".to_owned(),
+                image: workload.image.to_owned(),
+            };
+            let series = |resource| Series {
+                container: container.clone(),
+                resource,
+                samples: samples.clone(),
+                step_seconds: STEP as u32,
+            };
+            sink(Batch::Usage(vec![series(Resource::Cpu)]));
+            // What was handed over before a failure must not count.
+            let failures = self.failed.lock().unwrap().get(namespace).copied().unwrap_or(0);
+            if failures < self.hiccups {
+                *self.failed.lock().unwrap().entry(namespace.to_owned()).or_default() += 1;
+                return Err(SourceError::Temporary("connection reset".to_owned()));
+            }
+            sink(Batch::Usage(vec![series(Resource::Memory)]));
+            let at = workload.to - STEP;
+            if window.contains(at) || self.sloppy {
+                sink(Batch::OomKills(vec![OomKill { container: container.clone(), at, memory: 64 << 20 }]));
+            }
+        }
+        self.reads.lock().unwrap().push((namespace.to_owned(), window));
+        Ok(())
+    }
+
+    fn step_seconds(&self) -> u32 {
+        STEP as u32
+    }
+
+    fn reach(&self) -> Reach {
+        self.reach
+    }
+}
+
+pub fn three_workloads() -> Vec<Workload> {
+    vec![
+        Workload { namespace: "shop", pod: "web-0", image: "nginx:1.27", from: NOW - 3 * DAY, to: NOW - HOUR },
+        Workload { namespace: "shop", pod: "web-1", image: "nginx:1.28", from: NOW - 20 * DAY, to: NOW - 2 * DAY },
+        Workload { namespace: "lab", pod: "job-0", image: "registry.example/lab/job:5", from: NOW - 2 * DAY, to: NOW },
+    ]
+}
+
+/// Quick to lose patience.
+pub fn pace() -> Pace {
+    Pace {
+        window: DAY,
+        attempts: 4,
+        first_wait: Duration::from_millis(1),
+        longest_wait: Duration::from_millis(2),
+        ..Pace::default()
+    }
+}
+
+/// One run of the pipeline.
+pub async fn collect(source: &Scripted, store: &Store, stop: &CancellationToken) -> Result<Outcome, RunError> {
+    let (metrics, progress, pace) = (Metrics::default(), Progress::hidden(), pace());
+    let run = Run { source, store, pace: &pace, metrics: &metrics, progress: &progress, stop };
+    match source.reach {
+        Reach::Past => run.catch_up().await,
+        Reach::Present => run.look().await,
+    }
+}
+
+/// Everything that would be published, as text: equal if and only if the same samples were counted.
+pub fn published(store: &Store, as_of: i64) -> String {
+    let as_of = Timestamp::from_unix_seconds(as_of).unwrap();
+    let own = store.namespaces().unwrap().into_iter().map(|namespace| (namespace, Scope::Namespace));
+    let pooled = Shard::all().map(|shard| ("headroom".to_owned(), Scope::Pool(shard)));
+    let profiles = own.chain(pooled).map(|(namespace, scope)| profile::build(store, &namespace, scope, as_of).unwrap());
+    profiles.filter(|profile| !profile.images.is_empty()).map(|profile| format!("{profile}\n")).collect()
+}
+
+pub fn open(folder: &Path) -> Store {
+    Store::open(&folder.join("usage.redb")).unwrap()
+}

@@ -1,0 +1,109 @@
+//! Requests that are charged in part, or not at all.
+
+use serde_json::{Value, json};
+
+use crate::door::{Answer, answer};
+
+fn judge(request: &Value, quotas: &[Value], settings: &Value) -> Answer {
+    let payload = json!({"request": request, "settings": settings});
+    answer(&payload, &json!({"ResourceQuota": {"items": quotas}}), None)
+}
+
+fn quota(spec: Value, hard: Value, used: Value) -> Value {
+    json!({"metadata": {"name": "team"}, "spec": spec, "status": {"hard": hard, "used": used}})
+}
+
+fn pod(cpu: &str) -> Value {
+    let container = json!({"name": "c", "resources": {"requests": {"cpu": cpu}}});
+    json!({"metadata": {"name": "p", "uid": "42", "resourceVersion": "1"}, "spec": {"containers": [container]}})
+}
+
+fn of_pods(operation: &str, object: &Value, old: Option<&Value>) -> Value {
+    json!({
+        "uid": "7", "operation": operation, "namespace": "shop", "resource": {"group": "", "resource": "pods"},
+        "object": object, "oldObject": old,
+    })
+}
+
+#[test]
+fn the_audit_scanner_finds_a_pod_that_is_counted_already() {
+    let full = quota(json!({}), json!({"requests.cpu": "1"}), json!({"requests.cpu": "1"}));
+    let mut request = of_pods("CREATE", &pod("500m"), None);
+    assert!(!judge(&request, std::slice::from_ref(&full), &json!({})).accepted);
+    request["uid"] = json!("42");
+    let audited = judge(&request, std::slice::from_ref(&full), &json!({}));
+    assert!(audited.accepted, "{}", audited.message);
+    assert!(audited.used.is_empty());
+}
+
+#[test]
+fn the_audit_scanner_still_finds_what_a_pod_leaves_out() {
+    let limits = quota(json!({}), json!({"limits.cpu": "1"}), json!({"limits.cpu": "1"}));
+    let mut request = of_pods("CREATE", &pod("500m"), None);
+    request["uid"] = json!("42");
+    let audited = judge(&request, &[limits], &json!({}));
+    assert!(audited.message.contains("failed quota: team: must specify limits.cpu for: c"), "{}", audited.message);
+}
+
+#[test]
+fn a_pod_that_gets_a_deadline_is_charged_to_the_quota_that_it_comes_under() {
+    let terminating =
+        quota(json!({"scopes": ["Terminating"]}), json!({"requests.cpu": "1"}), json!({"requests.cpu": "600m"}));
+    let before = pod("500m");
+    let mut after = before.clone();
+    after["spec"]["activeDeadlineSeconds"] = json!(30);
+    let answer = judge(&of_pods("UPDATE", &after, Some(&before)), std::slice::from_ref(&terminating), &json!({}));
+    assert!(answer.message.contains("exceeded quota: team, requested: requests.cpu=500m"), "{}", answer.message);
+    let mut later = after.clone();
+    later["spec"]["activeDeadlineSeconds"] = json!(20);
+    assert!(judge(&of_pods("UPDATE", &later, Some(&after)), &[terminating], &json!({})).accepted);
+}
+
+#[test]
+fn an_update_without_its_old_object_is_refused_as_kubernetes_refuses_it() {
+    let quotas = [quota(json!({}), json!({"services": "5"}), json!({"services": "1"}))];
+    let service = json!({"metadata": {"name": "s"}, "spec": {"type": "ClusterIP"}});
+    let request = json!({
+        "operation": "UPDATE", "namespace": "shop", "resource": {"group": "", "resource": "services"}, "object": service,
+    });
+    let message = judge(&request, &quotas, &json!({})).message;
+    let upstream =
+        "services \"s\" is forbidden: unable to get previous usage since prior version of object was not found";
+    assert!(message.starts_with(upstream), "{message}");
+}
+
+#[test]
+fn negative_amounts_are_refused_as_kubernetes_refuses_them() {
+    let quotas = [quota(json!({}), json!({"pods": "5"}), json!({"pods": "1"}))];
+    let message = judge(&of_pods("CREATE", &pod("-1"), None), &quotas, &json!({})).message;
+    let upstream = "pods \"p\" is forbidden: quota usage is negative for resource(s): cpu,requests.cpu";
+    assert!(message.starts_with(upstream), "{message}");
+}
+
+#[test]
+fn a_claim_whose_volume_has_grown_is_never_refused() {
+    let claim = |allocated: &str| {
+        let status = json!({"allocatedResources": {"storage": allocated}});
+        let spec = json!({"resources": {"requests": {"storage": "1Gi"}}});
+        json!({"metadata": {"name": "c", "resourceVersion": "1"}, "spec": spec, "status": status})
+    };
+    let quotas = [quota(json!({}), json!({"requests.storage": "1Gi"}), json!({"requests.storage": "1Gi"}))];
+    let request = json!({
+        "operation": "UPDATE", "namespace": "shop", "subResource": "status",
+        "resource": {"group": "", "resource": "persistentvolumeclaims"}, "object": claim("2Gi"), "oldObject": claim("1Gi"),
+    });
+    assert!(judge(&request, &quotas, &json!({})).accepted);
+}
+
+#[test]
+fn what_is_off_or_exempt_is_let_through() {
+    let full = [quota(json!({}), json!({"pods": "1"}), json!({"pods": "1"}))];
+    let request = of_pods("CREATE", &pod("1"), None);
+    assert!(!judge(&request, &full, &json!({})).accepted);
+    assert!(!judge(&request, &full, &json!({"limitRanges": {"mode": "off"}})).accepted);
+    assert!(judge(&request, &full, &json!({"quotas": {"mode": "off"}})).accepted);
+    assert!(judge(&request, &full, &json!({"exempt": {"namespaces": ["shop"]}})).accepted);
+    let warned = judge(&request, &full, &json!({"quotas": {"mode": "warn"}}));
+    assert!(warned.accepted);
+    assert_eq!(warned.warnings, ["would be refused: quota team: pods: missing 1; 0 is free"]);
+}

@@ -1,0 +1,224 @@
+//! What people are told about the pods of workloads, before any pod is made.
+
+use serde_json::{Value, json};
+
+use crate::door::answer;
+
+/// A workload of pods that request 500m of cpu.
+fn workload(kind: &str, spec: Value) -> Value {
+    let mut spec = spec;
+    let pod = json!({"spec": {"containers": [{"name": "web", "resources": {"requests": {"cpu": "500m"}}}]}});
+    let template = if kind == "CronJob" { "/jobTemplate/spec" } else { "" };
+    spec.pointer_mut(template).unwrap().as_object_mut().unwrap().insert("template".into(), pod);
+    json!({"kind": kind, "metadata": {"name": "web", "namespace": "shop", "resourceVersion": "1"}, "spec": spec})
+}
+
+fn asking_for(mut workload: Value, cpu: &str) -> Value {
+    *workload.pointer_mut("/spec/template/spec/containers/0/resources/requests/cpu").unwrap() = json!(cpu);
+    workload
+}
+
+fn with_status(mut workload: Value, status: Value) -> Value {
+    workload.as_object_mut().unwrap().insert("status".into(), status);
+    workload
+}
+
+fn request(object: &Value, old: Option<&Value>) -> Value {
+    let (group, resource) = match object["kind"].as_str().unwrap() {
+        "Job" => ("batch", "jobs"),
+        "CronJob" => ("batch", "cronjobs"),
+        "DaemonSet" => ("apps", "daemonsets"),
+        "StatefulSet" => ("apps", "statefulsets"),
+        "ReplicaSet" => ("apps", "replicasets"),
+        _ => ("apps", "deployments"),
+    };
+    json!({
+        "operation": if old.is_some() { "UPDATE" } else { "CREATE" }, "namespace": "shop", "name": "web",
+        "resource": {"group": group, "resource": resource}, "object": object, "oldObject": old,
+    })
+}
+
+/// What is said where 4 cpu are allowed and `used` of them are taken: the refusal or the warnings.
+fn told(request: &Value, used: &str, settings: &Value) -> Vec<String> {
+    let cpu = |amount: &str| json!({"requests.cpu": amount});
+    let quota = json!({"metadata": {"name": "team"}, "status": {"hard": cpu("4"), "used": cpu(used)}});
+    let template = workload("Deployment", json!({}));
+    let lists = json!({"ResourceQuota": {"items": [quota]}, "Scaled": template});
+    let answer = answer(&json!({"request": request, "settings": settings}), &lists, None);
+    if answer.accepted { answer.warnings } else { vec![answer.message] }
+}
+
+#[track_caller]
+fn check(request: &Value, used: &str, expected: &[&str]) {
+    assert_eq!(told(request, used, &json!({})), expected);
+}
+
+#[test]
+fn replicas_that_do_not_fit_are_told_when_the_workload_is_made() {
+    for kind in ["Deployment", "StatefulSet", "ReplicaSet"] {
+        let five = request(&workload(kind, json!({"replicas": 5})), None);
+        check(&five, "1500m", &[]);
+        check(
+            &five,
+            "2500m",
+            &["its pods would be refused: quota team: 3 of 5 replicas fit: requests.cpu: missing 1; 1500m is free"],
+        );
+    }
+    check(&request(&workload("Deployment", json!({"replicas": 0})), None), "4", &[]);
+}
+
+#[test]
+fn an_update_is_held_against_what_it_adds_to_the_present_pods() {
+    let old = with_status(workload("Deployment", json!({"replicas": 3})), json!({"replicas": 3}));
+    let six = workload("Deployment", json!({"replicas": 6}));
+    check(&request(&six, Some(&old)), "2500m", &[]);
+    check(
+        &request(&six, Some(&old)),
+        "3",
+        &["its pods would be refused: quota team: 5 of 6 replicas fit: requests.cpu: missing 500m; 1 is free"],
+    );
+    // What brings no pods is not held against anybody, even where the namespace is overfull.
+    let mut labelled = old.clone();
+    labelled["metadata"]["labels"] = json!({"a": "b"});
+    check(&request(&labelled, Some(&old)), "9", &[]);
+    check(&request(&workload("Deployment", json!({"replicas": 1})), Some(&old)), "9", &[]);
+}
+
+#[test]
+fn a_rollout_needs_room_for_its_surge() {
+    let rolling = |surge: Value, unavailable: Value| json!({"replicas": 4, "strategy": {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}});
+    let old = with_status(workload("Deployment", rolling(json!("25%"), json!(0))), json!({"replicas": 4}));
+    let renewed = |surge, unavailable| {
+        request(&asking_for(workload("Deployment", rolling(surge, unavailable)), "400m"), Some(&old))
+    };
+    check(&renewed(json!("25%"), json!("24%")), "3500m", &[]);
+    check(
+        &renewed(json!("26%"), json!("24%")),
+        "3500m",
+        &[
+            "its pods would be refused: quota team: the rollout needs 2 more at first: requests.cpu: missing 300m; 500m \
+           is free; or let it take old pods away first (maxSurge 0, maxUnavailable 1)",
+        ],
+    );
+    check(&renewed(json!(0), json!(1)), "4", &[]);
+}
+
+#[test]
+fn a_rollout_that_goes_on_without_its_surge_is_only_told() {
+    let old = with_status(workload("Deployment", json!({"replicas": 4})), json!({"replicas": 4}));
+    let renewed = request(&asking_for(workload("Deployment", json!({"replicas": 4})), "400m"), Some(&old));
+    let expected = "its pods would be refused: quota team: the rollout will be slower, without 1 more at first: \
+                    requests.cpu: missing 400m; 0 is free";
+    check(&renewed, "4", &[expected]);
+    assert_eq!(told(&renewed, "4", &json!({"quotas": {"workloads": "enforce"}})), [expected]);
+}
+
+#[test]
+fn new_pods_that_ask_for_more_are_held_against_what_the_old_ones_leave() {
+    let old = with_status(workload("Deployment", json!({"replicas": 4})), json!({"replicas": 4}));
+    let recreated =
+        asking_for(workload("Deployment", json!({"replicas": 4, "strategy": {"type": "Recreate"}})), "900m");
+    check(
+        &request(&recreated, Some(&old)),
+        "3",
+        &["its pods would be refused: quota team: 3 of 4 replicas fit: requests.cpu: missing 600m; 1 is free"],
+    );
+}
+
+#[test]
+fn a_scale_is_held_against_the_template_of_what_it_scales() {
+    let scale = |replicas| json!({"kind": "Scale", "spec": {"replicas": replicas}, "status": {"replicas": 2}});
+    let request = |from, to| {
+        let mut request = request(&scale(to), Some(&scale(from)));
+        request["subResource"] = json!("scale");
+        request
+    };
+    check(&request(2, 4), "3", &[]);
+    check(
+        &request(2, 5),
+        "3",
+        &["its pods would be refused: quota team: 4 of 5 replicas fit: requests.cpu: missing 500m; 1 is free"],
+    );
+    check(&request(5, 2), "4", &[]);
+}
+
+#[test]
+fn a_job_needs_room_for_the_pods_that_run_at_one_time() {
+    let job = |spec| request(&workload("Job", spec), None);
+    check(&job(json!({"parallelism": 9, "completions": 2})), "3", &[]);
+    check(
+        &job(json!({"parallelism": 3, "completions": 9})),
+        "3",
+        &["its pods would be refused: quota team: 2 of 3 pods fit: requests.cpu: missing 500m; 1 is free"],
+    );
+    check(&job(json!({"parallelism": 9, "suspend": true})), "4", &[]);
+    let (suspended, released) = (json!({"parallelism": 2, "suspend": true}), json!({"parallelism": 2}));
+    check(
+        &request(&workload("Job", released), Some(&workload("Job", suspended))),
+        "3500m",
+        &["its pods would be refused: quota team: 1 of 2 pods fit: requests.cpu: missing 500m; 500m is free"],
+    );
+}
+
+#[test]
+fn what_has_to_be_assumed_is_said() {
+    let cron_job = |policy: &str| {
+        let spec = json!({"concurrencyPolicy": policy, "jobTemplate": {"spec": {"parallelism": 2}}});
+        request(&workload("CronJob", spec), None)
+    };
+    let told = "its pods would be refused: quota team: 1 of 2 pods fit: requests.cpu: missing 500m; 500m is free";
+    check(&cron_job("Forbid"), "3500m", &[told]);
+    check(
+        &cron_job("Allow"),
+        "3500m",
+        &[&format!("{told} (assuming that one job runs at a time; concurrencyPolicy Allow lets more of them overlap)")],
+    );
+    check(
+        &request(&workload("DaemonSet", json!({})), None),
+        "4",
+        &["its pods would be refused: quota team: 0 of 1 pods fit: requests.cpu: missing 500m; 0 is free (assuming \
+           one node; on how many nodes its pods will run is not known yet)"],
+    );
+    let old = with_status(
+        workload("DaemonSet", json!({})),
+        json!({"desiredNumberScheduled": 3, "currentNumberScheduled": 3}),
+    );
+    check(
+        &request(&asking_for(workload("DaemonSet", json!({})), "1"), Some(&old)),
+        "3",
+        &["its pods would be refused: quota team: 2 of 3 pods fit: requests.cpu: missing 500m; 1 is free"],
+    );
+}
+
+#[test]
+fn what_a_workload_makes_was_judged_with_it() {
+    let mut made = workload("ReplicaSet", json!({"replicas": 9}));
+    made["metadata"]["ownerReferences"] = json!([{"kind": "Deployment", "controller": true}]);
+    check(&request(&made, None), "4", &[]);
+}
+
+#[test]
+fn workloads_are_refused_where_settings_say_so() {
+    let request = request(&workload("Deployment", json!({"replicas": 5})), None);
+    assert_eq!(
+        told(&request, "2500m", &json!({"quotas": {"workloads": "enforce"}})),
+        ["deployments.apps \"web\" is forbidden: its pods would be refused: exceeded quota: team, requested: \
+          requests.cpu=2500m, used: requests.cpu=2500m, limited: requests.cpu=4; quota team: 3 of 5 replicas fit: \
+          requests.cpu: missing 1; 1500m is free"]
+    );
+    for off in [json!({"quotas": {"workloads": "off"}}), json!({"quotas": {"mode": "off"}})] {
+        assert!(told(&request, "2500m", &off).is_empty());
+    }
+}
+
+#[test]
+fn a_template_that_leaves_out_what_a_quota_demands_is_told() {
+    let mut bare = workload("Deployment", json!({}));
+    *bare.pointer_mut("/spec/template/spec/containers/0").unwrap() = json!({"name": "web"});
+    check(
+        &request(&bare, None),
+        "0",
+        &["its pods would be refused: quota team: set requests.cpu in web, or let a LimitRange of the namespace set \
+           defaults"],
+    );
+}
