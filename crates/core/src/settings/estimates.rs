@@ -189,6 +189,12 @@ impl<'d> EstimateSettings<'d> {
 
     /// Complains of choices that cannot be meant together.
     fn contradictions(&self, section: &mut Reader<'_, '_>, pool_is_set: bool) {
+        if self.on_quota == OnQuota::Shrink {
+            section.problem(
+                "onQuota",
+                "cannot be `shrink` yet, because estimates are made before quotas are looked at: choose `keep`",
+            );
+        }
         if self.mode == EstimateMode::Never && self.dry_run {
             section.problem("dryRun", "would tell nothing, because `mode` is `never`: remove one of them");
         }
