@@ -65,11 +65,13 @@ fn judge<'d>(
         makes_estimates || modes.limits != Mode::Off || (rollout.is_some() && settings.limit_ranges.mode != Mode::Off);
     let fill = |pod| match is_filled {
         true => fill(subject, request, pod, &ranges, context, settings),
-        false => Ok(Filled::unfilled(pod)),
+        false => Ok(Filled::without_estimates(pod)),
     };
     let pod = match pod.map(fill).transpose()? {
-        Some(Filled { pod, as_written, estimates }) => {
-            findings.tell(&estimates, &as_written);
+        Some(Filled { pod, estimated }) => {
+            if let Some((estimates, as_written)) = estimated {
+                findings.tell(&estimates, &as_written);
+            }
             Some(pod)
         }
         None => None,
@@ -109,17 +111,16 @@ fn judge<'d>(
     Ok(findings.decision)
 }
 
-/// A pod with everything filled in.
+/// A pod with everything filled in that is to be.
 struct Filled<'d> {
     pod: PodTemplate<'d>,
-    /// The same before us, marked with who spoke each value.
-    as_written: PodTemplate<'d>,
-    estimates: estimate::Estimates<'d>,
+    /// What was estimated, if that was tried, and the pod before us, marked with who spoke each value.
+    estimated: Option<(estimate::Estimates<'d>, PodTemplate<'d>)>,
 }
 
 impl<'d> Filled<'d> {
-    fn unfilled(pod: PodTemplate<'d>) -> Self {
-        Self { as_written: pod.clone(), pod, estimates: estimate::Estimates::default() }
+    fn without_estimates(pod: PodTemplate<'d>) -> Self {
+        Self { pod, estimated: None }
     }
 }
 
@@ -136,22 +137,25 @@ fn fill<'d>(
     authored::mark(&mut pod, context.limit_ranges.is_some().then_some(ranges))?;
     // With `mode: off` the ranges only bound estimates.
     let defaulting = if settings.limit_ranges.mode == Mode::Off { &[] } else { ranges };
-    let mut estimates = if estimate::is_on(subject, settings) {
-        estimate::make(request, &pod, ranges, context, settings)?
-    } else {
-        estimate::Estimates::default()
+    let default = |pod: &mut PodTemplate<'d>| {
+        defaults::fill(pod, defaulting);
+        if settings.limit_ranges.repair_default_limit {
+            defaults::repair(pod, ranges);
+        }
     };
+    if !estimate::is_on(subject, settings) {
+        default(&mut pod);
+        return Ok(Filled::without_estimates(pod));
+    }
+    let mut estimates = estimate::make(request, &pod, ranges, context, settings)?;
     let mut round = 0;
     loop {
         let mut filled = pod.clone();
         estimates.apply(&mut filled);
-        defaults::fill(&mut filled, defaulting);
-        if settings.limit_ranges.repair_default_limit {
-            defaults::repair(&mut filled, ranges);
-        }
+        default(&mut filled);
         let breaches = if estimates.set_anything() { limits::check_pod(&filled, None, ranges) } else { Vec::new() };
         if !estimates.give_way(&filled, &breaches, round) {
-            return Ok(Filled { pod: filled, as_written: pod, estimates });
+            return Ok(Filled { pod: filled, estimated: Some((estimates, pod)) });
         }
         round += 1;
     }
