@@ -15,6 +15,8 @@ pub mod store;
 pub mod profile;
 pub mod publish;
 
+pub mod edit;
+
 pub mod clock;
 pub mod kubeconfig;
 pub mod metrics;
