@@ -15,6 +15,7 @@ pub mod store;
 pub mod profile;
 pub mod publish;
 
+pub mod describe;
 pub mod draw;
 pub mod edit;
 

@@ -3,7 +3,7 @@
 //! Text only: which objects, and where the text goes, is the caller's. Where kubectl's order is random, rows stand
 //! sorted by name.
 
-pub mod table;
+mod table;
 
 use crate::amount::{Quantity, ResourceList};
 use crate::context::limit_range::{Item, LimitRange};

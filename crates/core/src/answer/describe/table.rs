@@ -6,18 +6,18 @@
 use std::fmt;
 
 #[derive(Debug, Default)]
-pub struct Table {
+pub(super) struct Table {
     lines: Vec<Vec<String>>,
 }
 
 impl Table {
     /// A line of one cell.
-    pub fn line(&mut self, text: &str) {
+    pub(super) fn line(&mut self, text: &str) {
         self.lines.push(vec![text.to_owned()]);
     }
 
     /// A line of cells; `indent` is part of the first.
-    pub fn row<C: AsRef<str>>(&mut self, indent: &str, cells: impl IntoIterator<Item = C>) {
+    pub(super) fn row<C: AsRef<str>>(&mut self, indent: &str, cells: impl IntoIterator<Item = C>) {
         let mut cells: Vec<String> = cells.into_iter().map(|cell| cell.as_ref().to_owned()).collect();
         if let Some(first) = cells.first_mut() {
             first.insert_str(0, indent);
