@@ -3,6 +3,7 @@
 pub mod collect;
 pub mod doctor;
 pub mod source;
+pub mod target;
 
 /// A duration as typed, in whole seconds.
 fn seconds(text: &str) -> Result<i64, String> {
