@@ -1,7 +1,9 @@
 //! One file a subcommand.
 
 pub mod collect;
+pub mod describe;
 pub mod doctor;
+mod rights;
 pub mod source;
 pub mod target;
 

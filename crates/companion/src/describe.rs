@@ -16,3 +16,10 @@ fn section(text: &mut String, heading: &str, table: &dyn std::fmt::Display) {
     // Writing into a string does not fail.
     let _ = write!(text, "{heading}\n{table}");
 }
+
+/// Says that there is no such object, and which there are.
+pub fn not_there<'n>(kind: &str, name: &str, namespace: &str, there: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<String> = there.map(|name| format!("`{name}`")).collect();
+    let others = if names.is_empty() { "there is none".to_owned() } else { format!("there is {}", names.join(", ")) };
+    format!("there is no {kind} `{name}` in namespace `{namespace}`; {others}")
+}

@@ -258,6 +258,16 @@ impl std::fmt::Display for Limits {
 }
 
 impl Limits {
+    /// Leaves one LimitRange of the text. What all come to stays.
+    pub fn show_only(&mut self, name: &str) -> Result<(), String> {
+        let Some(place) = self.limit_ranges.iter().position(|range| range == name) else {
+            let there = self.limit_ranges.iter().map(String::as_str);
+            return Err(super::not_there("LimitRange", name, &self.namespace, there));
+        };
+        self.as_kubectl = self.as_kubectl.drain(..).skip(place).take(1).collect();
+        Ok(())
+    }
+
     fn defaults_table(&self) -> Table {
         let mut table = Table::new(&["RESOURCE", "BOUND", "VALUE", "FROM"]);
         for default in &self.defaults {
