@@ -22,6 +22,8 @@ enum Command {
     Doctor(command::doctor::Args),
     /// Show what limits, quotas and usage come to, taken together
     Describe(command::describe::Args),
+    /// Recommend requests from what the same images have used before
+    Recommend(command::recommend::Args),
 }
 
 /// Reads the arguments, does what they say, and tells by the exit code how it went. Of a job: 0 done, 1 failed. Of a
@@ -31,6 +33,7 @@ pub fn main() -> ExitCode {
         Command::Collect(args) => done(command::collect::run(args)),
         Command::Describe(args) => answered(command::describe::run(args)),
         Command::Doctor(args) => done(command::doctor::run(args)),
+        Command::Recommend(args) => answered(command::recommend::run(args)),
     }
 }
 

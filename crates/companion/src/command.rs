@@ -3,6 +3,7 @@
 pub mod collect;
 pub mod describe;
 pub mod doctor;
+pub mod recommend;
 mod rights;
 pub mod source;
 pub mod target;

@@ -28,6 +28,7 @@ pub mod judge;
 pub mod describe;
 pub mod edit;
 pub mod gather;
+pub mod recommend;
 
 pub mod draw;
 pub mod output;

@@ -16,7 +16,6 @@ use serde_json::Value;
 
 use super::rights;
 use super::target::{Opened, Target};
-use crate::clock;
 use crate::describe::limits::{self, Limits};
 use crate::describe::not_there;
 use crate::describe::quotas::{Inventory, Owned, Quotas};
@@ -178,7 +177,8 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
             let all = quotas.iter().filter(|quota| metadata(quota, "namespace") == namespace);
             bail!(not_there("ResourceQuota", name, &namespace, all.map(|quota| metadata(quota, "name"))));
         }
-        told.push(quotas_of(&namespace, &wanted, args.top, &mut opened.around).map_err(|problem| anyhow!(problem))?);
+        let asked = Asked { namespace: &namespace, top: args.top, now: gather::now(&opened.settings) };
+        told.push(quotas_of(&asked, &wanted, &mut opened.around).map_err(|problem| anyhow!(problem))?);
     }
     let charset = Charset::of_stdout();
     print(&told, args.output.output, "No ResourceQuotas.\n", |quotas| quotas.text(charset))
@@ -195,7 +195,7 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
         profiles => profiles?,
     };
     let selection = Selection { image: args.image.as_deref(), window: args.window };
-    let now = Timestamp::from_unix_seconds(clock::now()).ok_or_else(|| anyhow!("the clock cannot be read"))?;
+    let now = gather::now(&opened.settings).ok_or_else(|| anyhow!("the clock cannot be read"))?;
     let mut told: Vec<Profile> = Vec::new();
     for object in &profiles {
         let text = object.to_string();
@@ -220,8 +220,16 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     print(&told, args.output.output, &nothing, |profile| profile.text(charset))
 }
 
+/// What is to be told of quotas.
+struct Asked<'a> {
+    namespace: &'a str,
+    /// How many consumers of each resource.
+    top: usize,
+    now: Option<Timestamp>,
+}
+
 /// The quotas of a namespace with what is charged to them.
-fn quotas_of(namespace: &str, quotas: &[&Value], top: usize, around: &mut dyn Surroundings) -> Result<Quotas, String> {
+fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn Surroundings) -> Result<Quotas, String> {
     let mut notes = Vec::new();
     let mut kinds: BTreeMap<String, ApiKind> = BTreeMap::new();
     let pods = ApiKind::new("v1", "Pod");
@@ -249,7 +257,7 @@ fn quotas_of(namespace: &str, quotas: &[&Value], top: usize, around: &mut dyn Su
     let mut counted: Vec<String> = Vec::new();
     let mut texts: Vec<(String, String, String)> = Vec::new();
     for (qualified, kind) in kinds {
-        match around.list(&kind.api_version(), &kind.kind, Some(namespace)) {
+        match around.list(&kind.api_version(), &kind.kind, Some(asked.namespace)) {
             Ok(objects) => {
                 for object in objects {
                     texts.push((qualified.clone(), owner_of(&object), object.to_string()));
@@ -259,17 +267,16 @@ fn quotas_of(namespace: &str, quotas: &[&Value], top: usize, around: &mut dyn Su
             Err(problem) => notes.push(format!("{qualified} are not recounted: {problem}")),
         }
     }
-    let mut told = read_quotas(namespace, quotas, &texts, &counted, top).map_err(|malformed| malformed.to_string())?;
+    let mut told = read_quotas(asked, quotas, &texts, &counted).map_err(|malformed| malformed.to_string())?;
     told.notes = notes;
     Ok(told)
 }
 
 fn read_quotas(
-    namespace: &str,
+    asked: &Asked<'_>,
     quotas: &[&Value],
     objects: &[(String, String, String)],
     counted: &[String],
-    top: usize,
 ) -> Result<Quotas, Malformed> {
     let quota_texts: Vec<String> = quotas.iter().map(ToString::to_string).collect();
     let quota_documents = quota_texts.iter().map(|text| read(text)).collect::<Result<Vec<_>, _>>()?;
@@ -297,12 +304,12 @@ fn read_quotas(
         .collect();
     let is_counted = |name: &str| counted.iter().any(|kind| Kind::from_qualified(kind).is_charged_under(name));
     let inventory = Inventory {
-        namespace,
+        namespace: asked.namespace,
         quotas: &quotas,
         objects: &owned,
         counted: &is_counted,
-        now: Timestamp::from_unix_seconds(clock::now()),
-        most_consumers: top,
+        now: asked.now,
+        most_consumers: asked.top,
     };
     inventory.quotas()
 }

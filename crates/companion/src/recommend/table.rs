@@ -1,0 +1,172 @@
+//! Advice for a terminal: a table, where each number comes from, and what it all does to the quotas.
+
+use super::{Advice, ContainerAdvice, History, ResourceAdvice, Workload};
+use crate::draw::{self, Charset, Line};
+use crate::output::{Paint, Table};
+
+const PLOT_COLUMNS: usize = 40;
+/// So few containers are drawn at length.
+const FEW: usize = 2;
+
+/// What the terminal can show.
+#[derive(Debug, Clone, Copy)]
+pub struct View {
+    pub charset: Charset,
+    pub paint: Paint,
+}
+
+pub fn text(advice: &Advice, view: View) -> String {
+    let mut text = String::new();
+    let mut table =
+        Table::new(&["NAMESPACE", "OBJECT", "CONTAINER", "RESOURCE", "CURRENT", "RECOMMENDED", "CHANGE", "P50-PEAK"]);
+    for (workload, container) in containers(advice) {
+        container.resources.iter().for_each(|resource| table.painted_row(row(workload, container, resource, view)));
+    }
+    text.push_str(&table.to_string());
+    text.push_str("\nWhere it comes from:\n");
+    for (workload, container) in containers(advice) {
+        container.resources.iter().for_each(|resource| text.push_str(&reason(workload, container, resource)));
+    }
+    if containers(advice).count() <= FEW {
+        containers(advice).for_each(|(workload, container)| plots(&mut text, workload, container, view.charset));
+    }
+    quotas(&mut text, advice, view.paint);
+    let of_workload = |workload: &Workload| {
+        let own = workload.notes.iter().map(String::as_str);
+        let all = own.chain(workload.assumption).map(|note| format!("{}: {note}", workload.told()));
+        all.collect::<Vec<_>>()
+    };
+    let notes: Vec<String> =
+        advice.workloads.iter().flat_map(of_workload).chain(advice.notes.iter().cloned()).collect();
+    if !notes.is_empty() {
+        text.push('\n');
+    }
+    notes.iter().for_each(|note| text.push_str(&format!("Note: {note}\n")));
+    text
+}
+
+fn containers(advice: &Advice) -> impl Iterator<Item = (&Workload, &ContainerAdvice)> {
+    advice.workloads.iter().flat_map(|workload| workload.containers.iter().map(move |container| (workload, container)))
+}
+
+/// Each cell as its bare text and as it is printed.
+fn row(
+    workload: &Workload,
+    container: &ContainerAdvice,
+    advice: &ResourceAdvice,
+    view: View,
+) -> impl Iterator<Item = (String, String)> {
+    let current = match &advice.current {
+        Some(current) if current.from == "author" => current.value.clone(),
+        // Nobody wrote it, but it counts all the same.
+        Some(current) => format!("({})", current.value),
+        None => "-".to_owned(),
+    };
+    let change = change(advice);
+    let painted = match change.bytes().next() {
+        Some(b'-') if change.len() > 1 => view.paint.good(&change),
+        Some(b'+') => view.paint.doubtful(&change),
+        _ => change.clone(),
+    };
+    let history = advice.evidence.as_ref().and_then(|evidence| evidence.history.as_ref());
+    let plain = [
+        workload.namespace.clone(),
+        workload.told(),
+        container.name.clone(),
+        advice.resource.to_owned(),
+        current,
+        advice.recommended.clone().unwrap_or_else(|| "unknown".to_owned()),
+    ];
+    let drawn = history.map_or_else(|| "-".to_owned(), |history| distribution(history, view.charset));
+    let same = |text: String| (text.clone(), text);
+    plain.into_iter().map(same).chain([(change, painted), (drawn.clone(), drawn)])
+}
+
+fn change(advice: &ResourceAdvice) -> String {
+    match &advice.change {
+        Some(change) if change.amount == "0" => "none".to_owned(),
+        Some(change) => match change.percent {
+            Some(percent) => format!("{} ({percent:+}%)", change.amount),
+            None => change.amount.clone(),
+        },
+        None => "-".to_owned(),
+    }
+}
+
+fn distribution(history: &History, charset: Charset) -> String {
+    let values: Vec<u64> = history.percentiles.iter().map(|at| at.value).chain([history.peak_value]).collect();
+    draw::columns(&values, charset)
+}
+
+/// `  deployment/web nginx cpu: p90 of 7d nginx:1.27 in this namespace, …`
+fn reason(workload: &Workload, container: &ContainerAdvice, advice: &ResourceAdvice) -> String {
+    let mut text = format!("  {} {} {}: ", workload.told(), container.name, advice.resource);
+    match (&advice.evidence, &advice.unknown) {
+        (Some(evidence), _) => {
+            text.push_str(&evidence.text);
+            if !evidence.passed_over.is_empty() {
+                text.push_str(&format!("; passed over: {}", evidence.passed_over.join("; ")));
+            }
+        }
+        (None, Some(unknown)) => text.push_str(&format!("unknown: {unknown}")),
+        (None, None) => text.push('-'),
+    }
+    if let Some(current) = advice.current.as_ref().filter(|current| current.from != "author") {
+        text.push_str(&format!("; now {}: {}", current.value, current.from));
+    }
+    text + "\n"
+}
+
+fn plots(text: &mut String, workload: &Workload, container: &ContainerAdvice, charset: Charset) {
+    for advice in &container.resources {
+        let history = advice.evidence.as_ref().and_then(|evidence| evidence.history.as_ref());
+        let Some(history) = history.filter(|history| !history.percentiles.is_empty()) else { continue };
+        let recommended = advice.recommended.as_deref().unwrap_or_default();
+        text.push_str(&format!(
+            "\n{} of {} {}, {} samples of {} in {}:\n",
+            advice.resource,
+            workload.told(),
+            container.name,
+            history.samples,
+            history.key,
+            history.window
+        ));
+        let line = |label: String, amount: &str, value| Line {
+            note: if label == format!("p{}", history.percentile) {
+                format!("recommended: {recommended}")
+            } else {
+                String::new()
+            },
+            label,
+            amount: amount.to_owned(),
+            value,
+        };
+        let lines = history.percentiles.iter().map(|at| line(format!("p{}", at.percentile), &at.amount, at.value));
+        let peak = line("peak".to_owned(), &history.peak, history.peak_value);
+        let lines: Vec<Line> = lines.chain([peak]).collect();
+        text.push_str(&draw::plot(&lines, PLOT_COLUMNS, charset));
+    }
+}
+
+fn quotas(text: &mut String, advice: &Advice, paint: Paint) {
+    if advice.quotas.is_empty() {
+        return;
+    }
+    let mut table = Table::new(&["NAMESPACE", "QUOTA", "RESOURCE", "USED", "CHANGE", "AFTERWARDS", "OF", ""]);
+    for effect in &advice.quotas {
+        let (verdict, painted) =
+            if effect.fits { ("fits", paint.good("fits")) } else { ("does not fit", paint.bad("does not fit")) };
+        let plain = [
+            &effect.namespace,
+            &effect.quota,
+            &effect.resource,
+            &effect.used,
+            &effect.change,
+            &effect.used_after,
+            &effect.hard,
+        ];
+        let plain = plain.into_iter().map(|text| (text.clone(), text.clone()));
+        table.painted_row(plain.chain([(verdict.to_owned(), painted)]));
+    }
+    text.push_str(&format!("\nWhat taking it all does to the quotas:\n{table}"));
+}
