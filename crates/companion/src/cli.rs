@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::command;
 use crate::output::Exit;
@@ -24,6 +24,10 @@ enum Command {
     Describe(command::describe::Args),
     /// Recommend requests from what the same images have used before
     Recommend(command::recommend::Args),
+    /// Print what a shell or kubectl needs to complete these commands
+    Completion(command::completion::Args),
+    #[command(name = "__complete", hide = true)]
+    Complete(command::completion::Asked),
 }
 
 /// Reads the arguments, does what they say, and tells by the exit code how it went. Of a job: 0 done, 1 failed. Of a
@@ -34,6 +38,8 @@ pub fn main() -> ExitCode {
         Command::Describe(args) => answered(command::describe::run(args)),
         Command::Doctor(args) => done(command::doctor::run(args)),
         Command::Recommend(args) => answered(command::recommend::run(args)),
+        Command::Completion(args) => answered(command::completion::run(args, Cli::command())),
+        Command::Complete(asked) => answered(command::completion::complete(asked, Cli::command())),
     }
 }
 
@@ -85,7 +91,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 }

@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub mod collect;
+pub mod completion;
 pub mod describe;
 pub mod doctor;
 pub mod recommend;

@@ -25,6 +25,8 @@ pub mod surroundings;
 
 pub mod judge;
 
+pub mod distribution;
+
 pub mod describe;
 pub mod edit;
 pub mod gather;

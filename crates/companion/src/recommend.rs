@@ -23,6 +23,8 @@ use headroom_core::stage::estimate::{Basis, Whose};
 use headroom_core::{Context, Request, Settings};
 use serde::Serialize;
 
+use crate::distribution::Distribution;
+
 pub use effect::QuotaEffect;
 
 /// Everything that is advised in one run.
@@ -139,20 +141,8 @@ pub struct History {
     pub pods: u64,
     pub namespaces: u64,
     pub oom_kills: usize,
-    pub percentiles: Vec<Percentage>,
-    pub peak: String,
-    #[serde(skip)]
-    pub peak_value: u64,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Percentage {
-    pub percentile: String,
-    pub amount: String,
-    #[serde(skip)]
-    pub permille: u16,
-    #[serde(skip)]
-    pub value: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<Distribution>,
 }
 
 /// What an object is, beside what the core knows of it.
@@ -291,9 +281,7 @@ fn evidence_of(evidence: &CoreEvidence<'_, '_>, measured: Option<&Measurements>)
             pods: measured.map_or(0, |measured| measured.pods),
             namespaces: measured.map_or(0, |measured| measured.namespaces),
             oom_kills: measured.map_or(0, |measured| measured.oom_kills.len()),
-            percentiles: measured.map(percentages).unwrap_or_default(),
-            peak: measured.map(|measured| measured.peak.to_string()).unwrap_or_default(),
-            peak_value: measured.map_or(0, |measured| thousandths(&measured.peak)),
+            distribution: measured.map(|of| Distribution::new(of.resource, *samples, of.percentiles.clone(), &of.peak)),
         }),
         Basis::WellKnown { .. } => None,
     };
@@ -301,22 +289,13 @@ fn evidence_of(evidence: &CoreEvidence<'_, '_>, measured: Option<&Measurements>)
     Evidence { text, history, adjustments, passed_over }
 }
 
-fn percentages(measured: &Measurements) -> Vec<Percentage> {
-    let percentage = |(percentile, amount): &(headroom_core::context::usage::Percentile, Quantity)| Percentage {
-        percentile: percentile.to_string(),
-        amount: amount.to_string(),
-        permille: percentile.permille(),
-        value: thousandths(amount),
-    };
-    measured.percentiles.iter().map(percentage).collect()
-}
-
-/// For the scale of a drawing.
-fn thousandths(amount: &Quantity) -> u64 {
-    u64::try_from(amount.milli_value()).unwrap_or(0)
-}
-
 impl ResourceAdvice {
+    /// What was observed, if the advice is made from that.
+    pub fn observed(&self) -> Option<(&History, &Distribution)> {
+        let history = self.evidence.as_ref()?.history.as_ref()?;
+        Some((history, history.distribution.as_ref()?))
+    }
+
     /// What is to be written: none if there is no advice, or the object says it already.
     pub fn to_write(&self) -> Option<&str> {
         let recommended = self.recommended.as_deref()?;

@@ -23,7 +23,7 @@ use crate::describe::usage::{self, Profile, Selection};
 use crate::draw::Charset;
 use crate::gather;
 use crate::kinds::{ApiKind, metadata};
-use crate::output::{self, Exit};
+use crate::output::{self, Exit, Paint};
 use crate::surroundings::Surroundings;
 
 #[derive(Debug, clap::Args)]
@@ -180,8 +180,8 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
         let asked = Asked { namespace: &namespace, top: args.top, now: gather::now(&opened.settings) };
         told.push(quotas_of(&asked, &wanted, &mut opened.around).map_err(|problem| anyhow!(problem))?);
     }
-    let charset = Charset::of_stdout();
-    print(&told, args.output.output, "No ResourceQuotas.\n", |quotas| quotas.text(charset))
+    let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
+    print(&told, args.output.output, "No ResourceQuotas.\n", |quotas| quotas.text(charset, paint))
 }
 
 fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {

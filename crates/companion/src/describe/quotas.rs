@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::section;
 use crate::draw::{self, Charset};
-use crate::output::Table;
+use crate::output::{Paint, Table};
 
 /// An object of the namespace, and the name of who is to answer for it, such as `deployment/web`.
 #[derive(Debug, Clone)]
@@ -246,16 +246,18 @@ fn thousandths(amount: &Quantity) -> u64 {
 }
 
 const GAUGE_COLUMNS: usize = 20;
+/// In percent.
+const ALMOST_FULL: u64 = 80;
 
 impl Quotas {
-    pub fn text(&self, charset: Charset) -> String {
+    pub fn text(&self, charset: Charset, paint: Paint) -> String {
         let kubectl: Vec<&str> = self.quotas.iter().map(|quota| quota.as_kubectl.as_str()).collect();
         let mut text = kubectl.join("\n");
         if self.quotas.is_empty() {
             text.push_str(&format!("No ResourceQuota in namespace {}.\n", self.namespace));
         }
         for quota in &self.quotas {
-            quota.room(&mut text, charset);
+            quota.room(&mut text, charset, paint);
         }
         for quota in &self.quotas {
             quota.biggest(&mut text);
@@ -285,13 +287,19 @@ impl Quotas {
 }
 
 impl Quota {
-    fn room(&self, text: &mut String, charset: Charset) {
+    fn room(&self, text: &mut String, charset: Charset, paint: Paint) {
         let mut table = Table::new(&["RESOURCE", "FREE", "OF", "USED", ""]);
         for level in &self.resources {
             let used = level.percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
             let (part, whole) = level.parts;
             let gauge = draw::gauge(part, whole, GAUGE_COLUMNS, charset);
-            table.row([level.resource.clone(), level.free.clone(), level.hard.clone(), used, gauge]);
+            let painted = match level.percent {
+                Some(ALMOST_FULL..100) => paint.doubtful(&gauge),
+                Some(100..) => paint.bad(&gauge),
+                _ => paint.good(&gauge),
+            };
+            let plain = [level.resource.clone(), level.free.clone(), level.hard.clone(), used];
+            table.painted_row(plain.into_iter().map(|text| (text.clone(), text)).chain([(gauge, painted)]));
         }
         section(text, &format!("Room in quota {}:", self.name), &table);
     }

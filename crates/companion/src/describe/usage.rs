@@ -4,8 +4,7 @@
 
 use std::time::Duration;
 
-use headroom_core::amount::Quantity;
-use headroom_core::context::usage::read::{Age, Entry, HistoryNode, Unusable};
+use headroom_core::context::usage::read::{Age, Entry, HistoryNode, Observed, Unusable};
 use headroom_core::context::usage::{Percentile, Resource, TagKey, Window};
 use headroom_core::image::ImageName;
 use headroom_core::json::{Malformed, Node};
@@ -13,7 +12,8 @@ use headroom_core::timestamp::Timestamp;
 use serde::Serialize;
 
 use super::section;
-use crate::draw::{self, Charset};
+use crate::distribution::Distribution;
+use crate::draw::Charset;
 use crate::output::Table;
 
 /// What one profile holds.
@@ -40,27 +40,10 @@ pub struct Image {
     pub pods: u64,
     pub namespaces: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<Usage>,
+    pub cpu: Option<Distribution>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Usage>,
+    pub memory: Option<Distribution>,
     pub oom_kills: Vec<OomKill>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Usage {
-    pub samples: u64,
-    pub percentiles: Vec<Percentage>,
-    pub peak: String,
-    #[serde(skip)]
-    peak_value: u64,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Percentage {
-    pub percentile: String,
-    pub amount: String,
-    #[serde(skip)]
-    value: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -156,28 +139,14 @@ fn row(image: String, history: HistoryNode<'_>, entry: &Entry<'_>, wanted: Windo
     for window in [wanted, Window::MONTH] {
         let (cpu, memory) = (history.observed(window, Resource::Cpu)?, history.observed(window, Resource::Memory)?);
         let Some(any) = cpu.or(memory) else { continue };
-        let usage = |observed: headroom_core::context::usage::read::Observed<'_>| -> Result<Usage, Unusable> {
-            let peak = observed.peak()?;
-            let mut percentiles = Vec::new();
-            for percentile in Percentile::PUBLISHED {
-                let amount = observed.percentile(percentile)?;
-                percentiles.push(Percentage {
-                    percentile: percentile.to_string(),
-                    amount: amount.to_string(),
-                    value: thousandths(&amount),
-                });
-            }
-            let peak_value = thousandths(&peak);
-            Ok(Usage { samples: observed.samples, percentiles, peak: peak.to_string(), peak_value })
-        };
         let kills = history.oom_kills(entry.collected_at)?;
         return Ok(Some(Image {
             image,
             window: window.to_string(),
             pods: any.pods,
             namespaces: any.namespaces,
-            cpu: cpu.map(usage).transpose()?,
-            memory: memory.map(usage).transpose()?,
+            cpu: cpu.map(|observed| distribution(observed, Resource::Cpu)).transpose()?,
+            memory: memory.map(|observed| distribution(observed, Resource::Memory)).transpose()?,
             oom_kills: kills
                 .iter()
                 .map(|kill| OomKill { at: kill.at.to_string(), memory: kill.memory.to_string() })
@@ -187,41 +156,17 @@ fn row(image: String, history: HistoryNode<'_>, entry: &Entry<'_>, wanted: Windo
     Ok(None)
 }
 
-/// For the scale of a drawing.
-fn thousandths(amount: &Quantity) -> u64 {
-    u64::try_from(amount.milli_value()).unwrap_or(0)
+fn distribution(observed: Observed<'_>, resource: Resource) -> Result<Distribution, Unusable> {
+    let at = |at| Ok((at, observed.percentile(at)?));
+    let percentiles = Percentile::PUBLISHED.into_iter().map(at).collect::<Result<_, Unusable>>()?;
+    Ok(Distribution::new(resource, observed.samples, percentiles, &observed.peak()?))
 }
 
-impl Usage {
-    fn at(&self, percentile: &str) -> &str {
-        let found = self.percentiles.iter().find(|amount| amount.percentile == percentile);
-        found.map_or("-", |found| &found.amount)
-    }
-
-    fn distribution(&self, charset: Charset) -> String {
-        let values: Vec<u64> = self.percentiles.iter().map(|amount| amount.value).chain([self.peak_value]).collect();
-        draw::columns(&values, charset)
-    }
-
-    fn plot(&self, charset: Charset) -> String {
-        let line = |label: String, amount: &str, value| draw::Line {
-            label,
-            amount: amount.to_owned(),
-            value,
-            note: String::new(),
-        };
-        let lines = self.percentiles.iter().map(|at| line(format!("p{}", at.percentile), &at.amount, at.value));
-        let lines: Vec<draw::Line> = lines.chain([line("peak".to_owned(), &self.peak, self.peak_value)]).collect();
-        draw::plot(&lines, PLOT_COLUMNS, charset)
-    }
-}
-
-const PLOT_COLUMNS: usize = 40;
 /// With so few rows each is drawn at length.
 const FEW: usize = 3;
 
 /// The percentile that estimates are made of unless settings choose another.
-const SHOWN: &str = "90";
+const SHOWN: &str = "p90";
 
 impl Profile {
     /// A table of all images; the distribution of each is drawn in the last columns, at length where there are few.
@@ -249,17 +194,19 @@ impl Profile {
             "MEMORY P50-PEAK",
         ]);
         for image in &self.images {
-            let cell = |usage: &Option<Usage>, of: fn(&Usage) -> String| usage.as_ref().map_or("-".to_owned(), of);
+            let cell = |usage: &Option<Distribution>, label| {
+                usage.as_ref().map_or("-", |usage| usage.shown_at(label)).to_owned()
+            };
             let samples = [&image.cpu, &image.memory].into_iter().flatten().map(|usage| usage.samples).max();
             let drawn =
-                |usage: &Option<Usage>| usage.as_ref().map_or("-".to_owned(), |usage| usage.distribution(charset));
+                |usage: &Option<Distribution>| usage.as_ref().map_or("-".to_owned(), |usage| usage.columns(charset));
             table.row([
                 image.image.clone(),
                 image.window.clone(),
-                cell(&image.cpu, |usage| usage.at(SHOWN).to_owned()),
-                cell(&image.cpu, |usage| usage.peak.clone()),
-                cell(&image.memory, |usage| usage.at(SHOWN).to_owned()),
-                cell(&image.memory, |usage| usage.peak.clone()),
+                cell(&image.cpu, SHOWN),
+                cell(&image.cpu, "peak"),
+                cell(&image.memory, SHOWN),
+                cell(&image.memory, "peak"),
                 samples.unwrap_or(0).to_string(),
                 image.pods.to_string(),
                 image.oom_kills.len().to_string(),
@@ -287,7 +234,7 @@ impl Image {
         for (resource, usage) in [("cpu", &self.cpu), ("memory", &self.memory)] {
             let Some(usage) = usage else { continue };
             let heading = format!("{resource} of {}, {}, {} samples:", self.image, self.window, usage.samples);
-            section(text, &heading, &usage.plot(charset));
+            section(text, &heading, &usage.plot(charset, "", ""));
         }
         for kill in &self.oom_kills {
             text.push_str(&format!("  killed out of memory at {} with {}\n", kill.at, kill.memory));

@@ -1,10 +1,9 @@
 //! Advice for a terminal: a table, where each number comes from, and what it all does to the quotas.
 
 use super::{Advice, ContainerAdvice, History, ResourceAdvice, Workload};
-use crate::draw::{self, Charset, Line};
+use crate::draw::Charset;
 use crate::output::{Paint, Table};
 
-const PLOT_COLUMNS: usize = 40;
 /// So few containers are drawn at length.
 const FEW: usize = 2;
 
@@ -68,7 +67,6 @@ fn row(
         Some(b'+') => view.paint.doubtful(&change),
         _ => change.clone(),
     };
-    let history = advice.evidence.as_ref().and_then(|evidence| evidence.history.as_ref());
     let plain = [
         workload.namespace.clone(),
         workload.told(),
@@ -77,7 +75,7 @@ fn row(
         current,
         advice.recommended.clone().unwrap_or_else(|| "unknown".to_owned()),
     ];
-    let drawn = history.map_or_else(|| "-".to_owned(), |history| distribution(history, view.charset));
+    let drawn = advice.observed().map_or_else(|| "-".to_owned(), |(_, observed)| observed.columns(view.charset));
     let same = |text: String| (text.clone(), text);
     plain.into_iter().map(same).chain([(change, painted), (drawn.clone(), drawn)])
 }
@@ -91,11 +89,6 @@ fn change(advice: &ResourceAdvice) -> String {
         },
         None => "-".to_owned(),
     }
-}
-
-fn distribution(history: &History, charset: Charset) -> String {
-    let values: Vec<u64> = history.percentiles.iter().map(|at| at.value).chain([history.peak_value]).collect();
-    draw::columns(&values, charset)
 }
 
 /// `  deployment/web nginx cpu: p90 of 7d nginx:1.27 in this namespace, …`
@@ -119,32 +112,13 @@ fn reason(workload: &Workload, container: &ContainerAdvice, advice: &ResourceAdv
 
 fn plots(text: &mut String, workload: &Workload, container: &ContainerAdvice, charset: Charset) {
     for advice in &container.resources {
-        let history = advice.evidence.as_ref().and_then(|evidence| evidence.history.as_ref());
-        let Some(history) = history.filter(|history| !history.percentiles.is_empty()) else { continue };
-        let recommended = advice.recommended.as_deref().unwrap_or_default();
-        text.push_str(&format!(
-            "\n{} of {} {}, {} samples of {} in {}:\n",
-            advice.resource,
-            workload.told(),
-            container.name,
-            history.samples,
-            history.key,
-            history.window
-        ));
-        let line = |label: String, amount: &str, value| Line {
-            note: if label == format!("p{}", history.percentile) {
-                format!("recommended: {recommended}")
-            } else {
-                String::new()
-            },
-            label,
-            amount: amount.to_owned(),
-            value,
-        };
-        let lines = history.percentiles.iter().map(|at| line(format!("p{}", at.percentile), &at.amount, at.value));
-        let peak = line("peak".to_owned(), &history.peak, history.peak_value);
-        let lines: Vec<Line> = lines.chain([peak]).collect();
-        text.push_str(&draw::plot(&lines, PLOT_COLUMNS, charset));
+        let Some((history, observed)) = advice.observed() else { continue };
+        let resource = advice.resource;
+        let History { samples, key, window, percentile, .. } = history;
+        let (object, container) = (workload.told(), &container.name);
+        text.push_str(&format!("\n{resource} of {object} {container}, {samples} samples of {key} in {window}:\n"));
+        let note = format!("recommended: {}", advice.recommended.as_deref().unwrap_or_default());
+        text.push_str(&observed.plot(charset, &format!("p{percentile}"), &note));
     }
 }
 
