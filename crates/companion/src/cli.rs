@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::command;
+use crate::output::Exit;
 
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-headroom", bin_name = "kubectl headroom", version, about)]
@@ -15,18 +16,26 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Judge manifests before they are applied: what would be admitted, changed or refused, and why
+    Check(command::check::Args),
     /// Read container usage from where the cluster keeps it, and publish it as `UsageProfile`s
     Collect(command::collect::Args),
     /// Probe a source of usage: say what was found, and what to do about what is missing
     Doctor(command::doctor::Args),
 }
 
-/// Reads the arguments, does what they say, and reports how it went: 0 done, 1 failed, 2 not understood.
+/// Reads the arguments, does what they say, and tells by the exit code how it went. Of a job: 0 done, 1 failed. Of a
+/// question: 0 all is fine, 1 something is refused, 2 it cannot be answered. Arguments that are not understood: 2.
 pub fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Collect(args) => command::collect::run(args),
-        Command::Doctor(args) => command::doctor::run(args),
-    };
+    match Cli::parse().command {
+        Command::Check(args) => answered(command::check::run(args)),
+        Command::Collect(args) => done(command::collect::run(args)),
+        Command::Doctor(args) => done(command::doctor::run(args)),
+    }
+}
+
+/// Of a job.
+fn done(done: anyhow::Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -34,6 +43,15 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Of a question.
+fn answered(answer: anyhow::Result<Exit>) -> ExitCode {
+    let exit = answer.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        Exit::NotJudged
+    });
+    ExitCode::from(exit as u8)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub mod check;
 pub mod collect;
 pub mod doctor;
 pub mod source;
