@@ -18,6 +18,8 @@ struct Cli {
 enum Command {
     /// Judge manifests before they are applied: what would be admitted, changed or refused, and why
     Check(command::check::Args),
+    /// Tell a decision value by value: who spoke it, what it was held against, what it takes of the quotas
+    Explain(command::explain::Args),
     /// Read container usage from where the cluster keeps it, and publish it as `UsageProfile`s
     Collect(command::collect::Args),
     /// Probe a source of usage: say what was found, and what to do about what is missing
@@ -29,6 +31,7 @@ enum Command {
 pub fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Check(args) => answered(command::check::run(args)),
+        Command::Explain(args) => answered(command::explain::run(args)),
         Command::Collect(args) => done(command::collect::run(args)),
         Command::Doctor(args) => done(command::doctor::run(args)),
     }

@@ -3,6 +3,7 @@
 pub mod check;
 pub mod collect;
 pub mod doctor;
+pub mod explain;
 pub mod source;
 pub mod target;
 
