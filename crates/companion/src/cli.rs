@@ -20,6 +20,8 @@ enum Command {
     Check(command::check::Args),
     /// Tell a decision value by value: who spoke it, what it was held against, what it takes of the quotas
     Explain(command::explain::Args),
+    /// Record a decision as files that kwctl replays without the cluster, for bug reports
+    Record(command::record::Args),
     /// Read container usage from where the cluster keeps it, and publish it as `UsageProfile`s
     Collect(command::collect::Args),
     /// Probe a source of usage: say what was found, and what to do about what is missing
@@ -32,6 +34,7 @@ pub fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Check(args) => answered(command::check::run(args)),
         Command::Explain(args) => answered(command::explain::run(args)),
+        Command::Record(args) => answered(command::record::run(args)),
         Command::Collect(args) => done(command::collect::run(args)),
         Command::Doctor(args) => done(command::doctor::run(args)),
     }

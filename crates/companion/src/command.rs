@@ -4,6 +4,7 @@ pub mod check;
 pub mod collect;
 pub mod doctor;
 pub mod explain;
+pub mod record;
 pub mod source;
 pub mod target;
 

@@ -37,7 +37,12 @@ impl Run {
 
     /// Judges an object, and leaves it behind if it is admitted.
     pub fn judge(&mut self, object: &Value) -> Judgement {
-        let mut judgement = self.look_at(object);
+        self.judge_redacted(object, |_| {})
+    }
+
+    /// The same, with something taken out of the object first, and of the one that is there already.
+    pub fn judge_redacted(&mut self, object: &Value, redact: impl FnMut(&mut Value)) -> Judgement {
+        let mut judgement = self.look_at(object, redact);
         if judgement.is_admitted()
             && let Err(problem) = self.leave_behind(&judgement)
         {
@@ -48,17 +53,23 @@ impl Run {
     }
 
     /// Judges an object, and leaves everything as it was.
-    pub fn look_at(&mut self, object: &Value) -> Judgement {
+    fn look_at(&mut self, object: &Value, mut redact: impl FnMut(&mut Value)) -> Judgement {
         let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let kind = self.around.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
         let object = if kind.is_namespaced { in_namespace(object.clone(), &self.namespace) } else { object.clone() };
         let (there, note) = self.find(&kind, &object);
         let request = match there {
-            Some(there) => {
-                let applied = apply::applied(&object, &there);
+            Some(mut there) => {
+                let mut applied = apply::applied(&object, &there);
+                redact(&mut applied);
+                redact(&mut there);
                 request::update(applied, there, &kind, &self.namespace)
             }
-            None => request::create(object, &kind, &self.namespace),
+            None => {
+                let mut object = object;
+                redact(&mut object);
+                request::create(object, &kind, &self.namespace)
+            }
         };
         let mut judgement = judge(request, &self.settings, &mut self.around);
         judgement.warnings.extend(note);

@@ -264,7 +264,7 @@ impl Story {
 
 impl Container {
     fn text(&self, paint: Paint) -> String {
-        let mut table = Table::new(&["VALUE", "", "STEP", "WHERE FROM", "HELD AGAINST"]);
+        let mut table = Table::new(&["FIELD", "VALUE", "STEP", "WHERE FROM", "HELD AGAINST"]);
         for Field { field, value, step, reason, checks } in &self.values {
             let value = value.as_deref().unwrap_or("-");
             let checks: Vec<(String, String)> = checks.iter().map(|check| check.told(paint)).collect();
