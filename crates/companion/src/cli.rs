@@ -16,14 +16,20 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Judge manifests before they are applied: what would be admitted, changed or refused, and why
+    Check(command::check::Args),
+    /// Tell a decision value by value: who spoke it, what it was held against, what it takes of the quotas
+    Explain(command::explain::Args),
+    /// Recommend requests from what the same images have used before
+    Recommend(command::recommend::Args),
+    /// Show what limits, quotas and usage come to, taken together
+    Describe(command::describe::Args),
+    /// Record a decision as files that kwctl replays without the cluster, for bug reports
+    Record(command::record::Args),
     /// Read container usage from where the cluster keeps it, and publish it as `UsageProfile`s
     Collect(command::collect::Args),
     /// Probe a source of usage: say what was found, and what to do about what is missing
     Doctor(command::doctor::Args),
-    /// Show what limits, quotas and usage come to, taken together
-    Describe(command::describe::Args),
-    /// Recommend requests from what the same images have used before
-    Recommend(command::recommend::Args),
     /// Print what a shell or kubectl needs to complete these commands
     Completion(command::completion::Args),
     #[command(name = "__complete", hide = true)]
@@ -34,10 +40,13 @@ enum Command {
 /// question: 0 all is fine, 1 something is refused, 2 it cannot be answered. Arguments that are not understood: 2.
 pub fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Collect(args) => done(command::collect::run(args)),
-        Command::Describe(args) => answered(command::describe::run(args)),
-        Command::Doctor(args) => done(command::doctor::run(args)),
+        Command::Check(args) => answered(command::check::run(args)),
+        Command::Explain(args) => answered(command::explain::run(args)),
         Command::Recommend(args) => answered(command::recommend::run(args)),
+        Command::Describe(args) => answered(command::describe::run(args)),
+        Command::Record(args) => answered(command::record::run(args)),
+        Command::Collect(args) => done(command::collect::run(args)),
+        Command::Doctor(args) => done(command::doctor::run(args)),
         Command::Completion(args) => answered(command::completion::run(args, Cli::command())),
         Command::Complete(asked) => answered(command::completion::complete(asked, Cli::command())),
     }

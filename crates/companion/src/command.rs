@@ -1,10 +1,13 @@
 //! One file a subcommand.
 
+pub mod check;
 pub mod collect;
 pub mod completion;
 pub mod describe;
 pub mod doctor;
+pub mod explain;
 pub mod recommend;
+pub mod record;
 mod rights;
 pub mod source;
 pub mod target;

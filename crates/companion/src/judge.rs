@@ -4,6 +4,7 @@
 //! Where the objects come from is the surroundings' business; how a judgement is told is the commands'.
 
 mod apply;
+mod bounds;
 mod judgement;
 pub mod request;
 mod run;
@@ -11,6 +12,8 @@ mod run;
 use headroom_core::context::lookup::Lookup;
 use headroom_core::decide::Decision;
 use headroom_core::json::Document;
+use headroom_core::settings::Mode;
+use headroom_core::stage::ranges;
 use headroom_core::timestamp::Timestamp;
 use headroom_core::{Context, Request, Settings, decide};
 use serde_json::Value;
@@ -18,6 +21,7 @@ use serde_json::Value;
 use crate::clock;
 use crate::surroundings::Surroundings;
 
+pub use bounds::{Edge, HeldAgainst};
 pub use judgement::{
     Amount, Call, Charge, ContainerValues, Exchange, Judgement, Operation, Reason, Speaker, SpokenValue, Topic, Verdict,
 };
@@ -68,7 +72,11 @@ fn decide_on(
         context.add_all(&fresh, &fresh_documents);
         decision = decide(&request, &context, &settings);
     }
-    judgement.take(&decision, changed(&decision, &request)?);
+    judgement.take(&decision, &context, changed(&decision, &request)?);
+    if let Some(pod) = decision.pod.as_ref().filter(|_| settings.limit_ranges.mode != Mode::Off) {
+        let ranges = ranges::applicable(&request, Some(pod), &context, &settings).map_err(|error| error.to_string())?;
+        judgement.held_against = bounds::of_pod(pod, &ranges);
+    }
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! What was decided about one object, as owned data: everything that a command may want to tell.
 
+use headroom_core::Context;
+use headroom_core::amount::Quantity;
 use headroom_core::context::lookup::HostCall;
 use headroom_core::decide::{Decision, Violation};
 use headroom_core::request::PodTemplate;
@@ -7,6 +9,7 @@ use headroom_core::request::template::{Bound, Origin, Role};
 use headroom_core::stage::quota;
 use serde_json::Value;
 
+use super::bounds::HeldAgainst;
 use crate::kinds::{ApiKind, metadata};
 
 /// The judgement of one object.
@@ -32,6 +35,8 @@ pub struct Judgement {
     pub changed: Option<Value>,
     /// The pod's values after the judgement, and who spoke each; none if the pod would not be touched.
     pub pod: Option<Vec<ContainerValues>>,
+    /// The bounds that the pod was held against.
+    pub held_against: Vec<HeldAgainst>,
     /// What the object adds to quotas.
     pub charges: Vec<Charge>,
     /// The most that the pods of a workload add to quotas.
@@ -112,12 +117,18 @@ pub struct Charge {
     pub added: Vec<Amount>,
 }
 
-/// What is added under one name, and the level afterwards.
+/// What is added under one name of a quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Amount {
     pub name: String,
+    /// The level that it meets.
+    pub before: String,
     pub added: String,
+    /// The level afterwards.
     pub used: String,
+    pub hard: String,
+    /// What is left of the bound afterwards, less than nothing where it is exceeded.
+    pub left: String,
 }
 
 /// The values of one container.
@@ -185,12 +196,13 @@ impl Judgement {
             estimates: Vec::new(),
             changed: None,
             pod: None,
+            held_against: Vec::new(),
             charges: Vec::new(),
             pod_charges: Vec::new(),
         }
     }
 
-    pub(super) fn take(&mut self, decision: &Decision<'_>, changed: Option<Value>) {
+    pub(super) fn take(&mut self, decision: &Decision<'_>, context: &Context<'_>, changed: Option<Value>) {
         self.reasons = decision.violations.iter().map(Reason::of).collect();
         self.verdict = match self.reasons.iter().map(|reason| reason.topic).min() {
             None if changed.is_some() => Verdict::Changed,
@@ -203,8 +215,8 @@ impl Judgement {
         self.estimates = decision.estimates.clone();
         self.changed = changed;
         self.pod = decision.pod.as_ref().map(values_of);
-        self.charges = decision.charges.iter().map(Charge::of).collect();
-        self.pod_charges = decision.pod_charges.iter().map(Charge::of).collect();
+        self.charges = decision.charges.iter().map(|charge| Charge::of(charge, context)).collect();
+        self.pod_charges = decision.pod_charges.iter().map(|charge| Charge::of(charge, context)).collect();
     }
 
     /// How kubectl names the object: `deployment.apps/web`.
@@ -257,11 +269,19 @@ impl Exchange {
 }
 
 impl Charge {
-    fn of(charge: &quota::Charge<'_>) -> Self {
-        let amount = |added: &quota::Added<'_>| Amount {
-            name: added.name.to_string(),
-            added: added.amount.to_string(),
-            used: added.used.to_string(),
+    fn of(charge: &quota::Charge<'_>, context: &Context<'_>) -> Self {
+        let quota = context.quotas.iter().flatten().find(|quota| quota.name == charge.quota);
+        let amount = |added: &quota::Added<'_>| {
+            // OK because a quota is only charged under names that it bounds.
+            let hard = quota.and_then(|quota| quota.hard.get(&added.name)).cloned().unwrap_or(Quantity::ZERO);
+            Amount {
+                name: added.name.to_string(),
+                before: added.used.minus(&added.amount).to_string(),
+                added: added.amount.to_string(),
+                used: added.used.to_string(),
+                left: hard.minus(&added.used).to_string(),
+                hard: hard.to_string(),
+            }
         };
         Self { quota: charge.quota.to_string(), added: charge.added.iter().map(amount).collect() }
     }

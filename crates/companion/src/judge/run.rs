@@ -37,7 +37,12 @@ impl Run {
 
     /// Judges an object, and leaves it behind if it is admitted.
     pub fn judge(&mut self, object: &Value) -> Judgement {
-        let mut judgement = self.look_at(object);
+        self.judge_redacted(object, |_| {})
+    }
+
+    /// The same, with something taken out of the object first, and of the one that is there already.
+    pub fn judge_redacted(&mut self, object: &Value, redact: impl FnMut(&mut Value)) -> Judgement {
+        let mut judgement = self.look_at(object, redact);
         if judgement.is_admitted()
             && let Err(problem) = self.leave_behind(&judgement)
         {
@@ -48,17 +53,23 @@ impl Run {
     }
 
     /// Judges an object, and leaves everything as it was.
-    pub fn look_at(&mut self, object: &Value) -> Judgement {
+    fn look_at(&mut self, object: &Value, mut redact: impl FnMut(&mut Value)) -> Judgement {
         let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let kind = self.around.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
         let object = if kind.is_namespaced { in_namespace(object.clone(), &self.namespace) } else { object.clone() };
         let (there, note) = self.find(&kind, &object);
         let request = match there {
-            Some(there) => {
-                let applied = apply::applied(&object, &there);
+            Some(mut there) => {
+                let mut applied = apply::applied(&object, &there);
+                redact(&mut applied);
+                redact(&mut there);
                 request::update(applied, there, &kind, &self.namespace)
             }
-            None => request::create(object, &kind, &self.namespace),
+            None => {
+                let mut object = object;
+                redact(&mut object);
+                request::create(object, &kind, &self.namespace)
+            }
         };
         let mut judgement = judge(request, &self.settings, &mut self.around);
         judgement.warnings.extend(note);
@@ -69,6 +80,29 @@ impl Run {
             judgement.reasons.push(Reason { topic: Topic::Unreadable, text });
         }
         judgement
+    }
+
+    /// Judges an object that is there already as if it were made again, in the place that it leaves in the quotas.
+    pub fn look_at_as_new(&mut self, object: &Value) -> Judgement {
+        let kind = ApiKind::of(object);
+        let request = request::create(object.clone(), &kind, &self.namespace);
+        let counted = judge(request.clone(), &self.settings, &mut self.around);
+        for charge in counted.charges.iter().chain(&counted.pod_charges) {
+            // OK because a quota that cannot be read now could not be read for the charge either.
+            let _ = self.charge(&counted.namespace, charge, Quantity::minus);
+        }
+        let judgement = judge(request, &self.settings, &mut self.around);
+        for charge in counted.charges.iter().chain(&counted.pod_charges) {
+            let _ = self.charge(&counted.namespace, charge, Quantity::plus);
+        }
+        judgement
+    }
+
+    /// A pod as a workload would make it, judged; none if the object makes no pods of its own.
+    pub fn look_at_pod_of(&mut self, workload: &Value) -> Option<Judgement> {
+        let pod = request::pod_of(workload)?;
+        let kind = ApiKind::of(&pod);
+        Some(judge(request::create(pod, &kind, &self.namespace), &self.settings, &mut self.around))
     }
 
     /// The object of that name, if it is there already; and what to say if that cannot be known.
@@ -88,9 +122,9 @@ impl Run {
 
     fn leave_behind(&mut self, judgement: &Judgement) -> Result<(), String> {
         for charge in judgement.charges.iter().chain(&judgement.pod_charges) {
-            self.charge(&judgement.namespace, charge)?;
+            self.charge(&judgement.namespace, charge, Quantity::plus)?;
         }
-        if !judgement.pod_charges.is_empty() || is_workload(judgement) {
+        if request::pod_of(judgement.outcome()).is_some() {
             self.workloads.push(judgement.request.clone());
         }
         let mut object = judgement.outcome().clone();
@@ -116,15 +150,20 @@ impl Run {
             if request.get("namespace").and_then(Value::as_str) == Some(namespace) {
                 let judgement = judge(request, &self.settings, &mut self.around);
                 for charge in judgement.pod_charges.iter().filter(|charge| charge.quota == quota) {
-                    self.charge(namespace, charge)?;
+                    self.charge(namespace, charge, Quantity::plus)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Raises the usage of a quota.
-    fn charge(&mut self, namespace: &str, charge: &Charge) -> Result<(), String> {
+    /// Raises the usage of a quota, or lowers it.
+    fn charge(
+        &mut self,
+        namespace: &str,
+        charge: &Charge,
+        change: fn(&Quantity, &Quantity) -> Quantity,
+    ) -> Result<(), String> {
         let quota = self.around.get("v1", "ResourceQuota", Some(namespace), &charge.quota)?;
         let Some(mut quota) = quota else { return Ok(()) };
         let used = quota.pointer_mut("/status/used").and_then(Value::as_object_mut);
@@ -132,7 +171,7 @@ impl Run {
             let Some(amount) = charge.added.iter().find(|amount| amount.name == *name) else { continue };
             // OK because both are amounts that the core has read or written.
             if let (Some(before), Ok(added)) = (amount_of(level), amount.added.parse::<Quantity>()) {
-                *level = json!(before.plus(&added).to_string());
+                *level = json!(change(&before, &added).to_string());
             }
         }
         self.around.put(quota).map_err(|malformed| malformed.to_string())
@@ -145,15 +184,6 @@ fn amount_of(value: &Value) -> Option<Quantity> {
         Value::Number(number) => Quantity::from_json_text(&number.to_string()).ok(),
         _ => None,
     }
-}
-
-/// Whether the object will make pods of its own.
-fn is_workload(judgement: &Judgement) -> bool {
-    let path = judgement
-        .request
-        .pointer("/object/spec/template")
-        .or_else(|| judgement.request.pointer("/object/spec/jobTemplate"));
-    path.is_some() && matches!(judgement.kind.group.as_str(), "apps" | "batch" | "")
 }
 
 /// What the API server would find wrong with a LimitRange or a ResourceQuota.

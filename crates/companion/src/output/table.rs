@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+const BETWEEN: usize = 3;
+
 /// Rows under a header.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
@@ -41,23 +43,32 @@ fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Table {
+    /// The header and the rows, a line each.
+    pub fn lines(&self) -> Vec<String> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width_of =
             |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| width(&cell.text)).max();
         let widths: Vec<usize> = (0..columns).map(|column| width_of(column).unwrap_or(0)).collect();
-        for row in &self.rows {
-            let last = row.iter().rposition(|cell| !cell.text.is_empty()).unwrap_or(0);
-            for (column, (cell, width_of_column)) in row.iter().zip(&widths).enumerate().take(last + 1) {
-                f.write_str(&cell.painted)?;
-                if column < last {
-                    write!(f, "{:1$}", "", width_of_column - width(&cell.text) + 3)?;
-                }
-            }
-            f.write_str("\n")?;
+        self.rows.iter().map(|row| line(row, &widths)).collect()
+    }
+}
+
+fn line(row: &[Cell], widths: &[usize]) -> String {
+    let last = row.iter().rposition(|cell| !cell.text.is_empty()).unwrap_or(0);
+    let mut line = String::new();
+    for (column, (cell, widest)) in row.iter().zip(widths).enumerate().take(last + 1) {
+        line.push_str(&cell.painted);
+        if column < last {
+            line.extend(std::iter::repeat_n(' ', widest - width(&cell.text) + BETWEEN));
         }
-        Ok(())
+    }
+    line
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines().iter().try_for_each(|line| writeln!(f, "{line}"))
     }
 }
 
