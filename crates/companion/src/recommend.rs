@@ -164,6 +164,8 @@ pub fn advise(
 ) -> Result<Option<(Workload, Vec<QuotaEffect>)>, Malformed> {
     let Some(found) = core::recommend(request, context, settings)? else { return Ok(None) };
     let (pods, assumption) = pods_of(request)?;
+    let wanted: Vec<Resource> =
+        Resource::ALL.into_iter().filter(|resource| *settings.estimates.resources.of(*resource)).collect();
     let containers = found.as_it_stands.containers.iter().enumerate();
     let workload = Workload {
         api_version: subject.api_version.clone(),
@@ -173,7 +175,7 @@ pub fn advise(
         file: subject.file.clone(),
         pods,
         assumption,
-        containers: containers.map(|(place, container)| of_container(place, container, &found)).collect(),
+        containers: containers.map(|(place, container)| of_container(place, container, &wanted, &found)).collect(),
         notes: found.advice.estimates.notes.clone(),
         path: template::path_to_pod(request).unwrap_or_default().to_vec(),
     };
@@ -197,8 +199,13 @@ fn pods_of(request: &Request<'_>) -> Result<(u64, Option<&'static str>), Malform
     }
 }
 
-fn of_container(place: usize, container: &Container<'_>, found: &Recommendation<'_>) -> ContainerAdvice {
-    let resources = Resource::ALL.into_iter().filter_map(|resource| of_resource(place, container, resource, found));
+fn of_container(
+    place: usize,
+    container: &Container<'_>,
+    wanted: &[Resource],
+    found: &Recommendation<'_>,
+) -> ContainerAdvice {
+    let resources = wanted.iter().map(|resource| of_resource(place, container, *resource, found));
     ContainerAdvice {
         name: container.name.to_string(),
         image: container.image.to_string(),
@@ -212,9 +219,9 @@ fn of_resource(
     container: &Container<'_>,
     resource: Resource,
     found: &Recommendation<'_>,
-) -> Option<ResourceAdvice> {
+) -> ResourceAdvice {
     let name = resource.name();
-    let before = found.before.containers.get(place)?.resources.requests.get(name);
+    let before = found.before.containers.get(place).and_then(|container| container.resources.requests.get(name));
     let written = container.resources.requests.get(name).filter(|value| value.origin.is_authored());
     let current = before.map(|value| Current {
         value: value.quantity.to_string(),
@@ -234,16 +241,18 @@ fn of_resource(
     let is_this = |of: usize, resource_of: Resource| of == place && resource_of == resource;
     if let Some(unknown) = found.advice.unknown.iter().find(|unknown| is_this(unknown.container, unknown.resource)) {
         advice.unknown = Some(unknown.why.clone());
-        return Some(advice);
+        return advice;
     }
     let mut all = found.advice.estimates.evidence();
-    // Withdrawn for the sake of a range, as a note says; or not asked for by the settings.
-    let evidence = all.find(|evidence| is_this(evidence.container, evidence.resource))?;
+    let Some(evidence) = all.find(|evidence| is_this(evidence.container, evidence.resource)) else {
+        advice.unknown = Some("no amount would be within the ranges, as a note says".to_owned());
+        return advice;
+    };
     let measured = found.advice.measured.iter().find(|of| is_this(of.container, of.resource));
     advice.recommended = Some(evidence.quantity.to_string());
     advice.change = Some(change(before.map(|value| &value.quantity), evidence.quantity));
     advice.evidence = Some(evidence_of(&evidence, measured));
-    Some(advice)
+    advice
 }
 
 fn change(before: Option<&Quantity>, after: &Quantity) -> Change {

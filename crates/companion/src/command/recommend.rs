@@ -135,7 +135,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 
 fn print(args: &Args, advice: &Advice) -> anyhow::Result<()> {
     let text = match args.output {
-        Format::Table if advice.workloads.is_empty() => "Nothing here makes pods.\n".to_owned(),
+        Format::Table if advice.workloads.is_empty() => "Nothing here runs containers.\n".to_owned(),
         Format::Table => table::text(advice, View { charset: Charset::of_stdout(), paint: Paint::for_stdout() }),
         Format::Json => output::json(advice)?,
         Format::Yaml => output::yaml(advice)?,

@@ -106,7 +106,8 @@ pub fn limits(request: &Request<'_>, context: &Context<'_>, settings: &Settings<
         limit_ranges: of_cluster.iter().map(|range| range.name.to_string()).collect(),
         defaults: filled.map(defaults).unwrap_or_default(),
         refused: (!decision.is_admitted()).then(|| decision.message()),
-        warnings: decision.warnings.clone(),
+        // The table tells the estimates already.
+        warnings: decision.warnings.iter().filter(|text| !decision.estimates.contains(text)).cloned().collect(),
         bounds: bounds.into_iter().map(|bound| bound.told).collect(),
         notes,
     })

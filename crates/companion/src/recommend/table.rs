@@ -30,18 +30,31 @@ pub fn text(advice: &Advice, view: View) -> String {
         containers(advice).for_each(|(workload, container)| plots(&mut text, workload, container, view.charset));
     }
     quotas(&mut text, advice, view.paint);
-    let of_workload = |workload: &Workload| {
-        let own = workload.notes.iter().map(String::as_str);
-        let all = own.chain(workload.assumption).map(|note| format!("{}: {note}", workload.told()));
-        all.collect::<Vec<_>>()
-    };
-    let notes: Vec<String> =
-        advice.workloads.iter().flat_map(of_workload).chain(advice.notes.iter().cloned()).collect();
+    let notes = notes(advice);
     if !notes.is_empty() {
         text.push('\n');
     }
     notes.iter().for_each(|note| text.push_str(&format!("Note: {note}\n")));
     text
+}
+
+/// Each note once, with the objects that it is about in front.
+fn notes(advice: &Advice) -> Vec<String> {
+    let mut about: Vec<(&str, Vec<String>)> = Vec::new();
+    for workload in &advice.workloads {
+        for note in workload.notes.iter().map(String::as_str).chain(workload.assumption) {
+            match about.iter_mut().find(|(have, _)| *have == note) {
+                Some((_, objects)) => objects.push(workload.told()),
+                None => about.push((note, vec![workload.told()])),
+            }
+        }
+    }
+    let worded = about.into_iter().map(|(note, objects)| match objects.as_slice() {
+        [] => note.to_owned(),
+        [one] => format!("{one}: {note}"),
+        [first, others @ ..] => format!("{first} and {} more: {note}", others.len()),
+    });
+    worded.chain(advice.notes.iter().cloned()).collect()
 }
 
 fn containers(advice: &Advice) -> impl Iterator<Item = (&Workload, &ContainerAdvice)> {
