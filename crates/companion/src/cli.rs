@@ -22,6 +22,8 @@ enum Command {
     Explain(command::explain::Args),
     /// Record a decision as files that kwctl replays without the cluster, for bug reports
     Record(command::record::Args),
+    /// Try out settings, LimitRanges or quotas on everything that runs
+    Simulate(command::simulate::Args),
     /// Read container usage from where the cluster keeps it, and publish it as `UsageProfile`s
     Collect(command::collect::Args),
     /// Probe a source of usage: say what was found, and what to do about what is missing
@@ -35,6 +37,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => answered(command::check::run(args)),
         Command::Explain(args) => answered(command::explain::run(args)),
         Command::Record(args) => answered(command::record::run(args)),
+        Command::Simulate(args) => answered(command::simulate::run(args)),
         Command::Collect(args) => done(command::collect::run(args)),
         Command::Doctor(args) => done(command::doctor::run(args)),
     }

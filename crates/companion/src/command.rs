@@ -5,6 +5,7 @@ pub mod collect;
 pub mod doctor;
 pub mod explain;
 pub mod record;
+pub mod simulate;
 pub mod source;
 pub mod target;
 

@@ -25,7 +25,7 @@ pub use bounds::{Edge, HeldAgainst};
 pub use judgement::{
     Amount, Call, Charge, ContainerValues, Exchange, Judgement, Operation, Reason, Speaker, SpokenValue, Topic, Verdict,
 };
-pub use run::Run;
+pub use run::{Run, problems};
 
 /// Judges a request in its surroundings. `settings` is the JSON of valid settings.
 pub fn judge(request: Value, settings: &str, around: &mut dyn Surroundings) -> Judgement {
