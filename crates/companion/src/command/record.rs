@@ -28,8 +28,8 @@ Examples:
   # What a manifest would meet in the cluster
   kubectl headroom record -f app.yaml --to report/
 
-The recording leaves out the values of environment variables and of Secrets and ConfigMaps. Look at it before you show it
-to others all the same.";
+The recording leaves out the values of environment variables and of Secrets and ConfigMaps. Look at it before you \
+show it to others all the same.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

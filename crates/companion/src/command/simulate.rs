@@ -36,8 +36,8 @@ Examples:
   # The policy with other settings, before they are rolled out
   kubectl headroom simulate -A --current-settings policy.yaml --settings new-policy.yaml
 
-Exit codes: 0 nothing gets worse, 1 something would newly be refused or a quota exceeded, 2 not everything could be
-looked at.";
+Exit codes: 0 nothing gets worse, 1 something would newly be refused or a quota exceeded, 2 not everything \
+could be looked at.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
