@@ -34,7 +34,7 @@ pub fn judge(request: Value, settings: &str, around: &mut dyn Surroundings) -> J
     let mut judgement = Judgement::of(request);
     if let Err(problem) = decide_on(&text, settings, around, &mut judgement) {
         judgement.verdict = Verdict::NotJudged;
-        judgement.reasons = vec![Reason { topic: Topic::Unreadable, text: problem }];
+        judgement.reasons = vec![Reason { topic: Topic::Unreadable, text: problem, cause: None }];
     }
     judgement
 }

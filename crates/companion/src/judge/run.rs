@@ -47,7 +47,11 @@ impl Run {
             && let Err(problem) = self.leave_behind(&judgement)
         {
             judgement.verdict = Verdict::NotJudged;
-            judgement.reasons.push(Reason { topic: Topic::MissingContext, text: problem });
+            judgement.reasons.push(Reason {
+                topic: Topic::MissingContext,
+                cause: Some(problem.clone()),
+                text: problem,
+            });
         }
         judgement
     }
@@ -77,7 +81,7 @@ impl Run {
         if !problems.is_empty() {
             judgement.verdict = Verdict::Refused;
             let text = format!("{} \"{}\" is invalid: {}", judgement.kind.kind, judgement.name, problems.join(", "));
-            judgement.reasons.push(Reason { topic: Topic::Unreadable, text });
+            judgement.reasons.push(Reason { topic: Topic::Unreadable, text, cause: None });
         }
         judgement
     }

@@ -6,7 +6,7 @@ use headroom_core::amount::Quantity;
 use serde_json::Value;
 
 use super::subjects::{Subject, Subjects};
-use crate::judge::{self, Judgement, Verdict, request};
+use crate::judge::{self, Judgement, Reason, Verdict, request};
 use crate::kinds::{ApiKind, metadata};
 use crate::output::Exit;
 use crate::surroundings::{Overlay, Surroundings};
@@ -248,7 +248,7 @@ impl Effect {
             namespace: subject.namespace.clone(),
             count: subject.count,
             change,
-            reasons: told.iter().map(|reason| reason.text.clone()).collect(),
+            reasons: told.iter().map(Reason::told).collect(),
             values: if change == Change::Changed { values } else { Vec::new() },
             warnings: then.warnings.iter().filter(is_new).cloned().collect(),
         }
