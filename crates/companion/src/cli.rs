@@ -26,6 +26,8 @@ enum Command {
     Describe(command::describe::Args),
     /// Record a decision as files that kwctl replays without the cluster, for bug reports
     Record(command::record::Args),
+    /// Try out settings, LimitRanges or quotas on everything that runs
+    Simulate(command::simulate::Args),
     /// Read container usage from where the cluster keeps it, and publish it as `UsageProfile`s
     Collect(command::collect::Args),
     /// Probe a source of usage: say what was found, and what to do about what is missing
@@ -45,6 +47,7 @@ pub fn main() -> ExitCode {
         Command::Recommend(args) => answered(command::recommend::run(args)),
         Command::Describe(args) => answered(command::describe::run(args)),
         Command::Record(args) => answered(command::record::run(args)),
+        Command::Simulate(args) => answered(command::simulate::run(args)),
         Command::Collect(args) => done(command::collect::run(args)),
         Command::Doctor(args) => done(command::doctor::run(args)),
         Command::Completion(args) => answered(command::completion::run(args, Cli::command())),

@@ -9,6 +9,7 @@ pub mod explain;
 pub mod recommend;
 pub mod record;
 mod rights;
+pub mod simulate;
 pub mod source;
 pub mod target;
 

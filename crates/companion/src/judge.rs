@@ -10,13 +10,13 @@ pub mod request;
 mod run;
 
 use headroom_core::context::lookup::Lookup;
-use headroom_core::decide::Decision;
+use headroom_core::decide::{Decision, Violation};
 use headroom_core::json::Document;
 use headroom_core::settings::Mode;
 use headroom_core::stage::ranges;
 use headroom_core::timestamp::Timestamp;
 use headroom_core::{Context, Request, Settings, decide};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::clock;
 use crate::surroundings::Surroundings;
@@ -25,15 +25,16 @@ pub use bounds::{Edge, HeldAgainst};
 pub use judgement::{
     Amount, Call, Charge, ContainerValues, Exchange, Judgement, Operation, Reason, Speaker, SpokenValue, Topic, Verdict,
 };
-pub use run::Run;
+pub use run::{Run, problems};
 
 /// Judges a request in its surroundings. `settings` is the JSON of valid settings.
 pub fn judge(request: Value, settings: &str, around: &mut dyn Surroundings) -> Judgement {
-    let text = request.to_string();
+    // In its envelope as the policy gets it, so that places in it are told alike.
+    let text = json!({ "request": request }).to_string();
     let mut judgement = Judgement::of(request);
     if let Err(problem) = decide_on(&text, settings, around, &mut judgement) {
         judgement.verdict = Verdict::NotJudged;
-        judgement.reasons = vec![Reason { topic: Topic::Unreadable, text: problem }];
+        judgement.reasons = vec![Reason { topic: Topic::Unreadable, text: problem, cause: None }];
     }
     judgement
 }
@@ -47,7 +48,14 @@ fn decide_on(
     judgement: &mut Judgement,
 ) -> Result<(), String> {
     let document = Document::read(text).map_err(|error| error.to_string())?;
-    let request = Request::read(document.root()).map_err(|malformed| malformed.to_string())?;
+    let request = document.root().get("request").transpose().unwrap_or_else(|| Ok(document.root()));
+    let request = match request.and_then(Request::read) {
+        Ok(request) => request,
+        Err(malformed) => {
+            judgement.take(&Decision::refusing(vec![Violation::Unreadable(malformed)]), &Context::default(), None);
+            return Ok(());
+        }
+    };
     let settings_document = Document::read(settings).map_err(|error| format!("invalid settings: {error}"))?;
     let settings = Settings::read(Some(settings_document.root())).map_err(|error| error.to_string())?;
     // Declared before the context, which borrows from them.

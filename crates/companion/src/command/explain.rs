@@ -32,7 +32,7 @@ Examples:
 Exit codes: 0 it is admitted, 1 it is refused, 2 it could not be judged.";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
 pub struct Args {
     /// Pods by name, or such as `deployment/web`
     #[arg(value_name = "POD | KIND/NAME", required_unless_present = "files", conflicts_with = "files")]

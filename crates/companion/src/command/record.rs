@@ -28,11 +28,11 @@ Examples:
   # What a manifest would meet in the cluster
   kubectl headroom record -f app.yaml --to report/
 
-The recording leaves out the values of environment variables and of Secrets and ConfigMaps. Look at it before you show it
-to others all the same.";
+The recording leaves out the values of environment variables and of Secrets and ConfigMaps. Look at it before you \
+show it to others all the same.";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
 pub struct Args {
     /// Pods by name, or such as `deployment/web`
     #[arg(value_name = "POD | KIND/NAME", required_unless_present = "files", conflicts_with = "files")]
@@ -112,7 +112,7 @@ fn write(folder: &Path, judgement: &Judgement, settings: &Value) -> anyhow::Resu
         if read == 1 { "reading" } else { "readings" }
     );
     for reason in &judgement.reasons {
-        told.push_str(&format!("  {}\n", reason.text));
+        told.push_str(&format!("  {}\n", reason.told()));
     }
     told.push_str(&format!("replay it:\n  {command} annotated-policy.wasm\n"));
     Ok(told)

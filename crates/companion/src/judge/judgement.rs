@@ -76,7 +76,10 @@ impl Verdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
     pub topic: Topic,
+    /// In the policy's words.
     pub text: String,
+    /// Of what could not be read: why, without the policy's guesses at what may be wrong with its own installation.
+    pub cause: Option<String>,
 }
 
 /// What a reason is about.
@@ -247,7 +250,21 @@ impl Reason {
             Violation::Limits { .. } => Topic::Limits,
             Violation::Quotas { .. } => Topic::Quota,
         };
-        Self { topic, text: violation.to_string() }
+        let cause = match violation {
+            Violation::MissingContext(missing) => Some(missing.problem.clone()),
+            _ => None,
+        };
+        Self { topic, text: violation.to_string(), cause }
+    }
+
+    /// For a person at the desk.
+    pub fn told(&self) -> String {
+        match &self.cause {
+            Some(cause) => format!(
+                "{cause}; without it there is no telling: get the right to read it, or give it with --context-dir"
+            ),
+            None => self.text.clone(),
+        }
     }
 }
 

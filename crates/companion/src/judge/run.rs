@@ -47,7 +47,11 @@ impl Run {
             && let Err(problem) = self.leave_behind(&judgement)
         {
             judgement.verdict = Verdict::NotJudged;
-            judgement.reasons.push(Reason { topic: Topic::MissingContext, text: problem });
+            judgement.reasons.push(Reason {
+                topic: Topic::MissingContext,
+                cause: Some(problem.clone()),
+                text: problem,
+            });
         }
         judgement
     }
@@ -73,11 +77,11 @@ impl Run {
         };
         let mut judgement = judge(request, &self.settings, &mut self.around);
         judgement.warnings.extend(note);
-        let problems = problems_of(judgement.outcome());
+        let problems = problems(judgement.outcome());
         if !problems.is_empty() {
             judgement.verdict = Verdict::Refused;
             let text = format!("{} \"{}\" is invalid: {}", judgement.kind.kind, judgement.name, problems.join(", "));
-            judgement.reasons.push(Reason { topic: Topic::Unreadable, text });
+            judgement.reasons.push(Reason { topic: Topic::Unreadable, text, cause: None });
         }
         judgement
     }
@@ -187,7 +191,7 @@ fn amount_of(value: &Value) -> Option<Quantity> {
 }
 
 /// What the API server would find wrong with a LimitRange or a ResourceQuota.
-fn problems_of(object: &Value) -> Vec<String> {
+pub fn problems(object: &Value) -> Vec<String> {
     let kind = ApiKind::of(object);
     let text = object.to_string();
     // OK because what serde_json wrote can be read.

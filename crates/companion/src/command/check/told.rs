@@ -151,7 +151,7 @@ impl Entry {
             reasons: judgement
                 .reasons
                 .iter()
-                .map(|reason| ToldReason { rule: rule(reason.topic).id, message: reason.text.clone() })
+                .map(|reason| ToldReason { rule: rule(reason.topic).id, message: reason.told() })
                 .collect(),
             warnings: judgement.warnings.clone(),
             changes: changes(judgement),
@@ -222,7 +222,7 @@ pub fn table(judged: &[Judged], paint: Paint) -> String {
 fn details(judgement: &Judgement, paint: Paint) -> Vec<String> {
     let mut lines = Vec::new();
     for reason in &judgement.reasons {
-        lines.extend(reason.text.split("; ").map(str::to_owned));
+        lines.extend(reason.told().split("; ").map(str::to_owned));
     }
     for Change { container, field, value, reason } in changes(judgement) {
         lines.push(format!("{container}: {field} {}, {reason}", paint.fresh(&value)));
@@ -268,7 +268,7 @@ fn findings_of(Judged { origin, judgement }: &Judged) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for reason in &judgement.reasons {
-        findings.push(finding(rule(reason.topic), Level::Error, &reason.text));
+        findings.push(finding(rule(reason.topic), Level::Error, &reason.told()));
     }
     for warning in &judgement.warnings {
         findings.push(finding(&WARNING, Level::Warning, warning));

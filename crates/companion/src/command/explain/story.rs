@@ -4,7 +4,7 @@ use headroom_core::request::template::{Bound, Role};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::judge::{Charge, ContainerValues, Edge, HeldAgainst, Judgement, Speaker, SpokenValue, Verdict};
+use crate::judge::{Charge, ContainerValues, Edge, HeldAgainst, Judgement, Reason, Speaker, SpokenValue, Verdict};
 use crate::output::{Paint, Table};
 
 #[derive(Debug, Serialize)]
@@ -94,7 +94,7 @@ impl Story {
             verdict: judgement.verdict.told(),
             outcome: judgement.verdict,
             is_of_pods: pod.is_some(),
-            reasons: judgement.reasons.iter().map(|reason| reason.text.clone()).collect(),
+            reasons: judgement.reasons.iter().map(Reason::told).collect(),
             warnings: judgement.warnings.clone(),
             estimates: judgement.estimates.clone(),
             containers: containers.map(|container| Container::of(container, &of_pod.held_against, written)).collect(),
@@ -137,6 +137,9 @@ impl Container {
                 });
             }
         }
+        // Requests before limits, each by name, whether set or not.
+        values
+            .sort_by(|a, b| (a.field.starts_with("limits"), &a.field).cmp(&(b.field.starts_with("limits"), &b.field)));
         let (name, image) = (container.name.clone(), container.image.clone());
         let role = match container.role {
             Role::Sidecar => "sidecar",

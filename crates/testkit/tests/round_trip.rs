@@ -1,4 +1,4 @@
-//! The round trip: what the program collects, the built policy estimates from.
+//! The round trip: what the companion collects, the built policy estimates from.
 //!
 //! The figures are held to the percentile of the very samples, sorted here, so nothing of the way (source, store, sketch,
 //! profile, masks, reading) can be wrong without showing.
@@ -12,13 +12,22 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::sync::Arc;
 
+use headroom_companion::collect::pace::Pace;
+use headroom_companion::collect::rounds::{Feed, Rounds};
+use headroom_companion::metrics::Metrics;
+use headroom_companion::progress::Progress;
+use headroom_companion::publish::Destination;
+use headroom_companion::publish::folder::Folder;
+use headroom_companion::publish::manifest::Format;
+use headroom_companion::store::Store;
 use headroom_core::amount::Quantity;
 use headroom_testkit::admission::AdmissionRequest;
 use headroom_testkit::built;
 use headroom_testkit::cluster::Cluster;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 /// 2026-11-20T00:00:00Z
 const BEGIN: u64 = 1_795_132_800;
@@ -62,8 +71,8 @@ fn exact(image: &str) -> (u64, u64) {
     (ninetieth(of_image().map(|(cpu, _)| cpu).collect()), ninetieth(of_image().map(|(_, memory)| memory).collect()))
 }
 
-/// Runs the program over the samples; the profiles are in the folder afterwards.
-fn collect(folder: &Path) -> Cluster {
+/// Collects the samples; the profiles are in the folder afterwards.
+async fn collect(folder: &Path) -> Cluster {
     let mut csv = String::from("time,namespace,pod,container,image,cpu,memory\n");
     for series in &SERIES {
         for (minute, (cpu, memory)) in (0..).zip(series.samples()) {
@@ -73,13 +82,19 @@ fn collect(folder: &Path) -> Cluster {
         }
     }
     fs::write(folder.join("usage.csv"), csv).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
-        .args(["collect", "--once", "--as-of", "2026-11-21T00:00:00Z", "--output", "profiles", "--store", "usage.redb"])
-        .args(["files", "usage.csv"])
-        .current_dir(folder)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rounds = Rounds {
+        feed: Feed::Files { paths: vec![folder.join("usage.csv")], step_seconds: 60, buffer: 1 << 20 },
+        store: Store::open(&folder.join("usage.redb")).unwrap(),
+        destination: Destination::Folder(Folder { path: folder.join("profiles"), format: Format::Yaml }),
+        pool_namespace: "headroom".to_owned(),
+        refresh: 6 * 3600,
+        pace: Pace::default(),
+        as_of: Some("2026-11-21T00:00:00Z".parse().unwrap()),
+        metrics: Arc::new(Metrics::default()),
+        progress: Progress::hidden(),
+        stop: CancellationToken::new(),
+    };
+    rounds.once().await.unwrap();
     let mut files = Vec::new();
     for namespace in fs::read_dir(folder.join("profiles")).unwrap() {
         let profiles = fs::read_dir(namespace.unwrap().path()).unwrap();
@@ -110,10 +125,10 @@ fn check_near(found: &Value, exact: u64, unit: &Quantity) {
     assert!(exact.scaled(99, 100) <= found && found <= most, "{found} is not near {exact}");
 }
 
-#[test]
-fn the_policy_estimates_from_what_was_collected() {
+#[tokio::test]
+async fn the_policy_estimates_from_what_was_collected() {
     let folder = tempfile::tempdir().unwrap();
-    let mut cluster = collect(folder.path());
+    let mut cluster = collect(folder.path()).await;
     let (host, access) = built::policy().unwrap();
     let settings = json!({"estimates": {"mode": "ifNotSet", "now": "2026-11-21T01:00:00Z"}});
     for (namespace, image, whose, samples) in [
