@@ -11,7 +11,7 @@ mod run;
 
 use headroom_core::context::lookup::Lookup;
 use headroom_core::decide::{Decision, Violation};
-use headroom_core::json::Document;
+use headroom_core::json::{Document, Malformed};
 use headroom_core::settings::Mode;
 use headroom_core::stage::ranges;
 use headroom_core::timestamp::Timestamp;
@@ -81,11 +81,35 @@ fn decide_on(
         decision = decide(&request, &context, &settings);
     }
     judgement.take(&decision, &context, changed(&decision, &request)?);
-    if let Some(pod) = decision.pod.as_ref().filter(|_| settings.limit_ranges.mode != Mode::Off) {
-        let ranges = ranges::applicable(&request, Some(pod), &context, &settings).map_err(|error| error.to_string())?;
-        judgement.held_against = bounds::of_pod(pod, &ranges);
+    if settings.limit_ranges.mode != Mode::Off {
+        let held = held_against(&request, &decision, &context, &settings);
+        judgement.held_against = held.map_err(|malformed| malformed.to_string())?;
     }
     Ok(())
+}
+
+/// The bounds that the request's pod or claim was held against.
+fn held_against<'d>(
+    request: &Request<'d>,
+    decision: &Decision<'d>,
+    context: &Context<'d>,
+    settings: &Settings<'d>,
+) -> Result<Vec<HeldAgainst>, Malformed> {
+    match (&decision.pod, request.object) {
+        (Some(pod), _) => {
+            let ranges = ranges::applicable(request, Some(pod), context, settings)?;
+            Ok(bounds::of_pod(pod, &ranges))
+        }
+        // What cannot be read was refused for that, and is held against nothing.
+        (None, Some(claim)) if request.is("", "persistentvolumeclaims", "") && !is_unreadable(decision) => {
+            bounds::of_claim(claim, &ranges::applicable(request, None, context, settings)?)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn is_unreadable(decision: &Decision<'_>) -> bool {
+    decision.violations.iter().any(|violation| matches!(violation, Violation::Unreadable(_)))
 }
 
 fn changed(decision: &Decision<'_>, request: &Request<'_>) -> Result<Option<Value>, String> {
