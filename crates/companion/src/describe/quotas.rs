@@ -338,3 +338,93 @@ impl Quota {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use headroom_core::json::Document;
+    use headroom_core::request::PodTemplate;
+    use headroom_core::stage::quota::Kind;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn described(quota: Value, pods: &[Value]) -> Quotas {
+        let quota = quota.to_string();
+        let document = Document::read(&quota).unwrap();
+        let quotas = [ResourceQuota::read(document.root()).unwrap()];
+        let texts: Vec<String> = pods.iter().map(ToString::to_string).collect();
+        let documents: Vec<Document<'_>> = texts.iter().map(|text| Document::read(text).unwrap()).collect();
+        let templates: Vec<PodTemplate<'_>> =
+            documents.iter().map(|document| PodTemplate::read(document.root()).unwrap()).collect();
+        let owned: Vec<Owned<'_, '_>> = templates
+            .iter()
+            .map(|pod| Owned {
+                owner: "deployment/web".to_owned(),
+                object: Object { kind: Kind::POD, node: pod.node, pod: Some(pod) },
+            })
+            .collect();
+        let inventory = Inventory {
+            namespace: "shop",
+            quotas: &quotas,
+            objects: &owned,
+            counted: &|name| name != "services",
+            now: None,
+            most_consumers: 1,
+        };
+        inventory.quotas().unwrap()
+    }
+
+    fn quota(scopes: Value, hard: Value, used: Value) -> Value {
+        json!({"metadata": {"name": "team", "namespace": "shop"}, "spec": {"hard": hard, "scopes": scopes},
+            "status": {"hard": hard, "used": used}})
+    }
+
+    fn pod(requests: Value, phase: &str) -> Value {
+        json!({"metadata": {"name": "a"}, "status": {"phase": phase},
+            "spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]}})
+    }
+
+    #[test]
+    fn what_has_ended_uses_nothing_and_leaves_nothing_open() {
+        let told = described(
+            quota(json!([]), json!({"pods": "4"}), json!({"pods": "1"})),
+            &[pod(json!({}), "Succeeded"), pod(json!({"cpu": "1", "memory": "1Gi"}), "Running")],
+        );
+        let level = &told.quotas[0].resources[0];
+        assert_eq!((level.recounted.as_deref(), level.consumers[0].objects), (None, 1));
+        assert_eq!(told.without_resources, []);
+    }
+
+    #[test]
+    fn a_quota_is_told_of_the_pods_that_its_scopes_are_about() {
+        let hard = json!({"pods": "2"});
+        let told = described(
+            quota(json!(["BestEffort"]), hard, json!({"pods": "0"})),
+            &[pod(json!({}), "Running"), pod(json!({"cpu": "1"}), "Running")],
+        );
+        let level = &told.quotas[0].resources[0];
+        assert_eq!((level.recounted.as_deref(), level.consumers[0].amount.as_str()), (Some("1"), "1"));
+        assert_eq!(told.without_resources[0].missing, ["requests.cpu", "requests.memory"]);
+    }
+
+    #[test]
+    fn bounds_of_nothing_and_levels_above_the_bound_are_shown_as_they_are() {
+        let hard = json!({"pods": "0", "requests.memory": "1Gi", "services": "1"});
+        let used = json!({"pods": "0", "requests.memory": "3Gi", "services": "7"});
+        let told = described(quota(json!([]), hard, used), &[pod(json!({"memory": "3Gi"}), "Running")]);
+        let levels: Vec<(&str, &str, Option<u64>, Option<&str>)> = told.quotas[0]
+            .resources
+            .iter()
+            .map(|level| (level.resource.as_str(), level.free.as_str(), level.percent, level.recounted.as_deref()))
+            .collect();
+        assert_eq!(
+            levels,
+            [
+                ("pods", "0", None, Some("1")),
+                ("requests.memory", "0", Some(300), None),
+                // Nobody counted them, so nothing is said of them.
+                ("services", "0", Some(700), None),
+            ]
+        );
+    }
+}

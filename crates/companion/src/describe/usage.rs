@@ -241,3 +241,70 @@ impl Image {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use headroom_core::json::Document;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const KEY: &str = "nginx-f7b30ec5501512a6";
+
+    fn history(cpu: &str) -> Value {
+        let at = |amount: &str| Percentile::PUBLISHED.map(|at| (at.to_string(), amount.to_owned()));
+        let percentiles: std::collections::BTreeMap<String, String> = at(cpu).into_iter().collect();
+        let usage = json!({"samples": 60, "percentiles": percentiles, "peak": cpu});
+        json!({"lastSeen": "2026-11-20T00:00:00Z", "oomKills": [{"at": "2026-11-19T00:00:00Z", "memory": "64Mi"}],
+            "windows": {"30d": {"pods": 2, "namespaces": 1, "cpu": usage}}})
+    }
+
+    fn object(tags: Value) -> Value {
+        let entry = json!({"repository": "docker.io/library/nginx", "all": history("2"), "tags": tags});
+        json!({"metadata": {"name": "usage", "namespace": "shop"},
+            "spec": {"format": 1, "collectedAt": "2026-11-20T00:00:00Z", "images": {KEY: entry}}})
+    }
+
+    fn read(object: &Value, image: Option<&str>) -> Profile {
+        let text = object.to_string();
+        let document = Document::read(&text).unwrap();
+        let now = "2027-11-20T00:00:00Z".parse().unwrap();
+        profile(document.root(), Selection { image, window: Window::WEEK }, now).unwrap()
+    }
+
+    fn names(profile: &Profile) -> Vec<&str> {
+        profile.images.iter().map(|image| image.image.as_str()).collect()
+    }
+
+    #[test]
+    fn tags_and_digests_are_named_as_people_write_them() {
+        let digest = format!("sha256:{}", "0".repeat(64));
+        let both = read(&object(json!({"1,27": history("1"), (digest.as_str()): history("1")})), None);
+        assert_eq!(names(&both), ["nginx:*", "nginx:1.27", &format!("nginx@{digest}")]);
+        let one = read(&object(json!({"1,27": history("1")})), None);
+        assert_eq!(names(&one), ["nginx:1.27"], "all tags together are no more than the one");
+        assert_eq!(names(&read(&object(json!({"1,27": history("1"), "2": history("1")})), Some(":2"))), ["nginx:2"]);
+    }
+
+    #[test]
+    fn the_longer_window_stands_in_for_one_that_is_empty_and_old_profiles_are_shown_with_their_age() {
+        let profile = read(&object(json!({"1,27": history("1")})), None);
+        assert_eq!((profile.images[0].window.as_str(), profile.age_seconds), ("30d", Some(365 * 86_400)));
+        let text = profile.text(Charset::Ascii);
+        assert!(text.starts_with("Usage in namespace shop, collected 365d ago:\n"), "{text}");
+        assert!(text.contains("  killed out of memory at 2026-11-19T00:00:00Z with 64Mi\n"), "{text}");
+    }
+
+    #[test]
+    fn what_no_estimate_would_be_made_from_is_not_shown_as_usage() {
+        let mut other_format = object(json!({}));
+        other_format["spec"]["format"] = json!(2);
+        let profile = read(&other_format, None);
+        assert_eq!(profile.problems, ["spec.format: expected 1, found `2`"]);
+        assert!(profile.images.is_empty());
+        assert_eq!(
+            profile.text(Charset::Ascii),
+            "Usage in namespace shop: nothing\n  not usable: spec.format: expected 1, found `2`\n"
+        );
+    }
+}

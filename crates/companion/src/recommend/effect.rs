@@ -117,3 +117,26 @@ pub fn together(all: impl IntoIterator<Item = QuotaEffect>) -> Vec<QuotaEffect> 
     sums.retain(|effect| !effect.amounts.change.is_zero());
     sums
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effect(resource: &str, change: &str) -> QuotaEffect {
+        let amount = |text: &str| text.parse().unwrap();
+        let amounts = Amounts { used: amount("3"), hard: amount("4"), change: amount(change) };
+        QuotaEffect::new("shop", "team", resource, amounts)
+    }
+
+    #[test]
+    fn effects_on_one_name_add_up_and_those_that_change_nothing_are_left_out() {
+        let all = [effect("requests.cpu", "750m"), effect("pods", "0"), effect("requests.cpu", "500m")];
+        let told: Vec<(String, String, String, bool)> = together(all)
+            .into_iter()
+            .map(|effect| (effect.resource, effect.change, effect.used_after, effect.fits))
+            .collect();
+        assert_eq!(told, [("requests.cpu".to_owned(), "+1250m".to_owned(), "4250m".to_owned(), false)]);
+        assert_eq!(together([effect("cpu", "1"), effect("cpu", "-1")]), []);
+        assert!(effect("cpu", "1").fits, "just so");
+    }
+}
