@@ -1,3 +1,4 @@
+use super::documents::LEAST_BUDGET;
 use super::*;
 
 fn read(text: &str) -> Result<Vec<(usize, usize, Value)>, String> {
@@ -51,6 +52,19 @@ fn anchors_and_merge_keys_are_followed() {
     )
     .unwrap();
     assert_eq!(found[0].2["spec"], json!({"selector": {"app": "web"}, "more": {"app": "web", "tier": "front"}}));
+}
+
+#[test]
+fn a_long_list_is_read_and_a_bomb_of_anchors_is_not() {
+    let long = format!("apiVersion: v1\nkind: Pod\nmany: [{}]\n", "0,".repeat(LEAST_BUDGET + 1));
+    assert_eq!(read(&long).unwrap()[0].2["many"].as_array().unwrap().len(), LEAST_BUDGET + 1);
+    let mut bomb = "apiVersion: v1\nkind: Pod\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for index in 1..9 {
+        let many = vec![format!("*a{}", index - 1); 10].join(", ");
+        bomb.push_str(&format!("a{index}: &a{index} [{many}]\n"));
+    }
+    let refused = read(&bomb).unwrap_err();
+    assert!(refused.starts_with("app.yaml:"), "{refused}");
 }
 
 #[test]
