@@ -79,6 +79,8 @@ fn yaml(text: &str) -> Result<Value, (usize, String)> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_nodes: at_most, max_events: at_most.saturating_mul(2), max_total_scalar_bytes: at_most.saturating_mul(2) },
         duplicate_keys: DuplicateKeyPolicy::Error,
+        // As kubectl reads it: `defaultMode: 0644` is 420.
+        legacy_octal_numbers: true,
         with_snippet: false,
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {

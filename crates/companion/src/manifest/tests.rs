@@ -69,10 +69,12 @@ fn a_long_list_is_read_and_a_bomb_of_anchors_is_not() {
 
 #[test]
 fn scalars_keep_what_kubernetes_would_make_of_them() {
-    let found = read("apiVersion: v1\nkind: Pod\ncpu: 1\nhalf: 0.5\nmemory: 1Gi\nquoted: '1'\nyes: true\nexp: 1e3\n");
+    let found =
+        read("apiVersion: v1\nkind: Pod\ncpu: 1\nhalf: 0.5\nmemory: 1Gi\nquoted: '1'\nmode: 0644\ntag: \"0644\"\n");
     let object = &found.unwrap()[0].2;
     let told = [&object["cpu"], &object["half"], &object["memory"], &object["quoted"]];
     assert_eq!(told, [&json!(1), &json!(0.5), &json!("1Gi"), &json!("1")]);
+    assert_eq!((&object["mode"], &object["tag"]), (&json!(420), &json!("0644")));
 }
 
 #[test]
