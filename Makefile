@@ -10,7 +10,7 @@ REQUESTS := test_data/requests
 
 .PHONY: help
 help:
-	@echo "make demo               five real requests through the policy, told in words"
+	@echo "make demo               six real requests through the policy, told in words"
 	@echo "make test               every test: formats, lints, crates, wasm end to end, budgets"
 	@echo "make policy.wasm        the policy;  annotated-policy.wasm: with its metadata, ready for kwctl push"
 	@echo "make e2e-tests          e2e.bats on kwctl, or on our own host where there is no kwctl"
@@ -84,9 +84,13 @@ demo: annotated-policy.wasm host
 	  $(REQUESTS)/pod-create-invalid-after-default-limit.json \
 	  $(REQUESTS)/statefulset-create-request-above-default-limit.json
 	$(HOST) demo annotated-policy.wasm \
-	  --cluster test_data/context/LimitRange.json --cluster test_data/nearly-full/ResourceQuota.yaml \
+	  --cluster test_data/context/LimitRange.json --cluster test_data/context/Namespace.json \
+	  --cluster test_data/nearly-full/ResourceQuota.yaml \
 	  $(REQUESTS)/pod-create-job-owned.json \
 	  $(REQUESTS)/deployment-create.json
+	$(HOST) demo annotated-policy.wasm --settings-json '{"estimates": {"now": "2026-11-21T06:00:00Z"}}' \
+	  $(patsubst %,--cluster %,$(wildcard test_data/context/* test_data/demo/*) test_data/usage/own.yaml) \
+	  $(REQUESTS)/pod-create-plain.json
 
 # After a change of what the policy reads: the session files of e2e.bats, from the requests and objects of test_data.
 .PHONY: sessions
