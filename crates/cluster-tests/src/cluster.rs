@@ -55,7 +55,7 @@ impl Cluster {
             Some(control_plane) => Command::new(control_plane.programs().join("kubectl")),
             None => Command::new("kubectl"),
         };
-        command.env("KUBECONFIG", self.kubeconfig_file()?);
+        command.env("KUBECONFIG", self.kubeconfig_file()?).arg("--cache-dir").arg(self.folder.path().join("cache"));
         Ok(command)
     }
 

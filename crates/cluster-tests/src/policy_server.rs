@@ -15,12 +15,20 @@ use headroom_testkit::built::workspace_file;
 use headroom_testkit::host::PolicyHost;
 use headroom_testkit::metadata::Metadata;
 use kube::Client;
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::cluster::{create, resource};
 use crate::live_host::LiveHost;
 use crate::webhook::{Admission, WebhookServer};
+
+/// The label of a guarded namespace; its value is the name of the namespace that was guarded.
+pub const LABEL: &str = "headroom-test";
+
+/// The name of the object by which the API server knows the webhook of the deployment `id`.
+pub fn configuration_name(id: &str, namespace: &str) -> String {
+    format!("{id}-{namespace}")
+}
 
 /// Who the policy server is to the API server.
 pub const USER: &str = "system:serviceaccount:kubewarden:policy-server";
@@ -38,6 +46,17 @@ pub struct Deployment {
     pub mutating: bool,
     /// In monitor mode nothing is refused and nothing is changed.
     pub monitor: bool,
+    /// Asked once more when a later webhook has changed the object.
+    pub reinvoked: bool,
+    /// What it is asked about, if not what the policy's metadata says.
+    pub rules: Option<Value>,
+}
+
+impl Deployment {
+    /// As the README deploys it: it may change objects, and is asked once.
+    pub fn mutating(settings: Value) -> Self {
+        Self { settings, mutating: true, monitor: false, reinvoked: false, rules: None }
+    }
 }
 
 impl Policy {
@@ -120,32 +139,41 @@ impl PolicyServer {
     ///
     /// A policy that mutates becomes a mutating webhook, any other a validating one, each with Kubewarden's defaults.
     pub async fn guard(&self, administrator: &Client, namespace: &str) -> Result<()> {
-        let label = json!({"metadata": {"labels": {"headroom-test": namespace}}});
+        let label = json!({"metadata": {"labels": {LABEL: namespace}}});
         let namespaces: Api<DynamicObject> = Api::all_with(administrator.clone(), &resource("v1", "Namespace"));
         namespaces.patch(namespace, &PatchParams::default(), &Patch::Merge(label)).await?;
         for (id, deployment) in &self.deployments {
             let kind =
                 if deployment.mutating { "MutatingWebhookConfiguration" } else { "ValidatingWebhookConfiguration" };
-            create(administrator, self.configuration(kind, id, namespace)).await?;
+            create(administrator, self.configuration(kind, id, deployment, namespace)).await?;
         }
         self.wait_until_asked(administrator, namespace).await
     }
 
-    fn configuration(&self, kind: &str, id: &str, namespace: &str) -> Value {
+    /// How often the deployment `id` was asked about something in `namespace`.
+    pub fn times_asked(&self, id: &str, namespace: &str) -> usize {
+        self.webhook.times_asked(&format!("/validate/{id}"), namespace)
+    }
+
+    fn configuration(&self, kind: &str, id: &str, deployment: &Deployment, namespace: &str) -> Value {
+        let mut webhook = json!({
+            "name": format!("{id}.kubewarden.admission"),
+            "clientConfig": self.webhook.client_config(&format!("/validate/{id}")),
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+            "matchPolicy": "Equivalent",
+            "timeoutSeconds": 10,
+            "namespaceSelector": {"matchLabels": {LABEL: namespace}},
+            "rules": deployment.rules.as_ref().unwrap_or(&self.rules),
+        });
+        if let (true, Value::Object(webhook)) = (deployment.reinvoked, &mut webhook) {
+            webhook.insert("reinvocationPolicy".to_owned(), json!("IfNeeded"));
+        }
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
-            "metadata": {"name": format!("{id}-{namespace}")},
-            "webhooks": [{
-                "name": format!("{id}.kubewarden.admission"),
-                "clientConfig": self.webhook.client_config(&format!("/validate/{id}")),
-                "admissionReviewVersions": ["v1"],
-                "sideEffects": "None",
-                "failurePolicy": "Fail",
-                "matchPolicy": "Equivalent",
-                "timeoutSeconds": 10,
-                "namespaceSelector": {"matchLabels": {"headroom-test": namespace}},
-                "rules": self.rules,
-            }],
+            "metadata": {"name": configuration_name(id, namespace)},
+            "webhooks": [webhook],
         })
     }
 
@@ -162,7 +190,7 @@ impl PolicyServer {
         loop {
             // What the policy says to the probe is no matter here.
             drop(pods.create(&dry_run, &probe).await);
-            if self.deployments.keys().all(|id| self.webhook.was_asked(&format!("/validate/{id}"), namespace)) {
+            if self.deployments.keys().all(|id| self.times_asked(id, namespace) > 0) {
                 return Ok(());
             }
             if Instant::now() > deadline {
@@ -173,8 +201,8 @@ impl PolicyServer {
     }
 }
 
-/// Lets the policy server read what the policy declares that it reads.
-pub async fn grant(administrator: &Client, policy: &Policy) -> Result<()> {
+/// Lets the policy server, which reads by `reader`, read what the policy declares that it reads; returns once it may.
+pub async fn grant(administrator: &Client, policy: &Policy, reader: &Client) -> Result<()> {
     let group = "rbac.authorization.k8s.io";
     let rules: Vec<Value> = policy
         .metadata
@@ -200,6 +228,15 @@ pub async fn grant(administrator: &Client, policy: &Policy) -> Result<()> {
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             other => drop(other?),
         }
+    }
+    // The authorizer hears of new roles by a watch.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let ranges: Api<DynamicObject> = Api::all_with(reader.clone(), &resource("v1", "LimitRange"));
+    while let Err(denied) = ranges.list(&ListParams::default().limit(1)).await {
+        if Instant::now() > deadline {
+            bail!("the policy server may not read although it was granted to: {denied}");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())
 }

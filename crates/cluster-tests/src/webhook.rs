@@ -3,7 +3,7 @@
 //! It only speaks the protocol: an [`Admission`] gets the request of each review with the path it was sent to, and
 //! answers. Reviews are answered on threads that may block.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,8 +39,8 @@ impl<F: Fn(&str, &Value) -> Value + Send + Sync + 'static> Admission for F {
     }
 }
 
-/// The paths that were asked, each with the namespace that it was asked about.
-type Asked = Arc<Mutex<BTreeSet<(String, String)>>>;
+/// How often each path was asked about each namespace.
+type Asked = Arc<Mutex<BTreeMap<(String, String), usize>>>;
 
 /// Serves until it is dropped.
 pub struct WebhookServer {
@@ -71,10 +71,10 @@ impl WebhookServer {
         json!({"url": format!("https://{}{path}", self.address), "caBundle": STANDARD.encode(&self.authority)})
     }
 
-    /// Whether a review about something in `namespace` has come to `path`.
-    pub fn was_asked(&self, path: &str, namespace: &str) -> bool {
+    /// How many reviews about something in `namespace` have come to `path`.
+    pub fn times_asked(&self, path: &str, namespace: &str) -> usize {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.contains(&(path.to_owned(), namespace.to_owned()))
+        asked.get(&(path.to_owned(), namespace.to_owned())).copied().unwrap_or_default()
     }
 }
 
@@ -88,7 +88,7 @@ impl<A: Admission> Reviewer<A> {
     fn review(&self, path: &str, request: &Value) -> Value {
         let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
         let about = (path.to_owned(), namespace.to_owned());
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(about);
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner).entry(about).or_default() += 1;
         self.admission.review(path, request)
     }
 }

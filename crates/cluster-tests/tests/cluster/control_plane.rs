@@ -5,49 +5,10 @@ use std::time::{Duration, Instant};
 use headroom_cluster_tests::cluster::{Cluster, create, resource};
 use headroom_cluster_tests::control_plane::{Controllers, InTreePlugins};
 use kube::api::{Api, DynamicObject, ListParams};
-use serde_json::{Value, json};
+use serde_json::json;
 
-fn limit_range(namespace: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "LimitRange",
-        "metadata": {"name": "limits", "namespace": namespace},
-        "spec": {"limits": [{"type": "Container", "default": {"cpu": "200m"}, "defaultRequest": {"cpu": "100m"}}]},
-    })
-}
-
-fn quota(namespace: &str, pods: u32) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "ResourceQuota",
-        "metadata": {"name": "quota", "namespace": namespace},
-        "spec": {"hard": {"pods": pods.to_string()}},
-    })
-}
-
-fn pod(namespace: &str, name: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"containers": [{"name": "web", "image": "nginx"}]},
-    })
-}
-
-/// Asks until `answer` comes, since controllers work in their own time.
-async fn wait_for(
-    api: &Api<DynamicObject>,
-    name: &str,
-    claim: &str,
-    answer: impl Fn(&Value) -> bool,
-) -> kube::Result<DynamicObject> {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        let object = api.get(name).await?;
-        if answer(&object.data) {
-            return Ok(object);
-        }
-        assert!(Instant::now() < deadline, "not after a minute: {claim}: {}", object.data);
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-}
+use crate::guarded::{resources, wait_for};
+use crate::objects::{limit_range, pod, quota};
 
 #[tokio::test]
 #[ignore = "starts a control plane: make e2e-cluster"]
@@ -63,23 +24,25 @@ async fn two_at_once_differ_only_in_the_plugins_that_speak() {
     for (cluster, plugins_speak) in [(&with, true), (&without, false)] {
         let client = cluster.client().await.unwrap();
         let namespace = cluster.new_namespace("shop").await.unwrap();
-        create(&client, limit_range(&namespace)).await.unwrap();
-        create(&client, quota(&namespace, 1)).await.unwrap();
+        create(
+            &client,
+            limit_range(&namespace, json!({"default": {"cpu": "200m"}, "defaultRequest": {"cpu": "100m"}})),
+        )
+        .await
+        .unwrap();
+        create(&client, quota(&namespace, json!({"pods": "1"}))).await.unwrap();
         let quotas = Api::namespaced_with(client.clone(), &namespace, &resource("v1", "ResourceQuota"));
-        wait_for(&quotas, "quota", "the quota is observed", |quota| quota["status"]["hard"]["pods"] == "1")
-            .await
-            .unwrap();
+        wait_for(&quotas, "team", "the quota is observed", |quota| quota["status"]["hard"]["pods"] == "1").await;
 
-        let first = create(&client, pod(&namespace, "first")).await.unwrap();
-        let resources = &first.data["spec"]["containers"][0]["resources"];
+        let first = create(&client, pod(&namespace, "first", json!({}))).await.unwrap();
         let defaulted = json!({"limits": {"cpu": "200m"}, "requests": {"cpu": "100m"}});
-        assert_eq!(*resources, if plugins_speak { defaulted } else { json!({}) });
+        assert_eq!(*resources(&first), if plugins_speak { defaulted } else { json!({}) });
 
-        wait_for(&quotas, "quota", "the pod is counted", |quota| quota["status"]["used"]["pods"] == "1").await.unwrap();
-        let second = create(&client, pod(&namespace, "second")).await;
+        wait_for(&quotas, "team", "the pod is counted", |quota| quota["status"]["used"]["pods"] == "1").await;
+        let second = create(&client, pod(&namespace, "second", json!({}))).await;
         if plugins_speak {
             let refusal = second.unwrap_err().to_string();
-            let reason = "exceeded quota: quota, requested: pods=1, used: pods=1, limited: pods=1";
+            let reason = "exceeded quota: team, requested: pods=1, used: pods=1, limited: pods=1";
             assert!(refusal.contains(reason), "{refusal}");
         } else {
             second.unwrap();
@@ -93,7 +56,7 @@ async fn what_was_stored_outlives_a_crash_of_the_api_server() {
     let mut cluster = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
     let client = cluster.client().await.unwrap();
     let namespace = cluster.new_namespace("shop").await.unwrap();
-    create(&client, pod(&namespace, "web")).await.unwrap();
+    create(&client, pod(&namespace, "web", json!({}))).await.unwrap();
     let pods: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &resource("v1", "Pod"));
 
     let control_plane = cluster.control_plane.as_mut().unwrap();
@@ -156,8 +119,7 @@ async fn roles_and_custom_kinds_work_and_kubectl_reaches_them() {
         let conditions = definition["status"]["conditions"].as_array();
         conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Established" && one["status"] == "True"))
     })
-    .await
-    .unwrap();
+    .await;
     let widget = json!({
         "apiVersion": format!("{group}/v1"), "kind": "Widget",
         "metadata": {"name": "small", "namespace": namespace}, "spec": {"size": 1},
