@@ -222,7 +222,7 @@ fn full_profile(namespace: &str) -> UsageProfile {
     let names = (0..500).map(|number| format!("registry.example.com/team/service-{number}:2026.11.{number}"));
     for (milli, name) in (0..).zip(names.chain([IMAGE.to_owned()])) {
         let name = ImageName::parse(&name).unwrap();
-        let tags = TagKey::of(&name).map(|tag| (tag, history(milli))).into_iter().collect();
+        let tags = TagKey::of(&name).map(|tag| (tag, history(milli))).collect();
         images.insert(Repository::of(&name), ImageHistory { all: history(milli), tags });
     }
     let scope = Scope::Namespace;
