@@ -1,9 +1,9 @@
 //! From what was used to what is asked for: the collector writes profiles with its own rights, by server-side apply, and
 //! the policy estimates from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -45,6 +45,40 @@ fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
 fn apply(cluster: &Cluster, manifest: &str) {
     let manifest = workspace_file("deploy").join(manifest);
     kubectl(cluster, &["apply", "--namespace=headroom", "-f", manifest.to_str().unwrap()]);
+}
+
+/// The files that a kustomization takes together, in the order in which it names them.
+fn manifests(folder: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(folder.join("kustomization.yaml")).unwrap();
+    let kustomization: Value = serde_yaml::from_str(&text).unwrap();
+    let named = kustomization["resources"].as_array().unwrap().iter().map(|name| folder.join(name.as_str().unwrap()));
+    named.flat_map(|path| if path.is_dir() { manifests(&path) } else { vec![path] }).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn the_api_server_takes_every_manifest() {
+    let cluster = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
+    let mut taken = BTreeSet::new();
+    for folder in [
+        "",
+        "collector/deployment",
+        "collector/cronjob",
+        "collector/sources/metrics-api",
+        "collector/sources/checkpoints",
+    ] {
+        for path in manifests(&workspace_file("deploy").join(folder)) {
+            // This API server is older than batch/v1 of that kind.
+            let text = std::fs::read_to_string(&path)
+                .unwrap()
+                .replace("batch/v1\nkind: CronJob", "batch/v1beta1\nkind: CronJob");
+            let copy = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(copy.path(), text).unwrap();
+            kubectl(&cluster, &["apply", "--namespace=headroom", "-f", copy.path().to_str().unwrap()]);
+            taken.insert(path.file_name().unwrap().to_owned());
+        }
+    }
+    assert!(taken.len() >= 6, "{taken:?}");
 }
 
 /// Waits until the API server serves the kind.

@@ -14,12 +14,32 @@ use serde_json::{Map, Value, json};
 const RESOURCES: [(&str, &[&str]); 3] =
     [("cpu", CPU), ("memory", MEMORY), ("ephemeral-storage", &["0", "100M", "512Mi", "1G", "1Gi", "2Gi", "1e10"])];
 const CPU: &[&str] = &[
-    "0", "1m", "5m", "50m", "0.1", "150m", "200m", "250m", "0.3", "500m", "0.7", "0.75", "1", "1.5", "2000m", "3", "4",
+    "0", "1m", "1500u", "5m", "50m", "0.1", "150m", "200m", "250m", "0.3", "500m", "0.7", "0.75", "1", "1.5", "2000m",
+    "3", "4", "2e1",
 ];
 const MEMORY: &[&str] = &[
-    "0", "1", "32Mi", "64M", "64Mi", "100M", "128M", "128Mi", "0.25Gi", "300Mi", "500M", "500Mi", "512Mi", "1e9",
-    "1Gi", "1536Mi", "2Gi", "4G",
+    "0",
+    "1",
+    PARTS_OF_A_BYTE[0],
+    PARTS_OF_A_BYTE[1],
+    "32Mi",
+    "64M",
+    "64Mi",
+    "100M",
+    "128M",
+    "128Mi",
+    "0.25Gi",
+    "300Mi",
+    "500M",
+    "500Mi",
+    "512Mi",
+    "1e9",
+    "1Gi",
+    "1536Mi",
+    "2Gi",
+    "4G",
 ];
+const PARTS_OF_A_BYTE: [&str; 2] = ["1500m", "0.1Mi"];
 const STORAGE: &[&str] = &["1M", "500Mi", "1G", "1Gi", "1.5Gi", "5Gi", "10G", "10Gi", "1e11"];
 const RATIOS: [&str; 6] = ["1", "1.5", "2", "4", "7.5", "100"];
 const SCOPES: [&str; 4] = ["Terminating", "NotTerminating", "BestEffort", "NotBestEffort"];
@@ -60,6 +80,8 @@ pub enum Trait {
     ContainersDiffer,
     /// The pod's RuntimeClass has overhead.
     HasOverhead,
+    /// The pod or its LimitRanges name parts of a byte.
+    HasPartsOfAByte,
     /// The object is an update that leaves its amounts as they are.
     KeepsItsAmounts,
     /// The pod gets a deadline that it did not have.
@@ -80,6 +102,10 @@ impl Case {
                 containers.any(|other| Some(other) != first)
             }
             Trait::HasOverhead => spec.get("runtimeClassName").is_some(),
+            Trait::HasPartsOfAByte => {
+                let text = json!([self.rules, self.object]).to_string();
+                PARTS_OF_A_BYTE.iter().any(|amount| text.contains(&format!(r#""memory":"{amount}""#)))
+            }
             Trait::KeepsItsAmounts => {
                 self.before.as_ref().is_some_and(|before| before["spec"]["resources"] == spec["resources"])
             }
