@@ -5,8 +5,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -21,7 +22,13 @@ pub struct Cluster {
     folder: TempDir,
     /// Absent for a cluster that was given.
     pub control_plane: Option<ControlPlane>,
+    /// Those that were created here.
+    namespaces: Mutex<Vec<String>>,
 }
+
+/// The label of everything outside of a namespace that was made for the tests in it; its value is the namespace. So are
+/// namespaces labelled that belong together.
+pub const LABEL: &str = "headroom-test";
 
 impl Cluster {
     /// The cluster of `KUBECONFIG`, where the plugins are on and controllers run, or else a new control plane.
@@ -30,14 +37,15 @@ impl Cluster {
             return Self::start(InTreePlugins::On, controllers).await;
         }
         let kubeconfig = Kubeconfig::from_env()?.context("KUBECONFIG names no file")?;
-        Ok(Self { kubeconfig, folder: tempfile::tempdir()?, control_plane: None })
+        Ok(Self { kubeconfig, folder: tempfile::tempdir()?, control_plane: None, namespaces: Mutex::default() })
     }
 
     /// A new control plane, for what no cluster in use can offer: plugins switched off, a restart.
     pub async fn start(plugins: InTreePlugins, controllers: Controllers) -> Result<Self> {
         let control_plane = ControlPlane::start(plugins, controllers).await?;
         let kubeconfig = control_plane.kubeconfig().clone();
-        Ok(Self { kubeconfig, folder: tempfile::tempdir()?, control_plane: Some(control_plane) })
+        let folder = tempfile::tempdir()?;
+        Ok(Self { kubeconfig, folder, control_plane: Some(control_plane), namespaces: Mutex::default() })
     }
 
     pub async fn client(&self) -> Result<Client> {
@@ -78,7 +86,36 @@ impl Cluster {
         let namespaces: Api<DynamicObject> = Api::all_with(self.client().await?, &resource("v1", "Namespace"));
         let namespace = json!({"metadata": {"generateName": format!("{prefix}-")}});
         let created = namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
-        created.metadata.name.context("the API server gave the namespace no name")
+        let name = created.metadata.name.context("the API server gave the namespace no name")?;
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
+        Ok(name)
+    }
+
+    /// Deletes the namespaces, and what was made for them.
+    fn tidy(&self) -> Result<()> {
+        let namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations,customresourcedefinitions";
+        for namespace in namespaces.iter() {
+            let label = format!("--selector={LABEL}={namespace}");
+            for what in [[kinds, &label], ["namespace", namespace]] {
+                let output = self.kubectl()?.args(["delete", "--wait=false"]).args(what).output()?;
+                if !output.status.success() {
+                    bail!("cannot delete {what:?}: {}", String::from_utf8_lossy(&output.stderr));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Cluster {
+    /// A cluster that was given goes on without us.
+    fn drop(&mut self) {
+        if self.control_plane.is_none()
+            && let Err(error) = self.tidy()
+        {
+            eprintln!("something is left in the cluster: {error:#}");
+        }
     }
 }
 

@@ -18,12 +18,9 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::cluster::{create, resource};
+use crate::cluster::{LABEL, create, resource};
 use crate::live_host::LiveHost;
 use crate::webhook::{Admission, WebhookServer};
-
-/// The label of a guarded namespace; its value is the name of the namespace that was guarded.
-pub const LABEL: &str = "headroom-test";
 
 /// The name of the object by which the API server knows the webhook of the deployment `id`.
 pub fn configuration_name(id: &str, namespace: &str) -> String {
@@ -172,7 +169,7 @@ impl PolicyServer {
         }
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
-            "metadata": {"name": configuration_name(id, namespace)},
+            "metadata": {"name": configuration_name(id, namespace), "labels": {LABEL: namespace}},
             "webhooks": [webhook],
         })
     }

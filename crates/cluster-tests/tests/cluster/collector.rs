@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use headroom_cluster_tests::cluster::{Cluster, create, resource};
+use headroom_cluster_tests::cluster::{Cluster, LABEL, create, resource};
 use headroom_cluster_tests::control_plane::{Controllers, InTreePlugins};
 use headroom_cluster_tests::policy_server::Deployment;
 use headroom_cluster_tests::webhook::WebhookServer;
@@ -145,7 +145,7 @@ async fn inject_sidecars(shop: &Guarded) -> WebhookServer {
             "clientConfig": webhook.client_config("/inject"),
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
-            "namespaceSelector": {"matchLabels": {"headroom-test": shop.namespace}},
+            "namespaceSelector": {"matchLabels": {LABEL: shop.namespace}},
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
         }],
     });

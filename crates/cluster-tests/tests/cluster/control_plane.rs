@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use headroom_cluster_tests::cluster::{Cluster, create, resource};
+use headroom_cluster_tests::cluster::{Cluster, LABEL, create, resource};
 use headroom_cluster_tests::control_plane::{Controllers, InTreePlugins};
 use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::json;
@@ -104,7 +104,7 @@ async fn roles_and_custom_kinds_work_and_kubectl_reaches_them() {
     let group = format!("{namespace}.example.com");
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("widgets.{group}")},
+        "metadata": {"name": format!("widgets.{group}"), "labels": {LABEL: namespace}},
         "spec": {
             "group": group, "scope": "Namespaced", "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {

@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
-use headroom_cluster_tests::cluster::{Cluster, create, resource};
+use headroom_cluster_tests::cluster::{Cluster, LABEL, create, resource};
 use headroom_cluster_tests::control_plane::{Controllers, InTreePlugins};
-use headroom_cluster_tests::policy_server::{Deployment, LABEL};
+use headroom_cluster_tests::policy_server::Deployment;
 use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use headroom_cluster_tests::cluster::{Cluster, create};
+use headroom_cluster_tests::cluster::{Cluster, LABEL, create};
 use headroom_cluster_tests::control_plane::Controllers;
 use headroom_cluster_tests::webhook::WebhookServer;
 use serde_json::{Value, json};
@@ -28,14 +28,14 @@ fn review(path: &str, request: &Value) -> Value {
 fn configuration(kind: &str, namespace: &str, client_config: Value) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
-        "metadata": {"name": namespace},
+        "metadata": {"name": namespace, "labels": {LABEL: namespace}},
         "webhooks": [{
             "name": "test.headroom.dev",
             "clientConfig": client_config,
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
             "failurePolicy": "Fail",
-            "namespaceSelector": {"matchLabels": {"headroom-test": namespace}},
+            "namespaceSelector": {"matchLabels": {LABEL: namespace}},
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
         }],
     })
@@ -51,9 +51,9 @@ async fn patches_refusals_and_warnings_reach_the_one_who_applies() {
     for (kind, path) in [("MutatingWebhookConfiguration", "/mutate"), ("ValidatingWebhookConfiguration", "/validate")] {
         create(&client, configuration(kind, &namespace, webhook.client_config(path))).await.unwrap();
     }
-    let label = format!("headroom-test={namespace}");
-    let labelled = cluster.kubectl().unwrap().args(["label", "namespace", &namespace, &label]).status().unwrap();
-    assert!(labelled.success());
+    let label = format!("{LABEL}={namespace}");
+    let labelled = cluster.kubectl().unwrap().args(["label", "namespace", &namespace, &label]).output().unwrap();
+    assert!(labelled.status.success());
 
     let run = |name: &str| {
         let mut command = cluster.kubectl().unwrap();
