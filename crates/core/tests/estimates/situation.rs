@@ -191,7 +191,7 @@ pub fn profile(name: &str, namespace: &str, images: Value) -> Value {
 pub fn window(samples: u64, cpu: &str, memory: &str) -> Value {
     let usage = |amount: &str| {
         let names = ["50", "60", "70", "75", "80", "85", "90", "95", "98", "99", "99.9"];
-        let percentiles: BTreeMap<&str, &str> = names.into_iter().map(|name| (name, amount)).collect();
+        let percentiles = names.map(|name| format!("{name}={amount}")).join(" ");
         json!({"samples": samples, "percentiles": percentiles, "peak": amount})
     };
     json!({"pods": 12, "namespaces": 3, "cpu": usage(cpu), "memory": usage(memory)})

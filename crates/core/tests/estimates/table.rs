@@ -155,8 +155,8 @@ fn margin_floor_and_rounding_shape_the_amount() {
 fn any_published_percentile_can_be_chosen() {
     let mut images = busy("900m", "900Mi");
     let window = &mut images[NGINX]["tags"]["1,27"]["windows"]["7d"];
-    window["cpu"]["percentiles"]["50"] = json!("50m");
-    window["memory"]["percentiles"]["99.9"] = json!("899Mi");
+    window["cpu"]["percentiles"] = json!("50=50m 60=900m 90=900m");
+    window["memory"]["percentiles"] = json!("50=900Mi 90=900Mi 99=900Mi 99.9=899Mi");
     check_settings(json!({"percentile": {"cpu": 50, "memory": 99.9}}), images.clone(), "50m", "899Mi");
     check_settings(json!({"percentile": "50"}), images, "50m", "900Mi");
 }
@@ -477,21 +477,29 @@ fn broken_stale_and_hostile_history_is_no_history() {
             p["spec"]["images"][NGINX]["tags"]["1,27"]["windows"]["7d"][resource][field] = value.clone();
         }
     };
-    for (value, found) in [(json!("-5m"), "\"-5m\""), (json!("20E"), "\"20E\""), (json!("1e99"), "\"1e99\"")] {
+    for (value, problem) in [
+        ("90=-5m", "no container uses `90=-5m`"),
+        ("90=20E", "no container uses `90=20E`"),
+        ("90=1e99", "no container uses `90=1e99`"),
+        ("90=", "`90=`: `` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
+        ("50=1m 99=2m", "there is none for `90`"),
+        ("", "there is none for `90`"),
+    ] {
         let mut broken = own(busy("120m", "200Mi"));
-        usage(&mut broken, "percentiles", json!({"90": value}));
+        usage(&mut broken, "percentiles", json!(value));
         let situation =
             nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).with_profile(broken);
         let outcome = situation.judge();
         assert_eq!(outcome.value("web", "requests.cpu"), "");
-        let warning = format!("{tag}.windows.7d.cpu.percentiles.90: no container uses `{found}`");
+        let warning = format!("{tag}.windows.7d.cpu.percentiles: {problem}");
         assert!(outcome.warnings[0].ends_with(&warning), "{:?}", outcome.warnings);
     }
     for (field, value, problem) in [
         ("samples", json!(-1), "no container uses `-1`"),
         ("samples", json!(1.5), "expected a whole number, found `1.5`"),
         ("percentiles", Value::Null, "`percentiles` is missing"),
-        ("percentiles", json!({"90": "2"}), "no container uses"),
+        ("percentiles", json!({"90": "2"}), "expected a text"),
+        ("percentiles", json!("90=2"), "no container uses"),
         ("peak", json!({}), "expected a quantity"),
     ] {
         let mut broken = own(busy("120m", "200Mi"));
