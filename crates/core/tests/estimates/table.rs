@@ -184,11 +184,7 @@ fn what_an_author_set_stays_and_is_not_estimated() {
     let situation = Situation::of_pod(pod(containers)).with_profile(own(busy("120m", "200Mi")));
     let outcome = situation.judge();
     check(&outcome, "7m", "");
-    assert!(
-        !outcome.changed && outcome.reads.iter().all(|(kind, _, _)| kind == "LimitRange" || kind == "ResourceQuota"),
-        "{:?}",
-        outcome.reads
-    );
+    assert!(!outcome.changed && outcome.read_no_more_than_usual(), "{:?}", outcome.reads);
     let always = situation.with_settings(json!({"estimates": {"mode": "always"}}));
     let outcome = always.judge();
     check(&outcome, "7m", "");
@@ -230,7 +226,7 @@ fn namespaces_and_pods_may_ask_for_fewer_estimates_but_not_for_more() {
     }
     let mut silent = situation.clone();
     silent.request["object"]["metadata"]["annotations"] = json!({"headroom.dev/estimates": "never"});
-    assert_eq!(silent.judge().profiles_read(), 0);
+    assert!(silent.judge().read_no_more_than_usual());
     let mut never = situation.clone().with_settings(json!({"estimates": {"mode": "never"}}));
     never.namespace = json!({"metadata": {"labels": {"headroom.dev/estimates": "always"}}});
     let outcome = never.judge();
@@ -498,7 +494,7 @@ fn broken_stale_and_hostile_history_is_no_history() {
         ("samples", json!(-1), "no container uses `-1`"),
         ("samples", json!(1.5), "expected a whole number, found `1.5`"),
         ("percentiles", Value::Null, "`percentiles` is missing"),
-        ("percentiles", json!({"90": "2"}), "expected a text"),
+        ("percentiles", json!({"90": "2"}), "expected a string"),
         ("percentiles", json!("90=2"), "no container uses"),
         ("peak", json!({}), "expected a quantity"),
     ] {
@@ -544,4 +540,27 @@ fn without_the_ranges_nothing_is_estimated() {
     situation.failing = [("LimitRange", "forbidden")].into();
     let outcome = situation.judge();
     assert!(outcome.admitted && !outcome.changed && outcome.profiles_read() == 0);
+}
+
+#[test]
+fn an_estimate_beyond_what_a_quota_has_left_is_kept_or_shrunk() {
+    let containers = json!([{"name": "web", "image": "nginx:1.27"}, {"name": "more", "image": "nginx:1.27"}]);
+    let mut object = pod(containers);
+    object["spec"]["overhead"] = json!({"cpu": "100m"});
+    let mut situation = Situation::of_pod(object).with_profile(own(busy("500m", "100Mi")));
+    situation.quotas = vec![json!({
+        "metadata": {"name": "compute", "namespace": "shop"},
+        "status": {"hard": {"requests.cpu": "2", "memory": "1Gi"}, "used": {"requests.cpu": "1300m", "memory": "0"}},
+    })];
+    let outcome = situation.judge();
+    assert!(!outcome.admitted && outcome.message.contains("exceeded quota: compute"), "{}", outcome.message);
+    situation.settings = json!({"estimates": {"onQuota": "shrink"}});
+    let outcome = situation.judge();
+    check(&outcome, "300m", "100Mi");
+    assert_eq!(outcome.value("more", "requests.cpu"), "300m");
+    assert!(outcome.warnings[0].contains("; lowered from 500m to what the quota has left"), "{:?}", outcome.warnings);
+    assert!(!situation.judge_again(&outcome).changed);
+    // Below the floor no estimate says anything true, and the quota refuses.
+    situation.quotas[0]["status"]["used"]["requests.cpu"] = json!("1885m");
+    assert!(!situation.judge().admitted);
 }

@@ -62,6 +62,10 @@ impl PassedOver {
     pub fn is_empty(&self) -> bool {
         self.why == Why::NoHistory
     }
+
+    pub fn is_of_own_namespace(&self) -> bool {
+        self.whose == Whose::OwnNamespace
+    }
 }
 
 /// `7d nginx:1.27 in this namespace: 12 samples, 60 needed`

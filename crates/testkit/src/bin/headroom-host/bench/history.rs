@@ -1,16 +1,13 @@
 //! Pods whose containers get estimates, and a history of as many images as are asked for.
 
 use headroom_core::context::usage::address::{API_VERSION, KIND, Scope, image_key};
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-/// Six hours after the history was collected.
-const NOW: &str = "2026-11-21T06:00:00Z";
 const COLLECTED_AT: &str = "2026-11-21T00:00:00Z";
-
-/// The settings that ask for estimates, at a moment that does not pass.
-pub fn settings() -> Value {
-    json!({ "estimates": { "mode": "ifNotSet", "now": NOW } })
-}
+/// Six hours later.
+pub const NOW: Duration = Duration::from_secs(1_795_240_800);
 
 /// The images of the containers, in turn.
 const IMAGES: [(&str, &str, &str); 2] = [
