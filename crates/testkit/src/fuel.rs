@@ -10,7 +10,7 @@ use std::{
 };
 
 use wasmtime::{Caller, Config, Engine, Extern, InstancePre, Linker, Memory, Module, Store};
-use wasmtime_wasi::{HostWallClock, WasiCtxBuilder, p1::WasiP1Ctx};
+use wasmtime_wasi::{WasiCtxBuilder, p1::WasiP1Ctx};
 
 use crate::host::Exchange;
 
@@ -20,8 +20,6 @@ pub struct Evaluation {
     pub operation: String,
     pub payload: Vec<u8>,
     pub exchanges: Vec<Exchange>,
-    /// What the guest's clock says, as the time since 1970.
-    pub now: Duration,
 }
 
 /// What one evaluation cost and gave.
@@ -83,7 +81,7 @@ impl Meter {
     fn run(&self, evaluation: &Arc<Evaluation>) -> wasmtime::Result<Measured> {
         let start = Instant::now();
         let state = State {
-            wasi: WasiCtxBuilder::new().wall_clock(FixedClock(evaluation.now)).build_p1(),
+            wasi: WasiCtxBuilder::new().build_p1(),
             evaluation: Arc::clone(evaluation),
             next_exchange: 0,
             host_answer: Ok(Vec::new()),
@@ -105,19 +103,6 @@ impl Meter {
         let fuel = if self.counts_fuel { u64::MAX - store.get_fuel()? } else { 0 };
         let total = start.elapsed();
         Ok(Measured { fuel, instantiate, total, response: store.into_data().guest_answer })
-    }
-}
-
-/// A clock that stands still.
-struct FixedClock(Duration);
-
-impl HostWallClock for FixedClock {
-    fn resolution(&self) -> Duration {
-        Duration::from_secs(1)
-    }
-
-    fn now(&self) -> Duration {
-        self.0
     }
 }
 

@@ -170,7 +170,7 @@ impl Bench {
         let called = self.host.call("validate", &payload, &self.access, &mut cluster);
         let expected = called.response?;
         let evaluation =
-            Arc::new(Evaluation { operation: "validate".to_owned(), payload, exchanges: called.exchanges, now: history::NOW });
+            Arc::new(Evaluation { operation: "validate".to_owned(), payload, exchanges: called.exchanges });
         let measured = self.fuel.measure(&evaluation)?;
         if measured.response.as_ref() != Ok(&expected) {
             return Err("the meter's answer is not the host's: the policy does not always decide the same".to_owned());
@@ -199,7 +199,7 @@ fn tell_module_times(wasm: &[u8], bench: &Bench) -> Result<(), String> {
     let Some(meter) = &bench.time else { return Ok(()) };
     // The cheapest guest call there is: what remains is the instance and wapc_init.
     let evaluation =
-        Arc::new(Evaluation { operation: "protocol_version".to_owned(), payload: Vec::new(), exchanges: Vec::new(), now: Duration::ZERO });
+        Arc::new(Evaluation { operation: "protocol_version".to_owned(), payload: Vec::new(), exchanges: Vec::new() });
     let instantiate = median(|| meter.measure(&evaluation).map(|measured| measured.instantiate))?;
     let start = bench.fuel.measure(&evaluation)?.fuel;
     println!("instantiate: p50 {:.1} us; wapc_init and an empty call: {start} fuel", micros(instantiate));

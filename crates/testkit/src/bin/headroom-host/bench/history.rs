@@ -1,13 +1,13 @@
 //! Pods whose containers get estimates, and a history of as many images as are asked for.
 
 use headroom_core::context::usage::address::{API_VERSION, KIND, Scope, image_key};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use headroom_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-const COLLECTED_AT: &str = "2026-11-21T00:00:00Z";
-/// Six hours later.
-pub const NOW: Duration = Duration::from_secs(1_795_240_800);
+/// How old the history is.
+const AGE: Duration = Duration::from_secs(6 * 3_600 + 1_800);
 
 /// The images of the containers, in turn.
 const IMAGES: [(&str, &str, &str); 2] = [
@@ -37,11 +37,13 @@ pub fn profile(images: usize) -> Value {
             (image_key(&repository), entry)
         })
         .collect();
+    let collected_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(AGE);
+    let collected_at = Timestamp::from_unix_seconds(collected_at.as_secs() as i64);
     json!({
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": { "name": Scope::Namespace.object_name(), "namespace": "default" },
-        "spec": { "format": 1, "collectedAt": COLLECTED_AT, "images": entries },
+        "spec": { "format": 1, "collectedAt": collected_at.map(|at| at.to_string()), "images": entries },
     })
 }
 
