@@ -272,7 +272,7 @@ impl<'d> Findings<'_, 'd> {
             if told.is_worth_a_warning {
                 self.decision.warn(told.text.clone());
             }
-            self.decision.estimates.push(told.text);
+            self.decision.estimates.push(told);
         }
         for note in estimates.notes {
             self.decision.warn(format!("{whose}{note}"));

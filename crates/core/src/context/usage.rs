@@ -163,8 +163,15 @@ impl Percentiles {
 
     /// The amount for a percentile in a text that a profile holds; none if it says nothing of it.
     pub fn find(text: &str, percentile: Percentile) -> Option<&str> {
-        let name = percentile.to_string();
-        text.split(' ').find_map(|entry| entry.strip_prefix(name.as_str())?.strip_prefix('='))
+        let name = format!("{percentile}=");
+        let space = |text: &str| text.bytes().position(|byte| byte == b' ');
+        let mut rest = text;
+        loop {
+            if let Some(amount) = rest.strip_prefix(name.as_str()) {
+                return amount.get(..space(amount).unwrap_or(amount.len()));
+            }
+            rest = rest.get(space(rest)? + 1..)?;
+        }
     }
 }
 

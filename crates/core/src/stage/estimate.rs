@@ -276,6 +276,8 @@ impl<'d> Estimates<'d> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     pub text: String,
+    /// Whether the pod gets it.
+    pub is_set: bool,
     /// Not for an estimate that says much the same as the author.
     pub is_worth_a_warning: bool,
 }
@@ -305,7 +307,7 @@ impl Estimate<'_> {
             *set > quantity.scaled(100 + MUCH_PERCENT, 100) || *set < quantity.scaled(100 - MUCH_PERCENT, 100)
         };
         let is_worth_a_warning = set.as_ref().is_none_or(is_much);
-        (Told { text, is_worth_a_warning }, Origin::Estimate { basis, passed_over })
+        (Told { text, is_set: !self.only_told, is_worth_a_warning }, Origin::Estimate { basis, passed_over })
     }
 }
 

@@ -165,6 +165,12 @@ impl Outcome {
         found["resources"][bound][resource].as_str().unwrap_or_default().to_owned()
     }
 
+    /// The value and the reason that our annotation gives for it.
+    pub fn explained(&self, container: &str, place: &str) -> String {
+        let annotation: Value = serde_json::from_str(self.annotation("headroom.dev/resources").unwrap()).unwrap();
+        annotation[container][place].as_str().unwrap().to_owned()
+    }
+
     /// An annotation of the object.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.object["metadata"]["annotations"][name].as_str()

@@ -61,7 +61,8 @@ fn the_percentile_of_the_own_namespace_becomes_the_request_and_nothing_else() {
         outcome.annotation("headroom.dev/resources").unwrap(),
         r#"{"web":{"requests.cpu":"120m: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old","requests.memory":"200Mi: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old"}}"#
     );
-    assert_eq!(outcome.audit["estimates"], outcome.warnings.join("\n"));
+    assert_eq!(outcome.audit["resources"], outcome.annotation("headroom.dev/resources").unwrap());
+    assert!(!outcome.audit.contains_key("estimates"));
 }
 
 #[test]
@@ -70,8 +71,8 @@ fn the_first_step_with_enough_samples_decides_and_those_before_it_are_told() {
     let outcome = nginx_pod().with_profile(own(nginx(tag, json!({"30d": window(71, "150m", "100Mi")})))).judge();
     check(&outcome, "150m", "100Mi");
     assert_eq!(
-        outcome.audit["estimates"].lines().next().unwrap(),
-        "container web: cpu request estimated at 150m: p90 of 30d nginx:* in this namespace, 71 samples, 1h old; passed \
+        outcome.explained("web", "requests.cpu"),
+        "150m: p90 of 30d nginx:* in this namespace, 71 samples, 1h old; passed \
          over: 7d nginx:1.27 in this namespace: 12 samples, 60 needed; 7d nginx:1.27 in all namespaces: none; 30d \
          nginx:1.27 in this namespace: 59 samples, 60 needed; 30d nginx:1.27 in all namespaces: none"
     );
@@ -89,7 +90,7 @@ fn the_scope_says_whose_history_counts() {
         ))
     };
     for (scope, cpu, memory, reads) in
-        [("namespaceFirst", "100m", "100Mi", 2), ("namespace", "100m", "100Mi", 1), ("cluster", "300m", "300Mi", 1)]
+        [("namespaceFirst", "100m", "100Mi", 1), ("namespace", "100m", "100Mi", 1), ("cluster", "300m", "300Mi", 1)]
     {
         let outcome = both().with_settings(json!({"estimates": {"scope": scope}})).judge();
         check(&outcome, cpu, memory);
@@ -108,7 +109,7 @@ fn pooled_history_needs_several_namespaces_and_pods() {
         let situation = nginx_pod().with_profile(profile(POOL, "headroom", images));
         let outcome = situation.clone().with_settings(json!({"estimates": {"wellKnownImages": false}})).judge();
         assert!(!outcome.changed);
-        assert!(situation.judge().audit["estimates"].contains(why), "{why}");
+        assert!(situation.judge().explained("web", "requests.cpu").contains(why), "{why}");
         let pool = json!({"estimates": {"pool": {"minNamespaces": 2, "minPods": 4}}});
         check(&situation.with_settings(pool).judge(), "300m", "300Mi");
     }
@@ -253,7 +254,7 @@ fn init_containers_and_sidecars_are_estimated_too() {
         assert_eq!(outcome.value(container, "requests.cpu"), "120m", "{container}");
     }
     // Three containers of one image share their reads.
-    assert_eq!(outcome.profiles_read(), 2);
+    assert_eq!(outcome.profiles_read(), 1);
 }
 
 #[test]

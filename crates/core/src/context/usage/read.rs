@@ -132,13 +132,7 @@ impl<'d> HistoryNode<'d> {
         let Some(windows) = self.0.get("windows")? else { return Ok(None) };
         let Some(window) = windows.get(&window.to_string())? else { return Ok(None) };
         let Some(usage) = window.get(resource.name())? else { return Ok(None) };
-        Ok(Some(Observed {
-            node: usage,
-            resource,
-            samples: count(usage, "samples")?,
-            pods: count(window, "pods")?,
-            namespaces: count(window, "namespaces")?,
-        }))
+        Ok(Some(Observed { window, usage, resource, samples: count(usage, "samples")? }))
     }
 
     /// The out-of-memory kills up to the collection.
@@ -158,23 +152,30 @@ impl<'d> HistoryNode<'d> {
 /// What was observed of one resource.
 #[derive(Debug, Clone, Copy)]
 pub struct Observed<'d> {
-    node: Node<'d>,
+    window: Node<'d>,
+    usage: Node<'d>,
     resource: Resource,
     pub samples: u64,
-    /// Distinct pods behind the figures.
-    pub pods: u64,
-    /// Distinct namespaces behind the figures.
-    pub namespaces: u64,
 }
 
 impl Observed<'_> {
+    /// Distinct pods behind the figures.
+    pub fn pods(&self) -> Result<u64, Unusable> {
+        count(self.window, "pods")
+    }
+
+    /// Distinct namespaces behind the figures.
+    pub fn namespaces(&self) -> Result<u64, Unusable> {
+        count(self.window, "namespaces")
+    }
+
     pub fn peak(&self) -> Result<Quantity, Unusable> {
-        amount(required(self.node, "peak")?, self.resource)
+        amount(required(self.usage, "peak")?, self.resource)
     }
 
     /// The amount that was enough for so many in a hundred samples.
     pub fn percentile(&self, percentile: Percentile) -> Result<Quantity, Unusable> {
-        let node = required(self.node, "percentiles")?;
+        let node = required(self.usage, "percentiles")?;
         let text = node.str()?;
         let missing = || node.wrong(format!("there is none for `{percentile}`"));
         let text = Percentiles::find(&text, percentile).ok_or_else(missing)?;
