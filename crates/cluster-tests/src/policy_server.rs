@@ -3,7 +3,7 @@
 //! A review sent to `/validate/<id>` is evaluated by the policy of that name, whose host calls are answered from the live
 //! API server with the rights of the policy server's own user. How long an evaluation may take is not limited.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use headroom_testkit::access::Access;
 use headroom_testkit::admission::{AdmissionRequest, AdmissionResponse};
 use headroom_testkit::built::workspace_file;
 use headroom_testkit::host::PolicyHost;
-use headroom_testkit::metadata::Metadata;
+use headroom_testkit::metadata::{ContextAwareResource, Metadata};
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -47,12 +47,40 @@ pub struct Deployment {
     pub reinvoked: bool,
     /// What it is asked about, if not what the policy's metadata says.
     pub rules: Option<Value>,
+    /// The kinds that it may read, if not those that the policy's metadata says.
+    pub context_aware_resources: Option<BTreeSet<ContextAwareResource>>,
 }
 
 impl Deployment {
     /// As the README deploys it: it may change objects, and is asked once.
     pub fn mutating(settings: Value) -> Self {
-        Self { settings, mutating: true, monitor: false, reinvoked: false, rules: None }
+        let (rules, context_aware_resources) = (None, None);
+        Self { settings, mutating: true, monitor: false, reinvoked: false, rules, context_aware_resources }
+    }
+
+    /// As a ClusterAdmissionPolicy says, whatever its module.
+    pub fn from_manifest(manifest: &Value) -> Result<Self> {
+        let spec = manifest.get("spec").context("the policy has no spec")?;
+        let field = |name: &str| spec.get(name).cloned().with_context(|| format!("the policy has no {name}"));
+        Ok(Self {
+            settings: field("settings")?,
+            mutating: field("mutating")? == json!(true),
+            monitor: spec.get("mode") == Some(&json!("monitor")),
+            reinvoked: false,
+            rules: Some(field("rules")?),
+            context_aware_resources: Some(serde_json::from_value(field("contextAwareResources")?)?),
+        })
+    }
+
+    fn access(&self, metadata: &Metadata) -> Access {
+        let declared = Access::declared(metadata);
+        Access { resources: self.context_aware_resources.clone().unwrap_or(declared.resources), ..declared }
+    }
+
+    /// Whether it is asked about new pods.
+    fn is_about_pods(&self) -> bool {
+        let resources = |rule: &Value| rule.get("resources").is_some_and(|all| all.to_string().contains(r#""pods""#));
+        self.rules.as_ref().and_then(Value::as_array).is_none_or(|rules| rules.iter().any(resources))
     }
 }
 
@@ -74,7 +102,6 @@ impl Policy {
 /// Evaluates reviews by the deployments of one policy.
 struct Evaluations {
     policy: Arc<Policy>,
-    access: Access,
     deployments: BTreeMap<String, Deployment>,
     host_calls: LiveHost,
 }
@@ -95,7 +122,8 @@ impl Evaluations {
         let deployment = self.deployments.get(id).ok_or_else(|| format!("no policy is served at `{path}`"))?;
         let request = AdmissionRequest::from_value(request.clone())?;
         let mut host_calls = self.host_calls.clone();
-        let response = self.policy.host.validate(&request, &deployment.settings, &self.access, &mut host_calls);
+        let access = deployment.access(&self.policy.metadata);
+        let response = self.policy.host.validate(&request, &deployment.settings, &access, &mut host_calls);
         Ok(match deployment {
             Deployment { monitor: true, .. } => response.monitored(),
             Deployment { mutating: false, .. } => response.without_mutation(id),
@@ -123,12 +151,8 @@ impl PolicyServer {
             }
         }
         let rules = json!(policy.metadata.rules);
-        let evaluations = Evaluations {
-            access: Access::declared(&policy.metadata),
-            policy,
-            deployments: deployments.clone(),
-            host_calls: LiveHost::new(client),
-        };
+        let (deployments_served, host_calls) = (deployments.clone(), LiveHost::new(client));
+        let evaluations = Evaluations { policy, deployments: deployments_served, host_calls };
         Ok(Self { webhook: WebhookServer::start(evaluations).await?, rules, deployments })
     }
 
@@ -175,7 +199,7 @@ impl PolicyServer {
     }
 
     /// The API server hears of a webhook and of a label by its watches, a moment later. So ask it about pods that are never
-    /// stored until each deployment has had a review.
+    /// stored until each deployment that is about pods has had a review.
     async fn wait_until_asked(&self, administrator: &Client, namespace: &str) -> Result<()> {
         let pods: Api<DynamicObject> = Api::namespaced_with(administrator.clone(), namespace, &resource("v1", "Pod"));
         let probe: DynamicObject = serde_json::from_value(json!({
@@ -187,7 +211,8 @@ impl PolicyServer {
         loop {
             // What the policy says to the probe is no matter here.
             drop(pods.create(&dry_run, &probe).await);
-            if self.deployments.keys().all(|id| self.times_asked(id, namespace) > 0) {
+            let mut about_pods = self.deployments.iter().filter(|(_, deployment)| deployment.is_about_pods());
+            if about_pods.all(|(id, _)| self.times_asked(id, namespace) > 0) {
                 return Ok(());
             }
             if Instant::now() > deadline {

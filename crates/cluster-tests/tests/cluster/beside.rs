@@ -1,17 +1,27 @@
 //! Our policy beside the API server's own LimitRanger and ResourceQuota, as most clusters have them.
 
-use headroom_cluster_tests::cluster::Cluster;
+use std::time::{Duration, Instant};
+
+use headroom_cluster_tests::cluster::{Cluster, resource};
 use headroom_cluster_tests::control_plane::Controllers;
 use headroom_cluster_tests::policy_server::Deployment;
-use kube::api::{DeleteParams, ListParams};
+use headroom_testkit::built::workspace_file;
+use kube::api::{Api, DynamicObject, ListParams};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::guarded::{Guarded, guard, resources, wait_for};
+use crate::guarded::{Guarded, guard_by, resources, wait_for};
 use crate::objects::{deployment, limit_range, quota};
 
-/// A guarded namespace with the LimitRange that the requests of `test_data` were recorded with.
+/// A namespace guarded as the README says, with the LimitRange that the requests of `test_data` were recorded with.
 async fn shop() -> Guarded {
-    let shop = guard(Cluster::of_environment(Controllers::On).await.unwrap(), Deployment::mutating(json!({}))).await;
+    let readme = std::fs::read_to_string(workspace_file("README.md")).unwrap();
+    let blocks = readme.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let documents = blocks.flat_map(serde_yaml::Deserializer::from_str).map(|text| Value::deserialize(text).unwrap());
+    let policies = documents.filter(|document| document["kind"] == "ClusterAdmissionPolicy").map(|policy| {
+        (policy["metadata"]["name"].as_str().unwrap().to_owned(), Deployment::from_manifest(&policy).unwrap())
+    });
+    let shop = guard_by(Cluster::of_environment(Controllers::On).await.unwrap(), policies.collect()).await;
     let ranges: Value = serde_json::from_str(include_str!("../../../../test_data/context/LimitRange.json")).unwrap();
     let range = json!({
         "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": shop.namespace},
@@ -54,15 +64,17 @@ async fn a_stateful_set_whose_pods_the_plugins_alone_refuse_gets_its_pods() {
     let told = &pod.metadata.annotations.unwrap_or_default()["headroom.dev/resources"];
     assert!(told.contains("limits.cpu") && told.contains("raised"), "{told}");
 
-    let events = kube::Api::<kube::api::DynamicObject>::namespaced_with(
-        shop.client.clone(),
-        &unguarded,
-        &headroom_cluster_tests::cluster::resource("v1", "Event"),
-    );
-    let told = events.list(&ListParams::default()).await.unwrap().items;
-    let told: Vec<&str> = told.iter().filter_map(|event| event.data["message"].as_str()).collect();
-    let reason = "must be less than or equal to cpu limit";
-    assert!(told.iter().any(|message| message.contains(reason)), "{told:?}");
+    let events: Api<DynamicObject> = Api::namespaced_with(shop.client.clone(), &unguarded, &resource("v1", "Event"));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let told = events.list(&ListParams::default()).await.unwrap().items;
+        let told: Vec<&str> = told.iter().filter_map(|event| event.data["message"].as_str()).collect();
+        if told.iter().any(|message| message.contains("must be less than or equal to cpu limit")) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "nobody is told why no pod comes: {told:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,7 +85,7 @@ async fn whoever_applies_a_controller_is_told_what_its_pods_would_meet() {
     let quotas = shop.all("v1", "ResourceQuota");
     wait_for(&quotas, "team", "the quota is observed", |quota| quota["status"]["used"]["limits.cpu"] == "0").await;
 
-    let said = shop.kubectl(&["apply"], &stateful_set(&shop.namespace, "2Gi"));
+    let said = shop.apply(&stateful_set(&shop.namespace, "2Gi"));
     assert!(
         said.contains(
             "Warning: its pods would be refused: maximum memory usage per Container is 1Gi, but limit is 2Gi; \
@@ -81,7 +93,7 @@ async fn whoever_applies_a_controller_is_told_what_its_pods_would_meet() {
         ),
         "{said}"
     );
-    let said = shop.kubectl(&["apply"], &deployment(&shop.namespace, 3, json!({})));
+    let said = shop.apply(&deployment(&shop.namespace, 3, json!({})));
     assert!(
         said.contains(
             "Warning: its pods would be refused: quota team: 2 of 3 replicas fit: limits.cpu: missing 500m; 1 is free"
@@ -92,5 +104,18 @@ async fn whoever_applies_a_controller_is_told_what_its_pods_would_meet() {
     let deployments = shop.all("apps/v1", "Deployment");
     let stored = deployments.get("web").await.unwrap();
     assert_eq!(stored.data["spec"]["template"]["spec"]["containers"][0]["resources"], json!({}));
-    deployments.delete("web", &DeleteParams::default()).await.unwrap();
+    // The API server has heard of the second webhook, that for scaling, at the latest a moment later.
+    wait_for(&deployments, "web", "two pods are there", |web| web["status"]["replicas"] == 2).await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    for replicas in 4.. {
+        let said = shop.kubectl(&["scale", "deployment/web", &format!("--replicas={replicas}")]);
+        assert!(said.contains("deployment.apps/web scaled"), "{said}");
+        let warning =
+            format!("Warning: its pods would be refused: quota team: 2 of {replicas} replicas fit: limits.cpu");
+        if said.contains(&warning) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{said}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
 }

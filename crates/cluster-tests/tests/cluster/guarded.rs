@@ -23,11 +23,15 @@ pub struct Guarded {
 
 /// A new namespace of `cluster`, guarded by the policy with the right to read what it declares.
 pub async fn guard(cluster: Cluster, deployment: Deployment) -> Guarded {
+    guard_by(cluster, BTreeMap::from([(ID.to_owned(), deployment)])).await
+}
+
+/// The same with any number of deployments of the policy, by their names.
+pub async fn guard_by(cluster: Cluster, deployments: BTreeMap<String, Deployment>) -> Guarded {
     let client = cluster.client().await.unwrap();
     let policy = Arc::new(Policy::built().unwrap());
     let reader = cluster.client_as(USER).await.unwrap();
     grant(&client, &policy, &reader).await.unwrap();
-    let deployments = BTreeMap::from([(ID.to_owned(), deployment)]);
     let server = PolicyServer::start(policy, deployments, reader).await.unwrap();
     let namespace = cluster.new_namespace("shop").await.unwrap();
     server.guard(&client, &namespace).await.unwrap();
@@ -49,13 +53,18 @@ impl Guarded {
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource(api_version, kind))
     }
 
-    /// Runs `kubectl` in the namespace with a file that holds `object`; returns what it printed, errors and all.
-    pub fn kubectl(&self, arguments: &[&str], object: &Value) -> String {
+    /// Runs `kubectl` in the namespace; returns what it printed, errors and all.
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        let mut command = self.cluster.kubectl().unwrap();
+        let output = command.args(["-n", &self.namespace]).args(arguments).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout))
+    }
+
+    /// The same for `kubectl apply` of an object.
+    pub fn apply(&self, object: &Value) -> String {
         let file = tempfile::NamedTempFile::new().unwrap();
         serde_json::to_writer(&file, object).unwrap();
-        let mut command = self.cluster.kubectl().unwrap();
-        let output = command.args(["-n", &self.namespace]).args(arguments).arg("-f").arg(file.path()).output().unwrap();
-        format!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout))
+        self.kubectl(&["apply", "-f", file.path().to_str().unwrap()])
     }
 }
 
