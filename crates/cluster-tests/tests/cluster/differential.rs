@@ -1,5 +1,6 @@
-//! The same namespaces and requests to two API servers: one with the in-tree LimitRanger and ResourceQuota, one with only
-//! our policy. Both must come to the same verdicts and the same values, and we must give every reason that they give.
+//! The same namespaces and requests to three API servers: one with the in-tree LimitRanger and ResourceQuota, one with only
+//! our policy, one with both. All must come to the same verdicts and the same values, and we must give every reason that
+//! the plugins give.
 //!
 //! No controller runs: every quota's status is written by the test, the same at both, and every case has a namespace of
 //! its own with one request in it. So it does not matter that the plugin charges quotas and a policy cannot.
@@ -25,13 +26,13 @@ use serde_json::{Value, json};
 use self::case::{Case, RUNTIME_CLASS};
 use self::departures::Departure;
 use self::outcome::{Outcome, differences, values};
-use crate::guarded::guard;
+use crate::guarded::{Guarded, guard};
 use crate::objects::{limit_range, pod, quota};
 
 /// Requests that are on their way to one API server at a time.
 const AT_ONCE: usize = 12;
 
-/// One of the two API servers.
+/// One of the API servers.
 struct Plane {
     client: Client,
     /// The labels of the namespaces that cases get.
@@ -190,48 +191,26 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "starts two control planes: make e2e-cluster"]
-async fn headroom_alone_decides_as_the_plugins_do() {
-    let first = setting("HEADROOM_DIFFERENTIAL_SEED", 20_261_121);
-    let cases: Vec<Case> = (0..setting("HEADROOM_DIFFERENTIAL_CASES", 3_000)).map(|n| Case::new(first + n)).collect();
-    let (with, without) = tokio::join!(
-        Cluster::start(InTreePlugins::On, Controllers::Off),
-        Cluster::start(InTreePlugins::Off, Controllers::Off)
-    );
-    let (with, without) = (with.unwrap(), without.unwrap());
-    let kubernetes = Plane { client: with.client().await.unwrap(), labels: json!({}) };
-    // Estimates are off unless asked for. The README says to add rules for what else is to be counted.
-    let rules = json!([{
-        "apiGroups": ["", "apps", "batch"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
-        "resources": ["pods", "persistentvolumeclaims", "services", "configmaps", "deployments", "jobs"],
-    }]);
-    let deployment = Deployment { rules: Some(rules), ..Deployment::mutating(json!({"estimates": {"mode": "never"}})) };
-    let guarded = guard(without, deployment).await;
-    let headroom = Plane { client: guarded.client.clone(), labels: json!({LABEL: guarded.namespace}) };
+/// What the cases came to at one of our API servers, held against what they came to where only the plugins speak.
+struct Comparison<'a> {
+    departures: &'a [Departure],
+    /// How often each departure was met.
+    met: BTreeMap<&'a str, usize>,
+    /// The seeds of the cases that no departure explains.
+    unlisted: BTreeSet<u64>,
+}
 
-    let began = Instant::now();
-    Latest::prepare(&kubernetes).await.unwrap();
-    tokio::join!(prepare_all(&kubernetes, &cases), prepare_all(&headroom, &cases));
-    Latest::wait_for(&kubernetes).await.unwrap();
-    println!("{} cases are set up after {:?}", cases.len(), began.elapsed());
-    let (theirs, ours) = tokio::join!(ask_all(&kubernetes, &cases), ask_all(&headroom, &cases));
-    println!("and judged after {:?}", began.elapsed());
+impl<'a> Comparison<'a> {
+    fn new(departures: &'a [Departure]) -> Self {
+        Self { departures, met: BTreeMap::new(), unlisted: BTreeSet::new() }
+    }
 
-    let departures = Departure::all();
-    let mut met: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut unlisted: BTreeSet<u64> = BTreeSet::new();
-    let (mut admitted, mut refused) = (0, 0);
-    for ((case, theirs), ours) in cases.iter().zip(&theirs).zip(&ours) {
-        match theirs {
-            Outcome::Admitted(_) => admitted += 1,
-            Outcome::Refused { .. } => refused += 1,
-        }
+    fn compare(&mut self, place: &str, case: &Case, theirs: &Outcome, ours: &Outcome) {
         for difference in differences(theirs, ours) {
-            match departures.iter().find(|departure| departure.allows(case, &difference)) {
-                Some(departure) => *met.entry(&departure.reason).or_default() += 1,
-                None if unlisted.insert(case.seed) => println!(
-                    "--- {:?}\nkubernetes {theirs}\nheadroom   {ours}\n{}replay with HEADROOM_DIFFERENTIAL_SEED={} HEADROOM_DIFFERENTIAL_CASES=1\n",
+            match self.departures.iter().find(|departure| departure.allows(case, &difference)) {
+                Some(departure) => *self.met.entry(&departure.reason).or_default() += 1,
+                None if self.unlisted.insert(case.seed) => println!(
+                    "--- {:?}\nkubernetes {theirs}\nheadroom, {place} {ours}\n{}replay with HEADROOM_DIFFERENTIAL_SEED={} HEADROOM_DIFFERENTIAL_CASES=1\n",
                     difference.kind,
                     told(case),
                     case.seed,
@@ -240,9 +219,60 @@ async fn headroom_alone_decides_as_the_plugins_do() {
             }
         }
     }
-    println!("Kubernetes admitted {admitted} and refused {refused}; departures that are listed: {met:#?}");
+}
+
+/// An API server whose cases' namespaces our policy guards.
+async fn guarded_plane(plugins: InTreePlugins) -> (Guarded, Plane) {
+    // The README says to add rules for what else is to be counted.
+    let rules = json!([{
+        "apiGroups": ["", "apps", "batch"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+        "resources": ["pods", "persistentvolumeclaims", "services", "configmaps", "deployments", "jobs"],
+    }]);
+    let deployment = Deployment { rules: Some(rules), ..Deployment::mutating(json!({"estimates": {"mode": "never"}})) };
+    let guarded = guard(Cluster::start(plugins, Controllers::Off).await.unwrap(), deployment).await;
+    let plane = Plane { client: guarded.client.clone(), labels: json!({LABEL: guarded.namespace}) };
+    (guarded, plane)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts three control planes: make e2e-cluster"]
+async fn headroom_decides_as_the_plugins_do() {
+    let first = setting("HEADROOM_DIFFERENTIAL_SEED", 20_261_121);
+    let cases: Vec<Case> = (0..setting("HEADROOM_DIFFERENTIAL_CASES", 3_000)).map(|n| Case::new(first + n)).collect();
+    let (cluster, (_alone, alone), (_beside, beside)) = tokio::join!(
+        Cluster::start(InTreePlugins::On, Controllers::Off),
+        guarded_plane(InTreePlugins::Off),
+        guarded_plane(InTreePlugins::On)
+    );
+    let cluster = cluster.unwrap();
+    let kubernetes = Plane { client: cluster.client().await.unwrap(), labels: json!({}) };
+
+    let began = Instant::now();
+    for plane in [&kubernetes, &beside] {
+        Latest::prepare(plane).await.unwrap();
+    }
+    tokio::join!(prepare_all(&kubernetes, &cases), prepare_all(&alone, &cases), prepare_all(&beside, &cases));
+    for plane in [&kubernetes, &beside] {
+        Latest::wait_for(plane).await.unwrap();
+    }
+    println!("{} cases are set up after {:?}", cases.len(), began.elapsed());
+    let (theirs, alone, beside) =
+        tokio::join!(ask_all(&kubernetes, &cases), ask_all(&alone, &cases), ask_all(&beside, &cases));
+    println!("and judged after {:?}", began.elapsed());
+
+    let departures = Departure::all();
+    let mut comparison = Comparison::new(&departures);
+    for (place, ours) in [("alone", &alone), ("beside the plugins", &beside)] {
+        for ((case, theirs), ours) in cases.iter().zip(&theirs).zip(ours) {
+            comparison.compare(place, case, theirs, ours);
+        }
+    }
+    let refused = theirs.iter().filter(|outcome| matches!(outcome, Outcome::Refused { .. })).count();
+    let admitted = cases.len() - refused;
+    println!("Kubernetes admitted {admitted} and refused {refused}; departures that are listed: {:#?}", comparison.met);
     // A test of requests that are nearly all admitted, or all refused, would be none.
     assert!(cases.len() < 100 || admitted.min(refused) > cases.len() / 5, "{admitted} admitted, {refused} refused");
+    let unlisted = comparison.unlisted;
     assert!(
         unlisted.is_empty(),
         "{} cases differ in a way that no departure lists: seeds {unlisted:?}",
