@@ -321,8 +321,5 @@ pub fn is_settled_by_own_history(
     settings: &Settings<'_>,
 ) -> bool {
     let sources = Sources::find(image, context, &settings.estimates, &mut Vec::new());
-    wants.iter().all(|want| {
-        let (chosen, passed_over) = sources.choose(want.resource, &settings.estimates, &mut Vec::new());
-        chosen.is_some() && passed_over.iter().all(PassedOver::is_of_own_namespace)
-    })
+    wants.iter().all(|want| sources.has_enough_at_first_sight(want.resource, &settings.estimates))
 }

@@ -62,10 +62,6 @@ impl PassedOver {
     pub fn is_empty(&self) -> bool {
         self.why == Why::NoHistory
     }
-
-    pub fn is_of_own_namespace(&self) -> bool {
-        self.whose == Whose::OwnNamespace
-    }
 }
 
 /// `7d nginx:1.27 in this namespace: 12 samples, 60 needed`
@@ -173,6 +169,17 @@ impl<'i, 'd> Sources<'i, 'd> {
             }
         }
         (None, passed_over)
+    }
+
+    /// Whether the very first history to look at is the namespace's own and is enough, so that none other matters.
+    pub fn has_enough_at_first_sight(&self, resource: Resource, settings: &EstimateSettings<'_>) -> bool {
+        let (Some(step), Some(entry)) = (settings.history.first(), self.own) else { return false };
+        let Some(key) = self.keys(step.matching).into_iter().next() else { return false };
+        settings.scope_of(step) != HistoryScope::Cluster
+            && matches!(
+                look_up(&entry, key.as_ref(), step.window, resource),
+                Ok(Some((_, observed))) if observed.samples >= step.samples
+            )
     }
 
     /// The profile that was looked at.
