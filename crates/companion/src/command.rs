@@ -1,8 +1,17 @@
 //! One file a subcommand.
 
+pub mod check;
 pub mod collect;
+pub mod completion;
+pub mod describe;
 pub mod doctor;
+pub mod explain;
+pub mod recommend;
+pub mod record;
+mod rights;
+pub mod simulate;
 pub mod source;
+pub mod target;
 
 /// A duration as typed, in whole seconds.
 fn seconds(text: &str) -> Result<i64, String> {

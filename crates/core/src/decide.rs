@@ -1,6 +1,7 @@
 //! The decision: the only place that knows the order of the steps.
 
 mod quotas;
+pub mod recommend;
 mod verdict;
 
 use crate::context::Context;

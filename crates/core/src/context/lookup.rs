@@ -208,18 +208,13 @@ fn history<'d>(
     let mut lookups: Vec<Lookup<'d>> = Vec::new();
     let chosen_by = &settings.estimates;
     let is_on = Subject::of(request).is_some_and(|subject| estimate::is_on(subject, settings));
-    let is_read = match whose {
-        Whose::OwnNamespace => chosen_by.reads_namespace(),
-        Whose::AllNamespaces => chosen_by.reads_pool(),
-    };
-    let Some(pod) = request.pod()?.filter(|_| is_on && is_read && context.limit_ranges.is_some()) else {
+    let Some(pod) = request.pod()?.filter(|_| is_on && chosen_by.reads(whose) && context.limit_ranges.is_some()) else {
         return Ok(lookups);
     };
     let ranges = ranges::applicable(request, Some(pod), context, settings)?;
     let pod = authored::marked(pod.clone(), request, Some(&ranges))?;
     let mode = estimate::want::mode(&pod, context, chosen_by, &mut Vec::new())?;
     let wants = estimate::want::all(&pod, mode, chosen_by);
-    let (of_tag, of_all) = (chosen_by.windows(Matching::Tag), chosen_by.windows(Matching::Image));
     let mut known: Vec<&str> = Vec::new();
     for wants in wants.chunk_by(|one, other| one.container == other.container) {
         let container = wants.first().and_then(|want| pod.containers.get(want.container));
@@ -232,25 +227,37 @@ fn history<'d>(
             continue;
         }
         known.push(image);
-        let (scope, namespace) = match whose {
-            Whose::OwnNamespace => (Scope::Namespace, &request.namespace),
-            Whose::AllNamespaces => (Scope::Pool(Shard::of(name.repository())), &chosen_by.pool.namespace),
-        };
-        let masks = field_masks(&name, &of_tag, &of_all);
-        let of_scope = lookups.iter_mut().find_map(|lookup| match lookup {
-            Lookup::UsageProfile { scope: known, field_masks, .. } if *known == scope => Some(field_masks),
-            _ => None,
-        });
-        match of_scope {
-            Some(field_masks) => masks.into_iter().for_each(|mask| {
-                if !field_masks.contains(&mask) {
-                    field_masks.push(mask);
-                }
-            }),
-            None => lookups.push(Lookup::UsageProfile { scope, namespace: namespace.clone(), field_masks: masks }),
-        }
+        add_history(&mut lookups, &name, whose, request, settings);
     }
     Ok(lookups)
+}
+
+/// Adds what is to be read of an image's history, to the lookup of the same object where there is one.
+pub(crate) fn add_history<'d>(
+    lookups: &mut Vec<Lookup<'d>>,
+    image: &ImageName<'_>,
+    whose: Whose,
+    request: &Request<'d>,
+    settings: &Settings<'d>,
+) {
+    let chosen_by = &settings.estimates;
+    let (scope, namespace) = match whose {
+        Whose::OwnNamespace => (Scope::Namespace, &request.namespace),
+        Whose::AllNamespaces => (Scope::Pool(Shard::of(image.repository())), &chosen_by.pool.namespace),
+    };
+    let masks = field_masks(image, &chosen_by.windows(Matching::Tag), &chosen_by.windows(Matching::Image));
+    let of_scope = lookups.iter_mut().find_map(|lookup| match lookup {
+        Lookup::UsageProfile { scope: known, field_masks, .. } if *known == scope => Some(field_masks),
+        _ => None,
+    });
+    match of_scope {
+        Some(field_masks) => masks.into_iter().for_each(|mask| {
+            if !field_masks.contains(&mask) {
+                field_masks.push(mask);
+            }
+        }),
+        None => lookups.push(Lookup::UsageProfile { scope, namespace: namespace.clone(), field_masks: masks }),
+    }
 }
 
 /// A lookup that failed.

@@ -38,6 +38,7 @@ pub(super) fn judge<'d>(
             findings.doubt(&outcome, quotas);
         }
         findings.take_quota_breaches(findings.modes.pods, true, outcome.breaches);
+        findings.decision.pod_charges = outcome.charges;
     }
     Ok(())
 }

@@ -24,6 +24,8 @@ pub struct Decision<'d> {
     pub explanation: Option<annotation::Explanation>,
     /// What the request adds to the namespace's quotas, if it is admitted.
     pub charges: Vec<quota::Charge<'d>>,
+    /// The most that the pods of a workload add to them while they come.
+    pub pod_charges: Vec<quota::Charge<'d>>,
     /// Quotas whose latest usage could change the decision; named only if settings ask for fresh usage.
     pub doubtful_quotas: Vec<Cow<'d, str>>,
 }

@@ -7,6 +7,7 @@ use super::Reader;
 use crate::amount::{Quantity, read_quantity};
 use crate::context::usage::{Percentile, Resource, Window};
 use crate::json::{Malformed, Node};
+use crate::stage::estimate::Whose;
 use crate::timestamp::Timestamp;
 
 /// `estimates`
@@ -197,7 +198,7 @@ impl<'d> EstimateSettings<'d> {
         if self.history.is_empty() && !self.well_known_images {
             section.problem("history", "is empty and `wellKnownImages` is off: choose `mode: never` instead");
         }
-        if pool_is_set && !self.reads_pool() {
+        if pool_is_set && !self.reads(Whose::AllNamespaces) {
             section.problem("pool", "would never be read, because every step looks in the namespace alone");
         }
         for (index, step) in self.history.iter().enumerate() {
@@ -228,12 +229,13 @@ impl<'d> EstimateSettings<'d> {
         windows
     }
 
-    pub fn reads_namespace(&self) -> bool {
-        self.history.iter().any(|step| self.scope_of(step) != HistoryScope::Cluster)
-    }
-
-    pub fn reads_pool(&self) -> bool {
-        self.history.iter().any(|step| self.scope_of(step) != HistoryScope::Namespace)
+    /// Whether any step looks there.
+    pub fn reads(&self, whose: Whose) -> bool {
+        let elsewhere = match whose {
+            Whose::OwnNamespace => HistoryScope::Cluster,
+            Whose::AllNamespaces => HistoryScope::Namespace,
+        };
+        self.history.iter().any(|step| self.scope_of(step) != elsewhere)
     }
 }
 

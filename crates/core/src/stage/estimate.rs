@@ -13,6 +13,7 @@ mod caps;
 mod explanation;
 mod give_way;
 mod oom;
+pub mod recommend;
 mod step;
 pub mod want;
 
@@ -31,11 +32,12 @@ use crate::request::template::{Bound, Container, Origin, PodTemplate, Value};
 use crate::settings::{EstimateMode, Settings};
 use crate::subject::Subject;
 use crate::well_known;
-use explanation::{Adjustment, Basis, Reason};
-pub use give_way::may_shrink;
-pub use step::Whose;
-use step::{PassedOver, Sources};
+use step::Sources;
 use want::Want;
+
+pub use explanation::{Adjustment, Basis, Reason};
+pub use give_way::may_shrink;
+pub use step::{PassedOver, Whose};
 
 /// The estimates for a pod.
 #[derive(Debug, Default)]

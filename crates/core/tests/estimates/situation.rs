@@ -127,7 +127,7 @@ impl Situation {
         again.judge()
     }
 
-    fn answer(&self, kind: &str, namespace: &str, name: &str) -> Result<String, String> {
+    pub fn answer(&self, kind: &str, namespace: &str, name: &str) -> Result<String, String> {
         if let Some(problem) = self.failing.get(kind) {
             return Err((*problem).to_owned());
         }

@@ -1,0 +1,134 @@
+//! `kubectl headroom check`: what would be admitted, changed or refused if these manifests were applied in their order.
+//!
+//! The judging is `judge::Run`'s; here the manifests are read and the judgements told, in the form that was asked for.
+
+mod told;
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::ValueEnum;
+
+use super::target::Target;
+use crate::judge::{Judgement, Verdict};
+use crate::kinds::metadata;
+use crate::manifest::{self, Manifest, Origin};
+use crate::output::{self, Exit, Paint, junit, sarif};
+
+const EXAMPLES: &str = "\
+Examples:
+  # Against the cluster of the kubeconfig, as `kubectl apply -f` would send it
+  kubectl headroom check -f app.yaml
+
+  # What kustomize or Helm print
+  kustomize build overlays/prod | kubectl headroom check -n shop -f -
+
+  # In CI, without a cluster: LimitRanges and quotas from files
+  kubectl headroom check -R -f deploy/ --context-dir cluster/ -o github
+
+  # With the settings of the policy that will judge
+  kubectl headroom check -f app.yaml --settings cluster-admission-policy.yaml
+
+Objects are judged in order, each in what those before it leave of the quotas. LimitRanges, ResourceQuotas and \
+Namespaces among them count for what comes after. An object that is there already is judged as an update.
+
+Exit codes: 0 all is admitted, 1 something is refused, 2 something could not be judged.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
+pub struct Args {
+    /// Files, folders, or `-` for standard input; may be given more than once
+    #[arg(short = 'f', long = "filename", value_name = "PATH", required = true, value_delimiter = ',')]
+    files: Vec<PathBuf>,
+    /// Read folders within folders too
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// How to tell it
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+    /// What makes the exit code 1
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = FailOn::Refused)]
+    fail_on: FailOn,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// Objects that are refused
+    Refused,
+    /// Also objects that the policy warns about, such as a Deployment whose pods would be refused
+    Warning,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    Yaml,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// Annotations of GitHub's workflows
+    Github,
+    /// A JUnit report
+    Junit,
+}
+
+/// An object's place and what was decided about it.
+struct Judged {
+    origin: Origin,
+    judgement: Judgement,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    if args.target.all_namespaces {
+        bail!("-A says nothing here: the manifests tell which namespaces are meant, and -n where they do not");
+    }
+    let manifests = manifest::read(&args.files, args.recursive, &mut std::io::stdin().lock())?;
+    if manifests.is_empty() {
+        bail!("nothing to check: the files hold no objects");
+    }
+    if let Some(namespace) = &args.target.namespace {
+        manifests.iter().try_for_each(|manifest| is_of(manifest, namespace))?;
+    }
+    let mut run = args.target.open()?.into_run();
+    let judged: Vec<Judged> = manifests
+        .into_iter()
+        .map(|Manifest { origin, object }| Judged { origin, judgement: run.judge(&object) })
+        .collect();
+    output::print(&text(&judged, args.output)?)?;
+    Ok(judged.iter().map(|judged| exit(&judged.judgement, args.fail_on)).max().unwrap_or(Exit::Fine))
+}
+
+fn text(judged: &[Judged], format: Format) -> anyhow::Result<String> {
+    Ok(match format {
+        Format::Table => told::table(judged, Paint::for_stdout()),
+        Format::Json => output::json(&told::report(judged))?,
+        Format::Yaml => output::yaml(&told::report(judged))?,
+        Format::Sarif => output::json(&sarif::log(&told::RULES, &told::findings(judged)))?,
+        Format::Github => output::github::annotations(&told::findings(judged)),
+        Format::Junit => junit::report("kubectl headroom check", &told::cases(judged)),
+    })
+}
+
+fn exit(judgement: &Judgement, fail_on: FailOn) -> Exit {
+    match judgement.verdict {
+        Verdict::NotJudged => Exit::NotJudged,
+        Verdict::Refused => Exit::Refused,
+        _ if fail_on == FailOn::Warning && !judgement.warnings.is_empty() => Exit::Refused,
+        Verdict::Admitted | Verdict::Changed => Exit::Fine,
+    }
+}
+
+/// As kubectl has it, -n is no way to move an object to another namespace.
+fn is_of(manifest: &Manifest, namespace: &str) -> anyhow::Result<()> {
+    let own = metadata(&manifest.object, "namespace");
+    if own.is_empty() || own == namespace {
+        return Ok(());
+    }
+    let name = metadata(&manifest.object, "name");
+    bail!(
+        "{}: `{name}` is of namespace `{own}`, and -n asks for `{namespace}`: leave -n out, or change the manifest",
+        manifest.origin
+    )
+}

@@ -1,0 +1,119 @@
+//! `kubectl headroom record`: a decision as files that anybody can replay without the cluster: the request, what the
+//! policy read for it as a session file of kwctl, and the settings.
+//!
+//! A recording is made to be shown to others, so what no decision depends on and what may be confidential stays out of
+//! it: see `redact`.
+
+mod redact;
+mod session;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use serde_json::{Value, json};
+
+use super::target::{Target, named};
+use crate::judge::{Judgement, Run};
+use crate::manifest;
+use crate::output::{self, Exit};
+use crate::surroundings::Surroundings;
+use redact::Redaction;
+
+const EXAMPLES: &str = "\
+Examples:
+  # A pod that is there, for a bug report
+  kubectl headroom record db-0 -n shop --settings cluster-admission-policy.yaml
+
+  # What a manifest would meet in the cluster
+  kubectl headroom record -f app.yaml --to report/
+
+The recording leaves out the values of environment variables and of Secrets and ConfigMaps. Look at it before you \
+show it to others all the same.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
+pub struct Args {
+    /// Pods by name, or such as `deployment/web`
+    #[arg(value_name = "POD | KIND/NAME", required_unless_present = "files", conflicts_with = "files")]
+    names: Vec<String>,
+    /// Files, folders, or `-` for standard input, instead of what is there
+    #[arg(short = 'f', long = "filename", value_name = "PATH", value_delimiter = ',')]
+    files: Vec<PathBuf>,
+    /// Read folders within folders too
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Folder to write to
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    to: PathBuf,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    if args.target.all_namespaces {
+        bail!("-A says nothing here: an object is of one namespace; give -n");
+    }
+    let manifests = manifest::read(&args.files, args.recursive, &mut std::io::stdin().lock())?;
+    let opened = args.target.open()?;
+    let (namespace, settings) = (opened.namespace.clone(), opened.settings.clone());
+    let mut run = opened.into_run();
+    fs::create_dir_all(&args.to).with_context(|| format!("cannot make the folder `{}`", args.to.display()))?;
+    let mut redaction = Redaction::default();
+    let mut text = String::new();
+    for manifest in manifests {
+        let judgement = run.judge_redacted(&manifest.object, |object| redaction.redact(object));
+        text.push_str(&write(&args.to, &judgement, &settings)?);
+    }
+    for name in &args.names {
+        let mut object = find(&mut run, name, &namespace)?;
+        redaction.redact(&mut object);
+        text.push_str(&write(&args.to, &run.look_at_as_new(&object), &settings)?);
+    }
+    if text.is_empty() {
+        bail!("nothing to record: the files hold no objects");
+    }
+    output::print(&text)?;
+    Ok(Exit::Fine)
+}
+
+fn find(run: &mut Run, name: &str, namespace: &str) -> anyhow::Result<Value> {
+    let (kind, name) = named(name)?;
+    let found = run.around.get(&kind.api_version(), &kind.kind, Some(namespace), &name);
+    found.map_err(|problem| anyhow!(problem))?.ok_or_else(|| {
+        anyhow!("{} is not in namespace {namespace}: look with -n elsewhere, or give a file with -f", kind.told(&name))
+    })
+}
+
+/// Writes the recording of a judgement, and says what was written and how to replay it.
+fn write(folder: &Path, judgement: &Judgement, settings: &Value) -> anyhow::Result<String> {
+    let name = format!("{}-{}", judgement.kind.kind.to_lowercase(), judgement.name.trim_end_matches('-'));
+    let write = |ending: &str, text: &str| -> anyhow::Result<PathBuf> {
+        let path = folder.join(format!("{name}.{ending}"));
+        fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+        Ok(path)
+    };
+    let request = write("request.json", &output::json(&judgement.request)?)?;
+    let session = write("session.yml", &session::text(&judgement.exchanges))?;
+    let mut command = format!(
+        "kwctl run --allow-context-aware -r {} \\\n    --replay-host-capabilities-interactions {}",
+        request.display(),
+        session.display()
+    );
+    if *settings != json!({}) {
+        let settings = write("settings.json", &output::json(settings)?)?;
+        command.push_str(&format!(" --settings-path {}", settings.display()));
+    }
+    let read = judgement.exchanges.len();
+    let mut told = format!(
+        "{}: {}; recorded with {read} {} of its surroundings\n",
+        judgement.told(),
+        judgement.verdict.told(),
+        if read == 1 { "reading" } else { "readings" }
+    );
+    for reason in &judgement.reasons {
+        told.push_str(&format!("  {}\n", reason.told()));
+    }
+    told.push_str(&format!("replay it:\n  {command} annotated-policy.wasm\n"));
+    Ok(told)
+}

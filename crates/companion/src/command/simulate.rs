@@ -1,0 +1,159 @@
+//! `kubectl headroom simulate`: what other settings, LimitRanges or quotas would do to everything that runs.
+//!
+//! Nothing that runs is touched by them; what they change is how it would be made again. So each workload is looked at
+//! through a pod that it would make, and each pod of no known workload as its author wrote it: judged once as things are,
+//! and once as they would be. Whether there is room in a quota for all of it is told of the quotas, in sum.
+
+mod effect;
+mod subjects;
+mod told;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use anyhow::{anyhow, bail};
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use super::target::{Target, read_settings};
+use crate::judge;
+use crate::kinds::metadata;
+use crate::manifest::{self, Manifest};
+use crate::output::{self, Exit, Paint};
+use crate::surroundings::folder::in_namespace;
+use crate::surroundings::{Overlay, Surroundings};
+use effect::Simulation;
+use subjects::Subjects;
+
+const EXAMPLES: &str = "\
+Examples:
+  # A new LimitRange, in the namespace it names
+  kubectl headroom simulate -f new-limits.yaml
+
+  # The same in every namespace: it must name none
+  kubectl headroom simulate -A -f new-limits.yaml
+
+  # The policy with other settings, before they are rolled out
+  kubectl headroom simulate -A --current-settings policy.yaml --settings new-policy.yaml
+
+Exit codes: 0 nothing gets worse, 1 something would newly be refused or a quota exceeded, 2 not everything \
+could be looked at.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// LimitRanges, ResourceQuotas and Namespaces as they would be; those of the same name are replaced
+    #[arg(
+        short = 'f',
+        long = "filename",
+        value_name = "PATH",
+        value_delimiter = ',',
+        required_unless_present = "settings"
+    )]
+    files: Vec<PathBuf>,
+    /// Read folders within folders too
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// The policy's settings as they are, if not as --settings would have them
+    #[arg(long, value_name = "FILE")]
+    current_settings: Option<PathBuf>,
+    /// How to tell it
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    Yaml,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    let changes = manifest::read(&args.files, args.recursive, &mut std::io::stdin().lock())?;
+    changes.iter().try_for_each(check)?;
+    let opened = args.target.open()?;
+    let then = opened.settings.clone();
+    let now = match (&args.current_settings, &args.target.settings) {
+        (Some(path), _) => read_settings(path)?,
+        // Without files it is the settings that are tried out, against those that a policy has when nothing is said.
+        (None, Some(_)) if args.files.is_empty() => json!({}),
+        (None, _) => then.clone(),
+    };
+    let namespaces = namespaces(&args, &opened.namespace, &changes);
+    let mut around = opened.around;
+    let subjects = Subjects::find(&mut around, namespaces.as_deref(), &now.to_string());
+    let simulation = Simulation::begin(subjects, &now.to_string(), &mut around);
+    let everywhere = simulation.namespaces();
+    for Manifest { object, .. } in changes {
+        for object in placed(object, &args, &opened.namespace, &everywhere) {
+            put(object, &mut around)?;
+        }
+    }
+    let effects = simulation.end(&then.to_string(), &mut around);
+    output::print(&match args.output {
+        Format::Table => told::table(&effects, Paint::for_stdout()),
+        Format::Json => output::json(&told::report(&effects))?,
+        Format::Yaml => output::yaml(&told::report(&effects))?,
+    })?;
+    Ok(effects.exit())
+}
+
+/// Only what surrounds objects can be tried out.
+fn check(manifest: &Manifest) -> anyhow::Result<()> {
+    let Manifest { origin, object } = manifest;
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if !matches!(kind, "LimitRange" | "ResourceQuota" | "Namespace") {
+        bail!(
+            "{origin}: a {kind} changes nothing for others: simulate takes LimitRanges, ResourceQuotas and Namespaces; ask `check` about the rest"
+        );
+    }
+    match judge::problems(object).as_slice() {
+        [] => Ok(()),
+        problems => bail!("{origin}: the {kind} is invalid: {}", problems.join(", ")),
+    }
+}
+
+/// The namespaces to look at: all, the one asked for, or those that the changes are about.
+fn namespaces(args: &Args, default: &str, changes: &[Manifest]) -> Option<Vec<String>> {
+    if args.target.all_namespaces {
+        return None;
+    }
+    let named = changes.iter().map(|change| match change.object.get("kind").and_then(Value::as_str) {
+        Some("Namespace") => metadata(&change.object, "name"),
+        _ => metadata(&change.object, "namespace"),
+    });
+    let mut named: BTreeSet<&str> = named.map(|name| if name.is_empty() { default } else { name }).collect();
+    if args.target.namespace.is_some() || named.is_empty() {
+        named = BTreeSet::from([default]);
+    }
+    Some(named.into_iter().map(str::to_owned).collect())
+}
+
+/// A change in its namespace; one that names none is tried in every namespace if all are looked at.
+fn placed(object: Value, args: &Args, default: &str, everywhere: &[String]) -> Vec<Value> {
+    let is_placed = !metadata(&object, "namespace").is_empty();
+    if !args.target.all_namespaces || is_placed {
+        return vec![in_namespace(object, default)];
+    }
+    everywhere.iter().map(|namespace| in_namespace(object.clone(), namespace)).collect()
+}
+
+/// Puts a change where it would be. A quota that is there keeps its usage; a new one is counted.
+fn put(mut object: Value, around: &mut Overlay) -> anyhow::Result<()> {
+    if object.get("kind").is_some_and(|kind| kind == "ResourceQuota") {
+        let (namespace, name) = (metadata(&object, "namespace"), metadata(&object, "name"));
+        let there = around.get("v1", "ResourceQuota", Some(namespace), name).map_err(|problem| anyhow!(problem))?;
+        let used = there.and_then(|there| there.pointer("/status/used").cloned()).unwrap_or(Value::Null);
+        let hard = object.pointer("/spec/hard").and_then(Value::as_object).cloned().unwrap_or_default();
+        // A name that was not bounded before was not counted either.
+        let is_known = hard.keys().all(|name| used.get(name).is_some());
+        let status = if is_known { json!({"hard": hard, "used": used}) } else { json!({}) };
+        if let Value::Object(fields) = &mut object {
+            fields.insert("status".to_owned(), status);
+        }
+    }
+    around.put(object).map_err(|malformed| anyhow!(malformed.to_string()))
+}

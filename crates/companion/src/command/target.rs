@@ -1,0 +1,171 @@
+//! What a question is about and where its answer is read from: the arguments that all questions share.
+//!
+//! Without further word that is the live cluster, as kubectl reaches it. `--context-dir` gives files instead; with
+//! `--live`, `--context` or `--kubeconfig` beside it they are laid over the cluster. `--offline` is for those who want
+//! the settings' rules alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use headroom_core::Settings;
+use headroom_core::json::Document;
+use serde_json::{Value, json};
+
+use crate::judge::Run;
+use crate::kinds::{ApiKind, metadata};
+use crate::manifest::{self, Manifest, documents};
+use crate::surroundings::{Cluster, Folder, Overlay, Surroundings};
+
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Where to look")]
+pub struct Target {
+    /// Namespace to look at, and of objects that name none
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// Look at all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+    /// Context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The kubeconfig; else $KUBECONFIG, ~/.kube/config, or the pod that this runs in
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Read LimitRanges, quotas and whatever else is looked at from YAML or JSON files instead of a cluster
+    #[arg(long, value_name = "PATH")]
+    pub context_dir: Vec<PathBuf>,
+    /// Read the live cluster too where --context-dir is given; files stand instead of what they name
+    #[arg(long, conflicts_with = "offline")]
+    pub live: bool,
+    /// Read nothing at all: only what is given counts
+    #[arg(long, conflicts_with_all = ["context", "kubeconfig", "context_dir"])]
+    pub offline: bool,
+    /// The policy's settings: a file of them, or a ClusterAdmissionPolicy or AdmissionPolicy that has them
+    #[arg(long, value_name = "FILE")]
+    pub settings: Option<PathBuf>,
+}
+
+/// A target that was found.
+pub struct Opened {
+    pub around: Overlay,
+    /// Of objects that name none, and what to look at unless all namespaces are asked for.
+    pub namespace: String,
+    /// Valid settings.
+    pub settings: Value,
+}
+
+/// Where no kubeconfig says otherwise.
+const DEFAULT_NAMESPACE: &str = "default";
+
+impl Target {
+    /// Finds the surroundings and reads the settings.
+    pub fn open(&self) -> anyhow::Result<Opened> {
+        let settings = self.settings.as_deref().map_or_else(|| Ok(json!({})), read_settings)?;
+        let cluster = if self.wants_cluster() { Some(self.connect()?) } else { None };
+        let of_cluster = cluster.as_ref().map(|(_, namespace)| namespace.clone());
+        let namespace = self.namespace.clone().or(of_cluster).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+        let top = Folder::read(&self.context_dir, &namespace)?;
+        let bottom = cluster.map(|(cluster, _)| Box::new(cluster) as Box<dyn Surroundings>);
+        Ok(Opened { around: Overlay::new(top, bottom), namespace, settings })
+    }
+
+    /// The namespace to look at; none for all.
+    pub fn scope<'o>(&self, opened: &'o Opened) -> Option<&'o str> {
+        (!self.all_namespaces).then_some(opened.namespace.as_str())
+    }
+
+    fn wants_cluster(&self) -> bool {
+        let is_named = self.live || self.context.is_some() || self.kubeconfig.is_some();
+        !self.offline && (self.context_dir.is_empty() || is_named)
+    }
+
+    fn connect(&self) -> anyhow::Result<(Cluster, String)> {
+        Cluster::connect(self.context.clone(), self.kubeconfig.as_deref()).map_err(|problem| {
+            anyhow!(
+                "no cluster to read from: {problem}; give a kubeconfig, files with --context-dir, or --offline to go by \
+                 the settings alone"
+            )
+        })
+    }
+}
+
+impl Opened {
+    pub fn into_run(self) -> Run {
+        Run::new(self.around, &self.settings, &self.namespace)
+    }
+}
+
+/// Reads settings from a file of their own, or from the policy object that has them.
+pub fn read_settings(path: &Path) -> anyhow::Result<Value> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read the settings `{}`", path.display()))?;
+    let settings = settings_in(path, &text)?;
+    let text = settings.to_string();
+    // OK because what serde_json wrote can be read.
+    if let Ok(document) = Document::read(&text) {
+        Settings::read(Some(document.root())).map_err(|error| anyhow!("`{}`: {error}", path.display()))?;
+    }
+    Ok(settings)
+}
+
+fn settings_in(path: &Path, text: &str) -> anyhow::Result<Value> {
+    // A file of settings is no Kubernetes object.
+    if let [Ok((_, bare))] = documents::read(text).as_slice()
+        && bare.get("kind").is_none()
+    {
+        return Ok(bare.clone());
+    }
+    let manifests = manifest::read_text(path, text)?;
+    let is_policy = |manifest: &&Manifest| {
+        let kind = manifest.object.get("kind").and_then(Value::as_str);
+        matches!(kind, Some("ClusterAdmissionPolicy" | "AdmissionPolicy"))
+    };
+    let policies: Vec<&Manifest> = manifests.iter().filter(is_policy).collect();
+    // Of our two policies, the one that changes pods has the settings that matter for them.
+    let mutating: Vec<&Manifest> = policies
+        .iter()
+        .copied()
+        .filter(|policy| policy.object.pointer("/spec/mutating") == Some(&json!(true)))
+        .collect();
+    match (mutating.as_slice(), policies.as_slice()) {
+        ([policy], _) | ([], [policy]) => {
+            Ok(policy.object.pointer("/spec/settings").cloned().unwrap_or_else(|| json!({})))
+        }
+        ([], []) if manifests.is_empty() => Ok(json!({})),
+        ([], []) => {
+            bail!("`{}` holds neither settings nor a ClusterAdmissionPolicy or AdmissionPolicy", path.display())
+        }
+        (several, all) => {
+            let several = if several.is_empty() { all } else { several };
+            let names: Vec<&str> = several.iter().map(|policy| metadata(&policy.object, "name")).collect();
+            bail!(
+                "`{}` holds several policies ({}): leave the one whose settings count",
+                path.display(),
+                names.join(", ")
+            )
+        }
+    }
+}
+
+/// What is asked for on the command line as kubectl names it: `pod/db-0`, `deployment/web`, or a pod's bare name.
+pub fn named(text: &str) -> anyhow::Result<(ApiKind, String)> {
+    let (kind, name) = text.split_once('/').unwrap_or(("pod", text));
+    let kind = kind.split('.').next().unwrap_or_default().to_lowercase();
+    let (api_version, kind) = match kind.as_str() {
+        "pod" | "pods" | "po" => ("v1", "Pod"),
+        "deployment" | "deployments" | "deploy" => ("apps/v1", "Deployment"),
+        "statefulset" | "statefulsets" | "sts" => ("apps/v1", "StatefulSet"),
+        "daemonset" | "daemonsets" | "ds" => ("apps/v1", "DaemonSet"),
+        "replicaset" | "replicasets" | "rs" => ("apps/v1", "ReplicaSet"),
+        "replicationcontroller" | "replicationcontrollers" | "rc" => ("v1", "ReplicationController"),
+        "job" | "jobs" => ("batch/v1", "Job"),
+        "cronjob" | "cronjobs" | "cj" => ("batch/v1", "CronJob"),
+        "persistentvolumeclaim" | "persistentvolumeclaims" | "pvc" => ("v1", "PersistentVolumeClaim"),
+        "service" | "services" | "svc" => ("v1", "Service"),
+        other => bail!("`{other}` is no kind that is judged here: expected such as `pod/db-0` or `deployment/web`"),
+    };
+    if name.is_empty() {
+        bail!("`{text}` names no object: expected such as `pod/db-0` or `deployment/web`");
+    }
+    Ok((ApiKind::new(api_version, kind), name.to_owned()))
+}

@@ -1,0 +1,134 @@
+//! Which bounds of LimitRanges and rules a pod is held against, and whether each holds.
+//!
+//! Whether one holds, the core says; here the bounds are only listed, those that hold too.
+
+use headroom_core::amount::Quantity;
+use headroom_core::context::limit_range::{CONTAINER, Item, POD};
+use headroom_core::request::template::{Bound, PodTemplate};
+use headroom_core::request::{Container, demand};
+use headroom_core::stage::limits::{self, Breach, Fault, Subject};
+use headroom_core::stage::ranges::Range;
+
+/// A bound that a container or a pod was held against.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldAgainst {
+    /// None for the pod in all.
+    pub container: Option<String>,
+    pub resource: String,
+    pub edge: Edge,
+    pub bound: String,
+    /// `LimitRange limits`
+    pub range: String,
+    pub request: Option<String>,
+    pub limit: Option<String>,
+    pub holds: bool,
+}
+
+/// What a bound bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edge {
+    Min,
+    Max,
+    /// Of limit to request.
+    Ratio,
+}
+
+impl Edge {
+    pub fn told(self) -> &'static str {
+        match self {
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Ratio => "ratio",
+        }
+    }
+
+    fn of(fault: &Fault) -> Self {
+        match fault {
+            Fault::NoRequestForMin { .. } | Fault::BelowMin { .. } => Self::Min,
+            Fault::NoLimitForMax { .. } | Fault::NoRequestForMax { .. } | Fault::AboveMax { .. } => Self::Max,
+            Fault::NoValueForRatio { .. } | Fault::AboveRatio { .. } => Self::Ratio,
+        }
+    }
+}
+
+/// Everything that the pod is held against, in the order of the ranges.
+pub fn of_pod(pod: &PodTemplate<'_>, ranges: &[Range<'_, '_>]) -> Vec<HeldAgainst> {
+    let breaches = limits::check_pod(pod, None, ranges);
+    let mut held = Vec::new();
+    for range in ranges {
+        for item in range.items() {
+            match item.kind.as_ref() {
+                CONTAINER => {
+                    for container in pod.containers.iter().filter(|container| range.speaks_of(container)) {
+                        held.extend(of_container(container, range, item, &breaches));
+                    }
+                }
+                POD => held.extend(of_total(pod, range, item, &breaches)),
+                _ => {}
+            }
+        }
+    }
+    held
+}
+
+fn of_container(
+    container: &Container<'_>,
+    range: &Range<'_, '_>,
+    item: &Item<'_>,
+    breaches: &[Breach<'_>],
+) -> Vec<HeldAgainst> {
+    let amount = |bound, resource: &str| container.resources.quantity(bound, resource).cloned();
+    let subject = Subject::Container(container.name.clone());
+    each(item, range, &subject, amount, breaches)
+}
+
+fn of_total(
+    pod: &PodTemplate<'_>,
+    range: &Range<'_, '_>,
+    item: &Item<'_>,
+    breaches: &[Breach<'_>],
+) -> Vec<HeldAgainst> {
+    let requests = demand::as_limit_ranges_see_it(pod, Bound::Request);
+    let limits = demand::as_limit_ranges_see_it(pod, Bound::Limit);
+    let amount = |bound, resource: &str| match bound {
+        Bound::Request => requests.get(resource).cloned(),
+        Bound::Limit => limits.get(resource).cloned(),
+    };
+    each(item, range, &Subject::Pod, amount, breaches)
+}
+
+fn each(
+    item: &Item<'_>,
+    range: &Range<'_, '_>,
+    subject: &Subject<'_>,
+    amount: impl Fn(Bound, &str) -> Option<Quantity>,
+    breaches: &[Breach<'_>],
+) -> Vec<HeldAgainst> {
+    let mut held = Vec::new();
+    for (edge, list) in [(Edge::Min, &item.min), (Edge::Max, &item.max), (Edge::Ratio, &item.max_ratio)] {
+        for (resource, bound) in list.iter() {
+            let is_broken = breaches.iter().any(|breach| {
+                breach.kind == item.kind
+                    && breach.resource == *resource
+                    && breach.subject == *subject
+                    && breach.range == range.name()
+                    && Edge::of(&breach.fault) == edge
+            });
+            let told = |bound| amount(bound, resource).map(|quantity| quantity.to_string());
+            held.push(HeldAgainst {
+                container: match subject {
+                    Subject::Container(name) => Some(name.to_string()),
+                    Subject::Pod | Subject::Claim => None,
+                },
+                resource: resource.to_string(),
+                edge,
+                bound: bound.to_string(),
+                range: range.name().to_string(),
+                request: told(Bound::Request),
+                limit: told(Bound::Limit),
+                holds: !is_broken,
+            });
+        }
+    }
+    held
+}

@@ -1,0 +1,142 @@
+//! The admission request that the API server would send for an object.
+
+use serde_json::{Value, json};
+
+use crate::kinds::{ApiKind, metadata};
+
+/// No real request has it. Equal to no object's own, which would make it an audit scanner's request.
+pub const UID: &str = "00000000-0000-4000-8000-000000000000";
+
+/// Who asks, where nobody is known.
+const USER: &str = "kubectl-headroom";
+
+/// Stands for the hash of a template that no controller has seen.
+const TEMPLATE_HASH: &str = "template";
+
+/// The request to make an object; `namespace` counts for kinds that live in one and objects that name none.
+pub fn create(object: Value, kind: &ApiKind, namespace: &str) -> Value {
+    request(completed(object, kind), None, kind, namespace)
+}
+
+/// The request for an object that is there and counted already, as Kubewarden's audit scanner sends it.
+pub fn audit(mut object: Value, kind: &ApiKind) -> Value {
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        // Such a request is known by its having the object's own uid.
+        metadata.insert("uid".to_owned(), json!(UID));
+    }
+    create(object, kind, "")
+}
+
+/// The request to replace an object.
+pub fn update(object: Value, old: Value, kind: &ApiKind, namespace: &str) -> Value {
+    request(object, Some(old), kind, namespace)
+}
+
+fn request(object: Value, old: Option<Value>, kind: &ApiKind, namespace: &str) -> Value {
+    let ApiKind { group, version, kind: kind_name, plural, is_namespaced } = kind;
+    let own = metadata(&object, "namespace");
+    let namespace = if own.is_empty() { namespace } else { own };
+    let namespace = if *is_namespaced { namespace } else { "" };
+    let operation = if old.is_some() { "UPDATE" } else { "CREATE" };
+    let options = if old.is_some() { "UpdateOptions" } else { "CreateOptions" };
+    let gvk = json!({"group": group, "version": version, "kind": kind_name});
+    let resource = json!({"group": group, "version": version, "resource": plural});
+    json!({
+        "uid": UID,
+        "kind": gvk,
+        "requestKind": gvk,
+        "resource": resource,
+        "requestResource": resource,
+        "name": metadata(&object, "name"),
+        "namespace": namespace,
+        "operation": operation,
+        "userInfo": {"username": USER},
+        "object": object,
+        "oldObject": old,
+        "dryRun": true,
+        "options": {"apiVersion": "meta.k8s.io/v1", "kind": options},
+    })
+}
+
+/// What the API server does to a new object before anybody is asked, as far as it concerns what a pod may ask for: a
+/// limit without a request is a request of the same amount.
+fn completed(mut object: Value, kind: &ApiKind) -> Value {
+    if kind.qualified() != "pods" {
+        return object;
+    }
+    for list in ["/spec/containers", "/spec/initContainers"] {
+        for container in object.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let Some(Value::Object(resources)) = container.get_mut("resources") else { continue };
+            let Some(Value::Object(limits)) = resources.get("limits").cloned() else { continue };
+            if let Value::Object(requests) = resources.entry("requests").or_insert_with(|| json!({})) {
+                for (name, limit) in limits {
+                    requests.entry(name).or_insert(limit);
+                }
+            }
+        }
+    }
+    object
+}
+
+/// A pod as its workload's controller would make it; none for what makes no pods.
+pub fn pod_of(workload: &Value) -> Option<Value> {
+    let kind = ApiKind::of(workload);
+    let template = match (kind.group.as_str(), kind.kind.as_str()) {
+        ("apps" | "extensions", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
+        | ("batch", "Job")
+        | ("", "ReplicationController") => "/spec/template",
+        ("batch", "CronJob") => "/spec/jobTemplate/spec/template",
+        _ => return None,
+    };
+    let template = workload.pointer(template)?;
+    let name = metadata(workload, "name");
+    // A Deployment makes pods by way of a ReplicaSet, a CronJob by way of a Job.
+    let (owner, owner_api, owner_name) = match kind.kind.as_str() {
+        "Deployment" => ("ReplicaSet", "apps/v1".to_owned(), format!("{name}-{TEMPLATE_HASH}")),
+        "CronJob" => ("Job", "batch/v1".to_owned(), format!("{name}-0")),
+        other => (other, kind.api_version(), name.to_owned()),
+    };
+    let mut metadata_of_pod = template.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    if let Value::Object(fields) = &mut metadata_of_pod {
+        fields.insert("generateName".to_owned(), json!(format!("{name}-")));
+        fields.insert("namespace".to_owned(), json!(metadata(workload, "namespace")));
+        let reference = json!({"apiVersion": owner_api, "kind": owner, "name": owner_name, "controller": true});
+        fields.insert("ownerReferences".to_owned(), json!([reference]));
+        if owner == "ReplicaSet"
+            && kind.kind == "Deployment"
+            && let Value::Object(labels) = fields.entry("labels").or_insert_with(|| json!({}))
+        {
+            labels.insert("pod-template-hash".to_owned(), json!(TEMPLATE_HASH));
+        }
+    }
+    let spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
+    Some(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata_of_pod, "spec": spec}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_without_a_request_becomes_one() {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "db-"}, "spec": {"containers": [
+            {"name": "a", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}},
+            {"name": "b"}]}});
+        let request = create(pod, &ApiKind::new("v1", "Pod"), "shop");
+        assert_eq!(
+            request["object"]["spec"]["containers"][0]["resources"]["requests"],
+            json!({"cpu": "500m", "memory": "1Gi"})
+        );
+        assert_eq!((&request["namespace"], &request["operation"]), (&json!("shop"), &json!("CREATE")));
+        assert_eq!(request["resource"], json!({"group": "", "version": "v1", "resource": "pods"}));
+    }
+
+    #[test]
+    fn a_template_stays_as_it_is_written() {
+        let resources = json!({"limits": {"cpu": "1"}});
+        let template = json!({"spec": {"containers": [{"name": "a", "resources": resources}]}});
+        let workload = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": template}});
+        let request = create(workload.clone(), &ApiKind::new("apps/v1", "Deployment"), "shop");
+        assert_eq!(request["object"], workload);
+    }
+}

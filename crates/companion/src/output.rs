@@ -1,0 +1,93 @@
+//! Results in the forms that people and their tools read: tables for terminals, JSON and YAML for programs, and what code
+//! hosts show beside a change (SARIF, GitHub annotations, JUnit). What is told is the commands' business.
+
+pub mod github;
+pub mod junit;
+pub mod paint;
+pub mod sarif;
+pub mod table;
+
+use std::io::Write as _;
+
+use anyhow::Context;
+use serde::Serialize;
+
+use crate::manifest::Origin;
+
+pub use paint::Paint;
+pub use table::Table;
+
+/// What is said about one object, with its place for those who show it there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub rule: &'static Rule,
+    pub level: Level,
+    pub text: String,
+    /// `pod/db-0` with its namespace in front.
+    pub subject: String,
+    /// None for what came from no file.
+    pub origin: Option<Origin>,
+}
+
+/// What a finding is an instance of.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Stable, for machines: `limits`.
+    pub id: &'static str,
+    pub title: &'static str,
+    pub help: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Error,
+    Warning,
+    Note,
+}
+
+/// How an answer turned out, as the exit code tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exit {
+    Fine = 0,
+    /// Something is refused.
+    Refused = 1,
+    /// Something could not be judged, or the question was not understood.
+    NotJudged = 2,
+}
+
+/// Indented JSON with a line end.
+pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}
+
+/// A YAML document.
+pub fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
+    // By way of a value, so that YAML and JSON cannot tell different things.
+    let text = serde_saphyr::to_string(&serde_json::to_value(value)?)?;
+    Ok(if text.ends_with('\n') { text } else { text + "\n" })
+}
+
+/// Writes to standard output. A reader that has seen enough (`| head`) is no failure.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write"),
+    }
+}
+
+/// A file's place as a link: relative where it was given so, with `/` and percent escapes.
+fn uri(origin: &Origin) -> String {
+    let mut uri = String::new();
+    for byte in origin.file.to_string_lossy().replace('\\', "/").bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => uri.push(char::from(byte)),
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri.strip_prefix("./").map(str::to_owned).unwrap_or(uri)
+}
+
+/// Whether a place is one that a code host can show: standard input is none.
+fn is_file(origin: &Origin) -> bool {
+    origin.file.as_os_str() != "-"
+}

@@ -1,0 +1,32 @@
+//! Workflow commands that GitHub shows as annotations beside the lines of a change.
+//! See <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>.
+
+use super::{Finding, Level, is_file};
+
+/// One command a finding.
+pub fn annotations(findings: &[Finding]) -> String {
+    findings.iter().map(|finding| command(finding) + "\n").collect()
+}
+
+fn command(finding: &Finding) -> String {
+    let level = match finding.level {
+        Level::Error => "error",
+        Level::Warning => "warning",
+        Level::Note => "notice",
+    };
+    let mut properties = Vec::new();
+    if let Some(origin) = finding.origin.as_ref().filter(|origin| is_file(origin)) {
+        properties.push(format!("file={}", property(&origin.file.to_string_lossy())));
+        properties.push(format!("line={}", origin.line));
+    }
+    properties.push(format!("title={}", property(&format!("{}: {}", finding.subject, finding.rule.title))));
+    format!("::{level} {}::{}", properties.join(","), message(&finding.text))
+}
+
+fn message(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    message(text).replace(':', "%3A").replace(',', "%2C")
+}

@@ -1,0 +1,80 @@
+//! A JUnit report, which most build servers show: an object is a test case, a refusal its failure.
+
+use super::{Finding, Level};
+
+/// An object and what was found about it.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// `pod/db-0`
+    pub name: String,
+    /// What groups cases: the file, or the namespace.
+    pub group: String,
+    pub findings: Vec<Finding>,
+    /// Whether nothing could be found out.
+    pub is_error: bool,
+}
+
+/// The report of one suite.
+pub fn report(suite: &str, cases: &[Case]) -> String {
+    let failed = |case: &&Case| !case.is_error && case.findings.iter().any(|finding| finding.level == Level::Error);
+    let failures = cases.iter().filter(failed).count();
+    let errors = cases.iter().filter(|case| case.is_error).count();
+    let counts = format!("tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\"", cases.len());
+    let mut xml = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"{}\" {counts}>\n",
+        escaped(suite)
+    );
+    for case in cases {
+        xml.push_str(&told(case));
+    }
+    xml.push_str("  </testsuite>\n</testsuites>\n");
+    xml
+}
+
+fn told(case: &Case) -> String {
+    let head = format!("    <testcase classname=\"{}\" name=\"{}\"", escaped(&case.group), escaped(&case.name));
+    if case.findings.is_empty() {
+        return head + "/>\n";
+    }
+    let mut xml = head + ">\n";
+    for finding in case.findings.iter().filter(|finding| finding.level == Level::Error) {
+        let element = if case.is_error { "error" } else { "failure" };
+        let place = finding.origin.as_ref().map(|origin| format!("{origin}: ")).unwrap_or_default();
+        xml.push_str(&format!(
+            "      <{element} type=\"{}\" message=\"{}\">{}{}</{element}>\n",
+            escaped(finding.rule.id),
+            escaped(finding.rule.title),
+            escaped(&place),
+            escaped(&finding.text)
+        ));
+    }
+    let told: Vec<&str> = case
+        .findings
+        .iter()
+        .filter(|finding| finding.level != Level::Error)
+        .map(|finding| finding.text.as_str())
+        .collect();
+    if !told.is_empty() {
+        xml.push_str(&format!("      <system-out>{}</system-out>\n", escaped(&told.join("\n"))));
+    }
+    xml.push_str("    </testcase>\n");
+    xml
+}
+
+/// XML 1.0 has no way at all to write most control characters.
+fn escaped(text: &str) -> String {
+    let mut xml = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => xml.push_str("&amp;"),
+            '<' => xml.push_str("&lt;"),
+            '>' => xml.push_str("&gt;"),
+            '"' => xml.push_str("&quot;"),
+            '\n' => xml.push_str("&#10;"),
+            '\t' => xml.push_str("&#9;"),
+            control if control < ' ' || matches!(control, '\u{fffe}' | '\u{ffff}') => xml.push('\u{fffd}'),
+            other => xml.push(other),
+        }
+    }
+    xml
+}

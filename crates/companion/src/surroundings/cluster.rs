@@ -1,0 +1,232 @@
+//! Surroundings that are a live cluster: the kubeconfig's, asked as little as possible.
+//!
+//! Lists and objects are asked for once in a run. Nothing is written, and nothing but `get` and `list` of what a command
+//! looks at is needed; a namespace's own rights suffice where only that namespace is looked at.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use kube::api::{ApiResource, GetParams, ListParams};
+use kube::core::{GroupVersionKind, Request};
+use kube::{Client, Error, discovery};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::Surroundings;
+use crate::kinds::ApiKind;
+use crate::kubeconfig;
+
+/// Objects listed at a time.
+const PAGE: u32 = 500;
+/// The API server itself gives up on a request after a minute.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A cluster and what was read of it.
+pub struct Cluster {
+    runtime: Runtime,
+    client: Client,
+    lists: BTreeMap<Query, Result<Vec<Value>, String>>,
+    objects: BTreeMap<(Query, String), Result<Option<Value>, String>>,
+    kinds: BTreeMap<(String, String), ApiKind>,
+}
+
+/// API version, kind, namespace.
+type Query = (String, String, Option<String>);
+
+impl Cluster {
+    /// The cluster of a kubeconfig, or that we run in, and the namespace it says to use. Nothing is sent yet.
+    pub fn connect(context: Option<String>, kubeconfig: Option<&Path>) -> Result<(Self, String), String> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| format!("cannot start: {error}"))?;
+        let (client, namespace) = runtime.block_on(async {
+            let config = kubeconfig::config(context, kubeconfig).await?;
+            let namespace = config.default_namespace.clone();
+            Ok::<_, String>((Client::try_from(config).map_err(|error| error.to_string())?, namespace))
+        })?;
+        let cluster =
+            Self { runtime, client, lists: BTreeMap::new(), objects: BTreeMap::new(), kinds: BTreeMap::new() };
+        Ok((cluster, namespace))
+    }
+
+    fn send(&self, request: http::Request<Vec<u8>>, what: &str) -> Result<Value, Trouble> {
+        let answer = self
+            .runtime
+            .block_on(async { tokio::time::timeout(PATIENCE, self.client.request::<Value>(request)).await });
+        match answer {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(Trouble::of(error, what)),
+            Err(_) => Err(Trouble::Failed(format!("cannot read {what}: no answer within {} s", PATIENCE.as_secs()))),
+        }
+    }
+
+    fn list_anew(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+        let api_kind = self.kind(api_version, kind);
+        let what = format!("{} in {}", api_kind.qualified(), told_namespace(namespace));
+        let url = ApiResourceUrl::new(&api_kind, namespace);
+        let mut page = ListParams::default().limit(PAGE);
+        let mut objects = Vec::new();
+        loop {
+            let request = Request::new(url.0.clone());
+            let request = if is_confidential(kind) { request.list_metadata(&page) } else { request.list(&page) };
+            let request = request.map_err(|error| error.to_string())?;
+            let mut list = self.send(request, &what).map_err(|trouble| trouble.told(api_version, kind))?;
+            let next = list.pointer("/metadata/continue").and_then(Value::as_str).map(str::to_owned);
+            if let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) {
+                objects.extend(items.into_iter().map(|item| typed(item, api_version, kind)));
+            }
+            match next.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return Ok(objects),
+            }
+        }
+    }
+
+    fn get_anew(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, String> {
+        let api_kind = self.kind(api_version, kind);
+        let what = format!("{} in {}", api_kind.told(name), told_namespace(namespace));
+        let url = ApiResourceUrl::new(&api_kind, namespace);
+        let (request, how) = (Request::new(url.0), GetParams::default());
+        let request = if is_confidential(kind) { request.get_metadata(name, &how) } else { request.get(name, &how) };
+        let request = request.map_err(|error| error.to_string())?;
+        match self.send(request, &what) {
+            Ok(object) => Ok(Some(typed(object, api_version, kind))),
+            Err(Trouble::Absent { names_object: true }) => Ok(None),
+            Err(trouble) => Err(trouble.told(api_version, kind)),
+        }
+    }
+}
+
+impl Surroundings for Cluster {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+        let query = query(api_version, kind, namespace);
+        if let Some(known) = self.lists.get(&query) {
+            return known.clone();
+        }
+        let answer = self.list_anew(api_version, kind, namespace);
+        self.lists.insert(query, answer.clone());
+        answer
+    }
+
+    fn get(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, String> {
+        let query = (query(api_version, kind, namespace), name.to_owned());
+        if let Some(known) = self.objects.get(&query) {
+            return known.clone();
+        }
+        let answer = self.get_anew(api_version, kind, namespace, name);
+        self.objects.insert(query, answer.clone());
+        answer
+    }
+
+    /// Kinds that are not Kubernetes' own are looked up, because anybody may have named them.
+    fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
+        let guessed = ApiKind::new(api_version, kind);
+        if guessed.is_kubernetes_own() {
+            return guessed;
+        }
+        let key = (api_version.to_owned(), kind.to_owned());
+        if let Some(known) = self.kinds.get(&key) {
+            return known.clone();
+        }
+        let gvk = GroupVersionKind::gvk(&guessed.group, &guessed.version, kind);
+        let found = self
+            .runtime
+            .block_on(async { tokio::time::timeout(PATIENCE, discovery::pinned_kind(&self.client, &gvk)).await });
+        // Where the cluster does not know the kind, reading it fails and says so.
+        let found = match found {
+            Ok(Ok((resource, capabilities))) => ApiKind {
+                plural: resource.plural,
+                is_namespaced: capabilities.scope == discovery::Scope::Namespaced,
+                ..guessed
+            },
+            _ => guessed,
+        };
+        self.kinds.insert(key, found.clone());
+        found
+    }
+}
+
+/// The path of a collection.
+struct ApiResourceUrl(String);
+
+impl ApiResourceUrl {
+    fn new(kind: &ApiKind, namespace: Option<&str>) -> Self {
+        let resource = ApiResource {
+            group: kind.group.clone(),
+            version: kind.version.clone(),
+            api_version: kind.api_version(),
+            kind: kind.kind.clone(),
+            plural: kind.plural.clone(),
+        };
+        Self(<kube::core::DynamicObject as kube::Resource>::url_path(&resource, namespace))
+    }
+}
+
+/// Why the API server did not answer with what was asked for.
+enum Trouble {
+    /// No such object, or no such kind.
+    Absent {
+        names_object: bool,
+    },
+    Failed(String),
+}
+
+impl Trouble {
+    fn of(error: Error, what: &str) -> Self {
+        match error {
+            // Where the kind is unknown, the answer does not name what was not found.
+            Error::Api(status) if status.code == 404 => {
+                Self::Absent { names_object: status.details.is_some_and(|details| !details.name.is_empty()) }
+            }
+            Error::Api(status) => Self::Failed(format!("cannot read {what}: {}", status.message)),
+            Error::Service(cause) => {
+                Self::Failed(format!("cannot read {what}: the API server cannot be reached: {cause}"))
+            }
+            error => Self::Failed(format!("cannot read {what}: {error}")),
+        }
+    }
+
+    /// In the host's words where the core knows them.
+    fn told(self, api_version: &str, kind: &str) -> String {
+        match self {
+            Self::Absent { .. } => format!("error finding resource {api_version}/{kind}: not found"),
+            Self::Failed(problem) => problem,
+        }
+    }
+}
+
+fn query(api_version: &str, kind: &str, namespace: Option<&str>) -> Query {
+    (api_version.to_owned(), kind.to_owned(), namespace.map(str::to_owned))
+}
+
+/// What nobody looks into here: that there is such an object is all that counts, so its contents are not even sent.
+fn is_confidential(kind: &str) -> bool {
+    matches!(kind, "Secret" | "ConfigMap")
+}
+
+/// The items of a list leave out what the list says already; metadata alone says that it is metadata.
+fn typed(mut object: Value, api_version: &str, kind: &str) -> Value {
+    if let Value::Object(fields) = &mut object {
+        fields.insert("apiVersion".to_owned(), json!(api_version));
+        fields.insert("kind".to_owned(), json!(kind));
+    }
+    object
+}
+
+fn told_namespace(namespace: Option<&str>) -> String {
+    namespace.map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"))
+}

@@ -1,0 +1,74 @@
+//! The status of a quota that no quota controller has seen yet: its bounds as they are wished for, and the usage counted
+//! from the objects around it.
+
+use std::collections::BTreeMap;
+
+use headroom_core::context::resource_quota::ResourceQuota;
+use headroom_core::json::Document;
+use headroom_core::request::PodTemplate;
+use headroom_core::stage::quota::{Kind, Measure, Object, recalculate};
+use headroom_core::timestamp::Timestamp;
+use serde_json::{Value, json};
+
+use super::Surroundings;
+use super::folder::amounts;
+use crate::clock;
+use crate::kinds::{ApiKind, metadata};
+
+/// Whether a quota says what is used of it.
+pub fn is_counted(quota: &Value) -> bool {
+    let has = |field: &str| quota.pointer(field).is_some_and(Value::is_object);
+    has("/status/hard") && has("/status/used")
+}
+
+/// Gives a quota the status that the quota controller would give it. What cannot be listed is not counted.
+pub fn count(quota: &mut Value, around: &mut dyn Surroundings) -> Result<(), String> {
+    let namespace = metadata(quota, "namespace").to_owned();
+    let hard = quota.pointer("/spec/hard").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut kinds: BTreeMap<String, ApiKind> = BTreeMap::new();
+    for kind in hard.keys().filter_map(|name| ApiKind::charged_under(name)) {
+        kinds.insert(kind.qualified(), kind);
+    }
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for (qualified, kind) in kinds {
+        let objects = around.list(&kind.api_version(), &kind.kind, Some(&namespace))?;
+        texts.extend(objects.iter().map(|object| (qualified.clone(), object.to_string())));
+    }
+    let text = quota.to_string();
+    let status = status_of(&text, &texts).map_err(|problem| {
+        format!("the usage of ResourceQuota {} cannot be counted: {problem}", metadata(quota, "name"))
+    })?;
+    if let Value::Object(fields) = quota {
+        fields.insert("status".to_owned(), status);
+    }
+    Ok(())
+}
+
+fn status_of(quota: &str, objects: &[(String, String)]) -> Result<Value, String> {
+    let documents: Vec<(&str, Document<'_>)> = objects
+        .iter()
+        .map(|(kind, text)| Ok((kind.as_str(), Document::read(text)?)))
+        .collect::<Result<_, headroom_core::json::SyntaxError>>()
+        .map_err(|error| error.to_string())?;
+    let document = Document::read(quota).map_err(|error| error.to_string())?;
+    let quota = ResourceQuota::read(document.root()).map_err(|error| error.to_string())?;
+    let mut pods = Vec::new();
+    for (kind, document) in &documents {
+        let is_pod = Kind::from_qualified(kind).measure == Measure::Pod;
+        let pod =
+            if is_pod { Some(PodTemplate::read(document.root()).map_err(|error| error.to_string())?) } else { None };
+        pods.push(pod);
+    }
+    let objects: Vec<Object<'_, '_>> = documents
+        .iter()
+        .zip(&pods)
+        .map(|((kind, document), pod)| Object {
+            kind: Kind::from_qualified(kind),
+            node: document.root(),
+            pod: pod.as_ref(),
+        })
+        .collect();
+    let used = recalculate::used(&quota, &objects, |_| true, Timestamp::from_unix_seconds(clock::now()))
+        .map_err(|error| error.to_string())?;
+    Ok(json!({"hard": amounts(&quota.wished), "used": amounts(&used)}))
+}

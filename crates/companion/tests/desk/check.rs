@@ -1,0 +1,224 @@
+//! `check`: verdicts, words, order, forms and exit codes.
+
+use serde_json::Value;
+
+use crate::support::*;
+
+const SHOP: [&str; 5] = ["check", "-f", "examples/shop/app", "--context-dir", "examples/shop/cluster"];
+
+#[test]
+fn every_form_tells_the_same() {
+    for form in ["table", "json", "yaml", "sarif", "github", "junit"] {
+        let said = headroom(&root(), &[&SHOP[..], &["-o", form]].concat());
+        assert_eq!((said.code, said.err.as_str()), (1, ""), "{form}");
+        snapshot(&format!("check.{form}"), &said.out);
+    }
+}
+
+/// What each object became, such as `refused pod/a`, of files in a folder beside a `cluster`.
+fn verdicts(files: &[(&str, &str)], arguments: &[&str]) -> Vec<String> {
+    let folder = folder(files);
+    let said = headroom(folder.path(), &[&["check", "-o", "json"], arguments].concat());
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err));
+    let told = |object: &Value| format!("{} {}", object["verdict"].as_str().unwrap(), object["name"].as_str().unwrap());
+    report["objects"].as_array().unwrap().iter().map(told).collect()
+}
+
+#[test]
+fn each_object_meets_what_those_before_it_leave() {
+    let pods =
+        [pod("a", "{requests: {cpu: 600m}}"), pod("b", "{requests: {cpu: 600m}}"), pod("c", "{requests: {cpu: 400m}}")];
+    let quota = quota("team", "{requests.cpu: 1}");
+    let found = verdicts(
+        &[("app.yaml", &pods.join("---\n")), ("cluster/q.yaml", &quota)],
+        &["-f", "app.yaml", "--context-dir", "cluster"],
+    );
+    // What is refused takes nothing.
+    assert_eq!(found, ["admitted a", "refused b", "admitted c"]);
+}
+
+#[test]
+fn the_pods_of_a_workload_take_their_part() {
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec: {replicas: 3, template: \
+                      {spec: {containers: [{name: app, resources: {requests: {cpu: 300m}}}]}}}\n";
+    let files = [deployment.to_owned(), pod("late", "{requests: {cpu: 200m}}")].join("---\n");
+    let quota = quota("team", "{requests.cpu: 1}");
+    let arguments = ["-f", "app.yaml", "--context-dir", "cluster"];
+    let found = verdicts(&[("app.yaml", &files), ("cluster/q.yaml", &quota)], &arguments);
+    assert_eq!(found, ["admitted web", "refused late"]);
+}
+
+#[test]
+fn limits_and_quotas_of_a_run_count_for_what_comes_after() {
+    let files = [
+        pod("a", "{requests: {cpu: 1}}"),
+        quota("team", "{requests.cpu: 2}"),
+        limit_range("limits", "max: {memory: 1Gi}"),
+        pod("b", "{requests: {cpu: 1}}"),
+        pod("c", "{requests: {cpu: 100m}}"),
+        pod("d", "{requests: {cpu: 0}, limits: {memory: 2Gi}}"),
+    ];
+    let found = verdicts(&[("app.yaml", &files.join("---\n"))], &["-f", "app.yaml", "--offline"]);
+    let expected = ["admitted a", "admitted team", "admitted limits", "changed b", "refused c", "refused d"];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_new_quota_counts_the_pods_of_workloads_before_it() {
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec: {replicas: 3, template: \
+                      {spec: {containers: [{name: app, resources: {requests: {cpu: 300m}}}]}}}\n";
+    let files = [deployment.to_owned(), quota("team", "{requests.cpu: 1}"), pod("late", "{requests: {cpu: 200m}}")];
+    let found = verdicts(&[("app.yaml", &files.join("---\n"))], &["-f", "app.yaml", "--offline"]);
+    assert_eq!(found, ["admitted web", "admitted team", "refused late"]);
+}
+
+#[test]
+fn what_is_there_already_is_judged_as_an_update() {
+    let workload = |replicas: u32| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web, namespace: shop}}\nspec: {{replicas: {replicas}, \
+             template: {{spec: {{containers: [{{name: app, resources: {{requests: {{cpu: 500m}}}}}}]}}}}}}\n"
+        )
+    };
+    let there = workload(2)
+        + "status: {replicas: 2}\n---\n"
+        + &pod("a", "{requests: {cpu: 1}}")
+        + "---\n"
+        + &quota("team", "{requests.cpu: 1}");
+    let folder = folder(&[("same.yaml", &workload(2)), ("more.yaml", &workload(3)), ("cluster/all.yaml", &there)]);
+    let warnings = |file: &str| -> Value {
+        let said = headroom(folder.path(), &["check", "-f", file, "--context-dir", "cluster", "-o", "json"]);
+        let report: Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(report["objects"][0]["operation"], "update");
+        report["objects"][0]["warnings"].clone()
+    };
+    assert_eq!(warnings("same.yaml"), Value::Null);
+    assert!(warnings("more.yaml")[0].as_str().unwrap().contains("2 of 3 replicas fit"));
+}
+
+#[test]
+fn settings_come_from_a_file_or_from_the_policy_that_has_them() {
+    let settings = "limitRanges: {rules: [{name: house, limits: [{type: Container, max: {memory: 1Gi}}]}]}\n";
+    let policy = |name: &str, mutating: bool, settings: &str| {
+        format!(
+            "apiVersion: policies.kubewarden.io/v1\nkind: ClusterAdmissionPolicy\nmetadata: {{name: {name}}}\nspec: {{mutating: \
+             {mutating}, settings: {{{}}}}}\n",
+            settings.trim_end()
+        )
+    };
+    let both = policy("headroom", true, settings) + "---\n" + &policy("headroom-subresources", false, "");
+    let app = pod("a", "{limits: {memory: 2Gi}}");
+    let folder = folder(&[("app.yaml", &app), ("settings.yaml", settings), ("policy.yaml", &both)]);
+    for file in ["settings.yaml", "policy.yaml"] {
+        let said = headroom(folder.path(), &["check", "-f", "app.yaml", "--offline", "--settings", file]);
+        assert_eq!(said.code, 1, "{file}: {}", said.err);
+        assert!(said.out.contains("maximum memory usage per Container is 1Gi, but limit is 2Gi"), "{}", said.out);
+        assert!(said.out.contains("(rule house)"), "{}", said.out);
+    }
+}
+
+#[test]
+fn warnings_fail_only_where_asked_for() {
+    let files = "examples/shop/app/migrate.yaml,examples/shop/app/web.yaml";
+    let arguments = ["check", "-f", files, "--context-dir", "examples/shop/cluster"];
+    assert_eq!(headroom(&root(), &arguments).code, 0);
+    assert_eq!(headroom(&root(), &[&arguments[..], &["--fail-on", "warning"]].concat()).code, 1);
+}
+
+#[test]
+fn objects_come_from_standard_input_too() {
+    let input = "# from kustomize\n---\n".to_owned() + &pod("a", "{}").replace(", namespace: shop", "");
+    let said = headroom_reading(
+        &root(),
+        &["check", "-f", "-", "-n", "shop", "--context-dir", "examples/shop/cluster"],
+        &input,
+    );
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.out.contains("changed   pod/a    shop        standard input:3"), "{}", said.out);
+    let said =
+        headroom_reading(&root(), &["check", "-f", "-", "--offline", "-o", "github"], &pod("a", "{limits: {cpu: -1}}"));
+    assert!(!said.out.contains("file="), "{}", said.out);
+}
+
+#[test]
+fn what_is_not_understood_is_told_and_ends_with_2() {
+    let folder = folder(&[
+        ("broken.yaml", "apiVersion: v1\nkind: Pod\nkind: Job\n"),
+        ("settings.yaml", "limitRange: {}\n"),
+        ("app.yaml", &pod("a", "{}")),
+        ("empty.yaml", "# nothing\n"),
+        ("cluster/range.yaml", &limit_range("limits", "max: {cpu: lots}")),
+        ("wrong.yaml", &limit_range("limits", "max: {cpu: 1}, min: {cpu: 2}")),
+    ]);
+    let check = |arguments: &[&str], expected: &str| {
+        let said = headroom(folder.path(), &[&["check"], arguments].concat());
+        assert_eq!((said.code, said.err.trim_end()), (2, expected), "{arguments:?}: {}", said.out);
+    };
+    check(&["-f", "broken.yaml", "--offline"], "error: broken.yaml:3: duplicate mapping key: kind not allowed here");
+    check(&["-f", "gone.yaml", "--offline"], "error: cannot read `gone.yaml`: No such file or directory (os error 2)");
+    check(&["-f", "empty.yaml", "--offline"], "error: nothing to check: the files hold no objects");
+    check(
+        &["-f", "app.yaml", "--offline", "--settings", "settings.yaml"],
+        "error: `settings.yaml`: invalid settings: `limitRange` is not a setting; did you mean `limitRanges`?",
+    );
+    check(
+        &["-f", "app.yaml", "--offline", "-n", "lab"],
+        "error: app.yaml:1: `a` is of namespace `shop`, and -n asks for `lab`: leave -n out, or change the manifest",
+    );
+    check(
+        &["-f", "app.yaml", "--offline", "-A"],
+        "error: -A says nothing here: the manifests tell which namespaces are meant, and -n where they do not",
+    );
+    let said = headroom(folder.path(), &["check", "-f", "app.yaml", "--context-dir", "cluster"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.starts_with("error: cluster/range.yaml:1: the LimitRange cannot be read: "), "{}", said.err);
+    let said = headroom(folder.path(), &["check", "-f", "app.yaml"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("give a kubeconfig, files with --context-dir, or --offline"), "{}", said.err);
+    let said = headroom(folder.path(), &["check", "-f", "wrong.yaml", "--offline"]);
+    assert_eq!(said.code, 1);
+    assert!(said.out.contains("LimitRange \"limits\" is invalid: spec.limits[0]"), "{}", said.out);
+}
+
+#[test]
+fn the_sarif_log_is_one_that_its_readers_take() {
+    let said = headroom(&root(), &[&SHOP[..], &["-o", "sarif"]].concat());
+    let log: Value = serde_json::from_str(&said.out).unwrap();
+    let run = &log["runs"][0];
+    let rules = run["tool"]["driver"]["rules"].as_array().unwrap();
+    assert_eq!((log["version"].as_str(), rules.is_empty()), (Some("2.1.0"), false));
+    for rule in rules {
+        let ends_well = |text: &Value| text["text"].as_str().is_some_and(|text| !text.is_empty());
+        assert!(ends_well(&rule["shortDescription"]) && ends_well(&rule["help"]), "{rule}");
+    }
+    let results = run["results"].as_array().unwrap();
+    assert_eq!(results.len(), 3);
+    for result in results {
+        let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
+        assert_eq!(rules[index]["id"], result["ruleId"]);
+        assert!(["error", "warning", "note"].contains(&result["level"].as_str().unwrap()));
+        let place = &result["locations"][0]["physicalLocation"];
+        assert!(place["region"]["startLine"].as_u64().unwrap() >= 1);
+        let file = root().join(place["artifactLocation"]["uri"].as_str().unwrap());
+        assert!(file.is_file(), "{}", file.display());
+    }
+}
+
+#[test]
+fn names_with_signs_of_the_form_do_no_harm_to_it() {
+    let nasty = pod("\"a<&>%\\\"\"", "{limits: {memory: 2Gi}}");
+    let range = limit_range("limits", "max: {memory: 1Gi}");
+    let folder = folder(&[("a b,c.yaml", &nasty), ("cluster/range.yaml", &range)]);
+    // The comma is in the name of the file, so the folder is given.
+    let said = |form: &str| headroom(folder.path(), &["check", "-f", ".", "--context-dir", "cluster", "-o", form]).out;
+    let junit = said("junit");
+    assert!(junit.contains("name=\"pod/a&lt;&amp;&gt;%&quot;\""), "{junit}");
+    let github = said("github");
+    assert!(
+        github.starts_with("::error file=./a b%2Cc.yaml,line=1,title=shop/pod/a<&>%25\"%3A a LimitRange"),
+        "{github}"
+    );
+    let sarif: Value = serde_json::from_str(&said("sarif")).unwrap();
+    let place = &sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
+    assert_eq!(place, "a%20b%2Cc.yaml");
+}

@@ -1,0 +1,207 @@
+//! A live cluster, played by a server made of a map: what is asked of it, and what is said when it refuses.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::fake::{Fake, answer};
+use crate::support::*;
+
+/// An API server and a kubeconfig for it, in a folder with an application.
+struct Live {
+    server: Fake,
+    folder: TempDir,
+}
+
+const RANGES: &str = "/api/v1/namespaces/shop/limitranges";
+const QUOTAS: &str = "/api/v1/namespaces/shop/resourcequotas";
+
+fn list(items: Value) -> Value {
+    json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items})
+}
+
+fn limits() -> Value {
+    json!({"metadata": {"name": "limits", "namespace": "shop"}, "spec": {"limits": [
+        {"type": "Container", "max": {"memory": "1Gi"}, "default": {"memory": "1Gi"}, "defaultRequest": {"memory": "1Gi"}}]}})
+}
+
+fn team(used: &str) -> Value {
+    json!({"metadata": {"name": "team", "namespace": "shop"}, "spec": {"hard": {"pods": "3"}},
+        "status": {"hard": {"pods": "3"}, "used": {"pods": used}}})
+}
+
+impl Live {
+    /// What is not among the answers is not there; what is `null` is forbidden.
+    fn start(answers: Value) -> Self {
+        let answers: BTreeMap<String, Value> = serde_json::from_value(answers).unwrap();
+        let server = Fake::start(move |head| {
+            let target = head.split(' ').nth(1).unwrap();
+            match answers.get(target.split('?').next().unwrap()) {
+                Some(Value::Null) => answer(
+                    403,
+                    &json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden",
+                    "message": "User \"ann\" cannot list it"})
+                    .to_string(),
+                ),
+                Some(found) => answer(200, &found.to_string()),
+                None => answer(
+                    404,
+                    &json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
+                    "message": "not found", "details": {"name": "x"}})
+                    .to_string(),
+                ),
+            }
+        });
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "here",
+            "clusters": [{"name": "fake", "cluster": {"server": server.url()}}],
+            "users": [{"name": "ann", "user": {}}],
+            "contexts": [
+                {"name": "here", "context": {"cluster": "fake", "user": "ann", "namespace": "shop"}},
+                {"name": "lab", "context": {"cluster": "fake", "user": "ann", "namespace": "lab"}},
+            ],
+        });
+        let app = pod("a", "{limits: {memory: 2Gi}}").replace(", namespace: shop", "");
+        let folder = folder(&[("kubeconfig", &kubeconfig.to_string()), ("app.yaml", &app)]);
+        Self { server, folder }
+    }
+
+    fn headroom(&self, arguments: &[&str]) -> Said {
+        headroom(self.folder.path(), &[arguments, &["--kubeconfig", "kubeconfig"]].concat())
+    }
+
+    /// The paths that were asked for, in order.
+    fn asked(&self) -> Vec<String> {
+        let asked = self.server.asked.lock().unwrap();
+        asked.iter().map(|head| head.split(' ').nth(1).unwrap().split('?').next().unwrap().to_owned()).collect()
+    }
+}
+
+#[test]
+fn manifests_are_judged_in_the_namespace_of_the_kubeconfig() {
+    let live = Live::start(json!({RANGES: list(json!([limits()])), QUOTAS: list(json!([team("1")]))}));
+    let said = live.headroom(&["check", "-f", "app.yaml"]);
+    assert_eq!((said.code, said.err.as_str()), (1, ""));
+    assert!(said.out.contains("refused   pod/a    shop"), "{}", said.out);
+    // No more than the rights of the one namespace are needed.
+    assert_eq!(live.asked(), ["/api/v1/namespaces/shop/pods/a", RANGES, QUOTAS]);
+    let said = live.headroom(&["check", "-f", "app.yaml", "--context", "lab"]);
+    assert!(said.out.contains("pod/a    lab"), "{}{}", said.out, said.err);
+}
+
+#[test]
+fn lists_are_read_once_in_a_run() {
+    let live = Live::start(json!({RANGES: list(json!([])), QUOTAS: list(json!([team("1")]))}));
+    let pods: Vec<String> = ["a", "b", "c"].iter().map(|name| pod(name, "{}")).collect();
+    fs::write(live.folder.path().join("app.yaml"), pods.join("---\n")).unwrap();
+    let said = live.headroom(&["check", "-f", "app.yaml"]);
+    assert_eq!(said.code, 1);
+    assert!(said.out.contains("3 objects: 2 admitted, 1 refused"), "{}", said.out);
+    assert_eq!(live.asked().iter().filter(|path| *path == QUOTAS).count(), 1);
+}
+
+#[test]
+fn long_lists_are_read_to_their_end() {
+    let first = json!({"kind": "List", "metadata": {"continue": "more"}, "items": [team("0")]});
+    let second = json!({"kind": "List", "metadata": {}, "items": [
+        {"metadata": {"name": "tight", "namespace": "shop"}, "status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}}]});
+    let server = Fake::start(move |head| {
+        let body = match head {
+            _ if !head.contains("resourcequotas") => list(json!([])),
+            _ if head.contains("continue=more") => second.clone(),
+            _ => first.clone(),
+        };
+        if head.contains("/pods/") {
+            answer(404, r#"{"kind":"Status","code":404,"message":"no","details":{"name":"a"}}"#)
+        } else {
+            answer(200, &body.to_string())
+        }
+    });
+    let live = Live::start(json!({}));
+    let kubeconfig = fs::read_to_string(live.folder.path().join("kubeconfig")).unwrap();
+    fs::write(live.folder.path().join("kubeconfig"), kubeconfig.replace(&live.server.url(), &server.url())).unwrap();
+    let said = live.headroom(&["check", "-f", "app.yaml"]);
+    assert!(said.out.contains("exceeded quota: tight"), "{}{}", said.out, said.err);
+}
+
+#[test]
+fn files_are_laid_over_the_cluster() {
+    let live = Live::start(json!({RANGES: list(json!([limits()])), QUOTAS: list(json!([team("3")]))}));
+    fs::create_dir(live.folder.path().join("files")).unwrap();
+    fs::write(live.folder.path().join("files/range.yaml"), limit_range("limits", "max: {memory: 4Gi}")).unwrap();
+    let said = live.headroom(&["check", "-f", "app.yaml", "--context-dir", "files"]);
+    assert_eq!(said.code, 1);
+    assert!(said.out.contains("exceeded quota: team") && !said.out.contains("maximum memory"), "{}", said.out);
+}
+
+#[test]
+fn what_may_not_be_read_is_told_and_ends_with_2() {
+    let live = Live::start(json!({RANGES: Value::Null, QUOTAS: list(json!([]))}));
+    let said = live.headroom(&["check", "-f", "app.yaml"]);
+    assert_eq!((said.code, said.err.as_str()), (2, ""));
+    snapshot("check-forbidden.table", &said.out);
+    // Another reason to refuse is one all the same.
+    let live = Live::start(json!({RANGES: Value::Null, QUOTAS: list(json!([team("3")]))}));
+    assert_eq!(live.headroom(&["check", "-f", "app.yaml"]).code, 1);
+}
+
+#[test]
+fn a_cluster_that_is_down_is_told() {
+    let live = Live::start(json!({}));
+    let kubeconfig = fs::read_to_string(live.folder.path().join("kubeconfig")).unwrap();
+    fs::write(live.folder.path().join("kubeconfig"), kubeconfig.replace(&live.server.url(), "http://127.0.0.1:1"))
+        .unwrap();
+    let said = live.headroom(&["explain", "a"]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.err.starts_with("error: cannot read pod/a in namespace shop: the API server cannot be reached: "),
+        "{}",
+        said.err
+    );
+    assert_eq!(said.err.lines().count(), 1);
+    let said = live.headroom(&["explain", "a", "--context", "gone"]);
+    assert!(
+        said.code == 2 && said.err.contains("no cluster to read from") && said.err.contains("gone"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn a_running_pod_is_explained_from_the_cluster() {
+    let running = json!({"metadata": {"name": "a", "namespace": "shop", "uid": "1"}, "spec": {"containers": [
+        {"name": "app", "image": "app:1", "resources": {"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}}}]}});
+    let live = Live::start(json!({
+        "/api/v1/namespaces/shop/pods/a": running, RANGES: list(json!([limits()])), QUOTAS: list(json!([team("3")]))}));
+    let said = live.headroom(&["explain", "a"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    snapshot("explain-cluster.text", &said.out);
+}
+
+#[test]
+fn the_contents_of_secrets_are_not_even_asked_for() {
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: b}\n";
+    let live = Live::start(json!({QUOTAS: list(json!([]))}));
+    fs::write(live.folder.path().join("secret.yaml"), secret).unwrap();
+    assert_eq!(live.headroom(&["check", "-f", "secret.yaml"]).code, 0);
+    let asked = live.server.asked.lock().unwrap();
+    let get = asked.iter().find(|head| head.contains("/secrets/s")).unwrap();
+    assert!(get.contains("as=PartialObjectMetadata"), "{get}");
+}
+
+#[test]
+fn kinds_that_cannot_be_listed_are_told_of_a_simulation() {
+    let live = Live::start(
+        json!({RANGES: list(json!([])), QUOTAS: list(json!([])), "/api/v1/namespaces/shop/pods": Value::Null}),
+    );
+    fs::write(live.folder.path().join("new.yaml"), limit_range("limits", "max: {memory: 4Gi}")).unwrap();
+    let said = live.headroom(&["simulate", "-f", "new.yaml"]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.out.contains("not looked at: cannot read pods in namespace shop: User \"ann\" cannot list it"),
+        "{}",
+        said.out
+    );
+}

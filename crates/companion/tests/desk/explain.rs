@@ -1,0 +1,66 @@
+//! `explain`: stories of manifests and of what is there.
+
+use crate::support::*;
+
+#[test]
+fn manifests_have_their_stories() {
+    for form in ["text", "json", "yaml"] {
+        let said = headroom(
+            &root(),
+            &["explain", "-f", "examples/shop/app", "--context-dir", "examples/shop/cluster", "-o", form],
+        );
+        assert_eq!((said.code, said.err.as_str()), (1, ""), "{form}");
+        snapshot(&format!("explain.{form}"), &said.out);
+    }
+}
+
+#[test]
+fn what_is_there_is_explained_in_the_place_that_it_leaves() {
+    let said = headroom(
+        &root(),
+        &["explain", "db-0", "deployment/web", "-n", "shop", "--context-dir", "examples/shop/cluster"],
+    );
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    snapshot("explain-live.text", &said.out);
+    // Even where the quota is full with it.
+    let full = folder(&[(
+        "all.yaml",
+        &(pod("a", "{requests: {cpu: 1}}") + "---\n" + &quota("team", "{requests.cpu: 1, pods: 1}")),
+    )]);
+    let said = headroom(full.path(), &["explain", "a", "-n", "shop", "--context-dir", "all.yaml"]);
+    assert_eq!(said.code, 0, "{}", said.out);
+}
+
+#[test]
+fn every_step_of_a_value_has_its_name() {
+    let files = [
+        (
+            "range.yaml",
+            limit_range(
+                "limits",
+                "default: {cpu: 500m}, defaultRequest: {cpu: 100m}, max: {memory: 1Gi}, min: {memory: 64Mi}, maxLimitRequestRatio: {cpu: 10}",
+            ),
+        ),
+        (
+            "pods.yaml",
+            pod("copied", "{limits: {memory: 512Mi}}")
+                + "---\n"
+                + &pod("repaired", "{requests: {cpu: 800m, memory: 32Mi}}"),
+        ),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let folder = folder(&files);
+    let said = headroom(folder.path(), &["explain", "-f", "pods.yaml", "--context-dir", "range.yaml"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    snapshot("explain-steps.text", &said.out);
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    let said = headroom(&root(), &["explain", "gone", "-n", "shop", "--context-dir", "examples/shop/cluster"]);
+    let expected = "error: pod/gone is not in namespace shop: look with -n elsewhere, or give a file with -f\n";
+    assert_eq!((said.code, said.err.as_str()), (2, expected));
+    let said = headroom(&root(), &["explain", "node/a", "--offline"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("`node` is no kind that is judged here"), "{}", said.err);
+}

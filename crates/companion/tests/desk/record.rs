@@ -1,0 +1,81 @@
+//! `record`: what it writes is replayed by the policy, with the same outcome and without what is confidential.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::host::{self, Session};
+use crate::support::*;
+
+/// What the policy answers to a recording, which it replays to its end.
+fn replay(folder: &Path, name: &str) -> Value {
+    let read = |ending: &str| fs::read_to_string(folder.join(format!("{name}.{ending}")));
+    let request: Value = serde_json::from_str(&read("request.json").unwrap()).unwrap();
+    let settings: Value = read("settings.json").map_or_else(|_| json!({}), |text| serde_json::from_str(&text).unwrap());
+    let mut session = Session::read(&read("session.yml").unwrap());
+    let answer = host::policy(&request, &settings, &mut |operation, call| session.answer(operation, call));
+    assert!(session.is_over());
+    answer
+}
+
+#[test]
+fn a_recording_is_replayed_by_the_policy() {
+    let to = tempfile::tempdir().unwrap();
+    let recording = to.path().to_str().unwrap();
+    let arguments = ["record", "-f", "examples/shop/app", "--context-dir", "examples/shop/cluster", "--to", recording];
+    let said = headroom(&root(), &arguments);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    snapshot("record.text", &said.out.replace(recording, "report"));
+    snapshot("record.session.yml", &fs::read_to_string(to.path().join("pod-cache.session.yml")).unwrap());
+    let cache = replay(to.path(), "pod-cache");
+    assert!(cache["message"].as_str().unwrap().contains("maximum memory usage per Container is 1Gi, but limit is 2Gi"));
+    let migrate = replay(to.path(), "pod-migrate");
+    assert_eq!(migrate["mutated_object"]["spec"]["containers"][0]["resources"]["limits"]["cpu"], "750m");
+    let web = replay(to.path(), "deployment-web");
+    assert!(web["warnings"][0].as_str().unwrap().contains("4 of 6 replicas fit"));
+}
+
+#[test]
+fn settings_and_what_cannot_be_read_are_recorded_too() {
+    let settings = "exempt: {namespaceLabels: {matchLabels: {tier: it's}}}\n";
+    let to = folder(&[("settings.yaml", settings), ("app.yaml", &pod("a", "{limits: {memory: 2Gi}}"))]);
+    let said = headroom(
+        to.path(),
+        &["record", "-f", "app.yaml", "--offline", "--settings", "settings.yaml", "--to", "report"],
+    );
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.out.contains("--settings-path report/pod-a.settings.json"), "{}", said.out);
+    let answer = replay(&to.path().join("report"), "pod-a");
+    // Nobody knows the namespace here, and the policy does not guess.
+    assert_eq!(answer["accepted"], false);
+    assert!(answer["message"].as_str().unwrap().contains("Namespace"), "{answer}");
+}
+
+#[test]
+fn nothing_confidential_is_recorded_or_said() {
+    const SECRET: &str = "hunter2";
+    let with_variable = pod("a", "{}").replace("image: app", "image: app, env: [{name: PASSWORD, value: hunter2}]");
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop, annotations: {kubectl.kubernetes.io/last-applied-configuration: hunter2}}\n\
+                  stringData: {password: hunter2}\n";
+    let folder = folder(&[
+        ("app.yaml", &(with_variable + "---\n" + secret)),
+        ("cluster/q.yaml", &quota("team", "{secrets: 5, pods: 5}")),
+    ]);
+    for command in [
+        &["record", "-f", "app.yaml", "--context-dir", "cluster", "--to", "report"][..],
+        &["check", "-f", "app.yaml", "--context-dir", "cluster", "-o", "json"],
+        &["explain", "-f", "app.yaml", "--context-dir", "cluster", "-o", "json"],
+    ] {
+        let said = headroom(folder.path(), command);
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert!(!said.out.contains(SECRET) && !said.err.contains(SECRET), "{command:?}");
+    }
+    let written: Vec<_> =
+        fs::read_dir(folder.path().join("report")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(written.len(), 4);
+    for file in written {
+        assert!(!fs::read_to_string(&file).unwrap().contains(SECRET), "{}", file.display());
+    }
+    assert_eq!(replay(&folder.path().join("report"), "secret-s")["accepted"], true);
+}

@@ -1,0 +1,95 @@
+//! The program under test, files for it, and snapshots of what it says.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// A folder with files.
+pub fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+/// What a run of the program said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+/// The program, in some folder, with nothing on its standard input. No cluster is near unless the arguments name one.
+pub fn headroom(folder: &Path, arguments: &[&str]) -> Said {
+    headroom_reading(folder, arguments, "")
+}
+
+pub fn headroom_reading(folder: &Path, arguments: &[&str], input: &str) -> Said {
+    let mut child = program(folder)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // OK because a program that does not read its input has closed it.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Said { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+pub fn program(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+    command.current_dir(folder).env("KUBECONFIG", "/dev/null").env("HOME", folder).env_remove("NO_COLOR");
+    for inside_a_cluster in ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
+        command.env_remove(inside_a_cluster);
+    }
+    command
+}
+
+/// Holds a text against the file of that name; `UPDATE_SNAPSHOTS=1` writes it anew.
+#[track_caller]
+pub fn snapshot(name: &str, said: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/desk/snapshots").join(name);
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        return fs::write(path, said).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(said, expected, "{name} is another (UPDATE_SNAPSHOTS=1 rewrites it)");
+}
+
+/// A pod with one container.
+pub fn pod(name: &str, resources: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{containers: [{{name: app, image: app, \
+         resources: {resources}}}]}}\n"
+    )
+}
+
+/// A quota of the namespace `shop`.
+pub fn quota(name: &str, hard: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ResourceQuota\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{hard: {hard}}}\n"
+    )
+}
+
+/// A LimitRange of the namespace `shop` with one item about containers.
+pub fn limit_range(name: &str, item: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: LimitRange\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{limits: [{{type: Container, \
+         {item}}}]}}\n"
+    )
+}

@@ -1,0 +1,37 @@
+//! Colours: on a terminal, and nowhere else. `script` lends the program a terminal.
+
+use std::process::Command;
+
+use crate::support::*;
+
+/// What the program says to a terminal, with some variables set.
+fn on_a_terminal(variables: &[(&str, &str)]) -> String {
+    let folder = folder(&[("app.yaml", &pod("a", "{requests: {cpu: -1}}"))]);
+    let mut command = Command::new("script");
+    command
+        .args([
+            "-q",
+            "-e",
+            "-c",
+            &format!("{} check -f app.yaml --offline", env!("CARGO_BIN_EXE_kubectl-headroom")),
+            "/dev/null",
+        ])
+        .current_dir(folder.path())
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR");
+    variables.iter().for_each(|(name, value)| {
+        command.env(name, value);
+    });
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn colours_are_for_terminals_and_for_those_who_want_them() {
+    assert!(on_a_terminal(&[]).contains("\u{1b}[32madmitted\u{1b}[0m"));
+    assert!(!on_a_terminal(&[("NO_COLOR", "1")]).contains('\u{1b}'));
+    assert!(!on_a_terminal(&[("TERM", "dumb")]).contains('\u{1b}'));
+    let folder = folder(&[("app.yaml", &pod("a", "{}"))]);
+    assert!(!headroom(folder.path(), &["check", "-f", "app.yaml", "--offline"]).out.contains('\u{1b}'));
+}
