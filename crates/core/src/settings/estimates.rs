@@ -133,8 +133,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 impl Default for EstimateSettings<'_> {
     fn default() -> Self {
         Self {
-            // Asked for and not given, as long as an estimate takes more instructions than a request may cost.
-            mode: EstimateMode::Never,
+            mode: EstimateMode::IfNotSet,
             dry_run: false,
             resources: PerResource { cpu: true, memory: true },
             percentile: PerResource { cpu: Percentile::DEFAULT, memory: Percentile::DEFAULT },
@@ -189,12 +188,6 @@ impl<'d> EstimateSettings<'d> {
 
     /// Complains of choices that cannot be meant together.
     fn contradictions(&self, section: &mut Reader<'_, '_>, pool_is_set: bool) {
-        if self.on_quota == OnQuota::Shrink {
-            section.problem(
-                "onQuota",
-                "cannot be `shrink` yet, because estimates are made before quotas are looked at: choose `keep`",
-            );
-        }
         if self.mode == EstimateMode::Never && self.dry_run {
             section.problem("dryRun", "would tell nothing, because `mode` is `never`: remove one of them");
         }
@@ -222,6 +215,17 @@ impl<'d> EstimateSettings<'d> {
     /// Where a step looks.
     pub fn scope_of(&self, step: &Step) -> HistoryScope {
         step.scope.unwrap_or(self.scope)
+    }
+
+    /// The windows in which the steps look, for just an image or for all its tags.
+    pub fn windows(&self, matching: Matching) -> Vec<Window> {
+        let mut windows = Vec::new();
+        for step in self.history.iter().filter(|step| step.matching == matching) {
+            if !windows.contains(&step.window) {
+                windows.push(step.window);
+            }
+        }
+        windows
     }
 
     pub fn reads_namespace(&self) -> bool {
