@@ -277,7 +277,7 @@ impl Exchange {
                 kind: call.kind.to_owned(),
                 namespace: call.namespace.map(str::to_owned),
                 name: call.name.as_ref().map(ToString::to_string),
-                field_masks: call.field_masks.clone(),
+                field_masks: call.field_masks.iter().map(ToString::to_string).collect(),
                 disable_cache: call.disable_cache,
             },
             answer,
