@@ -278,7 +278,8 @@ impl fmt::Debug for Node<'_> {
 
 /// Whether two texts of one length are the same, eight bytes at a time: the C library compares one at a time.
 fn are_same(mut one: &[u8], mut other: &[u8]) -> bool {
-    while let (Some((a, rest)), Some((b, other_rest))) = (one.split_first_chunk::<8>(), other.split_first_chunk::<8>()) {
+    while let (Some((a, rest)), Some((b, other_rest))) = (one.split_first_chunk::<8>(), other.split_first_chunk::<8>())
+    {
         if u64::from_le_bytes(*a) != u64::from_le_bytes(*b) {
             return false;
         }

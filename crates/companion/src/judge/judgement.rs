@@ -215,7 +215,7 @@ impl Judgement {
             Some(_) => Verdict::Refused,
         };
         self.warnings = decision.warnings.clone();
-        self.estimates = decision.estimates.clone();
+        self.estimates = decision.estimates.iter().map(|told| told.text.clone()).collect();
         self.changed = changed;
         self.pod = decision.pod.as_ref().map(values_of);
         self.charges = decision.charges.iter().map(|charge| Charge::of(charge, context)).collect();

@@ -247,10 +247,7 @@ impl<'d> Estimates<'d> {
                 (true, false) => continue,
             };
             let origin = Origin::Estimate { basis: String::new(), passed_over: String::new() };
-            values.set(
-                estimate.want.resource.name().into(),
-                Value { quantity: estimate.quantity.clone(), origin },
-            );
+            values.set(estimate.want.resource.name().into(), Value { quantity: estimate.quantity.clone(), origin });
         }
     }
 

@@ -92,8 +92,8 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
     let plain = plain.ok_or_else(|| format!("`{}` has no {PLAIN}.json", arguments.requests.display()))?;
 
     println!("{:<52} {:>8} {:>6} {:>10} {:>10} {:>12}", "request", "bytes", "calls", "fuel", "p50 us", "serde p50 us");
-    let settings: Value = serde_json::from_str(&arguments.settings_json)
-        .map_err(|error| format!("cannot read the settings: {error}"))?;
+    let settings: Value =
+        serde_json::from_str(&arguments.settings_json).map_err(|error| format!("cannot read the settings: {error}"))?;
     for (name, request) in requests {
         bench.tell(&Case { name, settings: settings.clone(), request, objects: objects.clone() })?;
     }
