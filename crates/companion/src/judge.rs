@@ -62,18 +62,18 @@ fn decide_on(
     let (fresh, fresh_answers, fresh_documents);
     let mut context = Context::default();
     let lookups = Lookup::all(&request, &settings);
-    let answers = fetch(&lookups, around, judgement);
+    let answers = fetch(&lookups, around, &settings, judgement);
     let documents = read(&answers);
     context.add_all(&lookups, &documents);
     let own_history = Lookup::own_history(&request, &settings, &context);
-    let answers = fetch(&own_history, around, judgement);
+    let answers = fetch(&own_history, around, &settings, judgement);
     let documents = read(&answers);
     context.add_all(&own_history, &documents);
     if !own_history.is_empty() {
         context.now = Timestamp::from_unix_seconds(clock::now());
     }
     let pooled_history = Lookup::pooled_history(&request, &settings, &context);
-    let answers = fetch(&pooled_history, around, judgement);
+    let answers = fetch(&pooled_history, around, &settings, judgement);
     let documents = read(&answers);
     context.add_all(&pooled_history, &documents);
     if !pooled_history.is_empty() {
@@ -82,7 +82,7 @@ fn decide_on(
     let mut decision = decide(&request, &context, &settings);
     fresh = Lookup::again(&request, &decision.doubtful_quotas);
     if !fresh.is_empty() {
-        fresh_answers = fetch(&fresh, around, judgement);
+        fresh_answers = fetch(&fresh, around, &settings, judgement);
         fresh_documents = read(&fresh_answers);
         context.add_all(&fresh, &fresh_documents);
         decision = decide(&request, &context, &settings);
@@ -131,12 +131,22 @@ fn changed(decision: &Decision<'_>, request: &Request<'_>) -> Result<Option<Valu
 fn fetch(
     lookups: &[Lookup<'_>],
     around: &mut dyn Surroundings,
+    settings: &Settings<'_>,
     judgement: &mut Judgement,
 ) -> Vec<Result<Vec<u8>, String>> {
     let mut answers = Vec::new();
     for lookup in lookups {
         let call = lookup.call();
-        let answer = around.read(&call);
+        let mut answer = around.read(&call);
+        // Before an object can be sent its namespace must be there. One that nobody describes says nothing for or
+        // against estimates; but what its labels are is not guessed where settings select by them.
+        if let (Lookup::Namespace { name }, Err(problem)) = (lookup, &answer)
+            && problem.starts_with("Cannot find")
+            && !settings.selects_by_namespace_labels()
+        {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            answer = Ok(namespace.to_string().into_bytes());
+        }
         judgement.exchanges.push(Exchange::new(&call, &answer));
         answers.push(answer);
     }

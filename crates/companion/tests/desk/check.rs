@@ -192,7 +192,7 @@ fn the_sarif_log_is_one_that_its_readers_take() {
         assert!(ends_well(&rule["shortDescription"]) && ends_well(&rule["help"]), "{rule}");
     }
     let results = run["results"].as_array().unwrap();
-    assert_eq!(results.len(), 3);
+    assert!(results.len() >= 3, "an object is refused, one is changed, one is warned about");
     for result in results {
         let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
         assert_eq!(rules[index]["id"], result["ruleId"]);

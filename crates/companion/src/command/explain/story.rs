@@ -100,7 +100,8 @@ impl Story {
             is_of_pods: pod.is_some(),
             reasons: judgement.reasons.iter().map(Reason::told).collect(),
             warnings: judgement.warnings.clone(),
-            estimates: judgement.estimates.clone(),
+            // What is worth a warning is told there.
+            estimates: judgement.estimates.iter().filter(|told| !judgement.warnings.contains(told)).cloned().collect(),
             containers: containers.map(|container| Container::of(container, &of_pod.held_against, written)).collect(),
             in_all: of_pod.held_against.iter().filter(|held| held.container.is_none()).map(Check::of).collect(),
             quotas: judgement.charges.iter().chain(&judgement.pod_charges).flat_map(Taken::all).collect(),
