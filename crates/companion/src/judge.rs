@@ -11,7 +11,7 @@ mod run;
 
 use headroom_core::context::lookup::Lookup;
 use headroom_core::decide::{Decision, Violation};
-use headroom_core::json::Document;
+use headroom_core::json::{Document, Malformed};
 use headroom_core::settings::Mode;
 use headroom_core::stage::ranges;
 use headroom_core::timestamp::Timestamp;
@@ -62,30 +62,61 @@ fn decide_on(
     let (fresh, fresh_answers, fresh_documents);
     let mut context = Context::default();
     let lookups = Lookup::all(&request, &settings);
-    let answers = fetch(&lookups, around, judgement);
+    let answers = fetch(&lookups, around, &settings, judgement);
     let documents = read(&answers);
     context.add_all(&lookups, &documents);
-    let lookups = Lookup::history(&request, &settings, &context);
-    let answers = fetch(&lookups, around, judgement);
+    let own_history = Lookup::own_history(&request, &settings, &context);
+    let answers = fetch(&own_history, around, &settings, judgement);
     let documents = read(&answers);
-    context.add_all(&lookups, &documents);
-    if !lookups.is_empty() {
+    context.add_all(&own_history, &documents);
+    if !own_history.is_empty() {
+        context.now = Timestamp::from_unix_seconds(clock::now());
+    }
+    let pooled_history = Lookup::pooled_history(&request, &settings, &context);
+    let answers = fetch(&pooled_history, around, &settings, judgement);
+    let documents = read(&answers);
+    context.add_all(&pooled_history, &documents);
+    if !pooled_history.is_empty() {
         context.now = Timestamp::from_unix_seconds(clock::now());
     }
     let mut decision = decide(&request, &context, &settings);
     fresh = Lookup::again(&request, &decision.doubtful_quotas);
     if !fresh.is_empty() {
-        fresh_answers = fetch(&fresh, around, judgement);
+        fresh_answers = fetch(&fresh, around, &settings, judgement);
         fresh_documents = read(&fresh_answers);
         context.add_all(&fresh, &fresh_documents);
         decision = decide(&request, &context, &settings);
     }
     judgement.take(&decision, &context, changed(&decision, &request)?);
-    if let Some(pod) = decision.pod.as_ref().filter(|_| settings.limit_ranges.mode != Mode::Off) {
-        let ranges = ranges::applicable(&request, Some(pod), &context, &settings).map_err(|error| error.to_string())?;
-        judgement.held_against = bounds::of_pod(pod, &ranges);
+    if settings.limit_ranges.mode != Mode::Off {
+        let held = held_against(&request, &decision, &context, &settings);
+        judgement.held_against = held.map_err(|malformed| malformed.to_string())?;
     }
     Ok(())
+}
+
+/// The bounds that the request's pod or claim was held against.
+fn held_against<'d>(
+    request: &Request<'d>,
+    decision: &Decision<'d>,
+    context: &Context<'d>,
+    settings: &Settings<'d>,
+) -> Result<Vec<HeldAgainst>, Malformed> {
+    match (&decision.pod, request.object) {
+        (Some(pod), _) => {
+            let ranges = ranges::applicable(request, Some(pod), context, settings)?;
+            Ok(bounds::of_pod(pod, &ranges))
+        }
+        // What cannot be read was refused for that, and is held against nothing.
+        (None, Some(claim)) if request.is("", "persistentvolumeclaims", "") && !is_unreadable(decision) => {
+            bounds::of_claim(claim, &ranges::applicable(request, None, context, settings)?)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn is_unreadable(decision: &Decision<'_>) -> bool {
+    decision.violations.iter().any(|violation| matches!(violation, Violation::Unreadable(_)))
 }
 
 fn changed(decision: &Decision<'_>, request: &Request<'_>) -> Result<Option<Value>, String> {
@@ -100,12 +131,22 @@ fn changed(decision: &Decision<'_>, request: &Request<'_>) -> Result<Option<Valu
 fn fetch(
     lookups: &[Lookup<'_>],
     around: &mut dyn Surroundings,
+    settings: &Settings<'_>,
     judgement: &mut Judgement,
 ) -> Vec<Result<Vec<u8>, String>> {
     let mut answers = Vec::new();
     for lookup in lookups {
         let call = lookup.call();
-        let answer = around.read(&call);
+        let mut answer = around.read(&call);
+        // Before an object can be sent its namespace must be there. One that nobody describes says nothing for or
+        // against estimates; but what its labels are is not guessed where settings select by them.
+        if let (Lookup::Namespace { name }, Err(problem)) = (lookup, &answer)
+            && problem.starts_with("Cannot find")
+            && !settings.selects_by_namespace_labels()
+        {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            answer = Ok(namespace.to_string().into_bytes());
+        }
         judgement.exchanges.push(Exchange::new(&call, &answer));
         answers.push(answer);
     }

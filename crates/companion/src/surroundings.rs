@@ -81,6 +81,14 @@ impl<S: Surroundings + ?Sized> Surroundings for Box<S> {
     }
 }
 
+/// Whether a problem only says that the cluster serves no such kind, which therefore has no objects.
+pub fn is_of_unknown_kind(problem: &str) -> bool {
+    problem.starts_with(UNKNOWN_KIND)
+}
+
+/// The host's own words, which the core knows too.
+const UNKNOWN_KIND: &str = "error finding resource";
+
 /// An object as the host passes it on: only what was asked for, and without the API server's bookkeeping.
 fn as_the_host_tells(mut object: Value, call: &HostCall<'_>) -> Value {
     without_bookkeeping(&mut object);

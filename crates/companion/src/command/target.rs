@@ -41,7 +41,8 @@ pub struct Target {
     /// Read nothing at all: only what is given counts
     #[arg(long, conflicts_with_all = ["context", "kubeconfig", "context_dir"])]
     pub offline: bool,
-    /// The policy's settings: a file of them, or a ClusterAdmissionPolicy or AdmissionPolicy that has them
+    /// The policy's settings: a file of them, or a ClusterAdmissionPolicy or AdmissionPolicy that has them; else the
+    /// defaults
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
 }

@@ -48,6 +48,11 @@ fn merged_fields(
         .map(|(field, value)| (field.clone(), value.clone()))
         .collect();
     for (field, value) in new {
+        // To write `null` is to take away; what the API server itself tells as `null` stays.
+        if value.is_null() {
+            fields.remove(field);
+            continue;
+        }
         let are_amounts = are_amounts || AMOUNTS.contains(&field.as_str());
         let value = match fields.get(field) {
             Some(have) => merged(value, have, before.get(field).unwrap_or(&Value::Null), are_amounts),
@@ -55,8 +60,6 @@ fn merged_fields(
         };
         fields.insert(field.clone(), value);
     }
-    // A field that is `null` is a field that is absent.
-    fields.retain(|_, value| !value.is_null());
     fields
 }
 
@@ -106,11 +109,13 @@ mod tests {
 
     #[test]
     fn what_the_api_server_filled_in_stays() {
-        let there = json!({"metadata": {"name": "web", "resourceVersion": "7"}, "spec": {"replicas": 2, "template": {"spec": {
+        let there = json!({"metadata": {"name": "web", "resourceVersion": "7"}, "spec": {"replicas": 2, "template": {
+            "metadata": {"creationTimestamp": null, "labels": {"app": "web"}}, "spec": {
             "containers": [{"name": "a", "image": "nginx", "imagePullPolicy": "Always", "resources": {"requests": {"cpu": "1"}},
                 "ports": [{"containerPort": 80, "protocol": "TCP"}]}],
             "restartPolicy": "Always"}}}, "status": {"replicas": 2}});
-        let manifest = json!({"metadata": {"name": "web"}, "spec": {"template": {"spec": {
+        let manifest = json!({"metadata": {"name": "web"}, "spec": {"paused": null, "template": {
+            "metadata": {"labels": {"app": "web"}}, "spec": {
             "containers": [{"name": "a", "image": "nginx", "resources": {"requests": {"cpu": "1000m"}}, "ports": [{"containerPort": 80}]}]}}}});
         check(manifest, there.clone(), there);
     }

@@ -1,9 +1,10 @@
-//! Which bounds of LimitRanges and rules a pod is held against, and whether each holds.
+//! Which bounds of LimitRanges and rules a pod or a claim is held against, and whether each holds.
 //!
 //! Whether one holds, the core says; here the bounds are only listed, those that hold too.
 
-use headroom_core::amount::Quantity;
-use headroom_core::context::limit_range::{CONTAINER, Item, POD};
+use headroom_core::amount::{Quantity, ResourceList};
+use headroom_core::context::limit_range::{CLAIM, CONTAINER, Item, POD};
+use headroom_core::json::{Malformed, Node};
 use headroom_core::request::template::{Bound, PodTemplate};
 use headroom_core::request::{Container, demand};
 use headroom_core::stage::limits::{self, Breach, Fault, Subject};
@@ -12,7 +13,7 @@ use headroom_core::stage::ranges::Range;
 /// A bound that a container or a pod was held against.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldAgainst {
-    /// None for the pod in all.
+    /// None for the pod in all, and for a claim.
     pub container: Option<String>,
     pub resource: String,
     pub edge: Edge,
@@ -69,6 +70,25 @@ pub fn of_pod(pod: &PodTemplate<'_>, ranges: &[Range<'_, '_>]) -> Vec<HeldAgains
         }
     }
     held
+}
+
+/// Everything that a claim's storage is held against.
+pub fn of_claim(claim: Node<'_>, ranges: &[Range<'_, '_>]) -> Result<Vec<HeldAgainst>, Malformed> {
+    let breaches = limits::check_claim(claim, None, ranges)?;
+    let requests = match claim.at(&["spec", "resources", "requests"])? {
+        Some(requests) => ResourceList::read(requests)?,
+        None => ResourceList::default(),
+    };
+    let amount = |bound, resource: &str| (bound == Bound::Request).then(|| requests.get(resource).cloned()).flatten();
+    let mut held = Vec::new();
+    for range in ranges {
+        for item in range.items().iter().filter(|item| item.kind == CLAIM) {
+            held.extend(each(item, range, &Subject::Claim, amount, &breaches));
+        }
+    }
+    // A claim has no limit, so a ratio says nothing of it.
+    held.retain(|held| held.edge != Edge::Ratio);
+    Ok(held)
 }
 
 fn of_container(

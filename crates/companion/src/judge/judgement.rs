@@ -215,7 +215,7 @@ impl Judgement {
             Some(_) => Verdict::Refused,
         };
         self.warnings = decision.warnings.clone();
-        self.estimates = decision.estimates.clone();
+        self.estimates = decision.estimates.iter().map(|told| told.text.clone()).collect();
         self.changed = changed;
         self.pod = decision.pod.as_ref().map(values_of);
         self.charges = decision.charges.iter().map(|charge| Charge::of(charge, context)).collect();
@@ -277,7 +277,7 @@ impl Exchange {
                 kind: call.kind.to_owned(),
                 namespace: call.namespace.map(str::to_owned),
                 name: call.name.as_ref().map(ToString::to_string),
-                field_masks: call.field_masks.clone(),
+                field_masks: call.field_masks.iter().map(ToString::to_string).collect(),
                 disable_cache: call.disable_cache,
             },
             answer,

@@ -16,7 +16,7 @@ use super::judgement::{Charge, Judgement, Operation, Reason, Topic, Verdict};
 use super::{apply, judge, request};
 use crate::kinds::{ApiKind, metadata};
 use crate::surroundings::folder::in_namespace;
-use crate::surroundings::{Overlay, Surroundings};
+use crate::surroundings::{Overlay, Surroundings, is_of_unknown_kind};
 
 /// A run over several objects.
 pub struct Run {
@@ -119,7 +119,7 @@ impl Run {
         match self.around.get(&kind.api_version(), &kind.kind, namespace, name) {
             Ok(there) => (there, None),
             // A kind that the cluster does not know has no objects yet.
-            Err(problem) if problem.contains("error finding resource") => (None, None),
+            Err(problem) if is_of_unknown_kind(&problem) => (None, None),
             Err(problem) => (None, Some(format!("judged as a new object, because {problem}"))),
         }
     }

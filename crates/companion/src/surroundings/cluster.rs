@@ -13,7 +13,7 @@ use kube::{Client, Error, discovery};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::Surroundings;
+use super::{Surroundings, UNKNOWN_KIND};
 use crate::kinds::ApiKind;
 use crate::kubeconfig;
 
@@ -203,7 +203,7 @@ impl Trouble {
     /// In the host's words where the core knows them.
     fn told(self, api_version: &str, kind: &str) -> String {
         match self {
-            Self::Absent { .. } => format!("error finding resource {api_version}/{kind}: not found"),
+            Self::Absent { .. } => format!("{UNKNOWN_KIND} {api_version}/{kind}: not found"),
             Self::Failed(problem) => problem,
         }
     }

@@ -62,15 +62,24 @@ impl Folder {
 impl Surroundings for Folder {
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
         let group = ApiKind::new(api_version, kind).group;
-        let is_asked_for = |(have_group, have_kind, have_namespace, _): &Identity| {
-            *have_group == group && have_kind == kind && namespace.is_none_or(|namespace| have_namespace == namespace)
+        let first = (group, kind.to_owned(), namespace.unwrap_or_default().to_owned(), String::new());
+        let is_asked_for = |identity: &Identity| {
+            identity.0 == first.0 && identity.1 == first.1 && namespace.is_none_or(|namespace| identity.2 == namespace)
         };
-        Ok(self
-            .objects
-            .iter()
-            .filter(|(identity, _)| is_asked_for(identity))
-            .map(|(_, object)| object.clone())
-            .collect())
+        let from_first = self.objects.range(first.clone()..);
+        Ok(from_first.take_while(|(identity, _)| is_asked_for(identity)).map(|(_, object)| object.clone()).collect())
+    }
+
+    fn get(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, String> {
+        let group = ApiKind::new(api_version, kind).group;
+        let identity = (group, kind.to_owned(), namespace.unwrap_or_default().to_owned(), name.to_owned());
+        Ok(self.objects.get(&identity).cloned())
     }
 }
 

@@ -7,12 +7,12 @@ use serde_json::Value;
 const ALWAYS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Leaves what `masks` name; everything if there are none.
-pub fn prune(object: &mut Value, masks: &[String]) {
+pub fn prune<M: AsRef<str>>(object: &mut Value, masks: &[M]) {
     if masks.is_empty() {
         return;
     }
     let paths: Vec<Vec<&str>> =
-        masks.iter().map(|mask| mask.split('.').collect()).chain(ALWAYS.map(|key| vec![key])).collect();
+        masks.iter().map(|mask| mask.as_ref().split('.').collect()).chain(ALWAYS.map(|key| vec![key])).collect();
     let paths: Vec<&[&str]> = paths.iter().map(Vec::as_slice).collect();
     keep(object, &paths);
 }
@@ -44,7 +44,7 @@ mod tests {
 
     fn check(masks: &[&str], object: Value, expected: Value) {
         let mut pruned = object;
-        prune(&mut pruned, &masks.iter().map(ToString::to_string).collect::<Vec<_>>());
+        prune(&mut pruned, masks);
         assert_eq!(pruned, expected, "{masks:?}");
     }
 

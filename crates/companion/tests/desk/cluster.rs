@@ -18,6 +18,9 @@ struct Live {
 const RANGES: &str = "/api/v1/namespaces/shop/limitranges";
 const QUOTAS: &str = "/api/v1/namespaces/shop/resourcequotas";
 
+/// What estimates would read is another matter.
+const SETTINGS: &str = "estimates: {mode: never}\n";
+
 fn list(items: Value) -> Value {
     json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items})
 }
@@ -64,12 +67,16 @@ impl Live {
             ],
         });
         let app = pod("a", "{limits: {memory: 2Gi}}").replace(", namespace: shop", "");
-        let folder = folder(&[("kubeconfig", &kubeconfig.to_string()), ("app.yaml", &app)]);
+        let files = [("kubeconfig", kubeconfig.to_string()), ("app.yaml", app), ("settings.yaml", SETTINGS.to_owned())];
+        let folder = folder(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
         Self { server, folder }
     }
 
     fn headroom(&self, arguments: &[&str]) -> Said {
-        headroom(self.folder.path(), &[arguments, &["--kubeconfig", "kubeconfig"]].concat())
+        headroom(
+            self.folder.path(),
+            &[arguments, &["--kubeconfig", "kubeconfig", "--settings", "settings.yaml"]].concat(),
+        )
     }
 
     /// The paths that were asked for, in order.

@@ -56,6 +56,19 @@ fn every_step_of_a_value_has_its_name() {
 }
 
 #[test]
+fn pods_and_claims_in_all_have_bounds_too() {
+    let range = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: limits, namespace: shop}\nspec: {limits: [{type: Pod, max: {cpu: 2}}, \
+                 {type: PersistentVolumeClaim, min: {storage: 1Gi}, max: {storage: 10Gi}}]}\n";
+    let claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data, namespace: shop}\nspec: {accessModes: \
+                 [ReadWriteOnce], resources: {requests: {storage: 20Gi}}}\n";
+    let app = pod("a", "{requests: {cpu: 1}, limits: {cpu: 3}}") + "---\n" + claim;
+    let folder = folder(&[("range.yaml", range), ("app.yaml", &app)]);
+    let said = headroom(folder.path(), &["explain", "-f", "app.yaml", "--context-dir", "range.yaml"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    snapshot("explain-in-all.text", &said.out);
+}
+
+#[test]
 fn what_is_not_there_is_told() {
     let said = headroom(&root(), &["explain", "gone", "-n", "shop", "--context-dir", "examples/shop/cluster"]);
     let expected = "error: pod/gone is not in namespace shop: look with -n elsewhere, or give a file with -f\n";

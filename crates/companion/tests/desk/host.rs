@@ -34,7 +34,12 @@ impl Objects {
         let mut found = self.objects.iter().filter(is_asked_for);
         if operation == "get_resource" {
             let named = found.find(|object| object["metadata"]["name"] == call["name"]);
-            return named.cloned().ok_or_else(|| format!("Cannot find {kind}"));
+            let there = named.cloned().or_else(|| {
+                // There is always the namespace of an object.
+                let is_namespace = kind == "Namespace";
+                is_namespace.then(|| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": call["name"]}}))
+            });
+            return there.ok_or_else(|| format!("Cannot find {kind}"));
         }
         Ok(json!({"items": found.collect::<Vec<_>>()}))
     }

@@ -27,7 +27,8 @@ fn a_recording_is_replayed_by_the_policy() {
     let said = headroom(&root(), &arguments);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     snapshot("record.text", &said.out.replace(recording, "report"));
-    snapshot("record.session.yml", &fs::read_to_string(to.path().join("pod-cache.session.yml")).unwrap());
+    let session = fs::read_to_string(to.path().join("pod-cache.session.yml")).unwrap();
+    snapshot("record.session.yml", &session.replace(env!("CARGO_PKG_VERSION"), "VERSION"));
     let cache = replay(to.path(), "pod-cache");
     assert!(cache["message"].as_str().unwrap().contains("maximum memory usage per Container is 1Gi, but limit is 2Gi"));
     let migrate = replay(to.path(), "pod-migrate");

@@ -19,7 +19,7 @@ fn tighter_limits_are_told_in_every_form() {
 fn report(arguments: &[&str], files: &[(&str, &str)]) -> (i32, Value) {
     let folder = folder(files);
     let said = headroom(folder.path(), &[&["simulate", "-o", "json"], arguments].concat());
-    (said.code, serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err)))
+    (said.code, serde_json::from_str(&said.out).expect(&said.err))
 }
 
 #[test]

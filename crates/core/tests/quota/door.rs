@@ -17,6 +17,8 @@ pub struct Answer {
     pub changed_object: Option<Value>,
     /// The new `status.used` of each quota that is charged.
     pub used: Map<String, Value>,
+    /// What the pods of a workload would add at most: quota, name, amount.
+    pub pods_add: Vec<(String, String, String)>,
 }
 
 /// Judges a payload, given what the host would answer with: lists by kind, and by `Fresh` those of a second reading.
@@ -47,6 +49,9 @@ pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer 
         charge.added.iter().for_each(|added| level.set(added.name.clone(), added.used.clone()));
         used.insert(charge.quota.to_string(), to_json(&level));
     }
+    let added = decision.pod_charges.iter().flat_map(|charge| {
+        charge.added.iter().map(|added| (charge.quota.to_string(), added.name.to_string(), added.amount.to_string()))
+    });
     let changed_object = request.object.and_then(|object| decision.changed_object(object).unwrap());
     Answer {
         accepted: decision.is_admitted(),
@@ -54,6 +59,7 @@ pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer 
         read_again: again.iter().map(|lookup| lookup.call().name.unwrap().to_string()).collect(),
         changed_object: changed_object.map(|text| serde_json::from_str(&text).unwrap()),
         used,
+        pods_add: added.collect(),
         warnings: decision.warnings,
     }
 }

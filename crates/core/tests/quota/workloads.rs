@@ -54,6 +54,24 @@ fn check(request: &Value, used: &str, expected: &[&str]) {
 }
 
 #[test]
+fn what_the_pods_add_at_most_is_told_whether_they_fit_or_not() {
+    let quota =
+        json!({"metadata": {"name": "team"}, "status": {"hard": {"requests.cpu": "4"}, "used": {"requests.cpu": "1"}}});
+    let lists = json!({"ResourceQuota": {"items": [quota]}});
+    let added = |object: &Value, old: Option<&Value>| {
+        let answer = answer(&json!({"request": request(object, old), "settings": {}}), &lists, None);
+        answer.pods_add.into_iter().map(|(_, _, amount)| amount).collect::<Vec<_>>()
+    };
+    let ten = workload("Deployment", json!({"replicas": 10}));
+    let four = workload("Deployment", json!({"replicas": 4}));
+    assert_eq!(added(&ten, None), ["5"]);
+    assert_eq!(added(&ten, Some(&four)), ["3"]);
+    // A new image comes with a surge of a quarter.
+    let other = asking_for(workload("Deployment", json!({"replicas": 4})), "600m");
+    assert_eq!(added(&other, Some(&with_status(four, json!({"replicas": 4})))), ["900m"]);
+}
+
+#[test]
 fn replicas_that_do_not_fit_are_told_when_the_workload_is_made() {
     for kind in ["Deployment", "StatefulSet", "ReplicaSet"] {
         let five = request(&workload(kind, json!({"replicas": 5})), None);

@@ -26,9 +26,9 @@ pub struct Story {
     estimates: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     containers: Vec<Container>,
-    /// Bounds of the pod in all.
+    /// Bounds of the pod in all, or of a claim.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pod: Vec<Check>,
+    in_all: Vec<Check>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     quotas: Vec<Taken>,
 }
@@ -62,6 +62,10 @@ struct Check {
     edge: &'static str,
     bound: String,
     range: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<String>,
     holds: bool,
 }
 
@@ -96,9 +100,10 @@ impl Story {
             is_of_pods: pod.is_some(),
             reasons: judgement.reasons.iter().map(Reason::told).collect(),
             warnings: judgement.warnings.clone(),
-            estimates: judgement.estimates.clone(),
+            // What is worth a warning is told there.
+            estimates: judgement.estimates.iter().filter(|told| !judgement.warnings.contains(told)).cloned().collect(),
             containers: containers.map(|container| Container::of(container, &of_pod.held_against, written)).collect(),
-            pod: of_pod.held_against.iter().filter(|held| held.container.is_none()).map(Check::of).collect(),
+            in_all: of_pod.held_against.iter().filter(|held| held.container.is_none()).map(Check::of).collect(),
             quotas: judgement.charges.iter().chain(&judgement.pod_charges).flat_map(Taken::all).collect(),
         }
     }
@@ -179,6 +184,8 @@ impl Check {
             edge: held.edge.told(),
             bound: held.bound.clone(),
             range: held.range.clone(),
+            request: held.request.clone(),
+            limit: held.limit.clone(),
             holds: held.holds,
         }
     }
@@ -232,10 +239,15 @@ impl Story {
         for container in &self.containers {
             text.push_str(&container.text(paint));
         }
-        if !self.pod.is_empty() {
-            text.push_str(&format!("\n{}\n", paint.strong("the pod in all")));
-            for check in &self.pod {
-                text.push_str(&format!("  {}: {}\n", check.resource, check.told(paint).1));
+        if !self.in_all.is_empty() {
+            let noun = if self.containers.is_empty() { "the claim" } else { "the pod in all" };
+            text.push_str(&format!("\n{}\n", paint.strong(noun)));
+            for check in &self.in_all {
+                let amounts = [("request", &check.request), ("limit", &check.limit)];
+                let amounts = amounts.iter().filter_map(|(noun, amount)| Some(format!("{noun} {}", amount.as_ref()?)));
+                let amounts: Vec<String> = amounts.collect();
+                let amounts = if amounts.is_empty() { "nothing asked for".to_owned() } else { amounts.join(", ") };
+                text.push_str(&format!("  {}: {amounts}; {}\n", check.resource, check.told(paint).1));
             }
         }
         if !self.quotas.is_empty() {

@@ -7,12 +7,19 @@ use serde_json::json;
 
 use crate::judge::{Call, Exchange};
 
+/// What a policy of another version reads may be something else, in another order.
+const HEAD: &str = concat!(
+    "# Recorded by kubectl headroom ",
+    env!("CARGO_PKG_VERSION"),
+    "; replay it with the policy of the same version.\n"
+);
+
 /// The session of some exchanges.
 pub fn text(exchanges: &[Exchange]) -> String {
     if exchanges.is_empty() {
-        return "[]\n".to_owned();
+        return format!("{HEAD}[]\n");
     }
-    exchanges.iter().map(exchange).collect()
+    exchanges.iter().fold(HEAD.to_owned(), |text, next| text + &exchange(next))
 }
 
 fn exchange(exchange: &Exchange) -> String {

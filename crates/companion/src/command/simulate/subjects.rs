@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::judge::{self, ContainerValues, Speaker, request};
 use crate::kinds::{ApiKind, metadata};
-use crate::surroundings::Surroundings;
+use crate::surroundings::{Surroundings, is_of_unknown_kind};
 
 /// Everything to look at, and what could not be.
 #[derive(Debug, Default)]
@@ -98,7 +98,9 @@ impl Subjects {
         namespace: Option<&str>,
     ) -> Vec<Value> {
         around.list(api_version, kind, namespace).unwrap_or_else(|problem| {
-            self.missed.push(problem);
+            if !is_of_unknown_kind(&problem) {
+                self.missed.push(problem);
+            }
             Vec::new()
         })
     }
