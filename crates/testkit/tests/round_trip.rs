@@ -125,7 +125,7 @@ fn check_near(found: &Value, exact: u64, unit: &Quantity) {
     assert!(exact.scaled(99, 100) <= found && found <= most, "{found} is not near {exact}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_policy_estimates_from_what_was_collected() {
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = collect(folder.path()).await;
