@@ -279,7 +279,7 @@ impl Story {
 
 impl Container {
     fn text(&self, paint: Paint) -> String {
-        let mut table = Table::new(&["FIELD", "VALUE", "STEP", "WHERE FROM", "HELD AGAINST"]);
+        let mut table = Table::new(&["FIELD", "VALUE", "STEP", "HELD AGAINST", "WHERE FROM"]);
         for Field { field, value, step, reason, checks } in &self.values {
             let value = value.as_deref().unwrap_or("-");
             let checks: Vec<(String, String)> = checks.iter().map(|check| check.told(paint)).collect();
@@ -288,11 +288,12 @@ impl Container {
                 (field.clone(), field.clone()),
                 (value.to_owned(), paint.strong(value)),
                 ((*step).to_owned(), paint.faint(step)),
-                (reason.clone(), reason.clone()),
                 (
                     join(checks.iter().map(|(bare, _)| bare.as_str()).collect()),
                     join(checks.iter().map(|(_, painted)| painted.as_str()).collect()),
                 ),
+                // At the end, because what an estimate was made of can be long.
+                (reason.clone(), reason.clone()),
             ]);
         }
         let head = format!("{} {}", self.role, self.name);
