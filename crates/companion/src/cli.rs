@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::command;
 use crate::output::Exit;
@@ -20,6 +20,10 @@ enum Command {
     Check(command::check::Args),
     /// Tell a decision value by value: who spoke it, what it was held against, what it takes of the quotas
     Explain(command::explain::Args),
+    /// Recommend requests from what the same images have used before
+    Recommend(command::recommend::Args),
+    /// Show what limits, quotas and usage come to, taken together
+    Describe(command::describe::Args),
     /// Record a decision as files that kwctl replays without the cluster, for bug reports
     Record(command::record::Args),
     /// Try out settings, LimitRanges or quotas on everything that runs
@@ -28,6 +32,10 @@ enum Command {
     Collect(command::collect::Args),
     /// Probe a source of usage: say what was found, and what to do about what is missing
     Doctor(command::doctor::Args),
+    /// Print what a shell or kubectl needs to complete these commands
+    Completion(command::completion::Args),
+    #[command(name = "__complete", hide = true)]
+    Complete(command::completion::Asked),
 }
 
 /// Reads the arguments, does what they say, and tells by the exit code how it went. Of a job: 0 done, 1 failed. Of a
@@ -36,10 +44,14 @@ pub fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Check(args) => answered(command::check::run(args)),
         Command::Explain(args) => answered(command::explain::run(args)),
+        Command::Recommend(args) => answered(command::recommend::run(args)),
+        Command::Describe(args) => answered(command::describe::run(args)),
         Command::Record(args) => answered(command::record::run(args)),
         Command::Simulate(args) => answered(command::simulate::run(args)),
         Command::Collect(args) => done(command::collect::run(args)),
         Command::Doctor(args) => done(command::doctor::run(args)),
+        Command::Completion(args) => answered(command::completion::run(args, Cli::command())),
+        Command::Complete(asked) => answered(command::completion::complete(asked, Cli::command())),
     }
 }
 
@@ -91,7 +103,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 }

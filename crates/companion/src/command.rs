@@ -2,9 +2,13 @@
 
 pub mod check;
 pub mod collect;
+pub mod completion;
+pub mod describe;
 pub mod doctor;
 pub mod explain;
+pub mod recommend;
 pub mod record;
+mod rights;
 pub mod simulate;
 pub mod source;
 pub mod target;

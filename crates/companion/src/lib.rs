@@ -25,6 +25,14 @@ pub mod surroundings;
 
 pub mod judge;
 
+pub mod distribution;
+
+pub mod describe;
+pub mod edit;
+pub mod gather;
+pub mod recommend;
+
+pub mod draw;
 pub mod output;
 
 pub mod clock;

@@ -28,6 +28,7 @@ use crate::serve;
 use crate::store::{DAYS_KEPT, Store};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
     from: From,
@@ -35,6 +36,19 @@ pub struct Args {
     #[command(flatten)]
     options: Options,
 }
+
+const EXAMPLES: &str = "Examples:
+  # Look at what would be published, once, and change nothing in the cluster
+  kubectl headroom collect prometheus http://prometheus:9090 --once --output stdout
+
+  # Keep the cluster's profiles up to date
+  kubectl headroom collect prometheus http://prometheus:9090 --every 1h --listen 0.0.0.0:8080
+
+  # Without any metrics store: watch the metrics API
+  kubectl headroom collect metrics-api --every 1m
+
+  # From a file, into files
+  kubectl headroom collect files usage.csv --output profiles/";
 
 /// Where usage is read from.
 #[derive(Debug, Subcommand)]

@@ -10,6 +10,7 @@ use crate::clock;
 use crate::source::examination::Verdict;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
     place: Place,
@@ -20,6 +21,13 @@ pub struct Args {
     #[arg(long, global = true)]
     context: Option<String>,
 }
+
+const EXAMPLES: &str = "Examples:
+  # Whether usage can be collected from a Prometheus, and what is missing
+  kubectl headroom doctor prometheus http://prometheus:9090
+
+  # A store that is reached through the API server, for a script
+  kubectl headroom doctor prometheus --service monitoring/prometheus:9090 -o json";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {

@@ -222,7 +222,7 @@ impl Judgement {
         let worded =
             |missing: &Missing<'_>| (Violation::MissingContext(missing.clone()).to_string(), missing.problem.clone());
         self.missing = context.missing.iter().map(worded).collect();
-        self.estimates = decision.estimates.clone();
+        self.estimates = decision.estimates.iter().map(|told| told.text.clone()).collect();
         self.changed = changed;
         self.pod = decision.pod.as_ref().map(values_of);
         self.charges = decision.charges.iter().map(|charge| Charge::of(charge, context)).collect();

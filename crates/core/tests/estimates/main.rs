@@ -9,5 +9,6 @@
 
 mod conformance;
 mod properties;
+mod recommend;
 mod situation;
 mod table;

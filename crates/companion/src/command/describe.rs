@@ -1,0 +1,376 @@
+//! `kubectl headroom describe`: reads what is asked about, and prints it. What is said is `crate::describe`'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{anyhow, bail};
+use clap::{Subcommand, ValueEnum};
+use headroom_core::context::resource_quota::ResourceQuota;
+use headroom_core::context::usage::address::{API_VERSION, KIND};
+use headroom_core::context::usage::{ParseWindowError, Window};
+use headroom_core::json::{Document, Malformed};
+use headroom_core::request::PodTemplate;
+use headroom_core::stage::quota::{Kind, Measure, Object};
+use headroom_core::timestamp::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::rights;
+use super::target::{Opened, Target};
+use crate::describe::limits::{self, Limits};
+use crate::describe::not_there;
+use crate::describe::quotas::{Inventory, Owned, Quotas};
+use crate::describe::usage::{self, Profile, Selection};
+use crate::draw::Charset;
+use crate::gather;
+use crate::kinds::{ApiKind, metadata};
+use crate::output::{self, Exit, Paint};
+use crate::surroundings::Surroundings;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// What the LimitRanges and the policy's rules come to: what a container gets, and what it may have
+    #[command(visible_aliases = ["limitrange", "limitranges"], after_help = LIMITS_EXAMPLES)]
+    Limits(LimitsArgs),
+    /// What is left of each quota, who uses most of it, and whether its status is true
+    #[command(visible_aliases = ["quotas", "resourcequota", "resourcequotas"], after_help = QUOTA_EXAMPLES)]
+    Quota(QuotaArgs),
+    /// What images have used before, as the policy estimates from it
+    #[command(visible_aliases = ["usageprofile", "usageprofiles"], after_help = USAGE_EXAMPLES)]
+    Usage(UsageArgs),
+}
+
+const LIMITS_EXAMPLES: &str = "Examples:
+  # What a container gets in this namespace, and what it may have
+  kubectl headroom describe limits
+
+  # The same with estimates for an image, by the policy's own settings
+  kubectl headroom describe limits -n shop --image nginx:1.27 --settings policy.yaml
+
+  # From files instead of a cluster
+  kubectl headroom describe limits --context-dir manifests/";
+
+const QUOTA_EXAMPLES: &str = "Examples:
+  # What is left in this namespace, and who uses most
+  kubectl headroom describe quota
+
+  # One quota of another namespace, as JSON
+  kubectl headroom describe quota team -n shop -o json
+
+  # All quotas of the cluster
+  kubectl headroom describe quota -A";
+
+const USAGE_EXAMPLES: &str = "Examples:
+  # What the images of this namespace have used in a week
+  kubectl headroom describe usage
+
+  # One image, with its distribution over a month
+  kubectl headroom describe usage nginx:1.27 --window 30d
+
+  # From what `kubectl headroom collect --output profiles/` wrote
+  kubectl headroom describe usage -A --context-dir profiles/";
+
+#[derive(Debug, clap::Args)]
+struct LimitsArgs {
+    /// Show this LimitRange only; what all come to is shown in any case
+    name: Option<String>,
+    /// The image that the container has, for estimates and for rules that choose by image
+    #[arg(long, value_name = "IMAGE", default_value = "")]
+    image: String,
+    /// The name that the container has, for rules that choose by it
+    #[arg(long, value_name = "NAME", default_value = "any")]
+    container: String,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, clap::Args)]
+struct QuotaArgs {
+    /// Show this quota only
+    name: Option<String>,
+    /// How many of the biggest consumers are shown of each resource
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    top: usize,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, clap::Args)]
+struct UsageArgs {
+    /// Show images whose name contains this
+    image: Option<String>,
+    /// Days looked back, where the image has that many: 7d or 30d
+    #[arg(long, value_name = "DAYS", default_value = "7d", value_parser = window)]
+    window: Window,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, clap::Args)]
+struct Output {
+    /// How to tell it
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    Yaml,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    match args.what {
+        What::Limits(args) => describe_limits(args),
+        What::Quota(args) => describe_quota(args),
+        What::Usage(args) => describe_usage(args),
+    }
+}
+
+fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
+    let mut opened = args.target.open()?;
+    let mut told: Vec<Limits> = Vec::new();
+    let ranges = list(&mut opened, &args.target, "v1", "LimitRange")?;
+    for namespace in namespaces(&ranges, &opened, &args.target) {
+        let request = limits::empty_pod(&namespace, &args.container, &args.image);
+        let limits =
+            gather::with_context(&request, &opened.settings, &mut opened.around, |request, context, settings| {
+                let mut limits = limits::limits(request, context, settings)?;
+                limits.notes.extend(gather::told(&context.missing));
+                Ok(limits)
+            });
+        let mut limits = limits.map_err(|problem| anyhow!(problem))?;
+        if let Some(name) = &args.name {
+            limits.show_only(name).map_err(|problem| anyhow!(problem))?;
+        }
+        told.push(limits);
+    }
+    print(&told, args.output.output, "No LimitRanges.\n", |limits| limits.to_string())
+}
+
+fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
+    let mut opened = args.target.open()?;
+    let quotas = list(&mut opened, &args.target, "v1", "ResourceQuota")?;
+    let mut told = Vec::new();
+    for namespace in namespaces(&quotas, &opened, &args.target) {
+        let is_wanted = |quota: &&Value| {
+            metadata(quota, "namespace") == namespace
+                && args.name.as_ref().is_none_or(|name| metadata(quota, "name") == name)
+        };
+        let wanted: Vec<&Value> = quotas.iter().filter(is_wanted).collect();
+        if let (Some(name), true) = (&args.name, wanted.is_empty()) {
+            if args.target.all_namespaces {
+                continue;
+            }
+            let all = quotas.iter().filter(|quota| metadata(quota, "namespace") == namespace);
+            bail!(not_there("ResourceQuota", name, &namespace, all.map(|quota| metadata(quota, "name"))));
+        }
+        let asked = Asked { namespace: &namespace, top: args.top, now: gather::now(&opened.settings) };
+        told.push(quotas_of(&asked, &wanted, &mut opened.around).map_err(|problem| anyhow!(problem))?);
+    }
+    let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
+    print(&told, args.output.output, "No ResourceQuotas.\n", |quotas| quotas.text(charset, paint))
+}
+
+fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
+    let mut opened = args.target.open()?;
+    let profiles = match list(&mut opened, &args.target, API_VERSION, KIND) {
+        Err(error) if error.to_string().contains("error finding resource") => {
+            bail!(
+                "the cluster does not know the kind {KIND}: apply deploy/crd.yaml, and run `kubectl headroom collect`"
+            )
+        }
+        profiles => profiles?,
+    };
+    let selection = Selection { image: args.image.as_deref(), window: args.window };
+    let now = gather::now(&opened.settings).ok_or_else(|| anyhow!("the clock cannot be read"))?;
+    let mut told: Vec<Profile> = Vec::new();
+    for object in &profiles {
+        let text = object.to_string();
+        let document = Document::read(&text).map_err(|error| anyhow!(error.to_string()))?;
+        let profile = usage::profile(document.root(), selection, now);
+        told.push(profile.map_err(|malformed| {
+            anyhow!("UsageProfile `{}/{}`: {malformed}", metadata(object, "namespace"), metadata(object, "name"))
+        })?);
+    }
+    told.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+    // Someone who looks for an image wants to see where it is.
+    if args.image.is_some() {
+        told.retain(|profile| !profile.images.is_empty() || !profile.problems.is_empty());
+    }
+    let nothing = match &args.image {
+        Some(image) => format!("No usage of images named `{image}` is known here.\n"),
+        None => "No usage is known here: run `kubectl headroom collect`, and `kubectl headroom doctor` if it finds \
+                 nothing.\n"
+            .to_owned(),
+    };
+    let charset = Charset::of_stdout();
+    print(&told, args.output.output, &nothing, |profile| profile.text(charset))
+}
+
+/// What is to be told of quotas.
+struct Asked<'a> {
+    namespace: &'a str,
+    /// How many consumers of each resource.
+    top: usize,
+    now: Option<Timestamp>,
+}
+
+/// The quotas of a namespace with what is charged to them.
+fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn Surroundings) -> Result<Quotas, String> {
+    let mut notes = Vec::new();
+    let mut kinds: BTreeMap<String, ApiKind> = BTreeMap::new();
+    let pods = ApiKind::new("v1", "Pod");
+    kinds.insert(pods.qualified(), pods);
+    let names = quotas.iter().filter_map(|quota| quota.pointer("/spec/hard")?.as_object()).flat_map(|hard| hard.keys());
+    let mut uncounted: BTreeSet<&str> = BTreeSet::new();
+    for name in names {
+        match ApiKind::charged_under(name) {
+            // Their contents would have to be read to count them.
+            Some(kind) if kind.kind == "Secret" => {
+                uncounted.insert(name);
+            }
+            Some(kind) => {
+                kinds.insert(kind.qualified(), kind);
+            }
+            None => {
+                uncounted.insert(name);
+            }
+        }
+    }
+    if !uncounted.is_empty() {
+        let names: Vec<&str> = uncounted.into_iter().collect();
+        notes.push(format!("not recounted: {}", names.join(", ")));
+    }
+    let mut counted: Vec<String> = Vec::new();
+    let mut texts: Vec<(String, String, String)> = Vec::new();
+    for (qualified, kind) in kinds {
+        match around.list(&kind.api_version(), &kind.kind, Some(asked.namespace)) {
+            Ok(objects) => {
+                for object in objects {
+                    texts.push((qualified.clone(), owner_of(&object), object.to_string()));
+                }
+                counted.push(qualified);
+            }
+            Err(problem) => notes.push(format!("{qualified} are not recounted: {problem}")),
+        }
+    }
+    let mut told = read_quotas(asked, quotas, &texts, &counted).map_err(|malformed| malformed.to_string())?;
+    told.notes = notes;
+    Ok(told)
+}
+
+fn read_quotas(
+    asked: &Asked<'_>,
+    quotas: &[&Value],
+    objects: &[(String, String, String)],
+    counted: &[String],
+) -> Result<Quotas, Malformed> {
+    let quota_texts: Vec<String> = quotas.iter().map(ToString::to_string).collect();
+    let quota_documents = quota_texts.iter().map(|text| read(text)).collect::<Result<Vec<_>, _>>()?;
+    let mut quotas =
+        quota_documents.iter().map(|document| ResourceQuota::read(document.root())).collect::<Result<Vec<_>, _>>()?;
+    quotas.sort_by(|one, other| one.name.cmp(&other.name));
+    let object_documents: Vec<(&str, &str, Document<'_>)> = objects
+        .iter()
+        .map(|(kind, owner, text)| Ok((kind.as_str(), owner.as_str(), read(text)?)))
+        .collect::<Result<_, Malformed>>()?;
+    let pods: Vec<Option<PodTemplate<'_>>> = object_documents
+        .iter()
+        .map(|(kind, _, document)| {
+            let is_pod = Kind::from_qualified(kind).measure == Measure::Pod;
+            is_pod.then(|| PodTemplate::read(document.root())).transpose()
+        })
+        .collect::<Result<_, _>>()?;
+    let owned: Vec<Owned<'_, '_>> = object_documents
+        .iter()
+        .zip(&pods)
+        .map(|((kind, owner, document), pod)| Owned {
+            owner: (*owner).to_owned(),
+            object: Object { kind: Kind::from_qualified(kind), node: document.root(), pod: pod.as_ref() },
+        })
+        .collect();
+    let is_counted = |name: &str| counted.iter().any(|kind| Kind::from_qualified(kind).is_charged_under(name));
+    let inventory = Inventory {
+        namespace: asked.namespace,
+        quotas: &quotas,
+        objects: &owned,
+        counted: &is_counted,
+        now: asked.now,
+        most_consumers: asked.top,
+    };
+    inventory.quotas()
+}
+
+fn read(text: &str) -> Result<Document<'_>, Malformed> {
+    Document::read(text).map_err(|error| Malformed { path: "object".to_owned(), problem: error.to_string() })
+}
+
+/// Who is to answer for an object: `deployment/web` for the pods of its ReplicaSets.
+fn owner_of(object: &Value) -> String {
+    let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let controller = owners.and_then(|owners| owners.iter().find(|owner| owner["controller"] == true));
+    let (kind, name) = match controller {
+        Some(owner) => (text(owner, "kind"), text(owner, "name")),
+        None => (text(object, "kind"), metadata(object, "name").to_owned()),
+    };
+    // A Deployment puts this into the name and the labels of its ReplicaSets.
+    let hash = object.pointer("/metadata/labels/pod-template-hash").and_then(Value::as_str);
+    let deployment = hash.and_then(|hash| name.strip_suffix(hash)?.strip_suffix('-'));
+    match (kind.as_str(), deployment) {
+        ("ReplicaSet", Some(deployment)) => format!("deployment/{deployment}"),
+        _ => format!("{}/{name}", kind.to_lowercase()),
+    }
+}
+
+/// All objects of a kind where the target looks; refused with advice on rights.
+fn list(opened: &mut Opened, target: &Target, api_version: &str, kind: &str) -> anyhow::Result<Vec<Value>> {
+    let scope = target.scope(opened).map(str::to_owned);
+    let listed = opened.around.list(api_version, kind, scope.as_deref());
+    listed.map_err(|problem| anyhow!(rights::advised(problem, target.all_namespaces)))
+}
+
+/// The namespace that is asked about; of all, those that have such objects.
+fn namespaces(objects: &[Value], opened: &Opened, target: &Target) -> Vec<String> {
+    match target.scope(opened) {
+        Some(namespace) => vec![namespace.to_owned()],
+        None => {
+            let namespaces: BTreeSet<&str> = objects.iter().map(|object| metadata(object, "namespace")).collect();
+            namespaces.into_iter().map(str::to_owned).collect()
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Items<'t, T> {
+    items: &'t [T],
+}
+
+fn print<T: Serialize>(told: &[T], format: Format, nothing: &str, text: impl Fn(&T) -> String) -> anyhow::Result<Exit> {
+    let text = match format {
+        Format::Table if told.is_empty() => nothing.to_owned(),
+        Format::Table => told.iter().map(text).collect::<Vec<_>>().join("\n"),
+        Format::Json => output::json(&Items { items: told })?,
+        Format::Yaml => output::yaml(&Items { items: told })?,
+    };
+    output::print(&text)?;
+    Ok(Exit::Fine)
+}
+
+fn window(text: &str) -> Result<Window, String> {
+    let window: Window = text.parse().map_err(|error: ParseWindowError| error.to_string())?;
+    if [Window::WEEK, Window::MONTH].contains(&window) { Ok(window) } else { Err("expected `7d` or `30d`".to_owned()) }
+}

@@ -1,0 +1,302 @@
+//! `kubectl headroom recommend`: finds the objects that are asked about, and prints or writes the advice on them. The
+//! advice is `crate::recommend`'s, its place in files `crate::edit`'s.
+
+mod write;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow, bail};
+use clap::ValueEnum;
+use headroom_core::image::ImageName;
+use serde_json::Value;
+
+use super::rights;
+use super::target::{Opened, Target, named};
+use crate::describe::{limits, not_there};
+use crate::draw::Charset;
+use crate::gather;
+use crate::judge::request;
+use crate::kinds::{ApiKind, metadata};
+use crate::manifest;
+use crate::output::{self, Exit, Paint};
+use crate::recommend::table::View;
+use crate::recommend::{Advice, QuotaEffect, Subject, Workload, advise, effect, picture, table, texts};
+use crate::surroundings::Surroundings;
+use crate::surroundings::folder::in_namespace;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Objects such as `deployment/web` or `pod/db-0`; everything that runs in the namespace unless given
+    #[arg(value_name = "KIND/NAME")]
+    objects: Vec<String>,
+    /// Advise on manifests: files, folders, or `-` for standard input
+    #[arg(short, long, value_name = "PATH", num_args = 1.., conflicts_with = "objects")]
+    filename: Vec<PathBuf>,
+    /// Read the folders in folders, too
+    #[arg(short = 'R', long, requires = "filename")]
+    recursive: bool,
+    /// Advise on a container of this image that does not exist yet
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["objects", "filename"])]
+    image: Vec<String>,
+    /// How to tell it: `kustomize` is a patch for each object, `helm` values for a chart
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+    /// Where the chart's values have a container's resources; {kind}, {name} and {container} stand for what they say
+    #[arg(long, value_name = "PATH", default_value = texts::VALUES_PATH)]
+    values_path: String,
+    /// Write the requests into the manifests, which stay as they are otherwise
+    #[arg(long, requires = "filename")]
+    write: bool,
+    /// Draw the distributions into an SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    #[command(flatten)]
+    target: Target,
+}
+
+const EXAMPLES: &str = "Examples:
+  # What the containers of a Deployment should ask for, and why
+  kubectl headroom recommend deployment/web
+
+  # Everything in a namespace, and what taking the advice does to its quotas
+  kubectl headroom recommend -n shop
+
+  # An image that does not run here yet
+  kubectl headroom recommend --image postgres:16
+
+  # Write the requests into manifests; comments, order and quotes stay
+  kubectl headroom recommend -f app/ --write
+
+  # A patch for kustomize, and values for a chart that has them at `resources`
+  kubectl headroom recommend deployment/web -o kustomize > requests.yaml
+  kubectl headroom recommend deployment/web -o helm --values-path resources > requests.yaml
+
+Only requests are recommended: a limit that nobody wrote is never made up.";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    Yaml,
+    Kustomize,
+    Helm,
+}
+
+/// An object to advise on.
+struct Asked {
+    object: Value,
+    kind: ApiKind,
+    /// Where it was read, for those from files.
+    origin: Option<manifest::Origin>,
+    is_running: bool,
+    /// The name in place of the object's, for what is no object.
+    request: Option<Value>,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    let mut opened = args.target.open()?;
+    let mut advice = Advice::default();
+    let asked = if !args.filename.is_empty() {
+        of_files(&args, &mut opened)?
+    } else if !args.image.is_empty() {
+        of_images(&args, &opened)?
+    } else if !args.objects.is_empty() {
+        of_names(&args, &mut opened)?
+    } else {
+        of_namespace(&args, &mut opened, &mut advice.notes)?
+    };
+    let mut effects: Vec<QuotaEffect> = Vec::new();
+    let mut advised = Vec::new();
+    for asked in &asked {
+        if let Some((workload, of_workload)) = on(asked, &mut opened, &mut advice.notes)? {
+            advised.push(asked);
+            advice.workloads.push(workload);
+            effects.extend(of_workload);
+        }
+    }
+    advice.quotas = effect::together(effects);
+    if advice.workloads.iter().all(Workload::is_without_advice) && !advice.workloads.is_empty() {
+        advice.notes.push(
+            "nothing is known of any image here: `kubectl headroom collect` gathers history, and `kubectl headroom \
+             doctor` says what stands in its way"
+                .to_owned(),
+        );
+    }
+    if let Some(file) = &args.plot {
+        let Some(picture) = picture::svg(&advice) else {
+            bail!("there is no history to draw into `{}`", file.display());
+        };
+        std::fs::write(file, picture).with_context(|| format!("cannot write `{}`", file.display()))?;
+    }
+    print(&args, &advice)?;
+    if args.write { write::all(&advised, &advice) } else { Ok(Exit::Fine) }
+}
+
+fn print(args: &Args, advice: &Advice) -> anyhow::Result<()> {
+    let text = match args.output {
+        Format::Table if advice.workloads.is_empty() => "Nothing here runs containers.\n".to_owned(),
+        Format::Table => table::text(advice, View { charset: Charset::of_stdout(), paint: Paint::for_stdout() }),
+        Format::Json => output::json(advice)?,
+        Format::Yaml => output::yaml(advice)?,
+        Format::Kustomize | Format::Helm if !args.image.is_empty() => {
+            bail!("an image alone has no object to patch: choose another --output, or name an object")
+        }
+        Format::Kustomize => {
+            let patches = texts::kustomize(advice);
+            let documents = patches.iter().map(output::yaml).collect::<anyhow::Result<Vec<_>>>()?;
+            documents.join("---\n")
+        }
+        Format::Helm => {
+            let values = texts::helm(advice, &args.values_path).map_err(|problem| anyhow!(problem))?;
+            output::yaml(&values)?
+        }
+    };
+    output::print(&text)
+}
+
+/// Advice on one object. What could not be read becomes notes.
+fn on(
+    asked: &Asked,
+    opened: &mut Opened,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Option<(Workload, Vec<QuotaEffect>)>> {
+    let request = match &asked.request {
+        Some(request) => request.clone(),
+        None => request::create(asked.object.clone(), &asked.kind, &opened.namespace),
+    };
+    let subject = Subject {
+        api_version: asked.kind.api_version(),
+        kind: if asked.request.is_some() { "Image".to_owned() } else { asked.kind.kind.clone() },
+        file: asked.origin.as_ref().map(|origin| origin.file.display().to_string()),
+        is_running: asked.is_running,
+    };
+    let mut missing = Vec::new();
+    let answer = gather::with_context(&request, &opened.settings, &mut opened.around, |request, context, settings| {
+        missing = gather::told(&context.missing);
+        advise(&subject, request, context, settings)
+    });
+    for problem in missing {
+        let problem = rights::advised(problem, false);
+        if !notes.contains(&problem) {
+            notes.push(problem);
+        }
+    }
+    answer.map_err(|problem| match &asked.origin {
+        Some(origin) => anyhow!("{origin}: {problem}"),
+        None => anyhow!("{}: {problem}", asked.kind.told(metadata(&asked.object, "name"))),
+    })
+}
+
+/// Kinds that make pods, and pods.
+const KINDS: [(&str, &str); 8] = [
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("apps/v1", "ReplicaSet"),
+    ("v1", "ReplicationController"),
+    ("batch/v1", "CronJob"),
+    ("batch/v1", "Job"),
+    ("v1", "Pod"),
+];
+
+fn makes_pods(kind: &ApiKind) -> bool {
+    KINDS.iter().any(|(api_version, name)| ApiKind::new(api_version, name).group == kind.group && *name == kind.kind)
+}
+
+fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
+    if args.write && args.filename.iter().any(|path| path.as_os_str() == "-") {
+        bail!("standard input cannot be written back: give --write the files themselves");
+    }
+    let mut asked = Vec::new();
+    for manifest in manifest::read(&args.filename, args.recursive, &mut std::io::stdin())? {
+        let kind = ApiKind::of(&manifest.object);
+        if !makes_pods(&kind) {
+            continue;
+        }
+        let object = in_namespace(manifest.object.clone(), &opened.namespace);
+        let (namespace, name) = (metadata(&object, "namespace"), metadata(&object, "name"));
+        // Where that cannot be known, the quotas are told the worst.
+        let there = opened.around.get(&kind.api_version(), &kind.kind, Some(namespace), name);
+        let is_running = matches!(there, Ok(Some(_)));
+        asked.push(Asked { object: manifest.object, kind, origin: Some(manifest.origin), is_running, request: None });
+    }
+    Ok(asked)
+}
+
+fn of_images(args: &Args, opened: &Opened) -> anyhow::Result<Vec<Asked>> {
+    let mut asked = Vec::new();
+    for image in &args.image {
+        let read = ImageName::parse(image).map_err(|error| anyhow!("`{image}` is no image: {error}"))?;
+        let name = read.repository().rsplit('/').next().unwrap_or_default();
+        let mut request = limits::empty_pod(&opened.namespace, name, image);
+        if let Value::Object(fields) = &mut request {
+            fields.insert("name".to_owned(), Value::from(image.as_str()));
+        }
+        let kind = ApiKind::new("v1", "Pod");
+        asked.push(Asked { object: Value::Null, kind, origin: None, is_running: false, request: Some(request) });
+    }
+    Ok(asked)
+}
+
+fn of_names(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
+    if args.target.all_namespaces {
+        bail!("-A looks at everything: leave out the names, or choose a namespace with -n");
+    }
+    let mut asked = Vec::new();
+    for text in &args.objects {
+        let (kind, name) = named(text)?;
+        if !makes_pods(&kind) {
+            bail!("`{text}` runs no containers: expected such as `deployment/web` or `pod/db-0`");
+        }
+        let namespace = opened.namespace.clone();
+        let (api_version, namespace) = (kind.api_version(), namespace.as_str());
+        let found = opened.around.get(&api_version, &kind.kind, Some(namespace), &name);
+        let Some(object) = found.map_err(|problem| anyhow!(rights::advised(problem, false)))? else {
+            // Names help whoever mistyped one; that they cannot be listed is not what was asked.
+            let all = opened.around.list(&api_version, &kind.kind, Some(namespace)).unwrap_or_default();
+            bail!(not_there(&kind.kind, &name, namespace, all.iter().map(|object| metadata(object, "name"))));
+        };
+        asked.push(Asked { object, kind, origin: None, is_running: true, request: None });
+    }
+    Ok(asked)
+}
+
+/// Everything in a namespace that nothing else controls, or in all.
+fn of_namespace(args: &Args, opened: &mut Opened, notes: &mut Vec<String>) -> anyhow::Result<Vec<Asked>> {
+    let scope = args.target.scope(opened).map(str::to_owned);
+    let mut asked = Vec::new();
+    let mut problems = Vec::new();
+    for (api_version, kind) in KINDS {
+        match opened.around.list(api_version, kind, scope.as_deref()) {
+            Ok(objects) => {
+                for object in objects.into_iter().filter(|object| !is_controlled(object) && !has_ended(object)) {
+                    let kind = ApiKind::new(api_version, kind);
+                    asked.push(Asked { object, kind, origin: None, is_running: true, request: None });
+                }
+            }
+            Err(problem) => problems.push(rights::advised(problem, args.target.all_namespaces)),
+        }
+    }
+    if problems.len() == KINDS.len() {
+        bail!(problems.swap_remove(0));
+    }
+    notes.extend(problems);
+    let place = |asked: &Asked| {
+        let kind = KINDS.iter().position(|(_, kind)| *kind == asked.kind.kind);
+        (metadata(&asked.object, "namespace").to_owned(), kind, metadata(&asked.object, "name").to_owned())
+    };
+    asked.sort_by_key(place);
+    Ok(asked)
+}
+
+fn is_controlled(object: &Value) -> bool {
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    owners.is_some_and(|owners| owners.iter().any(|owner| owner["controller"] == true))
+}
+
+/// A pod or a job that will never ask for anything again.
+fn has_ended(object: &Value) -> bool {
+    let phase = object.pointer("/status/phase").and_then(Value::as_str);
+    matches!(phase, Some("Succeeded" | "Failed")) || object.pointer("/status/completionTime").is_some()
+}

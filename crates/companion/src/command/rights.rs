@@ -1,0 +1,29 @@
+//! What to do about a refusal of the API server to let somebody look.
+
+/// Adds to the problem which rights are missing, if it is about rights.
+pub fn advised(problem: String, all_namespaces: bool) -> String {
+    if !problem.contains("forbidden") && !problem.contains("cannot list resource") {
+        return problem;
+    }
+    let advice = match all_namespaces {
+        true => {
+            "-A needs the right to list in all namespaces: bind this account to the ClusterRole of \
+             deploy/people/cluster.yaml, or look at one namespace with -n"
+        }
+        false => "bind this account to the Role of deploy/people/namespace.yaml",
+    };
+    format!("{problem}; {advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_role_that_is_missing() {
+        let refused = || "cannot read pods in namespace shop: pods is forbidden: User \"eve\" cannot list".to_owned();
+        assert!(advised(refused(), false).ends_with("; bind this account to the Role of deploy/people/namespace.yaml"));
+        assert!(advised(refused(), true).contains("; -A needs the right to list in all namespaces: "));
+        assert_eq!(advised("no answer".to_owned(), true), "no answer");
+    }
+}

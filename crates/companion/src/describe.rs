@@ -1,0 +1,25 @@
+//! What `describe` tells: kubectl's own text, and what it means for the person who reads it.
+//!
+//! Each room takes what the core read and gives data; the data words itself as a table, and is JSON as it is.
+
+pub mod limits;
+pub mod quotas;
+pub mod usage;
+
+use std::fmt::Write;
+
+/// A heading and the table below it, set off from what is above.
+fn section(text: &mut String, heading: &str, table: &dyn std::fmt::Display) {
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    // Writing into a string does not fail.
+    let _ = write!(text, "{heading}\n{table}");
+}
+
+/// Says that there is no such object, and which there are.
+pub fn not_there<'n>(kind: &str, name: &str, namespace: &str, there: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<String> = there.map(|name| format!("`{name}`")).collect();
+    let others = if names.is_empty() { "there is none".to_owned() } else { format!("there is {}", names.join(", ")) };
+    format!("there is no {kind} `{name}` in namespace `{namespace}`; {others}")
+}

@@ -1,0 +1,283 @@
+//! What all LimitRanges of a namespace and all rules of the settings come to, taken together.
+//!
+//! What a container gets that has nothing set is what a decision gives such a container; nothing of it is computed here.
+
+use headroom_core::amount::{Quantity, ResourceName};
+use headroom_core::answer::describe;
+use headroom_core::context::limit_range::{CLAIM, CONTAINER, Item, POD};
+use headroom_core::json::Malformed;
+use headroom_core::request::template::{Bound, Container, Value};
+use headroom_core::settings::EstimateMode;
+use headroom_core::stage::ranges::{self, Range};
+use headroom_core::{Context, Request, Settings, decide};
+use serde::Serialize;
+use serde_json::json;
+
+use super::section;
+use crate::output::Table;
+
+/// The effective limits of a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    pub namespace: String,
+    /// The LimitRanges as kubectl describes them.
+    #[serde(skip)]
+    pub as_kubectl: Vec<String>,
+    pub limit_ranges: Vec<String>,
+    /// What a container gets that has nothing set.
+    pub defaults: Vec<Default>,
+    /// Why such a container is refused, or would be warned of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// The tightest bound of each kind.
+    pub bounds: Vec<EffectiveBound>,
+    /// Bounds that nothing can meet together, and rules that are about other containers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// A resource of the container that has nothing set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Default {
+    pub resource: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<Given>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Given>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Given {
+    pub value: String,
+    /// Such as `default of LimitRange limits`.
+    pub from: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EffectiveBound {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub resource: String,
+    /// `min`, `max` or `maxLimitRequestRatio`.
+    pub bound: &'static str,
+    pub value: String,
+    pub from: String,
+}
+
+/// A pod with one container that sets nothing, as an admission request.
+pub fn empty_pod(namespace: &str, container: &str, image: &str) -> serde_json::Value {
+    json!({
+        "uid": "", "operation": "CREATE", "namespace": namespace, "name": "any",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "object": {
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any", "namespace": namespace},
+            "spec": {"containers": [{"name": container, "image": image}]},
+        },
+    })
+}
+
+/// The effective limits for a request about an empty pod.
+pub fn limits<'d>(request: &Request<'d>, context: &Context<'d>, settings: &Settings<'d>) -> Result<Limits, Malformed> {
+    let decision = decide(request, context, settings);
+    let pod = request.pod()?;
+    let ranges = ranges::applicable(request, pod, context, settings)?;
+    let of_cluster = context.limit_ranges.as_deref().unwrap_or_default();
+    let container = pod.and_then(|pod| pod.containers.first());
+    let filled = decision.pod.as_ref().and_then(|pod| pod.containers.first());
+    let bounds = effective_bounds(&ranges, container);
+    let mut notes = contradictions(&bounds);
+    notes.extend(about_others(&ranges, container, settings));
+    if settings.estimates.mode == EstimateMode::Never && container.is_some_and(|container| !container.image.is_empty())
+    {
+        notes.push(
+            "estimates are off in these settings (estimates.mode); `kubectl headroom recommend --image` tells what \
+             they would be"
+                .to_owned(),
+        );
+    }
+    let is_told = |warning: &String| decision.estimates.iter().any(|told| told.text == *warning);
+    Ok(Limits {
+        namespace: request.namespace.to_string(),
+        as_kubectl: of_cluster.iter().map(|range| describe::limit_range(range, &request.namespace)).collect(),
+        limit_ranges: of_cluster.iter().map(|range| range.name.to_string()).collect(),
+        defaults: filled.map(defaults).unwrap_or_default(),
+        refused: (!decision.is_admitted()).then(|| decision.message()),
+        // The table tells the estimates already.
+        warnings: decision.warnings.iter().filter(|text| !is_told(text)).cloned().collect(),
+        bounds: bounds.into_iter().map(|bound| bound.told).collect(),
+        notes,
+    })
+}
+
+fn defaults(container: &Container<'_>) -> Vec<Default> {
+    let mut names: Vec<&ResourceName<'_>> = Vec::new();
+    for bound in [Bound::Request, Bound::Limit] {
+        names.extend(container.resources.of(bound).names());
+    }
+    names.sort();
+    names.dedup();
+    let given = |value: &Value<'_>| Given { value: value.quantity.to_string(), from: value.origin.to_string() };
+    let of = |bound, name: &str| container.resources.of(bound).get(name).map(given);
+    let default = |name: &ResourceName<'_>| Default {
+        resource: name.to_string(),
+        request: of(Bound::Request, name),
+        limit: of(Bound::Limit, name),
+    };
+    names.into_iter().map(default).collect()
+}
+
+/// A bound in words and as an amount.
+struct Tightest {
+    amount: Quantity,
+    told: EffectiveBound,
+}
+
+const BOUNDS: [&str; 3] = ["min", "max", "maxLimitRequestRatio"];
+
+/// Of each kind of object, resource and bound the tightest, the first of equals.
+fn effective_bounds(ranges: &[Range<'_, '_>], container: Option<&Container<'_>>) -> Vec<Tightest> {
+    let mut all: Vec<Tightest> = Vec::new();
+    for kind in [CONTAINER, POD, CLAIM] {
+        for range in ranges {
+            let speaks = kind != CONTAINER || container.is_none_or(|container| range.speaks_of(container));
+            for item in range.items().iter().filter(|item| speaks && item.kind == kind) {
+                for bound in BOUNDS {
+                    tighten(&mut all, range, item, bound);
+                }
+            }
+        }
+    }
+    let place = |bound: &EffectiveBound| {
+        let kind = [CONTAINER, POD, CLAIM].iter().position(|kind| *kind == bound.kind);
+        (kind, bound.resource.clone(), BOUNDS.iter().position(|name| *name == bound.bound))
+    };
+    all.sort_by_key(|tightest| place(&tightest.told));
+    all
+}
+
+fn tighten(all: &mut Vec<Tightest>, range: &Range<'_, '_>, item: &Item<'_>, bound: &'static str) {
+    let list = match bound {
+        "min" => &item.min,
+        "max" => &item.max,
+        _ => &item.max_ratio,
+    };
+    for (resource, amount) in list.iter() {
+        let told = EffectiveBound {
+            kind: item.kind.to_string(),
+            resource: resource.to_string(),
+            bound,
+            value: amount.to_string(),
+            from: range.name().to_string(),
+        };
+        let found = Tightest { amount: amount.clone(), told };
+        let is_same = |have: &&mut Tightest| {
+            let (have, found) = (&have.told, &found.told);
+            (&have.kind, &have.resource, have.bound) == (&found.kind, &found.resource, found.bound)
+        };
+        match all.iter_mut().find(is_same) {
+            Some(have) => {
+                let is_tighter = if bound == "min" { found.amount > have.amount } else { found.amount < have.amount };
+                if is_tighter {
+                    *have = found;
+                }
+            }
+            None => all.push(found),
+        }
+    }
+}
+
+/// A minimum above the maximum: nothing can be admitted.
+fn contradictions(bounds: &[Tightest]) -> Vec<String> {
+    let mut told = Vec::new();
+    for min in bounds.iter().filter(|bound| bound.told.bound == "min") {
+        let is_its_max = |max: &&Tightest| {
+            (&max.told.kind, &max.told.resource, max.told.bound) == (&min.told.kind, &min.told.resource, "max")
+        };
+        if let Some(max) = bounds.iter().find(is_its_max).filter(|max| max.amount < min.amount) {
+            let (min, max) = (&min.told, &max.told);
+            told.push(format!(
+                "no {} can be admitted that asks for {}: the min of {} is {}, and the max of {} is {}",
+                min.kind, min.resource, min.from, min.value, max.from, max.value
+            ));
+        }
+    }
+    told
+}
+
+/// Rules of the settings that are not about this container, because they choose others.
+fn about_others(ranges: &[Range<'_, '_>], container: Option<&Container<'_>>, settings: &Settings<'_>) -> Vec<String> {
+    let speaks = |name: &str| {
+        let of_rule = |range: &&Range<'_, '_>| range.name().to_string() == format!("rule {name}");
+        let range = ranges.iter().find(of_rule);
+        range.is_some_and(|range| container.is_none_or(|container| range.speaks_of(container)))
+    };
+    let rules = settings.limit_ranges.rules.iter().map(|rule| &rule.range.name);
+    rules
+        .filter(|name| !speaks(name))
+        .map(|name| format!("rule {name} chooses other namespaces, pods, containers or images and is left out here"))
+        .collect()
+}
+
+/// kubectl's text, then the effective view.
+impl std::fmt::Display for Limits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = self.as_kubectl.join("\n");
+        if self.limit_ranges.is_empty() {
+            text.push_str(&format!("No LimitRange in namespace {}.\n", self.namespace));
+        }
+        if self.defaults.is_empty() {
+            text.push_str(&format!("\nA container that sets nothing stays so in namespace {}.\n", self.namespace));
+        } else {
+            let heading = format!("A container that sets nothing gets, in namespace {}:", self.namespace);
+            section(&mut text, &heading, &self.defaults_table());
+        }
+        if let Some(refused) = &self.refused {
+            text.push_str(&format!("  and is refused: {refused}\n"));
+        }
+        for warning in &self.warnings {
+            text.push_str(&format!("  warning: {warning}\n"));
+        }
+        if !self.bounds.is_empty() {
+            let mut table = Table::new(&["TYPE", "RESOURCE", "BOUND", "VALUE", "FROM"]);
+            for bound in &self.bounds {
+                table.row([&bound.kind, &bound.resource, bound.bound, &bound.value, &bound.from].map(str::to_owned));
+            }
+            section(&mut text, "The tightest bounds:", &table);
+        }
+        if !self.notes.is_empty() {
+            text.push('\n');
+        }
+        for note in &self.notes {
+            text.push_str(&format!("Note: {note}\n"));
+        }
+        f.write_str(&text)
+    }
+}
+
+impl Limits {
+    /// Leaves one LimitRange of the text. What all come to stays.
+    pub fn show_only(&mut self, name: &str) -> Result<(), String> {
+        let Some(place) = self.limit_ranges.iter().position(|range| range == name) else {
+            let there = self.limit_ranges.iter().map(String::as_str);
+            return Err(super::not_there("LimitRange", name, &self.namespace, there));
+        };
+        self.as_kubectl = self.as_kubectl.drain(..).skip(place).take(1).collect();
+        Ok(())
+    }
+
+    fn defaults_table(&self) -> Table {
+        let mut table = Table::new(&["RESOURCE", "BOUND", "VALUE", "FROM"]);
+        for default in &self.defaults {
+            for (bound, given) in [("request", &default.request), ("limit", &default.limit)] {
+                let Some(given) = given else { continue };
+                table.row([&default.resource, bound, &given.value, &given.from].map(str::to_owned));
+            }
+        }
+        table
+    }
+}

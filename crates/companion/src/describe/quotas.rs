@@ -1,0 +1,340 @@
+//! What is left of each quota, who uses most of it, who asks for nothing, and whether the status is true.
+//!
+//! Usage is measured and counted by the core, as a quota controller does it; here it is attributed to owners and laid
+//! side by side.
+
+use std::collections::BTreeMap;
+
+use headroom_core::amount::{Quantity, ResourceList};
+use headroom_core::answer::describe;
+use headroom_core::context::resource_quota::ResourceQuota;
+use headroom_core::json::Malformed;
+use headroom_core::request::template::Bound;
+use headroom_core::stage::quota::{Object, matches_scope, recalculate, usage_of};
+use headroom_core::timestamp::Timestamp;
+use serde::Serialize;
+
+use super::section;
+use crate::draw::{self, Charset};
+use crate::output::{Paint, Table};
+
+/// An object of the namespace, and the name of who is to answer for it, such as `deployment/web`.
+#[derive(Debug, Clone)]
+pub struct Owned<'a, 'd> {
+    pub owner: String,
+    pub object: Object<'a, 'd>,
+}
+
+/// All quotas of a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Quotas {
+    pub namespace: String,
+    pub quotas: Vec<Quota>,
+    /// Containers of pods that have no request or no limit for what a quota counts.
+    pub without_resources: Vec<Unset>,
+    /// What could not be recounted, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Quota {
+    pub name: String,
+    /// As kubectl describes it.
+    #[serde(skip)]
+    pub as_kubectl: String,
+    pub resources: Vec<Level>,
+}
+
+/// One name that a quota bounds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Level {
+    pub resource: String,
+    pub used: String,
+    pub hard: String,
+    pub free: String,
+    /// Of `hard`, rounded down; none of a bound of zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percent: Option<u64>,
+    /// What the objects that are there come to, if that is something else than `used`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recounted: Option<String>,
+    /// Who uses most, first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub consumers: Vec<Consumer>,
+    #[serde(skip)]
+    parts: (u64, u64),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Consumer {
+    pub owner: String,
+    /// Objects of it that are charged under this name.
+    pub objects: u64,
+    pub amount: String,
+    /// Of `hard`, rounded down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percent: Option<u64>,
+}
+
+/// A container that leaves something open.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Unset {
+    pub owner: String,
+    pub container: String,
+    /// Such as `requests.cpu`.
+    pub missing: Vec<String>,
+    pub pods: u64,
+}
+
+/// What is known of a namespace.
+#[derive(Clone, Copy)]
+pub struct Inventory<'a, 'd> {
+    pub namespace: &'a str,
+    pub quotas: &'a [ResourceQuota<'d>],
+    pub objects: &'a [Owned<'a, 'd>],
+    /// Names of quotas whose objects were all listed.
+    pub counted: &'a dyn Fn(&str) -> bool,
+    pub now: Option<Timestamp>,
+    /// How many consumers are told of each name.
+    pub most_consumers: usize,
+}
+
+impl Inventory<'_, '_> {
+    pub fn quotas(&self) -> Result<Quotas, Malformed> {
+        Ok(Quotas {
+            namespace: self.namespace.to_owned(),
+            quotas: self.quotas.iter().map(|quota| self.quota(quota)).collect::<Result<_, _>>()?,
+            without_resources: self.without_resources(),
+            notes: Vec::new(),
+        })
+    }
+
+    fn quota(&self, quota: &ResourceQuota<'_>) -> Result<Quota, Malformed> {
+        let objects: Vec<Object<'_, '_>> = self.objects.iter().map(|owned| owned.object).collect();
+        let recounted = recalculate::used(quota, &objects, self.counted, self.now)?;
+        let consumption = self.consumption(quota)?;
+        let levels = quota.hard.iter().map(|(name, hard)| {
+            let used = quota.used.get(name).cloned().unwrap_or(Quantity::ZERO);
+            let free = if used < *hard { hard.minus(&used) } else { Quantity::ZERO.plus(&hard.minus(hard)) };
+            let recounted = recounted.get(name).filter(|recounted| **recounted != used);
+            Level {
+                resource: name.to_string(),
+                used: used.to_string(),
+                hard: hard.to_string(),
+                free: free.to_string(),
+                percent: percent(&used, hard),
+                recounted: recounted.map(|recounted| recounted.to_family(used_family(&used, hard)).to_string()),
+                consumers: self.consumers(&consumption, name, hard),
+                parts: (thousandths(&used), thousandths(hard)),
+            }
+        });
+        Ok(Quota { name: quota.name.to_string(), as_kubectl: describe::quota(quota), resources: levels.collect() })
+    }
+
+    /// What each owner uses of a quota, and with how many objects.
+    fn consumption(&self, quota: &ResourceQuota<'_>) -> Result<BTreeMap<&str, Consumption<'_>>, Malformed> {
+        let mut owners: BTreeMap<&str, Consumption<'_>> = BTreeMap::new();
+        for Owned { owner, object } in self.objects {
+            if object.kind.names_in(&quota.hard).next().is_none() || !matches_all(object, quota)? {
+                continue;
+            }
+            let usage = usage_of(object, self.now)?;
+            let consumption = owners.entry(owner).or_default();
+            for (name, amount) in usage.iter() {
+                consumption.amounts.add(name, amount);
+                if amount.is_positive() {
+                    *consumption.objects.entry(name.to_string()).or_default() += 1;
+                }
+            }
+        }
+        Ok(owners)
+    }
+
+    fn consumers(&self, owners: &BTreeMap<&str, Consumption<'_>>, name: &str, hard: &Quantity) -> Vec<Consumer> {
+        let amount_of = |consumption: &Consumption<'_>| consumption.amounts.get(name).cloned();
+        let mut all: Vec<(&str, Quantity, u64)> = owners
+            .iter()
+            .filter_map(|(owner, consumption)| {
+                let amount = amount_of(consumption).filter(Quantity::is_positive)?;
+                Some((*owner, amount, consumption.objects.get(name).copied().unwrap_or(0)))
+            })
+            .collect();
+        all.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
+        let told = all.into_iter().take(self.most_consumers).map(|(owner, amount, objects)| Consumer {
+            owner: owner.to_owned(),
+            objects,
+            percent: percent(&amount, hard),
+            amount: amount.to_string(),
+        });
+        told.collect()
+    }
+
+    /// Containers of live pods without what a quota of the namespace counts, or without requests if there is no quota.
+    fn without_resources(&self) -> Vec<Unset> {
+        let mut wanted: Vec<(Bound, &str, String)> = Vec::new();
+        for (bound, resource) in
+            [(Bound::Request, "cpu"), (Bound::Request, "memory"), (Bound::Limit, "cpu"), (Bound::Limit, "memory")]
+        {
+            let name = format!("{}.{resource}", bound.field());
+            let is_counted = |quota: &ResourceQuota<'_>| {
+                quota.hard.contains(&name) || bound == Bound::Request && quota.hard.contains(resource)
+            };
+            if bound == Bound::Request || self.quotas.iter().any(is_counted) {
+                wanted.push((bound, resource, name));
+            }
+        }
+        let mut unset: BTreeMap<(&str, String, Vec<String>), u64> = BTreeMap::new();
+        for Owned { owner, object } in self.objects {
+            let Some(pod) = object.pod else { continue };
+            // What has ended asks for nothing any more.
+            if usage_of(object, self.now).is_ok_and(|usage| !usage.contains("pods")) {
+                continue;
+            }
+            for container in &pod.containers {
+                let is_missing = |(bound, resource, _): &&(Bound, &str, String)| {
+                    container.resources.quantity(*bound, resource).is_none()
+                        && pod.resources.quantity(*bound, resource).is_none()
+                };
+                let missing: Vec<String> = wanted.iter().filter(is_missing).map(|(_, _, name)| name.clone()).collect();
+                if !missing.is_empty() {
+                    *unset.entry((owner, container.name.to_string(), missing)).or_default() += 1;
+                }
+            }
+        }
+        let told = unset.into_iter().map(|((owner, container, missing), pods)| Unset {
+            owner: owner.to_owned(),
+            container,
+            missing,
+            pods,
+        });
+        told.collect()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Consumption<'d> {
+    amounts: ResourceList<'d>,
+    objects: BTreeMap<String, u64>,
+}
+
+fn matches_all(object: &Object<'_, '_>, quota: &ResourceQuota<'_>) -> Result<bool, Malformed> {
+    for requirement in quota.requirements() {
+        if !matches_scope(object, &requirement)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The suffixes that a recount is best compared in.
+fn used_family(used: &Quantity, hard: &Quantity) -> headroom_core::amount::Family {
+    if used.is_zero() { hard.family() } else { used.family() }
+}
+
+fn percent(part: &Quantity, whole: &Quantity) -> Option<u64> {
+    let (part, whole) = (part.milli_value(), whole.milli_value());
+    let (part, whole) = (i128::from(part), i128::from(whole));
+    (whole > 0 && part >= 0).then(|| u64::try_from(part * 100 / whole).unwrap_or(u64::MAX))
+}
+
+fn thousandths(amount: &Quantity) -> u64 {
+    u64::try_from(amount.milli_value()).unwrap_or(0)
+}
+
+const GAUGE_COLUMNS: usize = 20;
+/// In percent.
+const ALMOST_FULL: u64 = 80;
+
+impl Quotas {
+    pub fn text(&self, charset: Charset, paint: Paint) -> String {
+        let kubectl: Vec<&str> = self.quotas.iter().map(|quota| quota.as_kubectl.as_str()).collect();
+        let mut text = kubectl.join("\n");
+        if self.quotas.is_empty() {
+            text.push_str(&format!("No ResourceQuota in namespace {}.\n", self.namespace));
+        }
+        for quota in &self.quotas {
+            quota.room(&mut text, charset, paint);
+        }
+        for quota in &self.quotas {
+            quota.biggest(&mut text);
+        }
+        for quota in &self.quotas {
+            quota.drift(&mut text);
+        }
+        if !self.without_resources.is_empty() {
+            let mut table = Table::new(&["OWNER", "CONTAINER", "PODS", "MISSING"]);
+            for Unset { owner, container, missing, pods } in &self.without_resources {
+                table.row([owner.clone(), container.clone(), pods.to_string(), missing.join(", ")]);
+            }
+            section(
+                &mut text,
+                &format!("Containers that leave resources open, in namespace {}:", self.namespace),
+                &table,
+            );
+        }
+        if !self.notes.is_empty() {
+            text.push('\n');
+        }
+        for note in &self.notes {
+            text.push_str(&format!("Note: {note}\n"));
+        }
+        text
+    }
+}
+
+impl Quota {
+    fn room(&self, text: &mut String, charset: Charset, paint: Paint) {
+        let mut table = Table::new(&["RESOURCE", "FREE", "OF", "USED", ""]);
+        for level in &self.resources {
+            let used = level.percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
+            let (part, whole) = level.parts;
+            let gauge = draw::gauge(part, whole, GAUGE_COLUMNS, charset);
+            let painted = match level.percent {
+                Some(ALMOST_FULL..100) => paint.doubtful(&gauge),
+                Some(100..) => paint.bad(&gauge),
+                _ => paint.good(&gauge),
+            };
+            let plain = [level.resource.clone(), level.free.clone(), level.hard.clone(), used];
+            table.painted_row(plain.into_iter().map(|text| (text.clone(), text)).chain([(gauge, painted)]));
+        }
+        section(text, &format!("Room in quota {}:", self.name), &table);
+    }
+
+    fn biggest(&self, text: &mut String) {
+        let mut table = Table::new(&["RESOURCE", "OWNER", "OBJECTS", "AMOUNT", "OF QUOTA"]);
+        let mut is_empty = true;
+        for level in &self.resources {
+            for consumer in &level.consumers {
+                is_empty = false;
+                let share = consumer.percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
+                let Consumer { owner, objects, amount, .. } = consumer;
+                table.row([level.resource.clone(), owner.clone(), objects.to_string(), amount.clone(), share]);
+            }
+        }
+        if !is_empty {
+            section(text, &format!("Who uses most of quota {}:", self.name), &table);
+        }
+    }
+
+    fn drift(&self, text: &mut String) {
+        let drifted: Vec<&Level> = self.resources.iter().filter(|level| level.recounted.is_some()).collect();
+        if drifted.is_empty() {
+            return;
+        }
+        let mut table = Table::new(&["RESOURCE", "STATUS.USED", "RECOUNTED"]);
+        for level in drifted {
+            let recounted = level.recounted.clone().unwrap_or_default();
+            table.row([level.resource.clone(), level.used.clone(), recounted]);
+        }
+        let heading = format!("The status of quota {} is not what its objects come to:", self.name);
+        section(text, &heading, &table);
+        text.push_str(
+            "  The quota controller counts anew within minutes; if this stays so, look at the log of \
+             kube-controller-manager.\n",
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! Manifests before and after.
+
+use super::*;
+
+fn change(requests: &[(&'static str, &str)]) -> Change {
+    Change {
+        object: Identity { kind: "Deployment".to_owned(), namespace: None, name: "web".to_owned() },
+        path: vec!["spec", "template"],
+        container: "nginx".to_owned(),
+        requests: requests.iter().map(|(name, amount)| (*name, (*amount).to_owned())).collect(),
+    }
+}
+
+fn both() -> Change {
+    change(&[("cpu", "120m"), ("memory", "200Mi")])
+}
+
+/// A Deployment whose container ends as told, at the container's own indentation.
+fn deployment(container: &str) -> String {
+    let mut text = String::from(
+        "# what we run\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}   # the shop\nspec:\n  replicas: 3\n  \
+         template:\n    spec:\n      containers:\n      - name: nginx\n        image: nginx:1.27 # pinned\n",
+    );
+    for line in container.lines() {
+        text.push_str(if line.is_empty() { "" } else { "        " });
+        text.push_str(line);
+        text.push('\n');
+    }
+    text.push_str("      # the end\n      restartPolicy: Always\n");
+    text
+}
+
+/// Sets both requests in a container, and again, which must change nothing more.
+#[track_caller]
+fn check(before: &str, after: &str) {
+    check_texts(&deployment(before), &deployment(after));
+}
+
+#[track_caller]
+fn check_texts(before: &str, after: &str) {
+    let edited = set_requests(before, &[both()]).unwrap().unwrap_or_else(|| before.to_owned());
+    assert_eq!(edited, after, "\n{edited}");
+    assert_eq!(set_requests(&edited, &[both()]), Ok(None));
+}
+
+const NEW: &str = "resources:\n  requests:\n    cpu: 120m\n    memory: 200Mi\n";
+
+#[test]
+fn a_container_without_resources_gets_them_after_its_image() {
+    check("", NEW);
+    check("ports:\n- containerPort: 80\n", &format!("{NEW}ports:\n- containerPort: 80\n"));
+}
+
+#[test]
+fn empty_resources_are_filled_and_their_comment_stays() {
+    for nothing in [
+        "resources: {}",
+        "resources:",
+        "resources: null",
+        "resources: ~",
+        "resources:\n  requests: {}",
+        "resources:\n  requests:",
+    ] {
+        check(nothing, NEW);
+    }
+    check(
+        "resources: {} # none\ntty: true\n",
+        "resources: # none\n  requests:\n    cpu: 120m\n    memory: 200Mi\ntty: true\n",
+    );
+}
+
+#[test]
+fn amounts_are_replaced_in_their_own_quotes() {
+    check(
+        "resources:\n  requests:\n    memory: \"1Gi\"   # too much?\n    cpu: 1\n    example.com/gpu: 1\n",
+        "resources:\n  requests:\n    memory: \"200Mi\"   # too much?\n    cpu: 120m\n    example.com/gpu: 1\n",
+    );
+    check(
+        "resources:\n  requests:\n    cpu: '0.12'\n    memory: 204800Ki\n",
+        "resources:\n  requests:\n    cpu: '0.12'\n    memory: 204800Ki\n",
+    );
+}
+
+#[test]
+fn what_is_missing_joins_what_is_there() {
+    check(
+        "resources:\n  # never more\n  limits:\n    memory: 1Gi # by the book\n# next\ntty: true\n",
+        "resources:\n  # never more\n  limits:\n    memory: 1Gi # by the book\n  requests:\n    cpu: 120m\n    memory: 200Mi\n# next\ntty: true\n",
+    );
+    check(
+        "resources:\n    requests:\n        memory: 200Mi\n",
+        "resources:\n    requests:\n        cpu: 120m\n        memory: 200Mi\n",
+    );
+    check(
+        "resources:\n  requests:\n    # as measured\n    memory: 1Gi\n",
+        "resources:\n  requests:\n    # as measured\n    memory: 200Mi\n    cpu: 120m\n",
+    );
+    check(
+        "resources:\n  requests:\n    cpu: 1\n  limits: {memory: 1Gi}\n",
+        "resources:\n  requests:\n    cpu: 120m\n    memory: 200Mi\n  limits: {memory: 1Gi}\n",
+    );
+}
+
+#[test]
+fn text_blocks_are_stepped_around() {
+    check_texts(
+        "kind: Deployment\nmetadata:\n  name: web\nspec:\n  template:\n    spec:\n      containers:\n        - args:\n            - |\n              run\n\n          name: nginx\n          command: |\n            a\n",
+        "kind: Deployment\nmetadata:\n  name: web\nspec:\n  template:\n    spec:\n      containers:\n        - resources:\n            requests:\n              cpu: 120m\n              memory: 200Mi\n          args:\n            - |\n              run\n\n          name: nginx\n          command: |\n            a\n",
+    );
+}
+
+#[test]
+fn flow_style_stays_flow_style() {
+    check("resources: {requests: {cpu: 1, memory: 1Gi}}", "resources: {requests: {cpu: 120m, memory: 200Mi}}");
+    check(
+        "resources: {requests: {cpu: 120m}, limits: {}}",
+        "resources: {requests: {cpu: 120m, memory: 200Mi}, limits: {}}",
+    );
+    check("resources: {limits: {cpu: 1}}", "resources: {limits: {cpu: 1}, requests: {cpu: 120m, memory: 200Mi}}");
+    check("resources: {requests: {}}", "resources: {requests: {cpu: 120m, memory: 200Mi}}");
+}
+
+#[test]
+fn json_stays_json() {
+    let before = "{\n  \"kind\": \"Deployment\",\n  \"metadata\": {\"name\": \"web\"},\n  \"spec\": {\"template\": {\"spec\": {\"containers\": [\n    {\n      \"name\": \"nginx\",\n      \"image\": \"nginx\"\n    }\n  ]}}}\n}\n";
+    let after = before.replace(
+        "\"image\": \"nginx\"\n",
+        "\"image\": \"nginx\",\n      \"resources\": {\"requests\": {\"cpu\": \"120m\", \"memory\": \"200Mi\"}}\n",
+    );
+    check_texts(before, &after);
+    assert!(serde_json::from_str::<serde_json::Value>(&after).is_ok());
+}
+
+#[test]
+fn line_ends_stay_as_they_are() {
+    check_texts(
+        &deployment("tty: true").replace('\n', "\r\n"),
+        &deployment(&format!("{NEW}tty: true")).replace('\n', "\r\n"),
+    );
+    let (before, after) = (deployment(""), deployment(NEW));
+    let cut = |text: &str| text.replace("      # the end\n      restartPolicy: Always\n", "").trim_end().to_owned();
+    check_texts(&cut(&before), &cut(&after));
+}
+
+#[test]
+fn the_right_object_and_the_right_container_are_found() {
+    let other = deployment("").replace("name: web", "name: other");
+    let service = "kind: Service\nmetadata: {name: web}\n";
+    let three = |web: &str| format!("{service}---\n{other}---\n{web}---\n# nothing\n");
+    check_texts(&three(&deployment("")), &three(&deployment(NEW)));
+
+    let list = |resources: &str| {
+        format!(
+            "apiVersion: v1\nkind: List\nitems:\n- kind: Deployment\n  metadata: {{name: web}}\n  spec:\n    template:\n      spec:\n        initContainers:\n        - name: nginx\n          image: a:1\n{resources}        containers:\n        - name: app\n          image: b\n"
+        )
+    };
+    check_texts(
+        &list(""),
+        &list("          resources:\n            requests:\n              cpu: 120m\n              memory: 200Mi\n"),
+    );
+}
+
+#[test]
+fn amounts_that_look_like_numbers_are_quoted() {
+    let edited = set_requests(&deployment(""), &[change(&[("cpu", "2")])]).unwrap().unwrap();
+    assert!(edited.contains("            cpu: \"2\"\n"), "{edited}");
+}
+
+#[track_caller]
+fn check_refused(text: &str, expected: &str) {
+    let refused = set_requests(text, &[both()]).unwrap_err().to_string();
+    assert_eq!(refused, expected);
+}
+
+#[test]
+fn what_is_not_certain_is_refused() {
+    const BY_HAND: &str = "set `resources.requests: {cpu: 120m, memory: 200Mi}` by hand";
+    check_refused(
+        &deployment("resources: &small\n  requests:\n    cpu: 1"),
+        &format!("line 13: an anchor stands here, so an edit there would change other places too: {BY_HAND}"),
+    );
+    check_refused(
+        &deployment("env: &none []\nresources: *none"),
+        &format!("line 13: an alias stands here, so an edit there would change other places too: {BY_HAND}"),
+    );
+    check_refused(
+        &format!("x: &x {{requests: {{cpu: 1}}}}\n{}", deployment("resources:\n  <<: *x")),
+        &format!("line 14: a merge key stands here, so an edit there would change other places too: {BY_HAND}"),
+    );
+    check_refused(&deployment("resources: none"), "line 12: resources is neither a mapping nor empty");
+    check_refused(&deployment("").replace("nginx\n", "other\n"), "container `nginx` is not found in it");
+    check_refused("kind: Deployment\n", "Deployment `web` is not in it");
+    let twice = format!("{}---\n{}", deployment(""), deployment(""));
+    check_refused(&twice, "Deployment `web` is in it twice, so it is not certain which one is meant");
+    assert!(matches!(set_requests("a: [", &[both()]), Err(EditError::Unreadable(_))));
+}

@@ -1,0 +1,104 @@
+//! Holds an edited text against the one it was made from: nothing may differ but the requests that were meant.
+
+use serde_json::{Map, Value};
+
+use super::{Change, EditError, is_same_amount};
+
+pub(super) fn says_the_same(before: &str, after: &str, changes: &[Change]) -> Result<(), EditError> {
+    let (Some(mut before), Some(mut after)) = (read(before), read(after)) else {
+        return Err(EditError::NotCertain(all(changes)));
+    };
+    for change in changes {
+        let amounts = objects(&mut after).find(|object| is_it(object, change)).map(|object| take(object, change));
+        let as_meant = amounts.as_ref().is_some_and(|amounts| {
+            let same = |(_, wanted): &(&str, String), found: &Option<Value>| {
+                found.as_ref().and_then(text).is_some_and(|found| is_same_amount(&found, wanted))
+            };
+            change.requests.iter().zip(amounts).all(|(wanted, found)| same(wanted, found))
+        });
+        if !as_meant {
+            return Err(EditError::NotCertain(all(changes)));
+        }
+        for object in objects(&mut before).filter(|object| is_it(object, change)) {
+            take(object, change);
+        }
+    }
+    if before == after { Ok(()) } else { Err(EditError::NotCertain(all(changes))) }
+}
+
+fn all(changes: &[Change]) -> String {
+    let amounts = changes.iter().flat_map(|change| {
+        change.requests.iter().map(|(name, amount)| format!("{}: requests.{name}: {amount}", change.container))
+    });
+    amounts.collect::<Vec<_>>().join("; ")
+}
+
+fn read(text: &str) -> Option<Vec<Value>> {
+    serde_saphyr::from_multiple(text).ok()
+}
+
+fn objects(documents: &mut [Value]) -> impl Iterator<Item = &mut Value> {
+    documents.iter_mut().flat_map(|document| -> Box<dyn Iterator<Item = &mut Value>> {
+        let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+        if is_list && document["items"].is_array() {
+            Box::new(document.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten())
+        } else {
+            Box::new(std::iter::once(document))
+        }
+    })
+}
+
+fn is_it(object: &Value, change: &Change) -> bool {
+    let metadata = &object["metadata"];
+    object["kind"] == change.object.kind.as_str()
+        && metadata["name"] == change.object.name.as_str()
+        && metadata["namespace"].as_str() == change.object.namespace.as_deref()
+}
+
+/// Takes the requests of a change out of an object, and what is empty then.
+fn take(object: &mut Value, change: &Change) -> Vec<Option<Value>> {
+    let mut spec = object;
+    for key in change.path.iter().chain(&["spec"]) {
+        let Some(next) = spec.get_mut(*key) else { return Vec::new() };
+        spec = next;
+    }
+    let mut lists: Vec<&mut Value> = Vec::new();
+    if let Value::Object(fields) = spec {
+        lists = fields
+            .iter_mut()
+            .filter(|(key, _)| matches!(key.as_str(), "containers" | "initContainers"))
+            .map(|(_, list)| list)
+            .collect();
+    }
+    let mut containers = lists.into_iter().filter_map(Value::as_array_mut).flatten();
+    let container = containers.find(|container| container["name"] == change.container.as_str());
+    let Some(Value::Object(container)) = container else { return Vec::new() };
+    let mut taken = Vec::new();
+    if let Some(Value::Object(resources)) = container.get_mut("resources") {
+        if let Some(Value::Object(requests)) = resources.get_mut("requests") {
+            taken = change.requests.iter().map(|(name, _)| requests.remove(*name)).collect();
+        }
+        drop_empty(resources, "requests");
+    }
+    drop_empty(container, "resources");
+    taken
+}
+
+fn drop_empty(fields: &mut Map<String, Value>, key: &str) {
+    let is_empty = match fields.get(key) {
+        Some(Value::Null) => true,
+        Some(Value::Object(fields)) => fields.is_empty(),
+        _ => false,
+    };
+    if is_empty {
+        fields.remove(key);
+    }
+}
+
+fn text(amount: &Value) -> Option<String> {
+    match amount {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,59 @@
+//! Reads all that may be known about the pod of a request, for questions that are no judgement.
+//!
+//! A judgement reads only what the policy would read, see `judge`; a question also wants the history of images whose
+//! containers need no estimate.
+
+use headroom_core::context::lookup::{Lookup, Missing};
+use headroom_core::decide::recommend;
+use headroom_core::json::{Document, Malformed};
+use headroom_core::timestamp::Timestamp;
+use headroom_core::{Context, Request, Settings};
+use serde_json::Value;
+
+use crate::clock;
+use crate::surroundings::Surroundings;
+
+/// Hands a request, what surrounds it, and the settings to `answer`. The error is one line.
+pub fn with_context<T>(
+    request: &Value,
+    settings: &Value,
+    around: &mut dyn Surroundings,
+    answer: impl for<'d> FnOnce(&Request<'d>, &Context<'d>, &Settings<'d>) -> Result<T, Malformed>,
+) -> Result<T, String> {
+    let (request, settings) = (request.to_string(), settings.to_string());
+    let document = Document::read(&request).map_err(|error| error.to_string())?;
+    let settings = Document::read(&settings).map_err(|error| format!("invalid settings: {error}"))?;
+    let request = Request::read(document.root()).map_err(|malformed| malformed.to_string())?;
+    let settings = Settings::read(Some(settings.root())).map_err(|error| error.to_string())?;
+    let lookups = recommend::lookups(&request, &settings).map_err(|malformed| malformed.to_string())?;
+    let answers: Vec<Result<Vec<u8>, String>> = lookups.iter().map(|lookup| around.read(&lookup.call())).collect();
+    let documents: Vec<Result<Document<'_>, String>> = answers
+        .iter()
+        .map(|answer| match answer {
+            Ok(bytes) => Document::read_bytes(bytes).map_err(|error| error.to_string()),
+            Err(problem) => Err(problem.clone()),
+        })
+        .collect();
+    let now = settings.estimates.now.or_else(|| Timestamp::from_unix_seconds(clock::now()));
+    let mut context = Context { now, ..Context::default() };
+    context.add_all(&lookups, &documents);
+    // Only selectors need the namespace's labels; that it cannot be read matters to nobody else.
+    let is_needed = |missing: &Missing<'_>| {
+        !matches!(missing.lookup, Lookup::Namespace { .. }) || settings.selects_by_namespace_labels()
+    };
+    context.missing.retain(is_needed);
+    answer(&request, &context, &settings).map_err(|malformed| malformed.to_string())
+}
+
+/// The moment that a question is asked at: the settings', where something recorded is looked at again, else the clock's.
+pub fn now(settings: &Value) -> Option<Timestamp> {
+    let text = settings.to_string();
+    let document = Document::read(&text).ok();
+    let settings = document.as_ref().and_then(|document| Settings::read(Some(document.root())).ok());
+    settings.and_then(|settings| settings.estimates.now).or_else(|| Timestamp::from_unix_seconds(clock::now()))
+}
+
+/// What could not be read, for people at the desk.
+pub fn told(missing: &[Missing<'_>]) -> Vec<String> {
+    missing.iter().map(|missing| format!("not taken into account: {}", missing.problem)).collect()
+}

@@ -1,0 +1,342 @@
+//! Advice on requests: for each container what its image's history suggests, what is set now, and what taking the advice
+//! would do to the quotas.
+//!
+//! The estimates are the core's, by the same steps as at admission; here they become data that words itself in several
+//! forms.
+
+pub mod effect;
+pub mod picture;
+pub mod table;
+pub mod texts;
+
+use std::time::Duration;
+
+use headroom_core::amount::Quantity;
+use headroom_core::context::usage::Resource;
+use headroom_core::context::usage::read::Age;
+use headroom_core::decide::recommend::{self as core, Recommendation};
+use headroom_core::json::Malformed;
+use headroom_core::request::template::{self, Bound, Container};
+use headroom_core::request::{PodTemplate, Role, workload};
+use headroom_core::stage::estimate::recommend::{Evidence as CoreEvidence, Measurements};
+use headroom_core::stage::estimate::{Basis, Whose};
+use headroom_core::{Context, Request, Settings};
+use serde::Serialize;
+
+use crate::distribution::Distribution;
+
+pub use effect::QuotaEffect;
+
+/// Everything that is advised in one run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Advice {
+    pub workloads: Vec<Workload>,
+    /// What taking all of it does to each quota.
+    pub quotas: Vec<QuotaEffect>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// An object that makes pods, or a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Workload {
+    pub api_version: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    /// The file it was read from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// How many pods it makes.
+    pub pods: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assumption: Option<&'static str>,
+    pub containers: Vec<ContainerAdvice>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// From the object to the pod in it.
+    #[serde(skip)]
+    pub path: Vec<&'static str>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerAdvice {
+    pub name: String,
+    pub image: String,
+    pub is_init: bool,
+    pub resources: Vec<ResourceAdvice>,
+}
+
+/// What is advised for one resource of a container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceAdvice {
+    pub resource: &'static str,
+    /// The request that admission makes of what is set now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current: Option<Current>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recommended: Option<String>,
+    /// From the current request to the recommended one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+    /// Why nothing is recommended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+    /// The request as the object itself has it, which the advice would replace.
+    #[serde(skip)]
+    pub written: Option<Quantity>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Current {
+    pub value: String,
+    /// `author`, or where else it comes from.
+    pub from: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Signed.
+    pub amount: String,
+    /// Of the current request; none of nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percent: Option<i64>,
+}
+
+/// What an amount is made from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// All of it in one sentence, as admission would word it.
+    pub text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
+    /// How the amount changed on its way, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub adjustments: Vec<String>,
+    /// Histories that were looked at first and not used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub passed_over: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct History {
+    pub percentile: String,
+    pub window: String,
+    /// The image as it was looked up.
+    pub key: String,
+    /// `namespace` or `cluster`.
+    pub scope: &'static str,
+    pub samples: u64,
+    pub age_seconds: u64,
+    pub pods: u64,
+    pub namespaces: u64,
+    pub oom_kills: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<Distribution>,
+}
+
+/// What an object is, beside what the core knows of it.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    pub api_version: String,
+    pub kind: String,
+    pub file: Option<String>,
+    /// Whether its pods run already, and are counted in the quotas.
+    pub is_running: bool,
+}
+
+/// Advises on one object; none if it makes no pods.
+pub fn advise<'d>(
+    subject: &Subject,
+    request: &Request<'d>,
+    context: &Context<'d>,
+    settings: &Settings<'d>,
+) -> Result<Option<(Workload, Vec<QuotaEffect>)>, Malformed> {
+    let Some(found) = core::recommend(request, context, settings)? else { return Ok(None) };
+    let (pods, assumption) = pods_of(request)?;
+    let wanted: Vec<Resource> =
+        Resource::ALL.into_iter().filter(|resource| *settings.estimates.resources.of(*resource)).collect();
+    let containers = found.as_it_stands.containers.iter().enumerate();
+    let workload = Workload {
+        api_version: subject.api_version.clone(),
+        kind: subject.kind.clone(),
+        namespace: request.namespace.to_string(),
+        name: request.name.to_string(),
+        file: subject.file.clone(),
+        pods,
+        assumption,
+        containers: containers.map(|(place, container)| of_container(place, container, &wanted, &found)).collect(),
+        notes: found.advice.estimates.notes.clone(),
+        path: template::path_to_pod(request).unwrap_or_default().to_vec(),
+    };
+    let before: Option<&PodTemplate<'_>> = subject.is_running.then_some(&found.before);
+    let effects = effect::of(&request.namespace, pods, before, &found.after, context)?;
+    Ok(Some((workload, effects)))
+}
+
+/// How many pods an object makes, and what had to be assumed for that.
+fn pods_of(request: &Request<'_>) -> Result<(u64, Option<&'static str>), Malformed> {
+    let Some(object) = request.object else { return Ok((1, None)) };
+    if request.resource == "daemonsets"
+        && let Some(nodes) = object.at(&["status", "desiredNumberScheduled"])?
+    {
+        return Ok((u64::try_from(nodes.integer()?).unwrap_or(0), None));
+    }
+    match workload::rollout(request)? {
+        Some(rollout) => Ok((rollout.wanted, rollout.assumption)),
+        None if request.resource == "pods" => Ok((1, None)),
+        None => Ok((0, None)),
+    }
+}
+
+fn of_container(
+    place: usize,
+    container: &Container<'_>,
+    wanted: &[Resource],
+    found: &Recommendation<'_>,
+) -> ContainerAdvice {
+    let resources = wanted.iter().map(|resource| of_resource(place, container, *resource, found));
+    ContainerAdvice {
+        name: container.name.to_string(),
+        image: container.image.to_string(),
+        is_init: container.role != Role::Main,
+        resources: resources.collect(),
+    }
+}
+
+fn of_resource(
+    place: usize,
+    container: &Container<'_>,
+    resource: Resource,
+    found: &Recommendation<'_>,
+) -> ResourceAdvice {
+    let name = resource.name();
+    let before = found.before.containers.get(place).and_then(|container| container.resources.requests.get(name));
+    let written = container.resources.requests.get(name).filter(|value| value.origin.is_authored());
+    let current = before.map(|value| Current {
+        value: value.quantity.to_string(),
+        from: if value.origin.is_authored() { "author".to_owned() } else { value.origin.to_string() },
+    });
+    let limit = container.resources.quantity(Bound::Limit, name).map(ToString::to_string);
+    let mut advice = ResourceAdvice {
+        resource: name,
+        current,
+        limit,
+        recommended: None,
+        change: None,
+        evidence: None,
+        unknown: None,
+        written: written.map(|value| value.quantity.clone()),
+    };
+    let is_this = |of: usize, resource_of: Resource| of == place && resource_of == resource;
+    if let Some(unknown) = found.advice.unknown.iter().find(|unknown| is_this(unknown.container, unknown.resource)) {
+        advice.unknown = Some(unknown.why.clone());
+        return advice;
+    }
+    let mut all = found.advice.estimates.evidence();
+    let Some(evidence) = all.find(|evidence| is_this(evidence.container, evidence.resource)) else {
+        advice.unknown = Some("no amount would be within the ranges, as a note says".to_owned());
+        return advice;
+    };
+    let measured = found.advice.measured.iter().find(|of| is_this(of.container, of.resource));
+    advice.recommended = Some(evidence.quantity.to_string());
+    advice.change = Some(change(before.map(|value| &value.quantity), evidence.quantity));
+    advice.evidence = Some(evidence_of(&evidence, measured));
+    advice
+}
+
+fn change(before: Option<&Quantity>, after: &Quantity) -> Change {
+    let Some(before) = before else { return Change { amount: signed(after), percent: None } };
+    let percent = match (i128::from(before.milli_value()), i128::from(after.milli_value())) {
+        (0, _) => None,
+        (before, after) => i64::try_from((after - before) * 100 / before).ok(),
+    };
+    Change { amount: signed(&after.minus(before)), percent }
+}
+
+/// With its sign, unless it is nothing.
+fn signed(amount: &Quantity) -> String {
+    if amount.is_positive() { format!("+{amount}") } else { amount.to_string() }
+}
+
+fn evidence_of(evidence: &CoreEvidence<'_, '_>, measured: Option<&Measurements>) -> Evidence {
+    let adjustments: Vec<String> = evidence.adjustments.iter().map(ToString::to_string).collect();
+    let mut text = evidence.basis.to_string();
+    for adjustment in &adjustments {
+        text.push_str("; ");
+        text.push_str(adjustment);
+    }
+    let history = match evidence.basis {
+        Basis::History { percentile, window, key, whose, samples, age } => Some(History {
+            percentile: percentile.to_string(),
+            window: window.to_string(),
+            key: key.clone(),
+            scope: match whose {
+                Whose::OwnNamespace => "namespace",
+                Whose::AllNamespaces => "cluster",
+            },
+            samples: *samples,
+            age_seconds: age.as_secs(),
+            pods: measured.map_or(0, |measured| measured.pods),
+            namespaces: measured.map_or(0, |measured| measured.namespaces),
+            oom_kills: measured.map_or(0, |measured| measured.oom_kills.len()),
+            distribution: measured.map(|of| Distribution::new(of.resource, *samples, of.percentiles.clone(), &of.peak)),
+        }),
+        Basis::WellKnown { .. } => None,
+    };
+    let passed_over = evidence.passed_over.iter().map(ToString::to_string).collect();
+    Evidence { text, history, adjustments, passed_over }
+}
+
+impl ResourceAdvice {
+    /// What was observed, if the advice is made from that.
+    pub fn observed(&self) -> Option<(&History, &Distribution)> {
+        let history = self.evidence.as_ref()?.history.as_ref()?;
+        Some((history, history.distribution.as_ref()?))
+    }
+
+    /// What is to be written: none if there is no advice, or the object says it already.
+    pub fn to_write(&self) -> Option<&str> {
+        let recommended = self.recommended.as_deref()?;
+        let is_written =
+            self.written.as_ref().is_some_and(|written| recommended.parse().ok().as_ref() == Some(written));
+        (!is_written).then_some(recommended)
+    }
+}
+
+impl ContainerAdvice {
+    /// Resources whose requests the object does not have yet, with the amounts.
+    pub fn to_write(&self) -> Vec<(&'static str, String)> {
+        let amounts = self.resources.iter().map(|advice| Some((advice.resource, advice.to_write()?.to_owned())));
+        amounts.flatten().collect()
+    }
+}
+
+impl Workload {
+    /// `deployment/web`
+    pub fn told(&self) -> String {
+        format!("{}/{}", self.kind.to_lowercase(), self.name)
+    }
+
+    pub fn is_without_advice(&self) -> bool {
+        let mut all = self.containers.iter().flat_map(|container| &container.resources);
+        all.all(|advice| advice.recommended.is_none())
+    }
+}
+
+impl History {
+    /// `5h`
+    pub fn age(&self) -> String {
+        Age(Duration::from_secs(self.age_seconds)).to_string()
+    }
+}

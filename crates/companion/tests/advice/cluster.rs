@@ -1,0 +1,222 @@
+//! A live cluster, or what tells like one: what is asked of it, with which rights, and what is said when it refuses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::program::{Said, here, program, said};
+use crate::server::Server;
+
+/// The objects of the test's files, as an API server would serve them.
+struct ApiServer {
+    server: Server,
+    kubeconfig: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+fn documents(path: &str) -> Vec<Value> {
+    let text = fs::read_to_string(here().join(path)).unwrap();
+    let read: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    let items = |document: Value| match document["items"].as_array() {
+        Some(items) => items.clone(),
+        None => vec![document],
+    };
+    read.into_iter().flat_map(items).collect()
+}
+
+fn plural(kind: &str) -> String {
+    match kind {
+        "Deployment" | "StatefulSet" | "Service" | "Pod" | "LimitRange" | "ResourceQuota" | "UsageProfile" => {
+            format!("{}s", kind.to_lowercase())
+        }
+        other => panic!("no plural of {other}"),
+    }
+}
+
+fn status(code: u16, message: &str, name: &str) -> (u16, Value) {
+    (code, json!({"kind": "Status", "status": "Failure", "code": code, "message": message, "details": {"name": name}}))
+}
+
+impl ApiServer {
+    /// `refuses` says which paths are forbidden.
+    fn start(refuses: impl Fn(&str) -> bool + Send + 'static) -> Self {
+        let mut lists: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for file in ["world/limits.yaml", "world/quota.yaml", "world/objects.json", "profiles/shop/usage.yaml"] {
+            for object in documents(file) {
+                let api = object["apiVersion"].as_str().unwrap();
+                let prefix = if api == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api}") };
+                let plural = plural(object["kind"].as_str().unwrap());
+                lists.entry(format!("{prefix}/namespaces/shop/{plural}")).or_default().push(object.clone());
+                lists.entry(format!("{prefix}/{plural}")).or_default().push(object);
+            }
+        }
+        let server = Server::start(move |path| {
+            if refuses(path) {
+                let resource = path.rsplit('/').next().unwrap();
+                let message = format!("{resource} is forbidden: User \"eve\" cannot list resource \"{resource}\"");
+                status(403, &message, "")
+            } else if let Some(items) = lists.get(path) {
+                (200, json!({"kind": "List", "metadata": {"resourceVersion": "7"}, "items": items}))
+            } else {
+                let (list, name) = path.rsplit_once('/').unwrap();
+                let found = lists.get(list).and_then(|list| list.iter().find(|one| one["metadata"]["name"] == name));
+                match found {
+                    Some(object) => (200, object.clone()),
+                    None if lists.contains_key(list) => status(404, &format!("{name} not found"), name),
+                    // Kubernetes' own kinds are there even when no object is.
+                    None if !path.contains("headroom.dev") => (200, json!({"kind": "List", "items": []})),
+                    None => status(404, "the server could not find the requested resource", ""),
+                }
+            }
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("config");
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {"server": server.url}}],
+            "users": [{"name": "eve", "user": {}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "eve", "namespace": "shop"}}],
+        });
+        fs::write(&kubeconfig, config.to_string()).unwrap();
+        Self { server, kubeconfig, _folder: folder }
+    }
+
+    fn run(&self, arguments: &str) -> Said {
+        let mut command = program();
+        command.args(arguments.split_whitespace()).args(["--settings", "settings.yaml"]);
+        said(with_kubeconfig(&mut command, &self.kubeconfig))
+    }
+
+    /// The paths that were asked for.
+    fn asked(&self) -> BTreeSet<String> {
+        let heads = self.server.asked.lock().unwrap();
+        let path = |head: &String| head.split(' ').nth(1).unwrap().split('?').next().unwrap().to_owned();
+        assert!(heads.iter().all(|head| head.starts_with("GET ")), "nothing is written");
+        heads.iter().map(path).collect()
+    }
+}
+
+fn with_kubeconfig<'c>(command: &'c mut Command, kubeconfig: &PathBuf) -> &'c mut Command {
+    command.env("KUBECONFIG", kubeconfig)
+}
+
+/// Whether a role lets somebody ask for a path, and by which verb.
+fn allows(role: &Value, path: &str) -> bool {
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let (group, rest) = match parts.as_slice() {
+        ["api", "v1", rest @ ..] => ("", rest),
+        ["apis", group, _, rest @ ..] => (*group, rest),
+        _ => return false,
+    };
+    let (resource, verb) = match rest {
+        ["namespaces", _, resource] | [resource] => (*resource, "list"),
+        ["namespaces", _, resource, _] => (*resource, "get"),
+        ["namespaces", _] => ("namespaces", "get"),
+        _ => return false,
+    };
+    let has = |list: &Value, wanted: &str| list.as_array().unwrap().iter().any(|have| have == wanted);
+    role["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|rule| has(&rule["apiGroups"], group) && has(&rule["resources"], resource) && has(&rule["verbs"], verb))
+}
+
+#[test]
+fn a_cluster_says_the_same_as_its_objects_in_files() {
+    let server = ApiServer::start(|_| false);
+    for question in ["describe limits", "describe quota", "describe usage", "recommend", "recommend deployment/web"] {
+        let live = server.run(question);
+        let files = said(program().args(question.split_whitespace()).args([
+            "-n",
+            "shop",
+            "--context-dir",
+            "world",
+            "--context-dir",
+            "profiles/shop",
+            "--settings",
+            "settings.yaml",
+        ]));
+        assert_eq!((live.exit, live.err.as_str()), (0, ""), "{question}");
+        assert_eq!(live.out, files.out, "{question}");
+    }
+}
+
+#[test]
+fn the_role_for_one_namespace_suffices_and_no_secret_is_read() {
+    let role = documents("../../../../deploy/people/namespace.yaml").remove(0);
+    let pool = documents("../../../../deploy/people/pool.yaml").remove(0);
+    let allowing = role.clone();
+    // Only what the role allows is answered, so nothing else can have been needed.
+    let server = ApiServer::start(move |path| !allows(&allowing, path) || path.contains("/namespaces/headroom/"));
+    for question in ["describe limits", "describe quota", "describe usage", "recommend deployment/web", "recommend"] {
+        let said = server.run(question);
+        assert_eq!(said.exit, 0, "{question}: {}", said.err);
+    }
+    let asked = server.asked();
+    assert!(asked.len() >= 10, "{asked:?}");
+    for path in &asked {
+        let is_pool = path.contains("/namespaces/headroom/");
+        assert!(allows(if is_pool { &pool } else { &role }, path), "{path}");
+        assert!(!path.contains("secrets"), "{path}");
+        assert!(is_pool || path.contains("/namespaces/shop"), "{path}");
+    }
+}
+
+#[test]
+fn all_namespaces_need_the_cluster_role_and_it_suffices() {
+    let role = documents("../../../../deploy/people/cluster.yaml").remove(0);
+    assert_eq!(role["kind"], "ClusterRole");
+    let allowing = role.clone();
+    let server = ApiServer::start(move |path| !allows(&allowing, path));
+    for question in ["describe limits -A", "describe quota -A", "describe usage -A", "recommend -A"] {
+        let said = server.run(question);
+        assert_eq!(said.exit, 0, "{question}: {}", said.err);
+    }
+    assert!(server.asked().contains("/api/v1/resourcequotas"));
+
+    let refusing = ApiServer::start(|path| !path.contains("/namespaces/shop"));
+    for question in ["describe limits -A", "describe quota -A", "describe usage -A", "recommend -A"] {
+        let said = refusing.run(question);
+        assert_eq!(said.exit, 2, "{question}");
+        let advice = "; -A needs the right to list in all namespaces: bind this account to the ClusterRole of \
+                      deploy/people/cluster.yaml, or look at one namespace with -n\n";
+        assert!(said.err.starts_with("error: cannot read ") && said.err.ends_with(advice), "{}", said.err);
+    }
+}
+
+#[test]
+fn what_may_not_be_read_is_named_with_the_role_that_lets_it() {
+    let server = ApiServer::start(|path| path.ends_with("/resourcequotas"));
+    let said = server.run("describe quota");
+    assert_eq!(said.exit, 2);
+    assert!(said.err.ends_with("; bind this account to the Role of deploy/people/namespace.yaml\n"), "{}", said.err);
+    // Advice is still good without the quotas, and says what it lacks.
+    let said = server.run("recommend deployment/web");
+    assert_eq!(said.exit, 0);
+    assert!(
+        said.out.contains("Note: not taken into account: cannot read resourcequotas in namespace shop"),
+        "{}",
+        said.out
+    );
+
+    let server = ApiServer::start(|path| path.ends_with("/pods"));
+    let said = server.run("describe quota");
+    assert_eq!(said.exit, 0);
+    assert!(said.out.contains("Note: pods are not recounted: cannot read pods in namespace shop"), "{}", said.out);
+    assert!(!said.out.contains("The status of quota"), "{}", said.out);
+}
+
+#[test]
+fn a_cluster_without_the_kind_is_told_so() {
+    let server = ApiServer::start(|_| false);
+    let said = server.run("describe usage -n other");
+    assert_eq!(said.exit, 2);
+    assert_eq!(
+        said.err,
+        "error: the cluster does not know the kind UsageProfile: apply deploy/crd.yaml, and run `kubectl headroom collect`\n"
+    );
+}

@@ -1,0 +1,175 @@
+//! What people expect of a kubectl plugin.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::program::{here, program, run, said};
+
+fn workspace(path: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// Subcommands as the help lists them.
+fn subcommands(of: &str) -> Vec<String> {
+    let help = run(&format!("{of} --help")).out;
+    let Some((_, commands)) = help.split_once("\nCommands:\n") else { return Vec::new() };
+    let lines = commands.lines().take_while(|line| !line.is_empty());
+    // What goes on from the line before stands further right.
+    let names = lines.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+#[test]
+fn every_command_shows_how_it_is_used() {
+    let commands = subcommands("");
+    assert!(commands.len() >= 6, "{commands:?}");
+    for command in commands {
+        let mut help = run(&format!("{command} --help")).out;
+        if command == "describe" {
+            let parts = subcommands("describe");
+            assert_eq!(parts, ["limits", "quota", "usage"]);
+            help = parts.iter().map(|part| run(&format!("describe {part} --help")).out).collect();
+        }
+        assert!(help.contains("Examples:\n"), "{command} shows no examples:\n{help}");
+        let example = format!("kubectl headroom {command}");
+        assert!(help.contains(&example) || help.contains("kubectl-headroom"), "{command}:\n{help}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_exits_with_2() {
+    for arguments in ["", "recomend", "describe", "recommend -o xml", "describe quota --top many", "completion tcsh"] {
+        let said = run(arguments);
+        assert_eq!(said.exit, 2, "{arguments}");
+        assert!(said.err.contains("--help") || said.err.contains("Usage:"), "{arguments}: {}", said.err);
+    }
+}
+
+/// The script goes through its own shell's reading where that shell is there.
+#[track_caller]
+fn check_script(shell: &str, program_of: &str, check: &[&str]) {
+    let script = run(&format!("completion {shell}"));
+    assert_eq!(script.exit, 0);
+    for word in ["recommend", "describe", "--context-dir", "kustomize"] {
+        assert!(script.out.contains(word), "{shell} completes {word}");
+    }
+    let Ok(mut child) =
+        Command::new(program_of).args(check).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
+    else {
+        return;
+    };
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), script.out.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{shell}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn shells_get_scripts_that_they_can_read() {
+    check_script("bash", "bash", &["-n"]);
+    check_script("zsh", "zsh", &["-n"]);
+    check_script("fish", "fish", &["--no-execute"]);
+    check_script("powershell", "pwsh", &["-NoProfile", "-Command", "-"]);
+}
+
+#[test]
+fn kubectl_completes_the_plugin_by_asking_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("kubectl_complete-headroom");
+    fs::write(&script, run("completion kubectl").out).unwrap();
+    let beside = Path::new(env!("CARGO_BIN_EXE_kubectl-headroom")).parent().unwrap();
+    let asked = |words: &[&str]| {
+        let path = format!("{}:{}", beside.display(), std::env::var("PATH").unwrap());
+        said(Command::new("sh").arg(&script).args(words).env("PATH", path).current_dir(here())).out
+    };
+    let all = asked(&[""]);
+    assert!(all.contains("recommend\tRecommend requests from what the same images have used before\n"), "{all}");
+    assert!(!all.contains("__complete"), "{all}");
+    assert!(all.ends_with(":4\n"), "{all}");
+    assert_eq!(asked(&["recommend", "-o", "ku"]), "kustomize\n:4\n");
+    assert_eq!(asked(&["describe", "quota", "--to"]).split('\t').next(), Some("--top"));
+    assert_eq!(asked(&["describe", "limits", "--context-dir", "wor"]), "world/\n:6\n");
+}
+
+/// Runs on a terminal of its own.
+fn on_a_terminal(arguments: &str, variables: &[(&str, &str)]) -> String {
+    let mut command = Command::new("script");
+    let program = program();
+    let line = format!("{} {arguments}", program.get_program().to_str().unwrap());
+    command.args(["-qec", &line, "/dev/null"]).current_dir(here()).env("KUBECONFIG", "/dev/null");
+    command.env_remove("NO_COLOR").env("TERM", "xterm").env("LC_ALL", "C.UTF-8").envs(variables.iter().copied());
+    command.stdin(Stdio::null());
+    said(&mut command).out
+}
+
+#[test]
+fn colours_and_unicode_are_for_terminals_that_want_them() {
+    const QUOTA: &str = "describe quota -n shop --context-dir world --settings settings.yaml";
+    let shown = on_a_terminal(QUOTA, &[]);
+    assert!(shown.contains("\u{1b}[32m█████░"), "{shown}");
+    let plain = on_a_terminal(QUOTA, &[("NO_COLOR", "1")]);
+    assert!(plain.contains("█████░") && !plain.contains('\u{1b}'), "{plain}");
+    let ascii = on_a_terminal(QUOTA, &[("LC_ALL", "C"), ("NO_COLOR", "1")]);
+    assert!(ascii.contains("[#####...") && ascii.is_ascii(), "{ascii}");
+    let piped = run(QUOTA);
+    assert!(piped.out.contains("[#####...") && piped.out.is_ascii(), "{}", piped.out);
+}
+
+fn read(text: &str) -> Value {
+    serde_saphyr::from_str(text).unwrap()
+}
+
+#[test]
+fn the_krew_manifest_is_of_this_version_and_names_no_host() {
+    let text = fs::read_to_string(workspace("deploy/krew/headroom.yaml")).unwrap();
+    let manifest = read(&text);
+    assert_eq!(manifest["spec"]["version"], format!("v{}", env!("CARGO_PKG_VERSION")));
+    assert_eq!((&manifest["kind"], &manifest["metadata"]["name"]), (&"Plugin".into(), &"headroom".into()));
+    assert!(!text.contains("://"), "the place of a release is filled in");
+    assert!(manifest["spec"]["shortDescription"].as_str().unwrap().len() <= 50);
+}
+
+#[test]
+fn the_krew_manifest_is_filled_in_for_a_release() {
+    let release = tempfile::tempdir().unwrap();
+    let platforms = ["linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"];
+    let script = || {
+        let mut command = Command::new(workspace("hack/krew-manifest"));
+        command.args(["https://example.com", "https://example.com/v0"]).arg(release.path());
+        said(&mut command)
+    };
+    let missing = script();
+    assert_eq!((missing.exit, missing.out.as_str()), (1, ""));
+    for platform in platforms {
+        fs::write(release.path().join(format!("kubectl-headroom-{platform}.tar.gz")), platform).unwrap();
+    }
+    let filled = script();
+    assert_eq!(filled.exit, 0, "{}", filled.err);
+    assert!(!filled.out.contains("${"), "{}", filled.out);
+    let manifest = read(&filled.out);
+    let offered = manifest["spec"]["platforms"].as_array().unwrap();
+    assert_eq!(offered.len(), platforms.len());
+    for (platform, offered) in platforms.iter().zip(offered) {
+        let labels = &offered["selector"]["matchLabels"];
+        assert_eq!(format!("{}-{}", labels["os"].as_str().unwrap(), labels["arch"].as_str().unwrap()), *platform);
+        assert_eq!(offered["uri"], format!("https://example.com/v0/kubectl-headroom-{platform}.tar.gz"));
+        assert_eq!(offered["sha256"].as_str().unwrap().len(), 64);
+        assert_eq!(offered["bin"], "kubectl-headroom");
+    }
+}
+
+#[test]
+fn the_roles_for_people_only_read_and_read_no_secrets() {
+    for file in ["namespace.yaml", "pool.yaml", "cluster.yaml"] {
+        let role = read(&fs::read_to_string(workspace("deploy/people").join(file)).unwrap());
+        for rule in role["rules"].as_array().unwrap() {
+            let has = |field: &str, word: &str| rule[field].as_array().unwrap().iter().any(|have| have == word);
+            let only_reads = rule["verbs"].as_array().unwrap().iter().all(|verb| verb == "get" || verb == "list");
+            assert!(only_reads && !has("resources", "secrets") && !has("resources", "*"), "{file}: {rule}");
+        }
+    }
+    let rules = |file: &str| read(&fs::read_to_string(workspace("deploy/people").join(file)).unwrap())["rules"].clone();
+    assert_eq!(rules("namespace.yaml"), rules("cluster.yaml"));
+}

@@ -1,0 +1,36 @@
+//! The program, run with a person's arguments in a place of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a run came to.
+pub struct Said {
+    pub exit: i32,
+    pub out: String,
+    pub err: String,
+}
+
+pub fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/advice")
+}
+
+pub fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+    // No test may meet a cluster that happens to be near.
+    command.current_dir(here()).env("KUBECONFIG", "/dev/null").env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8");
+    command
+}
+
+pub fn said(command: &mut Command) -> Said {
+    let output = command.output().unwrap();
+    Said {
+        exit: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Runs with arguments that blanks separate.
+pub fn run(arguments: &str) -> Said {
+    said(program().args(arguments.split_whitespace()))
+}

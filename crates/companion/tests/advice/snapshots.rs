@@ -1,0 +1,99 @@
+//! Every output, as it was when somebody last looked at it.
+
+use std::fs;
+
+use crate::program::{Said, here, run};
+
+/// Files in the place of a cluster.
+const WORLD: &str = "-n shop --context-dir world --context-dir profiles";
+const AS_OF: &str = "--settings settings.yaml";
+
+#[track_caller]
+fn check(name: &str, arguments: &str) {
+    let Said { exit, out, err } = run(arguments);
+    let said = format!("$ kubectl headroom {arguments}\n# exit code {exit}\n{out}{err}");
+    let path = here().join("expected").join(name);
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        return fs::write(path, said).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert!(said == expected, "{name} is otherwise now (UPDATE_SNAPSHOTS=1 keeps it):\n{said}");
+}
+
+#[test]
+fn limits_are_described_as_kubectl_does_and_as_they_work_together() {
+    check("limits.txt", &format!("describe limits {WORLD} {AS_OF}"));
+    check("limits-named.txt", &format!("describe limits tight {WORLD} {AS_OF}"));
+    check("limits-missing.txt", &format!("describe limits nope {WORLD} {AS_OF}"));
+    check("limits-json.txt", &format!("describe limits {WORLD} {AS_OF} -o json"));
+    check("limits-yaml.txt", &format!("describe limits {WORLD} {AS_OF} -o yaml"));
+    check("limits-image.txt", &format!("describe limits {WORLD} --image nginx:1.27 --settings settings-rules.yaml"));
+    check("limits-off.txt", &format!("describe limits {WORLD} --image nginx:1.27 {AS_OF}"));
+    check("limits-nowhere.txt", &format!("describe limits -n empty --context-dir world {AS_OF}"));
+    check("limits-all.txt", &format!("describe limitranges -A --context-dir world {AS_OF}"));
+}
+
+#[test]
+fn quotas_are_described_with_what_is_left_who_uses_it_and_what_drifted() {
+    check("quota.txt", &format!("describe quota {WORLD} {AS_OF}"));
+    check("quota-json.txt", &format!("describe quota team {WORLD} {AS_OF} -o json"));
+    check("quota-top.txt", &format!("describe resourcequota {WORLD} {AS_OF} --top 1"));
+    check("quota-missing.txt", &format!("describe quota nope {WORLD} {AS_OF}"));
+    check("quota-nowhere.txt", &format!("describe quota -n empty --context-dir world {AS_OF}"));
+}
+
+#[test]
+fn usage_is_described_by_image_with_its_distribution() {
+    check("usage.txt", &format!("describe usage {WORLD} {AS_OF}"));
+    check("usage-one.txt", &format!("describe usage postgres {WORLD} {AS_OF} --window 30d"));
+    check("usage-all.txt", &format!("describe usage -A --context-dir profiles {AS_OF}"));
+    check("usage-json.txt", &format!("describe usage postgres {WORLD} {AS_OF} -o json"));
+    check("usage-unknown.txt", &format!("describe usage mysql {WORLD} {AS_OF}"));
+    check("usage-none.txt", &format!("describe usage -n shop --context-dir world {AS_OF}"));
+}
+
+#[test]
+fn requests_are_recommended_with_their_evidence() {
+    check("recommend.txt", &format!("recommend {WORLD} {AS_OF}"));
+    check("recommend-one.txt", &format!("recommend deployment/web {WORLD} {AS_OF}"));
+    check("recommend-json.txt", &format!("recommend sts/db {WORLD} {AS_OF} -o json"));
+    check("recommend-yaml.txt", &format!("recommend sts/db {WORLD} {AS_OF} -o yaml"));
+    check("recommend-kustomize.txt", &format!("recommend {WORLD} {AS_OF} -o kustomize"));
+    check("recommend-helm.txt", &format!("recommend {WORLD} {AS_OF} -o helm"));
+    check("recommend-helm-path.txt", &format!("recommend sts/db {WORLD} {AS_OF} -o helm --values-path resources"));
+    check("recommend-helm-clash.txt", &format!("recommend {WORLD} {AS_OF} -o helm --values-path resources"));
+    check("recommend-image.txt", &format!("recommend --image nginx:1.26 {WORLD} {AS_OF}"));
+    check("recommend-image-nobody-knows.txt", &format!("recommend --image example.com/app:1 {WORLD} {AS_OF}"));
+    check("recommend-well-known.txt", &format!("recommend --image redis:8 {WORLD} {AS_OF}"));
+    check("recommend-bounded.txt", &format!("recommend sts/db {WORLD} --settings settings-rules.yaml"));
+    check("recommend-new.txt", &format!("recommend -f new.yaml {WORLD} {AS_OF}"));
+    check("recommend-all.txt", &format!("recommend -A --context-dir world --context-dir profiles {AS_OF}"));
+}
+
+#[test]
+fn what_cannot_be_recommended_is_said() {
+    check("recommend-missing.txt", &format!("recommend deployment/wbe {WORLD} {AS_OF}"));
+    check("recommend-no-pods.txt", &format!("recommend service/web {WORLD} {AS_OF}"));
+    check("recommend-nothing.txt", &format!("recommend -n empty --context-dir world {AS_OF}"));
+    check("recommend-names-of-all.txt", &format!("recommend deployment/web -A --context-dir world {AS_OF}"));
+    check("recommend-bad-image.txt", &format!("recommend --image UPPER {WORLD} {AS_OF}"));
+    check("recommend-image-patch.txt", &format!("recommend --image nginx {WORLD} {AS_OF} -o kustomize"));
+    check("recommend-no-cluster.txt", "recommend deployment/web");
+}
+
+#[test]
+fn the_distribution_is_drawn_into_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plot.svg");
+    let said = run(&format!("recommend sts/db {WORLD} {AS_OF} --plot {}", file.display()));
+    assert_eq!(said.exit, 0, "{}", said.err);
+    let svg = fs::read_to_string(&file).unwrap();
+    for text in ["cpu of statefulset/db postgres", "memory of statefulset/db postgres", "recommended 617m", "now 500m"]
+    {
+        assert!(svg.contains(text), "{text} in {svg}");
+    }
+    let said = run(&format!("recommend pod/debug {WORLD} {AS_OF} --plot {}", file.display()));
+    assert_eq!(said.exit, 2);
+    assert!(said.err.starts_with("error: there is no history to draw into `"), "{}", said.err);
+}

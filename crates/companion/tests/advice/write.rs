@@ -1,0 +1,114 @@
+//! Requests written into manifests, run as a person would.
+
+use std::fs;
+use std::path::Path;
+
+use crate::program::{Said, here, program, said};
+
+const MANIFEST: &str = "\
+# The shop's front
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 2   # by night
+  template:
+    spec:
+      containers:
+        - name: nginx
+          image: nginx:1.27
+          resources:
+            # measured by hand
+            requests:
+              cpu: \"1\"
+            limits: {memory: 2Gi}
+        - name: own
+          image: example.com/own:1
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+";
+
+const WRITTEN: &str = "\
+# The shop's front
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 2   # by night
+  template:
+    spec:
+      containers:
+        - name: nginx
+          image: nginx:1.27
+          resources:
+            # measured by hand
+            requests:
+              cpu: \"128m\"
+              memory: 191Mi
+            limits: {memory: 2Gi}
+        - name: own
+          image: example.com/own:1
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+";
+
+fn recommend(folder: &Path, arguments: &[&str]) -> Said {
+    let here = here();
+    let mut command = program();
+    command.current_dir(folder).args(["recommend", "-n", "shop", "--write"]).args(arguments);
+    command.arg("--settings").arg(here.join("settings.yaml"));
+    command.arg("--context-dir").arg(here.join("world")).arg("--context-dir").arg(here.join("profiles"));
+    said(&mut command)
+}
+
+#[test]
+fn requests_are_written_and_nothing_else_moves() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("web.yaml");
+    fs::write(&file, MANIFEST).unwrap();
+    let first = recommend(folder.path(), &["-f", "web.yaml"]);
+    assert_eq!((first.exit, first.err.as_str()), (0, "wrote web.yaml\n"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), WRITTEN);
+
+    let changed = fs::metadata(&file).unwrap().modified().unwrap();
+    let again = recommend(folder.path(), &["-f", "."]);
+    assert_eq!((again.exit, again.err.as_str()), (0, "nothing to write: the manifests say it already\n"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), WRITTEN);
+    assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), changed, "the file is not even touched");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+}
+
+#[test]
+fn a_file_that_cannot_be_edited_is_left_alone_and_the_others_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = MANIFEST.replace("          resources:\n", "          resources: &small\n");
+    fs::write(folder.path().join("a.yaml"), &shared).unwrap();
+    fs::write(folder.path().join("b.yaml"), MANIFEST.replace("name: web,", "name: other,")).unwrap();
+    let said = recommend(folder.path(), &["-f", "a.yaml", "b.yaml"]);
+    assert_eq!(said.exit, 1);
+    assert_eq!(
+        said.err,
+        "error: `a.yaml` is left as it is: line 14: an anchor stands here, so an edit there would change other places \
+         too: set `resources.requests: {cpu: 128m, memory: 191Mi}` by hand\nwrote b.yaml\n"
+    );
+    assert_eq!(fs::read_to_string(folder.path().join("a.yaml")).unwrap(), shared);
+    assert_eq!(
+        fs::read_to_string(folder.path().join("b.yaml")).unwrap(),
+        WRITTEN.replace("name: web,", "name: other,")
+    );
+}
+
+#[test]
+fn only_files_can_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = recommend(folder.path(), &["-f", "-"]);
+    assert_eq!(said.exit, 2);
+    assert_eq!(said.err, "error: standard input cannot be written back: give --write the files themselves\n");
+    let said = recommend(folder.path(), &[]);
+    assert_eq!(said.exit, 2);
+    assert!(said.err.contains("--filename"), "{}", said.err);
+}

@@ -1,0 +1,151 @@
+//! The round trip: what the companion collects, the built policy estimates from.
+//!
+//! The figures are held to the percentile of the very samples, sorted here, so nothing of the way (source, store, sketch,
+//! profile, masks, reading) can be wrong without showing.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may stop where something is not as it made it"
+)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use headroom_companion::collect::pace::Pace;
+use headroom_companion::collect::rounds::{Feed, Rounds};
+use headroom_companion::metrics::Metrics;
+use headroom_companion::progress::Progress;
+use headroom_companion::publish::Destination;
+use headroom_companion::publish::folder::Folder;
+use headroom_companion::publish::manifest::Format;
+use headroom_companion::store::Store;
+use headroom_core::amount::Quantity;
+use headroom_testkit::admission::AdmissionRequest;
+use headroom_testkit::built;
+use headroom_testkit::cluster::Cluster;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// 2026-11-20T00:00:00Z
+const BEGIN: u64 = 1_795_132_800;
+const MINUTES: u64 = 600;
+
+struct Series {
+    namespace: &'static str,
+    pod: &'static str,
+    image: &'static str,
+    seed: u64,
+}
+
+/// One image in its own namespace; another in three, so that a fourth may learn of it.
+const SERIES: [Series; 6] = [
+    Series { namespace: "shop", pod: "web-0", image: "nginx:1.27", seed: 1 },
+    Series { namespace: "shop", pod: "cache-0", image: "example.com/cache:3", seed: 2 },
+    Series { namespace: "shop", pod: "cache-1", image: "example.com/cache:3", seed: 3 },
+    Series { namespace: "blog", pod: "cache-0", image: "example.com/cache:3", seed: 4 },
+    Series { namespace: "blog", pod: "cache-1", image: "example.com/cache:3", seed: 5 },
+    Series { namespace: "mail", pod: "cache-0", image: "example.com/cache:3", seed: 6 },
+];
+
+impl Series {
+    /// Millicores and mebibytes of each minute.
+    fn samples(&self) -> impl Iterator<Item = (u64, u64)> {
+        let mut state = self.seed;
+        (0..MINUTES).map(move |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (20 + (state >> 33) % 400, 50 + (state >> 41) % 300)
+        })
+    }
+}
+
+/// The amount that was enough for nine in ten of the samples of an image.
+fn exact(image: &str) -> (u64, u64) {
+    let of_image = || SERIES.iter().filter(|series| series.image == image).flat_map(Series::samples);
+    let ninetieth = |mut values: Vec<u64>| {
+        values.sort_unstable();
+        values[values.len() * 9 / 10 - 1]
+    };
+    (ninetieth(of_image().map(|(cpu, _)| cpu).collect()), ninetieth(of_image().map(|(_, memory)| memory).collect()))
+}
+
+/// Collects the samples; the profiles are in the folder afterwards.
+async fn collect(folder: &Path) -> Cluster {
+    let mut csv = String::from("time,namespace,pod,container,image,cpu,memory\n");
+    for series in &SERIES {
+        for (minute, (cpu, memory)) in (0..).zip(series.samples()) {
+            let Series { namespace, pod, image, .. } = series;
+            let time = BEGIN + minute * 60;
+            writeln!(csv, "{time},{namespace},{pod},main,{image},{cpu}m,{memory}Mi").unwrap();
+        }
+    }
+    fs::write(folder.join("usage.csv"), csv).unwrap();
+    let rounds = Rounds {
+        feed: Feed::Files { paths: vec![folder.join("usage.csv")], step_seconds: 60, buffer: 1 << 20 },
+        store: Store::open(&folder.join("usage.redb")).unwrap(),
+        destination: Destination::Folder(Folder { path: folder.join("profiles"), format: Format::Yaml }),
+        pool_namespace: "headroom".to_owned(),
+        refresh: 6 * 3600,
+        pace: Pace::default(),
+        as_of: Some("2026-11-21T00:00:00Z".parse().unwrap()),
+        metrics: Arc::new(Metrics::default()),
+        progress: Progress::hidden(),
+        stop: CancellationToken::new(),
+    };
+    rounds.once().await.unwrap();
+    let mut files = Vec::new();
+    for namespace in fs::read_dir(folder.join("profiles")).unwrap() {
+        let profiles = fs::read_dir(namespace.unwrap().path()).unwrap();
+        files.extend(profiles.map(|profile| profile.unwrap().path()));
+    }
+    assert_eq!(files.len(), 5, "three namespaces, and two images in the pool: {files:?}");
+    Cluster::from_files(files).unwrap()
+}
+
+fn pod(namespace: &str, image: &str) -> AdmissionRequest {
+    AdmissionRequest::from_value(json!({
+        "uid": "5c0f1b8e", "operation": "CREATE", "namespace": namespace, "name": "new",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "userInfo": {"username": "ann"},
+        "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new", "namespace": namespace},
+            "spec": {"containers": [{"name": "main", "image": image}]}},
+    }))
+    .unwrap()
+}
+
+/// Sketches are wrong by at most 1 %, and estimates are rounded up to a millicore and a mebibyte.
+#[track_caller]
+fn check_near(found: &Value, exact: u64, unit: &Quantity) {
+    let found: Quantity = found.as_str().unwrap().parse().unwrap();
+    let exact = unit.times_count(exact);
+    let most = exact.scaled(101, 100).rounded_up_to_multiple_of(unit);
+    assert!(exact.scaled(99, 100) <= found && found <= most, "{found} is not near {exact}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_policy_estimates_from_what_was_collected() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cluster = collect(folder.path()).await;
+    let (host, access) = built::policy().unwrap();
+    let settings = json!({"estimates": {"mode": "ifNotSet", "now": "2026-11-21T01:00:00Z"}});
+    for (namespace, image, whose, samples) in [
+        ("shop", "nginx:1.27", "in this namespace", MINUTES),
+        ("fresh", "example.com/cache:3", "in all namespaces", 5 * MINUTES),
+    ] {
+        let request = pod(namespace, image);
+        let response = host.validate(&request, &settings, &access, &mut cluster);
+        assert!(response.allowed, "{response:?}");
+        let object = response.patched(request.object.as_ref().unwrap()).unwrap();
+        let requests = &object["spec"]["containers"][0]["resources"]["requests"];
+        let (cpu, memory) = exact(image);
+        check_near(&requests["cpu"], cpu, &Quantity::from_milli(1));
+        check_near(&requests["memory"], memory, &Quantity::from_bytes(1 << 20));
+        assert_eq!(object["spec"]["containers"][0]["resources"].as_object().unwrap().len(), 1, "no limit is made up");
+        let told = object["metadata"]["annotations"]["headroom.dev/resources"].as_str().unwrap();
+        let evidence = format!("p90 of 7d {image} {whose}, {samples} samples, 1h old");
+        assert!(told.contains(&evidence), "{told}");
+    }
+}
