@@ -52,7 +52,8 @@ patched() {
 }
 
 @test "a pod without resources gets the defaults of the LimitRange" {
-  evaluate_in_cluster pod-create-plain
+  SESSION=pod-create-plain.never evaluate_in_cluster pod-create-plain \
+    --settings-json '{"estimates": {"mode": "never"}}'
   allowed
   says '"patchType":"JSONPatch"'
   patched '"cpu":"250m"'
@@ -88,6 +89,54 @@ patched() {
   allowed
   evaluate_in_cluster pvc-create
   allowed
+}
+
+# A moment soon after the histories of test_data/usage were collected.
+NOW='{"estimates": {"now": "2026-11-21T06:00:00Z"}}'
+
+@test "in a cold namespace a well-known image is estimated, and the warning says that there was no history" {
+  evaluate_in_cluster pod-create-plain
+  allowed
+  says 'container nginx: cpu request estimated at'
+  says 'well-known image'
+  says 'passed over: no history'
+}
+
+@test "a pod without resources gets what its image has used in its namespace" {
+  SESSION=pod-create-plain.own evaluate_in_cluster pod-create-plain --settings-json "$NOW"
+  allowed
+  says 'container nginx: cpu request estimated at 180m: p90 of 7d nginx:1.25 in this namespace, 10080 samples, 6h old'
+  patched '"cpu":"180m"'
+  patched '"memory":"300Mi"'
+}
+
+@test "without a history of its own a namespace profits from that of all" {
+  SESSION=pod-create-plain.pool evaluate_in_cluster pod-create-plain --settings-json "$NOW"
+  allowed
+  says 'p90 of 7d nginx:1.25 in all namespaces'
+  patched '"cpu":"200m"'
+}
+
+@test "the LimitRange bounds an estimate" {
+  SESSION=pod-create-plain.large evaluate_in_cluster pod-create-plain --settings-json "$NOW"
+  allowed
+  says 'lowered from 2400Mi to the max of LimitRange limits'
+  patched '"memory":"1Gi"'
+}
+
+@test "what the LimitRanger put in before us is replaced by an estimate" {
+  SESSION=pod-create-already-defaulted-by-limitranger.own \
+    evaluate_in_cluster pod-create-already-defaulted-by-limitranger --settings-json "$NOW"
+  allowed
+  says 'container web: cpu request estimated at 180m'
+  patched '180m'
+}
+
+@test "a stale history is none, and the warning says so" {
+  SESSION=pod-create-plain.own evaluate_in_cluster pod-create-plain \
+    --settings-json '{"estimates": {"now": "2027-01-01T00:00:00Z", "scope": "namespace"}}'
+  allowed
+  says 'the history in UsageProfile usage is not used: collected at 2026-11-21T00:00:00Z, more than 15d ago'
 }
 
 @test "a pod that a quota has no room for is denied, with what is missing and what is free" {
@@ -135,8 +184,9 @@ patched() {
   says 'has not been granted access to Kubernetes v1/LimitRange'
 }
 
-@test "with LimitRanges and quotas off, nothing is read and nothing is changed" {
-  evaluate pod-create-plain --settings-json '{"limitRanges": {"mode": "off"}, "quotas": {"mode": "off"}}'
+@test "with LimitRanges, quotas and estimates off, nothing is read and nothing is changed" {
+  evaluate pod-create-plain \
+    --settings-json '{"limitRanges": {"mode": "off"}, "quotas": {"mode": "off"}, "estimates": {"mode": "never"}}'
   allowed
   unchanged
 }

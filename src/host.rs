@@ -83,7 +83,7 @@ mod tests {
             kind: "ResourceQuota",
             namespace: Some("shop"),
             name: None,
-            field_masks: vec!["status.hard".to_owned(), "status.used".to_owned()],
+            field_masks: vec!["status.hard".into(), "status.used".into()],
             disable_cache: true,
         };
         let list: ListResourcesByNamespaceRequest = serde_json::from_str(&payload(&call)).unwrap();

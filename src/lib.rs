@@ -60,11 +60,18 @@ pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
     let answers = host::fetch_all(&lookups, host);
     let documents = host::read_all(&answers);
     context.add_all(&lookups, &documents);
-    let lookups = Lookup::history(&request, &settings, &context);
-    let answers = host::fetch_all(&lookups, host);
+    let own_history = Lookup::own_history(&request, &settings, &context);
+    let answers = host::fetch_all(&own_history, host);
     let documents = host::read_all(&answers);
-    context.add_all(&lookups, &documents);
-    if !lookups.is_empty() {
+    context.add_all(&own_history, &documents);
+    if !own_history.is_empty() {
+        context.now = clock::now();
+    }
+    let pooled_history = Lookup::pooled_history(&request, &settings, &context);
+    let answers = host::fetch_all(&pooled_history, host);
+    let documents = host::read_all(&answers);
+    context.add_all(&pooled_history, &documents);
+    if !pooled_history.is_empty() {
         context.now = clock::now();
     }
     let mut decision = decide(&request, &context, &settings);

@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 
 use crate::door::Door;
 
-/// Kubernetes' behaviour where ours differs by default: it never repairs a default limit, and looks at no template.
+/// Kubernetes' behaviour where ours differs by default: it estimates nothing, never repairs a default limit, and looks at
+/// no template.
 fn upstream_settings(case: &Value) -> Value {
     let limited = case["input"]["limitedResources"].as_array().cloned().unwrap_or_default();
     json!({
+        "estimates": {"mode": "never"},
         "limitRanges": {"repairDefaultLimit": false, "workloads": "off"},
         "quotas": {"workloads": "off", "limitedResources": limited},
     })

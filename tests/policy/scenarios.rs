@@ -7,7 +7,7 @@ use headroom_testkit::admission::AdmissionRequest;
 use headroom_testkit::built;
 use headroom_testkit::cluster::Cluster;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::door::{Door, request_for};
 
@@ -72,6 +72,18 @@ impl Scenario {
         }
     }
 
+    /// Estimates are for the scenarios that speak of them: others would all tell of well-known images.
+    fn settings(&self) -> Value {
+        let mut settings = self.settings.clone();
+        if settings.is_null() {
+            settings = json!({});
+        }
+        if let Some(settings) = settings.as_object_mut() {
+            settings.entry("estimates").or_insert_with(|| json!({"mode": "never"}));
+        }
+        settings
+    }
+
     fn cluster(&self) -> Cluster {
         let mut cluster = self.cluster.iter().cloned().fold(Cluster::new(), Cluster::with);
         for kind in &self.unreadable {
@@ -82,7 +94,7 @@ impl Scenario {
 
     fn check(&self, name: &str, door: &Door) {
         let request = self.request();
-        let response = door.judge(&request, &self.settings, &mut self.cluster());
+        let response = door.judge(&request, &self.settings(), &mut self.cluster());
         let Expected { allowed, message, warnings, resources, annotations, unchanged } = &self.expect;
         assert_eq!(response.accepted, *allowed, "{name}: {response:?}");
         assert_eq!(response.message, *message, "{name}");

@@ -224,10 +224,11 @@ impl Run {
                 )
                 .into());
             }
-            for (percentile, amount) in published["percentiles"].as_object().ok_or("no percentiles")? {
+            for entry in published["percentiles"].as_str().ok_or("no percentiles")?.split(' ') {
+                let (percentile, amount) = entry.split_once('=').ok_or("no amount")?;
                 let permille = (percentile.parse::<f64>()? * 10.0).round() as usize;
                 let wanted = samples[(samples.len() * permille).div_ceil(1000) - 1] as f64;
-                let found = quantity(amount.as_str().ok_or("no text")?)? * unit;
+                let found = quantity(amount)? * unit;
                 worst = worst.max((found - wanted).abs() / wanted);
             }
         }

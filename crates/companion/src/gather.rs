@@ -18,7 +18,7 @@ pub fn with_context<T>(
     request: &Value,
     settings: &Value,
     around: &mut dyn Surroundings,
-    answer: impl FnOnce(&Request<'_>, &Context<'_>, &Settings<'_>) -> Result<T, Malformed>,
+    answer: impl for<'d> FnOnce(&Request<'d>, &Context<'d>, &Settings<'d>) -> Result<T, Malformed>,
 ) -> Result<T, String> {
     let (request, settings) = (request.to_string(), settings.to_string());
     let document = Document::read(&request).map_err(|error| error.to_string())?;

@@ -65,11 +65,18 @@ fn decide_on(
     let answers = fetch(&lookups, around, &settings, judgement);
     let documents = read(&answers);
     context.add_all(&lookups, &documents);
-    let lookups = Lookup::history(&request, &settings, &context);
-    let answers = fetch(&lookups, around, &settings, judgement);
+    let own_history = Lookup::own_history(&request, &settings, &context);
+    let answers = fetch(&own_history, around, &settings, judgement);
     let documents = read(&answers);
-    context.add_all(&lookups, &documents);
-    if !lookups.is_empty() {
+    context.add_all(&own_history, &documents);
+    if !own_history.is_empty() {
+        context.now = Timestamp::from_unix_seconds(clock::now());
+    }
+    let pooled_history = Lookup::pooled_history(&request, &settings, &context);
+    let answers = fetch(&pooled_history, around, &settings, judgement);
+    let documents = read(&answers);
+    context.add_all(&pooled_history, &documents);
+    if !pooled_history.is_empty() {
         context.now = Timestamp::from_unix_seconds(clock::now());
     }
     let mut decision = decide(&request, &context, &settings);

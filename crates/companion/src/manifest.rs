@@ -1,7 +1,7 @@
 //! Manifests as people keep them: files, folders, or what kustomize and Helm print, as objects with their places.
 //!
 //! A file holds JSON, or YAML of several documents; a `List` stands for its items. What the objects mean is for others.
-//! A key that is written twice in one mapping is refused: which of the two its author meant, nobody knows.
+//! A key that is written twice in one YAML mapping is refused: which of the two its author meant, nobody knows.
 
 pub mod documents;
 

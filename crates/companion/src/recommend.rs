@@ -156,11 +156,11 @@ pub struct Subject {
 }
 
 /// Advises on one object; none if it makes no pods.
-pub fn advise(
+pub fn advise<'d>(
     subject: &Subject,
-    request: &Request<'_>,
-    context: &Context<'_>,
-    settings: &Settings<'_>,
+    request: &Request<'d>,
+    context: &Context<'d>,
+    settings: &Settings<'d>,
 ) -> Result<Option<(Workload, Vec<QuotaEffect>)>, Malformed> {
     let Some(found) = core::recommend(request, context, settings)? else { return Ok(None) };
     let (pods, assumption) = pods_of(request)?;

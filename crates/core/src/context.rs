@@ -58,7 +58,10 @@ impl<'d> Context<'d> {
 
     fn take(&mut self, lookup: &Lookup<'d>, node: Node<'d>) -> Result<(), Malformed> {
         match lookup {
-            Lookup::Namespace { .. } => self.namespace = Some(node),
+            Lookup::Namespace { .. } => {
+                node.fields()?;
+                self.namespace = Some(node);
+            }
             Lookup::Autoscalers { .. } => self.autoscalers = Autoscaler::read_list(node)?,
             Lookup::UsageProfile { scope, .. } => self.usage.push((*scope, node)),
             Lookup::LimitRanges { .. } => self.limit_ranges = Some(LimitRange::read_list(node)?),

@@ -9,9 +9,10 @@ use crate::context::lookup::Lookup;
 use crate::json::Malformed;
 use crate::request::workload::{self, Rollout};
 use crate::request::{PodTemplate, Request, template};
-use crate::settings::{Mode, OnMissingContext, Settings};
+use crate::settings::{Mode, OnMissingContext, OnQuota, Settings};
+use crate::stage::estimate::{self, Estimates};
 use crate::stage::ranges::Range;
-use crate::stage::{authored, defaults, estimate, exempt, limits, ranges};
+use crate::stage::{authored, defaults, exempt, limits, ranges};
 use crate::subject::Subject;
 
 pub use verdict::{Decision, Violation};
@@ -33,13 +34,12 @@ fn judge<'d>(
         Mode::Enforce | Mode::Warn if !request.is_audit()? => workload::rollout(request)?,
         _ => None,
     };
-    let makes_estimates = estimate::is_on(subject, settings) && !is_being_deleted(request)?;
     let modes = Modes::of(subject, request, rollout.as_ref(), settings)?;
-    if modes.are_off() && !makes_estimates {
+    if modes.are_off() {
         return Ok(Decision::out_of_scope());
     }
     let pod = match subject {
-        Subject::Pod | Subject::Deadline | Subject::Resize | Subject::Workload => PodTemplate::locate(request)?,
+        Subject::Pod | Subject::Deadline | Subject::Resize | Subject::Workload => request.pod()?.cloned(),
         Subject::Scale => context.scaled.map(workload::template_of).transpose()?.flatten(),
         Subject::Claim | Subject::ClaimStatus | Subject::Counted => None,
     };
@@ -51,8 +51,7 @@ fn judge<'d>(
     };
     let mut findings = Findings { subject, modes, request, decision: Decision::admitting() };
     for missing in &context.missing {
-        let is_fatal = missing.lookup.is_required(settings)
-            && modes.without(&missing.lookup) == Mode::Enforce
+        let is_fatal = modes.without(&missing.lookup, settings) == Mode::Enforce
             && settings.on_missing_context == OnMissingContext::Deny;
         let violation = Violation::MissingContext(missing.clone());
         if is_fatal {
@@ -62,17 +61,15 @@ fn judge<'d>(
         }
     }
     let ranges = ranges::applicable(request, pod.as_ref(), context, settings)?;
-    let is_filled =
-        makes_estimates || modes.limits != Mode::Off || (rollout.is_some() && settings.limit_ranges.mode != Mode::Off);
-    let fill = |pod| match is_filled {
-        true => fill(subject, request, pod, &ranges, context, settings),
-        false => Ok(Filled::without_estimates(pod)),
-    };
-    let pod = match pod.map(fill).transpose()? {
-        Some(Filled { pod, estimated }) => {
-            if let Some((estimates, as_written)) = estimated {
-                findings.tell(&estimates, &as_written);
-            }
+    let is_defaulted = modes.limits != Mode::Off || (rollout.is_some() && settings.limit_ranges.mode != Mode::Off);
+    let filling = Filling { request, context, settings, ranges: &ranges, is_defaulted, is_estimated: modes.estimates };
+    let filled = |pod| if is_defaulted || modes.estimates { filling.fill(pod) } else { Ok(Filled::as_it_is(pod)) };
+    let mut breaches = None;
+    let pod = match pod.map(filled).transpose()? {
+        Some(filled) => {
+            breaches = filled.breaches;
+            let mut pod = filled.pod;
+            findings.tell(filled.estimates, &mut pod);
             Some(pod)
         }
         None => None,
@@ -81,7 +78,7 @@ fn judge<'d>(
         (Subject::Resize | Subject::Deadline, Some(old)) => PodTemplate::within(old, &[])?,
         (Subject::Workload, Some(old)) if rollout.is_some() => {
             let path = template::path_to_pod(request).unwrap_or_default();
-            PodTemplate::within(old, path)?.map(fill).transpose()?.map(|filled| filled.pod)
+            PodTemplate::within(old, path)?.map(filled).transpose()?.map(|filled| filled.pod)
         }
         _ => None,
     };
@@ -91,7 +88,7 @@ fn judge<'d>(
                 findings.decision.warn(found.to_string());
             }
             let stored = old_pod.as_ref().filter(|_| subject == Subject::Resize);
-            findings.take(limits::check_pod(pod, stored, &ranges));
+            findings.take(breaches.unwrap_or_else(|| limits::check_pod(pod, stored, &ranges)));
         } else if subject == Subject::Claim {
             findings.take(limits::check_claim(object, request.old(), &ranges)?);
         }
@@ -105,60 +102,92 @@ fn judge<'d>(
     };
     if let Some(pod) = pod
         && may_change
-        && is_filled
+        && (modes.limits != Mode::Off || modes.estimates)
     {
         findings.decision.change(pod);
     }
     Ok(findings.decision)
 }
 
-/// A pod with everything filled in that is to be.
+/// All that filling a pod depends on.
+struct Filling<'a, 'd> {
+    request: &'a Request<'d>,
+    context: &'a Context<'d>,
+    settings: &'a Settings<'d>,
+    ranges: &'a [Range<'a, 'd>],
+    /// Where not, the ranges only bound estimates.
+    is_defaulted: bool,
+    is_estimated: bool,
+}
+
+/// A pod with everything in it that its author left out.
 struct Filled<'d> {
     pod: PodTemplate<'d>,
-    /// What was estimated, if that was tried, and the pod before us, marked with who spoke each value.
-    estimated: Option<(estimate::Estimates<'d>, PodTemplate<'d>)>,
+    /// What of that is estimated.
+    estimates: Estimates<'d>,
+    /// What of the ranges the pod breaks, where that had to be found out for the sake of its estimates.
+    breaches: Option<Vec<limits::Breach<'d>>>,
 }
 
 impl<'d> Filled<'d> {
-    fn without_estimates(pod: PodTemplate<'d>) -> Self {
-        Self { pod, estimated: None }
+    fn as_it_is(pod: PodTemplate<'d>) -> Self {
+        Self { pod, estimates: Estimates::default(), breaches: None }
     }
 }
 
-/// Fills the pod as the API server, its history and the ranges would.
-fn fill<'d>(
-    subject: Subject,
-    request: &Request<'d>,
-    mut pod: PodTemplate<'d>,
-    ranges: &[Range<'_, 'd>],
-    context: &Context<'d>,
-    settings: &Settings<'d>,
-) -> Result<Filled<'d>, Malformed> {
-    pod = pod.as_the_api_server_completes_it(request);
-    authored::mark(&mut pod, context.limit_ranges.is_some().then_some(ranges))?;
-    // With `mode: off` the ranges only bound estimates.
-    let defaulting = if settings.limit_ranges.mode == Mode::Off { &[] } else { ranges };
-    let default = |pod: &mut PodTemplate<'d>| {
-        defaults::fill(pod, defaulting);
-        if settings.limit_ranges.repair_default_limit {
-            defaults::repair(pod, ranges);
+impl<'d> Filling<'_, 'd> {
+    /// Fills the pod as history, the API server and the ranges would.
+    fn fill(&self, pod: PodTemplate<'d>) -> Result<Filled<'d>, Malformed> {
+        let Self { request, context, settings, ranges, .. } = *self;
+        let mut pod = authored::marked(pod, request, context.limit_ranges.is_some().then_some(ranges))?;
+        let mut estimates = Estimates::default();
+        if self.is_estimated {
+            estimates = estimate::make(request, &pod, ranges, context, settings)?;
         }
-    };
-    if !estimate::is_on(subject, settings) {
-        default(&mut pod);
-        return Ok(Filled::without_estimates(pod));
+        if !estimates.set_anything() {
+            estimates.apply(&mut pod);
+            self.default(&mut pod);
+            return Ok(Filled { pod, estimates, breaches: None });
+        }
+        // Estimates give way to what the pod as a whole would break, and then it is filled anew.
+        for round in 0..u8::MAX {
+            let mut filled = pod.clone();
+            estimates.apply(&mut filled);
+            self.default(&mut filled);
+            let breaches = limits::check_pod(&filled, None, ranges);
+            if !estimates.give_way(&filled, &breaches, round)
+                && !self.give_way_to_quota(&mut estimates, &filled, round)?
+            {
+                return Ok(Filled { pod: filled, estimates, breaches: Some(breaches) });
+            }
+        }
+        // Each round but the first few takes estimates away, so this is only for the compiler: a pod without any.
+        self.default(&mut pod);
+        Ok(Filled::as_it_is(pod))
     }
-    let mut estimates = estimate::make(request, &pod, ranges, context, settings)?;
-    let mut round = 0;
-    loop {
-        let mut filled = pod.clone();
-        estimates.apply(&mut filled);
-        default(&mut filled);
-        let breaches = if estimates.set_anything() { limits::check_pod(&filled, None, ranges) } else { Vec::new() };
-        if !estimates.give_way(&filled, &breaches, round) {
-            return Ok(Filled { pod: filled, estimated: Some((estimates, pod)) });
+
+    fn default(&self, pod: &mut PodTemplate<'d>) {
+        if self.is_defaulted {
+            defaults::fill(pod, self.ranges);
         }
-        round += 1;
+        if self.settings.limit_ranges.repair_default_limit {
+            defaults::repair(pod, self.ranges);
+        }
+    }
+
+    fn give_way_to_quota(
+        &self,
+        estimates: &mut Estimates<'d>,
+        filled: &PodTemplate<'d>,
+        round: u8,
+    ) -> Result<bool, Malformed> {
+        let Self { request, context, settings, .. } = *self;
+        let is_new_pod = request.is("", "pods", "");
+        if settings.estimates.on_quota == OnQuota::Keep || !is_new_pod || !estimate::may_shrink(round) {
+            return Ok(false);
+        }
+        let free = quotas::free_for(request, filled, context, settings)?;
+        Ok(estimates.give_way_to_quota(filled, &free, &settings.estimates.floor))
     }
 }
 
@@ -178,6 +207,8 @@ struct Modes {
     quotas: Mode,
     /// Quotas, by the pods that a workload would bring.
     pods: Mode,
+    /// Nothing breaks an estimate, but one may be all there is to do.
+    estimates: bool,
 }
 
 impl Modes {
@@ -188,27 +219,33 @@ impl Modes {
         settings: &Settings<'_>,
     ) -> Result<Self, Malformed> {
         let limits = subject.mode(&settings.limit_ranges);
+        let estimates = estimate::is_on(subject, settings);
+        let is_let_go = (limits != Mode::Off || estimates) && is_being_deleted(request)?;
         Ok(Self {
-            limits: if limits != Mode::Off && is_being_deleted(request)? { Mode::Off } else { limits },
+            limits: if is_let_go { Mode::Off } else { limits },
             quotas: subject.quota_mode(request, &settings.quotas),
             pods: rollout.map_or(Mode::Off, |_| subject.pods_quota_mode(&settings.quotas)),
+            estimates: estimates && !is_let_go,
         })
     }
 
     fn are_off(self) -> bool {
-        [self.limits, self.quotas, self.pods].iter().all(|mode| *mode == Mode::Off)
+        !self.estimates && [self.limits, self.quotas, self.pods].iter().all(|mode| *mode == Mode::Off)
     }
 
     /// What is done when the answer to a lookup is missing: as much as for a breach of what it serves.
-    fn without(self, lookup: &Lookup<'_>) -> Mode {
+    fn without(self, lookup: &Lookup<'_>, settings: &Settings<'_>) -> Mode {
         let serves = match lookup {
             Lookup::LimitRanges { .. } if self.limits != Mode::Off => vec![self.limits],
             Lookup::LimitRanges { .. } | Lookup::Scaled { .. } => vec![self.pods],
             Lookup::Quotas { .. } => vec![self.quotas, self.pods],
             // What the list said of it stands.
             Lookup::FreshQuota { .. } => Vec::new(),
-            Lookup::Autoscalers { .. } | Lookup::UsageProfile { .. } => Vec::new(),
-            Lookup::Namespace { .. } => vec![self.limits, self.quotas, self.pods],
+            Lookup::Namespace { .. } if settings.selects_by_namespace_labels() => {
+                vec![self.limits, self.quotas, self.pods]
+            }
+            // Nobody is refused for want of an estimate.
+            Lookup::Namespace { .. } | Lookup::Autoscalers { .. } | Lookup::UsageProfile { .. } => Vec::new(),
         };
         if serves.contains(&Mode::Enforce) { Mode::Enforce } else { Mode::Warn }
     }
@@ -230,16 +267,15 @@ struct Findings<'r, 'd> {
 
 impl<'d> Findings<'_, 'd> {
     /// Tells every estimate, and what is wrong with the history.
-    fn tell(&mut self, estimates: &estimate::Estimates<'d>, pod: &PodTemplate<'d>) {
+    fn tell(&mut self, estimates: Estimates<'d>, pod: &mut PodTemplate<'d>) {
         let whose = if self.subject == Subject::Workload { "its pods: " } else { "" };
-        for told in estimates.told(pod) {
-            let text = format!("{whose}{}", told.text);
+        for told in estimates.tell(whose, pod) {
             if told.is_worth_a_warning {
-                self.decision.warn(text.clone());
+                self.decision.warn(told.text.clone());
             }
-            self.decision.estimates.push(text);
+            self.decision.estimates.push(told);
         }
-        for note in &estimates.notes {
+        for note in estimates.notes {
             self.decision.warn(format!("{whose}{note}"));
         }
     }

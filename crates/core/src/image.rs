@@ -45,7 +45,7 @@ impl<'a> ImageName<'a> {
         if registry.is_some_and(|registry| !is_registry(registry)) {
             return Err(invalid(Fault::Registry));
         }
-        if !path.split('/').all(is_path_component) {
+        if !components(path).all(is_path_component) {
             let only_case_is_wrong = path.to_ascii_lowercase().split('/').all(is_path_component);
             return Err(invalid(if only_case_is_wrong { Fault::UpperCase } else { Fault::Path }));
         }
@@ -147,14 +147,33 @@ fn is_host_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
+/// As `path.split('/')`, which searches with more ado than texts of this length are worth.
+fn components(path: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(path);
+    std::iter::from_fn(move || {
+        let path = rest?;
+        let end = path.bytes().position(|byte| byte == b'/');
+        rest = end.and_then(|end| path.get(end + 1..));
+        path.get(..end.unwrap_or(path.len()))
+    })
+}
+
 /// Lower-case letters and digits, with single dots, one or two underscores or any run of hyphens between them.
 fn is_path_component(component: &str) -> bool {
-    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    component.starts_with(alphanumeric)
-        && component.ends_with(alphanumeric)
-        && component
-            .split(alphanumeric)
-            .all(|between| matches!(between, "" | "." | "_" | "__") || between.bytes().all(|byte| byte == b'-'))
+    let mut ends_well = false;
+    let mut between_from = 0;
+    for (at, byte) in component.bytes().enumerate() {
+        ends_well = byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        if ends_well {
+            let between = component.get(between_from..at).unwrap_or_default();
+            let is_separator = matches!(between, "" | "." | "_" | "__") || between.bytes().all(|byte| byte == b'-');
+            if !is_separator || (between_from == 0 && at > 0) {
+                return false;
+            }
+            between_from = at + 1;
+        }
+    }
+    ends_well
 }
 
 fn is_tag(tag: &str) -> bool {

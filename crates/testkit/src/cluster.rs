@@ -165,7 +165,7 @@ fn metadata<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 }
 
 /// Drops what the host's watches drop before they keep an object.
-fn without_bookkeeping(object: &mut Value) {
+pub fn without_bookkeeping(object: &mut Value) {
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
     metadata.remove("managedFields");
     if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
@@ -173,7 +173,8 @@ fn without_bookkeeping(object: &mut Value) {
     }
 }
 
-fn masked(mut object: Value, request: &CallbackRequest) -> Value {
+/// An object as the host hands it over: pruned to the mask of the request, if it has one.
+pub fn masked(mut object: Value, request: &CallbackRequest) -> Value {
     if let Some(mask) = request.field_masks() {
         field_mask::prune(&mut object, mask);
     }

@@ -82,12 +82,12 @@ pub fn empty_pod(namespace: &str, container: &str, image: &str) -> serde_json::V
 }
 
 /// The effective limits for a request about an empty pod.
-pub fn limits(request: &Request<'_>, context: &Context<'_>, settings: &Settings<'_>) -> Result<Limits, Malformed> {
+pub fn limits<'d>(request: &Request<'d>, context: &Context<'d>, settings: &Settings<'d>) -> Result<Limits, Malformed> {
     let decision = decide(request, context, settings);
-    let pod = headroom_core::request::PodTemplate::locate(request)?;
-    let ranges = ranges::applicable(request, pod.as_ref(), context, settings)?;
+    let pod = request.pod()?;
+    let ranges = ranges::applicable(request, pod, context, settings)?;
     let of_cluster = context.limit_ranges.as_deref().unwrap_or_default();
-    let container = pod.as_ref().and_then(|pod| pod.containers.first());
+    let container = pod.and_then(|pod| pod.containers.first());
     let filled = decision.pod.as_ref().and_then(|pod| pod.containers.first());
     let bounds = effective_bounds(&ranges, container);
     let mut notes = contradictions(&bounds);
@@ -100,6 +100,7 @@ pub fn limits(request: &Request<'_>, context: &Context<'_>, settings: &Settings<
                 .to_owned(),
         );
     }
+    let is_told = |warning: &String| decision.estimates.iter().any(|told| told.text == *warning);
     Ok(Limits {
         namespace: request.namespace.to_string(),
         as_kubectl: of_cluster.iter().map(|range| describe::limit_range(range, &request.namespace)).collect(),
@@ -107,7 +108,7 @@ pub fn limits(request: &Request<'_>, context: &Context<'_>, settings: &Settings<
         defaults: filled.map(defaults).unwrap_or_default(),
         refused: (!decision.is_admitted()).then(|| decision.message()),
         // The table tells the estimates already.
-        warnings: decision.warnings.iter().filter(|text| !decision.estimates.contains(text)).cloned().collect(),
+        warnings: decision.warnings.iter().filter(|text| !is_told(text)).cloned().collect(),
         bounds: bounds.into_iter().map(|bound| bound.told).collect(),
         notes,
     })

@@ -143,8 +143,8 @@ fn row(image: String, history: HistoryNode<'_>, entry: &Entry<'_>, wanted: Windo
         return Ok(Some(Image {
             image,
             window: window.to_string(),
-            pods: any.pods,
-            namespaces: any.namespaces,
+            pods: any.pods()?,
+            namespaces: any.namespaces()?,
             cpu: cpu.map(|observed| distribution(observed, Resource::Cpu)).transpose()?,
             memory: memory.map(|observed| distribution(observed, Resource::Memory)).transpose()?,
             oom_kills: kills

@@ -2,7 +2,7 @@
 
 use headroom_core::Context;
 use headroom_core::amount::Quantity;
-use headroom_core::context::lookup::HostCall;
+use headroom_core::context::lookup::{HostCall, Missing};
 use headroom_core::decide::{Decision, Violation};
 use headroom_core::request::PodTemplate;
 use headroom_core::request::template::{Bound, Origin, Role};
@@ -28,7 +28,10 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// Why it is refused or cannot be judged, in the policy's words; each stands alone.
     pub reasons: Vec<Reason>,
+    /// In the policy's words.
     pub warnings: Vec<String>,
+    /// What could not be read, in the policy's words and in short.
+    missing: Vec<(String, String)>,
     /// Every estimate in words, whether set or only told.
     pub estimates: Vec<String>,
     /// The object as it would be stored, if it is changed.
@@ -196,6 +199,7 @@ impl Judgement {
             verdict: Verdict::Admitted,
             reasons: Vec::new(),
             warnings: Vec::new(),
+            missing: Vec::new(),
             estimates: Vec::new(),
             changed: None,
             pod: None,
@@ -215,7 +219,10 @@ impl Judgement {
             Some(_) => Verdict::Refused,
         };
         self.warnings = decision.warnings.clone();
-        self.estimates = decision.estimates.clone();
+        let worded =
+            |missing: &Missing<'_>| (Violation::MissingContext(missing.clone()).to_string(), missing.problem.clone());
+        self.missing = context.missing.iter().map(worded).collect();
+        self.estimates = decision.estimates.iter().map(|told| told.text.clone()).collect();
         self.changed = changed;
         self.pod = decision.pod.as_ref().map(values_of);
         self.charges = decision.charges.iter().map(|charge| Charge::of(charge, context)).collect();
@@ -234,6 +241,20 @@ impl Judgement {
     /// The whole refusal as the policy words it.
     pub fn message(&self) -> String {
         self.reasons.iter().map(|reason| reason.text.as_str()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The warnings for a person at the desk, who is not helped by guesses at what may be wrong with the policy's
+    /// installation.
+    pub fn told_warnings(&self) -> Vec<String> {
+        let told = |warning: &String| {
+            // The policy cuts long ones.
+            let begins = warning.trim_end_matches('…');
+            match self.missing.iter().find(|(text, _)| text.starts_with(begins)) {
+                Some((_, problem)) => format!("{problem}; judged without it"),
+                None => warning.clone(),
+            }
+        };
+        self.warnings.iter().map(told).collect()
     }
 
     /// The object as it would be stored.

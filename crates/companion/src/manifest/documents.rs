@@ -69,10 +69,18 @@ fn parts(text: &str) -> Vec<(usize, &str)> {
     parts
 }
 
+/// What a short document may become by its anchors.
+pub(super) const LEAST_BUDGET: usize = 250_000;
+
 /// A document's value, or a problem and how many lines into it.
 fn yaml(text: &str) -> Result<Value, (usize, String)> {
+    // A list of all pods of a cluster is long; but without anchors no text has more values than it has bytes.
+    let at_most = text.len().max(LEAST_BUDGET);
     let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_nodes: at_most, max_events: at_most.saturating_mul(2), max_total_scalar_bytes: at_most.saturating_mul(2) },
         duplicate_keys: DuplicateKeyPolicy::Error,
+        // As kubectl reads it: `defaultMode: 0644` is 420.
+        legacy_octal_numbers: true,
         with_snippet: false,
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {

@@ -1,3 +1,4 @@
+use super::documents::LEAST_BUDGET;
 use super::*;
 
 fn read(text: &str) -> Result<Vec<(usize, usize, Value)>, String> {
@@ -54,11 +55,26 @@ fn anchors_and_merge_keys_are_followed() {
 }
 
 #[test]
+fn a_long_list_is_read_and_a_bomb_of_anchors_is_not() {
+    let long = format!("apiVersion: v1\nkind: Pod\nmany: [{}]\n", "0,".repeat(LEAST_BUDGET + 1));
+    assert_eq!(read(&long).unwrap()[0].2["many"].as_array().unwrap().len(), LEAST_BUDGET + 1);
+    let mut bomb = "apiVersion: v1\nkind: Pod\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for index in 1..9 {
+        let many = vec![format!("*a{}", index - 1); 10].join(", ");
+        bomb.push_str(&format!("a{index}: &a{index} [{many}]\n"));
+    }
+    let refused = read(&bomb).unwrap_err();
+    assert!(refused.starts_with("app.yaml:"), "{refused}");
+}
+
+#[test]
 fn scalars_keep_what_kubernetes_would_make_of_them() {
-    let found = read("apiVersion: v1\nkind: Pod\ncpu: 1\nhalf: 0.5\nmemory: 1Gi\nquoted: '1'\nyes: true\nexp: 1e3\n");
+    let found =
+        read("apiVersion: v1\nkind: Pod\ncpu: 1\nhalf: 0.5\nmemory: 1Gi\nquoted: '1'\nmode: 0644\ntag: \"0644\"\n");
     let object = &found.unwrap()[0].2;
     let told = [&object["cpu"], &object["half"], &object["memory"], &object["quoted"]];
     assert_eq!(told, [&json!(1), &json!(0.5), &json!("1Gi"), &json!("1")]);
+    assert_eq!((&object["mode"], &object["tag"]), (&json!(420), &json!("0644")));
 }
 
 #[test]

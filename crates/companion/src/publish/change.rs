@@ -57,7 +57,7 @@ mod tests {
     use serde_json::json;
 
     fn profile(collected_at: &str, samples: u64, pods: u64, p90: &str) -> Value {
-        let cpu = json!({"samples": samples, "percentiles": {"90": p90}, "peak": "1"});
+        let cpu = json!({"samples": samples, "percentiles": format!("90={p90}"), "peak": "1"});
         let all = json!({"lastSeen": collected_at, "oomKills": [], "windows": {"7d": {"pods": pods, "namespaces": 1, "cpu": cpu}}});
         json!({"spec": {"format": 1, "collectedAt": collected_at, "images": {"nginx-0": {"repository": "nginx", "all": all, "tags": {}}}}})
     }

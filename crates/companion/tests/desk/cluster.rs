@@ -149,6 +149,13 @@ fn what_may_not_be_read_is_told_and_ends_with_2() {
     let said = live.headroom(&["check", "-f", "app.yaml"]);
     assert_eq!((said.code, said.err.as_str()), (2, ""));
     snapshot("check-forbidden.table", &said.out);
+    // Where the settings let it pass, it is told.
+    fs::write(live.folder.path().join("settings.yaml"), format!("{SETTINGS}onMissingContext: warn\n")).unwrap();
+    let said = live.headroom(&["check", "-f", "app.yaml"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let expected =
+        "warning: cannot read limitranges in namespace shop: User \"ann\" cannot list it; judged without it\n";
+    assert!(said.out.contains(expected), "{}", said.out);
     // Another reason to refuse is one all the same.
     let live = Live::start(json!({RANGES: Value::Null, QUOTAS: list(json!([team("3")]))}));
     assert_eq!(live.headroom(&["check", "-f", "app.yaml"]).code, 1);

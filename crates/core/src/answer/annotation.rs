@@ -28,14 +28,22 @@ pub struct Claim<'a> {
     pub reason: &'a str,
 }
 
-/// The text of the annotation for a pod; none if no value is ours.
-pub fn write(pod: &PodTemplate<'_>) -> Option<String> {
+/// The text of an annotation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    pub text: String,
+    /// Whether there was room for every value with its whole reason.
+    pub is_full: bool,
+}
+
+/// The annotation for a pod; none if no value is ours.
+pub fn write(pod: &PodTemplate<'_>) -> Option<Explanation> {
     explain(pod, Values::Ours)
 }
 
 /// The text of the annotation of estimates beside the author's values; none if there are none.
 pub fn write_told(pod: &PodTemplate<'_>) -> Option<String> {
-    explain(pod, Values::Told)
+    explain(pod, Values::Told).map(|explanation| explanation.text)
 }
 
 /// Which values an annotation is about.
@@ -69,16 +77,16 @@ enum Reasons {
     None,
 }
 
-fn explain(pod: &PodTemplate<'_>, values: Values) -> Option<String> {
+fn explain(pod: &PodTemplate<'_>, values: Values) -> Option<Explanation> {
     // Too long: first the shorter reasons, then none, then not all values, with a note of how many.
     for reasons in [Reasons::Full, Reasons::Brief] {
         match attempt(pod, values, reasons) {
             (_, 0, 0) => return None,
-            (text, _, 0) => return Some(text),
+            (text, _, 0) => return Some(Explanation { text, is_full: reasons == Reasons::Full }),
             _ => {}
         }
     }
-    Some(attempt(pod, values, Reasons::None).0)
+    Some(Explanation { text: attempt(pod, values, Reasons::None).0, is_full: false })
 }
 
 /// The text, how many values are in it, and how many had to be left out.

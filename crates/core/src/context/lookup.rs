@@ -8,12 +8,13 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::Context;
-use super::usage::address::{API_VERSION, KIND, Scope, field_masks};
+use super::usage::address::{API_VERSION, KIND, Scope, Shard, field_masks};
 use crate::image::ImageName;
 use crate::json::Malformed;
 use crate::order;
-use crate::request::{PodTemplate, Request, workload};
-use crate::settings::{Mode, Settings};
+use crate::request::{Request, workload};
+use crate::settings::{Matching, Mode, Settings};
+use crate::stage::estimate::Whose;
 use crate::stage::{authored, estimate, ranges};
 use crate::subject::Subject;
 
@@ -65,7 +66,7 @@ pub struct HostCall<'l> {
     pub namespace: Option<&'l str>,
     /// The one object's name; none for a list.
     pub name: Option<Cow<'l, str>>,
-    pub field_masks: Vec<String>,
+    pub field_masks: Vec<Cow<'l, str>>,
     /// Whether the host must not answer with what it read before.
     pub disable_cache: bool,
 }
@@ -73,7 +74,7 @@ pub struct HostCall<'l> {
 impl<'d> Lookup<'d> {
     /// Everything that judging `request` needs, in the order in which it is to be read.
     ///
-    /// History comes after that, see [`Lookup::history`].
+    /// History comes after that, see [`Lookup::own_history`].
     pub fn all(request: &'d Request<'d>, settings: &Settings<'_>) -> Vec<Lookup<'d>> {
         let mut lookups = Vec::new();
         let Some(subject) = Subject::of(request) else { return lookups };
@@ -120,15 +121,19 @@ impl<'d> Lookup<'d> {
         Some(Self::Scaled { api_version, kind, namespace: &request.namespace, name: &request.name })
     }
 
-    /// The history that estimates for `request` need, given what was read before: each object once, with masks for all
-    /// the images that are looked up in it.
-    pub fn history(request: &Request<'d>, settings: &Settings<'d>, context: &Context<'d>) -> Vec<Lookup<'d>> {
+    /// The history of the namespace that estimates for `request` need, given what was read before.
+    pub fn own_history(request: &Request<'d>, settings: &Settings<'d>, context: &Context<'d>) -> Vec<Lookup<'d>> {
         // A request that cannot be read is refused by the decision, which says why.
-        history(request, settings, context).unwrap_or_default()
+        history(Whose::OwnNamespace, request, settings, context).unwrap_or_default()
+    }
+
+    /// The history of all namespaces, for the images whose own history was not enough.
+    pub fn pooled_history(request: &Request<'d>, settings: &Settings<'d>, context: &Context<'d>) -> Vec<Lookup<'d>> {
+        history(Whose::AllNamespaces, request, settings, context).unwrap_or_default()
     }
 
     pub fn call(&self) -> HostCall<'_> {
-        let constant = |masks: &[&str]| masks.iter().map(ToString::to_string).collect();
+        let constant = |masks: &[&'static str]| masks.iter().map(|mask| Cow::Borrowed(*mask)).collect();
         let quota = || constant(&["spec.scopeSelector", "spec.scopes", "status.hard", "status.used"]);
         let (api_version, kind, namespace, name, field_masks) = match self {
             Self::Namespace { name } => {
@@ -149,22 +154,13 @@ impl<'d> Lookup<'d> {
             }
             Self::UsageProfile { scope, namespace, field_masks } => {
                 let name = Some(Cow::Owned(scope.object_name()));
-                (API_VERSION, KIND, Some(namespace.as_ref()), name, field_masks.clone())
+                let masks = field_masks.iter().map(|mask| Cow::Borrowed(mask.as_str())).collect();
+                (API_VERSION, KIND, Some(namespace.as_ref()), name, masks)
             }
         };
         // Names of workloads are without end, and a host may keep for ever what it caches.
         let disable_cache = matches!(self, Self::FreshQuota { .. } | Self::Scaled { .. });
         HostCall { api_version, kind, namespace, name, field_masks, disable_cache }
-    }
-
-    /// Whether the decision may not be made without the answer.
-    pub fn is_required(&self, settings: &Settings<'_>) -> bool {
-        match self {
-            Self::Namespace { .. } => settings.selects_by_namespace_labels(),
-            Self::LimitRanges { .. } | Self::Quotas { .. } | Self::Scaled { .. } => true,
-            // What the list said of a quota stands.
-            Self::FreshQuota { .. } | Self::Autoscalers { .. } | Self::UsageProfile { .. } => false,
-        }
     }
 
     /// Whether a failure only says that there is no such thing: a namespace without history, or a cluster in which
@@ -178,7 +174,7 @@ impl<'d> Lookup<'d> {
     /// What is not judged without the answer.
     fn consequence(&self) -> &'static str {
         match self {
-            Self::Namespace { .. } => "selectors by namespace labels are not applied",
+            Self::Namespace { .. } => "its labels select nothing, and its choice of estimates is not known",
             Self::LimitRanges { .. } => "the namespace's LimitRanges are not applied",
             Self::Quotas { .. } => "the namespace's ResourceQuotas are not applied",
             Self::FreshQuota { .. } => "the quota is judged by what the host's watch knew of it",
@@ -192,9 +188,8 @@ impl<'d> Lookup<'d> {
 /// Whether any container lacks what an estimate could supply, as far as the request tells.
 fn wants_estimates(request: &Request<'_>, settings: &Settings<'_>) -> bool {
     let wants = || -> Result<bool, Malformed> {
-        let Some(pod) = PodTemplate::locate(request)? else { return Ok(false) };
-        let mut pod = pod.as_the_api_server_completes_it(request);
-        authored::mark(&mut pod, None)?;
+        let Some(pod) = request.pod()? else { return Ok(false) };
+        let pod = authored::marked(pod.clone(), request, None)?;
         let mode = estimate::want::mode(&pod, &Context::default(), &settings.estimates, &mut Vec::new())?;
         Ok(!estimate::want::all(&pod, mode, &settings.estimates).is_empty())
     };
@@ -202,49 +197,67 @@ fn wants_estimates(request: &Request<'_>, settings: &Settings<'_>) -> bool {
     wants().unwrap_or(false)
 }
 
+/// The profiles in which to look up what images have used, those of the pod's namespace or those of all; each object
+/// once, with masks for all the images that are looked up in it.
 fn history<'d>(
+    whose: Whose,
     request: &Request<'d>,
     settings: &Settings<'d>,
     context: &Context<'d>,
 ) -> Result<Vec<Lookup<'d>>, Malformed> {
     let mut lookups: Vec<Lookup<'d>> = Vec::new();
+    let chosen_by = &settings.estimates;
     let is_on = Subject::of(request).is_some_and(|subject| estimate::is_on(subject, settings));
-    let Some(pod) = PodTemplate::locate(request)?.filter(|_| is_on && context.limit_ranges.is_some()) else {
+    let Some(pod) = request.pod()?.filter(|_| is_on && chosen_by.reads(whose) && context.limit_ranges.is_some()) else {
         return Ok(lookups);
     };
-    let mut pod = pod.as_the_api_server_completes_it(request);
-    let ranges = ranges::applicable(request, Some(&pod), context, settings)?;
-    authored::mark(&mut pod, Some(&ranges))?;
-    let mode = estimate::want::mode(&pod, context, &settings.estimates, &mut Vec::new())?;
-    let wants = estimate::want::all(&pod, mode, &settings.estimates);
-    for (index, container) in pod.containers.iter().enumerate() {
-        let Ok(image) = ImageName::parse(&container.image) else { continue };
-        if !wants.iter().any(|want| want.container == index) {
+    let ranges = ranges::applicable(request, Some(pod), context, settings)?;
+    let pod = authored::marked(pod.clone(), request, Some(&ranges))?;
+    let mode = estimate::want::mode(&pod, context, chosen_by, &mut Vec::new())?;
+    let wants = estimate::want::all(&pod, mode, chosen_by);
+    let mut known: Vec<&str> = Vec::new();
+    for wants in wants.chunk_by(|one, other| one.container == other.container) {
+        let container = wants.first().and_then(|want| pod.containers.get(want.container));
+        let Some(image) = container.map(|container| container.image.as_ref()) else { continue };
+        if known.contains(&image) {
             continue;
         }
-        for scope in estimate::scopes(&image, settings) {
-            let masks = field_masks(&image);
-            let known = lookups.iter_mut().find_map(|lookup| match lookup {
-                Lookup::UsageProfile { scope: known, field_masks, .. } if *known == scope => Some(field_masks),
-                _ => None,
-            });
-            match known {
-                Some(known) => masks.into_iter().for_each(|mask| {
-                    if !known.contains(&mask) {
-                        known.push(mask);
-                    }
-                }),
-                None => {
-                    let namespace = match scope {
-                        Scope::Namespace => request.namespace.clone(),
-                        Scope::Pool(_) => settings.estimates.pool.namespace.clone(),
-                    };
-                    lookups.push(Lookup::UsageProfile { scope, namespace, field_masks: masks });
-                }
-            }
+        let Ok(name) = ImageName::parse(image) else { continue };
+        if whose == Whose::AllNamespaces && estimate::is_settled_by_own_history(&name, wants, context, settings) {
+            continue;
         }
+        known.push(image);
+        add_history(&mut lookups, &name, whose, request, settings);
     }
     Ok(lookups)
+}
+
+/// Adds what is to be read of an image's history, to the lookup of the same object where there is one.
+pub(crate) fn add_history<'d>(
+    lookups: &mut Vec<Lookup<'d>>,
+    image: &ImageName<'_>,
+    whose: Whose,
+    request: &Request<'d>,
+    settings: &Settings<'d>,
+) {
+    let chosen_by = &settings.estimates;
+    let (scope, namespace) = match whose {
+        Whose::OwnNamespace => (Scope::Namespace, &request.namespace),
+        Whose::AllNamespaces => (Scope::Pool(Shard::of(image.repository())), &chosen_by.pool.namespace),
+    };
+    let masks = field_masks(image, &chosen_by.windows(Matching::Tag), &chosen_by.windows(Matching::Image));
+    let of_scope = lookups.iter_mut().find_map(|lookup| match lookup {
+        Lookup::UsageProfile { scope: known, field_masks, .. } if *known == scope => Some(field_masks),
+        _ => None,
+    });
+    match of_scope {
+        Some(field_masks) => masks.into_iter().for_each(|mask| {
+            if !field_masks.contains(&mask) {
+                field_masks.push(mask);
+            }
+        }),
+        None => lookups.push(Lookup::UsageProfile { scope, namespace: namespace.clone(), field_masks: masks }),
+    }
 }
 
 /// A lookup that failed.

@@ -160,6 +160,31 @@ impl Percentiles {
     pub fn iter(&self) -> impl Iterator<Item = (Percentile, &Quantity)> {
         Percentile::PUBLISHED.into_iter().zip(&self.0)
     }
+
+    /// The amount for a percentile in a text that a profile holds; none if it says nothing of it.
+    pub fn find(text: &str, percentile: Percentile) -> Option<&str> {
+        let name = format!("{percentile}=");
+        let space = |text: &str| text.bytes().position(|byte| byte == b' ');
+        let mut rest = text;
+        loop {
+            if let Some(amount) = rest.strip_prefix(name.as_str()) {
+                return amount.get(..space(amount).unwrap_or(amount.len()));
+            }
+            rest = rest.get(space(rest)? + 1..)?;
+        }
+    }
+}
+
+/// `50=12m 60=13m … 99.9=41m`: one text and not a field for each, because a reader passes over a text at little cost,
+/// and most of what it is handed it does not look at.
+impl fmt::Display for Percentiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (percentile, amount)) in self.iter().enumerate() {
+            let space = if place > 0 { " " } else { "" };
+            write!(f, "{space}{percentile}={amount}")?;
+        }
+        Ok(())
+    }
 }
 
 /// One of the percentiles that profiles hold. A fixed choice keeps a profile small and every reader served.
@@ -262,6 +287,16 @@ mod tests {
         for percentile in Percentile::PUBLISHED {
             assert_eq!(percentiles.get(percentile), Some(&Quantity::from_milli(percentile.permille().into())));
         }
+    }
+
+    #[test]
+    fn an_amount_is_found_in_the_text_by_its_percentile() {
+        let text = Percentiles::from_fn(|percentile| Quantity::from_milli(percentile.permille().into())).to_string();
+        for percentile in Percentile::PUBLISHED {
+            let amount = Quantity::from_milli(percentile.permille().into()).to_string();
+            assert_eq!(Percentiles::find(&text, percentile), Some(amount.as_str()));
+        }
+        assert_eq!(Percentiles::find("99.9=1 9=2 x90=3 90", Percentile::DEFAULT), None);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! The quota steps of a decision: the object itself, then the pods that it would bring.
 
 use super::{Findings, Pods, Violation};
+use crate::amount::ResourceList;
 use crate::context::Context;
 use crate::context::resource_quota::ResourceQuota;
+use crate::context::usage::Resource;
 use crate::json::{Malformed, Node};
-use crate::request::Operation;
 use crate::request::workload::Rollout;
+use crate::request::{Operation, PodTemplate, Request};
 use crate::settings::{Freshness, Mode, Settings};
 use crate::stage::quota::{self, Bounds, Change, Kind, Object, Outcome};
 use crate::subject::Subject;
@@ -39,6 +41,38 @@ pub(super) fn judge<'d>(
         findings.decision.pod_charges = outcome.charges;
     }
     Ok(())
+}
+
+/// What the quotas that a new pod exceeds would let its containers have.
+pub(super) fn free_for<'d>(
+    request: &Request<'d>,
+    pod: &PodTemplate<'d>,
+    context: &Context<'d>,
+    settings: &Settings<'d>,
+) -> Result<ResourceList<'d>, Malformed> {
+    let mut free = ResourceList::default();
+    let (Some(quotas), Some(node)) = (&context.quotas, request.object) else { return Ok(free) };
+    let bounds = Bounds { quotas, limited_resources: &settings.quotas.limited_resources, now: context.now };
+    let object = Object { kind: Kind::of(request), node, pod: Some(pod) };
+    for breach in quota::check(&object, &Change::Create, &bounds)?.breaches {
+        let quota::Fault::Exceeded { excesses, .. } = breach.fault else { continue };
+        for excess in excesses {
+            let Some(resource) = Resource::ALL.iter().find(|resource| {
+                let name = excess.name.strip_prefix("requests.").unwrap_or(&excess.name);
+                name == resource.name()
+            }) else {
+                continue;
+            };
+            let mut left = excess.hard.minus(&excess.used);
+            if let Some(overhead) = pod.overhead.get(resource.name()) {
+                left = left.minus(overhead);
+            }
+            if free.get(resource.name()).is_none_or(|least| left < *least) {
+                free.set(resource.name().into(), left);
+            }
+        }
+    }
+    Ok(free)
 }
 
 /// The object that the request is about.

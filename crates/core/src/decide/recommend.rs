@@ -3,15 +3,15 @@
 //! The order of the steps is that of a decision: the pod as the API server completes it, whose values, estimates,
 //! defaults, and what gives way to the ranges. Only that every container is estimated, and nothing is refused.
 
-use super::{fill, limits, ranges};
+use super::{Filling, limits, ranges};
 use crate::context::Context;
-use crate::context::lookup::Lookup;
-use crate::context::usage::address::{Scope, field_masks};
+use crate::context::lookup::{Lookup, add_history};
 use crate::image::ImageName;
 use crate::json::Malformed;
 use crate::request::template::Bound;
 use crate::request::{PodTemplate, Request};
 use crate::settings::{EstimateMode, Mode, Settings};
+use crate::stage::estimate::Whose;
 use crate::stage::estimate::recommend::{self, Advice};
 use crate::stage::{authored, defaults, estimate};
 use crate::subject::Subject;
@@ -36,22 +36,12 @@ pub fn lookups<'d>(request: &'d Request<'d>, settings: &'d Settings<'d>) -> Resu
     if settings.estimates.skip_autoscaled {
         lookups.push(Lookup::Autoscalers { namespace: &request.namespace });
     }
-    let Some(pod) = PodTemplate::locate(request)? else { return Ok(lookups) };
+    let Some(pod) = request.pod()? else { return Ok(lookups) };
     for container in &pod.containers {
         let Ok(image) = ImageName::parse(&container.image) else { continue };
-        for scope in estimate::scopes(&image, settings) {
-            let namespace = match scope {
-                Scope::Namespace => request.namespace.clone(),
-                Scope::Pool(_) => settings.estimates.pool.namespace.clone(),
-            };
-            let known = lookups.iter_mut().find_map(|lookup| match lookup {
-                Lookup::UsageProfile { scope: known, field_masks, .. } if *known == scope => Some(field_masks),
-                _ => None,
-            });
-            let masks = field_masks(&image);
-            match known {
-                Some(known) => known.extend(masks.into_iter().filter(|mask| !known.contains(mask)).collect::<Vec<_>>()),
-                None => lookups.push(Lookup::UsageProfile { scope, namespace, field_masks: masks }),
+        for whose in [Whose::OwnNamespace, Whose::AllNamespaces] {
+            if settings.estimates.reads(whose) {
+                add_history(&mut lookups, &image, whose, request, settings);
             }
         }
     }
@@ -65,12 +55,14 @@ pub fn recommend<'d>(
     settings: &Settings<'d>,
 ) -> Result<Option<Recommendation<'d>>, Malformed> {
     let Some(subject) = Subject::of(request) else { return Ok(None) };
-    let Some(pod) = PodTemplate::locate(request)? else { return Ok(None) };
-    let ranges = ranges::applicable(request, Some(&pod), context, settings)?;
+    let Some(pod) = request.pod()? else { return Ok(None) };
+    let ranges = ranges::applicable(request, Some(pod), context, settings)?;
+    let is_defaulted = settings.limit_ranges.mode != Mode::Off;
+    let is_estimated = estimate::is_on(subject, settings);
+    let filling = Filling { request, context, settings, ranges: &ranges, is_defaulted, is_estimated };
+    let before = filling.fill(pod.clone())?.pod;
+    let as_it_stands = authored::marked(pod.clone(), request, context.limit_ranges.is_some().then_some(&ranges))?;
     let mut settings = settings.clone();
-    let before = fill(subject, request, pod.clone(), &ranges, context, &settings)?.pod;
-    let mut as_it_stands = pod.as_the_api_server_completes_it(request);
-    authored::mark(&mut as_it_stands, context.limit_ranges.is_some().then_some(&ranges))?;
 
     settings.estimates.mode = EstimateMode::IfNotSet;
     settings.estimates.dry_run = false;

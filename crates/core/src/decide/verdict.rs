@@ -8,7 +8,7 @@ use crate::context::lookup::Missing;
 use crate::json::{Malformed, Node};
 use crate::request::PodTemplate;
 use crate::stage::limits::Breach;
-use crate::stage::quota;
+use crate::stage::{estimate, quota};
 
 /// The answer to a request.
 #[derive(Debug, Clone, Default)]
@@ -17,11 +17,11 @@ pub struct Decision<'d> {
     pub violations: Vec<Violation<'d>>,
     pub warnings: Vec<String>,
     /// Every estimate in words, whether set or only told.
-    pub estimates: Vec<String>,
+    pub estimates: Vec<estimate::Told>,
     /// The pod as it is to be, if it may be changed.
     pub pod: Option<PodTemplate<'d>>,
     /// What that pod's annotation is to say.
-    pub explanation: Option<String>,
+    pub explanation: Option<annotation::Explanation>,
     /// What the request adds to the namespace's quotas, if it is admitted.
     pub charges: Vec<quota::Charge<'d>>,
     /// The most that the pods of a workload add to them while they come.
@@ -87,15 +87,24 @@ impl<'d> Decision<'d> {
     /// The object with our changes in it, if it is admitted and there are any.
     pub fn changed_object(&self, object: Node<'_>) -> Result<Option<String>, Malformed> {
         match &self.pod {
-            Some(pod) if self.is_admitted() => patch::apply(object, pod, self.explanation.as_deref()),
+            Some(pod) if self.is_admitted() => patch::apply(object, pod, self.explanation()),
             _ => Ok(None),
         }
     }
 
+    /// What the pod's annotation says of our values.
+    pub fn explanation(&self) -> Option<&str> {
+        self.explanation.as_ref().map(|explanation| explanation.text.as_str())
+    }
+
     /// What the audit log keeps: where our values came from.
     pub fn audit_annotations(&self) -> Vec<(&'static str, Cow<'_, str>)> {
-        let resources = self.explanation.as_deref().map(Cow::Borrowed);
-        let estimates = (!self.estimates.is_empty()).then(|| Cow::Owned(self.estimates.join("\n")));
+        let resources = self.explanation().map(Cow::Borrowed);
+        // Those that are set stand in that annotation too.
+        let says_all = self.explanation.as_ref().is_some_and(|explanation| explanation.is_full);
+        let untold: Vec<&str> =
+            self.estimates.iter().filter(|told| !(told.is_set && says_all)).map(|told| told.text.as_str()).collect();
+        let estimates = (!untold.is_empty()).then(|| Cow::Owned(untold.join("\n")));
         let annotations = [("resources", resources), ("estimates", estimates)];
         annotations.into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
     }

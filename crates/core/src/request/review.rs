@@ -1,7 +1,9 @@
 //! The request, read from the JSON of an AdmissionReview or of what the policy host passes on.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
+use super::PodTemplate;
 use crate::json::{Malformed, Node};
 
 /// One admission request.
@@ -22,6 +24,8 @@ pub struct Request<'d> {
     pub dry_run: bool,
     /// Absent only on DELETE and CONNECT, or where the request is broken.
     pub object: Option<Node<'d>>,
+    /// Read when it is first asked for, and only once.
+    pod: OnceCell<Option<PodTemplate<'d>>>,
 }
 
 /// What is done to the object.
@@ -51,6 +55,7 @@ impl<'d> Request<'d> {
             user: Cow::Borrowed(""),
             dry_run: false,
             object: None,
+            pod: OnceCell::new(),
         };
         let (mut operation, mut old) = (None, None);
         for (key, value) in node.fields()?.filter(|(_, value)| !value.is_null()) {
@@ -89,6 +94,14 @@ impl<'d> Request<'d> {
     /// Whether this is the core resource `resource` itself or its subresource `subresource`.
     pub fn is(&self, group: &str, resource: &str, subresource: &str) -> bool {
         self.resource == resource && self.group == group && self.subresource == subresource
+    }
+
+    /// The pod that the object is or makes, as it came; none if its kind makes no pods.
+    pub fn pod(&self) -> Result<Option<&PodTemplate<'d>>, Malformed> {
+        if self.pod.get().is_none() {
+            let _ = self.pod.set(PodTemplate::locate(self)?);
+        }
+        Ok(self.pod.get().and_then(Option::as_ref))
     }
 
     /// The object before an update.

@@ -226,7 +226,7 @@ impl<'d> Resources<'d> {
 
 impl<'d> PodTemplate<'d> {
     /// The pod of a request; none if the kind makes no pods.
-    pub fn locate(request: &Request<'d>) -> Result<Option<Self>, Malformed> {
+    pub(super) fn locate(request: &Request<'d>) -> Result<Option<Self>, Malformed> {
         match (path_to_pod(request), request.object) {
             (Some(path), Some(object)) => Self::within(object, path),
             _ => Ok(None),

@@ -7,6 +7,7 @@ use super::Reader;
 use crate::amount::{Quantity, read_quantity};
 use crate::context::usage::{Percentile, Resource, Window};
 use crate::json::{Malformed, Node};
+use crate::stage::estimate::Whose;
 use crate::timestamp::Timestamp;
 
 /// `estimates`
@@ -133,8 +134,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 impl Default for EstimateSettings<'_> {
     fn default() -> Self {
         Self {
-            // Asked for and not given, as long as an estimate takes more instructions than a request may cost.
-            mode: EstimateMode::Never,
+            mode: EstimateMode::IfNotSet,
             dry_run: false,
             resources: PerResource { cpu: true, memory: true },
             percentile: PerResource { cpu: Percentile::DEFAULT, memory: Percentile::DEFAULT },
@@ -189,12 +189,6 @@ impl<'d> EstimateSettings<'d> {
 
     /// Complains of choices that cannot be meant together.
     fn contradictions(&self, section: &mut Reader<'_, '_>, pool_is_set: bool) {
-        if self.on_quota == OnQuota::Shrink {
-            section.problem(
-                "onQuota",
-                "cannot be `shrink` yet, because estimates are made before quotas are looked at: choose `keep`",
-            );
-        }
         if self.mode == EstimateMode::Never && self.dry_run {
             section.problem("dryRun", "would tell nothing, because `mode` is `never`: remove one of them");
         }
@@ -204,7 +198,7 @@ impl<'d> EstimateSettings<'d> {
         if self.history.is_empty() && !self.well_known_images {
             section.problem("history", "is empty and `wellKnownImages` is off: choose `mode: never` instead");
         }
-        if pool_is_set && !self.reads_pool() {
+        if pool_is_set && !self.reads(Whose::AllNamespaces) {
             section.problem("pool", "would never be read, because every step looks in the namespace alone");
         }
         for (index, step) in self.history.iter().enumerate() {
@@ -224,12 +218,24 @@ impl<'d> EstimateSettings<'d> {
         step.scope.unwrap_or(self.scope)
     }
 
-    pub fn reads_namespace(&self) -> bool {
-        self.history.iter().any(|step| self.scope_of(step) != HistoryScope::Cluster)
+    /// The windows in which the steps look, for just an image or for all its tags.
+    pub fn windows(&self, matching: Matching) -> Vec<Window> {
+        let mut windows = Vec::new();
+        for step in self.history.iter().filter(|step| step.matching == matching) {
+            if !windows.contains(&step.window) {
+                windows.push(step.window);
+            }
+        }
+        windows
     }
 
-    pub fn reads_pool(&self) -> bool {
-        self.history.iter().any(|step| self.scope_of(step) != HistoryScope::Namespace)
+    /// Whether any step looks there.
+    pub fn reads(&self, whose: Whose) -> bool {
+        let elsewhere = match whose {
+            Whose::OwnNamespace => HistoryScope::Cluster,
+            Whose::AllNamespaces => HistoryScope::Namespace,
+        };
+        self.history.iter().any(|step| self.scope_of(step) != elsewhere)
     }
 }
 

@@ -9,20 +9,27 @@ use std::borrow::Cow;
 use super::ranges::Range;
 use crate::answer::annotation;
 use crate::json::Malformed;
+use crate::request::Request;
 use crate::request::template::{Bound, Container, Origin, PodTemplate, Role};
 
 pub const LIMIT_RANGER: &str = "kubernetes.io/limit-ranger";
 pub const LIMIT_RANGER_PREFIX: &str = "LimitRanger plugin set: ";
 
-/// Marks each value of the pod with who spoke it. `ranges` are those the LimitRanger may have used, if known.
-pub fn mark<'d>(pod: &mut PodTemplate<'d>, ranges: Option<&[Range<'_, 'd>]>) -> Result<(), Malformed> {
+/// The pod as the API server completes it, each value marked with who spoke it. `ranges` are those the LimitRanger may
+/// have used, if known.
+pub fn marked<'d>(
+    pod: PodTemplate<'d>,
+    request: &Request<'_>,
+    ranges: Option<&[Range<'_, 'd>]>,
+) -> Result<PodTemplate<'d>, Malformed> {
+    let mut pod = pod.as_the_api_server_completes_it(request);
     if let Some(text) = pod.annotation(LIMIT_RANGER)? {
-        mark_limit_rangers(pod, &text, ranges);
+        mark_limit_rangers(&mut pod, &text, ranges);
     }
     if let Some(text) = pod.annotation(annotation::NAME)? {
-        mark_earlier(pod, &text);
+        mark_earlier(&mut pod, &text);
     }
-    Ok(())
+    Ok(pod)
 }
 
 /// `<names> request for container <c>; <names> limit for init container <i>; …`

@@ -17,10 +17,13 @@ pub mod recommend;
 mod step;
 pub mod want;
 
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+
 use super::ranges::Range;
 use crate::amount::{Family, Quantity};
 use crate::context::autoscaler;
-use crate::context::usage::{Resource, Scope};
+use crate::context::usage::Resource;
 use crate::context::{Context, usage::read::Unusable};
 use crate::image::ImageName;
 use crate::json::Malformed;
@@ -33,6 +36,7 @@ use step::Sources;
 use want::Want;
 
 pub use explanation::{Adjustment, Basis, Reason};
+pub use give_way::may_shrink;
 pub use step::{PassedOver, Whose};
 
 /// The estimates for a pod.
@@ -47,6 +51,9 @@ pub struct Estimates<'d> {
 #[derive(Debug)]
 struct Estimate<'d> {
     want: Want,
+    container: Cow<'d, str>,
+    /// What the author set, if it is beside that.
+    set: Option<Quantity>,
     quantity: Quantity,
     /// The least that the ranges allow the container.
     least: Quantity,
@@ -79,15 +86,13 @@ pub fn make<'d>(
         return Ok(made);
     }
     let owners = if context.autoscalers.is_empty() { Vec::new() } else { autoscaler::owners(request, pod)? };
-    for (index, container) in pod.containers.iter().enumerate() {
-        let of_container = || wants.iter().filter(|want| want.container == index);
+    for wants in wants.chunk_by(|one, other| one.container == other.container) {
+        let container = wants.first().and_then(|want| pod.containers.get(want.container));
+        let Some(container) = container else { continue };
         // No runtime could pull an image whose name cannot be read.
         let Ok(image) = ImageName::parse(&container.image) else { continue };
-        if of_container().next().is_none() {
-            continue;
-        }
         let sources = Sources::find(&image, context, &settings.estimates, &mut made.notes);
-        for want in of_container() {
+        for want in wants {
             let scales =
                 |scaler: &autoscaler::Autoscaler<'_>| scaler.scales_by(&owners, &container.name, want.resource);
             if context.autoscalers.iter().any(scales) {
@@ -158,7 +163,10 @@ fn estimate<'d>(
         adjustments.extend(capped.adjustments);
     }
     let only_told = want.beside || chosen_by.dry_run;
-    Some(Estimate { want, quantity, least, basis, adjustments, passed_over, only_told })
+    let amount = |bound| container.resources.quantity(bound, resource.name());
+    let set = amount(Bound::Request).or(amount(Bound::Limit)).filter(|_| want.beside).cloned();
+    let container = container.name.clone();
+    Some(Estimate { want, container, set, quantity, least, basis, adjustments, passed_over, only_told })
 }
 
 /// An amount out of the history.
@@ -231,26 +239,35 @@ impl<'d> Estimates<'d> {
         self.estimates.iter().any(|estimate| !estimate.only_told)
     }
 
-    /// Sets them in the pod, or puts them beside what the author set.
+    /// Sets them in the pod, or puts them beside what the author set; where they come from is said by [`Self::tell`].
     pub fn apply(&self, pod: &mut PodTemplate<'d>) {
         for estimate in &self.estimates {
             let Some(container) = pod.containers.get_mut(estimate.want.container) else { continue };
-            let name = estimate.want.resource.name();
-            let basis = explanation::of(&estimate.basis, &estimate.adjustments);
-            let passed_over = explanation::of_passed_over(&estimate.passed_over);
-            let origin = Origin::Estimate { basis, passed_over };
-            let value = Value { quantity: estimate.quantity.clone(), origin };
-            if !estimate.only_told {
-                container.resources.requests.set(name.into(), value);
-            } else if estimate.want.beside {
-                container.told.set(name.into(), value);
-            }
+            let values = match (estimate.only_told, estimate.want.beside) {
+                (false, _) => &mut container.resources.requests,
+                (true, true) => &mut container.told,
+                (true, false) => continue,
+            };
+            let origin = Origin::Estimate { basis: String::new(), passed_over: String::new() };
+            values.set(estimate.want.resource.name().into(), Value { quantity: estimate.quantity.clone(), origin });
         }
     }
 
-    /// Each estimate in words, and whether a person should be warned of it.
-    pub fn told(&self, pod: &PodTemplate<'d>) -> Vec<Told> {
-        self.estimates.iter().filter_map(|estimate| estimate.told(pod)).collect()
+    /// Says in the pod where each value comes from, and tells each in words, by whom they are read of `whose` pod.
+    pub fn tell(&self, whose: &str, pod: &mut PodTemplate<'d>) -> Vec<Told> {
+        let tell = |estimate: &Estimate<'d>| {
+            let (told, origin) = estimate.told(whose);
+            let container = pod.containers.get_mut(estimate.want.container);
+            let values = container.map(|container| match estimate.only_told {
+                false => &mut container.resources.requests,
+                true => &mut container.told,
+            });
+            if let Some(value) = values.and_then(|values| values.get_mut(estimate.want.resource.name())) {
+                value.origin = origin;
+            }
+            told
+        };
+        self.estimates.iter().map(tell).collect()
     }
 }
 
@@ -258,6 +275,8 @@ impl<'d> Estimates<'d> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     pub text: String,
+    /// Whether the pod gets it.
+    pub is_set: bool,
     /// Not for an estimate that says much the same as the author.
     pub is_worth_a_warning: bool,
 }
@@ -266,33 +285,43 @@ pub struct Told {
 const MUCH_PERCENT: u64 = 20;
 
 impl Estimate<'_> {
-    fn told(&self, pod: &PodTemplate<'_>) -> Option<Told> {
-        let container = pod.containers.get(self.want.container)?;
+    fn told<'d>(&self, whose: &str) -> (Told, Origin<'d>) {
+        let Self { container, set, quantity, .. } = self;
         let name = self.want.resource.name();
-        let set =
-            container.resources.quantity(Bound::Request, name).or(container.resources.quantity(Bound::Limit, name));
-        let explanation = explanation::of(&self.basis, &self.adjustments);
-        let quantity = &self.quantity;
-        let what = match set {
-            Some(set) if self.want.beside => format!("{name} is set to {set}, estimated at {quantity}"),
-            _ if self.only_told => format!("{name} request would be estimated at {quantity}"),
-            _ => format!("{name} request estimated at {quantity}"),
-        };
-        let mut text = format!("container {}: {what}: {explanation}", container.name);
-        if !self.passed_over.is_empty() {
-            text.push_str("; passed over: ");
-            text.push_str(&explanation::of_passed_over(&self.passed_over));
+        // Room for the longest that is usual: growing a text costs more than writing it.
+        let mut text = String::with_capacity(320);
+        text.extend([whose, "container ", container.as_ref(), ": ", name]);
+        match set {
+            Some(set) => push(&mut text, format_args!(" is set to {set}, estimated at {quantity}")),
+            None if self.only_told => push(&mut text, format_args!(" request would be estimated at {quantity}")),
+            None => push(&mut text, format_args!(" request estimated at {quantity}")),
+        }
+        let basis = explanation::of(&self.basis, &self.adjustments);
+        text.extend([": ", basis.as_str()]);
+        let passed_over = explanation::of_passed_over(&self.passed_over);
+        if !passed_over.is_empty() {
+            text.extend(["; passed over: ", passed_over.as_str()]);
         }
         let is_much = |set: &Quantity| {
             *set > quantity.scaled(100 + MUCH_PERCENT, 100) || *set < quantity.scaled(100 - MUCH_PERCENT, 100)
         };
-        let is_worth_a_warning = !self.want.beside || set.is_some_and(is_much);
-        Some(Told { text, is_worth_a_warning })
+        let is_worth_a_warning = set.as_ref().is_none_or(is_much);
+        (Told { text, is_set: !self.only_told, is_worth_a_warning }, Origin::Estimate { basis, passed_over })
     }
 }
 
-/// The scopes of a profile that a container's image is looked up in.
-pub fn scopes(image: &ImageName<'_>, settings: &Settings<'_>) -> impl Iterator<Item = Scope> {
-    let own = settings.estimates.reads_namespace().then_some(Scope::Namespace);
-    own.into_iter().chain(settings.estimates.reads_pool().then(|| step::pool_of(image)))
+fn push(text: &mut String, words: fmt::Arguments<'_>) {
+    // Writing into a string does not fail.
+    let _ = text.write_fmt(words);
+}
+
+/// Whether the pool could add nothing to what the pod's own namespace has seen of an image.
+pub fn is_settled_by_own_history(
+    image: &ImageName<'_>,
+    wants: &[Want],
+    context: &Context<'_>,
+    settings: &Settings<'_>,
+) -> bool {
+    let sources = Sources::find(image, context, &settings.estimates, &mut Vec::new());
+    wants.iter().all(|want| sources.has_enough_at_first_sight(want.resource, &settings.estimates))
 }

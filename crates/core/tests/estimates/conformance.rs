@@ -61,9 +61,9 @@ fn windows(case: &Value, image: &str, exact: bool, namespace: &str) -> Value {
             }
             // A failed look-up is a history that cannot be read.
             let samples = if response.get("error").is_some() { json!("error") } else { response["samples"].clone() };
-            let amount =
-                if resource == "cpu" { json!(format!("{}m", response["usage"])) } else { response["usage"].clone() };
-            window[resource] = json!({"samples": samples, "percentiles": {"90": amount}, "peak": amount});
+            let unit = if resource == "cpu" { "m" } else { "" };
+            let amount = format!("{}{unit}", response["usage"]);
+            window[resource] = json!({"samples": samples, "percentiles": format!("90={amount}"), "peak": amount});
         }
         windows.insert(name.to_owned(), window);
     }

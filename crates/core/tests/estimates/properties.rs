@@ -152,8 +152,17 @@ fn junk() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         any::<f64>().prop_map(|number| serde_json::Number::from_f64(number).map_or(Value::Null, Value::Number)),
         ".{0,12}".prop_map(Value::from),
-        prop::sample::select(vec!["1e100", "-1", "9Ei", "1n", "2026-11-21T05:00:00Z", "docker.io/library/nginx"])
-            .prop_map(Value::from),
+        prop::sample::select(vec![
+            "90=1e100",
+            "90=",
+            "1e100",
+            "-1",
+            "9Ei",
+            "1n",
+            "2026-11-21T05:00:00Z",
+            "docker.io/library/nginx"
+        ])
+        .prop_map(Value::from),
     ];
     leaf.prop_recursive(5, 60, 6, |inner| {
         let name = prop_oneof![

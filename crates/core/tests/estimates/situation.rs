@@ -15,6 +15,7 @@ pub struct Situation {
     pub request: Value,
     pub settings: Value,
     pub limit_ranges: Vec<Value>,
+    pub quotas: Vec<Value>,
     pub namespace: Value,
     pub profiles: Vec<Value>,
     pub autoscalers: Vec<Value>,
@@ -48,8 +49,9 @@ impl Situation {
     pub fn of_request(request: Value) -> Self {
         Self {
             request,
-            settings: json!({"estimates": {"mode": "ifNotSet"}}),
+            settings: json!({}),
             limit_ranges: Vec::new(),
+            quotas: Vec::new(),
             namespace: json!({"metadata": {"name": "shop"}}),
             profiles: Vec::new(),
             autoscalers: Vec::new(),
@@ -57,11 +59,7 @@ impl Situation {
         }
     }
 
-    /// Settings in which estimates are made unless they say otherwise.
-    pub fn with_settings(mut self, mut settings: Value) -> Self {
-        if settings["estimates"]["mode"].is_null() {
-            settings["estimates"]["mode"] = json!("ifNotSet");
-        }
+    pub fn with_settings(mut self, settings: Value) -> Self {
         self.settings = settings;
         self
     }
@@ -97,7 +95,11 @@ impl Situation {
         let answers: Vec<_> = lookups.iter().map(&mut answer).collect();
         let documents = read(&answers);
         context.add_all(&lookups, &documents);
-        let lookups = Lookup::history(&request, &settings, &context);
+        let lookups = Lookup::own_history(&request, &settings, &context);
+        let answers: Vec<_> = lookups.iter().map(&mut answer).collect();
+        let documents = read(&answers);
+        context.add_all(&lookups, &documents);
+        let lookups = Lookup::pooled_history(&request, &settings, &context);
         let answers: Vec<_> = lookups.iter().map(&mut answer).collect();
         let documents = read(&answers);
         context.add_all(&lookups, &documents);
@@ -132,6 +134,7 @@ impl Situation {
         match kind {
             "Namespace" => Ok(self.namespace.to_string()),
             "LimitRange" => Ok(json!({"items": self.limit_ranges}).to_string()),
+            "ResourceQuota" => Ok(json!({"items": self.quotas}).to_string()),
             "HorizontalPodAutoscaler" => Ok(json!({"items": self.autoscalers}).to_string()),
             "UsageProfile" => {
                 let is_it = |profile: &&Value| {
@@ -141,7 +144,6 @@ impl Situation {
                     format!("Cannot find headroom.dev/v1alpha1/UsageProfile named '{name}' inside of namespace '{namespace}'")
                 })
             }
-            "ResourceQuota" => Ok(json!({"items": []}).to_string()),
             kind => panic!("nobody reads {kind}"),
         }
     }
@@ -163,9 +165,20 @@ impl Outcome {
         found["resources"][bound][resource].as_str().unwrap_or_default().to_owned()
     }
 
+    /// The value and the reason that our annotation gives for it.
+    pub fn explained(&self, container: &str, place: &str) -> String {
+        let annotation: Value = serde_json::from_str(self.annotation("headroom.dev/resources").unwrap()).unwrap();
+        annotation[container][place].as_str().unwrap().to_owned()
+    }
+
     /// An annotation of the object.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.object["metadata"]["annotations"][name].as_str()
+    }
+
+    /// Whether only what every pod is judged by was read.
+    pub fn read_no_more_than_usual(&self) -> bool {
+        self.reads.iter().all(|(kind, _, _)| kind == "LimitRange" || kind == "ResourceQuota")
     }
 
     /// How many profiles were read.
@@ -191,7 +204,7 @@ pub fn profile(name: &str, namespace: &str, images: Value) -> Value {
 pub fn window(samples: u64, cpu: &str, memory: &str) -> Value {
     let usage = |amount: &str| {
         let names = ["50", "60", "70", "75", "80", "85", "90", "95", "98", "99", "99.9"];
-        let percentiles: BTreeMap<&str, &str> = names.into_iter().map(|name| (name, amount)).collect();
+        let percentiles = names.map(|name| format!("{name}={amount}")).join(" ");
         json!({"samples": samples, "percentiles": percentiles, "peak": amount})
     };
     json!({"pods": 12, "namespaces": 3, "cpu": usage(cpu), "memory": usage(memory)})

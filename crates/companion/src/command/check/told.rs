@@ -153,7 +153,7 @@ impl Entry {
                 .iter()
                 .map(|reason| ToldReason { rule: rule(reason.topic).id, message: reason.told() })
                 .collect(),
-            warnings: judgement.warnings.clone(),
+            warnings: judgement.told_warnings(),
             changes: changes(judgement),
             charges: charges.collect(),
         }
@@ -227,7 +227,7 @@ fn details(judgement: &Judgement, paint: Paint) -> Vec<String> {
     for Change { container, field, value, reason } in changes(judgement) {
         lines.push(format!("{container}: {field} {}, {reason}", paint.fresh(&value)));
     }
-    for warning in &judgement.warnings {
+    for warning in judgement.told_warnings() {
         lines.push(format!("{} {warning}", paint.doubtful("warning:")));
     }
     lines
@@ -270,8 +270,8 @@ fn findings_of(Judged { origin, judgement }: &Judged) -> Vec<Finding> {
     for reason in &judgement.reasons {
         findings.push(finding(rule(reason.topic), Level::Error, &reason.told()));
     }
-    for warning in &judgement.warnings {
-        findings.push(finding(&WARNING, Level::Warning, warning));
+    for warning in judgement.told_warnings() {
+        findings.push(finding(&WARNING, Level::Warning, &warning));
     }
     let changes: Vec<String> = changes(judgement)
         .iter()

@@ -99,7 +99,7 @@ impl Story {
             outcome: judgement.verdict,
             is_of_pods: pod.is_some(),
             reasons: judgement.reasons.iter().map(Reason::told).collect(),
-            warnings: judgement.warnings.clone(),
+            warnings: judgement.told_warnings(),
             // What is worth a warning is told there.
             estimates: judgement.estimates.iter().filter(|told| !judgement.warnings.contains(told)).cloned().collect(),
             containers: containers.map(|container| Container::of(container, &of_pod.held_against, written)).collect(),

@@ -242,7 +242,8 @@ impl Effect {
             Change::NoLongerRefused => &now.reasons,
             _ => &then.reasons,
         };
-        let is_new = |warning: &&String| !now.warnings.contains(warning);
+        let before = now.told_warnings();
+        let is_new = |warning: &String| !before.contains(warning);
         Self {
             told: subject.told.clone(),
             namespace: subject.namespace.clone(),
@@ -250,7 +251,7 @@ impl Effect {
             change,
             reasons: told.iter().map(Reason::told).collect(),
             values: if change == Change::Changed { values } else { Vec::new() },
-            warnings: then.warnings.iter().filter(is_new).cloned().collect(),
+            warnings: then.told_warnings().into_iter().filter(is_new).collect(),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use super::Window;
 use crate::image::ImageName;
 
 pub const GROUP: &str = "headroom.dev";
@@ -88,7 +89,12 @@ pub fn image_key(repository: &str) -> String {
         c @ ('a'..='z' | '0'..='9' | '-') => c,
         _ => '-',
     });
-    format!("{}-{:016x}", slug.collect::<String>(), hash(repository))
+    let mut key = String::with_capacity(LONGEST_SLUG + 17);
+    key.extend(slug);
+    key.push('-');
+    let hash = hash(repository);
+    key.extend((0..16).rev().map(|place| char::from_digit((hash >> (4 * place) & 0xf) as u32, 16).unwrap_or('0')));
+    key
 }
 
 /// FNV-1a over 64 bits: a few instructions a byte, and the same everywhere.
@@ -118,18 +124,30 @@ impl TagKey {
     }
 }
 
-/// The parts of a profile that a reader needs who looks for this image: what the whole object says of itself, the
-/// entry's repository and its histories. However many images there are, the answer stays this small.
-pub fn field_masks(image: &ImageName<'_>) -> Vec<String> {
-    let entry = format!("spec.images.{}", image_key(image.repository()));
-    let mut masks = vec![
-        "spec.format".to_owned(),
-        "spec.collectedAt".to_owned(),
-        format!("{entry}.repository"),
-        format!("{entry}.all"),
-    ];
-    masks.extend(TagKey::of(image).map(|tag| format!("{entry}.tags.{}", tag.as_str())));
+/// The parts of a profile that a reader needs who looks for this image in these windows, of just this image and of all
+/// its tags together: what the whole object says of itself, the entry's repository and its histories. However many
+/// images there are, the answer stays this small.
+pub fn field_masks(image: &ImageName<'_>, of_tag: &[Window], of_all: &[Window]) -> Vec<String> {
+    let entry = ["spec.images.", &image_key(image.repository())].concat();
+    let mut masks =
+        vec!["spec.format".to_owned(), "spec.collectedAt".to_owned(), [entry.as_str(), ".repository"].concat()];
+    push_history_masks(&mut masks, [entry.as_str(), ".all"].concat(), of_all);
+    for tag in TagKey::of(image) {
+        push_history_masks(&mut masks, [entry.as_str(), ".tags.", tag.as_str()].concat(), of_tag);
+    }
     masks
+}
+
+fn push_history_masks(masks: &mut Vec<String>, history: String, windows: &[Window]) {
+    match windows {
+        [] => {}
+        [window] => {
+            masks.push([history.as_str(), ".oomKills"].concat());
+            masks.push([history.as_str(), ".windows.", &window.to_string()].concat());
+        }
+        // There are no others than these.
+        _ => masks.push(history),
+    }
 }
 
 #[cfg(test)]
@@ -206,14 +224,16 @@ mod tests {
     #[test]
     fn masks_reach_only_the_one_image() {
         assert_eq!(
-            field_masks(&image("nginx:1.27")),
+            field_masks(&image("nginx:1.27"), &[Window::WEEK, Window::MONTH], &[Window::MONTH]),
             [
                 "spec.format",
                 "spec.collectedAt",
                 "spec.images.nginx-f7b30ec5501512a6.repository",
-                "spec.images.nginx-f7b30ec5501512a6.all",
+                "spec.images.nginx-f7b30ec5501512a6.all.oomKills",
+                "spec.images.nginx-f7b30ec5501512a6.all.windows.30d",
                 "spec.images.nginx-f7b30ec5501512a6.tags.1,27",
             ]
         );
+        assert_eq!(field_masks(&image("nginx:1.27"), &[], &[]).len(), 3);
     }
 }

@@ -19,8 +19,8 @@ use super::{History, Repository, TagKey, UsageProfile, manifest};
 use crate::timestamp::Timestamp;
 
 pub(super) const MOST_OOM_KILLS: usize = 5;
-pub(super) const MOST_TAGS: usize = 20;
-pub(super) const MOST_IMAGES: usize = 1_000;
+const MOST_TAGS: usize = 20;
+const MOST_IMAGES: usize = 1_000;
 const MOST_BYTES: usize = 900 * 1024;
 
 /// How many histories found no room.

@@ -63,9 +63,7 @@ fn window_usage(out: &mut impl Write, window: Window, usage: &WindowUsage) -> fm
     write!(out, r#""{window}":{{"pods":{},"namespaces":{}"#, usage.pods, usage.namespaces)?;
     for (resource, usage) in [("cpu", &usage.cpu), ("memory", &usage.memory)] {
         let Some(Usage { samples, percentiles, peak }) = usage else { continue };
-        write!(out, r#","{resource}":{{"samples":{samples},"percentiles":"#)?;
-        object(out, percentiles.iter(), |out, (percentile, amount)| write!(out, r#""{percentile}":"{amount}""#))?;
-        write!(out, r#","peak":"{peak}"}}"#)?;
+        write!(out, r#","{resource}":{{"samples":{samples},"percentiles":"{percentiles}","peak":"{peak}"}}"#)?;
     }
     out.write_str("}")
 }
@@ -101,12 +99,12 @@ mod tests {
     #[test]
     fn a_profile_is_written_as_the_format_says() {
         let cpu = concat!(
-            r#"{"samples":120,"percentiles":{"50":"500m","60":"600m","70":"700m","75":"750m","80":"800m","85":"850m","#,
-            r#""90":"900m","95":"950m","98":"980m","99":"990m","99.9":"999m"},"peak":"1"}"#,
+            r#"{"samples":120,"percentiles":"50=500m 60=600m 70=700m 75=750m 80=800m 85=850m 90=900m 95=950m "#,
+            r#"98=980m 99=990m 99.9=999m","peak":"1"}"#,
         );
         let memory = concat!(
-            r#"{"samples":120,"percentiles":{"50":"500Mi","60":"600Mi","70":"700Mi","75":"750Mi","80":"800Mi","85":"850Mi","#,
-            r#""90":"900Mi","95":"950Mi","98":"980Mi","99":"990Mi","99.9":"999Mi"},"peak":"1Gi"}"#,
+            r#"{"samples":120,"percentiles":"50=500Mi 60=600Mi 70=700Mi 75=750Mi 80=800Mi 85=850Mi 90=900Mi "#,
+            r#"95=950Mi 98=980Mi 99=990Mi 99.9=999Mi","peak":"1Gi"}"#,
         );
         let expected = [
             r#"{"apiVersion":"headroom.dev/v1alpha1","kind":"UsageProfile","#,

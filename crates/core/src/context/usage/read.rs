@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::address::{TagKey, image_key};
-use super::{FORMAT, OomKill, Percentile, Resource, Window};
+use super::{FORMAT, OomKill, Percentile, Percentiles, Resource, Window};
 use crate::amount::{Quantity, read_quantity};
 use crate::image::ImageName;
 use crate::json::{Malformed, Node};
@@ -132,13 +132,7 @@ impl<'d> HistoryNode<'d> {
         let Some(windows) = self.0.get("windows")? else { return Ok(None) };
         let Some(window) = windows.get(&window.to_string())? else { return Ok(None) };
         let Some(usage) = window.get(resource.name())? else { return Ok(None) };
-        Ok(Some(Observed {
-            node: usage,
-            resource,
-            samples: count(usage, "samples")?,
-            pods: count(window, "pods")?,
-            namespaces: count(window, "namespaces")?,
-        }))
+        Ok(Some(Observed { window, usage, resource, samples: count(usage, "samples")? }))
     }
 
     /// The out-of-memory kills up to the collection.
@@ -158,26 +152,36 @@ impl<'d> HistoryNode<'d> {
 /// What was observed of one resource.
 #[derive(Debug, Clone, Copy)]
 pub struct Observed<'d> {
-    node: Node<'d>,
+    window: Node<'d>,
+    usage: Node<'d>,
     resource: Resource,
     pub samples: u64,
-    /// Distinct pods behind the figures.
-    pub pods: u64,
-    /// Distinct namespaces behind the figures.
-    pub namespaces: u64,
 }
 
 impl Observed<'_> {
+    /// Distinct pods behind the figures.
+    pub fn pods(&self) -> Result<u64, Unusable> {
+        count(self.window, "pods")
+    }
+
+    /// Distinct namespaces behind the figures.
+    pub fn namespaces(&self) -> Result<u64, Unusable> {
+        count(self.window, "namespaces")
+    }
+
     pub fn peak(&self) -> Result<Quantity, Unusable> {
-        amount(required(self.node, "peak")?, self.resource)
+        amount(required(self.usage, "peak")?, self.resource)
     }
 
     /// The amount that was enough for so many in a hundred samples.
     pub fn percentile(&self, percentile: Percentile) -> Result<Quantity, Unusable> {
-        let node = required(required(self.node, "percentiles")?, &percentile.to_string())?;
-        let found = amount(node, self.resource)?;
-        if found > self.peak()?.scaled(100 + SKETCH_ERROR_PERCENT, 100) {
-            return Err(impossible(node));
+        let node = required(self.usage, "percentiles")?;
+        let text = node.str()?;
+        let missing = || node.wrong(format!("there is none for `{percentile}`"));
+        let text = Percentiles::find(&text, percentile).ok_or_else(missing)?;
+        let found: Quantity = text.parse().map_err(|error| node.wrong(format!("`{percentile}={text}`: {error}")))?;
+        if !is_possible(&found, self.resource) || found > self.peak()?.scaled(100 + SKETCH_ERROR_PERCENT, 100) {
+            return Err(Unusable::Impossible { path: node.path(), found: format!("{percentile}={text}") });
         }
         Ok(found)
     }
@@ -197,12 +201,16 @@ fn count(node: Node<'_>, name: &str) -> Result<u64, Unusable> {
 }
 
 fn amount(node: Node<'_>, resource: Resource) -> Result<Quantity, Unusable> {
+    let amount = read_quantity(node)?;
+    if is_possible(&amount, resource) { Ok(amount) } else { Err(impossible(node)) }
+}
+
+fn is_possible(amount: &Quantity, resource: Resource) -> bool {
     let most = match resource {
         Resource::Cpu => MOST_CPU,
         Resource::Memory => MOST_MEMORY,
     };
-    let amount = read_quantity(node)?;
-    if amount.is_negative() || amount > most { Err(impossible(node)) } else { Ok(amount) }
+    !amount.is_negative() && *amount <= most
 }
 
 fn impossible(node: Node<'_>) -> Unusable {

@@ -75,9 +75,11 @@ impl fmt::Display for Adjustment<'_> {
 
 /// Basis and adjustments in one text.
 pub fn of(basis: &Basis, adjustments: &[Adjustment<'_>]) -> String {
-    let mut text = basis.to_string();
+    // Growing a text costs more than writing it.
+    let mut text = String::with_capacity(192);
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{basis}");
     for adjustment in adjustments {
-        // Writing to a string cannot fail.
         let _ = write!(text, "; {adjustment}");
     }
     text

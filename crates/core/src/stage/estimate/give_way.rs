@@ -5,10 +5,16 @@ use super::super::limits::{Breach, Fault, Subject};
 use super::explanation::{Adjustment, Reason};
 use super::{Estimate, Estimates};
 use crate::amount::{Quantity, ResourceList};
+use crate::context::usage::Resource;
 use crate::request::template::{Bound, PodTemplate, Role};
+use crate::settings::PerResource;
 
 /// Shrinking goes on as long as it helps, but not for longer: the limits that follow the requests move with them.
 const MOST_ROUNDS: u8 = 4;
+
+pub fn may_shrink(round: u8) -> bool {
+    round < MOST_ROUNDS
+}
 
 impl<'d> Estimates<'d> {
     /// Changes estimates for the sake of what `filled`, the pod with them and with all defaults in it, breaks. Whether
@@ -21,7 +27,7 @@ impl<'d> Estimates<'d> {
                 continue;
             }
             changed |= match (&breach.subject, &breach.fault) {
-                (Subject::Pod, Fault::AboveMax { max, bound, .. }) if round < MOST_ROUNDS => {
+                (Subject::Pod, Fault::AboveMax { max, bound, .. }) if may_shrink(round) => {
                     let reason = Reason::PodMax(breach.range.clone());
                     self.shrink_to(max, *bound, resource, filled, &Quantity::ZERO, &reason)
                         || self.withdraw(breach, filled)
@@ -38,11 +44,14 @@ impl<'d> Estimates<'d> {
         &mut self,
         filled: &PodTemplate<'d>,
         free: &ResourceList<'_>,
-        floor: impl Fn(&str) -> Quantity,
+        floor: &PerResource<Quantity>,
     ) -> bool {
         let mut changed = false;
-        for (resource, free) in free.iter() {
-            changed |= self.shrink_to(free, Bound::Request, resource, filled, &floor(resource), &Reason::Quota);
+        for resource in Resource::ALL {
+            if let Some(free) = free.get(resource.name()) {
+                let floor = floor.of(resource);
+                changed |= self.shrink_to(free, Bound::Request, resource.name(), filled, floor, &Reason::Quota);
+            }
         }
         changed
     }

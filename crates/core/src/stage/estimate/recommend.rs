@@ -152,8 +152,8 @@ fn measurements(
         resource,
         percentiles,
         peak: chosen.observed.peak().ok()?,
-        pods: chosen.observed.pods,
-        namespaces: chosen.observed.namespaces,
+        pods: chosen.observed.pods().ok()?,
+        namespaces: chosen.observed.namespaces().ok()?,
         oom_kills: chosen.history.oom_kills(chosen.collected_at).ok()?,
     })
 }

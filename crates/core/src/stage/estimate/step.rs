@@ -135,8 +135,16 @@ impl<'i, 'd> Sources<'i, 'd> {
                         pass_over(Why::NoHistory);
                         continue;
                     };
-                    let (history, observed) = match look_up(&entry, key.as_ref(), step.window, resource) {
-                        Ok(Some(found)) => found,
+                    let looked_up = look_up(&entry, key.as_ref(), step.window, resource).and_then(|found| {
+                        let why = found.as_ref().map(|(_, observed)| too_little(observed, step, *whose, settings));
+                        Ok(found.zip(why.transpose()?))
+                    });
+                    let (history, observed) = match looked_up {
+                        Ok(Some((found, None))) => found,
+                        Ok(Some((_, Some(why)))) => {
+                            pass_over(why);
+                            continue;
+                        }
                         Ok(None) => {
                             pass_over(Why::NoHistory);
                             continue;
@@ -147,10 +155,6 @@ impl<'i, 'd> Sources<'i, 'd> {
                             continue;
                         }
                     };
-                    if let Some(why) = too_little(&observed, step, *whose, settings) {
-                        pass_over(why);
-                        continue;
-                    }
                     let chosen = Chosen {
                         window: step.window,
                         key: self.name_of(key.as_ref()),
@@ -165,6 +169,17 @@ impl<'i, 'd> Sources<'i, 'd> {
             }
         }
         (None, passed_over)
+    }
+
+    /// Whether the very first history to look at is the namespace's own and is enough, so that none other matters.
+    pub fn has_enough_at_first_sight(&self, resource: Resource, settings: &EstimateSettings<'_>) -> bool {
+        let (Some(step), Some(entry)) = (settings.history.first(), self.own) else { return false };
+        let Some(key) = self.keys(step.matching).into_iter().next() else { return false };
+        settings.scope_of(step) != HistoryScope::Cluster
+            && matches!(
+                look_up(&entry, key.as_ref(), step.window, resource),
+                Ok(Some((_, observed))) if observed.samples >= step.samples
+            )
     }
 
     /// The profile that was looked at.
@@ -223,18 +238,24 @@ fn look_up<'d>(
     Ok(history.observed(window, resource)?.map(|observed| (history, observed)))
 }
 
-fn too_little(observed: &Observed<'_>, step: &Step, whose: Whose, settings: &EstimateSettings<'_>) -> Option<Why> {
+fn too_little(
+    observed: &Observed<'_>,
+    step: &Step,
+    whose: Whose,
+    settings: &EstimateSettings<'_>,
+) -> Result<Option<Why>, Unusable> {
     let pool = &settings.pool;
     if observed.samples < step.samples {
-        return Some(Why::FewSamples { found: observed.samples, needed: step.samples });
+        return Ok(Some(Why::FewSamples { found: observed.samples, needed: step.samples }));
     }
     if whose == Whose::OwnNamespace {
-        return None;
+        return Ok(None);
     }
-    if observed.namespaces < pool.min_namespaces {
-        return Some(Why::FewNamespaces { found: observed.namespaces, needed: pool.min_namespaces });
+    let (namespaces, pods) = (observed.namespaces()?, observed.pods()?);
+    if namespaces < pool.min_namespaces {
+        return Ok(Some(Why::FewNamespaces { found: namespaces, needed: pool.min_namespaces }));
     }
-    (observed.pods < pool.min_pods).then_some(Why::FewPods { found: observed.pods, needed: pool.min_pods })
+    Ok((pods < pool.min_pods).then_some(Why::FewPods { found: pods, needed: pool.min_pods }))
 }
 
 /// Where the pooled history of an image is.

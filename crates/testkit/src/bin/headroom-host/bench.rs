@@ -1,6 +1,8 @@
 //! `bench`: what an evaluation costs, for the recorded requests and for growing ones, and whether that is within the
 //! budgets. Fuel is the same on every machine and is what the budgets are about; time is told beside it.
 
+mod history;
+
 use std::{
     fs,
     path::PathBuf,
@@ -21,6 +23,8 @@ use serde_json::{Value, json};
 /// The request whose cost is budgeted, and which the growing ones are made of.
 const PLAIN: &str = "pod-create-plain";
 const PLAIN_FUEL: u64 = 250_000;
+/// The same of a pod whose two containers get estimates.
+const ESTIMATED_FUEL: u64 = 600_000;
 const WASM_BYTES: usize = 500_000;
 /// How much dearer than one of the first ten each of the next ninety may be, in hundredths.
 const GROWTH_PERCENT: u64 = 125;
@@ -39,7 +43,7 @@ pub struct Arguments {
     /// A folder of Kubernetes objects, put into the namespace of each request
     #[arg(long, value_name = "FOLDER", default_value = "test_data/context")]
     context: PathBuf,
-    /// The settings, as JSON
+    /// The settings for the recorded requests, as JSON
     #[arg(long, value_name = "VALUE", default_value = "{}")]
     settings_json: String,
     /// Count fuel only, and fail when a budget is exceeded
@@ -47,9 +51,10 @@ pub struct Arguments {
     check: bool,
 }
 
-/// A request and the objects that its namespace holds.
+/// A request, what it is judged by, and the objects that its namespace holds.
 struct Case {
     name: String,
+    settings: Value,
     request: Value,
     objects: Vec<Value>,
 }
@@ -66,7 +71,6 @@ struct Cost {
 struct Bench {
     host: PolicyHost,
     access: Access,
-    settings: Value,
     fuel: Meter,
     time: Option<Meter>,
 }
@@ -79,8 +83,6 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
     let bench = Bench {
         host: PolicyHost::from_bytes(&wasm)?,
         access: Access::declared(&Metadata::from_yaml(&metadata)?),
-        settings: serde_json::from_str(&arguments.settings_json)
-            .map_err(|error| format!("cannot read the settings: {error}"))?,
         fuel: Meter::of_fuel(&wasm)?,
         time: if arguments.check { None } else { Some(Meter::of_time(&wasm)?) },
     };
@@ -90,24 +92,43 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
     let plain = plain.ok_or_else(|| format!("`{}` has no {PLAIN}.json", arguments.requests.display()))?;
 
     println!("{:<52} {:>8} {:>6} {:>10} {:>10} {:>12}", "request", "bytes", "calls", "fuel", "p50 us", "serde p50 us");
-    let mut exceeded = Vec::new();
+    let settings: Value =
+        serde_json::from_str(&arguments.settings_json).map_err(|error| format!("cannot read the settings: {error}"))?;
     for (name, request) in requests {
-        let budgeted = name == PLAIN;
-        let cost = bench.tell(&Case { name, request, objects: objects.clone() })?;
-        if budgeted && cost.fuel > PLAIN_FUEL {
-            exceeded.push(format!("{PLAIN} takes {} fuel, and at most {PLAIN_FUEL} are budgeted", cost.fuel));
-        }
+        bench.tell(&Case { name, settings: settings.clone(), request, objects: objects.clone() })?;
     }
-    let growing: [(&str, Growth); 3] =
-        [("containers", with_containers), ("LimitRanges", with_limit_ranges), ("ResourceQuotas", with_quotas)];
-    for (what, grow) in growing {
+    let mut exceeded = Vec::new();
+    let mut budget = |name: &str, fuel: u64, most: u64| {
+        if fuel > most {
+            exceeded.push(format!("{name} takes {fuel} fuel, and at most {most} are budgeted"));
+        }
+    };
+    let never = json!({ "estimates": { "mode": "never" } });
+    let mut growths = Vec::new();
+    for (what, grow) in GROWTHS {
         let mut fuel = Vec::new();
         for count in [1, 10, 100] {
             let (request, objects) = grow(plain.clone(), objects.clone(), count);
-            fuel.push(bench.tell(&Case { name: format!("{PLAIN}, {count} {what}"), request, objects })?.fuel);
+            let name = format!("{PLAIN}, {count} {what}");
+            let case = Case { name, settings: never.clone(), request, objects };
+            fuel.push(bench.tell(&case)?.fuel);
         }
-        exceeded.extend(superlinear(what, &fuel));
+        budget(&format!("{PLAIN} with 1 of its {what}"), fuel.first().copied().unwrap_or_default(), PLAIN_FUEL);
+        growths.push((what, fuel));
     }
+    let estimated = |containers, images| {
+        let (mut request, mut objects) = with_containers(plain.clone(), objects.clone(), containers);
+        history::use_known_images(&mut request);
+        objects.push(history::profile(images));
+        let name = format!("{containers} estimated containers, {images} images known");
+        bench.tell(&Case { name, settings: settings.clone(), request, objects }).map(|cost| cost.fuel)
+    };
+    let [few, some, many] = [estimated(2, 100)?, estimated(2, 1_000)?, estimated(2, 100_000)?];
+    budget("a pod with two estimated containers", few, ESTIMATED_FUEL);
+    budget("the same with 1,000 images in history", some, few);
+    budget("the same with 100,000 images in history", many, few);
+    growths.push(("estimated containers", vec![estimated(1, 100)?, estimated(10, 100)?, estimated(100, 100)?]));
+    exceeded.extend(growths.iter().filter_map(|(what, fuel)| superlinear(what, fuel)));
 
     println!("\nwasm: {} bytes", wasm.len());
     if wasm.len() > WASM_BYTES {
@@ -117,7 +138,10 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
         tell_module_times(&wasm, &bench)?;
     }
     if exceeded.is_empty() {
-        println!("budgets: kept ({PLAIN} at most {PLAIN_FUEL} fuel, wasm at most {WASM_BYTES} bytes, linear growth)");
+        println!(
+            "budgets: kept ({PLAIN} at most {PLAIN_FUEL} fuel, two estimated containers {ESTIMATED_FUEL}, however many images \
+             are known; wasm at most {WASM_BYTES} bytes; linear growth)"
+        );
         return Ok(());
     }
     exceeded.iter().for_each(|line| println!("budget exceeded: {line}"));
@@ -142,7 +166,7 @@ impl Bench {
         let mut cluster = Cluster::new();
         case.objects.iter().cloned().for_each(|object| cluster.add(moved(object, &namespace)));
 
-        let payload = request.payload(&self.settings);
+        let payload = request.payload(&case.settings);
         let called = self.host.call("validate", &payload, &self.access, &mut cluster);
         let expected = called.response?;
         let evaluation =
@@ -219,6 +243,9 @@ fn superlinear(what: &str, fuel: &[u64]) -> Option<String> {
 
 /// Makes the plain request and its namespace's objects larger.
 type Growth = fn(Value, Vec<Value>, usize) -> (Value, Vec<Value>);
+
+const GROWTHS: [(&str, Growth); 3] =
+    [("containers", with_containers), ("LimitRanges", with_limit_ranges), ("ResourceQuotas", with_quotas)];
 
 fn with_containers(mut request: Value, objects: Vec<Value>, count: usize) -> (Value, Vec<Value>) {
     if let Some(containers) = request.pointer_mut("/request/object/spec/containers").and_then(Value::as_array_mut) {

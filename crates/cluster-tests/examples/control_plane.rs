@@ -1,0 +1,20 @@
+//! Starts a control plane to work with by hand, and ends it with the input: `cargo run -p headroom-cluster-tests --example
+//! control_plane`. With the argument `off`, the in-tree LimitRanger and ResourceQuota are off.
+
+use std::io::Read;
+
+use anyhow::Result;
+use headroom_cluster_tests::cluster::Cluster;
+use headroom_cluster_tests::control_plane::{Controllers, InTreePlugins};
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let plugins = match std::env::args().nth(1).as_deref() {
+        Some("off") => InTreePlugins::Off,
+        _ => InTreePlugins::On,
+    };
+    let cluster = Cluster::start(plugins, Controllers::On).await?;
+    println!("export KUBECONFIG={}", cluster.kubeconfig_file()?.display());
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! The cluster a test talks to: the one that `KUBECONFIG` names, or a control plane of its own.
+//!
+//! Tests act as the administrator, or as anyone else by impersonation, which the API server authorizes as it would the
+//! user in person. Names of namespaces are made up by the API server, so that tests can share a cluster.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use kube::api::{Api, ApiResource, DynamicObject, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::control_plane::{ControlPlane, Controllers, InTreePlugins};
+
+pub struct Cluster {
+    kubeconfig: Kubeconfig,
+    /// Where kubeconfig files for programs are written.
+    folder: TempDir,
+    /// Absent for a cluster that was given.
+    pub control_plane: Option<ControlPlane>,
+    /// Those that were created here.
+    namespaces: Mutex<Vec<String>>,
+}
+
+/// The label of everything outside of a namespace that was made for the tests in it; its value is the namespace. So are
+/// namespaces labelled that belong together.
+pub const LABEL: &str = "headroom-test";
+
+impl Cluster {
+    /// The cluster of `KUBECONFIG`, where the plugins are on and controllers run, or else a new control plane.
+    pub async fn of_environment(controllers: Controllers) -> Result<Self> {
+        if std::env::var_os("KUBECONFIG").is_none() {
+            return Self::start(InTreePlugins::On, controllers).await;
+        }
+        let kubeconfig = Kubeconfig::from_env()?.context("KUBECONFIG names no file")?;
+        Ok(Self { kubeconfig, folder: tempfile::tempdir()?, control_plane: None, namespaces: Mutex::default() })
+    }
+
+    /// A new control plane, for what no cluster in use can offer: plugins switched off, a restart.
+    pub async fn start(plugins: InTreePlugins, controllers: Controllers) -> Result<Self> {
+        let control_plane = ControlPlane::start(plugins, controllers).await?;
+        let kubeconfig = control_plane.kubeconfig().clone();
+        let folder = tempfile::tempdir()?;
+        Ok(Self { kubeconfig, folder, control_plane: Some(control_plane), namespaces: Mutex::default() })
+    }
+
+    pub async fn client(&self) -> Result<Client> {
+        client(&self.kubeconfig).await
+    }
+
+    /// A client that acts as `user`, who may do what the cluster's roles say.
+    pub async fn client_as(&self, user: &str) -> Result<Client> {
+        client(&impersonating(&self.kubeconfig, user)).await
+    }
+
+    /// `kubectl` as the administrator: the control plane's own, or for a given cluster the one in `PATH`.
+    pub fn kubectl(&self) -> Result<Command> {
+        let mut command = match &self.control_plane {
+            Some(control_plane) => Command::new(control_plane.programs().join("kubectl")),
+            None => Command::new("kubectl"),
+        };
+        command.env("KUBECONFIG", self.kubeconfig_file()?).arg("--cache-dir").arg(self.folder.path().join("cache"));
+        Ok(command)
+    }
+
+    /// A kubeconfig file for the administrator.
+    pub fn kubeconfig_file(&self) -> Result<PathBuf> {
+        let path = self.folder.path().join("admin.kubeconfig");
+        write_kubeconfig(&self.kubeconfig, &path)?;
+        Ok(path)
+    }
+
+    /// A kubeconfig file with which a program acts as `user`.
+    pub fn kubeconfig_file_as(&self, user: &str) -> Result<PathBuf> {
+        let path = self.folder.path().join(format!("{}.kubeconfig", user.replace(':', "-")));
+        write_kubeconfig(&impersonating(&self.kubeconfig, user), &path)?;
+        Ok(path)
+    }
+
+    /// Creates a namespace with a name of its own that begins with `prefix`.
+    pub async fn new_namespace(&self, prefix: &str) -> Result<String> {
+        let namespaces: Api<DynamicObject> = Api::all_with(self.client().await?, &resource("v1", "Namespace"));
+        let namespace = json!({"metadata": {"generateName": format!("{prefix}-")}});
+        let created = namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
+        let name = created.metadata.name.context("the API server gave the namespace no name")?;
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
+        Ok(name)
+    }
+
+    /// Deletes the namespaces, and what was made for them.
+    fn tidy(&self) -> Result<()> {
+        let namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations,customresourcedefinitions";
+        for namespace in namespaces.iter() {
+            let label = format!("--selector={LABEL}={namespace}");
+            for what in [[kinds, &label], ["namespace", namespace]] {
+                let output = self.kubectl()?.args(["delete", "--wait=false"]).args(what).output()?;
+                if !output.status.success() {
+                    bail!("cannot delete {what:?}: {}", String::from_utf8_lossy(&output.stderr));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Cluster {
+    /// A cluster that was given goes on without us.
+    fn drop(&mut self) {
+        if self.control_plane.is_none()
+            && let Err(error) = self.tidy()
+        {
+            eprintln!("something is left in the cluster: {error:#}");
+        }
+    }
+}
+
+/// Creates `object`, in its namespace if it says one, and returns it as stored.
+pub async fn create(client: &Client, object: Value) -> kube::Result<DynamicObject> {
+    let object: DynamicObject = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+    let types = object.types.clone().unwrap_or_default();
+    let resource = resource(&types.api_version, &types.kind);
+    let api: Api<DynamicObject> = match &object.metadata.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    api.create(&PostParams::default(), &object).await
+}
+
+/// Where the API serves a kind whose plural is its name with an `s`, as it is for every kind that the tests use.
+pub fn resource(api_version: &str, kind: &str) -> ApiResource {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(group, version, kind))
+}
+
+pub(crate) async fn client(kubeconfig: &Kubeconfig) -> Result<Client> {
+    let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
+}
+
+pub(crate) fn write_kubeconfig(kubeconfig: &Kubeconfig, path: &Path) -> Result<()> {
+    // JSON is YAML to every reader of kubeconfigs.
+    std::fs::write(path, serde_json::to_vec(kubeconfig)?)?;
+    Ok(())
+}
+
+fn impersonating(kubeconfig: &Kubeconfig, user: &str) -> Kubeconfig {
+    let mut kubeconfig = kubeconfig.clone();
+    for auth_info in kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+        auth_info.impersonate = Some(user.to_owned());
+    }
+    kubeconfig
+}

@@ -1,0 +1,283 @@
+//! A Kubernetes control plane on loopback: etcd, the API server and, where wanted, the controllers.
+//!
+//! The programs come from `hack/control-plane.sh`, which builds them when they are not built yet. There are no nodes:
+//! pods are admitted and stored, and stay `Pending` unless a test writes their status. What a test does with a running
+//! API server is [`crate::cluster`]'s.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use kube::config::Kubeconfig;
+use rcgen::KeyPair;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::certificate::Authority;
+use crate::cluster;
+use crate::process::Process;
+
+/// How long a part of the control plane may take to answer, on a machine that is busy with other builds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Whether the API server's own LimitRanger and ResourceQuota plugins speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InTreePlugins {
+    On,
+    Off,
+}
+
+/// Whether ReplicaSets get their pods, quotas their usage and deleted namespaces their end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Controllers {
+    On,
+    Off,
+}
+
+pub struct ControlPlane {
+    // Fields are dropped in this order: who depends on another goes first.
+    controller_manager: Option<Process>,
+    api_server: Option<Process>,
+    etcd: Process,
+    programs: PathBuf,
+    api_server_arguments: Vec<String>,
+    kubeconfig: Kubeconfig,
+    folder: TempDir,
+}
+
+impl ControlPlane {
+    pub async fn start(plugins: InTreePlugins, controllers: Controllers) -> Result<Self> {
+        let programs = programs()?;
+        let folder = tempfile::Builder::new().prefix("headroom-control-plane-").tempdir()?;
+        let files = Files::write(folder.path())?;
+        let etcd_url = format!("http://127.0.0.1:{}", free_port()?);
+        let port = free_port()?;
+
+        let etcd = Process::start(&programs.join("etcd"), &etcd_arguments(folder.path(), &etcd_url)?, folder.path())?;
+        let api_server_arguments = api_server_arguments(&files, &etcd_url, port, plugins);
+        let api_server = Process::start(&programs.join("kube-apiserver"), &api_server_arguments, folder.path())?;
+        let kubeconfig = files.kubeconfig(port, ADMIN)?;
+        let mut plane = Self {
+            controller_manager: None,
+            api_server: Some(api_server),
+            etcd,
+            programs,
+            api_server_arguments,
+            kubeconfig,
+            folder,
+        };
+        plane.wait_until_ready().await?;
+        if controllers == Controllers::On {
+            let arguments = controller_manager_arguments(plane.folder.path(), &files, port)?;
+            let program = plane.programs.join("kube-controller-manager");
+            plane.controller_manager = Some(Process::start(&program, &arguments, plane.folder.path())?);
+        }
+        Ok(plane)
+    }
+
+    /// A kubeconfig for the cluster's administrator.
+    pub fn kubeconfig(&self) -> &Kubeconfig {
+        &self.kubeconfig
+    }
+
+    /// The folder with `kubectl` and the servers.
+    pub fn programs(&self) -> &Path {
+        &self.programs
+    }
+
+    /// Kills the API server, as a crash would. What was stored stays stored.
+    pub fn stop_api_server(&mut self) {
+        self.api_server = None;
+    }
+
+    /// Starts the API server again under its old address.
+    pub async fn start_api_server(&mut self) -> Result<()> {
+        let program = self.programs.join("kube-apiserver");
+        self.api_server = Some(Process::start(&program, &self.api_server_arguments, self.folder.path())?);
+        self.wait_until_ready().await
+    }
+
+    async fn wait_until_ready(&mut self) -> Result<()> {
+        let client = cluster::client(&self.kubeconfig).await?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let request = http::Request::get("/readyz").body(Vec::new())?;
+            let Err(unready) = client.request_text(request).await else { return Ok(()) };
+            for process in [Some(&mut self.etcd), self.api_server.as_mut()].into_iter().flatten() {
+                if let Some(status) = process.ended()? {
+                    bail!("{} ended with {status}\n{}", process.name(), process.last_words());
+                }
+            }
+            if Instant::now() > deadline {
+                let words = self.api_server.as_ref().map(Process::last_words).unwrap_or_default();
+                bail!("the API server is not ready after {PATIENCE:?}: {unready}\n{words}");
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let running = [self.controller_manager.as_ref(), self.api_server.as_ref(), Some(&self.etcd)];
+            for process in running.into_iter().flatten() {
+                eprintln!("{}", process.last_words());
+            }
+        }
+    }
+}
+
+/// Who may speak to the API server with a token. Anyone else is impersonated by the administrator.
+struct Account {
+    user: &'static str,
+    token: &'static str,
+}
+
+const ADMIN: Account = Account { user: "admin", token: "admin-on-loopback" };
+const CONTROLLERS: Account = Account { user: "system:kube-controller-manager", token: "controllers-on-loopback" };
+
+/// The files that the servers are started with.
+struct Files {
+    authority: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+    service_account_key: PathBuf,
+    service_account_public_key: PathBuf,
+    tokens: PathBuf,
+}
+
+impl Files {
+    fn write(folder: &Path) -> Result<Self> {
+        let write = |name: &str, text: String| -> Result<PathBuf> {
+            let path = folder.join(name);
+            fs::write(&path, text)?;
+            Ok(path)
+        };
+        let authority = Authority::new()?;
+        let server = authority.sign_server(&["127.0.0.1", "localhost"])?;
+        let service_account = KeyPair::generate()?;
+        let tokens: String = [ADMIN, CONTROLLERS]
+            .iter()
+            .map(|Account { user, token }| format!("{token},{user},{user},system:masters\n"))
+            .collect();
+        Ok(Self {
+            authority: write("authority.crt", authority.certificate())?,
+            certificate: write("server.crt", server.certificate)?,
+            key: write("server.key", server.key)?,
+            service_account_key: write("service-account.key", service_account.serialize_pem())?,
+            service_account_public_key: write("service-account.pub", service_account.public_key_pem())?,
+            tokens: write("tokens.csv", tokens)?,
+        })
+    }
+
+    fn kubeconfig(&self, port: u16, account: Account) -> Result<Kubeconfig> {
+        let name = "headroom-test";
+        Ok(serde_json::from_value(json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": name,
+            "clusters": [{"name": name, "cluster": {
+                "server": format!("https://127.0.0.1:{port}"),
+                "certificate-authority": self.authority,
+            }}],
+            "users": [{"name": account.user, "user": {"token": account.token}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": account.user}}],
+        }))?)
+    }
+}
+
+fn etcd_arguments(folder: &Path, url: &str) -> Result<Vec<String>> {
+    // Nobody else joins this etcd, but it insists on an address for them.
+    let peers = format!("http://127.0.0.1:{}", free_port()?);
+    Ok(vec![
+        format!("--data-dir={}", folder.join("etcd").display()),
+        format!("--listen-client-urls={url}"),
+        format!("--advertise-client-urls={url}"),
+        format!("--listen-peer-urls={peers}"),
+        format!("--initial-advertise-peer-urls={peers}"),
+        format!("--initial-cluster=default={peers}"),
+        // A test's data need not survive the machine.
+        "--unsafe-no-fsync".to_owned(),
+    ])
+}
+
+fn api_server_arguments(files: &Files, etcd_url: &str, port: u16, plugins: InTreePlugins) -> Vec<String> {
+    // Without the ServiceAccount plugin, a namespace takes pods before its service account exists.
+    let disabled = match plugins {
+        InTreePlugins::On => "ServiceAccount",
+        InTreePlugins::Off => "ServiceAccount,LimitRanger,ResourceQuota",
+    };
+    vec![
+        format!("--etcd-servers={etcd_url}"),
+        format!("--secure-port={port}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--insecure-port=0".to_owned(),
+        // The API server's own service has no use here, and an endpoint may not be on loopback.
+        "--advertise-address=127.0.0.1".to_owned(),
+        "--endpoint-reconciler-type=none".to_owned(),
+        "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+        format!("--tls-cert-file={}", files.certificate.display()),
+        format!("--tls-private-key-file={}", files.key.display()),
+        format!("--service-account-key-file={}", files.service_account_public_key.display()),
+        format!("--service-account-signing-key-file={}", files.service_account_key.display()),
+        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+        format!("--token-auth-file={}", files.tokens.display()),
+        "--authorization-mode=RBAC".to_owned(),
+        "--allow-privileged=true".to_owned(),
+        format!("--disable-admission-plugins={disabled}"),
+    ]
+}
+
+fn controller_manager_arguments(folder: &Path, files: &Files, port: u16) -> Result<Vec<String>> {
+    let kubeconfig = folder.join("controller-manager.kubeconfig");
+    cluster::write_kubeconfig(&files.kubeconfig(port, CONTROLLERS)?, &kubeconfig)?;
+    Ok(vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        "--controllers=*".to_owned(),
+        "--use-service-account-credentials=false".to_owned(),
+        "--leader-elect=false".to_owned(),
+        // With the plugin off nobody counts a new pod at once; the recount that otherwise comes every five minutes does.
+        "--resource-quota-sync-period=1s".to_owned(),
+        "--port=0".to_owned(),
+        "--bind-address=127.0.0.1".to_owned(),
+        format!("--secure-port={}", free_port()?),
+        format!("--cert-dir={}", folder.join("controller-manager").display()),
+        format!("--root-ca-file={}", files.authority.display()),
+        format!("--service-account-private-key-file={}", files.service_account_key.display()),
+    ])
+}
+
+/// The folder of the servers' programs, built on first use.
+fn programs() -> Result<PathBuf> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/control-plane.sh");
+    let output = Command::new(&script).stderr(std::process::Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot run {}", script.display()))?;
+    if !output.status.success() {
+        bail!("{} ended with {}", script.display(), output.status);
+    }
+    Ok(Path::new(String::from_utf8(output.stdout)?.trim()).join("bin"))
+}
+
+/// A port that nobody listens on.
+///
+/// Not one of those that the system deals out for outgoing connections: there, a client that calls while the API server
+/// restarts could take its port, or even reach itself.
+fn free_port() -> Result<u16> {
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 20_000;
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    for _ in 0..COUNT {
+        // Neighbouring processes begin far apart, so that they do not find the same port free.
+        let turn = std::process::id().wrapping_mul(7919).wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(FIRST + turn % COUNT)?;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no port between {FIRST} and {} is free", FIRST + COUNT)
+}

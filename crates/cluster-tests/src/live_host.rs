@@ -1,0 +1,132 @@
+//! Host calls answered from a live API server.
+//!
+//! Kubewarden answers lists from watches that it keeps, which lag a little behind and which, where the policy server may
+//! not list a kind, are never filled: there the evaluation runs into its time limit. Here every call is one request to the
+//! API server: a policy sees what is stored, and a refusal reaches it as an error at once. Shapes, masks and the words for
+//! what cannot be found are Kubewarden's.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use headroom_testkit::cluster::{masked, without_bookkeeping};
+use headroom_testkit::host_call::{CallbackRequest, HostCalls};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::{Client, core};
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+/// A host that reads with the rights of its client's user. Its calls block: they are for threads that may.
+#[derive(Clone)]
+pub struct LiveHost {
+    client: Client,
+    runtime: Handle,
+    kinds: Arc<Mutex<BTreeMap<String, Kind>>>,
+}
+
+/// How the API serves a kind.
+#[derive(Clone)]
+struct Kind {
+    resource: ApiResource,
+    namespaced: bool,
+}
+
+impl LiveHost {
+    /// A host whose requests run on the runtime that this is called on.
+    pub fn new(client: Client) -> Self {
+        Self { client, runtime: Handle::current(), kinds: Arc::default() }
+    }
+
+    /// Asks the API server how it serves a kind, once.
+    async fn kind(&self, api_version: &str, kind: &str) -> Result<Kind, String> {
+        let id = format!("{api_version}/{kind}");
+        if let Some(known) = self.kinds.lock().unwrap_or_else(PoisonError::into_inner).get(&id) {
+            return Ok(known.clone());
+        }
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let served = if group.is_empty() {
+            self.client.list_core_api_resources(version).await.map_err(|error| error.to_string())?
+        } else {
+            let served = self.client.list_api_group_resources(api_version).await;
+            served.map_err(|error| format!("error finding resource {api_version} / {kind}: {error}"))?
+        };
+        let found = served.resources.iter().find(|resource| resource.kind == kind && !resource.name.contains('/'));
+        let found = found.ok_or_else(|| format!("Cannot find resource {id}"))?;
+        let kind = core::GroupVersionKind::gvk(group, version, kind);
+        let resource = ApiResource::from_gvk_with_plural(&kind, &found.name);
+        let kind = Kind { resource, namespaced: found.namespaced };
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner).insert(id, kind.clone());
+        Ok(kind)
+    }
+
+    fn api(&self, kind: &Kind, namespace: Option<&str>) -> Api<DynamicObject> {
+        match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind.resource),
+            None => Api::all_with(self.client.clone(), &kind.resource),
+        }
+    }
+
+    async fn list(
+        &self,
+        request: &CallbackRequest,
+        namespace: Option<&str>,
+        selectors: [&Option<String>; 2],
+    ) -> Result<Value, String> {
+        let (api_version, kind) = (request.api_version(), request.kind());
+        let served = self.kind(api_version, kind).await?;
+        if namespace.is_some() && !served.namespaced {
+            return Err(format!(
+                "resource {api_version}/{kind} is cluster wide. Cannot search for it inside of a namespace"
+            ));
+        }
+        let [label_selector, field_selector] = selectors.map(Clone::clone);
+        let parameters = ListParams { label_selector, field_selector, ..ListParams::default() };
+        let list = self.api(&served, namespace).list(&parameters).await.map_err(|error| error.to_string())?;
+        let items: Vec<Value> = list
+            .items
+            .into_iter()
+            .map(|item| {
+                let mut item = json!(item);
+                without_bookkeeping(&mut item);
+                masked(item, request)
+            })
+            .collect();
+        Ok(json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}, "items": items}))
+    }
+
+    async fn get(&self, request: &CallbackRequest, name: &str, namespace: Option<&str>) -> Result<Value, String> {
+        let (api_version, kind) = (request.api_version(), request.kind());
+        let served = self.kind(api_version, kind).await?;
+        if served.namespaced && namespace.is_none() {
+            return Err(format!("Resource {api_version}/{kind} is namespaced, but no namespace was provided"));
+        }
+        let api = self.api(&served, namespace.filter(|_| served.namespaced));
+        match api.get_opt(name).await {
+            Ok(Some(object)) => Ok(masked(json!(object), request)),
+            Ok(None) => {
+                Err(format!("Cannot find {api_version}/{kind} named '{name}' inside of namespace '{namespace:?}'"))
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    async fn answer(&self, request: &CallbackRequest) -> Result<Value, String> {
+        match request {
+            CallbackRequest::KubernetesListResourceNamespace { namespace, label_selector, field_selector, .. } => {
+                self.list(request, Some(namespace), [label_selector, field_selector]).await
+            }
+            CallbackRequest::KubernetesListResourceAll { label_selector, field_selector, .. } => {
+                self.list(request, None, [label_selector, field_selector]).await
+            }
+            CallbackRequest::KubernetesGetResource { name, namespace, .. } => {
+                self.get(request, name, namespace.as_deref()).await
+            }
+        }
+    }
+}
+
+impl HostCalls for LiveHost {
+    fn call(&mut self, request: &CallbackRequest) -> Result<Vec<u8>, String> {
+        let answer = self.runtime.block_on(self.answer(request))?;
+        Ok(answer.to_string().into_bytes())
+    }
+}

@@ -1,0 +1,264 @@
+//! Policies behind webhooks, as Kubewarden's policy server serves them.
+//!
+//! A review sent to `/validate/<id>` is evaluated by the policy of that name, whose host calls are answered from the live
+//! API server with the rights of the policy server's own user. How long an evaluation may take is not limited.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use headroom_testkit::access::Access;
+use headroom_testkit::admission::{AdmissionRequest, AdmissionResponse};
+use headroom_testkit::built::workspace_file;
+use headroom_testkit::host::PolicyHost;
+use headroom_testkit::metadata::{ContextAwareResource, Metadata};
+use kube::Client;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::cluster::{LABEL, create, resource};
+use crate::live_host::LiveHost;
+use crate::webhook::{Admission, WebhookServer};
+
+/// The name of the object by which the API server knows the webhook of the deployment `id`.
+pub fn configuration_name(id: &str, namespace: &str) -> String {
+    format!("{id}-{namespace}")
+}
+
+/// Who the policy server is to the API server.
+pub const USER: &str = "system:serviceaccount:kubewarden:policy-server";
+
+/// The annotated wasm of this workspace, compiled once and served by any number of policy servers.
+pub struct Policy {
+    host: PolicyHost,
+    metadata: Metadata,
+}
+
+/// What a ClusterAdmissionPolicy says about how to run a policy.
+#[derive(Debug, Clone)]
+pub struct Deployment {
+    pub settings: Value,
+    pub mutating: bool,
+    /// In monitor mode nothing is refused and nothing is changed.
+    pub monitor: bool,
+    /// Asked once more when a later webhook has changed the object.
+    pub reinvoked: bool,
+    /// What it is asked about, if not what the policy's metadata says.
+    pub rules: Option<Value>,
+    /// The kinds that it may read, if not those that the policy's metadata says.
+    pub context_aware_resources: Option<BTreeSet<ContextAwareResource>>,
+}
+
+impl Deployment {
+    /// As the README deploys it: it may change objects, and is asked once.
+    pub fn mutating(settings: Value) -> Self {
+        let (rules, context_aware_resources) = (None, None);
+        Self { settings, mutating: true, monitor: false, reinvoked: false, rules, context_aware_resources }
+    }
+
+    /// As a ClusterAdmissionPolicy says, whatever its module.
+    pub fn from_manifest(manifest: &Value) -> Result<Self> {
+        let spec = manifest.get("spec").context("the policy has no spec")?;
+        let field = |name: &str| spec.get(name).cloned().with_context(|| format!("the policy has no {name}"));
+        Ok(Self {
+            settings: field("settings")?,
+            mutating: field("mutating")? == json!(true),
+            monitor: spec.get("mode") == Some(&json!("monitor")),
+            reinvoked: false,
+            rules: Some(field("rules")?),
+            context_aware_resources: Some(serde_json::from_value(field("contextAwareResources")?)?),
+        })
+    }
+
+    fn access(&self, metadata: &Metadata) -> Access {
+        let declared = Access::declared(metadata);
+        Access { resources: self.context_aware_resources.clone().unwrap_or(declared.resources), ..declared }
+    }
+
+    /// Whether it is asked about new pods.
+    fn is_about_pods(&self) -> bool {
+        let resources = |rule: &Value| rule.get("resources").is_some_and(|all| all.to_string().contains(r#""pods""#));
+        self.rules.as_ref().and_then(Value::as_array).is_none_or(|rules| rules.iter().any(resources))
+    }
+}
+
+impl Policy {
+    /// Loads the wasm that `make annotated-policy.wasm` has built.
+    pub fn built() -> Result<Self> {
+        Self::load(&workspace_file("annotated-policy.wasm")).context("run `make annotated-policy.wasm`")
+    }
+
+    pub fn load(wasm: &Path) -> Result<Self> {
+        let bytes = std::fs::read(wasm).with_context(|| format!("cannot read `{}`", wasm.display()))?;
+        let metadata = Metadata::from_wasm(&bytes).map_err(anyhow::Error::msg)?;
+        let metadata = metadata.with_context(|| format!("`{}` is not annotated", wasm.display()))?;
+        let host = PolicyHost::from_bytes(&bytes).map_err(anyhow::Error::msg)?;
+        Ok(Self { host, metadata })
+    }
+}
+
+/// Evaluates reviews by the deployments of one policy.
+struct Evaluations {
+    policy: Arc<Policy>,
+    deployments: BTreeMap<String, Deployment>,
+    host_calls: LiveHost,
+}
+
+impl Admission for Evaluations {
+    fn review(&self, path: &str, request: &Value) -> Value {
+        let response = match self.evaluate(path, request) {
+            Ok(response) => response,
+            Err(error) => AdmissionResponse::internal_server_error("", &error),
+        };
+        json!(response)
+    }
+}
+
+impl Evaluations {
+    fn evaluate(&self, path: &str, request: &Value) -> Result<AdmissionResponse, String> {
+        let id = path.strip_prefix("/validate/").unwrap_or_default();
+        let deployment = self.deployments.get(id).ok_or_else(|| format!("no policy is served at `{path}`"))?;
+        let request = AdmissionRequest::from_value(request.clone())?;
+        let mut host_calls = self.host_calls.clone();
+        let access = deployment.access(&self.policy.metadata);
+        let response = self.policy.host.validate(&request, &deployment.settings, &access, &mut host_calls);
+        Ok(match deployment {
+            Deployment { monitor: true, .. } => response.monitored(),
+            Deployment { mutating: false, .. } => response.without_mutation(id),
+            _ => response,
+        })
+    }
+}
+
+/// A policy server at work; it ends when it is dropped, and then the API server refuses what it would have asked.
+pub struct PolicyServer {
+    webhook: WebhookServer,
+    rules: Value,
+    deployments: BTreeMap<String, Deployment>,
+}
+
+impl PolicyServer {
+    /// Serves `policy` as each of `deployments`, reading as the user of `client`.
+    ///
+    /// Settings are validated as Kubewarden does it before it serves a policy.
+    pub async fn start(policy: Arc<Policy>, deployments: BTreeMap<String, Deployment>, client: Client) -> Result<Self> {
+        for (id, deployment) in &deployments {
+            let validation = policy.host.validate_settings(&deployment.settings);
+            if !validation.valid {
+                bail!("the settings of `{id}` are not valid: {}", validation.message.unwrap_or_default());
+            }
+        }
+        let rules = json!(policy.metadata.rules);
+        let (deployments_served, host_calls) = (deployments.clone(), LiveHost::new(client));
+        let evaluations = Evaluations { policy, deployments: deployments_served, host_calls };
+        Ok(Self { webhook: WebhookServer::start(evaluations).await?, rules, deployments })
+    }
+
+    /// Has the API server ask this server about `namespace`, and returns once it does.
+    ///
+    /// A policy that mutates becomes a mutating webhook, any other a validating one, each with Kubewarden's defaults.
+    pub async fn guard(&self, administrator: &Client, namespace: &str) -> Result<()> {
+        let label = json!({"metadata": {"labels": {LABEL: namespace}}});
+        let namespaces: Api<DynamicObject> = Api::all_with(administrator.clone(), &resource("v1", "Namespace"));
+        namespaces.patch(namespace, &PatchParams::default(), &Patch::Merge(label)).await?;
+        for (id, deployment) in &self.deployments {
+            let kind =
+                if deployment.mutating { "MutatingWebhookConfiguration" } else { "ValidatingWebhookConfiguration" };
+            create(administrator, self.configuration(kind, id, deployment, namespace)).await?;
+        }
+        self.wait_until_asked(administrator, namespace).await
+    }
+
+    /// How often the deployment `id` was asked about something in `namespace`.
+    pub fn times_asked(&self, id: &str, namespace: &str) -> usize {
+        self.webhook.times_asked(&format!("/validate/{id}"), namespace)
+    }
+
+    fn configuration(&self, kind: &str, id: &str, deployment: &Deployment, namespace: &str) -> Value {
+        let mut webhook = json!({
+            "name": format!("{id}.kubewarden.admission"),
+            "clientConfig": self.webhook.client_config(&format!("/validate/{id}")),
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+            "matchPolicy": "Equivalent",
+            "timeoutSeconds": 10,
+            "namespaceSelector": {"matchLabels": {LABEL: namespace}},
+            "rules": deployment.rules.as_ref().unwrap_or(&self.rules),
+        });
+        if let (true, Value::Object(webhook)) = (deployment.reinvoked, &mut webhook) {
+            webhook.insert("reinvocationPolicy".to_owned(), json!("IfNeeded"));
+        }
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
+            "metadata": {"name": configuration_name(id, namespace), "labels": {LABEL: namespace}},
+            "webhooks": [webhook],
+        })
+    }
+
+    /// The API server hears of a webhook and of a label by its watches, a moment later. So ask it about pods that are never
+    /// stored until each deployment that is about pods has had a review.
+    async fn wait_until_asked(&self, administrator: &Client, namespace: &str) -> Result<()> {
+        let pods: Api<DynamicObject> = Api::namespaced_with(administrator.clone(), namespace, &resource("v1", "Pod"));
+        let probe: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"},
+            "spec": {"containers": [{"name": "probe", "image": "probe"}]},
+        }))?;
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            // What the policy says to the probe is no matter here.
+            drop(pods.create(&dry_run, &probe).await);
+            let mut about_pods = self.deployments.iter().filter(|(_, deployment)| deployment.is_about_pods());
+            if about_pods.all(|(id, _)| self.times_asked(id, namespace) > 0) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!("the API server does not ask the policy server about `{namespace}`");
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// Lets the policy server, which reads by `reader`, read what the policy declares that it reads; returns once it may.
+pub async fn grant(administrator: &Client, policy: &Policy, reader: &Client) -> Result<()> {
+    let group = "rbac.authorization.k8s.io";
+    let rules: Vec<Value> = policy
+        .metadata
+        .context_aware_resources
+        .iter()
+        .map(|readable| {
+            let readable = resource(&readable.api_version, &readable.kind);
+            json!({"apiGroups": [readable.group], "resources": [readable.plural], "verbs": ["get", "list", "watch"]})
+        })
+        .collect();
+    let name = "headroom-test-policy-server";
+    let role = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules,
+    });
+    let binding = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": USER}],
+    });
+    for object in [role, binding] {
+        match create(administrator, object).await {
+            // A cluster that was given keeps the roles of earlier tests.
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            other => drop(other?),
+        }
+    }
+    // The authorizer hears of new roles by a watch.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let ranges: Api<DynamicObject> = Api::all_with(reader.clone(), &resource("v1", "LimitRange"));
+    while let Err(denied) = ranges.list(&ListParams::default().limit(1)).await {
+        if Instant::now() > deadline {
+            bail!("the policy server may not read although it was granted to: {denied}");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}

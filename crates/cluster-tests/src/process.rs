@@ -1,0 +1,63 @@
+//! A server program that ends with its test, however the test ends.
+//!
+//! Between the test and the program stands a shell that reads a pipe from the test. When the pipe closes, because the
+//! [`Process`] was dropped or because the whole test was killed, the shell kills the program. Nothing outlives a test.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// `$@` is the program. A shell gives background commands no input of their own, so the pipe is handed on as 3.
+const KEEPER: &str = r#"exec 3<&0; "$@" 3<&- & program=$!
+{ read -r _ <&3; kill -KILL $program; } 2>/dev/null & keeper=$!
+exec 3<&-; wait $program; status=$?; kill $keeper 2>/dev/null; exit $status"#;
+
+pub struct Process {
+    name: String,
+    shell: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `program`; what it prints is appended to `<logs>/<name>.log`.
+    pub fn start(program: &Path, arguments: &[String], logs: &Path) -> io::Result<Self> {
+        let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let log = logs.join(format!("{name}.log"));
+        let output = File::options().create(true).append(true).open(&log)?;
+        let shell = Command::new("sh")
+            .args(["-c", KEEPER, "keeper"])
+            .arg(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()?;
+        Ok(Self { name, shell, log })
+    }
+
+    /// How the program ended, if it has.
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.shell.try_wait()
+    }
+
+    /// The last lines that the program printed, for a report of what went wrong.
+    pub fn last_words(&self) -> String {
+        let text = fs::read_to_string(&self.log).unwrap_or_else(|error| format!("(no log: {error})"));
+        let lines: Vec<&str> = text.lines().collect();
+        let last = lines.get(lines.len().saturating_sub(25)..).unwrap_or(&lines);
+        format!("--- last lines of {} ---\n{}", self.log.display(), last.join("\n"))
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        // Waiting can only fail if there is nothing left to wait for.
+        drop(self.shell.wait());
+    }
+}

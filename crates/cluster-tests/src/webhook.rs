@@ -1,0 +1,163 @@
+//! An HTTPS server that answers admission reviews, for API servers to call.
+//!
+//! It only speaks the protocol: an [`Admission`] gets the request of each review with the path it was sent to, and
+//! answers. Reviews are answered on threads that may block.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::certificate::{Authority, ServerCertificate};
+
+/// Who answers the reviews.
+pub trait Admission: Send + Sync + 'static {
+    /// Answers `request`, sent to `path`, with the fields of an AdmissionResponse; the server adds the `uid`.
+    fn review(&self, path: &str, request: &Value) -> Value;
+}
+
+impl<F: Fn(&str, &Value) -> Value + Send + Sync + 'static> Admission for F {
+    fn review(&self, path: &str, request: &Value) -> Value {
+        self(path, request)
+    }
+}
+
+/// How often each path was asked about each namespace.
+type Asked = Arc<Mutex<BTreeMap<(String, String), usize>>>;
+
+/// Serves until it is dropped.
+pub struct WebhookServer {
+    address: String,
+    authority: String,
+    asked: Asked,
+    accepting: JoinHandle<()>,
+}
+
+impl WebhookServer {
+    /// Listens on loopback, or on the address that `HEADROOM_WEBHOOK_HOST` names: a cluster given by `KUBECONFIG` calls
+    /// webhooks under that name or address, and it must lead to this machine.
+    pub async fn start(admission: impl Admission) -> Result<Self> {
+        let named = std::env::var("HEADROOM_WEBHOOK_HOST").ok();
+        let host = named.as_deref().unwrap_or("127.0.0.1");
+        let authority = Authority::new()?;
+        let acceptor = acceptor(&authority.sign_server(&[host])?)?;
+        let listener = TcpListener::bind((if named.is_some() { "0.0.0.0" } else { "127.0.0.1" }, 0)).await?;
+        let address = format!("{host}:{}", listener.local_addr()?.port());
+        let asked = Asked::default();
+        let reviewer = Arc::new(Reviewer { admission, asked: Arc::clone(&asked) });
+        let accepting = tokio::spawn(accept(listener, acceptor, reviewer));
+        Ok(Self { address, authority: authority.certificate(), asked, accepting })
+    }
+
+    /// The `clientConfig` of a webhook that this server answers at `path`.
+    pub fn client_config(&self, path: &str) -> Value {
+        json!({"url": format!("https://{}{path}", self.address), "caBundle": STANDARD.encode(&self.authority)})
+    }
+
+    /// How many reviews about something in `namespace` have come to `path`.
+    pub fn times_asked(&self, path: &str, namespace: &str) -> usize {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.get(&(path.to_owned(), namespace.to_owned())).copied().unwrap_or_default()
+    }
+}
+
+/// Answers reviews, and remembers what they were about.
+struct Reviewer<A> {
+    admission: A,
+    asked: Asked,
+}
+
+impl<A: Admission> Reviewer<A> {
+    fn review(&self, path: &str, request: &Value) -> Value {
+        let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
+        let about = (path.to_owned(), namespace.to_owned());
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner).entry(about).or_default() += 1;
+        self.admission.review(path, request)
+    }
+}
+
+impl Drop for WebhookServer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+fn acceptor(server: &ServerCertificate) -> Result<TlsAcceptor> {
+    let certificate = CertificateDer::from_pem_slice(server.certificate.as_bytes())?;
+    let key = PrivateKeyDer::from_pem_slice(server.key.as_bytes())?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+async fn accept<A: Admission>(listener: TcpListener, acceptor: TlsAcceptor, reviewer: Arc<Reviewer<A>>) {
+    // Connections end with the server, not after it.
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => connections.spawn(serve(stream, acceptor.clone(), Arc::clone(&reviewer))),
+            Err(error) => {
+                eprintln!("webhook: cannot accept a connection: {error}");
+                return;
+            }
+        };
+    }
+}
+
+async fn serve<A: Admission>(stream: TcpStream, acceptor: TlsAcceptor, reviewer: Arc<Reviewer<A>>) {
+    // The API server reports a call that failed better than we could, with the webhook's name.
+    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let service = service_fn(move |request| answer(request, Arc::clone(&reviewer)));
+    let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    drop(connection.await);
+}
+
+async fn answer<A: Admission>(
+    request: Request<Incoming>,
+    reviewer: Arc<Reviewer<A>>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let answer = review(request, reviewer).await.map(|review| {
+        Response::builder().header("content-type", "application/json").body(Full::from(review.to_string()))
+    });
+    Ok(match answer {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => failure(&error.to_string()),
+        Err(error) => failure(&format!("{error:#}")),
+    })
+}
+
+fn failure(message: &str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(message.to_owned()));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response
+}
+
+async fn review<A: Admission>(request: Request<Incoming>, reviewer: Arc<Reviewer<A>>) -> Result<Value> {
+    let path = request.uri().path().to_owned();
+    let body = request.into_body().collect().await?.to_bytes();
+    let mut review: Value = serde_json::from_slice(&body).context("the body is not JSON")?;
+    let request = review.get_mut("request").map(Value::take).context("the review has no request")?;
+    let uid = request.get("uid").cloned().context("the request has no uid")?;
+    let mut response = tokio::task::spawn_blocking(move || reviewer.review(&path, &request)).await?;
+    response.as_object_mut().context("the answer is not an object")?.insert("uid".to_owned(), uid);
+    Ok(json!({"apiVersion": review.get("apiVersion"), "kind": review.get("kind"), "response": response}))
+}

@@ -1,0 +1,307 @@
+//! From what was used to what is asked for: the collector writes profiles with its own rights, by server-side apply, and
+//! the policy estimates from them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use headroom_cluster_tests::cluster::{Cluster, LABEL, create, resource};
+use headroom_cluster_tests::control_plane::{Controllers, InTreePlugins};
+use headroom_cluster_tests::policy_server::Deployment;
+use headroom_cluster_tests::webhook::WebhookServer;
+use headroom_companion::collect::pace::Pace;
+use headroom_companion::collect::rounds::{Feed, RoundError, Rounds};
+use headroom_companion::metrics::Metrics;
+use headroom_companion::progress::Progress;
+use headroom_companion::publish::{Destination, Written, cluster};
+use headroom_companion::store::Store;
+use headroom_core::amount::Quantity;
+use headroom_core::context::usage::{
+    Dropped, History, ImageHistory, Percentiles, Repository, Scope, TagKey, Usage, UsageProfile, Window, WindowUsage,
+};
+use headroom_core::image::ImageName;
+use headroom_core::timestamp::Timestamp;
+use headroom_testkit::built::workspace_file;
+use kube::Client;
+use kube::api::{Api, DynamicObject};
+use serde_json::{Value, json};
+
+use crate::guarded::{Guarded, ID, guard, resources};
+use crate::objects::{limit_range, pod};
+
+const COLLECTOR: &str = "system:serviceaccount:headroom:headroom-collector";
+/// That of [`pod`].
+const IMAGE: &str = "registry.example.com/shop/web:1";
+
+fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
+    let output = cluster.kubectl().unwrap().args(arguments).output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert!(output.status.success(), "kubectl {}: {said}", arguments.join(" "));
+    said
+}
+
+fn apply(cluster: &Cluster, manifest: &str) {
+    let manifest = workspace_file("deploy").join(manifest);
+    kubectl(cluster, &["apply", "--namespace=headroom", "-f", manifest.to_str().unwrap()]);
+}
+
+/// The files that a kustomization takes together, in the order in which it names them.
+fn manifests(folder: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(folder.join("kustomization.yaml")).unwrap();
+    let kustomization: Value = serde_yaml::from_str(&text).unwrap();
+    let named = kustomization["resources"].as_array().unwrap().iter().map(|name| folder.join(name.as_str().unwrap()));
+    named.flat_map(|path| if path.is_dir() { manifests(&path) } else { vec![path] }).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn the_api_server_takes_every_manifest() {
+    let cluster = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
+    let mut taken = BTreeSet::new();
+    for folder in [
+        "",
+        "collector/deployment",
+        "collector/cronjob",
+        "collector/sources/metrics-api",
+        "collector/sources/checkpoints",
+    ] {
+        for path in manifests(&workspace_file("deploy").join(folder)) {
+            // This API server is older than batch/v1 of that kind.
+            let text = std::fs::read_to_string(&path)
+                .unwrap()
+                .replace("batch/v1\nkind: CronJob", "batch/v1beta1\nkind: CronJob");
+            let copy = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(copy.path(), text).unwrap();
+            kubectl(&cluster, &["apply", "--namespace=headroom", "-f", copy.path().to_str().unwrap()]);
+            taken.insert(path.file_name().unwrap().to_owned());
+        }
+    }
+    assert!(taken.len() >= 6, "{taken:?}");
+}
+
+/// Waits until the API server serves the kind.
+async fn install_definition(cluster: &Cluster) {
+    apply(cluster, "crd.yaml");
+    let definition = "crd/usageprofiles.headroom.dev";
+    kubectl(cluster, &["wait", "--for=condition=established", "--timeout=60s", definition]);
+}
+
+fn now() -> i64 {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
+}
+
+/// Four hours of a container that always uses a third of a core and 200Mi.
+fn samples(namespace: &str) -> String {
+    let begin = now() / 60 * 60 - 86_400;
+    let mut csv = "time,namespace,pod,container,image,cpu,memory\n".to_owned();
+    for minute in 0..240 {
+        writeln!(csv, "{},{namespace},web-0,web,{IMAGE},0.333,200Mi", begin + minute * 60).unwrap();
+    }
+    csv
+}
+
+/// One round of the collector over a file, as whoever `client` is.
+async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundError> {
+    let file = folder.join("usage.csv");
+    std::fs::write(&file, csv).unwrap();
+    let pace = Pace::default();
+    let rounds = Rounds {
+        feed: Feed::Files { paths: vec![file], step_seconds: 60, buffer: 1 << 20 },
+        store: Store::open(&folder.join("usage.redb")).unwrap(),
+        destination: Destination::Cluster(Box::new(cluster::Cluster::new(client, false, pace.clone()))),
+        pool_namespace: "headroom".to_owned(),
+        refresh: 21_600,
+        pace,
+        as_of: None,
+        metrics: Arc::new(Metrics::default()),
+        progress: Progress::hidden(),
+        stop: tokio_util::sync::CancellationToken::new(),
+    };
+    rounds.once().await
+}
+
+/// Adds a container to every pod of a namespace.
+async fn inject_sidecars(shop: &Guarded) -> WebhookServer {
+    let webhook = WebhookServer::start(|_: &str, request: &Value| {
+        let containers = request["object"]["spec"]["containers"].as_array().unwrap();
+        if containers.iter().any(|container| container["name"] == "proxy") {
+            return json!({"allowed": true});
+        }
+        let proxy = json!({"name": "proxy", "image": "registry.example.com/mesh/proxy:1"});
+        let patch = json!([{"op": "add", "path": "/spec/containers/-", "value": proxy}]);
+        let patch = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, patch.to_string());
+        json!({"allowed": true, "patchType": "JSONPatch", "patch": patch})
+    })
+    .await
+    .unwrap();
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        // Webhooks are called in the order of these names, so this one comes after ours.
+        "metadata": {"name": format!("sidecars-{}", shop.namespace)},
+        "webhooks": [{
+            "name": "sidecars.example.com",
+            "clientConfig": webhook.client_config("/inject"),
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "namespaceSelector": {"matchLabels": {LABEL: shop.namespace}},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        }],
+    });
+    shop.create(configuration).await.unwrap();
+    webhook
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn pods_get_what_the_collector_has_seen_and_asking_again_changes_nothing() {
+    let cluster = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let estimating = json!({"estimates": {"mode": "ifNotSet"}});
+    let deployment = Deployment { reinvoked: true, ..Deployment::mutating(estimating) };
+    let collector = cluster.client_as(COLLECTOR).await.unwrap();
+
+    // Each thing that is missing is named, with the file that brings it.
+    let csv = samples("early");
+    apply(&cluster, "collector/base/namespace.yaml");
+    let error = collect(collector.clone(), folder.path(), &csv).await.unwrap_err().to_string();
+    assert!(error.contains("not allowed to get usageprofiles"), "{error}");
+    assert!(error.contains("deploy/collector/base/rbac.yaml"), "{error}");
+    apply(&cluster, "collector/base/rbac.yaml");
+    apply(&cluster, "collector/base/store.yaml");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let error = collect(collector.clone(), folder.path(), &csv).await.unwrap_err().to_string();
+        if error.contains("the cluster does not know the kind UsageProfile: apply deploy/crd.yaml") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{error}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    install_definition(&cluster).await;
+
+    let shop = guard(cluster, deployment).await;
+    let namespace = &shop.namespace;
+    let item = json!({"default": {"cpu": "500m"}, "defaultRequest": {"cpu": "50m"}});
+    shop.create(limit_range(namespace, item)).await.unwrap();
+    let unknown = shop.create(pod(namespace, "unknown", json!({}))).await.unwrap();
+    assert_eq!(*resources(&unknown), json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "50m"}}));
+
+    collect(collector, folder.path(), &samples(namespace)).await.unwrap();
+    let table = kubectl(&shop.cluster, &["get", "usageprofiles", "-n", namespace]);
+    let columns: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(columns, ["NAME", "SCOPE", "IMAGES", "TAGS", "OOM-KILLED", "COLLECTED"], "{table}");
+    let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row[..5], ["usage", "namespace", "1", "1", "0"], "{table}");
+    let profile = shop.all("headroom.dev/v1alpha1", "UsageProfile").get("usage").await.unwrap();
+    let managers: Vec<_> =
+        profile.metadata.managed_fields.iter().flatten().filter_map(|field| field.manager.as_deref()).collect();
+    assert_eq!(managers, ["headroom-collector"]);
+
+    // LimitRanger has put in its default before us, and it gives way to what was seen.
+    let known = shop.create(pod(namespace, "known", json!({}))).await.unwrap();
+    let (cpu, memory) = (&resources(&known)["requests"]["cpu"], &resources(&known)["requests"]["memory"]);
+    let within = |found: &Value, low: &str, high: &str| {
+        let [found, low, high] = [found.as_str().unwrap(), low, high].map(|text| text.parse::<Quantity>().unwrap());
+        assert!(low <= found && found <= high, "{}", resources(&known));
+    };
+    within(cpu, "330m", "337m");
+    within(memory, "198Mi", "202Mi");
+    assert_eq!(resources(&known)["limits"], json!({"cpu": "500m"}));
+    let own = shop.create(pod(namespace, "own", json!({"requests": {"cpu": "10m", "memory": "1Mi"}}))).await.unwrap();
+    assert_eq!(resources(&own)["requests"], json!({"cpu": "10m", "memory": "1Mi"}));
+
+    // A later webhook changes the pod, so that LimitRanger and we are asked once more.
+    let asked = shop.server.times_asked(ID, namespace);
+    let _sidecars = inject_sidecars(&shop).await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let twice = loop {
+        let pod = shop.create(pod(namespace, &format!("twice-{}", now()), json!({}))).await.unwrap();
+        if pod.data["spec"]["containers"].as_array().unwrap().len() == 2 {
+            break pod;
+        }
+        assert!(Instant::now() < deadline, "no sidecar comes");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    };
+    assert!(shop.server.times_asked(ID, namespace) >= asked + 2, "the policy was not asked again");
+    assert_eq!(resources(&twice), resources(&known));
+    let sidecar = &twice.data["spec"]["containers"][1]["resources"];
+    assert_eq!(*sidecar, json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "50m"}}));
+    let told = |pod: &DynamicObject| -> Value {
+        serde_json::from_str(&pod.metadata.annotations.as_ref().unwrap()["headroom.dev/resources"]).unwrap()
+    };
+    assert_eq!(told(&twice)["web"], told(&known)["web"]);
+}
+
+/// A profile as large as the collector makes them.
+fn full_profile(namespace: &str) -> UsageProfile {
+    let collected_at = Timestamp::from_unix_seconds(now() / 60 * 60).unwrap();
+    let history = |milli: u64| {
+        let cpu = Percentiles::from_fn(|percentile| {
+            Quantity::from_milli(i64::from(percentile.permille()) + i64::try_from(milli).unwrap())
+        });
+        let memory =
+            Percentiles::from_fn(|percentile| Quantity::from_bytes((milli << 20) + u64::from(percentile.permille())));
+        let usage = WindowUsage {
+            pods: 9,
+            namespaces: 1,
+            cpu: Some(Usage { samples: 10_000, percentiles: cpu, peak: Quantity::from_units(4) }),
+            memory: Some(Usage { samples: 10_000, percentiles: memory, peak: Quantity::from_bytes(9 << 30) }),
+        };
+        let windows = BTreeMap::from([(Window::WEEK, usage.clone()), (Window::MONTH, usage)]);
+        History { last_seen: collected_at, oom_kills: Vec::new(), windows }
+    };
+    let mut images = BTreeMap::new();
+    // More than there is room for.
+    let names = (0..3_000).map(|number| format!("registry.example.com/team/service-{}:{number}", number / 3));
+    for (milli, name) in (0..).zip(names.chain([IMAGE.to_owned()])) {
+        let name = ImageName::parse(&name).unwrap();
+        let image = images.entry(Repository::of(&name));
+        let image = image.or_insert_with(|| ImageHistory { all: history(milli), tags: BTreeMap::new() });
+        image.tags.extend(TagKey::of(&name).map(|tag| (tag, history(milli))));
+    }
+    let scope = Scope::Namespace;
+    let mut profile =
+        UsageProfile { namespace: namespace.to_owned(), scope, collected_at, images, dropped: Dropped::default() };
+    profile.bound();
+    profile
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn the_largest_profile_is_taken_at_once_and_read_at_once() {
+    let cluster = Cluster::start(InTreePlugins::Off, Controllers::Off).await.unwrap();
+    install_definition(&cluster).await;
+    let shop = guard(cluster, Deployment::mutating(json!({"estimates": {"mode": "ifNotSet"}}))).await;
+    let profile = full_profile(&shop.namespace);
+    let text = profile.to_string();
+    assert!(text.len() > 900_000, "{}", text.len());
+    let mut object: Value = serde_json::from_str(&text).unwrap();
+    let writer = cluster::Cluster::new(shop.client.clone(), false, Pace::default());
+    let bounded = |what: &str, began: Instant| {
+        println!("{what} of {} bytes took {:?}", text.len(), began.elapsed());
+        // The API server gives up after 34 s; a busy machine has a third of that.
+        assert!(began.elapsed() < Duration::from_secs(10), "{what} took {:?}", began.elapsed());
+    };
+
+    let began = Instant::now();
+    assert_eq!(writer.apply(&profile, &object, 21_600).await.unwrap(), Written::Written);
+    bounded("the first apply", began);
+    object["spec"]["summary"]["droppedTags"] = json!(1);
+    object["spec"]["images"].as_object_mut().unwrap().values_mut().for_each(|image| image["tags"] = json!({}));
+    let began = Instant::now();
+    assert_eq!(writer.apply(&profile, &object, 0).await.unwrap(), Written::Written);
+    bounded("an apply that changes every image", began);
+    let profiles: Api<DynamicObject> =
+        Api::namespaced_with(shop.client.clone(), &shop.namespace, &resource("headroom.dev/v1alpha1", "UsageProfile"));
+    let stored = profiles.get("usage").await.unwrap();
+    assert_eq!(stored.data["spec"]["images"], object["spec"]["images"]);
+    // Who wrote which figure would take as much room as the figures.
+    assert!(json!(stored.metadata.managed_fields).to_string().len() < 1_000);
+
+    let began = Instant::now();
+    let pod = create(&shop.client, pod(&shop.namespace, "web", json!({}))).await.unwrap();
+    bounded("a judgement by a profile", began);
+    assert!(resources(&pod)["requests"]["cpu"].is_string(), "{}", pod.data);
+}

@@ -1,0 +1,192 @@
+//! What became of a request, and in what two outcomes differ.
+
+use std::fmt;
+
+use headroom_core::amount::{Family, Quantity};
+use kube::api::DynamicObject;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// What an API server did with a request.
+pub enum Outcome {
+    /// What the object stored says of resources.
+    Admitted(Value),
+    Refused {
+        message: String,
+    },
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Admitted(values) => write!(f, "admitted: {values}"),
+            Self::Refused { message } => write!(f, "refused: {message}"),
+        }
+    }
+}
+
+/// What one plane says and the other does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    RefusedOnlyByKubernetes,
+    RefusedOnlyByHeadroom,
+    /// Both refuse, and we do not give this reason.
+    ReasonMissing,
+    ValuesDiffer,
+}
+
+/// One difference, in the words of both.
+pub struct Difference {
+    pub kind: Kind,
+    pub kubernetes: String,
+    pub headroom: String,
+}
+
+/// What a stored object says of resources; the annotation only if it tells all of it.
+pub fn values(object: &DynamicObject, with_annotation: bool) -> Value {
+    let mut values = Map::new();
+    let spec = &object.data["spec"];
+    let template = spec.get("template").map_or(spec, |template| &template["spec"]);
+    for list in ["initContainers", "containers"] {
+        for container in template[list].as_array().into_iter().flatten() {
+            let name = container["name"].as_str().unwrap_or_default().to_owned();
+            values.insert(name, container["resources"].clone());
+        }
+    }
+    values.insert("spec.resources".to_owned(), spec["resources"].clone());
+    if with_annotation {
+        let annotations = object.metadata.annotations.iter().flatten();
+        let told = annotations.filter(|(key, _)| *key == "kubernetes.io/limit-ranger").map(|(_, told)| json!(told));
+        values.extend(told.map(|told| ("kubernetes.io/limit-ranger".to_owned(), told)));
+    }
+    Value::Object(values)
+}
+
+/// All differences between the plugins' outcome and ours.
+pub fn differences(kubernetes: &Outcome, headroom: &Outcome) -> Vec<Difference> {
+    let difference = |kind, kubernetes: &dyn fmt::Display, headroom: &dyn fmt::Display| {
+        vec![Difference { kind, kubernetes: kubernetes.to_string(), headroom: headroom.to_string() }]
+    };
+    match (kubernetes, headroom) {
+        (Outcome::Admitted(theirs), Outcome::Admitted(ours)) if theirs == ours => Vec::new(),
+        (Outcome::Admitted(theirs), Outcome::Admitted(ours)) => difference(Kind::ValuesDiffer, theirs, ours),
+        (Outcome::Refused { message }, Outcome::Admitted(ours)) => {
+            difference(Kind::RefusedOnlyByKubernetes, message, ours)
+        }
+        (Outcome::Admitted(theirs), Outcome::Refused { message }) => {
+            difference(Kind::RefusedOnlyByHeadroom, theirs, message)
+        }
+        (Outcome::Refused { message: theirs }, Outcome::Refused { message: ours }) => reasons(theirs)
+            .into_iter()
+            .filter(|reason| !reason.is_in(ours))
+            .flat_map(|reason| difference(Kind::ReasonMissing, &reason.text, ours))
+            .collect(),
+    }
+}
+
+/// One reason of a plugin, and the words in which we may give it: all of one of these groups.
+struct Reason {
+    text: String,
+    words: Vec<Vec<String>>,
+}
+
+impl Reason {
+    fn is_in(&self, message: &str) -> bool {
+        self.words.iter().any(|group| group.iter().all(|words| message.contains(words)))
+    }
+}
+
+/// The reasons that the plugins gave. A refusal of another origin has none of theirs.
+fn reasons(message: &str) -> Vec<Reason> {
+    let Some((_, said)) = message.split_once(" is forbidden: ") else { return Vec::new() };
+    if let Some(words) = words_of_quota(said) {
+        return vec![Reason { text: said.to_owned(), words }];
+    }
+    let list = said.strip_prefix('[').and_then(|said| said.strip_suffix(']')).unwrap_or(said);
+    let begins = |piece: &str| {
+        piece.starts_with("minimum ") || piece.starts_with("maximum ") || piece.contains(" max limit to request ratio ")
+    };
+    let mut reasons: Vec<String> = Vec::new();
+    for piece in list.split(", ") {
+        match reasons.last_mut() {
+            Some(last) if !begins(piece) => *last = format!("{last}, {piece}"),
+            _ => reasons.push(piece.to_owned()),
+        }
+    }
+    reasons.into_iter().map(|text| Reason { words: words_of_range(&text), text }).collect()
+}
+
+/// How we may word the reason of a LimitRange. Kubernetes wrote the totals of a pod without suffixes for powers of two;
+/// now a total is written as its first addend is.
+fn words_of_range(said: &str) -> Vec<Vec<String>> {
+    let mut words = vec![vec![said.to_owned()]];
+    let total = said.rsplit_once(" is ").filter(|_| said.contains(" usage per Pod is "));
+    if let Some((said, Ok(total))) = total.map(|(said, total)| (said, total.parse::<Quantity>())) {
+        let families = [Family::DecimalSi, Family::BinarySi, Family::DecimalExponent];
+        words.extend(families.map(|family| vec![format!("{said} is {}", total.to_family(family))]));
+    }
+    words
+}
+
+/// How we may word the reason of a quota. Which of two quotas speaks is chance in Kubernetes. Of ours all speak: the first
+/// in the words of Kubernetes, and each of them with what is missing.
+fn words_of_quota(said: &str) -> Option<Vec<Vec<String>>> {
+    let begun = |begin: String, each: &str, names: &mut dyn Iterator<Item = &str>| {
+        std::iter::once(begin).chain(names.map(|name| format!("{name}{each}"))).collect()
+    };
+    if let Some(rest) = said.strip_prefix("exceeded quota: ") {
+        let (quota, rest) = rest.split_once(", requested: ")?;
+        let (requested, _) = rest.split_once(", used: ")?;
+        let mut names = requested.split(',').filter_map(|amount| amount.split_once('=')).map(|(name, _)| name);
+        return Some(vec![vec![said.to_owned()], begun(format!("quota {quota}: "), ": missing ", &mut names)]);
+    }
+    if let Some(rest) = said.strip_prefix("failed quota: ") {
+        // Before 1.24 the containers concerned were not named.
+        let (quota, names) = rest.split_once(": must specify ")?;
+        let first = begun(format!("failed quota: {quota}: must specify "), " for: ", &mut names.split(','));
+        return Some(vec![first, begun(format!("quota {quota}: set "), " in ", &mut names.split(','))]);
+    }
+    let rest = said.strip_prefix("status unknown for quota: ")?;
+    let (quota, _) = rest.split_once(", resources: ")?;
+    Some(vec![vec![said.to_owned()], vec![format!("quota {quota}: its usage is not counted yet")]])
+}
+
+#[test]
+fn each_reason_of_a_plugin_is_looked_for() {
+    let check = |message: &str, expected: &[&[&[&str]]]| {
+        let found: Vec<Vec<Vec<String>>> = reasons(message).into_iter().map(|reason| reason.words).collect();
+        assert_eq!(found, expected);
+    };
+    check(
+        r#"pods "web" is forbidden: [minimum memory usage per Pod is 1Gi, but request is 2097152, cpu max limit to request ratio per Container is 4, but provided ratio is 5.000000]"#,
+        &[
+            &[
+                &["minimum memory usage per Pod is 1Gi, but request is 2097152"],
+                &["minimum memory usage per Pod is 1Gi, but request is 2097152"],
+                &["minimum memory usage per Pod is 1Gi, but request is 2Mi"],
+                &["minimum memory usage per Pod is 1Gi, but request is 2097152"],
+            ],
+            &[&["cpu max limit to request ratio per Container is 4, but provided ratio is 5.000000"]],
+        ],
+    );
+    check(
+        r#"pods "web" is forbidden: exceeded quota: team, requested: cpu=1,pods=1, used: cpu=1,pods=2, limited: cpu=1,pods=2"#,
+        &[&[
+            &["exceeded quota: team, requested: cpu=1,pods=1, used: cpu=1,pods=2, limited: cpu=1,pods=2"],
+            &["quota team: ", "cpu: missing ", "pods: missing "],
+        ]],
+    );
+    check(
+        r#"pods "web" is forbidden: failed quota: team: must specify cpu,memory"#,
+        &[&[
+            &["failed quota: team: must specify ", "cpu for: ", "memory for: "],
+            &["quota team: set ", "cpu in ", "memory in "],
+        ]],
+    );
+    check(
+        r#"pods "web" is forbidden: status unknown for quota: team, resources: cpu"#,
+        &[&[&["status unknown for quota: team, resources: cpu"], &["quota team: its usage is not counted yet"]]],
+    );
+    check(r#"Pod "web" is invalid: spec.containers[0]"#, &[]);
+}
