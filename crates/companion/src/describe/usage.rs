@@ -252,8 +252,7 @@ mod tests {
     const KEY: &str = "nginx-f7b30ec5501512a6";
 
     fn history(cpu: &str) -> Value {
-        let at = |amount: &str| Percentile::PUBLISHED.map(|at| (at.to_string(), amount.to_owned()));
-        let percentiles: std::collections::BTreeMap<String, String> = at(cpu).into_iter().collect();
+        let percentiles = Percentile::PUBLISHED.map(|at| format!("{at}={cpu}")).join(" ");
         let usage = json!({"samples": 60, "percentiles": percentiles, "peak": cpu});
         json!({"lastSeen": "2026-11-20T00:00:00Z", "oomKills": [{"at": "2026-11-19T00:00:00Z", "memory": "64Mi"}],
             "windows": {"30d": {"pods": 2, "namespaces": 1, "cpu": usage}}})
