@@ -1,6 +1,6 @@
 //! Advice for a terminal: a table, where each number comes from, and what it all does to the quotas.
 
-use super::{Advice, ContainerAdvice, History, ResourceAdvice, Workload};
+use super::{Advice, ContainerAdvice, Current, History, ResourceAdvice, Workload};
 use crate::draw::Charset;
 use crate::output::{Paint, Table};
 
@@ -117,7 +117,9 @@ fn reason(workload: &Workload, container: &ContainerAdvice, advice: &ResourceAdv
         (None, Some(unknown)) => text.push_str(&format!("unknown: {unknown}")),
         (None, None) => text.push('-'),
     }
-    if let Some(current) = advice.current.as_ref().filter(|current| current.from != "author") {
+    // Where admission would estimate the same, that was just said.
+    let is_news = |current: &&Current| current.from != "author" && Some(&current.value) != advice.recommended.as_ref();
+    if let Some(current) = advice.current.as_ref().filter(is_news) {
         text.push_str(&format!("; now {}: {}", current.value, current.from));
     }
     text + "\n"

@@ -29,7 +29,7 @@ fn limits_are_described_as_kubectl_does_and_as_they_work_together() {
     check("limits-json.txt", &format!("describe limits {WORLD} {AS_OF} -o json"));
     check("limits-yaml.txt", &format!("describe limits {WORLD} {AS_OF} -o yaml"));
     check("limits-image.txt", &format!("describe limits {WORLD} --image nginx:1.27 --settings settings-rules.yaml"));
-    check("limits-off.txt", &format!("describe limits {WORLD} --image nginx:1.27 {AS_OF}"));
+    check("limits-off.txt", &format!("describe limits {WORLD} --image nginx:1.27 --settings settings-never.yaml"));
     check("limits-nowhere.txt", &format!("describe limits -n empty --context-dir world {AS_OF}"));
     check("limits-all.txt", &format!("describe limitranges -A --context-dir world {AS_OF}"));
 }
@@ -68,6 +68,7 @@ fn requests_are_recommended_with_their_evidence() {
     check("recommend-well-known.txt", &format!("recommend --image redis:8 {WORLD} {AS_OF}"));
     check("recommend-bounded.txt", &format!("recommend sts/db {WORLD} --settings settings-rules.yaml"));
     check("recommend-new.txt", &format!("recommend -f new.yaml {WORLD} {AS_OF}"));
+    check("recommend-off.txt", &format!("recommend -f new.yaml {WORLD} --settings settings-never.yaml"));
     check("recommend-all.txt", &format!("recommend -A --context-dir world --context-dir profiles {AS_OF}"));
 }
 

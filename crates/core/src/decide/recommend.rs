@@ -60,7 +60,9 @@ pub fn recommend<'d>(
     let is_defaulted = settings.limit_ranges.mode != Mode::Off;
     let is_estimated = estimate::is_on(subject, settings);
     let filling = Filling { request, context, settings, ranges: &ranges, is_defaulted, is_estimated };
-    let before = filling.fill(pod.clone())?.pod;
+    let mut before = filling.fill(pod.clone())?;
+    before.estimates.tell("", &mut before.pod);
+    let before = before.pod;
     let as_it_stands = authored::marked(pod.clone(), request, context.limit_ranges.is_some().then_some(&ranges))?;
     let mut settings = settings.clone();
 
@@ -80,6 +82,7 @@ pub fn recommend<'d>(
         }
         let breaches = limits::check_pod(&filled, None, &ranges);
         if !advice.estimates.give_way(&filled, &breaches, round) {
+            advice.estimates.tell("", &mut filled);
             break filled;
         }
         round += 1;
