@@ -194,3 +194,54 @@ fn what_is_not_certain_is_refused() {
     check_refused(&twice, "Deployment `web` is in it twice, so it is not certain which one is meant");
     assert!(matches!(set_requests("a: [", &[both()]), Err(EditError::Unreadable(_))));
 }
+
+/// The lines of `all` that are not in `some`, if the others are there in the same order.
+fn lines_beside<'t>(all: &'t str, some: &str) -> Option<Vec<&'t str>> {
+    let mut beside = Vec::new();
+    let mut wanted = some.lines().peekable();
+    for line in all.lines() {
+        if wanted.peek() == Some(&line) { drop(wanted.next()) } else { beside.push(line) }
+    }
+    wanted.next().is_none().then_some(beside)
+}
+
+#[test]
+fn however_it_is_written_only_the_amounts_change() {
+    let resources = [
+        "",
+        "resources: {}\n",
+        "resources:\n",
+        "resources: # later\n",
+        "resources:\n  limits:\n    memory: 1Gi\n",
+        "resources:\n  limits: {memory: 1Gi}\n",
+        "resources:\n  requests: {}\n  limits:\n    memory: 1Gi\n",
+        "resources:\n  requests:\n  limits:\n    memory: 1Gi\n",
+        "resources:\n  requests:\n    cpu: 2 # two\n",
+        "resources:\n      requests:\n            memory: '2Gi'\n",
+        "resources:\n  requests:\n    # why\n    memory: 2Gi\n    ephemeral-storage: 1Gi\n",
+        "resources: {requests: {cpu: \"2\"}}\n",
+        "resources: {limits: {cpu: 2}, requests: {}}\n",
+        "resources: {requests: {\n  cpu: 2,\n  memory: 1Gi\n}}\n",
+    ];
+    let others = ["", "command:\n- |\n  run # no comment\n\n  more\n", "env: []\n# the last word\n", "tty: true\n\n"];
+    for resources in resources {
+        for others in others {
+            for text in [deployment(&format!("{resources}{others}")), deployment(&format!("{others}{resources}"))] {
+                for text in [text.clone(), text.replace('\n', "\r\n"), text.trim_end().to_owned()] {
+                    // That it means the same but for the amounts, the edit itself makes sure of.
+                    let edited = set_requests(&text, &[both()]).unwrap().unwrap();
+                    assert_eq!(set_requests(&edited, &[both()]), Ok(None), "{edited}");
+                    let kept: String =
+                        text.lines().filter(|line| !is_of_resources(line)).map(|line| format!("{line}\n")).collect();
+                    let beside = lines_beside(&edited, &kept).unwrap_or_else(|| panic!("{text}\n{edited}"));
+                    assert!(beside.iter().all(|line| is_of_resources(line)), "{beside:?}\n{edited}");
+                }
+            }
+        }
+    }
+}
+
+/// Whether a line says anything of resources, and so may be another one afterwards.
+fn is_of_resources(line: &str) -> bool {
+    ["resources", "requests", "limits", "cpu", "memory", "}}"].iter().any(|word| line.contains(word))
+}

@@ -19,7 +19,13 @@ pub(super) fn all(asked: &[&Asked], advice: &Advice) -> anyhow::Result<Exit> {
     let mut files: BTreeMap<PathBuf, Vec<Change>> = BTreeMap::new();
     for (asked, workload) in asked.iter().zip(&advice.workloads) {
         let Some(origin) = &asked.origin else { continue };
-        files.entry(origin.file.clone()).or_default().extend(changes(&asked.object, workload));
+        let of_file = files.entry(origin.file.clone()).or_default();
+        for change in changes(&asked.object, workload) {
+            // A file may be named twice.
+            if !of_file.contains(&change) {
+                of_file.push(change);
+            }
+        }
     }
     let mut exit = Exit::Fine;
     let mut written = 0;
