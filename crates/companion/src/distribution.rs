@@ -125,7 +125,7 @@ mod tests {
         let labels: Vec<&str> = plot.lines().filter_map(|line| line.split_whitespace().next()).collect();
         assert_eq!(labels, ["p50", "p75", "p80", "p90", "p95", "p99", "p99.9", "peak"]);
         assert!(plot.contains("  p80    800m |################ recommended: 1\n"), "{plot}");
-        assert_eq!(distribution.columns(Charset::Ascii), "::---------#");
+        assert_eq!(distribution.columns(Charset::Ascii), ":::--------#");
         assert_eq!((distribution.shown_at("p90"), distribution.shown_at("peak")), ("900m", "2"));
     }
 }

@@ -29,7 +29,7 @@ fn limits_are_described_as_kubectl_does_and_as_they_work_together() {
     check("limits-json.txt", &format!("describe limits {WORLD} {AS_OF} -o json"));
     check("limits-yaml.txt", &format!("describe limits {WORLD} {AS_OF} -o yaml"));
     check("limits-image.txt", &format!("describe limits {WORLD} --image nginx:1.27 --settings settings-rules.yaml"));
-    check("limits-off.txt", &format!("describe limits {WORLD} --image nginx:1.27 {AS_OF}"));
+    check("limits-off.txt", &format!("describe limits {WORLD} --image nginx:1.27 --settings settings-never.yaml"));
     check("limits-nowhere.txt", &format!("describe limits -n empty --context-dir world {AS_OF}"));
     check("limits-all.txt", &format!("describe limitranges -A --context-dir world {AS_OF}"));
 }
