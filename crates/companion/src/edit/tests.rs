@@ -200,7 +200,10 @@ fn lines_beside<'t>(all: &'t str, some: &str) -> Option<Vec<&'t str>> {
     let mut beside = Vec::new();
     let mut wanted = some.lines().peekable();
     for line in all.lines() {
-        if wanted.peek() == Some(&line) { drop(wanted.next()) } else { beside.push(line) }
+        match wanted.next_if_eq(&line) {
+            Some(_) => {}
+            None => beside.push(line),
+        }
     }
     wanted.next().is_none().then_some(beside)
 }
