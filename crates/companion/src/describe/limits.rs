@@ -82,11 +82,7 @@ pub fn empty_pod(namespace: &str, container: &str, image: &str) -> serde_json::V
 }
 
 /// The effective limits for a request about an empty pod.
-pub fn limits<'d>(
-    request: &Request<'d>,
-    context: &Context<'d>,
-    settings: &Settings<'d>,
-) -> Result<Limits, Malformed> {
+pub fn limits<'d>(request: &Request<'d>, context: &Context<'d>, settings: &Settings<'d>) -> Result<Limits, Malformed> {
     let decision = decide(request, context, settings);
     let pod = request.pod()?;
     let ranges = ranges::applicable(request, pod, context, settings)?;
