@@ -16,7 +16,7 @@ use headroom_core::context::usage::Resource;
 use headroom_core::context::usage::read::Age;
 use headroom_core::decide::recommend::{self as core, Recommendation};
 use headroom_core::json::Malformed;
-use headroom_core::request::template::{self, Bound, Container};
+use headroom_core::request::template::{self, Bound, Container, Origin};
 use headroom_core::request::{PodTemplate, Role, workload};
 use headroom_core::stage::estimate::recommend::{Evidence as CoreEvidence, Measurements};
 use headroom_core::stage::estimate::{Basis, Whose};
@@ -225,7 +225,12 @@ fn of_resource(
     let written = container.resources.requests.get(name).filter(|value| value.origin.is_authored());
     let current = before.map(|value| Current {
         value: value.quantity.to_string(),
-        from: if value.origin.is_authored() { "author".to_owned() } else { value.origin.to_string() },
+        from: match &value.origin {
+            origin if origin.is_authored() => "author".to_owned(),
+            // Where that comes from is told beside it.
+            Origin::Estimate { .. } => "the same estimate at admission".to_owned(),
+            origin => origin.to_string(),
+        },
     });
     let limit = container.resources.quantity(Bound::Limit, name).map(ToString::to_string);
     let mut advice = ResourceAdvice {

@@ -97,7 +97,8 @@ fn judge<'d>(
     quotas::judge(&mut findings, object, &pods, rollout.as_ref(), context, settings)?;
     let may_change = match subject {
         Subject::Pod | Subject::Resize => true,
-        Subject::Workload => settings.mutate_templates,
+        // Where the ranges are not to be looked at for controllers, their defaults only count the pods for a quota.
+        Subject::Workload => settings.mutate_templates && (modes.limits != Mode::Off || !is_defaulted),
         Subject::Deadline | Subject::Scale | Subject::Claim | Subject::ClaimStatus | Subject::Counted => false,
     };
     if let Some(pod) = pod

@@ -200,8 +200,9 @@ fn lines_beside<'t>(all: &'t str, some: &str) -> Option<Vec<&'t str>> {
     let mut beside = Vec::new();
     let mut wanted = some.lines().peekable();
     for line in all.lines() {
-        if wanted.next_if_eq(&line).is_none() {
-            beside.push(line);
+        match wanted.next_if_eq(&line) {
+            Some(_) => {}
+            None => beside.push(line),
         }
     }
     wanted.next().is_none().then_some(beside)
