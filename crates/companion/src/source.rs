@@ -152,4 +152,13 @@ pub trait Source: Send + Sync {
     fn step_seconds(&self) -> u32;
 
     fn reach(&self) -> Reach;
+
+    /// What a source of the present has to know after a restart, so that it tells nothing twice. It is kept with what
+    /// was read, in one commit.
+    fn memory(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Puts the source back to where it stood with such a memory. One that cannot be read is none.
+    fn remember(&self, _memory: &[u8]) {}
 }

@@ -47,6 +47,9 @@ const OWED: TableDefinition<(&str, i64), i64> = TableDefinition::new("owed");
 /// A file, by how it begins, to how many of its bytes were read.
 const FILES: TableDefinition<&str, u64> = TableDefinition::new("files");
 
+/// What a source of the present told last, as it words that itself.
+const MEMORY: TableDefinition<(), &[u8]> = TableDefinition::new("memory");
+
 /// Why the store cannot be used, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -112,6 +115,7 @@ impl Store {
             txn.open_table(SUBJECTS)?;
             txn.open_table(OWED)?;
             txn.open_table(FILES)?;
+            txn.open_table(MEMORY)?;
             Ok(found.unwrap_or(FORMAT))
         })?;
         match found {
@@ -179,12 +183,20 @@ impl Store {
         })
     }
 
-    /// Adds what was seen in a window that cannot be read again.
-    pub fn add_present(&self, window: Window, gathered: &Gathered) -> Result<(), StoreError> {
+    /// What the source had told when something was last added.
+    pub fn memory(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(|txn| Ok(txn.open_table(MEMORY)?.get(())?.map(|memory| memory.value().to_vec())))
+    }
+
+    /// Adds what was seen in a window that cannot be read again, with what the source has told by now.
+    pub fn add_present(&self, window: Window, gathered: &Gathered, memory: Option<&[u8]>) -> Result<(), StoreError> {
         self.write(|txn| {
             let planned = txn.open_table(FACTS)?.insert(PLANNED_FACT, window.to)?.map(|planned| planned.value());
             if planned.is_some_and(|planned| planned > window.from) {
                 return Err(Trouble::NotOwed(format!("the window from {}", window.from)));
+            }
+            if let Some(memory) = memory {
+                txn.open_table(MEMORY)?.insert((), memory)?;
             }
             add(txn, gathered)
         })

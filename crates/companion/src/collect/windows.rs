@@ -115,6 +115,10 @@ impl Run<'_> {
         let Some(namespaces) = self.asked(|| self.source.namespaces(window)).await? else {
             return Ok(stopped(outcome));
         };
+        // Not only after a restart: what could not be stored has not been told.
+        if let Some(memory) = self.store.memory()? {
+            self.source.remember(&memory);
+        }
         let mut seen = Gathered::default();
         for namespace in &namespaces {
             match self.read_once(namespace, window).await {
@@ -130,7 +134,7 @@ impl Run<'_> {
         }
         let outcome = outcome.unless_nothing_was_read()?;
         self.told(&seen);
-        self.store.add_present(window, &seen)?;
+        self.store.add_present(window, &seen, self.source.memory().as_deref())?;
         self.metrics.planned_up_to(window.to);
         Ok(outcome)
     }

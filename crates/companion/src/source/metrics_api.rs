@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use headroom_core::amount::Quantity;
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::examination::Finding;
 use super::http::Http;
@@ -28,7 +28,7 @@ pub struct MetricsApi {
 }
 
 /// What was told already: the API repeats itself until there is something new.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Told {
     /// Time of each pod's last measurement, by namespace.
     measurements: HashMap<String, HashMap<String, i64>>,
@@ -299,6 +299,14 @@ impl Source for MetricsApi {
 
     fn reach(&self) -> Reach {
         Reach::Present
+    }
+
+    fn memory(&self) -> Option<Vec<u8>> {
+        serde_json::to_vec(&*self.told()).ok()
+    }
+
+    fn remember(&self, memory: &[u8]) {
+        *self.told() = serde_json::from_slice(memory).unwrap_or_default();
     }
 }
 

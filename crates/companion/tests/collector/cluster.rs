@@ -150,7 +150,7 @@ async fn store() -> (tempfile::TempDir, Store) {
     for namespace in ["shop", "lab"] {
         source.read(namespace, all, &mut |batch| gathered.take(batch, all)).await.unwrap();
     }
-    store.add_present(all, &gathered).unwrap();
+    store.add_present(all, &gathered, None).unwrap();
     (folder, store)
 }
 

@@ -46,7 +46,7 @@ fn filled(folder: &std::path::Path) -> Store {
         let series = Series { container, resource: Resource::Memory, samples, step_seconds: 60 };
         gathered.take(Batch::Usage(vec![series]), always);
     }
-    store.add_present(always, &gathered).unwrap();
+    store.add_present(always, &gathered, None).unwrap();
     store
 }
 
@@ -126,7 +126,7 @@ fn a_tag_with_a_digest_is_found_by_either_and_counts_once_for_all() {
         let series = Series { container, resource: Resource::Memory, samples, step_seconds: 60 };
         gathered.take(Batch::Usage(vec![series]), always);
     }
-    store.add_present(always, &gathered).unwrap();
+    store.add_present(always, &gathered, None).unwrap();
     let image = image_of(&store, "shop", Scope::Namespace);
     let samples = |history: &Value| history["windows"]["7d"]["memory"]["samples"].as_u64().unwrap();
     assert_eq!(samples(&image["all"]), 3);

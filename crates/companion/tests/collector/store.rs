@@ -61,11 +61,24 @@ fn a_store_that_cannot_be_used_says_what_to_do() {
 }
 
 #[test]
+fn what_a_source_told_is_kept_with_what_was_read_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    assert_eq!(store.memory().unwrap(), None);
+    let window = Window { from: NOW, to: NOW + 60 };
+    let seen = gathered(series("shop", "nginx", NOW));
+    store.add_present(window, &seen, Some(b"told")).unwrap();
+    assert_eq!(store.memory().unwrap().as_deref(), Some(b"told".as_slice()));
+    store.add_present(window, &seen, Some(b"told twice")).unwrap_err();
+    assert_eq!(store.memory().unwrap().as_deref(), Some(b"told".as_slice()));
+}
+
+#[test]
 fn damage_is_noticed_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage.redb");
     let window = Window { from: NOW, to: NOW + 60 };
-    Store::open(&path).unwrap().add_present(window, &gathered(series("shop", "nginx", NOW))).unwrap();
+    Store::open(&path).unwrap().add_present(window, &gathered(series("shop", "nginx", NOW)), None).unwrap();
     let database = Database::open(&path).unwrap();
     let txn = database.begin_write().unwrap();
     {
@@ -120,7 +133,9 @@ fn days_beyond_the_longest_window_are_forgotten() {
     let store = open(folder.path());
     for (days_ago, namespace) in [(31, "old"), (30, "shop"), (0, "shop")] {
         let time = NOW - days_ago * DAY;
-        store.add_present(Window { from: time, to: time + 60 }, &gathered(series(namespace, "nginx", time))).unwrap();
+        store
+            .add_present(Window { from: time, to: time + 60 }, &gathered(series(namespace, "nginx", time)), None)
+            .unwrap();
     }
     store.plan(Window { from: NOW - 40 * DAY, to: NOW - 35 * DAY }, &["old".to_owned()]).unwrap();
     store.plan(Window { from: NOW, to: NOW + 60 }, &["shop".to_owned()]).unwrap();
@@ -147,7 +162,7 @@ fn a_distribution_replaces_the_one_before_wherever_that_was() {
     };
     let look = |minute: i64, part: Distribution| {
         let window = Window { from: NOW + minute * 60, to: NOW + minute * 60 + 60 };
-        store.add_present(window, &gathered(Batch::Distributions(vec![part]))).unwrap();
+        store.add_present(window, &gathered(Batch::Distributions(vec![part])), None).unwrap();
     };
     look(0, distribution("nginx:1.27", 2, 100));
     look(1, distribution("nginx:1.27", 1, 120));

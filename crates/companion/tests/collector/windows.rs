@@ -16,7 +16,7 @@ async fn reference(source: &Scripted, end: i64) -> String {
     for namespace in source.namespaces(all).await.unwrap() {
         source.read(&namespace, all, &mut |batch| gathered.take(batch, all)).await.unwrap();
     }
-    store.add_present(all, &gathered).unwrap();
+    store.add_present(all, &gathered, None).unwrap();
     source.reads.lock().unwrap().clear();
     published(&store, end)
 }

@@ -111,6 +111,15 @@ async fn each_measurement_and_each_kill_is_told_once() {
     assert_eq!((second.samples(), second.kills.len()), (0, 1));
     assert_eq!((second.kills[0].at, second.kills[0].memory), (NOW + 65, 64 << 20));
 
+    // So does it to a collector that was started anew with the memory of the one before, and not to one without.
+    let heir = MetricsApi::new(server.http(), 60);
+    heir.remember(&source.memory().unwrap());
+    let told_again = look(&heir, minute(1)).await;
+    assert_eq!((told_again.samples(), told_again.kills.len()), (0, 0));
+    heir.remember(b"what nobody can read");
+    let told_again = look(&heir, minute(1)).await;
+    assert_eq!((told_again.samples(), told_again.kills.len()), (2, 1));
+
     server.list(METRICS, measured("2026-11-21T04:31:10Z", "1"));
     let third = look(&source, minute(2)).await;
     assert_eq!((third.samples(), third.kills.len()), (2, 0));
