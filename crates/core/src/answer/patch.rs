@@ -69,8 +69,7 @@ fn write_annotations(edits: &mut Edits, pod: &PodTemplate<'_>, explanation: Opti
         return Ok(());
     }
     let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text?)));
-    let metadata = pod.node.get("metadata")?;
-    if let Some(annotations) = metadata.map(|metadata| metadata.get("annotations")).transpose()?.flatten() {
+    if let Some(annotations) = pod.annotations {
         for (name, text) in texts {
             edits.set(annotations, name, quoted_text(text))?;
         }
@@ -82,7 +81,7 @@ fn write_annotations(edits: &mut Edits, pod: &PodTemplate<'_>, explanation: Opti
         push_field(&mut annotations, name, &quoted_text(text));
     }
     annotations.push('}');
-    match metadata {
+    match pod.node.get("metadata")? {
         Some(metadata) => edits.set(metadata, "annotations", annotations),
         None => edits.set(pod.node, "metadata", format!("{{\"annotations\":{annotations}}}")),
     }

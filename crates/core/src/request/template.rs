@@ -41,6 +41,7 @@ pub struct PodTemplate<'d> {
     /// The object that has `metadata` and `spec`.
     pub node: Node<'d>,
     pub spec: Node<'d>,
+    pub annotations: Option<Node<'d>>,
     /// In the order in which Kubernetes speaks of them: containers, then init containers.
     pub containers: Vec<Container<'d>>,
     /// Pod-level resources, which replace the sum over the containers name by name.
@@ -250,6 +251,7 @@ impl<'d> PodTemplate<'d> {
         Ok(Self {
             node,
             spec,
+            annotations: node.at(&["metadata", "annotations"])?,
             containers,
             resources: spec.get("resources")?.map_or_else(|| Ok(Resources::default()), Resources::read)?,
             overhead: ResourceList::in_field(spec, "overhead")?,
@@ -279,10 +281,8 @@ impl<'d> PodTemplate<'d> {
 
     /// An annotation of the pod.
     pub fn annotation(&self, name: &str) -> Result<Option<Cow<'d, str>>, Malformed> {
-        match self.node.at(&["metadata", "annotations", name])? {
-            Some(annotation) => annotation.str().map(Some),
-            None => Ok(None),
-        }
+        let annotation = self.annotations.map(|annotations| annotations.get(name)).transpose()?.flatten();
+        annotation.map(Node::str).transpose()
     }
 }
 

@@ -30,12 +30,16 @@ pub fn mode(
 ) -> Result<EstimateMode, Malformed> {
     let mut mode = settings.mode;
     let namespace = context.namespace;
-    for (whose, object, field) in [
-        ("the namespace", namespace, "labels"),
-        ("the namespace", namespace, "annotations"),
-        ("the pod", Some(pod.node), "annotations"),
+    let of_namespace = |field| match namespace {
+        Some(namespace) => namespace.at(&["metadata", field, CHOICE])?.map(Node::str).transpose(),
+        None => Ok(None),
+    };
+    for (whose, choice) in [
+        ("the namespace", of_namespace("labels")?),
+        ("the namespace", of_namespace("annotations")?),
+        ("the pod", pod.annotation(CHOICE)?),
     ] {
-        let Some(choice) = object.map(|object| choice(object, field)).transpose()?.flatten() else { continue };
+        let Some(choice) = choice else { continue };
         match EstimateMode::WORDS.iter().find(|(word, _)| *word == choice) {
             Some((_, chosen)) => mode = mode.min(*chosen),
             None => {
@@ -45,10 +49,6 @@ pub fn mode(
         }
     }
     Ok(mode)
-}
-
-fn choice<'d>(object: Node<'d>, field: &str) -> Result<Option<std::borrow::Cow<'d, str>>, Malformed> {
-    object.at(&["metadata", field, CHOICE])?.map(Node::str).transpose()
 }
 
 /// Everything that is wanted for a pod whose values are marked with who spoke them.
