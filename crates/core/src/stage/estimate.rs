@@ -253,7 +253,7 @@ impl<'d> Estimates<'d> {
         }
     }
 
-    /// Says in the pod where each value comes from, and tells each in words, by whom they are read of `whose` pod.
+    /// Tells each in words that begin with `whose`, and says in the pod where its value comes from.
     pub fn tell(&self, whose: &str, pod: &mut PodTemplate<'d>) -> Vec<Told> {
         let tell = |estimate: &Estimate<'d>| {
             let (told, origin) = estimate.told(whose);
