@@ -7,13 +7,11 @@ use wapc_guest::CallResult;
 
 /// The response to a request that was judged.
 pub fn with(decision: &Decision<'_>, object: Option<Node<'_>>) -> Result<Vec<u8>, Malformed> {
-    let mut json = String::with_capacity(512);
+    let mut json = String::with_capacity(room(decision, object));
     if decision.is_admitted() {
         json.push_str("{\"accepted\":true");
-        if let Some(changed) = object.map(|object| decision.changed_object(object)).transpose()?.flatten() {
-            json.reserve(changed.len() + 512);
-            json.push_str(",\"mutated_object\":");
-            json.push_str(&changed);
+        if let Some(object) = object {
+            decision.write_changed_object(&mut json, ",\"mutated_object\":", object)?;
         }
     } else {
         push_refusal(&mut json, &decision.message());
@@ -39,6 +37,15 @@ pub fn with(decision: &Decision<'_>, object: Option<Node<'_>>) -> Result<Vec<u8>
     }
     json.push('}');
     Ok(json.into_bytes())
+}
+
+/// About as much as the response takes, rather more than less: growing a text costs more than writing it.
+fn room(decision: &Decision<'_>, object: Option<Node<'_>>) -> usize {
+    let told: usize = decision.warnings.iter().map(String::len).sum();
+    // Explained in the object and for the audit log, each with its quotes escaped.
+    let explained = decision.explanation().map_or(0, |text| 3 * text.len());
+    let changed = object.filter(|_| decision.pod.is_some()).map_or(0, |object| object.text().len() + 512);
+    512 + told + explained + changed
 }
 
 /// The response to a request that could not be judged.

@@ -10,15 +10,27 @@ use crate::order;
 use crate::request::template::{Bound, Container, Origin, PodTemplate, Value};
 use crate::stage::authored::{LIMIT_RANGER, LIMIT_RANGER_PREFIX};
 
-/// The object with the pod's new values and their explanation in it; none if there are none.
-pub fn apply(object: Node<'_>, pod: &PodTemplate<'_>, explanation: Option<&str>) -> Result<Option<String>, Malformed> {
+/// Writes the object with the pod's new values and their explanation in it, after what `out` begins with; nothing, and
+/// false, if there are none.
+pub fn write(
+    out: &mut String,
+    begin: &str,
+    object: Node<'_>,
+    pod: &PodTemplate<'_>,
+    explanation: Option<&str>,
+) -> Result<bool, Malformed> {
     let mut edits = Edits::default();
     for container in &pod.containers {
         write_container(&mut edits, container)?;
     }
     let has_new_values = !edits.splices.is_empty();
     write_annotations(&mut edits, pod, explanation.filter(|_| has_new_values))?;
-    Ok((!edits.splices.is_empty()).then(|| edits.applied_to(object)))
+    let is_changed = !edits.splices.is_empty();
+    if is_changed {
+        out.push_str(begin);
+        edits.apply_to(object, out);
+    }
+    Ok(is_changed)
 }
 
 fn write_container(edits: &mut Edits, container: &Container<'_>) -> Result<(), Malformed> {
@@ -33,27 +45,25 @@ fn write_container(edits: &mut Edits, container: &Container<'_>) -> Result<(), M
         match (resources, resources.map(|resources| resources.get(bound.field())).transpose()?.flatten()) {
             (_, Some(list)) => {
                 for (name, value) in new {
-                    edits.set(list, name, quoted(&value.quantity))?;
+                    edits.set(list, name, |json| push_amount(json, &value.quantity))?;
                 }
             }
-            (Some(resources), None) => edits.set(resources, bound.field(), amounts(new))?,
-            (None, None) => push_field(&mut whole_lists, bound.field(), &amounts(new)),
+            (Some(resources), None) => edits.set(resources, bound.field(), |json| push_amounts(json, new))?,
+            (None, None) => push_field(&mut whole_lists, bound.field(), |json| push_amounts(json, new)),
         }
     }
     if !whole_lists.is_empty() {
-        edits.set(container.node, "resources", format!("{{{whole_lists}}}"))?;
+        edits.set(container.node, "resources", |json| json.extend(["{", whole_lists.as_str(), "}"]))?;
     }
     Ok(())
 }
 
-fn amounts<'v, 'd: 'v>(values: impl Iterator<Item = (&'v ResourceName<'d>, &'v Value<'d>)>) -> String {
-    let mut fields = String::with_capacity(64);
-    fields.push('{');
+fn push_amounts<'v, 'd: 'v>(json: &mut String, values: impl Iterator<Item = (&'v ResourceName<'d>, &'v Value<'d>)>) {
+    json.push('{');
     for (name, value) in values {
-        push_field(&mut fields, name, &quoted(&value.quantity));
+        push_field(json, name, |json| push_amount(json, &value.quantity));
     }
-    fields.push('}');
-    fields
+    json.push('}');
 }
 
 fn write_annotations(edits: &mut Edits, pod: &PodTemplate<'_>, explanation: Option<&str>) -> Result<(), Malformed> {
@@ -71,19 +81,26 @@ fn write_annotations(edits: &mut Edits, pod: &PodTemplate<'_>, explanation: Opti
     let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text?)));
     if let Some(annotations) = pod.annotations {
         for (name, text) in texts {
-            edits.set(annotations, name, quoted_text(text))?;
+            edits.set(annotations, name, |json| write_string(json, text))?;
         }
         return Ok(());
     }
-    let mut annotations = String::with_capacity(512);
-    annotations.push('{');
-    for (name, text) in texts {
-        push_field(&mut annotations, name, &quoted_text(text));
-    }
-    annotations.push('}');
+    let push_annotations = |json: &mut String| {
+        // Growing a text costs more than writing it.
+        json.reserve(texts.clone().map(|(_, text)| text.len() + text.len() / 4 + 40).sum());
+        json.push('{');
+        for (name, text) in texts {
+            push_field(json, name, |json| write_string(json, text));
+        }
+        json.push('}');
+    };
     match pod.node.get("metadata")? {
-        Some(metadata) => edits.set(metadata, "annotations", annotations),
-        None => edits.set(pod.node, "metadata", format!("{{\"annotations\":{annotations}}}")),
+        Some(metadata) => edits.set(metadata, "annotations", push_annotations),
+        None => edits.set(pod.node, "metadata", |json| {
+            json.push_str("{\"annotations\":");
+            push_annotations(json);
+            json.push('}');
+        }),
     }
 }
 
@@ -121,29 +138,21 @@ fn limit_ranger_annotation(pod: &PodTemplate<'_>) -> Option<String> {
     has_new.then_some(text)
 }
 
-fn quoted(amount: &Quantity) -> String {
-    let mut json = String::with_capacity(32);
+fn push_amount(json: &mut String, amount: &Quantity) {
     json.push('"');
     // Writing into a string does not fail.
     let _ = write!(json, "{amount}");
     json.push('"');
-    json
 }
 
-fn quoted_text(text: &str) -> String {
-    let mut json = String::with_capacity(text.len() + text.len() / 4 + 2);
-    write_string(&mut json, text);
-    json
-}
-
-/// Adds a field to the inside of an object's text; `value` is JSON already.
-fn push_field(fields: &mut String, name: &str, value: &str) {
+/// Adds a field to the inside of an object's text; `push_value` writes its JSON.
+fn push_field(fields: &mut String, name: &str, push_value: impl FnOnce(&mut String)) {
     if !matches!(fields.as_bytes().last(), None | Some(b'{' | b',')) {
         fields.push(',');
     }
     write_string(fields, name);
     fields.push(':');
-    fields.push_str(value);
+    push_value(fields);
 }
 
 /// Replacements in a document's text.
@@ -154,7 +163,7 @@ struct Edits {
 
 impl Edits {
     /// Sets a field of an object: one that is there is replaced, a `null` one too, another is added at its end.
-    fn set(&mut self, object: Node<'_>, name: &str, value: String) -> Result<(), Malformed> {
+    fn set(&mut self, object: Node<'_>, name: &str, push_value: impl FnOnce(&mut String)) -> Result<(), Malformed> {
         let mut is_empty = true;
         let mut old = None;
         for (key, value) in object.fields()? {
@@ -163,34 +172,34 @@ impl Edits {
                 old = Some(value);
             }
         }
+        let mut text = String::with_capacity(64);
         if let Some(old) = old {
-            self.splices.push((old.span(), value));
+            push_value(&mut text);
+            self.splices.push((old.span(), text));
             return Ok(());
         }
         let end = object.span().end - 1;
         let follows_another = self.splices.last().is_some_and(|(place, _)| *place == (end..end));
-        let mut text = String::with_capacity(name.len() + value.len() + 4);
         text.push_str(if is_empty && !follows_another { "" } else { "," });
-        push_field(&mut text, name, &value);
+        push_field(&mut text, name, push_value);
         self.splices.push((end..end, text));
         Ok(())
     }
 
-    /// The text of `object` with the replacements in it.
-    fn applied_to(mut self, object: Node<'_>) -> String {
+    /// Writes the text of `object` with the replacements in it.
+    fn apply_to(mut self, object: Node<'_>, out: &mut String) {
         // The sort is stable, so what is added to one object stays in order.
         order::sort_by(&mut self.splices, |(a, _), (b, _)| a.start.cmp(&b.start));
         let text = object.text();
         let start = object.span().start;
         let more: usize = self.splices.iter().map(|(_, new)| new.len()).sum();
-        let mut edited = String::with_capacity(text.len() + more);
+        out.reserve(text.len() + more);
         let mut copied_to = 0;
         for (place, new) in &self.splices {
-            edited.push_str(text.get(copied_to..place.start - start).unwrap_or_default());
-            edited.push_str(new);
+            out.push_str(text.get(copied_to..place.start - start).unwrap_or_default());
+            out.push_str(new);
             copied_to = place.end - start;
         }
-        edited.push_str(text.get(copied_to..).unwrap_or_default());
-        edited
+        out.push_str(text.get(copied_to..).unwrap_or_default());
     }
 }

@@ -86,9 +86,15 @@ impl<'d> Decision<'d> {
 
     /// The object with our changes in it, if it is admitted and there are any.
     pub fn changed_object(&self, object: Node<'_>) -> Result<Option<String>, Malformed> {
+        let mut text = String::new();
+        Ok(self.write_changed_object(&mut text, "", object)?.then_some(text))
+    }
+
+    /// Writes that object after `begin`; nothing, and false, if there is none.
+    pub fn write_changed_object(&self, out: &mut String, begin: &str, object: Node<'_>) -> Result<bool, Malformed> {
         match &self.pod {
-            Some(pod) if self.is_admitted() => patch::apply(object, pod, self.explanation()),
-            _ => Ok(None),
+            Some(pod) if self.is_admitted() => patch::write(out, begin, object, pod, self.explanation()),
+            _ => Ok(false),
         }
     }
 

@@ -1,13 +1,14 @@
 //! Pods whose containers get estimates, and a history of as many images as are asked for.
 
 use headroom_core::context::usage::address::{API_VERSION, KIND, Scope, image_key};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
+const HOUR: u64 = 3_600;
 /// How old the history is.
-const AGE: Duration = Duration::from_secs(6 * 3_600 + 1_800);
+const HOURS: u64 = 6;
 
 /// The images of the containers, in turn.
 const IMAGES: [(&str, &str, &str); 2] = [
@@ -37,8 +38,9 @@ pub fn profile(images: usize) -> Value {
             (image_key(&repository), entry)
         })
         .collect();
-    let collected_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(AGE);
-    let collected_at = Timestamp::from_unix_seconds(collected_at.as_secs() as i64);
+    // At the full hour, so that it is the same text all through a run.
+    let hour = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / HOUR;
+    let collected_at = Timestamp::from_unix_seconds((hour.saturating_sub(HOURS) * HOUR) as i64);
     json!({
         "apiVersion": API_VERSION,
         "kind": KIND,
