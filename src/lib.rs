@@ -10,6 +10,7 @@ mod memory;
 mod respond;
 
 use headroom_core::context::lookup::Lookup;
+use headroom_core::context::wanted_history::WantedHistory;
 use headroom_core::decide::{Decision, Violation};
 use headroom_core::json::{Document, Malformed, Node};
 use headroom_core::{Context, Request, Settings, decide};
@@ -60,14 +61,15 @@ pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
     let answers = host::fetch_all(&lookups, host);
     let documents = host::read_all(&answers);
     context.add_all(&lookups, &documents);
-    let own_history = Lookup::own_history(&request, &settings, &context);
+    let wanted = WantedHistory::of(&request, &settings, &context);
+    let own_history = wanted.own(&request, &settings);
     let answers = host::fetch_all(&own_history, host);
     let documents = host::read_all(&answers);
     context.add_all(&own_history, &documents);
     if !own_history.is_empty() {
         context.now = clock::now();
     }
-    let pooled_history = Lookup::pooled_history(&request, &settings, &context);
+    let pooled_history = wanted.pooled(&request, &settings, &context);
     let answers = host::fetch_all(&pooled_history, host);
     let documents = host::read_all(&answers);
     context.add_all(&pooled_history, &documents);

@@ -10,6 +10,7 @@ pub mod request;
 mod run;
 
 use headroom_core::context::lookup::Lookup;
+use headroom_core::context::wanted_history::WantedHistory;
 use headroom_core::decide::{Decision, Violation};
 use headroom_core::json::{Document, Malformed};
 use headroom_core::settings::Mode;
@@ -65,14 +66,15 @@ fn decide_on(
     let answers = fetch(&lookups, around, &settings, judgement);
     let documents = read(&answers);
     context.add_all(&lookups, &documents);
-    let own_history = Lookup::own_history(&request, &settings, &context);
+    let wanted = WantedHistory::of(&request, &settings, &context);
+    let own_history = wanted.own(&request, &settings);
     let answers = fetch(&own_history, around, &settings, judgement);
     let documents = read(&answers);
     context.add_all(&own_history, &documents);
     if !own_history.is_empty() {
         context.now = Timestamp::from_unix_seconds(clock::now());
     }
-    let pooled_history = Lookup::pooled_history(&request, &settings, &context);
+    let pooled_history = wanted.pooled(&request, &settings, &context);
     let answers = fetch(&pooled_history, around, &settings, judgement);
     let documents = read(&answers);
     context.add_all(&pooled_history, &documents);

@@ -8,6 +8,7 @@ pub mod lookup;
 pub mod problem;
 pub mod resource_quota;
 pub mod usage;
+pub mod wanted_history;
 
 use crate::json::{Document, Malformed, Node};
 use crate::timestamp::Timestamp;

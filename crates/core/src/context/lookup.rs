@@ -8,14 +8,12 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::Context;
-use super::usage::address::{API_VERSION, KIND, Scope, Shard, field_masks};
-use crate::image::ImageName;
+use super::usage::address::{API_VERSION, KIND, Scope};
 use crate::json::Malformed;
 use crate::order;
 use crate::request::{Request, workload};
-use crate::settings::{Matching, Mode, Settings};
-use crate::stage::estimate::Whose;
-use crate::stage::{authored, estimate, ranges};
+use crate::settings::{Mode, Settings};
+use crate::stage::{authored, estimate};
 use crate::subject::Subject;
 
 /// One object or list to read.
@@ -74,7 +72,7 @@ pub struct HostCall<'l> {
 impl<'d> Lookup<'d> {
     /// Everything that judging `request` needs, in the order in which it is to be read.
     ///
-    /// History comes after that, see [`Lookup::own_history`].
+    /// History comes after that, see [`WantedHistory`](super::wanted_history::WantedHistory).
     pub fn all(request: &'d Request<'d>, settings: &Settings<'_>) -> Vec<Lookup<'d>> {
         let mut lookups = Vec::new();
         let Some(subject) = Subject::of(request) else { return lookups };
@@ -119,17 +117,6 @@ impl<'d> Lookup<'d> {
             _ => return None,
         };
         Some(Self::Scaled { api_version, kind, namespace: &request.namespace, name: &request.name })
-    }
-
-    /// The history of the namespace that estimates for `request` need, given what was read before.
-    pub fn own_history(request: &Request<'d>, settings: &Settings<'d>, context: &Context<'d>) -> Vec<Lookup<'d>> {
-        // A request that cannot be read is refused by the decision, which says why.
-        history(Whose::OwnNamespace, request, settings, context).unwrap_or_default()
-    }
-
-    /// The history of all namespaces, for the images whose own history was not enough.
-    pub fn pooled_history(request: &Request<'d>, settings: &Settings<'d>, context: &Context<'d>) -> Vec<Lookup<'d>> {
-        history(Whose::AllNamespaces, request, settings, context).unwrap_or_default()
     }
 
     pub fn call(&self) -> HostCall<'_> {
@@ -195,69 +182,6 @@ fn wants_estimates(request: &Request<'_>, settings: &Settings<'_>) -> bool {
     };
     // A request that cannot be read is refused by the decision, which says why.
     wants().unwrap_or(false)
-}
-
-/// The profiles in which to look up what images have used, those of the pod's namespace or those of all; each object
-/// once, with masks for all the images that are looked up in it.
-fn history<'d>(
-    whose: Whose,
-    request: &Request<'d>,
-    settings: &Settings<'d>,
-    context: &Context<'d>,
-) -> Result<Vec<Lookup<'d>>, Malformed> {
-    let mut lookups: Vec<Lookup<'d>> = Vec::new();
-    let chosen_by = &settings.estimates;
-    let is_on = Subject::of(request).is_some_and(|subject| estimate::is_on(subject, settings));
-    let Some(pod) = request.pod()?.filter(|_| is_on && chosen_by.reads(whose) && context.limit_ranges.is_some()) else {
-        return Ok(lookups);
-    };
-    let ranges = ranges::applicable(request, Some(pod), context, settings)?;
-    let pod = authored::marked(pod.clone(), request, Some(&ranges))?;
-    let mode = estimate::want::mode(&pod, context, chosen_by, &mut Vec::new())?;
-    let wants = estimate::want::all(&pod, mode, chosen_by);
-    let mut known: Vec<&str> = Vec::new();
-    for wants in wants.chunk_by(|one, other| one.container == other.container) {
-        let container = wants.first().and_then(|want| pod.containers.get(want.container));
-        let Some(image) = container.map(|container| container.image.as_ref()) else { continue };
-        if known.contains(&image) {
-            continue;
-        }
-        let Ok(name) = ImageName::parse(image) else { continue };
-        if whose == Whose::AllNamespaces && estimate::is_settled_by_own_history(&name, wants, context, settings) {
-            continue;
-        }
-        known.push(image);
-        add_history(&mut lookups, &name, whose, request, settings);
-    }
-    Ok(lookups)
-}
-
-/// Adds what is to be read of an image's history, to the lookup of the same object where there is one.
-pub(crate) fn add_history<'d>(
-    lookups: &mut Vec<Lookup<'d>>,
-    image: &ImageName<'_>,
-    whose: Whose,
-    request: &Request<'d>,
-    settings: &Settings<'d>,
-) {
-    let chosen_by = &settings.estimates;
-    let (scope, namespace) = match whose {
-        Whose::OwnNamespace => (Scope::Namespace, &request.namespace),
-        Whose::AllNamespaces => (Scope::Pool(Shard::of(image.repository())), &chosen_by.pool.namespace),
-    };
-    let masks = field_masks(image, &chosen_by.windows(Matching::Tag), &chosen_by.windows(Matching::Image));
-    let of_scope = lookups.iter_mut().find_map(|lookup| match lookup {
-        Lookup::UsageProfile { scope: known, field_masks, .. } if *known == scope => Some(field_masks),
-        _ => None,
-    });
-    match of_scope {
-        Some(field_masks) => masks.into_iter().for_each(|mask| {
-            if !field_masks.contains(&mask) {
-                field_masks.push(mask);
-            }
-        }),
-        None => lookups.push(Lookup::UsageProfile { scope, namespace: namespace.clone(), field_masks: masks }),
-    }
 }
 
 /// A lookup that failed.

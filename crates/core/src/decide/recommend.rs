@@ -5,7 +5,8 @@
 
 use super::{Filling, limits, ranges};
 use crate::context::Context;
-use crate::context::lookup::{Lookup, add_history};
+use crate::context::lookup::Lookup;
+use crate::context::wanted_history::add_history;
 use crate::image::ImageName;
 use crate::json::Malformed;
 use crate::request::template::Bound;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use headroom_core::context::lookup::Lookup;
+use headroom_core::context::wanted_history::WantedHistory;
 use headroom_core::json::Document;
 use headroom_core::timestamp::Timestamp;
 use headroom_core::{Context, Request, Settings, decide};
@@ -95,11 +96,12 @@ impl Situation {
         let answers: Vec<_> = lookups.iter().map(&mut answer).collect();
         let documents = read(&answers);
         context.add_all(&lookups, &documents);
-        let lookups = Lookup::own_history(&request, &settings, &context);
+        let wanted = WantedHistory::of(&request, &settings, &context);
+        let lookups = wanted.own(&request, &settings);
         let answers: Vec<_> = lookups.iter().map(&mut answer).collect();
         let documents = read(&answers);
         context.add_all(&lookups, &documents);
-        let lookups = Lookup::pooled_history(&request, &settings, &context);
+        let lookups = wanted.pooled(&request, &settings, &context);
         let answers: Vec<_> = lookups.iter().map(&mut answer).collect();
         let documents = read(&answers);
         context.add_all(&lookups, &documents);

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 const PLAIN: &str = "pod-create-plain";
 const PLAIN_FUEL: u64 = 250_000;
 /// The same of a pod whose two containers get estimates.
-const ESTIMATED_FUEL: u64 = 600_000;
+const ESTIMATED_FUEL: u64 = 560_000;
 const WASM_BYTES: usize = 500_000;
 /// How much dearer than one of the first ten each of the next ninety may be, in hundredths.
 const GROWTH_PERCENT: u64 = 125;
