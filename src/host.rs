@@ -3,7 +3,7 @@
 //! The host is a parameter, so that tests can put the same policy, natively, before a cluster in memory.
 
 use headroom_core::context::lookup::{HostCall, Lookup};
-use headroom_core::json::{Document, write_string};
+use headroom_core::json::write_string;
 
 /// Answers an operation of the namespace `kubernetes` with a JSON payload; the error is the host's own text.
 pub type Host<'h> = &'h mut dyn FnMut(&str, &[u8]) -> Result<Vec<u8>, String>;
@@ -25,11 +25,6 @@ pub fn wapc(operation: &str, payload: &[u8]) -> Result<Vec<u8>, String> {
 /// Reads what some lookups ask for, in their order.
 pub fn fetch_all(lookups: &[Lookup<'_>], host: Host<'_>) -> Vec<Result<Vec<u8>, String>> {
     lookups.iter().map(|lookup| fetch(&lookup.call(), host)).collect()
-}
-
-/// Reads answers of the host.
-pub fn read_all(answers: &[Result<Vec<u8>, String>]) -> Vec<Result<Document<'_>, String>> {
-    answers.iter().map(read).collect()
 }
 
 /// Reads what a lookup asks for.
@@ -61,14 +56,6 @@ fn payload(call: &HostCall<'_>) -> String {
 fn push_field(json: &mut String, before: &str, text: &str) {
     json.push_str(before);
     write_string(json, text);
-}
-
-/// Reads an answer of the host.
-fn read(answer: &Result<Vec<u8>, String>) -> Result<Document<'_>, String> {
-    match answer {
-        Ok(bytes) => Document::read_bytes(bytes).map_err(|error| error.to_string()),
-        Err(problem) => Err(problem.clone()),
-    }
 }
 
 #[cfg(test)]

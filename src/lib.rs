@@ -10,6 +10,7 @@ mod memory;
 mod respond;
 
 use headroom_core::context::lookup::Lookup;
+use headroom_core::context::read_answers;
 use headroom_core::context::wanted_history::WantedHistory;
 use headroom_core::decide::{Decision, Violation};
 use headroom_core::json::{Document, Malformed, Node};
@@ -59,19 +60,19 @@ pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
     let mut context = Context::default();
     let lookups = Lookup::all(&request, &settings);
     let answers = host::fetch_all(&lookups, host);
-    let documents = host::read_all(&answers);
+    let documents = read_answers(&answers);
     context.add_all(&lookups, &documents);
     let wanted = WantedHistory::of(&request, &settings, &context);
     let own_history = wanted.own(&request, &settings);
     let answers = host::fetch_all(&own_history, host);
-    let documents = host::read_all(&answers);
+    let documents = read_answers(&answers);
     context.add_all(&own_history, &documents);
     if !own_history.is_empty() {
         context.now = clock::now();
     }
     let pooled_history = wanted.pooled(&request, &settings, &context);
     let answers = host::fetch_all(&pooled_history, host);
-    let documents = host::read_all(&answers);
+    let documents = read_answers(&answers);
     context.add_all(&pooled_history, &documents);
     if !pooled_history.is_empty() {
         context.now = clock::now();
@@ -80,7 +81,7 @@ pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
     fresh = Lookup::again(&request, &decision.doubtful_quotas);
     if !fresh.is_empty() {
         fresh_answers = host::fetch_all(&fresh, host);
-        fresh_documents = host::read_all(&fresh_answers);
+        fresh_documents = read_answers(&fresh_answers);
         context.add_all(&fresh, &fresh_documents);
         decision = decide(&request, &context, &settings);
     }

@@ -4,6 +4,7 @@
 //! containers need no estimate.
 
 use headroom_core::context::lookup::{Lookup, Missing};
+use headroom_core::context::read_answers;
 use headroom_core::decide::recommend;
 use headroom_core::json::{Document, Malformed};
 use headroom_core::timestamp::Timestamp;
@@ -27,13 +28,7 @@ pub fn with_context<T>(
     let settings = Settings::read(Some(settings.root())).map_err(|error| error.to_string())?;
     let lookups = recommend::lookups(&request, &settings).map_err(|malformed| malformed.to_string())?;
     let answers: Vec<Result<Vec<u8>, String>> = lookups.iter().map(|lookup| around.read(&lookup.call())).collect();
-    let documents: Vec<Result<Document<'_>, String>> = answers
-        .iter()
-        .map(|answer| match answer {
-            Ok(bytes) => Document::read_bytes(bytes).map_err(|error| error.to_string()),
-            Err(problem) => Err(problem.clone()),
-        })
-        .collect();
+    let documents = read_answers(&answers);
     let now = settings.estimates.now.or_else(|| Timestamp::from_unix_seconds(clock::now()));
     let mut context = Context { now, ..Context::default() };
     context.add_all(&lookups, &documents);

@@ -10,6 +10,7 @@ pub mod request;
 mod run;
 
 use headroom_core::context::lookup::Lookup;
+use headroom_core::context::read_answers;
 use headroom_core::context::wanted_history::WantedHistory;
 use headroom_core::decide::{Decision, Violation};
 use headroom_core::json::{Document, Malformed};
@@ -64,19 +65,19 @@ fn decide_on(
     let mut context = Context::default();
     let lookups = Lookup::all(&request, &settings);
     let answers = fetch(&lookups, around, &settings, judgement);
-    let documents = read(&answers);
+    let documents = read_answers(&answers);
     context.add_all(&lookups, &documents);
     let wanted = WantedHistory::of(&request, &settings, &context);
     let own_history = wanted.own(&request, &settings);
     let answers = fetch(&own_history, around, &settings, judgement);
-    let documents = read(&answers);
+    let documents = read_answers(&answers);
     context.add_all(&own_history, &documents);
     if !own_history.is_empty() {
         context.now = Timestamp::from_unix_seconds(clock::now());
     }
     let pooled_history = wanted.pooled(&request, &settings, &context);
     let answers = fetch(&pooled_history, around, &settings, judgement);
-    let documents = read(&answers);
+    let documents = read_answers(&answers);
     context.add_all(&pooled_history, &documents);
     if !pooled_history.is_empty() {
         context.now = Timestamp::from_unix_seconds(clock::now());
@@ -85,7 +86,7 @@ fn decide_on(
     fresh = Lookup::again(&request, &decision.doubtful_quotas);
     if !fresh.is_empty() {
         fresh_answers = fetch(&fresh, around, &settings, judgement);
-        fresh_documents = read(&fresh_answers);
+        fresh_documents = read_answers(&fresh_answers);
         context.add_all(&fresh, &fresh_documents);
         decision = decide(&request, &context, &settings);
     }
@@ -153,15 +154,4 @@ fn fetch(
         answers.push(answer);
     }
     answers
-}
-
-fn read(answers: &[Result<Vec<u8>, String>]) -> Vec<Result<Document<'_>, String>> {
-    answers.iter().map(read_answer).collect()
-}
-
-fn read_answer(answer: &Result<Vec<u8>, String>) -> Result<Document<'_>, String> {
-    match answer {
-        Ok(bytes) => Document::read_bytes(bytes).map_err(|error| error.to_string()),
-        Err(problem) => Err(problem.clone()),
-    }
 }

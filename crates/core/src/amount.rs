@@ -4,4 +4,4 @@ mod quantity;
 mod resource_list;
 
 pub use quantity::{Family, ParseQuantityError, Quantity};
-pub use resource_list::{ByResource, ResourceList, ResourceName, read_quantity};
+pub use resource_list::{ByResource, ResourceList, ResourceName, is_device, is_native, read_quantity};

@@ -38,6 +38,15 @@ pub struct Context<'d> {
     pub missing: Vec<Missing<'d>>,
 }
 
+/// Reads answers to lookups, as a host gave them or failed to.
+pub fn read_answers(answers: &[Result<Vec<u8>, String>]) -> Vec<Result<Document<'_>, String>> {
+    let answers = answers.iter().map(|answer| match answer {
+        Ok(bytes) => Document::read_bytes(bytes).map_err(|error| error.to_string()),
+        Err(problem) => Err(problem.clone()),
+    });
+    answers.collect()
+}
+
 impl<'d> Context<'d> {
     /// Takes in the answers to some lookups, as documents or as the host's own words of what went wrong.
     pub fn add_all(&mut self, lookups: &[Lookup<'d>], answers: &'d [Result<Document<'d>, String>]) {

@@ -151,7 +151,8 @@ impl<'d> Filling<'_, 'd> {
             return Ok(Filled { pod, estimates, breaches: None });
         }
         // Estimates give way to what the pod as a whole would break, and then it is filled anew.
-        for round in 0..u8::MAX {
+        let mut round: u8 = 0;
+        loop {
             let mut filled = pod.clone();
             estimates.apply(&mut filled);
             self.default(&mut filled);
@@ -161,10 +162,9 @@ impl<'d> Filling<'_, 'd> {
             {
                 return Ok(Filled { pod: filled, estimates, breaches: Some(breaches) });
             }
+            // It ends, because each round but the first few takes estimates away.
+            round = round.saturating_add(1);
         }
-        // Each round but the first few takes estimates away, so this is only for the compiler: a pod without any.
-        self.default(&mut pod);
-        Ok(Filled::as_it_is(pod))
     }
 
     fn default(&self, pod: &mut PodTemplate<'d>) {

@@ -5,17 +5,13 @@
 
 mod story;
 
-use std::path::PathBuf;
-
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use clap::ValueEnum;
 use serde_json::Value;
 
-use super::target::{Target, named};
-use crate::judge::{Judgement, Run, Verdict};
-use crate::manifest;
+use super::target::{Objects, Target, find};
+use crate::judge::{Judgement, Verdict};
 use crate::output::{self, Exit, Paint};
-use crate::surroundings::Surroundings;
 use story::Story;
 
 const EXAMPLES: &str = "\
@@ -34,15 +30,8 @@ Exit codes: 0 it is admitted, 1 it is refused, 2 it could not be judged.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
 pub struct Args {
-    /// Pods by name, or such as `deployment/web`
-    #[arg(value_name = "POD | KIND/NAME", required_unless_present = "files", conflicts_with = "files")]
-    names: Vec<String>,
-    /// Files, folders, or `-` for standard input, instead of what is there
-    #[arg(short = 'f', long = "filename", value_name = "PATH", value_delimiter = ',')]
-    files: Vec<PathBuf>,
-    /// Read folders within folders too
-    #[arg(short = 'R', long)]
-    recursive: bool,
+    #[command(flatten)]
+    objects: Objects,
     /// How to tell it
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -58,11 +47,8 @@ enum Format {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
-    if args.target.all_namespaces {
-        bail!("-A says nothing here: an object is of one namespace; give -n");
-    }
-    let manifests = manifest::read(&args.files, args.recursive, &mut std::io::stdin().lock())?;
-    if !args.files.is_empty() && manifests.is_empty() {
+    let manifests = args.objects.manifests(&args.target)?;
+    if !args.objects.files.is_empty() && manifests.is_empty() {
         bail!("nothing to explain: the files hold no objects");
     }
     let opened = args.target.open()?;
@@ -83,7 +69,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         let pod = run.look_at_pod_of(&manifest.object);
         tell(&run.judge(&manifest.object), pod.as_ref(), &manifest.object);
     }
-    for name in &args.names {
+    for name in &args.objects.names {
         let object = find(&mut run, name, &namespace)?;
         let pod = run.look_at_pod_of(&object);
         tell(&run.look_at_as_new(&object), pod.as_ref(), &object);
@@ -94,12 +80,4 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         Format::Yaml => output::yaml(&stories)?,
     })?;
     Ok(exit)
-}
-
-fn find(run: &mut Run, name: &str, namespace: &str) -> anyhow::Result<Value> {
-    let (kind, name) = named(name)?;
-    let found = run.around.get(&kind.api_version(), &kind.kind, Some(namespace), &name);
-    found.map_err(|problem| anyhow!(problem))?.ok_or_else(|| {
-        anyhow!("{} is not in namespace {namespace}: look with -n elsewhere, or give a file with -f", kind.told(&name))
-    })
 }

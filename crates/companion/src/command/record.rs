@@ -10,14 +10,12 @@ mod session;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use super::target::{Target, named};
-use crate::judge::{Judgement, Run};
-use crate::manifest;
+use super::target::{Objects, Target, find};
+use crate::judge::Judgement;
 use crate::output::{self, Exit};
-use crate::surroundings::Surroundings;
 use redact::Redaction;
 
 const EXAMPLES: &str = "\
@@ -34,15 +32,8 @@ show it to others all the same.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
 pub struct Args {
-    /// Pods by name, or such as `deployment/web`
-    #[arg(value_name = "POD | KIND/NAME", required_unless_present = "files", conflicts_with = "files")]
-    names: Vec<String>,
-    /// Files, folders, or `-` for standard input, instead of what is there
-    #[arg(short = 'f', long = "filename", value_name = "PATH", value_delimiter = ',')]
-    files: Vec<PathBuf>,
-    /// Read folders within folders too
-    #[arg(short = 'R', long)]
-    recursive: bool,
+    #[command(flatten)]
+    objects: Objects,
     /// Folder to write to
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     to: PathBuf,
@@ -51,10 +42,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
-    if args.target.all_namespaces {
-        bail!("-A says nothing here: an object is of one namespace; give -n");
-    }
-    let manifests = manifest::read(&args.files, args.recursive, &mut std::io::stdin().lock())?;
+    let manifests = args.objects.manifests(&args.target)?;
     let opened = args.target.open()?;
     let (namespace, settings) = (opened.namespace.clone(), opened.settings.clone());
     let mut run = opened.into_run();
@@ -65,7 +53,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         let judgement = run.judge_redacted(&manifest.object, |object| redaction.redact(object));
         text.push_str(&write(&args.to, &judgement, &settings)?);
     }
-    for name in &args.names {
+    for name in &args.objects.names {
         let mut object = find(&mut run, name, &namespace)?;
         redaction.redact(&mut object);
         text.push_str(&write(&args.to, &run.look_at_as_new(&object), &settings)?);
@@ -75,14 +63,6 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     }
     output::print(&text)?;
     Ok(Exit::Fine)
-}
-
-fn find(run: &mut Run, name: &str, namespace: &str) -> anyhow::Result<Value> {
-    let (kind, name) = named(name)?;
-    let found = run.around.get(&kind.api_version(), &kind.kind, Some(namespace), &name);
-    found.map_err(|problem| anyhow!(problem))?.ok_or_else(|| {
-        anyhow!("{} is not in namespace {namespace}: look with -n elsewhere, or give a file with -f", kind.told(&name))
-    })
 }
 
 /// Writes the recording of a judgement, and says what was written and how to replay it.

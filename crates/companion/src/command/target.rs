@@ -47,6 +47,39 @@ pub struct Target {
     pub settings: Option<PathBuf>,
 }
 
+/// The objects that a question is about, where it is about a few.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Objects {
+    /// Pods by name, or such as `deployment/web`
+    #[arg(value_name = "POD | KIND/NAME", required_unless_present = "files", conflicts_with = "files")]
+    pub names: Vec<String>,
+    /// Files, folders, or `-` for standard input, instead of what is there
+    #[arg(short = 'f', long = "filename", value_name = "PATH", value_delimiter = ',')]
+    pub files: Vec<PathBuf>,
+    /// Read folders within folders too
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+}
+
+impl Objects {
+    /// Those in files.
+    pub fn manifests(&self, target: &Target) -> anyhow::Result<Vec<Manifest>> {
+        if target.all_namespaces {
+            bail!("-A says nothing here: an object is of one namespace; give -n");
+        }
+        Ok(manifest::read(&self.files, self.recursive, &mut std::io::stdin().lock())?)
+    }
+}
+
+/// An object that is there, by what was typed.
+pub fn find(run: &mut Run, name: &str, namespace: &str) -> anyhow::Result<Value> {
+    let (kind, name) = named(name)?;
+    let found = run.around.get(&kind.api_version(), &kind.kind, Some(namespace), &name);
+    found.map_err(|problem| anyhow!(problem))?.ok_or_else(|| {
+        anyhow!("{} is not in namespace {namespace}: look with -n elsewhere, or give a file with -f", kind.told(&name))
+    })
+}
+
 /// A target that was found.
 pub struct Opened {
     pub around: Overlay,

@@ -8,6 +8,16 @@ use crate::json::{Malformed, Node};
 /// The name of a resource, such as `cpu` or `example.com/gpu`.
 pub type ResourceName<'d> = Cow<'d, str>;
 
+/// A resource of Kubernetes' own: a plain name, or one of its domain.
+pub fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// A resource that is not Kubernetes' own, by the name that containers use: an extended resource.
+pub fn is_device(name: &str) -> bool {
+    !is_native(name) && !name.starts_with("requests.")
+}
+
 /// A small map from resource names to values, ordered by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ByResource<'d, V>(Vec<(ResourceName<'d>, V)>);

@@ -3,7 +3,7 @@
 //! Admission goes by what the quota's status says, its bounds included; what the spec says counts for the quota
 //! controller and for validation alone. See <https://kubernetes.io/docs/concepts/policy/resource-quotas/>.
 
-mod validate;
+pub(super) mod validate;
 
 use std::borrow::Cow;
 use std::fmt;

@@ -14,7 +14,7 @@ use crate::request::{PodTemplate, Request};
 use crate::settings::{EstimateMode, Mode, Settings};
 use crate::stage::estimate::Whose;
 use crate::stage::estimate::recommend::{self, Advice};
-use crate::stage::{authored, defaults, estimate};
+use crate::stage::{authored, estimate};
 use crate::subject::Subject;
 
 /// What is advised for the pod of a request.
@@ -71,22 +71,18 @@ pub fn recommend<'d>(
     settings.estimates.dry_run = false;
     let bare = without_requests(&as_it_stands);
     let mut advice = recommend::for_all(request, &bare, &ranges, context, &settings)?;
-    let defaulting = if settings.limit_ranges.mode == Mode::Off { &[] } else { ranges.as_slice() };
-    let mut round = 0;
+    let mut round: u8 = 0;
     let after = loop {
         let mut filled = bare.clone();
         advice.estimates.apply(&mut filled);
         keep_what_is_not_advised(&mut filled, &as_it_stands);
-        defaults::fill(&mut filled, defaulting);
-        if settings.limit_ranges.repair_default_limit {
-            defaults::repair(&mut filled, &ranges);
-        }
+        filling.default(&mut filled);
         let breaches = limits::check_pod(&filled, None, &ranges);
         if !advice.estimates.give_way(&filled, &breaches, round) {
             advice.estimates.tell("", &mut filled);
             break filled;
         }
-        round += 1;
+        round = round.saturating_add(1);
     };
     Ok(Some(Recommendation { advice, as_it_stands, before, after }))
 }

@@ -6,5 +6,7 @@ mod changes;
 mod conformance;
 mod door;
 mod freshness;
+#[path = "../problems/mod.rs"]
+mod problems;
 mod properties;
 mod workloads;

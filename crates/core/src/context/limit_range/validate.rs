@@ -1,8 +1,10 @@
 //! What the API server refuses in a LimitRange, with its wording. All problems are collected.
 
 use super::{CLAIM, CONTAINER, Item, LimitRange, POD};
+use crate::amount::is_native;
 use crate::amount::{Quantity, ResourceList};
 use crate::context::problem::Problem;
+use crate::context::resource_quota::validate::COUNTED;
 use crate::order;
 
 impl LimitRange<'_> {
@@ -132,8 +134,7 @@ impl Check<'_, '_> {
 
 /// cpu, memory and the like may have a request below the limit; devices and huge pages may not.
 pub fn may_overcommit(name: &str) -> bool {
-    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
-    is_native && !name.starts_with("hugepages-")
+    is_native(name) && !name.starts_with("hugepages-")
 }
 
 pub(in crate::context) fn is_qualified(name: &str) -> bool {
@@ -150,20 +151,8 @@ fn container_name_problem(name: &str) -> Option<&'static str> {
 }
 
 fn other_name_problem(name: &str) -> Option<&'static str> {
-    const STANDARD: [&str; 10] = [
-        "cpu",
-        "memory",
-        "ephemeral-storage",
-        "storage",
-        "pods",
-        "services",
-        "replicationcontrollers",
-        "resourcequotas",
-        "secrets",
-        "configmaps",
-    ];
-    let is_standard = STANDARD.contains(&name)
-        || matches!(name, "persistentvolumeclaims" | "services.nodeports" | "services.loadbalancers")
+    let is_standard = matches!(name, "cpu" | "memory" | "ephemeral-storage" | "storage")
+        || COUNTED.contains(&name)
         || name.starts_with("hugepages-")
         || name.starts_with("requests.")
         || name.starts_with("limits.");

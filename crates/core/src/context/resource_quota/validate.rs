@@ -1,7 +1,7 @@
 //! What the API server refuses in a ResourceQuota, with its wording. All problems are collected.
 
 use super::{ResourceQuota, ScopeRequirement};
-use crate::amount::ResourceList;
+use crate::amount::{ResourceList, is_device};
 use crate::context::limit_range::validate::is_qualified;
 use crate::context::problem::Problem;
 
@@ -111,7 +111,7 @@ const SCOPES: [(&str, &[&str]); 7] = [
 ];
 
 /// What is counted one by one.
-const COUNTED: [&str; 9] = [
+pub(in crate::context) const COUNTED: [&str; 9] = [
     "pods",
     "services",
     "replicationcontrollers",
@@ -140,8 +140,7 @@ fn name_problem(name: &str) -> Option<&'static str> {
 
 /// Counts, and devices by the names that containers use.
 fn counts_whole(name: &str) -> bool {
-    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
-    COUNTED.contains(&name) || !is_native && !name.starts_with("requests.")
+    COUNTED.contains(&name) || is_device(name)
 }
 
 #[cfg(test)]

@@ -176,10 +176,10 @@ impl<'i, 'd> Sources<'i, 'd> {
         let (Some(step), Some(entry)) = (settings.history.first(), self.own) else { return false };
         let Some(key) = self.keys(step.matching).into_iter().next() else { return false };
         settings.scope_of(step) != HistoryScope::Cluster
-            && matches!(
-                look_up(&entry, key.as_ref(), step.window, resource),
-                Ok(Some((_, observed))) if observed.samples >= step.samples
-            )
+            && look_up(&entry, key.as_ref(), step.window, resource).is_ok_and(|found| {
+                found
+                    .is_some_and(|(_, observed)| too_little(&observed, step, Whose::OwnNamespace, settings) == Ok(None))
+            })
     }
 
     /// The profile that was looked at.

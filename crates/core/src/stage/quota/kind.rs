@@ -1,6 +1,6 @@
 //! Which names of a quota an object of a kind is charged under.
 
-use crate::amount::{ResourceList, ResourceName};
+use crate::amount::{ResourceList, ResourceName, is_device};
 use crate::request::Request;
 
 /// A kind of object, as quotas tell them apart.
@@ -123,11 +123,6 @@ fn is_pod_name(name: &str) -> bool {
             ) || name.starts_with("hugepages-")
         }
     }
-}
-
-/// A resource that is not Kubernetes' own: an extended resource.
-pub fn is_device(resource: &str) -> bool {
-    resource.contains('/') && !resource.contains("kubernetes.io/") && !resource.starts_with("requests.")
 }
 
 #[cfg(test)]

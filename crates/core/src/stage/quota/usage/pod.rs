@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use crate::amount::{Quantity, ResourceList, ResourceName};
+use crate::amount::{Quantity, ResourceList, ResourceName, is_device};
 use crate::json::{Malformed, Node};
 use crate::request::demand;
 use crate::request::template::{Bound, PodTemplate};
-use crate::stage::quota::kind::{IMPLICIT_DEVICE_CLASS, is_device};
+use crate::stage::quota::kind::IMPLICIT_DEVICE_CLASS;
 use crate::timestamp::Timestamp;
 
 pub(super) fn usage<'d>(pod: &PodTemplate<'d>, now: Option<Timestamp>) -> Result<ResourceList<'d>, Malformed> {

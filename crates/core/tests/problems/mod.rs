@@ -1,0 +1,19 @@
+//! What the conformance cases expect of validation.
+
+use headroom_core::context::problem::Problem;
+use serde_json::{Value, json};
+
+/// As many problems as the case expects, each at its field and in its words.
+#[track_caller]
+pub fn check(case: &Value, problems: &[Problem]) {
+    let expected = case["expect"]["errors"].as_array().unwrap();
+    assert_eq!(problems.len(), expected.len(), "{}: {problems:?}", case["name"]);
+    for error in expected {
+        let (field, detail) = (&error["field"], error["detailContains"].as_str().unwrap());
+        assert!(
+            problems.iter().any(|problem| *field == json!(problem.field) && problem.detail.contains(detail)),
+            "{}: {error} not in {problems:?}",
+            case["name"]
+        );
+    }
+}
