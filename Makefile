@@ -11,7 +11,7 @@ REQUESTS := test_data/requests
 .PHONY: help
 help:
 	@echo "make demo               six real requests through the policy, told in words"
-	@echo "make test               every test: formats, lints, crates, wasm end to end, budgets"
+	@echo "make test               every test without a cluster: formats, lints, crates, wasm end to end, budgets"
 	@echo "make policy.wasm        the policy;  annotated-policy.wasm: with its metadata, ready for kwctl push"
 	@echo "make e2e-tests          e2e.bats on kwctl, or on our own host where there is no kwctl"
 	@echo "make e2e-cluster        the policy at a real API server: that of KUBECONFIG, or one built from Debian's packages"
