@@ -37,8 +37,7 @@ fn fetch(call: &HostCall<'_>, host: Host<'_>) -> Result<Vec<u8>, String> {
 /// several times the instructions, on every call.
 fn payload(call: &HostCall<'_>) -> String {
     let mut json = String::with_capacity(256);
-    push_field(&mut json, "{\"api_version\":", call.api_version);
-    push_field(&mut json, ",\"kind\":", call.kind);
+    json.extend(["{\"api_version\":\"", call.api_version, "\",\"kind\":\"", call.kind, "\""]);
     if let Some(name) = &call.name {
         push_field(&mut json, ",\"name\":", name);
         json.push_str(if call.disable_cache { ",\"disable_cache\":true" } else { ",\"disable_cache\":false" });

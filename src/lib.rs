@@ -4,6 +4,8 @@
 //! answers make worth reading -> decide, and once more where a quota must be read afresh -> respond
 
 mod clock;
+#[cfg(any(target_arch = "wasm32", test))]
+mod compare;
 mod host;
 #[cfg(target_arch = "wasm32")]
 mod memory;

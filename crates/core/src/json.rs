@@ -9,6 +9,7 @@
 //! `null` is a field that is absent.
 
 mod scan;
+mod utf8;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -57,8 +58,7 @@ impl<'t> Document<'t> {
 
     /// Reads a text that came as bytes.
     pub fn read_bytes(bytes: &'t [u8]) -> Result<Self, SyntaxError> {
-        let text =
-            std::str::from_utf8(bytes).map_err(|error| SyntaxError::new(error.valid_up_to(), "text in UTF-8"))?;
+        let text = utf8::text_of(bytes).map_err(|error| SyntaxError::new(error.valid_up_to(), "text in UTF-8"))?;
         Self::read(text)
     }
 
@@ -72,6 +72,22 @@ impl<'t> Document<'t> {
         // OK because an index always comes from the table itself; the fallback is never read.
         const NONE: &Entry = &Entry { start: 0, end: 0, next: u32::MAX, shape: Shape::Null };
         self.entries.get(index as usize).unwrap_or(NONE)
+    }
+}
+
+impl Entry {
+    /// Whether it is a string that stands for `name`, without building that in the ordinary case.
+    #[inline(always)]
+    fn is(&self, name: &str, text: &str) -> bool {
+        let (start, end) = (self.start as usize, self.end as usize);
+        match self.shape {
+            // The length decides in nearly all cases, so it is looked at first.
+            Shape::Text if end.wrapping_sub(start) == name.len().wrapping_add(2) => {
+                text.as_bytes().get(start.wrapping_add(1)..end.wrapping_sub(1)) == Some(name.as_bytes())
+            }
+            Shape::EscapedText => scan::unescape(text.get(start + 1..end - 1).unwrap_or_default()) == name,
+            _ => false,
+        }
     }
 }
 
@@ -106,10 +122,14 @@ impl<'d> Node<'d> {
     /// The field `name` of an object; absent and `null` are the same.
     pub fn get(self, name: &str) -> Result<Option<Node<'d>>, Malformed> {
         let mut found = None;
-        for (key, value) in self.fields()? {
-            if key.is(name) {
-                found = Some(value);
+        let Fields { document, mut next, end } = self.fields()?;
+        let entries = document.entries.get(..end as usize).unwrap_or_default();
+        // As the iterator does, but most of a judgement's reading happens here.
+        while let Some([key, value]) = entries.get(next as usize..).and_then(|rest| rest.first_chunk()) {
+            if key.is(name, document.text) {
+                found = Some(Node { document, index: next.wrapping_add(1) });
             }
+            next = value.next;
         }
         Ok(found.filter(|value| !value.is_null()))
     }
@@ -207,22 +227,6 @@ impl<'d> Node<'d> {
         self.document.text.get(span.start + 1..span.end - 1).unwrap_or_default()
     }
 
-    /// Whether a string's text is `name`, without building it in the ordinary case.
-    #[inline(always)]
-    fn is(self, name: &str) -> bool {
-        let entry = self.entry();
-        let (start, end) = (entry.start as usize, entry.end as usize);
-        match entry.shape {
-            // The length decides in nearly all cases, so it is looked at first.
-            Shape::Text if end - start == name.len() + 2 => {
-                let text = self.document.text.as_bytes().get(start + 1..end - 1);
-                text.is_some_and(|text| are_same(text, name.as_bytes()))
-            }
-            Shape::EscapedText => scan::unescape(self.between_quotes()) == name,
-            _ => false,
-        }
-    }
-
     /// The error that this value is not what was expected here.
     pub fn malformed(self, expected: &str) -> Malformed {
         self.wrong(format!("expected {expected}, found `{}`", excerpt(self.text())))
@@ -274,24 +278,6 @@ impl fmt::Debug for Node<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text())
     }
-}
-
-/// Whether two texts of one length are the same, eight bytes at a time: the C library compares one at a time.
-fn are_same(mut one: &[u8], mut other: &[u8]) -> bool {
-    while let (Some((a, rest)), Some((b, other_rest))) = (one.split_first_chunk::<8>(), other.split_first_chunk::<8>())
-    {
-        if u64::from_le_bytes(*a) != u64::from_le_bytes(*b) {
-            return false;
-        }
-        (one, other) = (rest, other_rest);
-    }
-    if let (Some((a, rest)), Some((b, other_rest))) = (one.split_first_chunk::<4>(), other.split_first_chunk::<4>()) {
-        if u32::from_le_bytes(*a) != u32::from_le_bytes(*b) {
-            return false;
-        }
-        (one, other) = (rest, other_rest);
-    }
-    one.iter().zip(other).all(|(a, b)| a == b)
 }
 
 /// Adds a field to a path: `.name`, or `[name]` where a dot inside the name would mislead.
@@ -350,8 +336,9 @@ impl<'d> Iterator for Fields<'d> {
 pub struct Key<'d>(Node<'d>);
 
 impl<'d> Key<'d> {
+    #[inline(always)]
     pub fn is(self, name: &str) -> bool {
-        self.0.is(name)
+        self.0.entry().is(name, self.0.document.text)
     }
 
     pub fn str(self) -> Result<Cow<'d, str>, Malformed> {
@@ -402,38 +389,46 @@ impl std::error::Error for Malformed {}
 /// Writes `text` as a JSON string.
 pub fn write_string(out: &mut String, text: &str) {
     out.push('"');
-    Escaped(out).push(text);
+    push_escaped(out, text);
     out.push('"');
 }
 
-/// The inside of a JSON string, to be written to: what needs an escape gets one.
-pub struct Escaped<'s>(pub &'s mut String);
-
-impl Escaped<'_> {
-    pub fn push(&mut self, text: &str) {
-        let out = &mut *self.0;
-        let mut plain_from = 0;
-        loop {
-            let at = scan::skip_plain(text.as_bytes(), plain_from);
-            out.push_str(text.get(plain_from..at).unwrap_or_default());
-            match text.as_bytes().get(at) {
-                None => return,
-                Some(b'"') => out.push_str("\\\""),
-                Some(b'\\') => out.push_str("\\\\"),
-                Some(b'\n') => out.push_str("\\n"),
-                Some(b'\r') => out.push_str("\\r"),
-                Some(b'\t') => out.push_str("\\t"),
-                Some(other) => out.push_str(&format!("\\u{other:04x}")),
-            }
-            plain_from = at + 1;
-        }
-    }
+/// `text` as a JSON string.
+pub fn json_string(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + text.len() / 8 + 16);
+    write_string(&mut json, text);
+    json
 }
 
-impl fmt::Write for Escaped<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.push(text);
-        Ok(())
+/// Writes what `write` says as a JSON string.
+pub fn write_string_with(out: &mut String, write: impl FnOnce(&mut String)) {
+    out.push('"');
+    let start = out.len();
+    write(out);
+    // What people and clusters call things needs no escape, nearly always.
+    let plain_to = scan::skip_plain(out.as_bytes(), start);
+    if plain_to < out.len() {
+        let rest = out.split_off(plain_to);
+        push_escaped(out, &rest);
+    }
+    out.push('"');
+}
+
+fn push_escaped(out: &mut String, text: &str) {
+    let mut plain_from = 0;
+    loop {
+        let at = scan::skip_plain(text.as_bytes(), plain_from);
+        out.push_str(text.get(plain_from..at).unwrap_or_default());
+        match text.as_bytes().get(at) {
+            None => return,
+            Some(b'"') => out.push_str("\\\""),
+            Some(b'\\') => out.push_str("\\\\"),
+            Some(b'\n') => out.push_str("\\n"),
+            Some(b'\r') => out.push_str("\\r"),
+            Some(b'\t') => out.push_str("\\t"),
+            Some(other) => out.push_str(&format!("\\u{other:04x}")),
+        }
+        plain_from = at + 1;
     }
 }
 

@@ -84,7 +84,8 @@ fn read(text: &str) -> Option<Timestamp> {
         return None;
     }
     let days = days_until(year, month, day);
-    Timestamp::from_unix_seconds(days * SECONDS_A_DAY + hour * 3600 + minute * 60 + second - offset)
+    let second_of_day = hour * 3600 + minute * 60 + second - offset;
+    Timestamp::from_unix_seconds(i64::from(days) * SECONDS_A_DAY + i64::from(second_of_day))
 }
 
 /// What is still to be read.
@@ -103,10 +104,10 @@ impl Reader<'_> {
         Some(self)
     }
 
-    fn number(&mut self, digits: usize) -> Option<i64> {
+    fn number(&mut self, digits: usize) -> Option<i32> {
         let (number, rest) = self.rest.split_at_checked(digits)?;
         self.rest = rest;
-        number.iter().try_fold(0, |number, digit| digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0')))
+        number.iter().try_fold(0, |number, digit| digit.is_ascii_digit().then(|| number * 10 + i32::from(digit - b'0')))
     }
 
     /// At least one.
@@ -117,7 +118,7 @@ impl Reader<'_> {
     }
 
     /// Seconds ahead of UTC.
-    fn offset(&mut self) -> Option<i64> {
+    fn offset(&mut self) -> Option<i32> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
         let sign = match first {
@@ -132,7 +133,7 @@ impl Reader<'_> {
     }
 }
 
-fn days_in(year: i64, month: i64) -> i64 {
+fn days_in(year: i32, month: i32) -> i32 {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     match month {
         2 if leap => 29,
@@ -146,7 +147,7 @@ fn days_in(year: i64, month: i64) -> i64 {
 // in eras of 400 years, which all have 146,097 days.
 
 /// Days from 1970-01-01 until this date.
-fn days_until(year: i64, month: i64, day: i64) -> i64 {
+fn days_until(year: i32, month: i32, day: i32) -> i32 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::amount::ResourceName;
-use crate::json::{Document, Escaped, write_string};
+use crate::json::{Document, json_string, write_string, write_string_with};
 use crate::request::template::{Bound, Container, Origin, PodTemplate, Value};
 
 pub const NAME: &str = "headroom.dev/resources";
@@ -31,19 +31,21 @@ pub struct Claim<'a> {
 /// The text of an annotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    pub text: String,
+    /// As a JSON string, because object and audit log both tell it.
+    pub json: String,
     /// Whether there was room for every value with its whole reason.
     pub is_full: bool,
 }
 
 /// The annotation for a pod; none if no value is ours.
 pub fn write(pod: &PodTemplate<'_>) -> Option<Explanation> {
-    explain(pod, Values::Ours)
+    let (text, is_full) = explain(pod, Values::Ours)?;
+    Some(Explanation { json: json_string(&text), is_full })
 }
 
 /// The text of the annotation of estimates beside the author's values; none if there are none.
 pub fn write_told(pod: &PodTemplate<'_>) -> Option<String> {
-    explain(pod, Values::Told).map(|explanation| explanation.text)
+    explain(pod, Values::Told).map(|(text, _)| text)
 }
 
 /// Which values an annotation is about.
@@ -77,16 +79,17 @@ enum Reasons {
     None,
 }
 
-fn explain(pod: &PodTemplate<'_>, values: Values) -> Option<Explanation> {
+/// The text, and whether it is the whole of it.
+fn explain(pod: &PodTemplate<'_>, values: Values) -> Option<(String, bool)> {
     // Too long: first the shorter reasons, then none, then not all values, with a note of how many.
     for reasons in [Reasons::Full, Reasons::Brief] {
         match attempt(pod, values, reasons) {
             (_, 0, 0) => return None,
-            (text, _, 0) => return Some(Explanation { text, is_full: reasons == Reasons::Full }),
+            (text, _, 0) => return Some((text, reasons == Reasons::Full)),
             _ => {}
         }
     }
-    Some(Explanation { text: attempt(pod, values, Reasons::None).0, is_full: false })
+    Some((attempt(pod, values, Reasons::None).0, false))
 }
 
 /// The text, how many values are in it, and how many had to be left out.
@@ -143,19 +146,16 @@ fn push_value(
         write_string(text, container);
         text.push_str(":{");
     }
-    text.push('"');
-    text.push_str(bound.field());
-    text.push('.');
-    let mut written = Escaped(text);
-    written.push(resource);
-    written.0.push_str("\":\"");
-    // Writing into a string does not fail.
-    let _ = match reasons {
-        Reasons::Full => write!(written, "{}: {}", value.quantity, value.origin),
-        Reasons::Brief => write!(written, "{}: {:#}", value.quantity, value.origin),
-        Reasons::None => write!(written, "{}", value.quantity),
-    };
-    text.push('"');
+    write_string_with(text, |text| text.extend([bound.field(), ".", resource]));
+    text.push(':');
+    write_string_with(text, |text| {
+        // Writing into a string does not fail.
+        let _ = match reasons {
+            Reasons::Full => write!(text, "{}: {}", value.quantity, value.origin),
+            Reasons::Brief => write!(text, "{}: {:#}", value.quantity, value.origin),
+            Reasons::None => write!(text, "{}", value.quantity),
+        };
+    });
 }
 
 /// Reads an annotation's claims. One that is not ours to read claims nothing.

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::annotation;
+use super::annotation::{self, Explanation};
 use crate::amount::{Quantity, ResourceName};
-use crate::json::{Malformed, Node, write_string};
+use crate::json::{Malformed, Node, json_string, write_string};
 use crate::order;
 use crate::request::template::{Bound, Container, Origin, PodTemplate, Value};
 use crate::stage::authored::{LIMIT_RANGER, LIMIT_RANGER_PREFIX};
@@ -17,7 +17,7 @@ pub fn write(
     begin: &str,
     object: Node<'_>,
     pod: &PodTemplate<'_>,
-    explanation: Option<&str>,
+    explanation: Option<&Explanation>,
 ) -> Result<bool, Malformed> {
     let mut edits = Edits::default();
     for container in &pod.containers {
@@ -66,31 +66,36 @@ fn push_amounts<'v, 'd: 'v>(json: &mut String, values: impl Iterator<Item = (&'v
     json.push('}');
 }
 
-fn write_annotations(edits: &mut Edits, pod: &PodTemplate<'_>, explanation: Option<&str>) -> Result<(), Malformed> {
-    let limit_ranger = limit_ranger_annotation(pod);
+fn write_annotations(
+    edits: &mut Edits,
+    pod: &PodTemplate<'_>,
+    explanation: Option<&Explanation>,
+) -> Result<(), Malformed> {
     let told = annotation::write_told(pod);
     let has_told = told.is_some() && pod.annotation(annotation::TOLD)?.as_deref() == told.as_deref();
-    let texts = [
+    let limit_ranger = limit_ranger_annotation(pod).map(|text| json_string(&text));
+    let told = told.filter(|_| !has_told).map(|text| json_string(&text));
+    let annotations = [
         (LIMIT_RANGER, limit_ranger.as_deref()),
-        (annotation::NAME, explanation),
-        (annotation::TOLD, told.as_deref().filter(|_| !has_told)),
+        (annotation::NAME, explanation.map(|explanation| explanation.json.as_str())),
+        (annotation::TOLD, told.as_deref()),
     ];
-    if texts.iter().all(|(_, text)| text.is_none()) {
+    if annotations.iter().all(|(_, json)| json.is_none()) {
         return Ok(());
     }
-    let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text?)));
-    if let Some(annotations) = pod.annotations {
-        for (name, text) in texts {
-            edits.set(annotations, name, |json| write_string(json, text))?;
+    let annotations = annotations.into_iter().filter_map(|(name, json)| Some((name, json?)));
+    if let Some(object) = pod.annotations {
+        for (name, value) in annotations {
+            edits.set(object, name, |json| json.push_str(value))?;
         }
         return Ok(());
     }
     let push_annotations = |json: &mut String| {
         // Growing a text costs more than writing it.
-        json.reserve(texts.clone().map(|(_, text)| text.len() + text.len() / 4 + 40).sum());
+        json.reserve(annotations.clone().map(|(_, value)| value.len() + 40).sum());
         json.push('{');
-        for (name, text) in texts {
-            push_field(json, name, |json| write_string(json, text));
+        for (name, value) in annotations {
+            push_field(json, name, |json| json.push_str(value));
         }
         json.push('}');
     };

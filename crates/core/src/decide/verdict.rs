@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::answer::{annotation, patch};
 use crate::context::lookup::Missing;
-use crate::json::{Malformed, Node};
+use crate::json::{Malformed, Node, json_string};
 use crate::request::PodTemplate;
 use crate::stage::limits::Breach;
 use crate::stage::{estimate, quota};
@@ -93,26 +93,21 @@ impl<'d> Decision<'d> {
     /// Writes that object after `begin`; nothing, and false, if there is none.
     pub fn write_changed_object(&self, out: &mut String, begin: &str, object: Node<'_>) -> Result<bool, Malformed> {
         match &self.pod {
-            Some(pod) if self.is_admitted() => patch::write(out, begin, object, pod, self.explanation()),
+            Some(pod) if self.is_admitted() => patch::write(out, begin, object, pod, self.explanation.as_ref()),
             _ => Ok(false),
         }
     }
 
-    /// What the pod's annotation says of our values.
-    pub fn explanation(&self) -> Option<&str> {
-        self.explanation.as_ref().map(|explanation| explanation.text.as_str())
-    }
-
-    /// What the audit log keeps: where our values came from.
+    /// What the audit log keeps: where our values came from, each as a JSON string.
     pub fn audit_annotations(&self) -> Vec<(&'static str, Cow<'_, str>)> {
-        let resources = self.explanation().map(Cow::Borrowed);
+        let resources = self.explanation.as_ref().map(|explanation| Cow::Borrowed(explanation.json.as_str()));
         // Those that are set stand in that annotation too.
         let says_all = self.explanation.as_ref().is_some_and(|explanation| explanation.is_full);
         let untold: Vec<&str> =
             self.estimates.iter().filter(|told| !(told.is_set && says_all)).map(|told| told.text.as_str()).collect();
-        let estimates = (!untold.is_empty()).then(|| Cow::Owned(untold.join("\n")));
+        let estimates = (!untold.is_empty()).then(|| Cow::Owned(json_string(&untold.join("\n"))));
         let annotations = [("resources", resources), ("estimates", estimates)];
-        annotations.into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
+        annotations.into_iter().filter_map(|(name, json)| Some((name, json?))).collect()
     }
 }
 

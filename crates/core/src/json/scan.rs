@@ -29,7 +29,8 @@ impl fmt::Display for SyntaxError {
 impl std::error::Error for SyntaxError {}
 
 /// Reads the whole text. One function with its state in local variables, because this is where most of a request's
-/// executed instructions go.
+/// executed instructions go; for the same reason places are added to without overflow checks: none lies past the text
+/// by more than an escape.
 pub(super) fn scan(text: &str) -> Result<Vec<Entry>, SyntaxError> {
     if u32::try_from(text.len()).is_err() {
         return Err(SyntaxError::new(0, "at most 4 GiB"));
@@ -37,65 +38,70 @@ pub(super) fn scan(text: &str) -> Result<Vec<Entry>, SyntaxError> {
     let bytes = text.as_bytes();
     // Compact admission requests have one entry for about seven bytes; a text with more grows the table.
     let mut entries: Vec<Entry> = Vec::with_capacity(text.len() / 6 + 8);
-    // The containers that are open, outermost first.
+    // The containers that are open, outermost first; and what the innermost is.
     let mut open: Vec<u32> = Vec::with_capacity(16);
+    let mut is_object = false;
     let mut at = 0;
     'value: loop {
         at = skip_space(bytes, at);
+        let start = at;
+        let shape;
         match byte_at(bytes, at) {
-            b'"' => at = string(bytes, at, &mut entries)?,
+            b'"' => (at, shape) = string(bytes, at)?,
             // Who manages which field is a third of many a request and nobody's business here.
-            b'[' if follows_managed_fields(bytes, &entries) => {
-                let end = end_of_opaque(bytes, at)?;
-                push(&mut entries, at, end, Shape::Opaque);
-                at = end;
-            }
+            b'[' if follows_managed_fields(bytes, &entries) => (at, shape) = (end_of_opaque(bytes, at)?, Shape::Opaque),
             byte @ (b'{' | b'[') => {
                 if open.len() == DEEPEST {
                     return Err(SyntaxError::new(at, "at most 128 levels"));
                 }
-                let is_object = byte == b'{';
-                open.push(entries.len() as u32);
-                push(&mut entries, at, at, if is_object { Shape::Object } else { Shape::List });
-                at = skip_space(bytes, at + 1);
-                if byte_at(bytes, at) != (if is_object { b'}' } else { b']' }) {
+                let is_list = byte == b'[';
+                shape = if is_list { Shape::List } else { Shape::Object };
+                at = skip_space(bytes, at.wrapping_add(1));
+                if byte_at(bytes, at) != (if is_list { b']' } else { b'}' }) {
+                    open.push(entries.len() as u32);
+                    push(&mut entries, start, start, shape);
+                    is_object = !is_list;
                     if is_object {
                         at = name(bytes, at, &mut entries)?;
                     }
                     continue 'value;
                 }
+                at = at.wrapping_add(1);
             }
-            b'-' | b'0'..=b'9' => at = number(bytes, at, &mut entries)?,
-            b't' => at = literal(bytes, at, "true", Shape::True, &mut entries)?,
-            b'f' => at = literal(bytes, at, "false", Shape::False, &mut entries)?,
-            b'n' => at = literal(bytes, at, "null", Shape::Null, &mut entries)?,
+            b'-' | b'0'..=b'9' => (at, shape) = (number(bytes, at)?, Shape::Number),
+            b't' => (at, shape) = (literal(bytes, at, "true")?, Shape::True),
+            b'f' => (at, shape) = (literal(bytes, at, "false")?, Shape::False),
+            b'n' => (at, shape) = (literal(bytes, at, "null")?, Shape::Null),
             _ => return Err(SyntaxError::new(at, "a value")),
         }
+        push(&mut entries, start, at, shape);
         // After a value: close what ends here, or go on to the next value of what is still open.
-        while let Some(&index) = open.last() {
+        loop {
             at = skip_space(bytes, at);
-            let next = entries.len() as u32;
-            let Some(container) = entries.get_mut(index as usize) else { break };
-            let is_object = container.shape == Shape::Object;
+            let Some(&index) = open.last() else {
+                return if at == bytes.len() { Ok(entries) } else { Err(SyntaxError::new(at, "the end of the text")) };
+            };
             match byte_at(bytes, at) {
                 b',' => {
-                    at += 1;
+                    at = at.wrapping_add(1);
                     if is_object {
                         at = name(bytes, skip_space(bytes, at), &mut entries)?;
                     }
                     continue 'value;
                 }
                 byte if byte == (if is_object { b'}' } else { b']' }) => {
-                    at += 1;
-                    container.end = at as u32;
-                    container.next = next;
+                    at = at.wrapping_add(1);
+                    let next = entries.len() as u32;
+                    if let Some(container) = entries.get_mut(index as usize) {
+                        (container.end, container.next) = (at as u32, next);
+                    }
                     open.pop();
+                    let outer = open.last().and_then(|outer| entries.get(*outer as usize));
+                    is_object = outer.is_some_and(|outer| outer.shape == Shape::Object);
                 }
                 _ => return Err(SyntaxError::new(at, if is_object { "`,` or `}`" } else { "`,` or `]`" })),
             }
         }
-        at = skip_space(bytes, at);
-        return if at == bytes.len() { Ok(entries) } else { Err(SyntaxError::new(at, "the end of the text")) };
     }
 }
 
@@ -110,7 +116,7 @@ fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     loop {
         match byte_at(bytes, at) {
             b'!'.. => return at,
-            b' ' | b'\n' | b'\r' | b'\t' => at += 1,
+            b' ' | b'\n' | b'\r' | b'\t' => at = at.wrapping_add(1),
             _ => return at,
         }
     }
@@ -118,18 +124,20 @@ fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 
 #[inline(always)]
 fn push(entries: &mut Vec<Entry>, start: usize, end: usize, shape: Shape) {
-    let next = entries.len() as u32 + 1;
+    let next = (entries.len() as u32).wrapping_add(1);
     entries.push(Entry { start: start as u32, end: end as u32, next, shape });
 }
 
 /// A field's name and its colon.
 #[inline(always)]
-fn name(bytes: &[u8], at: usize, entries: &mut Vec<Entry>) -> Result<usize, SyntaxError> {
-    if byte_at(bytes, at) != b'"' {
-        return Err(SyntaxError::new(at, "a name in quotes"));
+fn name(bytes: &[u8], start: usize, entries: &mut Vec<Entry>) -> Result<usize, SyntaxError> {
+    if byte_at(bytes, start) != b'"' {
+        return Err(SyntaxError::new(start, "a name in quotes"));
     }
-    let at = skip_space(bytes, string(bytes, at, entries)?);
-    if byte_at(bytes, at) == b':' { Ok(at + 1) } else { Err(SyntaxError::new(at, "`:`")) }
+    let (end, shape) = string(bytes, start)?;
+    push(entries, start, end, shape);
+    let at = skip_space(bytes, end);
+    if byte_at(bytes, at) == b':' { Ok(at.wrapping_add(1)) } else { Err(SyntaxError::new(at, "`:`")) }
 }
 
 /// Whether the text read last is `managedFields`.
@@ -162,22 +170,12 @@ fn end_of_opaque(bytes: &[u8], mut at: usize) -> Result<usize, SyntaxError> {
     }
 }
 
-fn literal(
-    bytes: &[u8],
-    at: usize,
-    word: &'static str,
-    shape: Shape,
-    entries: &mut Vec<Entry>,
-) -> Result<usize, SyntaxError> {
+fn literal(bytes: &[u8], at: usize, word: &'static str) -> Result<usize, SyntaxError> {
     let end = at + word.len();
-    if bytes.get(at..end) != Some(word.as_bytes()) {
-        return Err(SyntaxError::new(at, "a value"));
-    }
-    push(entries, at, end, shape);
-    Ok(end)
+    if bytes.get(at..end) == Some(word.as_bytes()) { Ok(end) } else { Err(SyntaxError::new(at, "a value")) }
 }
 
-fn number(bytes: &[u8], start: usize, entries: &mut Vec<Entry>) -> Result<usize, SyntaxError> {
+fn number(bytes: &[u8], start: usize) -> Result<usize, SyntaxError> {
     let mut at = start;
     if byte_at(bytes, at) == b'-' {
         at += 1;
@@ -193,7 +191,6 @@ fn number(bytes: &[u8], start: usize, entries: &mut Vec<Entry>) -> Result<usize,
         }
         at = digits(bytes, at)?;
     }
-    push(entries, start, at, Shape::Number);
     Ok(at)
 }
 
@@ -206,16 +203,17 @@ fn digits(bytes: &[u8], start: usize) -> Result<usize, SyntaxError> {
     if at == start { Err(SyntaxError::new(at, "a digit")) } else { Ok(at) }
 }
 
+/// The end of a string, and whether it has escapes.
 #[inline(always)]
-fn string(bytes: &[u8], start: usize, entries: &mut Vec<Entry>) -> Result<usize, SyntaxError> {
-    let end = skip_plain(bytes, start + 1);
+fn string(bytes: &[u8], start: usize) -> Result<(usize, Shape), SyntaxError> {
+    let start = start.wrapping_add(1);
+    // Most are short, and end within the first sixteen bytes.
+    let first = bytes.get(start..).and_then(|rest| rest.first_chunk()).map_or(0, marked);
+    let end = if first != 0 { start.wrapping_add(first.trailing_zeros() as usize) } else { skip_plain(bytes, start) };
     if byte_at(bytes, end) == b'"' {
-        push(entries, start, end + 1, Shape::Text);
-        return Ok(end + 1);
+        return Ok((end.wrapping_add(1), Shape::Text));
     }
-    let end = escaped_string(bytes, end)?;
-    push(entries, start, end, Shape::EscapedText);
-    Ok(end)
+    Ok((escaped_string(bytes, end)?, Shape::EscapedText))
 }
 
 /// The rest of a string from its first byte that is not plain.
@@ -229,28 +227,49 @@ fn escaped_string(bytes: &[u8], mut at: usize) -> Result<usize, SyntaxError> {
     }
 }
 
-/// Passes over bytes that mean themselves inside a string, eight at a time: most of a request is such text.
+/// Passes over bytes that mean themselves inside a string, sixteen at a time: most of a request is such text.
 #[inline(never)]
 pub(super) fn skip_plain(bytes: &[u8], mut at: usize) -> usize {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    const HIGHS: u64 = ONES << 7;
-    while let Some(eight) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*eight);
-        let (quote, backslash) = (word ^ (ONES * b'"' as u64), word ^ (ONES * b'\\' as u64));
-        // The classic test for a zero byte, and for a byte below 0x20; the lowest mark is always right.
-        let marks = (quote.wrapping_sub(ONES) & !quote
-            | backslash.wrapping_sub(ONES) & !backslash
-            | word.wrapping_sub(ONES * 0x20) & !word)
-            & HIGHS;
+    while let Some(sixteen) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let marks = marked(sixteen);
         if marks != 0 {
-            return at + marks.trailing_zeros() as usize / 8;
+            return at.wrapping_add(marks.trailing_zeros() as usize);
         }
-        at += 8;
+        at = at.wrapping_add(16);
     }
-    while bytes.get(at).is_some_and(|byte| !matches!(byte, ..0x20 | b'"' | b'\\')) {
+    // The end, and what is before it once more.
+    if let Some(sixteen) = bytes.last_chunk() {
+        let before = at.wrapping_add(16).wrapping_sub(bytes.len());
+        let marks = marked(sixteen) >> before.min(16);
+        return if marks != 0 { at.wrapping_add(marks.trailing_zeros() as usize) } else { bytes.len() };
+    }
+    while bytes.get(at).is_some_and(|byte| !is_marked(*byte)) {
         at += 1;
     }
     at
+}
+
+/// Whether a byte ends a string, begins an escape or must be escaped.
+fn is_marked(byte: u8) -> bool {
+    matches!(byte, ..0x20 | b'"' | b'\\')
+}
+
+/// One bit for each such byte, the lowest for the first.
+#[cfg(not(target_feature = "simd128"))]
+fn marked(bytes: &[u8; 16]) -> u32 {
+    bytes.iter().rev().fold(0, |marks, byte| marks << 1 | u32::from(is_marked(*byte)))
+}
+
+/// The same in a few instructions of WebAssembly.
+#[cfg(target_feature = "simd128")]
+#[inline(always)]
+fn marked(bytes: &[u8; 16]) -> u32 {
+    use std::arch::wasm32::{u8x16_bitmask, u8x16_eq, u8x16_lt, u8x16_splat, u64x2, v128_or};
+    let word =
+        |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word));
+    let bytes = u64x2(word(0), word(8));
+    let ends = v128_or(u8x16_eq(bytes, u8x16_splat(b'"')), u8x16_eq(bytes, u8x16_splat(b'\\')));
+    u32::from(u8x16_bitmask(v128_or(ends, u8x16_lt(bytes, u8x16_splat(0x20)))))
 }
 
 fn escape(bytes: &[u8], at: usize) -> Result<usize, SyntaxError> {

@@ -111,11 +111,12 @@ impl Situation {
             Some(text) => serde_json::from_str(text).unwrap(),
             None => self.request["object"].clone(),
         };
+        let audit = decision.audit_annotations();
         Outcome {
             admitted: decision.is_admitted(),
             message: decision.message(),
             warnings: decision.warnings.clone(),
-            audit: decision.audit_annotations().into_iter().map(|(name, text)| (name, text.into_owned())).collect(),
+            audit: audit.into_iter().map(|(name, json)| (name, serde_json::from_str(&json).unwrap())).collect(),
             object,
             changed: changed.is_some(),
             reads,

@@ -1,0 +1,44 @@
+//! Bytes as text.
+
+use std::str;
+
+/// The text that somebody handed over as bytes.
+///
+/// What a policy host hands over is UTF-8 and nearly always plain ASCII, which the standard library looks for four bytes at a time;
+/// sixteen at a time took 2 % off what a request costs (`make bench`).
+pub(super) fn text_of(bytes: &[u8]) -> Result<&str, str::Utf8Error> {
+    if is_ascii(bytes) {
+        #[expect(unsafe_code, reason = "the standard library's safe way looks at every byte again")]
+        // SAFETY: ASCII is UTF-8.
+        return Ok(unsafe { str::from_utf8_unchecked(bytes) });
+    }
+    str::from_utf8(bytes)
+}
+
+fn is_ascii(bytes: &[u8]) -> bool {
+    let (sixteens, rest) = bytes.as_chunks::<16>();
+    sixteens.iter().all(|sixteen| u128::from_le_bytes(*sixteen) & u128::from_le_bytes([0x80; 16]) == 0)
+        && rest.is_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_as_the_standard_library_reads_them() {
+        let plain = "plain text, longer than two times sixteen bytes";
+        for at in 0..plain.len() {
+            for wide in ["é", "…", "𝄞", "\0", "\u{7f}", "\u{80}"] {
+                let text = [&plain[..at], wide, &plain[at..]].concat();
+                assert_eq!(text_of(text.as_bytes()), Ok(text.as_str()));
+                for cut in 1..wide.len() {
+                    let broken = &text.as_bytes()[..at + cut];
+                    assert_eq!(text_of(broken), str::from_utf8(broken));
+                    assert!(text_of(broken).is_err());
+                }
+            }
+        }
+        assert_eq!(text_of(b""), Ok(""));
+    }
+}

@@ -1,0 +1,66 @@
+//! Comparing texts for one request.
+//!
+//! Names and words are compared at every step of a judgement, and the C library does it a byte at a time. Eight at a time
+//! took 3 % off what a request costs (`make bench`).
+
+use std::cmp::Ordering;
+
+/// What the compiler calls to compare bytes, in place of the C library's.
+#[cfg(target_arch = "wasm32")]
+#[expect(unsafe_code, reason = "the compiler finds this by its unmangled name, and hands over addresses")]
+#[unsafe(no_mangle)]
+// SAFETY: the compiler calls it for two slices of `length` bytes.
+unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, length: usize) -> i32 {
+    use std::slice::from_raw_parts;
+    // SAFETY: as above.
+    let (one, other) = unsafe { (from_raw_parts(one, length), from_raw_parts(other, length)) };
+    order(one, other) as i32
+}
+
+/// The order of two slices of one length. By numbers only: comparing arrays or slices would call `memcmp` again.
+#[inline(always)]
+fn order(mut one: &[u8], mut other: &[u8]) -> Ordering {
+    while let (Some((a, rest)), Some((b, other_rest))) = (one.split_first_chunk(), other.split_first_chunk()) {
+        let (a, b) = (u64::from_be_bytes(*a), u64::from_be_bytes(*b));
+        if a != b {
+            return a.cmp(&b);
+        }
+        (one, other) = (rest, other_rest);
+    }
+    if let (Some((a, rest)), Some((b, other_rest))) = (one.split_first_chunk(), other.split_first_chunk()) {
+        let (a, b) = (u32::from_be_bytes(*a), u32::from_be_bytes(*b));
+        if a != b {
+            return a.cmp(&b);
+        }
+        (one, other) = (rest, other_rest);
+    }
+    for (a, b) in one.iter().zip(other) {
+        if a != b {
+            return a.cmp(b);
+        }
+    }
+    Ordering::Equal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_in_the_order_of_the_standard_library() {
+        let bytes: Vec<u8> = (0..40).collect();
+        for length in 0..bytes.len() {
+            let one = &bytes[..length];
+            assert_eq!(order(one, one), Ordering::Equal);
+            for at in 0..length {
+                for byte in [0, 1, 127, 128, 255] {
+                    let mut other = one.to_vec();
+                    other[at] = byte;
+                    // A later byte that differs the other way decides nothing.
+                    other[length - 1] = if at + 1 < length { 255 - byte } else { byte };
+                    assert_eq!(order(one, &other), one.cmp(other.as_slice()), "{other:?}");
+                }
+            }
+        }
+    }
+}
