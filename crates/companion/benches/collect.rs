@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use headroom_core::context::usage::{Percentile, Usage};
+
 /// 2026-10-22, so that the thirty days end with the day before `AS_OF`.
 const FIRST_DAY: i64 = 1_792_627_200;
 const AS_OF: &str = "2026-11-21T00:00:00Z";
@@ -215,20 +217,14 @@ impl Run {
         let window = self.published(&image)?;
         let mut worst = 0.0_f64;
         for (resource, unit, samples) in [("cpu", 1e9, &exact.nanocores), ("memory", 1.0, &exact.bytes)] {
-            let published = &window[resource];
-            if published["samples"].as_u64() != Some(samples.len() as u64) {
-                return Err(format!(
-                    "{} samples of {resource} were published, {} written",
-                    published["samples"],
-                    samples.len()
-                )
-                .into());
+            let published = window[resource].as_str().ok_or("nothing was published")?;
+            let found = Usage::find(published, "samples").ok_or("no samples")?;
+            if found != samples.len().to_string() {
+                return Err(format!("{found} samples of {resource} were published, {} written", samples.len()).into());
             }
-            for entry in published["percentiles"].as_str().ok_or("no percentiles")?.split(' ') {
-                let (percentile, amount) = entry.split_once('=').ok_or("no amount")?;
-                let permille = (percentile.parse::<f64>()? * 10.0).round() as usize;
-                let wanted = samples[(samples.len() * permille).div_ceil(1000) - 1] as f64;
-                let found = quantity(amount)? * unit;
+            for percentile in Percentile::PUBLISHED {
+                let wanted = samples[(samples.len() * usize::from(percentile.permille())).div_ceil(1000) - 1] as f64;
+                let found = quantity(Usage::find(published, percentile.name()).ok_or("no percentile")?)? * unit;
                 worst = worst.max((found - wanted).abs() / wanted);
             }
         }

@@ -16,6 +16,8 @@ use autoscaler::Autoscaler;
 use limit_range::LimitRange;
 use lookup::{Lookup, Missing};
 use resource_quota::ResourceQuota;
+use usage::address::{Place, Scope};
+use usage::read::{Entry, Profile, Unusable};
 
 /// What was read of the cluster for one request.
 #[derive(Debug, Clone, Default)]
@@ -28,14 +30,22 @@ pub struct Context<'d> {
     pub scaled: Option<Node<'d>>,
     /// The Namespace object of the request.
     pub namespace: Option<Node<'d>>,
-    /// The profiles that were read and are there, as their writer left them.
-    pub usage: Vec<(usage::Scope, Node<'d>)>,
+    /// What the profiles that were read and are there hold of the images concerned.
+    pub usage: Vec<Found<'d>>,
     /// None if they were not asked for.
     pub autoscalers: Vec<Autoscaler<'d>>,
     /// The moment of the request, where anything depends on it and the shell knows it.
     pub now: Option<Timestamp>,
     /// What was asked for and could not be read, in the order of asking.
     pub missing: Vec<Missing<'d>>,
+}
+
+/// What a profile holds of an image.
+#[derive(Debug, Clone)]
+pub struct Found<'d> {
+    pub scope: Scope,
+    pub place: Place,
+    pub entry: Result<Entry<'d>, Unusable>,
 }
 
 /// Reads answers to lookups, as a host gave them or failed to.
@@ -73,7 +83,12 @@ impl<'d> Context<'d> {
                 self.namespace = Some(node);
             }
             Lookup::Autoscalers { .. } => self.autoscalers = Autoscaler::read_list(node)?,
-            Lookup::UsageProfile { scope, .. } => self.usage.push((*scope, node)),
+            Lookup::UsageProfile { scope, places, .. } => {
+                let profile = Profile::read(node);
+                let entry = |place: &Place| profile.clone().and_then(|profile| profile.entry(place));
+                let found = |place: &Place| Found { scope: *scope, place: place.clone(), entry: entry(place) };
+                self.usage.extend(places.iter().map(found));
+            }
             Lookup::LimitRanges { .. } => self.limit_ranges = Some(LimitRange::read_list(node)?),
             Lookup::Quotas { namespace } => {
                 let mut quotas = ResourceQuota::read_list(node)?;

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use headroom_core::context::usage::read::{Age, Entry, HistoryNode, Observed, Unusable};
+use headroom_core::context::usage::address::Place;
+use headroom_core::context::usage::read::{self as usage, Age, Entry, HistoryNode, Observed, Unusable};
 use headroom_core::context::usage::{Percentile, Resource, TagKey, Window};
 use headroom_core::image::ImageName;
 use headroom_core::json::{Malformed, Node};
@@ -76,11 +77,10 @@ pub fn profile(node: Node<'_>, selection: Selection<'_>, now: Timestamp) -> Resu
         let Some(repository) = entry.string("repository")? else { continue };
         let Ok(image) = ImageName::parse(&repository) else { continue };
         match read_image(node, entry, &image, selection, now) {
-            Ok(Some((age, rows))) => {
+            Ok((age, rows)) => {
                 profile.age_seconds = Some(age.as_secs());
                 profile.images.extend(rows);
             }
-            Ok(None) => {}
             Err(unusable) => {
                 let problem = unusable.to_string();
                 if !profile.problems.contains(&problem) {
@@ -99,9 +99,10 @@ fn read_image(
     image: &ImageName<'_>,
     selection: Selection<'_>,
     now: Timestamp,
-) -> Result<Option<(Duration, Vec<Image>)>, Unusable> {
+) -> Result<(Duration, Vec<Image>), Unusable> {
     // However old: a person who looks sees how old it is.
-    let Some(entry) = Entry::find(profile, image, now, Duration::MAX)? else { return Ok(None) };
+    let entry = usage::Profile::read(profile)?.entry(&Place::of(image))?;
+    let age = entry.age(now, Duration::MAX)?;
     let familiar = familiar(image.repository());
     let mut rows = Vec::new();
     let mut add = |name: String, history: Option<HistoryNode<'_>>| -> Result<(), Unusable> {
@@ -126,7 +127,7 @@ fn read_image(
     if tags != 1 {
         add(format!("{familiar}:*"), entry.all()?)?;
     }
-    Ok(Some((entry.age, rows)))
+    Ok((age, rows))
 }
 
 /// The name without what every runtime adds.
@@ -252,8 +253,8 @@ mod tests {
     const KEY: &str = "nginx-f7b30ec5501512a6";
 
     fn history(cpu: &str) -> Value {
-        let percentiles = Percentile::PUBLISHED.map(|at| format!("{at}={cpu}")).join(" ");
-        let usage = json!({"samples": 60, "percentiles": percentiles, "peak": cpu});
+        let percentiles = Percentile::PUBLISHED.map(|at| format!(" {at}={cpu}")).concat();
+        let usage = format!("samples=60 peak={cpu}{percentiles}");
         json!({"lastSeen": "2026-11-20T00:00:00Z", "oomKills": [{"at": "2026-11-19T00:00:00Z", "memory": "64Mi"}],
             "windows": {"30d": {"pods": 2, "namespaces": 1, "cpu": usage}}})
     }

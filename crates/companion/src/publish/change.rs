@@ -12,7 +12,9 @@ use serde_json::Value;
 /// When a profile was collected never matters by itself, nor does when an image was last seen: a profile that is
 /// refreshed in time is only a little behind.
 const MOMENTS: [&str; 2] = ["collectedAt", "lastSeen"];
-const COUNTS: [&str; 3] = ["samples", "pods", "namespaces"];
+const COUNTS: [&str; 2] = ["pods", "namespaces"];
+/// The fields that say how much of a resource was used, as one text each.
+const USAGES: [&str; 2] = ["cpu", "memory"];
 
 /// Whether `new` has to replace `old`. Both are whole objects; only their specs are compared.
 pub fn is_due(old: &Value, new: &Value, refresh_seconds: i64) -> bool {
@@ -35,7 +37,8 @@ fn differs(old: &Value, new: &Value) -> bool {
                 || new.iter().any(|(key, new)| match old.get(key) {
                     None => true,
                     Some(_) if MOMENTS.contains(&key.as_str()) => false,
-                    Some(old) if COUNTS.contains(&key.as_str()) => counts_differ(old, new),
+                    Some(old) if COUNTS.contains(&key.as_str()) => counts_differ(old.as_u64(), new.as_u64()),
+                    Some(old) if USAGES.contains(&key.as_str()) => usages_differ(old, new),
                     Some(old) => differs(old, new),
                 })
         }
@@ -44,10 +47,22 @@ fn differs(old: &Value, new: &Value) -> bool {
 }
 
 /// By more than a tenth of the smaller; a first or second pod is always news.
-fn counts_differ(old: &Value, new: &Value) -> bool {
-    match (old.as_u64(), new.as_u64()) {
+fn counts_differ(old: Option<u64>, new: Option<u64>) -> bool {
+    match (old, new) {
         (Some(old), Some(new)) => old.abs_diff(new).saturating_mul(10) > old.min(new),
-        _ => old != new,
+        _ => true,
+    }
+}
+
+/// By the count of samples, or by anything else.
+fn usages_differ(old: &Value, new: &Value) -> bool {
+    fn parts(usage: &Value) -> Option<(Option<u64>, &str)> {
+        let (samples, amounts) = usage.as_str()?.strip_prefix("samples=")?.split_once(' ')?;
+        Some((samples.parse().ok(), amounts))
+    }
+    match (parts(old), parts(new)) {
+        (Some((old, old_amounts)), Some((new, new_amounts))) => old_amounts != new_amounts || counts_differ(old, new),
+        _ => true,
     }
 }
 
@@ -57,7 +72,7 @@ mod tests {
     use serde_json::json;
 
     fn profile(collected_at: &str, samples: u64, pods: u64, p90: &str) -> Value {
-        let cpu = json!({"samples": samples, "percentiles": format!("90={p90}"), "peak": "1"});
+        let cpu = format!("samples={samples} peak=1 90={p90}");
         let all = json!({"lastSeen": collected_at, "oomKills": [], "windows": {"7d": {"pods": pods, "namespaces": 1, "cpu": cpu}}});
         json!({"spec": {"format": 1, "collectedAt": collected_at, "images": {"nginx-0": {"repository": "nginx", "all": all, "tags": {}}}}})
     }

@@ -7,7 +7,7 @@ use headroom_companion::profile;
 use headroom_companion::source::{Batch, Container, Resource, Sample, Series, Window};
 use headroom_companion::store::Store;
 use headroom_core::context::usage::address::image_key;
-use headroom_core::context::usage::{Scope, Shard};
+use headroom_core::context::usage::{Percentile, Scope, Shard, Usage};
 use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
 
@@ -73,23 +73,18 @@ fn check(history: &Value, counts: impl Fn(&Observation) -> bool) {
         };
         assert_eq!(published["pods"], distinct(|one| format!("{}/{}", one.0, one.1)));
         assert_eq!(published["namespaces"], distinct(|one| one.0.to_owned()));
-        assert_eq!(published["memory"]["samples"], bytes.len() as u64);
-        assert_eq!(amount(&published["memory"]["peak"]), *bytes.last().unwrap() as f64);
-        let percentiles: Vec<&str> = published["memory"]["percentiles"].as_str().unwrap().split(' ').collect();
-        assert_eq!(percentiles.len(), 11);
-        for entry in percentiles {
-            let (percentile, found) = entry.split_once('=').unwrap();
-            let (found, exact) = (bytes_of(found), exact_rank(percentile.parse().unwrap()));
+        let memory = published["memory"].as_str().unwrap();
+        assert_eq!(Usage::find(memory, "samples").unwrap(), bytes.len().to_string());
+        assert_eq!(bytes_of(Usage::find(memory, "peak").unwrap()), *bytes.last().unwrap() as f64);
+        for percentile in Percentile::PUBLISHED.map(Percentile::name) {
+            let found = bytes_of(Usage::find(memory, percentile).unwrap());
+            let exact = exact_rank(percentile.parse().unwrap());
             assert!((found - exact).abs() <= exact * 0.01, "{window} {percentile}: {found} for {exact}");
         }
     }
 }
 
 /// Bytes; by floats, as nothing of what is checked does it.
-fn amount(quantity: &Value) -> f64 {
-    bytes_of(quantity.as_str().unwrap())
-}
-
 fn bytes_of(text: &str) -> f64 {
     let units = [("Ki", 1024.0), ("Mi", 1024.0 * 1024.0), ("Gi", 1024.0 * 1024.0 * 1024.0)];
     let unit = units.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)));
@@ -128,8 +123,11 @@ fn a_tag_with_a_digest_is_found_by_either_and_counts_once_for_all() {
     }
     store.add_present(always, &gathered, None).unwrap();
     let image = image_of(&store, "shop", Scope::Namespace);
-    let samples = |history: &Value| history["windows"]["7d"]["memory"]["samples"].as_u64().unwrap();
-    assert_eq!(samples(&image["all"]), 3);
-    assert_eq!(samples(&image["tags"]["1,27"]), 2);
-    assert_eq!(samples(&image["tags"][digest.as_str()]), 2);
+    let samples = |history: &Value| {
+        let memory = history["windows"]["7d"]["memory"].as_str().unwrap();
+        Usage::find(memory, "samples").unwrap().to_owned()
+    };
+    assert_eq!(samples(&image["all"]), "3");
+    assert_eq!(samples(&image["tags"]["1,27"]), "2");
+    assert_eq!(samples(&image["tags"][digest.as_str()]), "2");
 }

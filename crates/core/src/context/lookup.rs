@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::Context;
-use super::usage::address::{API_VERSION, KIND, Scope};
+use super::usage::address::{API_VERSION, KIND, Place, Scope};
 use crate::json::Malformed;
 use crate::order;
 use crate::request::{Request, workload};
@@ -49,6 +49,8 @@ pub enum Lookup<'d> {
     UsageProfile {
         scope: Scope,
         namespace: Cow<'d, str>,
+        /// Of the images concerned.
+        places: Vec<Place>,
         field_masks: Vec<String>,
     },
 }
@@ -139,7 +141,7 @@ impl<'d> Lookup<'d> {
                 let masks = constant(&["spec.metrics", "spec.scaleTargetRef"]);
                 ("autoscaling/v2", "HorizontalPodAutoscaler", Some(*namespace), None, masks)
             }
-            Self::UsageProfile { scope, namespace, field_masks } => {
+            Self::UsageProfile { scope, namespace, field_masks, .. } => {
                 let name = Some(Cow::Owned(scope.object_name()));
                 let masks = field_masks.iter().map(|mask| Cow::Borrowed(mask.as_str())).collect();
                 (API_VERSION, KIND, Some(namespace.as_ref()), name, masks)

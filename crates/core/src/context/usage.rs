@@ -139,8 +139,33 @@ pub struct WindowUsage {
 pub struct Usage {
     /// One for each minute and container observed.
     pub samples: u64,
-    pub percentiles: Percentiles,
     pub peak: Quantity,
+    pub percentiles: Percentiles,
+}
+
+impl Usage {
+    /// What a usage's text says under a name, such as `samples` or `99.9`; none if it says nothing of it.
+    pub fn find<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+        let mut entries = text.as_bytes();
+        loop {
+            let end = entries.iter().position(|byte| *byte == b' ');
+            // Nearly every entry is told from the wanted one by the place of its `=`.
+            if entries.get(name.len()) == Some(&b'=') && entries.starts_with(name.as_bytes()) {
+                let start = text.len() - entries.len();
+                return text.get(start + name.len() + 1..end.map_or(text.len(), |end| start + end));
+            }
+            entries = entries.get(end? + 1..)?;
+        }
+    }
+}
+
+/// `samples=10080 peak=45m 50=12m 60=13m … 99.9=41m`: one text and not a field for each, because a reader passes over a
+/// text at little cost, and most of what it is handed it does not look at.
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "samples={} peak={}", self.samples, self.peak)?;
+        self.percentiles.iter().try_for_each(|(percentile, amount)| write!(f, " {percentile}={amount}"))
+    }
 }
 
 /// One amount for each published percentile.
@@ -160,73 +185,50 @@ impl Percentiles {
     pub fn iter(&self) -> impl Iterator<Item = (Percentile, &Quantity)> {
         Percentile::PUBLISHED.into_iter().zip(&self.0)
     }
-
-    /// The amount for a percentile in a text that a profile holds; none if it says nothing of it.
-    pub fn find(text: &str, percentile: Percentile) -> Option<&str> {
-        let name = format!("{percentile}=");
-        let space = |text: &str| text.bytes().position(|byte| byte == b' ');
-        let mut rest = text;
-        loop {
-            if let Some(amount) = rest.strip_prefix(name.as_str()) {
-                return amount.get(..space(amount).unwrap_or(amount.len()));
-            }
-            rest = rest.get(space(rest)? + 1..)?;
-        }
-    }
-}
-
-/// `50=12m 60=13m … 99.9=41m`: one text and not a field for each, because a reader passes over a text at little cost,
-/// and most of what it is handed it does not look at.
-impl fmt::Display for Percentiles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, (percentile, amount)) in self.iter().enumerate() {
-            let space = if place > 0 { " " } else { "" };
-            write!(f, "{space}{percentile}={amount}")?;
-        }
-        Ok(())
-    }
 }
 
 /// One of the percentiles that profiles hold. A fixed choice keeps a profile small and every reader served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Percentile {
     permille: u16,
+    name: &'static str,
 }
 
 impl Percentile {
     /// What is used unless settings choose another.
-    pub const DEFAULT: Self = Self::of(900);
+    pub const DEFAULT: Self = Self::of(900, "90");
     pub const PUBLISHED: [Self; 11] = [
-        Self::of(500),
-        Self::of(600),
-        Self::of(700),
-        Self::of(750),
-        Self::of(800),
-        Self::of(850),
-        Self::of(900),
-        Self::of(950),
-        Self::of(980),
-        Self::of(990),
-        Self::of(999),
+        Self::of(500, "50"),
+        Self::of(600, "60"),
+        Self::of(700, "70"),
+        Self::of(750, "75"),
+        Self::of(800, "80"),
+        Self::of(850, "85"),
+        Self::of(900, "90"),
+        Self::of(950, "95"),
+        Self::of(980, "98"),
+        Self::of(990, "99"),
+        Self::of(999, "99.9"),
     ];
 
-    const fn of(permille: u16) -> Self {
-        Self { permille }
+    const fn of(permille: u16, name: &'static str) -> Self {
+        Self { permille, name }
     }
 
     /// `999` for the percentile `99.9`.
     pub fn permille(self) -> u16 {
         self.permille
     }
+
+    /// `90`, `99.9`
+    pub fn name(self) -> &'static str {
+        self.name
+    }
 }
 
-/// `90`, `99.9`
 impl fmt::Display for Percentile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.permille / 10, self.permille % 10) {
-            (percent, 0) => write!(f, "{percent}"),
-            (percent, tenths) => write!(f, "{percent}.{tenths}"),
-        }
+        f.write_str(self.name)
     }
 }
 
@@ -262,7 +264,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_read_as_they_are_written() {
-        let written: Vec<String> = Percentile::PUBLISHED.iter().map(ToString::to_string).collect();
+        let written = Percentile::PUBLISHED.map(Percentile::name);
         assert_eq!(written, ["50", "60", "70", "75", "80", "85", "90", "95", "98", "99", "99.9"]);
         for (text, percentile) in written.iter().zip(Percentile::PUBLISHED) {
             assert_eq!(text.parse(), Ok(percentile));
@@ -290,13 +292,18 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_is_found_in_the_text_by_its_percentile() {
-        let text = Percentiles::from_fn(|percentile| Quantity::from_milli(percentile.permille().into())).to_string();
+    fn what_a_usage_says_is_found_in_its_text_by_name() {
+        let percentiles = Percentiles::from_fn(|percentile| Quantity::from_milli(percentile.permille().into()));
+        let text = Usage { samples: 120, peak: Quantity::from_units(2), percentiles }.to_string();
+        assert_eq!(Usage::find(&text, "samples"), Some("120"));
+        assert_eq!(Usage::find(&text, "peak"), Some("2"));
         for percentile in Percentile::PUBLISHED {
             let amount = Quantity::from_milli(percentile.permille().into()).to_string();
-            assert_eq!(Percentiles::find(&text, percentile), Some(amount.as_str()));
+            assert_eq!(Usage::find(&text, percentile.name()), Some(amount.as_str()));
         }
-        assert_eq!(Percentiles::find("99.9=1 9=2 x90=3 90", Percentile::DEFAULT), None);
+        assert_eq!(Usage::find("99.9=1 9=2 x90=3 90", "90"), None);
+        assert_eq!(Usage::find("90=", "90"), Some(""));
+        assert_eq!(Usage::find("", "90"), None);
     }
 
     #[test]

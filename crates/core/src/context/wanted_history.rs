@@ -3,7 +3,7 @@
 
 use super::Context;
 use super::lookup::Lookup;
-use super::usage::address::{Scope, Shard, field_masks};
+use super::usage::address::{Place, Scope, Shard, field_masks};
 use crate::image::ImageName;
 use crate::json::Malformed;
 use crate::request::Request;
@@ -96,17 +96,28 @@ pub(crate) fn add_history<'d>(
         Whose::OwnNamespace => (Scope::Namespace, &request.namespace),
         Whose::AllNamespaces => (Scope::Pool(Shard::of(image.repository())), &chosen_by.pool.namespace),
     };
-    let masks = field_masks(image, &chosen_by.windows(Matching::Tag), &chosen_by.windows(Matching::Image));
+    let place = Place::of(image);
+    let masks = field_masks(&place, image, &chosen_by.windows(Matching::Tag), &chosen_by.windows(Matching::Image));
     let of_scope = lookups.iter_mut().find_map(|lookup| match lookup {
-        Lookup::UsageProfile { scope: known, field_masks, .. } if *known == scope => Some(field_masks),
+        Lookup::UsageProfile { scope: known, places, field_masks, .. } if *known == scope => {
+            Some((places, field_masks))
+        }
         _ => None,
     });
     match of_scope {
-        Some(field_masks) => masks.into_iter().for_each(|mask| {
-            if !field_masks.contains(&mask) {
-                field_masks.push(mask);
+        Some((places, field_masks)) => {
+            if !places.contains(&place) {
+                places.push(place);
             }
-        }),
-        None => lookups.push(Lookup::UsageProfile { scope, namespace: namespace.clone(), field_masks: masks }),
+            masks.into_iter().for_each(|mask| {
+                if !field_masks.contains(&mask) {
+                    field_masks.push(mask);
+                }
+            });
+        }
+        None => {
+            let (places, namespace) = (vec![place], namespace.clone());
+            lookups.push(Lookup::UsageProfile { scope, namespace, places, field_masks: masks });
+        }
     }
 }

@@ -60,10 +60,10 @@ fn windows(case: &Value, image: &str, exact: bool, namespace: &str) -> Value {
                 continue;
             }
             // A failed look-up is a history that cannot be read.
-            let samples = if response.get("error").is_some() { json!("error") } else { response["samples"].clone() };
+            let samples = if response.get("error").is_some() { "error" } else { &response["samples"].to_string() };
             let unit = if resource == "cpu" { "m" } else { "" };
             let amount = format!("{}{unit}", response["usage"]);
-            window[resource] = json!({"samples": samples, "percentiles": format!("90={amount}"), "peak": amount});
+            window[resource] = json!(format!("samples={samples} peak={amount} 90={amount}"));
         }
         windows.insert(name.to_owned(), window);
     }

@@ -208,7 +208,7 @@ pub fn window(samples: u64, cpu: &str, memory: &str) -> Value {
     let usage = |amount: &str| {
         let names = ["50", "60", "70", "75", "80", "85", "90", "95", "98", "99", "99.9"];
         let percentiles = names.map(|name| format!("{name}={amount}")).join(" ");
-        json!({"samples": samples, "percentiles": percentiles, "peak": amount})
+        json!(format!("samples={samples} peak={amount} {percentiles}"))
     };
     json!({"pods": 12, "namespaces": 3, "cpu": usage(cpu), "memory": usage(memory)})
 }

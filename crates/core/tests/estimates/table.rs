@@ -156,8 +156,8 @@ fn margin_floor_and_rounding_shape_the_amount() {
 fn any_published_percentile_can_be_chosen() {
     let mut images = busy("900m", "900Mi");
     let window = &mut images[NGINX]["tags"]["1,27"]["windows"]["7d"];
-    window["cpu"]["percentiles"] = json!("50=50m 60=900m 90=900m");
-    window["memory"]["percentiles"] = json!("50=900Mi 90=900Mi 99=900Mi 99.9=899Mi");
+    window["cpu"] = json!("samples=60 peak=900m 50=50m 60=900m 90=900m");
+    window["memory"] = json!("samples=60 peak=900Mi 50=900Mi 90=900Mi 99=900Mi 99.9=899Mi");
     check_settings(json!({"percentile": {"cpu": 50, "memory": 99.9}}), images.clone(), "50m", "899Mi");
     check_settings(json!({"percentile": "50"}), images, "50m", "900Mi");
 }
@@ -469,46 +469,33 @@ fn broken_stale_and_hostile_history_is_no_history() {
     );
     check_broken(|p| p["spec"]["images"] = json!(7), "spec.images: expected an object, found `7`");
     let tag = "spec.images.nginx-f7b30ec5501512a6.tags.1,27";
-    let usage = |p: &mut Value, field: &str, value: Value| {
+    for (usage, problem) in [
+        (json!("samples=60 peak=1 90=-5m"), "no container uses `90=-5m`"),
+        (json!("samples=60 peak=1 90=20E"), "no container uses `90=20E`"),
+        (json!("samples=60 peak=1 90=1e99"), "no container uses `90=1e99`"),
+        (json!("samples=60 peak=1 90=2"), "no container uses `90=2`"),
+        (json!("samples=60 peak=-1 90=1"), "no container uses `peak=-1`"),
+        (json!("samples=-1 peak=1 90=1"), "no container uses `samples=-1`"),
+        (json!("samples=1.5 peak=1 90=1"), "no container uses `samples=1.5`"),
+        (json!("samples=60 peak=1 90="), "`90=`: `` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
+        (json!("samples=60 peak= 90=1"), "`peak=`: `` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
+        (json!("samples=60 peak=1 50=1m 99=2m"), "it does not say `90`"),
+        (json!("samples=60 90=1m"), "it does not say `peak`"),
+        (json!("peak=1 90=1m"), "it does not say `samples`"),
+        (json!(""), "it does not say `samples`"),
+        (json!({"samples": 60}), "expected a string without backslashes, found `{\"samples\":60}`"),
+        (json!("samples=60\n"), "expected a string without backslashes, found `\"samples=60\\n\"`"),
+    ] {
+        let mut broken = own(busy("120m", "200Mi"));
         for resource in ["cpu", "memory"] {
-            p["spec"]["images"][NGINX]["tags"]["1,27"]["windows"]["7d"][resource][field] = value.clone();
-        }
-    };
-    for (value, problem) in [
-        ("90=-5m", "no container uses `90=-5m`"),
-        ("90=20E", "no container uses `90=20E`"),
-        ("90=1e99", "no container uses `90=1e99`"),
-        ("90=", "`90=`: `` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
-        ("50=1m 99=2m", "there is none for `90`"),
-        ("", "there is none for `90`"),
-    ] {
-        let mut broken = own(busy("120m", "200Mi"));
-        usage(&mut broken, "percentiles", json!(value));
-        let situation =
-            nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).with_profile(broken);
-        let outcome = situation.judge();
-        assert_eq!(outcome.value("web", "requests.cpu"), "");
-        let warning = format!("{tag}.windows.7d.cpu.percentiles: {problem}");
-        assert!(outcome.warnings[0].ends_with(&warning), "{:?}", outcome.warnings);
-    }
-    for (field, value, problem) in [
-        ("samples", json!(-1), "no container uses `-1`"),
-        ("samples", json!(1.5), "expected a whole number, found `1.5`"),
-        ("percentiles", Value::Null, "`percentiles` is missing"),
-        ("percentiles", json!({"90": "2"}), "expected a string"),
-        ("percentiles", json!("90=2"), "no container uses"),
-        ("peak", json!({}), "expected a quantity"),
-    ] {
-        let mut broken = own(busy("120m", "200Mi"));
-        usage(&mut broken, field, value);
-        if field == "percentiles" {
-            usage(&mut broken, "peak", json!("1"));
+            broken["spec"]["images"][NGINX]["tags"]["1,27"]["windows"]["7d"][resource] = usage.clone();
         }
         let situation =
             nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).with_profile(broken);
         let outcome = situation.judge();
-        assert!(outcome.admitted && outcome.value("web", "requests.cpu").is_empty(), "{field}: {outcome:#?}");
-        assert!(outcome.warnings[0].contains(problem), "{field}: {:?}", outcome.warnings);
+        assert!(outcome.admitted && outcome.value("web", "requests.cpu").is_empty(), "{usage}: {outcome:#?}");
+        let warning = format!("{tag}.windows.7d.cpu: {problem}");
+        assert!(outcome.warnings[0].ends_with(&warning), "{usage}: {:?}", outcome.warnings);
     }
 }
 

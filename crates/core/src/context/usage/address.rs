@@ -3,7 +3,7 @@
 //! The companion writes by these functions and the policy reads by them, so both always mean the same place. Object
 //! names come from a fixed set of 65. Keys hold no dot, because a field mask takes a dot for a step down.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use super::Window;
 use crate::image::ImageName;
@@ -80,20 +80,32 @@ impl Repository {
     }
 }
 
+/// The place of an image's entry in a profile, and whose it has to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub key: String,
+    pub repository: Repository,
+}
+
+impl Place {
+    pub fn of(image: &ImageName<'_>) -> Self {
+        Self { key: image_key(image.repository()), repository: Repository::of(image) }
+    }
+}
+
 /// The key of a repository's entry under `spec.images`: `nginx-f7b30ec5501512a6`, the end of its path for people and a
 /// hash of the whole for distinction. An entry also names its repository, so that a reader notices a collision.
 pub fn image_key(repository: &str) -> String {
     const LONGEST_SLUG: usize = 40;
-    let last = repository.rsplit_once('/').map_or(repository, |(_, last)| last);
-    let slug = last.chars().take(LONGEST_SLUG).map(|c| match c.to_ascii_lowercase() {
-        c @ ('a'..='z' | '0'..='9' | '-') => c,
+    let slug_at = repository.bytes().rposition(|byte| byte == b'/').map_or(0, |slash| slash + 1);
+    let slug = repository.bytes().skip(slug_at).take(LONGEST_SLUG).map(|byte| match byte.to_ascii_lowercase() {
+        byte @ (b'a'..=b'z' | b'0'..=b'9' | b'-') => char::from(byte),
         _ => '-',
     });
     let mut key = String::with_capacity(LONGEST_SLUG + 17);
     key.extend(slug);
-    key.push('-');
-    let hash = hash(repository);
-    key.extend((0..16).rev().map(|place| char::from_digit((hash >> (4 * place) & 0xf) as u32, 16).unwrap_or('0')));
+    // Writing into a string does not fail.
+    let _ = write!(key, "-{:016x}", hash(repository));
     key
 }
 
@@ -127,8 +139,8 @@ impl TagKey {
 /// The parts of a profile that a reader needs who looks for this image in these windows, of just this image and of all
 /// its tags together: what the whole object says of itself, the entry's repository and its histories. However many
 /// images there are, the answer stays this small.
-pub fn field_masks(image: &ImageName<'_>, of_tag: &[Window], of_all: &[Window]) -> Vec<String> {
-    let entry = ["spec.images.", &image_key(image.repository())].concat();
+pub fn field_masks(place: &Place, image: &ImageName<'_>, of_tag: &[Window], of_all: &[Window]) -> Vec<String> {
+    let entry = ["spec.images.", &place.key].concat();
     let mut masks =
         vec!["spec.format".to_owned(), "spec.collectedAt".to_owned(), [entry.as_str(), ".repository"].concat()];
     push_history_masks(&mut masks, [entry.as_str(), ".all"].concat(), of_all);
@@ -223,8 +235,10 @@ mod tests {
 
     #[test]
     fn masks_reach_only_the_one_image() {
+        let nginx = image("nginx:1.27");
+        let masks = |of_tag: &[Window], of_all: &[Window]| field_masks(&Place::of(&nginx), &nginx, of_tag, of_all);
         assert_eq!(
-            field_masks(&image("nginx:1.27"), &[Window::WEEK, Window::MONTH], &[Window::MONTH]),
+            masks(&[Window::WEEK, Window::MONTH], &[Window::MONTH]),
             [
                 "spec.format",
                 "spec.collectedAt",
@@ -234,6 +248,6 @@ mod tests {
                 "spec.images.nginx-f7b30ec5501512a6.tags.1,27",
             ]
         );
-        assert_eq!(field_masks(&image("nginx:1.27"), &[], &[]).len(), 3);
+        assert_eq!(masks(&[], &[]).len(), 3);
     }
 }

@@ -183,17 +183,17 @@ mod tests {
 
     #[test]
     fn when_room_is_short_old_tags_go_before_images() {
-        // Two histories of some 450 bytes each an image, and one more for each further tag.
-        let images = (0..800).map(|number| format!("app-{number}:old"));
-        let updates = (0..800).map(|number| format!("app-{number}:new"));
+        // Two histories of some 410 bytes each an image, and one more for each further tag.
+        let images = (0..900).map(|number| format!("app-{number}:old"));
+        let updates = (0..900).map(|number| format!("app-{number}:new"));
         let mut profile = sample::profile_of(images.chain(updates));
         profile.bound();
         assert!(profile.to_string().len() <= MOST_BYTES);
-        assert_eq!(profile.images.len() + profile.dropped.images, 800);
+        assert_eq!(profile.images.len() + profile.dropped.images, 900);
         assert_eq!((profile.dropped.images, profile.dropped.tags > 0), (0, true), "{:?}", profile.dropped);
         // The oldest went, and no further than needed.
         assert_eq!(tags_of(&profile, "app-0"), ["new"]);
-        assert_eq!(tags_of(&profile, "app-799"), ["new", "old"]);
+        assert_eq!(tags_of(&profile, "app-899"), ["new", "old"]);
         assert!(profile.to_string().len() > MOST_BYTES - 4096);
     }
 

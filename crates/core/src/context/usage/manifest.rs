@@ -7,7 +7,7 @@
 use std::fmt::{self, Display, Write};
 
 use super::address::{API_VERSION, KIND, Repository, TagKey, image_key};
-use super::{FORMAT, History, ImageHistory, OomKill, Usage, UsageProfile, Window, WindowUsage};
+use super::{FORMAT, History, ImageHistory, OomKill, UsageProfile, Window, WindowUsage};
 
 /// The object as one line of JSON.
 impl Display for UsageProfile {
@@ -62,8 +62,9 @@ fn history(out: &mut impl Write, history: &History) -> fmt::Result {
 fn window_usage(out: &mut impl Write, window: Window, usage: &WindowUsage) -> fmt::Result {
     write!(out, r#""{window}":{{"pods":{},"namespaces":{}"#, usage.pods, usage.namespaces)?;
     for (resource, usage) in [("cpu", &usage.cpu), ("memory", &usage.memory)] {
-        let Some(Usage { samples, percentiles, peak }) = usage else { continue };
-        write!(out, r#","{resource}":{{"samples":{samples},"percentiles":"{percentiles}","peak":"{peak}"}}"#)?;
+        if let Some(usage) = usage {
+            write!(out, r#","{resource}":"{usage}""#)?;
+        }
     }
     out.write_str("}")
 }
@@ -99,12 +100,12 @@ mod tests {
     #[test]
     fn a_profile_is_written_as_the_format_says() {
         let cpu = concat!(
-            r#"{"samples":120,"percentiles":"50=500m 60=600m 70=700m 75=750m 80=800m 85=850m 90=900m 95=950m "#,
-            r#"98=980m 99=990m 99.9=999m","peak":"1"}"#,
+            r#""samples=120 peak=1 50=500m 60=600m 70=700m 75=750m 80=800m 85=850m 90=900m 95=950m "#,
+            r#"98=980m 99=990m 99.9=999m""#,
         );
         let memory = concat!(
-            r#"{"samples":120,"percentiles":"50=500Mi 60=600Mi 70=700Mi 75=750Mi 80=800Mi 85=850Mi 90=900Mi "#,
-            r#"95=950Mi 98=980Mi 99=990Mi 99.9=999Mi","peak":"1Gi"}"#,
+            r#""samples=120 peak=1Gi 50=500Mi 60=600Mi 70=700Mi 75=750Mi 80=800Mi 85=850Mi 90=900Mi "#,
+            r#"95=950Mi 98=980Mi 99=990Mi 99.9=999Mi""#,
         );
         let expected = [
             r#"{"apiVersion":"headroom.dev/v1alpha1","kind":"UsageProfile","#,

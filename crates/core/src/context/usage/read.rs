@@ -7,10 +7,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::address::{TagKey, image_key};
-use super::{FORMAT, OomKill, Percentile, Percentiles, Resource, Window};
+use super::address::{Place, TagKey};
+use super::{FORMAT, OomKill, Percentile, Resource, Usage, Window};
 use crate::amount::{Quantity, read_quantity};
-use crate::image::ImageName;
 use crate::json::{Malformed, Node};
 use crate::timestamp::Timestamp;
 
@@ -68,57 +67,74 @@ impl fmt::Display for Age {
     }
 }
 
-/// What a profile holds of one image.
+/// A profile of a format that we read.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry<'d> {
-    node: Node<'d>,
-    pub collected_at: Timestamp,
-    /// How long ago that is.
-    pub age: Duration,
+pub struct Profile<'d> {
+    images: Option<Node<'d>>,
+    collected_at: Timestamp,
 }
 
-impl<'d> Entry<'d> {
-    /// Finds the image in a profile object; none if the profile does not know it.
-    pub fn find(
-        profile: Node<'d>,
-        image: &ImageName<'_>,
-        now: Timestamp,
-        max_age: Duration,
-    ) -> Result<Option<Self>, Unusable> {
-        let spec = required(profile, "spec")?;
+impl<'d> Profile<'d> {
+    /// Reads what a profile object says of itself.
+    pub fn read(object: Node<'d>) -> Result<Self, Unusable> {
+        let spec = required(object, "spec")?;
         let format = required(spec, "format")?;
         if format.integer() != Ok(i64::from(FORMAT)) {
             return Err(Unusable::OtherFormat { found: format.text().chars().take(40).collect() });
         }
         let collected_at = moment(required(spec, "collectedAt")?)?;
-        let age = match now.since(collected_at) {
-            Some(age) if age > max_age => return Err(Unusable::TooOld { collected_at, most: max_age }),
-            Some(age) => age,
-            None if collected_at.since(now).is_some_and(|ahead| ahead > CLOCK_SKEW) => {
-                return Err(Unusable::FromTheFuture { collected_at });
+        Ok(Self { images: spec.get("images")?, collected_at })
+    }
+
+    /// What it holds of the image with this place.
+    pub fn entry(self, place: &Place) -> Result<Entry<'d>, Unusable> {
+        let node = self.images.map(|images| images.get(&place.key)).transpose()?.flatten();
+        if let Some(node) = node {
+            let repository = required(node, "repository")?;
+            let found = repository.str()?;
+            if found != place.repository.as_str() {
+                let found = found.chars().take(100).collect();
+                return Err(Unusable::OtherRepository { path: repository.path(), found });
             }
-            None => Duration::ZERO,
-        };
-        let images = spec.get("images")?;
-        let Some(node) = images.map(|images| images.get(&image_key(image.repository()))).transpose()?.flatten() else {
-            return Ok(None);
-        };
-        let repository = required(node, "repository")?;
-        if repository.str()? != image.repository() {
-            let found = repository.str()?.chars().take(100).collect();
-            return Err(Unusable::OtherRepository { path: repository.path(), found });
         }
-        Ok(Some(Self { node, collected_at, age }))
+        Ok(Entry { node, collected_at: self.collected_at })
+    }
+}
+
+/// What a profile holds of one image.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'d> {
+    /// None if the profile does not know the image.
+    node: Option<Node<'d>>,
+    pub collected_at: Timestamp,
+}
+
+impl<'d> Entry<'d> {
+    /// How long ago the profile was collected, if that is no longer than `most`.
+    pub fn age(&self, now: Timestamp, most: Duration) -> Result<Duration, Unusable> {
+        let collected_at = self.collected_at;
+        match now.since(collected_at) {
+            Some(age) if age > most => Err(Unusable::TooOld { collected_at, most }),
+            Some(age) => Ok(age),
+            None if collected_at.since(now).is_some_and(|ahead| ahead > CLOCK_SKEW) => {
+                Err(Unusable::FromTheFuture { collected_at })
+            }
+            None => Ok(Duration::ZERO),
+        }
     }
 
     /// The history of all tags together.
     pub fn all(&self) -> Result<Option<HistoryNode<'d>>, Unusable> {
-        Ok(self.node.get("all")?.map(HistoryNode))
+        Ok(self.field("all")?.map(HistoryNode))
     }
 
     pub fn tag(&self, key: &TagKey) -> Result<Option<HistoryNode<'d>>, Unusable> {
-        let tags = self.node.get("tags")?;
+        let tags = self.field("tags")?;
         Ok(tags.map(|tags| tags.get(key.as_str())).transpose()?.flatten().map(HistoryNode))
+    }
+
+    fn field(&self, name: &str) -> Result<Option<Node<'d>>, Malformed> {
+        self.node.map_or(Ok(None), |node| node.get(name))
     }
 }
 
@@ -132,7 +148,10 @@ impl<'d> HistoryNode<'d> {
         let Some(windows) = self.0.get("windows")? else { return Ok(None) };
         let Some(window) = windows.get(&window.to_string())? else { return Ok(None) };
         let Some(usage) = window.get(resource.name())? else { return Ok(None) };
-        Ok(Some(Observed { window, usage, resource, samples: count(usage, "samples")? }))
+        let mut observed = Observed { window, usage, text: usage.plain_str()?, resource, samples: 0 };
+        let samples = observed.find("samples")?;
+        observed.samples = samples.parse().map_err(|_| observed.impossible("samples", samples))?;
+        Ok(Some(observed))
     }
 
     /// The out-of-memory kills up to the collection.
@@ -140,7 +159,11 @@ impl<'d> HistoryNode<'d> {
         let mut kills = Vec::new();
         for kill in self.0.list("oomKills")?.take(super::bounds::MOST_OOM_KILLS) {
             let at = moment(required(kill, "at")?)?;
-            let memory = amount(required(kill, "memory")?, Resource::Memory)?;
+            let node = required(kill, "memory")?;
+            let memory = read_quantity(node)?;
+            if memory.is_negative() || memory > MOST_MEMORY {
+                return Err(impossible(node));
+            }
             if at <= collected_at {
                 kills.push(OomKill { at, memory });
             }
@@ -154,11 +177,13 @@ impl<'d> HistoryNode<'d> {
 pub struct Observed<'d> {
     window: Node<'d>,
     usage: Node<'d>,
+    /// What `usage` says.
+    text: &'d str,
     resource: Resource,
     pub samples: u64,
 }
 
-impl Observed<'_> {
+impl<'d> Observed<'d> {
     /// Distinct pods behind the figures.
     pub fn pods(&self) -> Result<u64, Unusable> {
         count(self.window, "pods")
@@ -170,20 +195,35 @@ impl Observed<'_> {
     }
 
     pub fn peak(&self) -> Result<Quantity, Unusable> {
-        amount(required(self.usage, "peak")?, self.resource)
+        self.amount("peak")
     }
 
     /// The amount that was enough for so many in a hundred samples.
     pub fn percentile(&self, percentile: Percentile) -> Result<Quantity, Unusable> {
-        let node = required(self.usage, "percentiles")?;
-        let text = node.str()?;
-        let missing = || node.wrong(format!("there is none for `{percentile}`"));
-        let text = Percentiles::find(&text, percentile).ok_or_else(missing)?;
-        let found: Quantity = text.parse().map_err(|error| node.wrong(format!("`{percentile}={text}`: {error}")))?;
-        if !is_possible(&found, self.resource) || found > self.peak()?.scaled(100 + SKETCH_ERROR_PERCENT, 100) {
-            return Err(Unusable::Impossible { path: node.path(), found: format!("{percentile}={text}") });
+        let found = self.amount(percentile.name())?;
+        if found > self.peak()?.scaled(100 + SKETCH_ERROR_PERCENT, 100) {
+            return Err(self.impossible(percentile.name(), &found.to_string()));
         }
         Ok(found)
+    }
+
+    fn amount(&self, name: &str) -> Result<Quantity, Unusable> {
+        let text = self.find(name)?;
+        let amount: Quantity = text.parse().map_err(|error| self.usage.wrong(format!("`{name}={text}`: {error}")))?;
+        let most = match self.resource {
+            Resource::Cpu => MOST_CPU,
+            Resource::Memory => MOST_MEMORY,
+        };
+        if amount.is_negative() || amount > most { Err(self.impossible(name, text)) } else { Ok(amount) }
+    }
+
+    fn find(&self, name: &str) -> Result<&'d str, Malformed> {
+        Usage::find(self.text, name).ok_or_else(|| self.usage.wrong(format!("it does not say `{name}`")))
+    }
+
+    fn impossible(&self, name: &str, text: &str) -> Unusable {
+        let found = [name, "=", text].concat();
+        Unusable::Impossible { path: self.usage.path(), found: found.chars().take(40).collect() }
     }
 }
 
@@ -198,19 +238,6 @@ fn moment(node: Node<'_>) -> Result<Timestamp, Unusable> {
 fn count(node: Node<'_>, name: &str) -> Result<u64, Unusable> {
     let node = required(node, name)?;
     u64::try_from(node.integer()?).map_err(|_| impossible(node))
-}
-
-fn amount(node: Node<'_>, resource: Resource) -> Result<Quantity, Unusable> {
-    let amount = read_quantity(node)?;
-    if is_possible(&amount, resource) { Ok(amount) } else { Err(impossible(node)) }
-}
-
-fn is_possible(amount: &Quantity, resource: Resource) -> bool {
-    let most = match resource {
-        Resource::Cpu => MOST_CPU,
-        Resource::Memory => MOST_MEMORY,
-    };
-    !amount.is_negative() && *amount <= most
 }
 
 fn impossible(node: Node<'_>) -> Unusable {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::context::Context;
+use crate::context::usage::address::Place;
 use crate::context::usage::read::{Entry, HistoryNode, Observed, Unusable};
 use crate::context::usage::{Resource, Scope, Shard, TagKey, Window};
 use crate::image::ImageName;
@@ -83,8 +84,17 @@ impl fmt::Display for PassedOver {
 #[derive(Debug)]
 pub struct Sources<'i, 'd> {
     image: &'i ImageName<'i>,
-    own: Option<Entry<'d>>,
-    pool: Option<Entry<'d>>,
+    /// Of just this image: its digest, then its tag.
+    keys: Vec<Option<TagKey>>,
+    own: Option<Source<'d>>,
+    pool: Option<Source<'d>>,
+}
+
+/// What one profile holds of it, and how old that is.
+#[derive(Debug, Clone, Copy)]
+struct Source<'d> {
+    entry: Entry<'d>,
+    age: Duration,
 }
 
 impl<'i, 'd> Sources<'i, 'd> {
@@ -95,21 +105,24 @@ impl<'i, 'd> Sources<'i, 'd> {
         settings: &EstimateSettings<'_>,
         notes: &mut Vec<String>,
     ) -> Self {
-        let mut entry = |scope: Scope| {
-            let profile = context.usage.iter().find(|(of, _)| *of == scope)?.1;
+        let mut source = |scope: Scope| {
+            let is_of_image = |place: &Place| place.repository.as_str() == image.repository();
+            let found = context.usage.iter().find(|found| found.scope == scope && is_of_image(&found.place))?;
             let Some(now) = settings.now.or(context.now) else {
                 notes.push("no history is used, because nobody says what time it is".to_owned());
                 return None;
             };
-            match Entry::find(profile, image, now, settings.max_age) {
-                Ok(entry) => entry,
+            let aged = |entry: &Entry<'d>| Ok(Source { entry: *entry, age: entry.age(now, settings.max_age)? });
+            match found.entry.as_ref().map_err(Clone::clone).and_then(aged) {
+                Ok(source) => Some(source),
                 Err(unusable) => {
                     notes.push(unused(scope, &unusable));
                     None
                 }
             }
         };
-        Self { image, own: entry(Scope::Namespace), pool: entry(pool_of(image)) }
+        let keys = TagKey::of(image).map(Some).collect();
+        Self { image, keys, own: source(Scope::Namespace), pool: source(pool_of(image)) }
     }
 
     /// The first history with enough samples of a resource, and those passed over before it.
@@ -122,7 +135,7 @@ impl<'i, 'd> Sources<'i, 'd> {
         let mut passed_over = Vec::new();
         for step in settings.history.iter() {
             for whose in places(settings.scope_of(step)) {
-                let entry = match whose {
+                let source = match whose {
                     Whose::OwnNamespace => self.own,
                     Whose::AllNamespaces => self.pool,
                 };
@@ -131,7 +144,7 @@ impl<'i, 'd> Sources<'i, 'd> {
                         let key = self.name_of(key.as_ref());
                         passed_over.push(PassedOver { window: step.window, key, whose: *whose, why });
                     };
-                    let Some(entry) = entry else {
+                    let Some(Source { entry, age }) = source else {
                         pass_over(Why::NoHistory);
                         continue;
                     };
@@ -159,7 +172,7 @@ impl<'i, 'd> Sources<'i, 'd> {
                         window: step.window,
                         key: self.name_of(key.as_ref()),
                         whose: *whose,
-                        age: entry.age,
+                        age,
                         collected_at: entry.collected_at,
                         history,
                         observed,
@@ -173,10 +186,10 @@ impl<'i, 'd> Sources<'i, 'd> {
 
     /// Whether the very first history to look at is the namespace's own and is enough, so that none other matters.
     pub fn has_enough_at_first_sight(&self, resource: Resource, settings: &EstimateSettings<'_>) -> bool {
-        let (Some(step), Some(entry)) = (settings.history.first(), self.own) else { return false };
-        let Some(key) = self.keys(step.matching).into_iter().next() else { return false };
+        let (Some(step), Some(own)) = (settings.history.first(), self.own) else { return false };
+        let Some(key) = self.keys(step.matching).first() else { return false };
         settings.scope_of(step) != HistoryScope::Cluster
-            && look_up(&entry, key.as_ref(), step.window, resource).is_ok_and(|found| {
+            && look_up(&own.entry, key.as_ref(), step.window, resource).is_ok_and(|found| {
                 found
                     .is_some_and(|(_, observed)| too_little(&observed, step, Whose::OwnNamespace, settings) == Ok(None))
             })
@@ -191,10 +204,10 @@ impl<'i, 'd> Sources<'i, 'd> {
     }
 
     /// What is looked up for a step: the digest, then the tag; or all tags together.
-    fn keys(&self, matching: Matching) -> Vec<Option<TagKey>> {
+    fn keys(&self, matching: Matching) -> &[Option<TagKey>] {
         match matching {
-            Matching::Tag => TagKey::of(self.image).map(Some).collect(),
-            Matching::Image => vec![None],
+            Matching::Tag => &self.keys,
+            Matching::Image => &[None],
         }
     }
 

@@ -65,11 +65,8 @@ const PERCENTILES: [(&str, u32); 11] = [
 
 fn history() -> Value {
     let usage = |unit: &str| {
-        json!({
-            "samples": 10_080,
-            "percentiles": PERCENTILES.map(|(percentile, amount)| format!("{percentile}={amount}{unit}")).join(" "),
-            "peak": format!("190{unit}"),
-        })
+        let percentiles = PERCENTILES.map(|(percentile, amount)| format!(" {percentile}={amount}{unit}")).concat();
+        format!("samples=10080 peak=190{unit}{percentiles}")
     };
     let window = json!({ "pods": 12, "namespaces": 1, "cpu": usage("m"), "memory": usage("Mi") });
     json!({ "lastSeen": "2026-11-20T23:59:00Z", "windows": { "7d": window, "30d": window } })
