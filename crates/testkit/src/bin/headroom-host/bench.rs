@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 
 /// The request whose cost is budgeted, and which the growing ones are made of.
 const PLAIN: &str = "pod-create-plain";
-const PLAIN_FUEL: u64 = 250_000;
+const PLAIN_FUEL: u64 = 200_000;
 /// The same of a pod whose two containers get estimates.
-const ESTIMATED_FUEL: u64 = 560_000;
+const ESTIMATED_FUEL: u64 = 400_000;
 const WASM_BYTES: usize = 500_000;
 /// How much dearer than one of the first ten each of the next ninety may be, in hundredths.
 const GROWTH_PERCENT: u64 = 125;
