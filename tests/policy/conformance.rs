@@ -20,7 +20,7 @@ fn upstream_settings(case: &Value) -> Value {
     })
 }
 
-fn cases(file: &str, check: &str) -> Vec<Value> {
+pub fn cases(file: &str, check: &str) -> Vec<Value> {
     let path = built::workspace_file("scenarios/conformance").join(file);
     let all: Vec<Value> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let cases: Vec<Value> = all.into_iter().filter(|case| case["check"] == check).collect();
@@ -29,7 +29,7 @@ fn cases(file: &str, check: &str) -> Vec<Value> {
 }
 
 /// The request of a case. What the API server always sends, and a case leaves out, is added.
-fn request(case: &Value) -> AdmissionRequest {
+pub fn request(case: &Value) -> AdmissionRequest {
     let mut request = case["input"]["request"].clone();
     let fields = request.as_object_mut().unwrap();
     fields.entry("uid").or_insert_with(|| json!("case"));
@@ -37,7 +37,7 @@ fn request(case: &Value) -> AdmissionRequest {
     AdmissionRequest::from_value(request).unwrap()
 }
 
-fn cluster(case: &Value) -> Cluster {
+pub fn cluster(case: &Value) -> Cluster {
     let objects = ["limitRanges", "resourceQuotas"].into_iter().filter_map(|list| case["input"][list].as_array());
     objects.flatten().cloned().fold(Cluster::new(), |cluster, mut object| {
         // A case may leave the namespace out where there is only one.
@@ -90,7 +90,7 @@ fn check_message(name: &str, expect: &Value, response: &ValidationResponse) {
     }
 }
 
-fn assert_same_amounts(name: &str, actual: &Value, expected: &Value) {
+pub fn assert_same_amounts(name: &str, actual: &Value, expected: &Value) {
     let text = |list: &Value| if list.is_null() { "{}".to_owned() } else { list.to_string() };
     let (actual, expected) = (text(actual), text(expected));
     let documents = (Document::read(&actual).unwrap(), Document::read(&expected).unwrap());

@@ -10,6 +10,7 @@
 
 mod conformance;
 mod door;
+mod estimates;
 mod hostile;
 mod properties;
 mod readme;

@@ -7,7 +7,6 @@
     reason = "a test may stop on data it cannot read"
 )]
 
-mod conformance;
 mod properties;
 mod recommend;
 mod situation;

@@ -1,18 +1,20 @@
-//! The conformance cases of estimates: the table of look-ups that each case holds becomes profiles, and the five steps
-//! of the retired plugin become settings.
+//! The conformance cases of estimates, natively and in the built wasm: the table of look-ups that each case holds becomes
+//! profiles, and the five steps of the retired plugin become settings.
 //!
 //! Left out, because they tell only how the old plugin was made:
 //! - the `percentile` checks: percentiles are computed where profiles are made, by the companion;
 //! - `e-source-error-mid-way-stops-fallback`: a history that cannot be read does not end the search here;
 //! - `e-digest-image-cut`: it cut a digest out of an image name at the first colon.
 
-use headroom_core::amount::ResourceList;
 use headroom_core::context::usage::address::{Shard, image_key};
 use headroom_core::image::ImageName;
-use headroom_core::json::Document;
+use headroom_testkit::admission::AdmissionRequest;
+use headroom_testkit::cluster::Cluster;
+use headroom_testkit::host_call::CallbackRequest;
 use serde_json::{Map, Value, json};
 
-use crate::situation::{Situation, profile};
+use crate::conformance::{assert_same_amounts, cases, cluster, request};
+use crate::door::Door;
 
 const LEFT_OUT: &[&str] = &["e-source-error-mid-way-stops-fallback", "e-digest-image-cut"];
 
@@ -30,6 +32,7 @@ fn settings(case: &Value) -> Value {
         history.push(step("30d", "image", &json!(1), "cluster"));
     }
     json!({"estimates": {
+        "now": "2026-11-21T06:00:00Z",
         "history": history,
         "percentile": chosen["percentile"],
         "wellKnownImages": false,
@@ -70,6 +73,15 @@ fn windows(case: &Value, image: &str, exact: bool, namespace: &str) -> Value {
     json!({"lastSeen": "2026-11-21T00:00:00Z", "oomKills": [], "windows": windows})
 }
 
+fn profile(name: &str, namespace: &str, images: Value) -> Value {
+    json!({
+        "apiVersion": "headroom.dev/v1alpha1",
+        "kind": "UsageProfile",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"format": 1, "collectedAt": "2026-11-21T05:00:00Z", "images": images},
+    })
+}
+
 /// The profiles that answer as the case's table does.
 fn profiles(case: &Value, namespace: &str) -> Vec<Value> {
     let spec = &case["input"]["request"]["object"]["spec"];
@@ -96,53 +108,44 @@ fn profiles(case: &Value, namespace: &str) -> Vec<Value> {
     profiles
 }
 
-fn assert_amounts(name: &Value, what: &str, actual: &Value, expected: &Value) {
-    let [actual, expected] = [actual, expected].map(|list| {
-        let text = if list.is_null() { "{}".to_owned() } else { list.to_string() };
-        ResourceList::read(Document::read(&text).unwrap().root())
-            .unwrap()
-            .iter()
-            .map(|(name, quantity)| (name.to_string(), quantity.clone()))
-            .collect::<Vec<_>>()
-    });
-    assert_eq!(actual, expected, "{name}: {what}");
+fn check(door: &Door, case: &Value) {
+    let name = case["name"].as_str().unwrap();
+    let request = request(case);
+    let namespace = case["input"]["request"]["namespace"].as_str().unwrap();
+    let mut cluster = profiles(case, namespace).into_iter().fold(cluster(case), Cluster::with);
+    cluster.add(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+    let response = door.judge(&request, &settings(case), &mut cluster);
+    assert!(response.accepted, "{name}: {response:?}");
+    if case["expect"]["annotations"] == json!({}) {
+        assert_eq!(response.mutated_object, None, "{name}");
+    }
+    if case["expect"]["queries"] == json!([]) {
+        let is_of_history = |call: &CallbackRequest| matches!(call, CallbackRequest::KubernetesGetResource { kind, .. } if kind == "UsageProfile");
+        assert!(!cluster.calls().iter().any(is_of_history), "{name}");
+    }
+    let object = response.mutated_object.or(request.object.clone()).unwrap();
+    for (place, expected) in [("containers", "mutatedContainers"), ("initContainers", "mutatedInitContainers")] {
+        for expected in case["expect"][expected].as_array().into_iter().flatten() {
+            let containers = object["spec"][place].as_array().unwrap();
+            let actual = containers.iter().find(|container| container["name"] == expected["name"]).unwrap();
+            assert_same_amounts(name, &actual["resources"]["requests"], &expected["requests"]);
+            // What a pipeline case expects is the state before LimitRange defaults.
+            if case["check"] == "admit" {
+                assert_same_amounts(name, &actual["resources"]["limits"], &expected["limits"]);
+            }
+        }
+    }
+    let again = AdmissionRequest { object: Some(object), ..request };
+    let again = door.judge(&again, &settings(case), &mut cluster);
+    assert_eq!(again.mutated_object, None, "{name}: judging again changes nothing");
 }
 
 #[test]
 fn estimates_are_those_of_the_design_and_of_the_retired_plugin() {
-    let cases: Vec<Value> =
-        serde_json::from_str(include_str!("../../../../scenarios/conformance/estimate.json")).unwrap();
-    let mut replayed = 0;
-    for case in &cases {
-        let name = &case["name"];
-        if case["check"] == "percentile" || LEFT_OUT.iter().any(|left_out| name == left_out) {
-            continue;
-        }
-        replayed += 1;
-        let request = &case["input"]["request"];
-        let mut situation = Situation::of_request(request.clone()).with_settings(settings(case));
-        situation.profiles = profiles(case, request["namespace"].as_str().unwrap());
-        situation.limit_ranges = case["input"]["limitRanges"].as_array().cloned().unwrap_or_default();
-        let outcome = situation.judge();
-        assert!(outcome.admitted, "{name}: {}", outcome.message);
-        for (place, expected) in [("containers", "mutatedContainers"), ("initContainers", "mutatedInitContainers")] {
-            for expected in case["expect"][expected].as_array().into_iter().flatten() {
-                let containers = outcome.object["spec"][place].as_array().unwrap();
-                let actual = containers.iter().find(|container| container["name"] == expected["name"]).unwrap();
-                assert_amounts(name, "requests", &actual["resources"]["requests"], &expected["requests"]);
-                // What a pipeline case expects is the state before LimitRange defaults.
-                if case["check"] == "admit" {
-                    assert_amounts(name, "limits", &actual["resources"]["limits"], &expected["limits"]);
-                }
-            }
-        }
-        if case["expect"]["annotations"] == json!({}) {
-            assert!(!outcome.changed, "{name}");
-        }
-        if case["expect"]["queries"] == json!([]) {
-            assert_eq!(outcome.profiles_read(), 0, "{name}");
-        }
-        assert!(!situation.judge_again(&outcome).changed, "{name}: judging again changes nothing");
+    let all = ["admit", "pipeline"].into_iter().flat_map(|check| cases("estimate.json", check));
+    let cases: Vec<Value> = all.filter(|case| !LEFT_OUT.iter().any(|name| case["name"] == *name)).collect();
+    assert_eq!(cases.len(), 15);
+    for door in Door::both() {
+        cases.iter().for_each(|case| check(&door, case));
     }
-    assert_eq!(replayed, 15);
 }
