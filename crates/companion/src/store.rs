@@ -12,7 +12,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use headroom_core::context::usage::Shard;
-use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{
+    Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
+    WriteTransaction,
+};
 
 use crate::collect::gathered::{Gathered, Place};
 use crate::history::DAY;
@@ -101,8 +104,8 @@ impl Store {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| worded(path, error.into()))?;
         }
-        let database = Database::builder().set_cache_size(CACHE_BYTES).create(path);
-        let store = Self { path: path.to_owned(), database: database.map_err(|error| worded(path, error.into()))? };
+        let database = open_or_begin(path).map_err(|error| worded(path, error.into()))?;
+        let store = Self { path: path.to_owned(), database };
         let found = store.write(|txn| {
             let mut facts = txn.open_table(FACTS)?;
             let found = facts.get(FORMAT_FACT)?.map(|found| found.value());
@@ -400,6 +403,33 @@ impl From<Damaged> for Trouble {
     fn from(damaged: Damaged) -> Self {
         Self::Row(damaged)
     }
+}
+
+/// Opens the database, or begins one under a name of its own, which it gives up when it is whole: what is killed while it
+/// begins leaves nothing in the place of the store that no later run could read.
+fn open_or_begin(path: &Path) -> Result<Database, DatabaseError> {
+    let open = |path: &Path| Database::builder().set_cache_size(CACHE_BYTES).create(path);
+    let is_there = || path.try_exists().map_err(|error| DatabaseError::Storage(error.into()));
+    if is_there()? {
+        return open(path);
+    }
+    let mut begun_at = path.as_os_str().to_owned();
+    begun_at.push(".begun");
+    let begun_at = Path::new(&begun_at);
+    let begun = match open(begun_at) {
+        // An earlier one was killed there.
+        Err(DatabaseError::Storage(StorageError::Io(error))) if error.kind() == io::ErrorKind::InvalidData => {
+            std::fs::remove_file(begun_at).map_err(|error| DatabaseError::Storage(error.into()))?;
+            open(begun_at)?
+        }
+        begun => begun?,
+    };
+    // Nobody else begins one now, because this one is locked; but somebody may just have done so.
+    if is_there()? {
+        return open(path);
+    }
+    std::fs::rename(begun_at, path).map_err(|error| DatabaseError::Storage(error.into()))?;
+    Ok(begun)
 }
 
 fn worded(path: &Path, trouble: Trouble) -> StoreError {

@@ -61,6 +61,19 @@ fn a_store_that_cannot_be_used_says_what_to_do() {
 }
 
 #[test]
+fn a_store_whose_beginning_was_killed_is_begun_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.redb");
+    // As the database leaves its file when it is killed before it has written what it is known by.
+    fs::write(folder.path().join("usage.redb.begun"), [0; 8192]).unwrap();
+    let window = Window { from: NOW - HOUR, to: NOW };
+    Store::open(&path).unwrap().plan(window, &["shop".to_owned()]).unwrap();
+    assert_eq!(Store::open(&path).unwrap().planned().unwrap(), Some(NOW));
+    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["usage.redb"]);
+}
+
+#[test]
 fn what_a_source_told_is_kept_with_what_was_read_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
