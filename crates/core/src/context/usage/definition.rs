@@ -65,7 +65,7 @@ const SPEC: Schema = Schema::Object {
         optional("summary", "What kubectl shows. No decision is made by it.", SUMMARY),
         required(
             "images",
-            "The images' histories, by the end of the repository's path and a hash of the whole: `repository`, `all` for all tags together, and `tags`, each history with `lastSeen`, `oomKills` and `windows`.",
+            "The images' histories, by the end of the repository's path and a hash of the whole: `repository`, `all` for all tags together, and `tags`, each history with `lastSeen`, `oomKills` and `windows`. A window has `pods`, `namespaces`, and of `cpu` and `memory` a text such as `samples=10080 peak=45m 50=12m 90=38m`, its percentiles by their numbers.",
             // With a schema for each figure, server-side apply of a few hundred kilobytes ran into the API server's time
             // limit. Readers check what they read, whoever wrote it.
             Schema::Opaque,
