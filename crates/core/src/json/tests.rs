@@ -26,6 +26,27 @@ fn values_are_found_by_their_path() {
     assert!(root.at(&["status", "phase"]).unwrap().is_none());
 }
 
+/// Sixteen bytes are looked at at once, so each place in and beside them counts.
+#[test]
+fn an_escape_is_found_wherever_it_stands() {
+    for length in 0..40 {
+        for at in 0..=length {
+            for special in ["\"", "\\", "\n", "\u{1f}", "\u{7f}", "é", " "] {
+                let text = ["x".repeat(at).as_str(), special, &"y".repeat(length - at)].concat();
+                let mut written = String::new();
+                write_string_with(&mut written, |out| out.push_str(&text));
+                assert_eq!(written, json_string(&text));
+                assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
+                assert_eq!(Document::read(&written).unwrap().root().str().unwrap(), text);
+                assert_eq!(
+                    Document::read(&format!("[{written},{written}]")).unwrap().root().items().unwrap().count(),
+                    2
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn an_error_says_where_and_what() {
     let document = Document::read(POD).unwrap();
