@@ -19,9 +19,9 @@ pub fn with(decision: &Decision<'_>, object: Option<Node<'_>>) -> Result<Vec<u8>
     let audit_annotations = decision.audit_annotations();
     if !audit_annotations.is_empty() {
         json.push_str(",\"audit_annotations\":{");
-        for (index, (name, text)) in audit_annotations.iter().enumerate() {
+        for (index, (name, value)) in audit_annotations.iter().enumerate() {
             json.push_str(if index > 0 { "," } else { "" });
-            json.extend(["\"", name, "\":", text]);
+            json.extend(["\"", name, "\":", value]);
         }
         json.push('}');
     }

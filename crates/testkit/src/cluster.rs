@@ -39,6 +39,21 @@ struct List<'a> {
     items: Vec<Value>,
 }
 
+/// The items of a list, or the object itself. The items of a typed list may leave out what its own kind says already.
+pub fn items(mut object: Value) -> Vec<Value> {
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let item_kind = kind.strip_suffix("List").unwrap_or_default().to_owned();
+    let api_version = object.get("apiVersion").cloned().unwrap_or_default();
+    let Some(Value::Array(mut items)) = object.get_mut("items").map(Value::take) else { return vec![object] };
+    for item in &mut items {
+        if let (Value::Object(fields), false) = (item, item_kind.is_empty()) {
+            fields.entry("apiVersion").or_insert_with(|| api_version.clone());
+            fields.entry("kind").or_insert_with(|| json!(item_kind));
+        }
+    }
+    items
+}
+
 impl Cluster {
     pub fn new() -> Self {
         Self::default()
@@ -51,21 +66,8 @@ impl Cluster {
         self
     }
 
-    pub fn add(&mut self, mut object: Value) {
-        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let item_kind = kind.strip_suffix("List").unwrap_or_default().to_owned();
-        let api_version = object.get("apiVersion").cloned().unwrap_or_default();
-        match object.get_mut("items").map(Value::take) {
-            // The items of a typed list may leave out what its own kind says already.
-            Some(Value::Array(items)) => self.objects.extend(items.into_iter().map(|mut item| {
-                if let (Value::Object(fields), false) = (&mut item, item_kind.is_empty()) {
-                    fields.entry("apiVersion").or_insert_with(|| api_version.clone());
-                    fields.entry("kind").or_insert_with(|| json!(item_kind));
-                }
-                item
-            })),
-            _ => self.objects.push(object),
-        }
+    pub fn add(&mut self, object: Value) {
+        self.objects.extend(items(object));
     }
 
     /// Adds the objects of a YAML or JSON file of one or more documents.

@@ -73,10 +73,11 @@ pub fn profile(node: Node<'_>, selection: Selection<'_>, now: Timestamp) -> Resu
         problems: Vec::new(),
     };
     let Some(images) = node.at(&["spec", "images"])? else { return Ok(profile) };
+    let known = usage::Profile::read(node);
     for (_, entry) in images.fields()? {
         let Some(repository) = entry.string("repository")? else { continue };
         let Ok(image) = ImageName::parse(&repository) else { continue };
-        match read_image(node, entry, &image, selection, now) {
+        match known.clone().and_then(|known| read_image(known, entry, &image, selection, now)) {
             Ok((age, rows)) => {
                 profile.age_seconds = Some(age.as_secs());
                 profile.images.extend(rows);
@@ -94,14 +95,14 @@ pub fn profile(node: Node<'_>, selection: Selection<'_>, now: Timestamp) -> Resu
 }
 
 fn read_image(
-    profile: Node<'_>,
+    profile: usage::Profile<'_>,
     node: Node<'_>,
     image: &ImageName<'_>,
     selection: Selection<'_>,
     now: Timestamp,
 ) -> Result<(Duration, Vec<Image>), Unusable> {
     // However old: a person who looks sees how old it is.
-    let entry = usage::Profile::read(profile)?.entry(&Place::of(image))?;
+    let entry = profile.entry(&Place::of(image))?;
     let age = entry.age(now, Duration::MAX)?;
     let familiar = familiar(image.repository());
     let mut rows = Vec::new();

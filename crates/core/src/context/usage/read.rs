@@ -161,7 +161,7 @@ impl<'d> HistoryNode<'d> {
             let at = moment(required(kill, "at")?)?;
             let node = required(kill, "memory")?;
             let memory = read_quantity(node)?;
-            if memory.is_negative() || memory > MOST_MEMORY {
+            if !is_possible(&memory, Resource::Memory) {
                 return Err(impossible(node));
             }
             if at <= collected_at {
@@ -210,11 +210,7 @@ impl<'d> Observed<'d> {
     fn amount(&self, name: &str) -> Result<Quantity, Unusable> {
         let text = self.find(name)?;
         let amount: Quantity = text.parse().map_err(|error| self.usage.wrong(format!("`{name}={text}`: {error}")))?;
-        let most = match self.resource {
-            Resource::Cpu => MOST_CPU,
-            Resource::Memory => MOST_MEMORY,
-        };
-        if amount.is_negative() || amount > most { Err(self.impossible(name, text)) } else { Ok(amount) }
+        if is_possible(&amount, self.resource) { Ok(amount) } else { Err(self.impossible(name, text)) }
     }
 
     fn find(&self, name: &str) -> Result<&'d str, Malformed> {
@@ -238,6 +234,14 @@ fn moment(node: Node<'_>) -> Result<Timestamp, Unusable> {
 fn count(node: Node<'_>, name: &str) -> Result<u64, Unusable> {
     let node = required(node, name)?;
     u64::try_from(node.integer()?).map_err(|_| impossible(node))
+}
+
+fn is_possible(amount: &Quantity, resource: Resource) -> bool {
+    let most = match resource {
+        Resource::Cpu => MOST_CPU,
+        Resource::Memory => MOST_MEMORY,
+    };
+    !amount.is_negative() && *amount <= most
 }
 
 fn impossible(node: Node<'_>) -> Unusable {

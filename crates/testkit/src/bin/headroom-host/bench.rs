@@ -13,7 +13,7 @@ use std::{
 use headroom_testkit::{
     access::Access,
     admission::AdmissionRequest,
-    cluster::Cluster,
+    cluster::{Cluster, items},
     fuel::{Evaluation, Meter},
     host::PolicyHost,
     metadata::Metadata,
@@ -289,13 +289,6 @@ fn moved(mut object: Value, namespace: &str) -> Value {
         *place = json!(namespace);
     }
     object
-}
-
-fn items(mut list: Value) -> Vec<Value> {
-    match list.get_mut("items").map(Value::take) {
-        Some(Value::Array(items)) => items,
-        _ => vec![list],
-    }
 }
 
 /// The JSON files of a folder, by name without the ending, in the order of their names.
