@@ -14,13 +14,14 @@ mod utf8;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use std::str::Utf8Error;
 
 pub use scan::SyntaxError;
 
-/// A text read once: the text and the table of what stands in it.
+/// A text read once, borrowed or owned, and the table of its values.
 #[derive(Debug)]
 pub struct Document<'t> {
-    text: &'t str,
+    text: Cow<'t, str>,
     /// In reading order: a value, then all that it contains. In an object, names and values take turns.
     entries: Vec<Entry>,
 }
@@ -53,13 +54,17 @@ enum Shape {
 impl<'t> Document<'t> {
     /// Reads a whole text.
     pub fn read(text: &'t str) -> Result<Self, SyntaxError> {
-        Ok(Self { text, entries: scan::scan(text)? })
+        Self::of(Cow::Borrowed(text))
     }
 
     /// Reads a text that came as bytes.
     pub fn read_bytes(bytes: &'t [u8]) -> Result<Self, SyntaxError> {
-        let text = utf8::text_of(bytes).map_err(|error| SyntaxError::new(error.valid_up_to(), "text in UTF-8"))?;
-        Self::read(text)
+        Self::read(utf8::text_of(bytes).map_err(not_utf8)?)
+    }
+
+    fn of(text: Cow<'t, str>) -> Result<Self, SyntaxError> {
+        let entries = scan::scan(&text)?;
+        Ok(Self { text, entries })
     }
 
     /// The outermost value.
@@ -73,6 +78,17 @@ impl<'t> Document<'t> {
         const NONE: &Entry = &Entry { start: 0, end: 0, next: u32::MAX, shape: Shape::Null };
         self.entries.get(index as usize).unwrap_or(NONE)
     }
+}
+
+impl Document<'static> {
+    /// Reads a text that came as bytes, and keeps them: a document that borrows from nothing else.
+    pub fn own(bytes: Vec<u8>) -> Result<Self, SyntaxError> {
+        Self::of(Cow::Owned(utf8::string_of(bytes).map_err(not_utf8)?))
+    }
+}
+
+fn not_utf8(error: Utf8Error) -> SyntaxError {
+    SyntaxError::new(error.valid_up_to(), "text in UTF-8")
 }
 
 impl Entry {
@@ -123,10 +139,11 @@ impl<'d> Node<'d> {
     pub fn get(self, name: &str) -> Result<Option<Node<'d>>, Malformed> {
         let mut found = None;
         let Fields { document, mut next, end } = self.fields()?;
+        let text = &*document.text;
         let entries = document.entries.get(..end as usize).unwrap_or_default();
         // As the iterator does, but most of a judgement's reading happens here.
         while let Some([key, value]) = entries.get(next as usize..).and_then(|rest| rest.first_chunk()) {
-            if key.is(name, document.text) {
+            if key.is(name, text) {
                 found = Some(Node { document, index: next.wrapping_add(1) });
             }
             next = value.next;
@@ -338,7 +355,7 @@ pub struct Key<'d>(Node<'d>);
 impl<'d> Key<'d> {
     #[inline(always)]
     pub fn is(self, name: &str) -> bool {
-        self.0.entry().is(name, self.0.document.text)
+        self.0.entry().is(name, &self.0.document.text)
     }
 
     pub fn str(self) -> Result<Cow<'d, str>, Malformed> {

@@ -26,6 +26,20 @@ fn values_are_found_by_their_path() {
     assert!(root.at(&["status", "phase"]).unwrap().is_none());
 }
 
+#[test]
+fn a_document_of_its_own_keeps_the_bytes_where_they_are() {
+    let bytes = POD.as_bytes().to_vec();
+    let place = bytes.as_ptr();
+    let document: Document<'static> = Document::own(bytes).unwrap();
+    assert_eq!(document.text.as_ptr(), place);
+    assert_eq!(document.root().text(), Document::read(POD).unwrap().root().text());
+    assert_eq!(Document::own(b"[1,]".to_vec()).unwrap_err(), Document::read("[1,]").unwrap_err());
+    assert_eq!(
+        Document::own(vec![b'"', 0xff, b'"']).unwrap_err().to_string(),
+        "not JSON at byte 1: expected text in UTF-8"
+    );
+}
+
 /// Sixteen bytes are looked at at once, so each place in and beside them counts.
 #[test]
 fn an_escape_is_found_wherever_it_stands() {

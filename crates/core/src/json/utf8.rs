@@ -15,6 +15,14 @@ pub(super) fn text_of(bytes: &[u8]) -> Result<&str, str::Utf8Error> {
     str::from_utf8(bytes)
 }
 
+/// The same for bytes that are handed over to keep; nothing is copied.
+pub(super) fn string_of(bytes: Vec<u8>) -> Result<String, str::Utf8Error> {
+    text_of(&bytes)?;
+    #[expect(unsafe_code, reason = "the standard library's safe way looks at every byte again")]
+    // SAFETY: the bytes were just read as text.
+    Ok(unsafe { String::from_utf8_unchecked(bytes) })
+}
+
 fn is_ascii(bytes: &[u8]) -> bool {
     let (sixteens, rest) = bytes.as_chunks::<16>();
     sixteens.iter().all(|sixteen| u128::from_le_bytes(*sixteen) & u128::from_le_bytes([0x80; 16]) == 0)
@@ -32,10 +40,12 @@ mod tests {
             for wide in ["é", "…", "𝄞", "\0", "\u{7f}", "\u{80}"] {
                 let text = [&plain[..at], wide, &plain[at..]].concat();
                 assert_eq!(text_of(text.as_bytes()), Ok(text.as_str()));
+                assert_eq!(string_of(text.clone().into_bytes()).as_ref(), Ok(&text));
                 for cut in 1..wide.len() {
                     let broken = &text.as_bytes()[..at + cut];
                     assert_eq!(text_of(broken), str::from_utf8(broken));
                     assert!(text_of(broken).is_err());
+                    assert_eq!(string_of(broken.to_vec()).map_err(|error| error.valid_up_to()), Err(at));
                 }
             }
         }
