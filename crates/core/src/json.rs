@@ -7,8 +7,14 @@
 //!
 //! Meaning follows the API server's reader: of two fields with one name the last counts, and a field that is
 //! `null` is a field that is absent.
+//!
+//! Whatever a text holds, reading it takes work in proportion to its length, and its table at most four bytes for each
+//! of its bytes.
 
+mod escape;
+mod malformed;
 mod scan;
+mod table;
 mod utf8;
 
 use std::borrow::Cow;
@@ -16,39 +22,17 @@ use std::fmt;
 use std::ops::Range;
 use std::str::Utf8Error;
 
+use table::{Entry, Shape};
+
+pub use escape::{json_string, write_string, write_string_with};
+pub use malformed::Malformed;
 pub use scan::SyntaxError;
 
 /// A text read once, borrowed or owned, and the table of its values.
 #[derive(Debug)]
 pub struct Document<'t> {
     text: Cow<'t, str>,
-    /// In reading order: a value, then all that it contains. In an object, names and values take turns.
-    entries: Vec<Entry>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    start: u32,
-    end: u32,
-    /// The first entry after this value and all that it contains.
-    next: u32,
-    shape: Shape,
-}
-
-/// What a value looks like in the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    Null,
-    True,
-    False,
-    Number,
-    Text,
-    /// A text with at least one backslash in it.
-    EscapedText,
-    List,
-    Object,
-    /// `metadata.managedFields`, passed over unread.
-    Opaque,
+    table: Vec<Entry>,
 }
 
 impl<'t> Document<'t> {
@@ -63,8 +47,8 @@ impl<'t> Document<'t> {
     }
 
     fn of(text: Cow<'t, str>) -> Result<Self, SyntaxError> {
-        let entries = scan::scan(&text)?;
-        Ok(Self { text, entries })
+        let table = scan::scan(&text)?;
+        Ok(Self { text, table })
     }
 
     /// The outermost value.
@@ -73,10 +57,9 @@ impl<'t> Document<'t> {
     }
 
     #[inline(always)]
-    fn entry(&self, index: u32) -> &Entry {
-        // OK because an index always comes from the table itself; the fallback is never read.
-        const NONE: &Entry = &Entry { start: 0, end: 0, next: u32::MAX, shape: Shape::Null };
-        self.entries.get(index as usize).unwrap_or(NONE)
+    fn entry(&self, index: u32) -> Entry {
+        // OK because an index always comes from the table itself.
+        self.table.get(index as usize).copied().unwrap_or(Entry::NONE)
     }
 }
 
@@ -91,22 +74,6 @@ fn not_utf8(error: Utf8Error) -> SyntaxError {
     SyntaxError::new(error.valid_up_to(), "text in UTF-8")
 }
 
-impl Entry {
-    /// Whether it is a string that stands for `name`, without building that in the ordinary case.
-    #[inline(always)]
-    fn is(&self, name: &str, text: &str) -> bool {
-        let (start, end) = (self.start as usize, self.end as usize);
-        match self.shape {
-            // The length decides in nearly all cases, so it is looked at first.
-            Shape::Text if end.wrapping_sub(start) == name.len().wrapping_add(2) => {
-                text.as_bytes().get(start.wrapping_add(1)..end.wrapping_sub(1)) == Some(name.as_bytes())
-            }
-            Shape::EscapedText => scan::unescape(text.get(start + 1..end - 1).unwrap_or_default()) == name,
-            _ => false,
-        }
-    }
-}
-
 /// A value in a document.
 #[derive(Clone, Copy)]
 pub struct Node<'d> {
@@ -116,14 +83,49 @@ pub struct Node<'d> {
 
 impl<'d> Node<'d> {
     #[inline(always)]
-    fn entry(self) -> &'d Entry {
+    fn entry(self) -> Entry {
         self.document.entry(self.index)
+    }
+
+    fn shape(self) -> Shape {
+        self.entry().shape()
+    }
+
+    /// The index of the first entry after this value and all that it contains.
+    fn next(self) -> u32 {
+        self.entry().next(self.index)
     }
 
     /// Where the value stands in the document's text.
     pub fn span(self) -> Range<usize> {
-        let entry = self.entry();
-        entry.start as usize..entry.end as usize
+        self.entry().start()..self.end()
+    }
+
+    /// Where the value ends. The table has it not of lists and objects, because few are asked: they end where the last
+    /// value inside ends, and after the brackets that follow there.
+    fn end(self) -> usize {
+        let mut node = self;
+        let mut brackets = 0;
+        let mut at = loop {
+            if !node.entry().is_container() {
+                break node.entry().end_of_leaf();
+            }
+            brackets += 1;
+            match node.inside().last() {
+                Some(last) => node = last,
+                None => break node.entry().start() + 1,
+            }
+        };
+        for _ in 0..brackets {
+            at = scan::token(self.document.text.as_bytes(), at).0 + 1;
+        }
+        at
+    }
+
+    /// The values that are directly inside a list or an object.
+    fn inside(self) -> Items<'d> {
+        let name = u32::from(self.shape() == Shape::Object);
+        Items { document: self.document, next: self.index + 1 + name, end: self.next(), name }
     }
 
     /// The value as it is written.
@@ -132,23 +134,49 @@ impl<'d> Node<'d> {
     }
 
     pub fn is_null(self) -> bool {
-        self.entry().shape == Shape::Null
+        self.entry().is_null()
     }
 
     /// The field `name` of an object; absent and `null` are the same.
     pub fn get(self, name: &str) -> Result<Option<Node<'d>>, Malformed> {
-        let mut found = None;
-        let Fields { document, mut next, end } = self.fields()?;
-        let text = &*document.text;
-        let entries = document.entries.get(..end as usize).unwrap_or_default();
-        // As the iterator does, but most of a judgement's reading happens here.
-        while let Some([key, value]) = entries.get(next as usize..).and_then(|rest| rest.first_chunk()) {
-            if key.is(name, text) {
-                found = Some(Node { document, index: next.wrapping_add(1) });
-            }
-            next = value.next;
+        let entry = self.entry();
+        if entry.shape() != Shape::Object {
+            return Err(self.malformed("an object"));
         }
-        Ok(found.filter(|value| !value.is_null()))
+        let document = self.document;
+        let text = &*document.text;
+        let (first, end) = (self.index.wrapping_add(1), entry.next(self.index));
+        // As the iterator does, but most of a judgement's reading happens here.
+        let inside = document.table.get(first as usize..end as usize).unwrap_or_default();
+        let mut rest = inside;
+        let mut found = None;
+        while let [key, value, after @ ..] = rest {
+            if key.is(name, text) {
+                found = (!value.is_null()).then_some(after.len());
+            }
+            rest = after;
+            if value.is_container() {
+                rest = inside.get(value.next(0).wrapping_sub(first) as usize..).unwrap_or_default();
+            }
+        }
+        Ok(found.map(|left| Node { document, index: end.wrapping_sub(left as u32).wrapping_sub(1) }))
+    }
+
+    /// The fields of these names, each as [`Node::get`] gives it, read in one pass over the object.
+    pub fn pick<const N: usize>(self, names: [&str; N]) -> Result<[Option<Node<'d>>; N], Malformed> {
+        let mut found = [None; N];
+        self.pick_into(&names, &mut found)?;
+        Ok(found)
+    }
+
+    fn pick_into(self, names: &[&str], found: &mut [Option<Node<'d>>]) -> Result<(), Malformed> {
+        for (key, value) in self.fields()? {
+            let wanted = names.iter().zip(&mut *found).find(|(name, _)| key.is(name));
+            if let Some((_, found)) = wanted {
+                *found = (!value.is_null()).then_some(value);
+            }
+        }
+        Ok(())
     }
 
     /// The value at the end of a path of field names, absent if any step is.
@@ -163,18 +191,19 @@ impl<'d> Node<'d> {
         Ok(Some(node))
     }
 
-    /// The fields of an object in the order they are written, `null` ones too.
+    /// The fields of an object in the order they are written, `null` ones and those that a later one replaces too:
+    /// for a map, whose names are data. The fields of a record are read by [`Node::pick`] or [`Node::get`].
     pub fn fields(self) -> Result<Fields<'d>, Malformed> {
-        match self.entry().shape {
-            Shape::Object => Ok(Fields { document: self.document, next: self.index + 1, end: self.entry().next }),
+        match self.shape() {
+            Shape::Object => Ok(Fields { document: self.document, next: self.index + 1, end: self.next() }),
             _ => Err(self.malformed("an object")),
         }
     }
 
     /// The values of a list.
     pub fn items(self) -> Result<Items<'d>, Malformed> {
-        match self.entry().shape {
-            Shape::List => Ok(Items { document: self.document, next: self.index + 1, end: self.entry().next }),
+        match self.shape() {
+            Shape::List => Ok(self.inside()),
             _ => Err(self.malformed("a list")),
         }
     }
@@ -183,22 +212,22 @@ impl<'d> Node<'d> {
     pub fn list(self, name: &str) -> Result<Items<'d>, Malformed> {
         match self.get(name)? {
             Some(list) => list.items(),
-            None => Ok(Items { document: self.document, next: 0, end: 0 }),
+            None => Ok(Items { document: self.document, next: 0, end: 0, name: 0 }),
         }
     }
 
     /// The text that a string stands for.
     pub fn str(self) -> Result<Cow<'d, str>, Malformed> {
-        match self.entry().shape {
+        match self.shape() {
             Shape::Text => Ok(Cow::Borrowed(self.between_quotes())),
-            Shape::EscapedText => Ok(Cow::Owned(scan::unescape(self.between_quotes()))),
+            Shape::EscapedText => Ok(Cow::Owned(escape::unescape(self.between_quotes()))),
             _ => Err(self.malformed("a string")),
         }
     }
 
     /// A string that stands for itself, without escapes: a name of something, which needs none.
     pub fn plain_str(self) -> Result<&'d str, Malformed> {
-        match self.entry().shape {
+        match self.shape() {
             Shape::Text => Ok(self.between_quotes()),
             _ => Err(self.malformed("a string without backslashes")),
         }
@@ -210,7 +239,7 @@ impl<'d> Node<'d> {
     }
 
     pub fn bool(self) -> Result<bool, Malformed> {
-        match self.entry().shape {
+        match self.shape() {
             Shape::True => Ok(true),
             Shape::False => Ok(false),
             _ => Err(self.malformed("true or false")),
@@ -220,7 +249,7 @@ impl<'d> Node<'d> {
     /// A whole number.
     pub fn integer(self) -> Result<i64, Malformed> {
         let text = self.text();
-        match self.entry().shape {
+        match self.shape() {
             // Counts, nearly always.
             Shape::Number if text.len() < 18 && text.bytes().all(|byte| byte.is_ascii_digit()) => {
                 Ok(text.bytes().fold(0, |number, digit| number * 10 + i64::from(digit - b'0')))
@@ -232,7 +261,7 @@ impl<'d> Node<'d> {
 
     /// A string or a number, as its text: the two ways in which Kubernetes writes a quantity or a port.
     pub fn scalar(self) -> Result<Cow<'d, str>, Malformed> {
-        match self.entry().shape {
+        match self.shape() {
             Shape::Number => Ok(Cow::Borrowed(self.text())),
             _ => self.str().map_err(|_| self.malformed("a string or a number")),
         }
@@ -240,82 +269,13 @@ impl<'d> Node<'d> {
 
     #[inline]
     fn between_quotes(self) -> &'d str {
-        let span = self.span();
-        self.document.text.get(span.start + 1..span.end - 1).unwrap_or_default()
-    }
-
-    /// The error that this value is not what was expected here.
-    pub fn malformed(self, expected: &str) -> Malformed {
-        self.wrong(format!("expected {expected}, found `{}`", excerpt(self.text())))
-    }
-
-    /// The error that this value's text is wrong, as the reader of such texts says.
-    pub fn malformed_as(self, error: &impl fmt::Display) -> Malformed {
-        self.wrong(format!("{error}, found `{}`", excerpt(self.text())))
-    }
-
-    /// The error that this value is wrong in a way that `problem` words.
-    pub fn wrong(self, problem: impl Into<String>) -> Malformed {
-        Malformed { path: self.path(), problem: problem.into() }
-    }
-
-    /// The place of the value, such as `spec.containers[1].image`. Only errors ask, so it is searched for
-    /// rather than kept.
-    pub fn path(self) -> String {
-        let mut path = String::new();
-        let mut node = self.document.root();
-        while node.index != self.index {
-            let inside = match node.entry().shape {
-                Shape::Object => node.fields().ok().and_then(|mut fields| fields.find(|(_, value)| value.holds(self))),
-                Shape::List => {
-                    let items = node.items().ok();
-                    let found = items.and_then(|items| items.enumerate().find(|(_, value)| value.holds(self)));
-                    if let Some((position, value)) = found {
-                        path.push_str(&format!("[{position}]"));
-                        node = value;
-                        continue;
-                    }
-                    None
-                }
-                _ => None,
-            };
-            let Some((key, value)) = inside else { break };
-            push_field(&mut path, &key.str().unwrap_or_default());
-            node = value;
-        }
-        path
-    }
-
-    fn holds(self, other: Node<'_>) -> bool {
-        (self.index..self.entry().next).contains(&other.index)
+        self.entry().between_quotes(&self.document.text)
     }
 }
 
 impl fmt::Debug for Node<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text())
-    }
-}
-
-/// Adds a field to a path: `.name`, or `[name]` where a dot inside the name would mislead.
-fn push_field(path: &mut String, name: &str) {
-    if name.contains(['.', '/', '[', ' ']) {
-        path.push('[');
-        path.push_str(name);
-        path.push(']');
-    } else {
-        if !path.is_empty() {
-            path.push('.');
-        }
-        path.push_str(name);
-    }
-}
-
-fn excerpt(text: &str) -> String {
-    const LONGEST: usize = 40;
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }
 
@@ -343,7 +303,7 @@ impl<'d> Iterator for Fields<'d> {
         }
         let key = Node { document: self.document, index: self.next };
         let value = Node { document: self.document, index: self.next + 1 };
-        self.next = value.entry().next;
+        self.next = value.next();
         Some((Key(key), value))
     }
 }
@@ -369,6 +329,8 @@ pub struct Items<'d> {
     document: &'d Document<'d>,
     next: u32,
     end: u32,
+    /// How many names stand before each value: one in an object.
+    name: u32,
 }
 
 impl<'d> Iterator for Items<'d> {
@@ -379,73 +341,8 @@ impl<'d> Iterator for Items<'d> {
             return None;
         }
         let value = Node { document: self.document, index: self.next };
-        self.next = value.entry().next;
+        self.next = value.next() + self.name;
         Some(value)
-    }
-}
-
-/// A value that is not what its place asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Malformed {
-    pub path: String,
-    pub problem: String,
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, problem } = self;
-        if !path.is_empty() {
-            write!(f, "{path}: ")?;
-        }
-        f.write_str(problem)
-    }
-}
-
-impl std::error::Error for Malformed {}
-
-/// Writes `text` as a JSON string.
-pub fn write_string(out: &mut String, text: &str) {
-    out.push('"');
-    push_escaped(out, text);
-    out.push('"');
-}
-
-/// `text` as a JSON string.
-pub fn json_string(text: &str) -> String {
-    let mut json = String::with_capacity(text.len() + text.len() / 8 + 16);
-    write_string(&mut json, text);
-    json
-}
-
-/// Writes what `write` says as a JSON string.
-pub fn write_string_with(out: &mut String, write: impl FnOnce(&mut String)) {
-    out.push('"');
-    let start = out.len();
-    write(out);
-    // What people and clusters call things needs no escape, nearly always.
-    let plain_to = scan::skip_plain(out.as_bytes(), start);
-    if plain_to < out.len() {
-        let rest = out.split_off(plain_to);
-        push_escaped(out, &rest);
-    }
-    out.push('"');
-}
-
-fn push_escaped(out: &mut String, text: &str) {
-    let mut plain_from = 0;
-    loop {
-        let at = scan::skip_plain(text.as_bytes(), plain_from);
-        out.push_str(text.get(plain_from..at).unwrap_or_default());
-        match text.as_bytes().get(at) {
-            None => return,
-            Some(b'"') => out.push_str("\\\""),
-            Some(b'\\') => out.push_str("\\\\"),
-            Some(b'\n') => out.push_str("\\n"),
-            Some(b'\r') => out.push_str("\\r"),
-            Some(b'\t') => out.push_str("\\t"),
-            Some(other) => out.push_str(&format!("\\u{other:04x}")),
-        }
-        plain_from = at + 1;
     }
 }
 

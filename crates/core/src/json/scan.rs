@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::{Entry, Shape};
+use super::table::{Entry, Shape};
 
-/// Deeper than anything that Kubernetes serves, and as deep as the host's own reader goes.
-const DEEPEST: usize = 128;
+/// As deep as serde_json reads, with which the host reads.
+const DEEPEST: usize = 127;
 
 /// A text that is not JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,142 +32,129 @@ impl std::error::Error for SyntaxError {}
 /// executed instructions go; for the same reason places are added to without overflow checks: none lies past the text
 /// by more than an escape.
 pub(super) fn scan(text: &str) -> Result<Vec<Entry>, SyntaxError> {
-    if u32::try_from(text.len()).is_err() {
-        return Err(SyntaxError::new(0, "at most 4 GiB"));
-    }
     let bytes = text.as_bytes();
-    // Compact admission requests have one entry for about seven bytes; a text with more grows the table.
-    let mut entries: Vec<Entry> = Vec::with_capacity(text.len() / 6 + 8);
-    // The containers that are open, outermost first; and what the innermost is.
-    let mut open: Vec<u32> = Vec::with_capacity(16);
-    let mut is_object = false;
+    if bytes.len() > Entry::LONGEST_TEXT {
+        return Err(SyntaxError::new(0, "at most 512 MiB"));
+    }
+    // The lists and objects that are open, outermost first: the index of each, and what closes the one around it.
+    let mut open: Vec<(u32, u8)> = Vec::with_capacity(DEEPEST);
+    // Room for the most that it can take, so that nothing is moved; what is left over is given back.
+    let mut table = Vec::with_capacity(Entry::most_in(bytes.len()));
+    // What closes the innermost list or object: a bracket, or the end of the text.
+    let mut closing = END;
     let mut at = 0;
     'value: loop {
-        at = skip_space(bytes, at);
-        let start = at;
-        let shape;
-        match byte_at(bytes, at) {
-            b'"' => (at, shape) = string(bytes, at)?,
-            // Who manages which field is a third of many a request and nobody's business here.
-            b'[' if follows_managed_fields(bytes, &entries) => (at, shape) = (end_of_opaque(bytes, at)?, Shape::Opaque),
-            byte @ (b'{' | b'[') => {
-                if open.len() == DEEPEST {
-                    return Err(SyntaxError::new(at, "at most 128 levels"));
-                }
-                let is_list = byte == b'[';
-                shape = if is_list { Shape::List } else { Shape::Object };
-                at = skip_space(bytes, at.wrapping_add(1));
-                if byte_at(bytes, at) != (if is_list { b']' } else { b'}' }) {
-                    open.push(entries.len() as u32);
-                    push(&mut entries, start, start, shape);
-                    is_object = !is_list;
-                    if is_object {
-                        at = name(bytes, at, &mut entries)?;
+        let byte;
+        (at, byte) = token(bytes, at);
+        'leaf: {
+            let (end, shape) = match byte {
+                b'"' => string(bytes, at)?,
+                b'{' | b'[' => {
+                    if open.len() == DEEPEST {
+                        return Err(SyntaxError::new(at, "at most 127 levels"));
+                    }
+                    let (shape, bracket) = if byte == b'{' { (Shape::Object, b'}') } else { (Shape::List, b']') };
+                    let index = table.len();
+                    table.push(Entry::container(shape, at));
+                    let first;
+                    (at, first) = token(bytes, at.wrapping_add(1));
+                    if first == bracket {
+                        at = at.wrapping_add(1);
+                        close(&mut table, index);
+                        break 'leaf;
+                    }
+                    open.push((index as u32, closing));
+                    closing = bracket;
+                    if closing == b'}' {
+                        at = name(bytes, (at, first), &mut table)?;
                     }
                     continue 'value;
                 }
-                at = at.wrapping_add(1);
-            }
-            b'-' | b'0'..=b'9' => (at, shape) = (number(bytes, at)?, Shape::Number),
-            b't' => (at, shape) = (literal(bytes, at, "true")?, Shape::True),
-            b'f' => (at, shape) = (literal(bytes, at, "false")?, Shape::False),
-            b'n' => (at, shape) = (literal(bytes, at, "null")?, Shape::Null),
-            _ => return Err(SyntaxError::new(at, "a value")),
+                b'-' | b'0'..=b'9' => (number(bytes, at)?, Shape::Number),
+                b't' => (literal(bytes, at, "true")?, Shape::True),
+                b'f' => (literal(bytes, at, "false")?, Shape::False),
+                b'n' => (literal(bytes, at, "null")?, Shape::Null),
+                _ => return Err(SyntaxError::new(at, "a value")),
+            };
+            table.push(Entry::leaf(shape, at, end));
+            at = end;
         }
-        push(&mut entries, start, at, shape);
         // After a value: close what ends here, or go on to the next value of what is still open.
         loop {
-            at = skip_space(bytes, at);
-            let Some(&index) = open.last() else {
-                return if at == bytes.len() { Ok(entries) } else { Err(SyntaxError::new(at, "the end of the text")) };
-            };
-            match byte_at(bytes, at) {
-                b',' => {
-                    at = at.wrapping_add(1);
-                    if is_object {
-                        at = name(bytes, skip_space(bytes, at), &mut entries)?;
-                    }
-                    continue 'value;
+            let byte;
+            (at, byte) = token(bytes, at);
+            if byte == b',' {
+                match closing {
+                    b'}' => at = name(bytes, token(bytes, at.wrapping_add(1)), &mut table)?,
+                    b']' => at = at.wrapping_add(1),
+                    _ => break 'value,
                 }
-                byte if byte == (if is_object { b'}' } else { b']' }) => {
-                    at = at.wrapping_add(1);
-                    let next = entries.len() as u32;
-                    if let Some(container) = entries.get_mut(index as usize) {
-                        (container.end, container.next) = (at as u32, next);
-                    }
-                    open.pop();
-                    let outer = open.last().and_then(|outer| entries.get(*outer as usize));
-                    is_object = outer.is_some_and(|outer| outer.shape == Shape::Object);
-                }
-                _ => return Err(SyntaxError::new(at, if is_object { "`,` or `}`" } else { "`,` or `]`" })),
+                continue 'value;
             }
+            if byte != closing {
+                break 'value;
+            }
+            let Some((index, around)) = open.pop() else { break 'value };
+            close(&mut table, index as usize);
+            closing = around;
+            at = at.wrapping_add(1);
         }
+    }
+    if closing == END && at == bytes.len() {
+        table.shrink_to_fit();
+        return Ok(table);
+    }
+    Err(SyntaxError::new(
+        at,
+        match closing {
+            b'}' => "`,` or `}`",
+            b']' => "`,` or `]`",
+            _ => "the end of the text",
+        },
+    ))
+}
+
+/// Closes the list or object at `index`: all that was read since is inside.
+#[inline(always)]
+fn close(table: &mut [Entry], index: usize) {
+    let next = table.len();
+    if let Some(closed) = table.get_mut(index) {
+        closed.close(next);
     }
 }
 
-/// The byte at a place; past the end a zero, which is no token.
+/// What stands after the text: no token.
+const END: u8 = 0;
+
+/// The byte at a place.
 #[inline(always)]
 fn byte_at(bytes: &[u8], at: usize) -> u8 {
-    bytes.get(at).copied().unwrap_or_default()
+    bytes.get(at).copied().unwrap_or(END)
 }
 
+/// The next byte that is not blank, and where it is.
 #[inline(always)]
-fn skip_space(bytes: &[u8], mut at: usize) -> usize {
+pub(super) fn token(bytes: &[u8], mut at: usize) -> (usize, u8) {
     loop {
-        match byte_at(bytes, at) {
-            b'!'.. => return at,
+        let byte = byte_at(bytes, at);
+        match byte {
+            b'!'.. => return (at, byte),
             b' ' | b'\n' | b'\r' | b'\t' => at = at.wrapping_add(1),
-            _ => return at,
+            _ => return (at, byte),
         }
     }
-}
-
-#[inline(always)]
-fn push(entries: &mut Vec<Entry>, start: usize, end: usize, shape: Shape) {
-    let next = (entries.len() as u32).wrapping_add(1);
-    entries.push(Entry { start: start as u32, end: end as u32, next, shape });
 }
 
 /// A field's name and its colon.
 #[inline(always)]
-fn name(bytes: &[u8], start: usize, entries: &mut Vec<Entry>) -> Result<usize, SyntaxError> {
-    if byte_at(bytes, start) != b'"' {
+fn name(bytes: &[u8], (start, first): (usize, u8), table: &mut Vec<Entry>) -> Result<usize, SyntaxError> {
+    if first != b'"' {
         return Err(SyntaxError::new(start, "a name in quotes"));
     }
     let (end, shape) = string(bytes, start)?;
-    push(entries, start, end, shape);
-    let at = skip_space(bytes, end);
-    if byte_at(bytes, at) == b':' { Ok(at.wrapping_add(1)) } else { Err(SyntaxError::new(at, "`:`")) }
-}
-
-/// Whether the text read last is `managedFields`.
-fn follows_managed_fields(bytes: &[u8], entries: &[Entry]) -> bool {
-    const NAME: &[u8] = b"\"managedFields\"";
-    let Some(last) = entries.last() else { return false };
-    let (start, end) = (last.start as usize, last.end as usize);
-    end - start == NAME.len() && bytes.get(start..end) == Some(NAME)
-}
-
-/// Where a list or object ends that nobody looks into: its brackets and strings are balanced, no more is checked.
-fn end_of_opaque(bytes: &[u8], mut at: usize) -> Result<usize, SyntaxError> {
-    let mut depth = 0_u32;
-    loop {
-        match bytes.get(at) {
-            Some(b'"') => {
-                let end = skip_plain(bytes, at + 1);
-                at = if byte_at(bytes, end) == b'"' { end + 1 } else { escaped_string(bytes, end)? };
-                continue;
-            }
-            Some(b'{' | b'[') => depth += 1,
-            Some(b'}' | b']') => depth -= 1,
-            Some(_) => {}
-            None => return Err(SyntaxError::new(at, "the end of a list")),
-        }
-        at += 1;
-        if depth == 0 {
-            return Ok(at);
-        }
-    }
+    table.push(Entry::leaf(shape, start, end));
+    let (at, colon) = token(bytes, end);
+    if colon == b':' { Ok(at.wrapping_add(1)) } else { Err(SyntaxError::new(at, "`:`")) }
 }
 
 fn literal(bytes: &[u8], at: usize, word: &'static str) -> Result<usize, SyntaxError> {
@@ -294,42 +281,7 @@ fn escape(bytes: &[u8], at: usize) -> Result<usize, SyntaxError> {
     }
 }
 
-fn hex4(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn hex4(bytes: &[u8], at: usize) -> Option<u32> {
     let digits = bytes.get(at..at + 4)?;
     digits.iter().try_fold(0, |value, digit| Some(value * 16 + char::from(*digit).to_digit(16)?))
-}
-
-/// The text that a checked string body stands for.
-pub(super) fn unescape(body: &str) -> String {
-    let mut text = String::with_capacity(body.len());
-    let mut rest = body;
-    while let Some((plain, escape)) = rest.split_once('\\') {
-        text.push_str(plain);
-        let bytes = escape.as_bytes();
-        let mut used = 1;
-        match bytes.first() {
-            Some(b'b') => text.push('\u{8}'),
-            Some(b'f') => text.push('\u{c}'),
-            Some(b'n') => text.push('\n'),
-            Some(b'r') => text.push('\r'),
-            Some(b't') => text.push('\t'),
-            Some(b'u') => {
-                let first = hex4(bytes, 1).unwrap_or_default();
-                used = 5;
-                let code = match (first, hex4(bytes, 7)) {
-                    (0xD800..=0xDBFF, Some(second @ 0xDC00..=0xDFFF)) => {
-                        used = 11;
-                        0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00)
-                    }
-                    _ => first,
-                };
-                text.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
-            }
-            Some(other) => text.push(char::from(*other)),
-            None => used = 0,
-        }
-        rest = escape.get(used..).unwrap_or_default();
-    }
-    text.push_str(rest);
-    text
 }

@@ -76,16 +76,129 @@ fn an_error_says_where_and_what() {
 }
 
 #[test]
-fn managed_fields_are_passed_over_unread() {
-    let text = r#"{"metadata":{"managedFields":[{"f:a":{"k:{\"x\":\"]\"}":{}}},{}],"name":"web"},"spec":{}}"#;
+fn managed_fields_are_read_like_any_other_list() {
+    for text in [r#"{"managedFields":[}}"#, r#"{"managedFields":[{}"#, r#"{"metadata":{"managedFields":[1 2]}}"#] {
+        assert!(Document::read(text).is_err(), "{text}");
+    }
+    let text = r#"{"managedFields":[{"f:a":{"k:{\"x\":\"]\"}":{}}},{}],"list":["managedFields",[{"a":1}]]}"#;
     let document = Document::read(text).unwrap();
-    let metadata = document.root().get("metadata").unwrap().unwrap();
-    assert_eq!(metadata.string("name").unwrap().unwrap(), "web");
-    let opaque = metadata.get("managedFields").unwrap().unwrap();
-    assert_eq!(opaque.text(), r#"[{"f:a":{"k:{\"x\":\"]\"}":{}}},{}]"#);
-    assert!(opaque.items().is_err());
-    assert!(document.root().get("spec").unwrap().is_some());
-    assert!(Document::read(r#"{"managedFields":[{}"#).is_err());
+    assert_eq!(document.root().list("managedFields").unwrap().count(), 2);
+    let nested = document.root().list("list").unwrap().nth(1).unwrap();
+    assert_eq!(nested.items().unwrap().next().unwrap().get("a").unwrap().unwrap().integer().unwrap(), 1);
+}
+
+/// The last field of a name counts, and `null` is absent: a trailing `null` takes away what came before.
+#[test]
+fn of_fields_with_one_name_the_last_counts() {
+    let document = Document::read(r#"{"a":1,"b":2,"c":null,"a":null,"b":3,"\u0063":4}"#).unwrap();
+    let root = document.root();
+    let [a, b, c, d] = root.pick(["a", "b", "c", "d"]).unwrap();
+    assert!(a.is_none() && d.is_none());
+    assert_eq!((b.unwrap().text(), c.unwrap().text()), ("3", "4"));
+    for (name, picked) in [("a", a), ("b", b), ("c", c), ("d", d)] {
+        assert_eq!(root.get(name).unwrap().map(Node::span), picked.map(Node::span), "{name}");
+    }
+    assert_eq!(root.fields().unwrap().count(), 6);
+    assert_eq!(
+        document.root().get("b").unwrap().unwrap().pick(["a"]).unwrap_err().problem,
+        "expected an object, found `3`"
+    );
+}
+
+#[test]
+fn a_name_may_be_written_with_escapes() {
+    for (written, name) in [
+        (r"\u0061b", "ab"),
+        (r"\u00e9", "é"),
+        (r"\ud83d\ude00", "😀"),
+        (r"a\\b\/", "a\\b/"),
+        (r#"\n\r\t\b\f\""#, "\n\r\t\u{8}\u{c}\""),
+    ] {
+        let text = format!(r#"{{"{written}":1}}"#);
+        let document = Document::read(&text).unwrap();
+        let (key, _) = document.root().fields().unwrap().next().unwrap();
+        assert_eq!(key.str().unwrap(), name);
+        assert!(key.is(name), "{written}");
+        for other in [String::new(), format!("{name}x"), format!("x{name}"), name.chars().skip(1).collect()] {
+            assert!(!key.is(&other), "{written} is not {other}");
+        }
+    }
+}
+
+#[test]
+fn nesting_is_as_deep_as_serde_json_takes_it() {
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        for inner in ["0", "[]", "{}"] {
+            for levels in 125..130 {
+                let text = [&open.repeat(levels), inner, &close.repeat(levels)].concat();
+                let theirs = serde_json::from_str::<serde_json::Value>(&text);
+                let ours = Document::read(&text);
+                assert_eq!(ours.is_ok(), theirs.is_ok(), "{levels} levels around {inner}");
+                if let Ok(document) = ours {
+                    assert_eq!(document.root().text(), text);
+                }
+            }
+        }
+    }
+}
+
+/// A list or an object ends after the brackets that follow the last value inside, whatever stands between them.
+#[test]
+fn every_value_stands_where_its_text_is() {
+    let text =
+        " { \"a\" : [ [ 1 , { } ] , [ ] , \"b\" ] \t, \"c\" : { \"d\" : { \"e\" : [ { \"f\" : null } ] } \n } } ";
+    let document = Document::read(text).unwrap();
+    fn check(node: Node<'_>) {
+        let span = node.span();
+        assert_eq!(&node.document.text[span.clone()], node.text());
+        assert_eq!(node.text().trim(), node.text());
+        let alone = Document::read(node.text()).unwrap();
+        assert_eq!(to_value(alone.root()), to_value(node));
+        node.inside().for_each(check);
+    }
+    check(document.root());
+    let c = document.root().get("c").unwrap().unwrap();
+    assert_eq!(c.text(), "{ \"d\" : { \"e\" : [ { \"f\" : null } ] } \n }");
+}
+
+#[test]
+fn what_is_said_of_a_value_is_short_whatever_it_is() {
+    let long = "a\u{7f}\\n".repeat(100_000);
+    let text = format!(r#"[{{"{long}":[[],{{"b.c":"{long}"}}]}}]"#);
+    let document = Document::read(&text).unwrap();
+    let object = document.root().items().unwrap().next().unwrap();
+    let (_, list) = object.fields().unwrap().next().unwrap();
+    let value = list.items().unwrap().nth(1).unwrap().get("b.c").unwrap().unwrap();
+    for error in [value.bool().unwrap_err(), value.malformed("a quantity"), object.items().unwrap_err()] {
+        let message = error.to_string();
+        assert!(message.chars().count() < 200, "{message}");
+        assert!(!message.contains(char::is_control), "{message}");
+    }
+    assert!(value.path().starts_with("[0][a  a  a"), "{}", value.path());
+    assert!(value.path().ends_with("…][1][b.c]"), "{}", value.path());
+    let deep = [&"{\"name\":".repeat(127), "0", &"}".repeat(127)].concat();
+    let document = Document::read(&deep).unwrap();
+    let mut node = document.root();
+    while let Ok(Some(inside)) = node.get("name") {
+        node = inside;
+    }
+    let path = node.path();
+    assert!(path.starts_with("name.name.") && path.ends_with(".name…"), "{path}");
+    assert!(path.len() < 420, "{path}");
+}
+
+/// The table never outgrows the room that is made for it before the text is read.
+#[test]
+fn the_table_has_an_entry_for_every_two_bytes_at_most() {
+    for text in
+        ["0", "[]", "[0]", "[0,0]", "[[]]", "[[],[]]", r#"{"":0}"#, r#"{"":0,"":[]}"#, "[[[[0]]]]", "\"\"", " 0 "]
+    {
+        let table = Document::read(text).unwrap().table;
+        assert!(table.len() <= Entry::most_in(text.len()), "{text} has {}", table.len());
+        assert_eq!(table.capacity(), table.len(), "{text}");
+    }
+    let text = format!("[{}0]", "0,".repeat(10_000));
+    assert_eq!(Document::read(&text).unwrap().table.len(), Entry::most_in(text.len()));
 }
 
 #[test]
@@ -104,7 +217,11 @@ fn what_is_not_json_is_refused_with_its_place() {
     check("\"\\x\"", "not JSON at byte 1: expected an escape such as `\\n`");
     check("nul", "not JSON at byte 0: expected a value");
     check("1 1", "not JSON at byte 2: expected the end of the text");
-    check(&"[".repeat(200), "not JSON at byte 128: expected at most 128 levels");
+    check(&"[".repeat(200), "not JSON at byte 127: expected at most 127 levels");
+    check("1,", "not JSON at byte 1: expected the end of the text");
+    check("1\0", "not JSON at byte 1: expected the end of the text");
+    check("[1\0", "not JSON at byte 2: expected `,` or `]`");
+    check("}", "not JSON at byte 0: expected a value");
     assert!(Document::read_bytes(&[b'"', 0xff, b'"']).is_err());
 }
 
@@ -127,12 +244,11 @@ fn any_value() -> impl Strategy<Value = serde_json::Value> {
 }
 
 fn to_value(node: Node<'_>) -> serde_json::Value {
-    match node.entry().shape {
+    match node.shape() {
         Shape::Null => serde_json::Value::Null,
         Shape::True | Shape::False => node.bool().unwrap().into(),
         Shape::Number => node.integer().unwrap().into(),
         Shape::Text | Shape::EscapedText => node.str().unwrap().into_owned().into(),
-        Shape::Opaque => serde_json::from_str(node.text()).unwrap(),
         Shape::List => node.items().unwrap().map(to_value).collect(),
         Shape::Object => {
             node.fields().unwrap().map(|(key, value)| (key.str().unwrap().into_owned(), to_value(value))).collect()
@@ -146,6 +262,7 @@ proptest! {
         let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
         let document = Document::read(&text).unwrap();
         prop_assert_eq!(to_value(document.root()), value);
+        prop_assert!(document.table.len() <= Entry::most_in(text.len()));
     }
 
     #[test]

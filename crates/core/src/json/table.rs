@@ -1,0 +1,124 @@
+//! The table of what stands in a text: eight bytes for each value and each name of a field, because every byte of a
+//! request is paid for in memory and in instructions.
+
+use super::escape;
+
+/// A value, or the name of a field.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    /// Where it starts in the text.
+    start: u32,
+    /// The shape in the highest three bits. Below them, of a list or an object the index of the first entry after
+    /// everything inside, and of anything else its length.
+    size: u32,
+}
+
+/// What a value looks like in the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    Null,
+    True,
+    False,
+    Number,
+    Text,
+    /// A text with at least one backslash in it.
+    EscapedText,
+    List,
+    Object,
+}
+
+impl Entry {
+    const SHAPE_AT: u32 = 29;
+    const MOST: u32 = (1 << Self::SHAPE_AT) - 1;
+    pub(super) const LONGEST_TEXT: usize = Self::MOST as usize;
+
+    /// What there is at an index that is not in the table.
+    pub(super) const NONE: Self = Self { start: 0, size: 0 };
+
+    /// The most entries that a text of so many bytes can have: something stands between any two values.
+    pub(super) fn most_in(length: usize) -> usize {
+        length / 2 + 1
+    }
+
+    /// A value with nothing inside it.
+    #[inline(always)]
+    pub(super) fn leaf(shape: Shape, start: usize, end: usize) -> Self {
+        Self { start: start as u32, size: Self::size(shape, end.wrapping_sub(start)) }
+    }
+
+    /// A list or an object that is still open.
+    #[inline(always)]
+    pub(super) fn container(shape: Shape, start: usize) -> Self {
+        Self { start: start as u32, size: Self::size(shape, 0) }
+    }
+
+    /// Closes a list or an object before the entry `next`.
+    #[inline(always)]
+    pub(super) fn close(&mut self, next: usize) {
+        self.size |= next as u32;
+    }
+
+    #[inline(always)]
+    fn size(shape: Shape, size: usize) -> u32 {
+        (shape as u32) << Self::SHAPE_AT | size as u32
+    }
+
+    #[inline(always)]
+    pub(super) fn shape(self) -> Shape {
+        // In the order of their declaration, so that this is no work.
+        match self.size >> Self::SHAPE_AT {
+            0 => Shape::Null,
+            1 => Shape::True,
+            2 => Shape::False,
+            3 => Shape::Number,
+            4 => Shape::Text,
+            5 => Shape::EscapedText,
+            6 => Shape::List,
+            _ => Shape::Object,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_container(self) -> bool {
+        self.size >= Self::size(Shape::List, 0)
+    }
+
+    #[inline(always)]
+    pub(super) fn start(self) -> usize {
+        self.start as usize
+    }
+
+    /// Where a value with nothing inside it ends.
+    #[inline(always)]
+    pub(super) fn end_of_leaf(self) -> usize {
+        self.start.wrapping_add(self.size & Self::MOST) as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn is_null(self) -> bool {
+        self.shape() == Shape::Null
+    }
+
+    /// The index after this entry, which is at `index`, and after everything inside it.
+    #[inline(always)]
+    pub(super) fn next(self, index: u32) -> u32 {
+        if self.is_container() { self.size & Self::MOST } else { index.wrapping_add(1) }
+    }
+
+    /// What is between the quotes of a string.
+    #[inline(always)]
+    pub(super) fn between_quotes(self, text: &str) -> &str {
+        text.get(self.start().wrapping_add(1)..self.end_of_leaf().wrapping_sub(1)).unwrap_or_default()
+    }
+
+    /// Whether it is the name of a field that stands for `name`, without building that.
+    #[inline(always)]
+    pub(super) fn is(self, name: &str, text: &str) -> bool {
+        // Shape and length together decide in nearly all cases.
+        if self.size == Self::size(Shape::Text, name.len().wrapping_add(2)) {
+            let start = self.start().wrapping_add(1);
+            return text.as_bytes().get(start..start.wrapping_add(name.len())) == Some(name.as_bytes());
+        }
+        self.size >= Self::size(Shape::EscapedText, 0) && escape::stands_for(self.between_quotes(text), name)
+    }
+}
