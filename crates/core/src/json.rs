@@ -288,9 +288,12 @@ pub struct Fields<'d> {
 }
 
 impl Fields<'_> {
-    /// How many they are, if none of their values contains others; else fewer.
-    pub fn at_most(&self) -> usize {
-        (self.end.saturating_sub(self.next) / 2) as usize
+    /// How many there are, or a few more: as much room as a list of them takes.
+    pub fn room(&self) -> usize {
+        const FEW: usize = 32;
+        // One for two entries, if no value has others inside.
+        let most = (self.end.saturating_sub(self.next) / 2) as usize;
+        if most <= FEW { most } else { self.clone().count() }
     }
 }
 

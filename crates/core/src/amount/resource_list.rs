@@ -1,9 +1,11 @@
 //! Amounts by resource name: what Kubernetes calls a resource list.
 
 use std::borrow::Cow;
+use std::mem;
 
 use super::Quantity;
 use crate::json::{Malformed, Node};
+use crate::order;
 
 /// The name of a resource, such as `cpu` or `example.com/gpu`.
 pub type ResourceName<'d> = Cow<'d, str>;
@@ -18,7 +20,7 @@ pub fn is_device(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.")
 }
 
-/// A small map from resource names to values, ordered by name.
+/// A map from resource names to values, ordered by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ByResource<'d, V>(Vec<(ResourceName<'d>, V)>);
 
@@ -41,35 +43,37 @@ impl<'d, V> ByResource<'d, V> {
     }
 
     pub fn get(&self, name: &str) -> Option<&V> {
-        // OK because lists are short: a scan beats a search.
-        self.0.iter().find(|(have, _)| have == name).map(|(_, value)| value)
+        self.0.get(place_of(name, &self.0)?).map(|(_, value)| value)
     }
 
     pub fn get_mut(&mut self, name: &str) -> Option<&mut V> {
-        self.0.iter_mut().find(|(have, _)| have == name).map(|(_, value)| value)
+        let place = place_of(name, &self.0)?;
+        self.0.get_mut(place).map(|(_, value)| value)
     }
 
     pub fn contains(&self, name: &str) -> bool {
-        self.get(name).is_some()
+        place_of(name, &self.0).is_some()
     }
 
-    /// Sets a value, replacing the one of that name.
+    /// Sets a value, replacing the one of that name. A new name moves those after it, so many are better collected.
     pub fn set(&mut self, name: ResourceName<'d>, value: V) {
         // Tried first because Kubernetes writes its lists in name order.
-        if self.0.last().is_none_or(|(last, _)| *last < name) {
+        if self.ends_before(&name) {
             self.0.push((name, value));
-            return;
+        } else if let Some(old) = self.get_mut(&name) {
+            *old = value;
+        } else {
+            let place = self.0.partition_point(|(have, _)| *have < name);
+            self.0.insert(place, (name, value));
         }
-        let after = self.0.iter().position(|(have, _)| *have >= name).unwrap_or(self.0.len());
-        match self.0.get_mut(after) {
-            Some((have, old)) if *have == name => *old = value,
-            _ => self.0.insert(after, (name, value)),
-        }
+    }
+
+    fn ends_before(&self, name: &str) -> bool {
+        self.0.last().is_none_or(|(last, _)| last.as_ref() < name)
     }
 
     pub fn remove(&mut self, name: &str) -> Option<V> {
-        let at = self.0.iter().position(|(have, _)| have == name)?;
-        Some(self.0.remove(at).1)
+        Some(self.0.remove(place_of(name, &self.0)?).1)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceName<'d>, &V)> {
@@ -79,6 +83,68 @@ impl<'d, V> ByResource<'d, V> {
     pub fn names(&self) -> impl Iterator<Item = &ResourceName<'d>> {
         self.0.iter().map(|(name, _)| name)
     }
+
+    /// Reads an object whose values `read` reads.
+    pub fn read_with(node: Node<'d>, read: impl Fn(Node<'d>) -> Result<V, Malformed>) -> Result<Self, Malformed> {
+        let fields = node.fields()?;
+        let mut list = Self(Vec::with_capacity(fields.room()));
+        let mut in_order = true;
+        for (name, value) in fields {
+            let name = name.str()?;
+            in_order &= list.ends_before(&name);
+            list.0.push((name, read(value)?));
+        }
+        Ok(if in_order { list } else { Self::of_pairs(list.0, mem::swap) })
+    }
+
+    /// Puts pairs in order; `join` puts into the first value of a name what becomes of it and of the next.
+    fn of_pairs(mut pairs: Vec<(ResourceName<'d>, V)>, join: fn(&mut V, &mut V)) -> Self {
+        order::sort_by(&mut pairs, |(one, _), (other, _)| one.cmp(other));
+        pairs.dedup_by(|(name, value), (kept_name, kept)| {
+            let same = name == kept_name;
+            if same {
+                join(kept, value);
+            }
+            same
+        });
+        Self(pairs)
+    }
+
+    /// Takes in another list; `join` puts into the value of a name what becomes of it and of the other list's.
+    fn merge(&mut self, other: &Self, join: &dyn Fn(&mut V, &V))
+    where
+        V: Clone,
+    {
+        let had = self.0.len();
+        for (name, value) in &other.0 {
+            let (own, _) = self.0.split_at_mut(had);
+            match place_of(name, own).and_then(|place| own.get_mut(place)) {
+                Some((_, own)) => join(own, value),
+                None => self.0.push((name.clone(), value.clone())),
+            }
+        }
+        // What was added is in order itself.
+        let (own, added) = self.0.split_at_mut(had);
+        if own.last().map(|(name, _)| name) > added.first().map(|(name, _)| name) && !added.is_empty() {
+            order::sort_by(&mut self.0, |(one, _), (other, _)| one.cmp(other));
+        }
+    }
+}
+
+/// Where the name is in a list in name order.
+#[inline(always)]
+fn place_of<V>(name: &str, list: &[(ResourceName<'_>, V)]) -> Option<usize> {
+    /// Up to here a scan beats a search: most names are told apart by their length.
+    const SHORT: usize = 8;
+    if list.len() > SHORT {
+        return place_in_long(name, list);
+    }
+    list.iter().position(|(have, _)| have == name)
+}
+
+#[cold]
+fn place_in_long<V>(name: &str, list: &[(ResourceName<'_>, V)]) -> Option<usize> {
+    list.binary_search_by(|(have, _)| have.as_ref().cmp(name)).ok()
 }
 
 impl<'d, V> IntoIterator for ByResource<'d, V> {
@@ -90,30 +156,27 @@ impl<'d, V> IntoIterator for ByResource<'d, V> {
     }
 }
 
+/// In any order; of several values of one name the last counts.
 impl<'d, V> FromIterator<(ResourceName<'d>, V)> for ByResource<'d, V> {
     fn from_iter<I: IntoIterator<Item = (ResourceName<'d>, V)>>(pairs: I) -> Self {
-        let mut list = Self::default();
-        for (name, value) in pairs {
-            list.set(name, value);
-        }
-        list
+        Self::of_pairs(pairs.into_iter().collect(), mem::swap)
     }
 }
 
 impl<'d> ResourceList<'d> {
     /// Reads a list as Kubernetes writes it: an object of strings or numbers, where `null` is zero.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
-        let fields = node.fields()?;
-        let mut list = ByResource(Vec::with_capacity(fields.at_most()));
-        for (name, value) in fields {
-            list.set(name.str()?, read_quantity(value)?);
-        }
-        Ok(list)
+        Self::read_with(node, read_quantity)
     }
 
     /// The list in field `name` of an object, empty if absent.
     pub fn in_field(node: Node<'d>, name: &str) -> Result<Self, Malformed> {
         node.get(name)?.map_or_else(|| Ok(Self::default()), Self::read)
+    }
+
+    /// The sum of all amounts of each name, in any order.
+    pub fn sum(amounts: impl IntoIterator<Item = (ResourceName<'d>, Quantity)>) -> Self {
+        Self::of_pairs(amounts.into_iter().collect(), |sum, more| *sum = sum.plus(more))
     }
 
     /// Adds to the amount of one resource.
@@ -126,18 +189,16 @@ impl<'d> ResourceList<'d> {
 
     /// Adds another list, name by name.
     pub fn add_all(&mut self, other: &Self) {
-        for (name, more) in other.iter() {
-            self.add(name, more);
-        }
+        self.merge(other, &|have, more| *have = have.plus(more));
     }
 
     /// Raises each amount to that of another list.
     pub fn raise_to(&mut self, other: &Self) {
-        for (name, least) in other.iter() {
-            if self.get(name).is_none_or(|have| have < least) {
-                self.set(name.clone(), least.clone());
+        self.merge(other, &|have, least| {
+            if *have < *least {
+                *have = least.clone();
             }
-        }
+        });
     }
 }
 
@@ -148,4 +209,98 @@ pub fn read_quantity(node: Node<'_>) -> Result<Quantity, Malformed> {
     }
     let text = node.scalar().map_err(|_| node.malformed("a quantity such as `500m` or `1.5Gi`"))?;
     Quantity::from_json_text(&text).map_err(|error| node.wrong(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::json::Document;
+
+    type Model = BTreeMap<String, i64>;
+
+    fn list<'n>(amounts: impl IntoIterator<Item = (&'n String, &'n i64)>) -> ResourceList<'n> {
+        amounts.into_iter().map(|(name, units)| (name.into(), Quantity::from_units(*units))).collect()
+    }
+
+    /// Few names, so that lists share some, and more than are looked at one by one.
+    fn pairs() -> impl Strategy<Value = Vec<(String, i64)>> {
+        prop::collection::vec(("[a-e]{1,2}", 0..9_i64), 0..30)
+    }
+
+    proptest! {
+        #[test]
+        fn a_list_is_a_map_in_name_order(pairs in pairs(), name in "[a-e]{1,2}") {
+            let fields: Vec<String> = pairs.iter().map(|(name, units)| format!("\"{name}\":{units}")).collect();
+            let text = format!("{{{}}}", fields.join(","));
+            let document = Document::read(&text).unwrap();
+            let mut read = ResourceList::read(document.root()).unwrap();
+            let mut model: Model = pairs.iter().cloned().collect();
+            prop_assert_eq!(&read, &list(&model));
+            prop_assert_eq!(&read, &list(pairs.iter().map(|(name, units)| (name, units))));
+            prop_assert_eq!(read.get(&name).map(Quantity::value), model.get(&name).copied());
+
+            read.set(name.clone().into(), Quantity::from_units(7));
+            model.insert(name.clone(), 7);
+            prop_assert_eq!(&read, &list(&model));
+            prop_assert_eq!(read.remove(&name), Some(Quantity::from_units(7)));
+            model.remove(&name);
+            prop_assert_eq!(&read, &list(&model));
+        }
+
+        #[test]
+        fn lists_are_added_and_raised_name_by_name(one in pairs(), other in pairs()) {
+            let mut sums = Model::new();
+            for (name, units) in one.iter().chain(&other) {
+                *sums.entry(name.clone()).or_default() += units;
+            }
+            let amounts = one.iter().chain(&other).map(|(name, units)| (name.into(), Quantity::from_units(*units)));
+            prop_assert_eq!(ResourceList::sum(amounts), list(&sums));
+
+            let (one, other): (Model, Model) = (one.into_iter().collect(), other.into_iter().collect());
+            let (mut sums, mut most) = (one.clone(), one.clone());
+            for (name, units) in &other {
+                *sums.entry(name.clone()).or_default() += units;
+                most.entry(name.clone()).and_modify(|most| *most = (*most).max(*units)).or_insert(*units);
+            }
+            let (mut added, mut raised) = (list(&one), list(&one));
+            added.add_all(&list(&other));
+            raised.raise_to(&list(&other));
+            prop_assert_eq!(added, list(&sums));
+            prop_assert_eq!(raised, list(&most));
+        }
+    }
+
+    /// Ten times the names may take ten times the time and a little more; by the square it would be a hundred times.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test takes the time of what has no clock")]
+    fn a_long_list_takes_no_square_of_its_length() {
+        fn time(names: usize) -> Duration {
+            let fields: Vec<String> = (0..names)
+                .map(|number| format!("\"x{:x}\":\"1\"", number.wrapping_mul(2_654_435_761) as u32))
+                .collect();
+            let text = format!("{{{}}}", fields.join(","));
+            let document = Document::read(&text).unwrap();
+            let once = || {
+                let start = Instant::now();
+                let list = ResourceList::read(document.root()).unwrap();
+                let (evens, odds): (Vec<_>, Vec<_>) =
+                    list.clone().into_iter().enumerate().partition(|(at, _)| at % 2 == 0);
+                let [mut evens, odds]: [ResourceList<'_>; 2] =
+                    [evens, odds].map(|half| half.into_iter().map(|(_, pair)| pair).collect());
+                evens.add_all(&odds);
+                evens.raise_to(&list);
+                assert_eq!(evens, list);
+                assert!(list.names().all(|name| list.contains(name)));
+                start.elapsed()
+            };
+            (0..3).map(|_| once()).min().unwrap_or_default()
+        }
+        let (few, many) = (time(2_000), time(20_000));
+        assert!(many < few * 40, "{few:?} for 2,000 names, {many:?} for 20,000");
+    }
 }
