@@ -4,6 +4,7 @@
 //! the billionths above them. Order and sums then need neither a multiplication nor a division. Anything
 //! larger is a [`Natural`] count of nanos behind a box.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::natural::Natural;
@@ -34,10 +35,7 @@ impl Number {
     }
 
     pub(super) fn from_unsigned(units: u64) -> Self {
-        Self::small(false, units, 0).unwrap_or_else(|| {
-            let nanos = u128::from(units) * u128::from(NANOS_PER_UNIT);
-            Self::from_nanos(false, Natural::from(nanos))
-        })
+        Self::small(false, units, 0).unwrap_or_else(|| Self::from_nanos(false, Natural::of_nanos(units, 0)))
     }
 
     pub(super) const fn from_milli(milli: i64) -> Self {
@@ -59,8 +57,8 @@ impl Number {
 
     pub(super) fn from_nanos(negative: bool, nanos: Natural) -> Self {
         nanos
-            .to_u128()
-            .and_then(|nanos| Self::small_from_nanos(negative, nanos))
+            .units()
+            .and_then(|units| Self::small(negative, units, nanos.nanos()))
             .unwrap_or_else(|| Self::Large(Box::new(Large { negative, nanos })))
     }
 
@@ -100,10 +98,13 @@ impl Number {
     }
 
     /// The magnitude in nanos.
-    pub(super) fn nanos(&self) -> Natural {
+    pub(super) fn nanos(&self) -> Cow<'_, Natural> {
         match self {
-            Self::Large(large) => large.nanos.clone(),
-            Self::Small { .. } => Natural::from(self.small_nanos().unwrap_or_default()),
+            Self::Large(large) => Cow::Borrowed(&large.nanos),
+            Self::Small { .. } => {
+                let (units, nanos) = self.small_magnitude().unwrap_or_default();
+                Cow::Owned(Natural::of_nanos(units, nanos))
+            }
         }
     }
 
@@ -163,7 +164,8 @@ impl Number {
     }
 
     pub(super) fn minus(&self, other: &Self) -> Self {
-        self.small_minus(other).unwrap_or_else(|| self.plus(&Self::from_nanos(!other.is_negative(), other.nanos())))
+        self.small_minus(other)
+            .unwrap_or_else(|| self.plus(&Self::from_nanos(!other.is_negative(), other.nanos().into_owned())))
     }
 
     fn small_minus(&self, other: &Self) -> Option<Self> {
@@ -178,9 +180,8 @@ impl Number {
     }
 
     pub(super) fn times_count(&self, count: u64) -> Self {
-        self.small_times_count(count).unwrap_or_else(|| {
-            Self::from_nanos(self.is_negative(), self.nanos().times(&Natural::from(u128::from(count))))
-        })
+        self.small_times_count(count)
+            .unwrap_or_else(|| Self::from_nanos(self.is_negative(), self.nanos().times(&Natural::from(count))))
     }
 
     fn small_times_count(&self, count: u64) -> Option<Self> {
@@ -199,13 +200,14 @@ impl Number {
 
     /// The number x `num` / `den`, away from zero to a nano; a zero `den` counts as one.
     pub(super) fn scaled(&self, num: u64, den: u64) -> Self {
-        let (num, den) = (u128::from(num), u128::from(den.max(1)));
-        self.small_nanos()
-            .and_then(|nanos| Self::small_from_nanos(self.is_negative(), nanos.checked_mul(num)?.div_ceil(den)))
-            .unwrap_or_else(|| {
-                let nanos = self.nanos().times(&Natural::from(num)).divided_up_by(&Natural::from(den));
-                Self::from_nanos(self.is_negative(), nanos)
-            })
+        let den = den.max(1);
+        let small = |nanos: u128| {
+            Self::small_from_nanos(self.is_negative(), nanos.checked_mul(u128::from(num))?.div_ceil(u128::from(den)))
+        };
+        self.small_nanos().and_then(small).unwrap_or_else(|| {
+            let nanos = self.nanos().times(&Natural::from(num)).divided_up_by(&Natural::from(den));
+            Self::from_nanos(self.is_negative(), nanos)
+        })
     }
 
     /// The next multiple of `step` nanos away from zero, for a step of a unit or a part of one.
@@ -217,7 +219,13 @@ impl Number {
                 Self::Small { units, nanos: nanos.next_multiple_of(step) }
             }
             Self::Small { units, .. } => Self::from_units(units).plus(&Self::from_units(1)),
-            Self::Large(_) => self.rounded_up_to_multiple_of(&Self::Small { units: 0, nanos: step }),
+            Self::Large(ref large) => match large.nanos.nanos() % step {
+                0 => self.clone(),
+                over => {
+                    let nanos = large.nanos.plus(&Natural::of_nanos(0, step - over));
+                    Self::from_nanos(large.negative, nanos)
+                }
+            },
         }
     }
 
@@ -243,7 +251,8 @@ impl Number {
         {
             return (u128::from(limit) * 1000).cmp(&(u128::from(request) * u128::from(ratio)));
         }
-        limit.nanos().times(&Natural::from(u128::from(NANOS_PER_UNIT))).cmp(&request.nanos().times(&ratio.nanos()))
+        // Nanos x nanos are billionths of nanos.
+        limit.nanos().times_base().cmp(&request.nanos().times(&ratio.nanos()))
     }
 
     /// |limit| / |request| in millionths, half to even; `None` for a zero request.

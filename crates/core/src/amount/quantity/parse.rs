@@ -116,18 +116,16 @@ impl Parts<'_> {
 
     /// The value, whatever its size.
     fn exact(&self, unit: Unit) -> Number {
-        let digits = Natural::from_digits(self.text);
-        let (whole, power) = match unit {
-            Unit::Decimal { power, .. } => (digits, power),
-            Unit::Binary { shift } => (digits.times(&Natural::from(1_u128 << shift)), 0),
-        };
-        let nano_power = (power + NANO_DIGITS as i32) - self.fraction_digits as i32;
-        let scale = Natural::power_of_ten(nano_power.unsigned_abs());
-        let nanos = if nano_power >= 0 { whole.times(&scale) } else { whole.divided_up_by(&scale) };
-        let number = Number::from_nanos(self.negative, nanos);
+        let nano_power = NANO_DIGITS as i32 - self.fraction_digits as i32;
         match unit {
-            Unit::Binary { .. } => capped(number),
-            Unit::Decimal { .. } => number,
+            Unit::Decimal { power, .. } => {
+                Number::from_nanos(self.negative, Natural::from_decimal(self.text, nano_power + power))
+            }
+            Unit::Binary { shift } => {
+                let whole = Natural::from_decimal(self.text, nano_power.max(0)).times(&Natural::from(1_u64 << shift));
+                let nanos = whole.divided_up_by_power_of_ten(nano_power.min(0).unsigned_abs() as usize);
+                capped(Number::from_nanos(self.negative, nanos))
+            }
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Canonical text: no fraction, and the largest suffix that leaves a whole number.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::natural::Natural;
-use super::number::{NANOS_PER_MILLI, Number};
+use super::number::NANOS_PER_MILLI;
 use super::parse::MAX_EXPONENT;
 use super::{Family, Quantity};
 
@@ -32,7 +33,7 @@ impl fmt::Display for Quantity {
             }
             None => {
                 let sign = if self.is_negative() { "-" } else { "" };
-                f.pad(&format!("{sign}{}", large_text(&self.number, self.family)))
+                f.pad(&format!("{sign}{}", large_text(&self.number.nanos(), self.family)))
             }
         }
     }
@@ -71,40 +72,43 @@ fn fill_small(text: &mut Text, mut units: u64, nanos: u32, family: Family) {
 }
 
 /// The magnitude of a number past 2^63.
-fn large_text(number: &Number, family: Family) -> String {
-    let nanos = number.nanos();
-    let (units, fraction) = nanos.split_unit();
-    if family == Family::BinarySi && fraction == 0 {
-        return large_binary_text(units);
+fn large_text(nanos: &Natural, family: Family) -> String {
+    if family == Family::BinarySi && nanos.nanos() == 0 {
+        return large_binary_text(nanos);
     }
     let digits = nanos.digits();
     let significant = digits.trim_end_matches('0');
     // Steps of three digits that are all zero.
-    let step = (digits.len() - significant.len()) / 3;
-    let mantissa = |step: usize| digits.get(..digits.len() - 3 * step).unwrap_or_default();
-    match suffix_table(family).get(step) {
-        Some(suffix) => format!("{}{suffix}", mantissa(step)),
+    let mut step = (digits.len() - significant.len()) / 3;
+    let suffix = match suffix_table(family).get(step) {
+        Some(suffix) => Cow::Borrowed(*suffix),
         None if family == Family::DecimalExponent => {
-            let step = step.min(MAX_EXPONENT_STEP);
-            format!("{}e{}", mantissa(step), 3 * (step - UNITS))
+            step = step.min(MAX_EXPONENT_STEP);
+            Cow::Owned(format!("e{}", 3 * (step - UNITS)))
         }
         // Past the last suffix only the digits are unambiguous.
-        None => units.digits(),
-    }
+        None => {
+            step = UNITS;
+            Cow::Borrowed("")
+        }
+    };
+    let mantissa = digits.get(..digits.len() - 3 * step).unwrap_or_default();
+    [mantissa, &suffix].concat()
 }
 
-fn large_binary_text(mut units: Natural) -> String {
-    let kibi = Natural::from(u128::from(KIBI));
+/// The magnitude in bytes, of a number without nanos.
+fn large_binary_text(nanos: &Natural) -> String {
+    let mut units = nanos.clone().divided_up_by_power_of_ten(9);
     let mut text_suffix = "";
     for suffix in BINARY_SUFFIXES.iter().skip(1) {
-        let (quotient, rest) = units.divided_by(&kibi);
-        if !rest.is_zero() {
+        let mut quotient = units.clone();
+        if quotient.divide_by_limb(KIBI as u32) > 0 {
             break;
         }
         units = quotient;
         text_suffix = suffix;
     }
-    format!("{}{text_suffix}", units.digits())
+    [&units.digits(), text_suffix].concat()
 }
 
 fn decimal_suffix(step: usize, family: Family) -> &'static str {
