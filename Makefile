@@ -16,6 +16,7 @@ help:
 	@echo "make e2e-tests          e2e.bats on kwctl, or on our own host where there is no kwctl"
 	@echo "make e2e-cluster        the policy at a real API server: that of KUBECONFIG, or one built from Debian's packages"
 	@echo "make bench              fuel, time and size;  make budgets: the budgets alone"
+	@echo "make fuzz               random inputs that seek new ways through the code, FUZZ_SECONDS=60 in all"
 	@echo "make bench-collect      what a month's collection costs, from files"
 	@echo "make fmt lint clean"
 
@@ -71,6 +72,11 @@ e2e-tests: annotated-policy.wasm
 e2e-cluster: annotated-policy.wasm
 	hack/control-plane.sh >/dev/null
 	cargo test --locked --workspace --test cluster -- --ignored
+
+# Each target tries inputs for its share of FUZZ_SECONDS; TARGETS="json quantity" tries only those.
+.PHONY: fuzz
+fuzz:
+	hack/fuzz $(TARGETS)
 
 # A month of 1,000 containers needs 4 GB in the folder for temporary files; HEADROOM_BENCH_DAYS=3 needs a tenth.
 .PHONY: bench-collect

@@ -131,6 +131,16 @@ fn text_without_a_digit_is_not_zero() {
     ]);
 }
 
+/// Found by `make fuzz`.
+#[test]
+fn escapes_do_not_make_a_sentence_long() {
+    let shown = r"\u{0}".repeat(8);
+    let suffix = r"\u{0}".repeat(8);
+    let allowed = "allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei and exponents such as `e3`";
+    let sentence = format!("`1{shown}…` is not a quantity: `{suffix}…` is not a suffix, {allowed}");
+    check_refused(&[(&format!("1{}", "\0".repeat(40)), &sentence)]);
+}
+
 #[test]
 fn a_near_miss_of_a_suffix_is_told_what_to_write() {
     check_refused(&[

@@ -59,10 +59,22 @@ struct Quoted<'a>(&'a str);
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 40;
-        for char in self.0.chars().take(SHOWN) {
-            if char.is_control() { write!(f, "{}", char.escape_default())? } else { write!(f, "{char}")? }
+        let mut shown = 0;
+        for char in self.0.chars() {
+            if shown >= SHOWN {
+                return write!(f, "…");
+            }
+            // An escape counts by its length: a text of nothing else is shown as shortly.
+            if char.is_control() {
+                let escape = char.escape_default();
+                shown += escape.len();
+                write!(f, "{escape}")?;
+            } else {
+                shown += 1;
+                write!(f, "{char}")?;
+            }
         }
-        if self.0.chars().nth(SHOWN).is_some() { write!(f, "…") } else { Ok(()) }
+        Ok(())
     }
 }
 

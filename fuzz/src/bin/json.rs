@@ -1,0 +1,87 @@
+//! The JSON reader beside serde_json: the same texts accepted, and the same values in them.
+
+#![no_main]
+
+use headroom_core::json::{Document, Malformed, Node, json_string, write_string_with};
+use libfuzzer_sys::fuzz_target;
+use serde_json::{Map, Value};
+
+fuzz_target!(|bytes: &[u8]| {
+    let theirs = match serde_json::from_slice::<Value>(bytes) {
+        // It keeps numbers as floats, of which we know nothing.
+        Err(error) if error.to_string().starts_with("number out of range") => return,
+        theirs => theirs.ok(),
+    };
+    let ours = Document::read_bytes(bytes);
+    assert_eq!(ours.is_ok(), theirs.is_some(), "ours: {:?}", ours.err());
+    let owned = Document::own(bytes.to_vec());
+    match (&ours, &owned, theirs) {
+        (Ok(ours), Ok(owned), Some(theirs)) => {
+            let root = ours.root();
+            assert_eq!(value_of(root), Ok(theirs.clone()));
+            assert_eq!(root.text(), owned.root().text());
+            check(root, &theirs);
+        }
+        (Err(ours), Err(owned), None) => assert_eq!(ours, owned),
+        _ => panic!("a document that is owned is read otherwise"),
+    }
+});
+
+/// The value as serde_json has it, of which the last field of a name counts.
+fn value_of(node: Node<'_>) -> Result<Value, Malformed> {
+    if let Ok(fields) = node.fields() {
+        let mut object = Map::new();
+        for (name, value) in fields {
+            object.insert(name.str()?.into_owned(), value_of(value)?);
+        }
+        return Ok(Value::Object(object));
+    }
+    if let Ok(items) = node.items() {
+        return items.map(value_of).collect();
+    }
+    if let Ok(text) = node.str() {
+        return Ok(Value::String(text.into_owned()));
+    }
+    if let Ok(truth) = node.bool() {
+        return Ok(Value::Bool(truth));
+    }
+    Ok(if node.is_null() { Value::Null } else { serde_json::from_str(node.text()).expect("a number") })
+}
+
+/// What else there is to ask of a value.
+fn check(node: Node<'_>, theirs: &Value) {
+    assert_eq!(serde_json::from_str::<Value>(node.text()).as_ref().ok(), Some(theirs));
+    assert_eq!(node.span().len(), node.text().len());
+    match theirs {
+        Value::Object(theirs) => {
+            for (name, value) in theirs {
+                let found = node.get(name).expect("an object");
+                assert_eq!(found.is_none(), value.is_null());
+                let [picked, absent] = node.pick([name, "no such name"]).expect("an object");
+                assert_eq!(picked.map(Node::span), found.map(Node::span));
+                assert_eq!(absent.is_some(), theirs.get("no such name").is_some_and(|value| !value.is_null()));
+                if let Some(found) = found {
+                    assert!(node.span().start < found.span().start && found.span().end < node.span().end);
+                    check(found, value);
+                }
+            }
+        }
+        Value::Array(theirs) => {
+            let items: Vec<_> = node.items().expect("a list").collect();
+            assert_eq!(items.len(), theirs.len());
+            items.into_iter().zip(theirs).for_each(|(item, theirs)| check(item, theirs));
+        }
+        Value::String(theirs) => {
+            let written = json_string(theirs);
+            assert_eq!(serde_json::from_str::<String>(&written).as_ref().ok(), Some(theirs));
+            let mut also_written = String::new();
+            write_string_with(&mut also_written, |out| out.push_str(theirs));
+            assert_eq!(also_written, written);
+        }
+        Value::Number(_) => assert_eq!(node.integer().ok(), node.text().parse().ok()),
+        Value::Null | Value::Bool(_) => {}
+    }
+    let message = node.malformed("something else").to_string();
+    assert!(message.chars().count() < 600, "{message}");
+    assert!(!message.contains(char::is_control), "{message}");
+}
