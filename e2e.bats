@@ -97,15 +97,15 @@ NOW='{"estimates": {"now": "2026-11-21T06:00:00Z"}}'
 @test "in a cold namespace a well-known image is estimated, and the warning says that there was no history" {
   evaluate_in_cluster pod-create-plain
   allowed
-  says 'container nginx: cpu request estimated at'
-  says 'well-known image'
-  says 'passed over: no history'
+  says 'nginx: cpu request set to'
+  says 'typical for this image'
+  says 'no usage history yet'
 }
 
 @test "a pod without resources gets what its image has used in its namespace" {
   SESSION=pod-create-plain.own evaluate_in_cluster pod-create-plain --settings-json "$NOW"
   allowed
-  says 'container nginx: cpu request estimated at 180m: p90 of 7d nginx:1.25 in this namespace, 10080 samples, 6h old'
+  says 'nginx: cpu request set to 180m (p90 of 7d nginx:1.25 in this namespace, 10080 samples, 6h old)'
   patched '"cpu":"180m"'
   patched '"memory":"300Mi"'
 }
@@ -128,7 +128,7 @@ NOW='{"estimates": {"now": "2026-11-21T06:00:00Z"}}'
   SESSION=pod-create-already-defaulted-by-limitranger.own \
     evaluate_in_cluster pod-create-already-defaulted-by-limitranger --settings-json "$NOW"
   allowed
-  says 'container web: cpu request estimated at 180m'
+  says 'web: cpu request set to 180m'
   patched '180m'
 }
 
@@ -136,7 +136,7 @@ NOW='{"estimates": {"now": "2026-11-21T06:00:00Z"}}'
   SESSION=pod-create-plain.own evaluate_in_cluster pod-create-plain \
     --settings-json '{"estimates": {"now": "2027-01-01T00:00:00Z", "scope": "namespace"}}'
   allowed
-  says 'the history in UsageProfile usage is not used: collected at 2026-11-21T00:00:00Z, more than 15d ago'
+  says 'usage history in UsageProfile usage ignored: collected at 2026-11-21T00:00:00Z, more than 15d ago'
 }
 
 @test "a pod that a quota has no room for is denied, with what is missing and what is free" {
@@ -145,8 +145,8 @@ NOW='{"estimates": {"now": "2026-11-21T06:00:00Z"}}'
   unchanged
   says '"code":403'
   says 'is forbidden: exceeded quota: team, requested: limits.cpu=500m,requests.cpu=250m, used: limits.cpu=7800m,requests.cpu=3900m, limited: limits.cpu=8,requests.cpu=4;'
-  says 'quota team: limits.cpu: missing 300m; 200m is free (500m of container j: '
-  says 'requests.cpu: missing 150m; 100m is free'
+  says 'quota team: limits.cpu short by 300m (200m available) [500m of container j: '
+  says 'requests.cpu short by 150m (100m available)'
 }
 
 @test "a Deployment is told at once how many of its pods a quota has room for" {

@@ -2,7 +2,7 @@
 //!
 //! The host is a parameter, so that tests can put the same policy, natively, before a cluster in memory.
 
-use headroom_core::context::lookup::{HostCall, Lookup};
+use headroom_core::cluster::lookup::{HostCall, Lookup};
 use headroom_core::json::write_string;
 
 /// Answers an operation of the namespace `kubernetes` with a JSON payload; the error is the host's own text.
@@ -29,11 +29,15 @@ pub fn fetch_all(lookups: &[Lookup<'_>], host: Host<'_>) -> Vec<Result<Vec<u8>, 
 
 /// Reads what a lookup asks for.
 fn fetch(call: &HostCall<'_>, host: Host<'_>) -> Result<Vec<u8>, String> {
-    let operation = if call.name.is_some() { "get_resource" } else { "list_resources_by_namespace" };
+    let operation = match (&call.name, call.namespace) {
+        (Some(_), _) => "get_resource",
+        (None, Some(_)) => "list_resources_by_namespace",
+        (None, None) => "list_resources_all",
+    };
     host(operation, payload(call).as_bytes())
 }
 
-/// The SDK's `GetResourceRequest` or `ListResourcesByNamespaceRequest`, written as text because the SDK's own way takes
+/// The SDK's `GetResourceRequest`, `ListResourcesByNamespaceRequest` or `ListAllResourcesRequest`, written as text because the SDK's own way takes
 /// several times the instructions, on every call.
 fn payload(call: &HostCall<'_>) -> String {
     let mut json = String::with_capacity(256);

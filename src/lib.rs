@@ -1,7 +1,6 @@
 //! The policy: a thin waPC shell around the core. No rule of its own.
 //!
-//! read the request and the settings -> ask the host for what the core needs, and then for the history that those
-//! answers make worth reading -> decide, and once more where a quota must be read afresh -> respond
+//! read the request and the settings -> fetch what each step of the inquiry asks for -> respond
 
 mod clock;
 #[cfg(any(target_arch = "wasm32", test))]
@@ -11,12 +10,9 @@ mod host;
 mod memory;
 mod respond;
 
-use headroom_core::context::lookup::Lookup;
-use headroom_core::context::read_answers;
-use headroom_core::context::wanted_history::WantedHistory;
-use headroom_core::decide::{Decision, Violation};
 use headroom_core::json::{Document, Malformed, Node};
-use headroom_core::{Context, Request, Settings, decide};
+use headroom_core::verdict::Violation;
+use headroom_core::{Answers, Decision, Inquiry, Request, Settings};
 use kubewarden_policy_sdk::protocol_version_guest;
 use wapc_guest::{CallResult, register_function};
 
@@ -57,36 +53,9 @@ pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
         Ok(settings) => settings,
         Err(error) => return respond::refuse(&error.to_string()),
     };
-    // Declared before the context, which borrows from them.
-    let (fresh, fresh_answers, fresh_documents);
-    let mut context = Context::default();
-    let lookups = Lookup::all(&request, &settings);
-    let answers = host::fetch_all(&lookups, host);
-    let documents = read_answers(&answers);
-    context.add_all(&lookups, &documents);
-    let wanted = WantedHistory::of(&request, &settings, &context);
-    let own_history = wanted.own(&request, &settings);
-    let answers = host::fetch_all(&own_history, host);
-    let documents = read_answers(&answers);
-    context.add_all(&own_history, &documents);
-    if !own_history.is_empty() {
-        context.now = clock::now();
-    }
-    let pooled_history = wanted.pooled(&request, &settings, &context);
-    let answers = host::fetch_all(&pooled_history, host);
-    let documents = read_answers(&answers);
-    context.add_all(&pooled_history, &documents);
-    if !pooled_history.is_empty() {
-        context.now = clock::now();
-    }
-    let mut decision = decide(&request, &context, &settings);
-    fresh = Lookup::again(&request, &decision.doubtful_quotas);
-    if !fresh.is_empty() {
-        fresh_answers = host::fetch_all(&fresh, host);
-        fresh_documents = read_answers(&fresh_answers);
-        context.add_all(&fresh, &fresh_documents);
-        decision = decide(&request, &context, &settings);
-    }
+    let answers = Answers::default();
+    let decision =
+        Inquiry::new(&request, &settings, &answers).run(|lookups| host::fetch_all(lookups, host), clock::now);
     respond::with(&decision, request.object).unwrap_or_else(refuse)
 }
 
@@ -97,5 +66,5 @@ fn read(payload: Node<'_>) -> Result<(Request<'_>, Option<Node<'_>>), Malformed>
 }
 
 fn refuse(malformed: Malformed) -> Vec<u8> {
-    respond::refuse(&Decision::refusing(vec![Violation::Unreadable(malformed)]).message())
+    respond::refuse(&Decision::refusing(Violation::Unreadable(malformed)).message())
 }

@@ -1,17 +1,18 @@
 //! Decision -> the host's ValidationResponse. The object goes back as text, so the response is written as text.
 
 use headroom_core::Decision;
-use headroom_core::json::{Malformed, Node, write_string};
+use headroom_core::json::{Malformed, write_string};
+use headroom_core::request::Object;
 use kubewarden_policy_sdk::settings::SettingsValidationResponse;
 use wapc_guest::CallResult;
 
 /// The response to a request that was judged.
-pub fn with(decision: &Decision<'_>, object: Option<Node<'_>>) -> Result<Vec<u8>, Malformed> {
+pub fn with(decision: &Decision<'_>, object: Option<Object<'_>>) -> Result<Vec<u8>, Malformed> {
     let mut json = String::with_capacity(room(decision, object));
     if decision.is_admitted() {
         json.push_str("{\"accepted\":true");
         if let Some(object) = object {
-            decision.write_changed_object(&mut json, ",\"mutated_object\":", object)?;
+            decision.write_changed_object(&mut json, ",\"mutated_object\":", object.node)?;
         }
     } else {
         push_refusal(&mut json, &decision.message());
@@ -38,11 +39,11 @@ pub fn with(decision: &Decision<'_>, object: Option<Node<'_>>) -> Result<Vec<u8>
 }
 
 /// About as much as the response takes, rather more than less: growing a text costs more than writing it.
-fn room(decision: &Decision<'_>, object: Option<Node<'_>>) -> usize {
+fn room(decision: &Decision<'_>, object: Option<Object<'_>>) -> usize {
     let told: usize = decision.warnings.iter().map(String::len).sum();
     // In the object and for the audit log.
     let explained = decision.explanation.as_ref().map_or(0, |explanation| 2 * explanation.json.len());
-    let changed = object.filter(|_| decision.pod.is_some()).map_or(0, |object| object.text().len() + 512);
+    let changed = object.filter(|_| decision.pod.is_some()).map_or(0, |object| object.node.text().len() + 512);
     512 + told + explained + changed
 }
 

@@ -13,11 +13,16 @@ use crate::door::Door;
 /// no template.
 fn upstream_settings(case: &Value) -> Value {
     let limited = case["input"]["limitedResources"].as_array().cloned().unwrap_or_default();
-    json!({
+    let workloads = if case["check"] == "workload" { "enforce" } else { "off" };
+    let mut settings = json!({
         "estimates": {"mode": "never"},
         "limitRanges": {"repairDefaultLimit": false, "workloads": "off"},
-        "quotas": {"workloads": "off", "limitedResources": limited},
-    })
+        "quotas": {"workloads": workloads, "limitedResources": limited},
+    });
+    for (section, chosen) in case["input"]["settings"].as_object().into_iter().flatten() {
+        settings[section] = chosen.clone();
+    }
+    settings
 }
 
 pub fn cases(file: &str, check: &str) -> Vec<Value> {
@@ -39,6 +44,8 @@ pub fn request(case: &Value) -> AdmissionRequest {
 
 pub fn cluster(case: &Value) -> Cluster {
     let objects = ["limitRanges", "resourceQuotas"].into_iter().filter_map(|list| case["input"][list].as_array());
+    let others = case["input"]["context"].as_object().into_iter().flat_map(|lists| lists.values());
+    let objects = objects.chain(others.filter_map(Value::as_array));
     objects.flatten().cloned().fold(Cluster::new(), |cluster, mut object| {
         // A case may leave the namespace out where there is only one.
         let namespace = case["input"]["request"]["namespace"].clone();
@@ -114,6 +121,19 @@ fn limit_ranges_admit_what_kubernetes_admits() {
 #[test]
 fn quotas_admit_what_kubernetes_admits() {
     check_file("quota.json", "admit");
+}
+
+#[test]
+fn what_a_client_forges_is_not_believed() {
+    check_file("trust.json", "admit");
+    check_file("trust.json", "workload");
+    check_file("trust.json", "pipeline");
+}
+
+#[test]
+fn newer_releases_are_followed() {
+    check_file("news.json", "admit");
+    check_file("news.json", "pipeline");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! - `e-source-error-mid-way-stops-fallback`: a history that cannot be read does not end the search here;
 //! - `e-digest-image-cut`: it cut a digest out of an image name at the first colon.
 
-use headroom_core::context::usage::address::{Shard, image_key};
+use headroom_core::cluster::usage::address::{Shard, image_key};
 use headroom_core::image::ImageName;
 use headroom_testkit::admission::AdmissionRequest;
 use headroom_testkit::cluster::Cluster;

@@ -40,7 +40,7 @@ fn the_readme_grants_nothing_that_the_metadata_does_not_ask_for() {
     let asked = serde_json::to_value(Metadata::from_yaml(&metadata).unwrap().context_aware_resources).unwrap();
     let policies: Vec<Value> =
         documents().into_iter().filter(|document| document["kind"] == "ClusterAdmissionPolicy").collect();
-    assert_eq!(policies.len(), 2);
+    assert_eq!(policies.len(), 3);
     for policy in policies {
         for granted in policy["spec"]["contextAwareResources"].as_array().unwrap() {
             assert!(asked.as_array().unwrap().contains(granted), "{granted}");

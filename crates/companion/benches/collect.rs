@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use headroom_core::context::usage::{Percentile, Usage};
+use headroom_core::cluster::usage::Percentile;
+use headroom_core::cluster::usage::find_in_usage;
 
 /// 2026-10-22, so that the thirty days end with the day before `AS_OF`.
 const FIRST_DAY: i64 = 1_792_627_200;
@@ -218,13 +219,13 @@ impl Run {
         let mut worst = 0.0_f64;
         for (resource, unit, samples) in [("cpu", 1e9, &exact.nanocores), ("memory", 1.0, &exact.bytes)] {
             let published = window[resource].as_str().ok_or("nothing was published")?;
-            let found = Usage::find(published, "samples").ok_or("no samples")?;
+            let found = find_in_usage(published, "samples").ok_or("no samples")?;
             if found != samples.len().to_string() {
                 return Err(format!("{found} samples of {resource} were published, {} written", samples.len()).into());
             }
             for percentile in Percentile::PUBLISHED {
                 let wanted = samples[(samples.len() * usize::from(percentile.permille())).div_ceil(1000) - 1] as f64;
-                let found = quantity(Usage::find(published, percentile.name()).ok_or("no percentile")?)? * unit;
+                let found = quantity(find_in_usage(published, percentile.name()).ok_or("no percentile")?)? * unit;
                 worst = worst.max((found - wanted).abs() / wanted);
             }
         }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use headroom_core::amount::{Family, Quantity};
-use headroom_core::context::usage::{Percentile, Resource};
+use headroom_core::cluster::usage::{Percentile, Resource};
 use serde::Serialize;
 
 use crate::draw::{self, Charset, Line};

@@ -3,23 +3,22 @@
 //! A judgement reads only what the policy would read, see `judge`; a question also wants the history of images whose
 //! containers need no estimate.
 
-use headroom_core::context::lookup::{Lookup, Missing};
-use headroom_core::context::read_answers;
-use headroom_core::decide::recommend;
+use headroom_advice::recommend;
+use headroom_core::cluster::lookup::{Lookup, Missing};
 use headroom_core::json::{Document, Malformed};
 use headroom_core::timestamp::Timestamp;
-use headroom_core::{Context, Request, Settings};
+use headroom_core::{Answers, Context, Decision, Inquiry, Request, Settings};
 use serde_json::Value;
 
-use crate::clock;
 use crate::surroundings::Surroundings;
+use crate::{clock, judge};
 
 /// Hands a request, what surrounds it, and the settings to `answer`. The error is one line.
 pub fn with_context<T>(
     request: &Value,
     settings: &Value,
     around: &mut dyn Surroundings,
-    answer: impl for<'d> FnOnce(&Request<'d>, &Context<'d>, &Settings<'d>) -> Result<T, Malformed>,
+    answer: impl for<'d> FnOnce(&'d Request<'d>, &Context<'d>, &'d Settings<'d>) -> Result<T, Malformed>,
 ) -> Result<T, String> {
     let (request, settings) = (request.to_string(), settings.to_string());
     let document = Document::read(&request).map_err(|error| error.to_string())?;
@@ -27,8 +26,10 @@ pub fn with_context<T>(
     let request = Request::read(document.root()).map_err(|malformed| malformed.to_string())?;
     let settings = Settings::read(Some(settings.root())).map_err(|error| error.to_string())?;
     let lookups = recommend::lookups(&request, &settings).map_err(|malformed| malformed.to_string())?;
-    let answers: Vec<Result<Vec<u8>, String>> = lookups.iter().map(|lookup| around.read(&lookup.call())).collect();
-    let documents = read_answers(&answers);
+    let documents: Vec<Result<Document<'_>, String>> = lookups
+        .iter()
+        .map(|lookup| Document::own(around.read(&lookup.call())?).map_err(|error| error.to_string()))
+        .collect();
     let now = settings.estimates.now.or_else(|| Timestamp::from_unix_seconds(clock::now()));
     let mut context = Context { now, ..Context::default() };
     context.add_all(&lookups, &documents);
@@ -38,6 +39,25 @@ pub fn with_context<T>(
     };
     context.missing.retain(is_needed);
     answer(&request, &context, &settings).map_err(|malformed| malformed.to_string())
+}
+
+/// The same with the decision on the request, and with what was read for that.
+pub fn with_decision<T>(
+    request: &Value,
+    settings: &Value,
+    around: &mut dyn Surroundings,
+    answer: impl for<'d> FnOnce(&'d Request<'d>, &Decision<'d>, &Context<'d>, &'d Settings<'d>) -> Result<T, Malformed>,
+) -> Result<T, String> {
+    let (request, settings) = (request.to_string(), settings.to_string());
+    let document = Document::read(&request).map_err(|error| error.to_string())?;
+    let settings = Document::read(&settings).map_err(|error| format!("invalid settings: {error}"))?;
+    let request = Request::read(document.root()).map_err(|malformed| malformed.to_string())?;
+    let settings = Settings::read(Some(settings.root())).map_err(|error| error.to_string())?;
+    let answers = Answers::default();
+    let mut inquiry = Inquiry::new(&request, &settings, &answers);
+    let read = |lookups: &[Lookup<'_>]| lookups.iter().map(|lookup| judge::read(lookup, around, &settings)).collect();
+    let decision = inquiry.run(read, || Timestamp::from_unix_seconds(clock::now()));
+    answer(&request, &decision, inquiry.context(), &settings).map_err(|malformed| malformed.to_string())
 }
 
 /// The moment that a question is asked at: the settings', where something recorded is looked at again, else the clock's.

@@ -9,15 +9,13 @@ mod judgement;
 pub mod request;
 mod run;
 
-use headroom_core::context::lookup::Lookup;
-use headroom_core::context::read_answers;
-use headroom_core::context::wanted_history::WantedHistory;
-use headroom_core::decide::{Decision, Violation};
+use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::{Document, Malformed};
+use headroom_core::ranges;
 use headroom_core::settings::Mode;
-use headroom_core::stage::ranges;
 use headroom_core::timestamp::Timestamp;
-use headroom_core::{Context, Request, Settings, decide};
+use headroom_core::verdict::Violation;
+use headroom_core::{Answers, Context, Decision, Inquiry, Request, Settings};
 use serde_json::{Value, json};
 
 use crate::clock;
@@ -41,8 +39,7 @@ pub fn judge(request: Value, settings: &str, around: &mut dyn Surroundings) -> J
     judgement
 }
 
-/// The policy's own order: what the request needs, the history that this makes worth reading, the decision, and once
-/// more where a quota must be read afresh.
+/// The policy's own way, with what surrounds the object in place of the host.
 fn decide_on(
     text: &str,
     settings: &str,
@@ -54,45 +51,19 @@ fn decide_on(
     let request = match request.and_then(Request::read) {
         Ok(request) => request,
         Err(malformed) => {
-            judgement.take(&Decision::refusing(vec![Violation::Unreadable(malformed)]), &Context::default(), None);
+            judgement.take(&Decision::refusing(Violation::Unreadable(malformed)), &Context::default(), None);
             return Ok(());
         }
     };
     let settings_document = Document::read(settings).map_err(|error| format!("invalid settings: {error}"))?;
     let settings = Settings::read(Some(settings_document.root())).map_err(|error| error.to_string())?;
-    // Declared before the context, which borrows from them.
-    let (fresh, fresh_answers, fresh_documents);
-    let mut context = Context::default();
-    let lookups = Lookup::all(&request, &settings);
-    let answers = fetch(&lookups, around, &settings, judgement);
-    let documents = read_answers(&answers);
-    context.add_all(&lookups, &documents);
-    let wanted = WantedHistory::of(&request, &settings, &context);
-    let own_history = wanted.own(&request, &settings);
-    let answers = fetch(&own_history, around, &settings, judgement);
-    let documents = read_answers(&answers);
-    context.add_all(&own_history, &documents);
-    if !own_history.is_empty() {
-        context.now = Timestamp::from_unix_seconds(clock::now());
-    }
-    let pooled_history = wanted.pooled(&request, &settings, &context);
-    let answers = fetch(&pooled_history, around, &settings, judgement);
-    let documents = read_answers(&answers);
-    context.add_all(&pooled_history, &documents);
-    if !pooled_history.is_empty() {
-        context.now = Timestamp::from_unix_seconds(clock::now());
-    }
-    let mut decision = decide(&request, &context, &settings);
-    fresh = Lookup::again(&request, &decision.doubtful_quotas);
-    if !fresh.is_empty() {
-        fresh_answers = fetch(&fresh, around, &settings, judgement);
-        fresh_documents = read_answers(&fresh_answers);
-        context.add_all(&fresh, &fresh_documents);
-        decision = decide(&request, &context, &settings);
-    }
-    judgement.take(&decision, &context, changed(&decision, &request)?);
+    let answers = Answers::default();
+    let mut inquiry = Inquiry::new(&request, &settings, &answers);
+    let now = || Timestamp::from_unix_seconds(clock::now());
+    let decision = inquiry.run(|lookups| fetch(lookups, around, &settings, judgement), now);
+    judgement.take(&decision, inquiry.context(), changed(&decision, &request)?);
     if settings.limit_ranges.mode != Mode::Off {
-        let held = held_against(&request, &decision, &context, &settings);
+        let held = held_against(&request, &decision, inquiry.context(), &settings);
         judgement.held_against = held.map_err(|malformed| malformed.to_string())?;
     }
     Ok(())
@@ -103,7 +74,7 @@ fn held_against<'d>(
     request: &Request<'d>,
     decision: &Decision<'d>,
     context: &Context<'d>,
-    settings: &Settings<'d>,
+    settings: &'d Settings<'d>,
 ) -> Result<Vec<HeldAgainst>, Malformed> {
     match (&decision.pod, request.object) {
         (Some(pod), _) => {
@@ -112,7 +83,7 @@ fn held_against<'d>(
         }
         // What cannot be read was refused for that, and is held against nothing.
         (None, Some(claim)) if request.is("", "persistentvolumeclaims", "") && !is_unreadable(decision) => {
-            bounds::of_claim(claim, &ranges::applicable(request, None, context, settings)?)
+            bounds::of_claim(&claim, &ranges::applicable(request, None, context, settings)?)
         }
         _ => Ok(Vec::new()),
     }
@@ -124,7 +95,7 @@ fn is_unreadable(decision: &Decision<'_>) -> bool {
 
 fn changed(decision: &Decision<'_>, request: &Request<'_>) -> Result<Option<Value>, String> {
     let Some(object) = request.object else { return Ok(None) };
-    let Some(text) = decision.changed_object(object).map_err(|malformed| malformed.to_string())? else {
+    let Some(text) = decision.changed_object(object.node).map_err(|malformed| malformed.to_string())? else {
         return Ok(None);
     };
     serde_json::from_str(&text).map(Some).map_err(|error| error.to_string())
@@ -139,19 +110,30 @@ fn fetch(
 ) -> Vec<Result<Vec<u8>, String>> {
     let mut answers = Vec::new();
     for lookup in lookups {
-        let call = lookup.call();
-        let mut answer = around.read(&call);
-        // Before an object can be sent its namespace must be there. One that nobody describes says nothing for or
-        // against estimates; but what its labels are is not guessed where settings select by them.
-        if let (Lookup::Namespace { name }, Err(problem)) = (lookup, &answer)
-            && problem.starts_with("Cannot find")
-            && !settings.selects_by_namespace_labels()
-        {
-            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            answer = Ok(namespace.to_string().into_bytes());
-        }
-        judgement.exchanges.push(Exchange::new(&call, &answer));
+        let answer = read(lookup, around, settings);
+        judgement.exchanges.push(Exchange::new(&lookup.call(), &answer));
         answers.push(answer);
     }
     answers
+}
+
+/// Reads what a lookup asks for.
+///
+/// Before an object can be sent its namespace must be there. One that nobody describes says nothing for or against
+/// estimates; but what its labels are is not guessed where settings select by them.
+pub(crate) fn read(
+    lookup: &Lookup<'_>,
+    around: &mut dyn Surroundings,
+    settings: &Settings<'_>,
+) -> Result<Vec<u8>, String> {
+    let answer = around.read(&lookup.call());
+    match (lookup, &answer) {
+        (Lookup::Namespace { name }, Err(problem))
+            if problem.starts_with("Cannot find") && !settings.selects_by_namespace_labels() =>
+        {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            Ok(namespace.to_string().into_bytes())
+        }
+        _ => answer,
+    }
 }

@@ -3,8 +3,8 @@
 //! What a cluster is not asked about is known here: Kubernetes' own kinds. Another kind's plural is guessed as API
 //! authors form it, and it is taken to live in a namespace.
 
-use headroom_core::context::usage::address::GROUP;
-use headroom_core::stage::quota::Kind;
+use headroom_core::cluster::usage::address::GROUP;
+use headroom_core::quota::Kind;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ const COUNTED: [(&str, &str); 22] = [
     ("v1", "LimitRange"),
     ("v1", "PersistentVolumeClaim"),
     ("v1", "Pod"),
-    ("v1", "PodTemplate"),
+    ("v1", "Pod"),
     ("v1", "ReplicationController"),
     ("v1", "ResourceQuota"),
     ("v1", "Secret"),
@@ -98,7 +98,7 @@ impl ApiKind {
     /// if it is one of Kubernetes' own.
     pub fn charged_under(name: &str) -> Option<Self> {
         let mut kinds = COUNTED.iter().map(|(api_version, kind)| Self::new(api_version, kind));
-        kinds.find(|kind| Kind::from_qualified(&kind.qualified()).is_charged_under(name))
+        kinds.find(|kind| Kind::from_qualified(&kind.qualified()).charged_under(name).is_some())
     }
 
     /// Whether the kind is one whose plural Kubernetes' own naming tells.

@@ -1,18 +1,16 @@
 //! From what the store holds to what is published: windows, percentiles, and counts.
 //!
 //! Decides which days a window has and how amounts are rounded. The format, its bounds and its text are core's
-//! (`headroom_core::context::usage`), because the policy reads by the same.
+//! (`headroom_advice::profile`), because the policy reads by the same.
 //!
 //! Days are UTC days, and a window has every day it touches: `7d` is today so far and the seven days before, so that a
 //! week's rhythm is in it whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headroom_advice::profile::{Dropped, History, ImageHistory, Percentiles, Usage, UsageProfile, WindowUsage};
 use headroom_core::amount::Quantity;
-use headroom_core::context::usage::{
-    Dropped, History, ImageHistory, OomKill, Percentiles, Repository, Scope, TagKey, Usage, UsageProfile, Window,
-    WindowUsage,
-};
+use headroom_core::cluster::usage::{OomKill, Repository, Scope, TagKey, Window};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 

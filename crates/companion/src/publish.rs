@@ -11,7 +11,8 @@ pub mod manifest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use headroom_core::context::usage::{Scope, Shard, UsageProfile};
+use headroom_advice::profile::UsageProfile;
+use headroom_core::cluster::usage::{Scope, Shard};
 use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
 

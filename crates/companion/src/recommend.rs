@@ -11,15 +11,15 @@ pub mod texts;
 
 use std::time::Duration;
 
+use headroom_advice::recommend::Measurements;
+use headroom_advice::recommend::{self as core, Recommendation};
 use headroom_core::amount::Quantity;
-use headroom_core::context::usage::Resource;
-use headroom_core::context::usage::read::Age;
-use headroom_core::decide::recommend::{self as core, Recommendation};
+use headroom_core::cluster::usage::Resource;
+use headroom_core::cluster::usage::read::Age;
+use headroom_core::estimate::{Basis, Estimate};
 use headroom_core::json::Malformed;
-use headroom_core::request::template::{self, Bound, Container, Origin};
-use headroom_core::request::{PodTemplate, Role, workload};
-use headroom_core::stage::estimate::recommend::{Evidence as CoreEvidence, Measurements};
-use headroom_core::stage::estimate::{Basis, Whose};
+use headroom_core::request::{Bound, Container, Origin, Pod, Role, rollout};
+use headroom_core::settings::Whose;
 use headroom_core::{Context, Request, Settings};
 use serde::Serialize;
 
@@ -158,9 +158,9 @@ pub struct Subject {
 /// Advises on one object; none if it makes no pods.
 pub fn advise<'d>(
     subject: &Subject,
-    request: &Request<'d>,
+    request: &'d Request<'d>,
     context: &Context<'d>,
-    settings: &Settings<'d>,
+    settings: &'d Settings<'d>,
 ) -> Result<Option<(Workload, Vec<QuotaEffect>)>, Malformed> {
     let Some(found) = core::recommend(request, context, settings)? else { return Ok(None) };
     let (pods, assumption) = pods_of(request)?;
@@ -177,9 +177,9 @@ pub fn advise<'d>(
         assumption,
         containers: containers.map(|(place, container)| of_container(place, container, &wanted, &found)).collect(),
         notes: found.advice.estimates.notes.clone(),
-        path: template::path_to_pod(request).unwrap_or_default().to_vec(),
+        path: request.pod_kind().map(|kind| kind.path.to_vec()).unwrap_or_default(),
     };
-    let before: Option<&PodTemplate<'_>> = subject.is_running.then_some(&found.before);
+    let before: Option<&Pod<'_>> = subject.is_running.then_some(&found.before);
     let effects = effect::of(&request.namespace, pods, before, &found.after, context)?;
     Ok(Some((workload, effects)))
 }
@@ -188,11 +188,11 @@ pub fn advise<'d>(
 fn pods_of(request: &Request<'_>) -> Result<(u64, Option<&'static str>), Malformed> {
     let Some(object) = request.object else { return Ok((1, None)) };
     if request.resource == "daemonsets"
-        && let Some(nodes) = object.at(&["status", "desiredNumberScheduled"])?
+        && let Some(nodes) = object.node.at(&["status", "desiredNumberScheduled"])?
     {
         return Ok((u64::try_from(nodes.integer()?).unwrap_or(0), None));
     }
-    match workload::rollout(request)? {
+    match rollout::rollout(request)? {
         Some(rollout) => Ok((rollout.wanted, rollout.assumption)),
         None if request.resource == "pods" => Ok((1, None)),
         None => Ok((0, None)),
@@ -248,15 +248,15 @@ fn of_resource(
         advice.unknown = Some(unknown.why.clone());
         return advice;
     }
-    let mut all = found.advice.estimates.evidence();
-    let Some(evidence) = all.find(|evidence| is_this(evidence.container, evidence.resource)) else {
+    let mut all = found.advice.estimates.estimates.iter();
+    let Some(estimate) = all.find(|estimate| is_this(estimate.want.container, estimate.want.resource)) else {
         advice.unknown = Some("no amount would be within the ranges, as a note says".to_owned());
         return advice;
     };
     let measured = found.advice.measured.iter().find(|of| is_this(of.container, of.resource));
-    advice.recommended = Some(evidence.quantity.to_string());
-    advice.change = Some(change(before.map(|value| &value.quantity), evidence.quantity));
-    advice.evidence = Some(evidence_of(&evidence, measured));
+    advice.recommended = Some(estimate.quantity.to_string());
+    advice.change = Some(change(before.map(|value| &value.quantity), &estimate.quantity));
+    advice.evidence = Some(evidence_of(estimate, measured));
     advice
 }
 
@@ -274,14 +274,14 @@ fn signed(amount: &Quantity) -> String {
     if amount.is_positive() { format!("+{amount}") } else { amount.to_string() }
 }
 
-fn evidence_of(evidence: &CoreEvidence<'_, '_>, measured: Option<&Measurements>) -> Evidence {
-    let adjustments: Vec<String> = evidence.adjustments.iter().map(ToString::to_string).collect();
-    let mut text = evidence.basis.to_string();
+fn evidence_of(estimate: &Estimate<'_>, measured: Option<&Measurements>) -> Evidence {
+    let adjustments: Vec<String> = estimate.adjustments.iter().map(ToString::to_string).collect();
+    let mut text = estimate.basis.to_string();
     for adjustment in &adjustments {
         text.push_str("; ");
         text.push_str(adjustment);
     }
-    let history = match evidence.basis {
+    let history = match &estimate.basis {
         Basis::History { percentile, window, key, whose, samples, age } => Some(History {
             percentile: percentile.to_string(),
             window: window.to_string(),
@@ -299,7 +299,7 @@ fn evidence_of(evidence: &CoreEvidence<'_, '_>, measured: Option<&Measurements>)
         }),
         Basis::WellKnown { .. } => None,
     };
-    let passed_over = evidence.passed_over.iter().map(ToString::to_string).collect();
+    let passed_over = estimate.passed_over.iter().map(ToString::to_string).collect();
     Evidence { text, history, adjustments, passed_over }
 }
 

@@ -11,7 +11,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use headroom_core::context::usage::Shard;
+use headroom_core::cluster::usage::Shard;
 use redb::{
     Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
     WriteTransaction,

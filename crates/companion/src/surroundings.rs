@@ -9,7 +9,7 @@ mod masks;
 pub mod overlay;
 mod recount;
 
-use headroom_core::context::lookup::HostCall;
+use headroom_core::cluster::lookup::HostCall;
 use serde_json::{Value, json};
 
 pub use cluster::Cluster;

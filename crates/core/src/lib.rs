@@ -13,21 +13,32 @@ pub mod image;
 pub mod order;
 pub mod timestamp;
 
-pub mod settings;
-
-pub mod request;
-pub mod subject;
-
-pub mod context;
+pub mod cluster;
 pub mod well_known;
 
-pub mod stage;
+pub mod settings;
 
-pub mod decide;
+pub mod cut;
+pub mod request;
 
-pub mod answer;
+pub mod annotations;
+pub mod ranges;
 
-pub use context::Context;
-pub use decide::{Decision, decide};
+pub mod plan;
+
+pub mod defaults;
+pub mod estimate;
+pub mod limits;
+pub mod quota;
+
+pub mod judge;
+pub mod patch;
+pub mod verdict;
+
+pub mod inquiry;
+
+pub use cluster::Context;
+pub use inquiry::{Answers, Inquiry, Step};
 pub use request::Request;
 pub use settings::Settings;
+pub use verdict::Decision;

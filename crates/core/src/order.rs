@@ -7,8 +7,24 @@
 use std::cmp::Ordering;
 use std::mem;
 
+/// Up to so many items are put in order by moving each to its place.
+const SHORT: usize = 12;
+
 /// Sorts by a comparison, in at most n log n steps; what compares as equal keeps its order.
 pub fn sort_by<T>(list: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
+    if list.len() <= SHORT {
+        // Without looking for memory, which is most of the cost of a short list.
+        for end in 1..list.len() {
+            let mut place = end;
+            while let Some([a, b]) = list.get_mut(place.wrapping_sub(1)..=place)
+                && compare(a, b).is_gt()
+            {
+                mem::swap(a, b);
+                place -= 1;
+            }
+        }
+        return;
+    }
     let mut places = sorted_places(list.len(), &|a, b| match (list.get(a), list.get(b)) {
         (Some(a), Some(b)) => compare(a, b).is_le(),
         _ => true,

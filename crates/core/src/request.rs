@@ -1,10 +1,15 @@
-//! What is asked: the admission request, and where each kind keeps what we judge.
+//! What is asked: the admission request, what of it may be believed, and the pod in it.
 
+pub mod complete;
 pub mod demand;
+pub mod kinds;
+pub mod origin;
+pub mod pod;
 mod resize;
 pub mod review;
-pub mod template;
-pub mod workload;
+pub mod rollout;
 
-pub use review::{Operation, Request};
-pub use template::{Container, Origin, PodTemplate, Resources, Role};
+pub use crate::amount::Bound;
+pub use origin::{Origin, RangeName};
+pub use pod::{Container, Pod, Resources, Role, Value};
+pub use review::{Object, Operation, Request};

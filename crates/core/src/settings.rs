@@ -13,9 +13,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::glob;
-use crate::json::Node;
+use crate::json::{Malformed, Node};
 
-pub use estimates::{EstimateMode, EstimateSettings, HistoryScope, Matching, OnQuota, PerResource, Step};
+pub use estimates::{EstimateMode, EstimateSettings, HistoryScope, Matching, OnQuota, PerResource, Step, Whose};
 pub use quotas::{Freshness, LimitedResource, QuotaSettings};
 pub use reader::Reader;
 pub use rule::Rule;
@@ -24,12 +24,55 @@ pub use selector::LabelSelector;
 /// All settings.
 #[derive(Debug, Clone, Default)]
 pub struct Settings<'d> {
+    pub role: Role,
+    pub server: ServerVersion,
     pub limit_ranges: LimitRangeSettings<'d>,
     pub quotas: QuotaSettings<'d>,
     pub estimates: EstimateSettings<'d>,
     pub mutate_templates: bool,
     pub on_missing_context: OnMissingContext,
     pub exempt: Exempt<'d>,
+}
+
+/// Which part of the work a policy does.
+///
+/// Only after mutating admission is an object what will be stored. So the surest deployment is two policies of one
+/// module: one fills in, and one that validates judges what came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Role {
+    /// A policy that is alone: it foresees what the API server will make of the object.
+    #[default]
+    Both,
+    /// It fills in, and warns the authors of workloads; it refuses nothing.
+    Fill,
+    /// It judges what is there, and changes nothing.
+    Judge,
+}
+
+const ROLES: &[(&str, Role)] = &[("both", Role::Both), ("fill", Role::Fill), ("judge", Role::Judge)];
+
+/// The minor version of the cluster's API server, where its rules differ from the newest and nothing else tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ServerVersion(Option<u16>);
+
+impl ServerVersion {
+    /// Whether the API server keeps pod-level resources.
+    pub fn has_pod_level_resources(self) -> bool {
+        self.0.is_none_or(|minor| minor >= 34)
+    }
+
+    /// Whether it makes missing pod-level limits, too.
+    pub fn completes_pod_level_limits(self) -> bool {
+        self.0.is_none_or(|minor| minor >= 37)
+    }
+
+    /// `1.34`
+    fn read(node: Node<'_>) -> Result<Self, Malformed> {
+        // Only in quotes, because YAML takes 1.30 for 1.3.
+        let text = node.str().ok();
+        let minor = text.as_deref().and_then(|text| text.strip_prefix("1.")?.parse().ok());
+        minor.map(|minor| Self(Some(minor))).ok_or_else(|| node.malformed("a version in quotes, such as `\"1.34\"`"))
+    }
 }
 
 /// What a subsystem does about a breach.
@@ -66,6 +109,13 @@ impl Default for LimitRangeSettings<'_> {
     }
 }
 
+impl LimitRangeSettings<'_> {
+    /// What is done about a breach by the pods of a controller.
+    pub fn of_workloads(&self) -> Mode {
+        if self.mode == Mode::Off { Mode::Off } else { self.workloads }
+    }
+}
+
 /// What happens to a request when what we must know cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnMissingContext {
@@ -74,11 +124,11 @@ pub enum OnMissingContext {
     Warn,
 }
 
-/// `exempt`: what is let through unjudged.
+/// `exempt`: what is left unjudged.
 #[derive(Debug, Clone, Default)]
 pub struct Exempt<'d> {
     pub namespaces: Vec<Cow<'d, str>>,
-    /// `namespace/name` of the account that a pod runs as, or of the one that makes the request.
+    /// `namespace/name` of the account that a pod runs as.
     pub service_accounts: Vec<Cow<'d, str>>,
     /// Labels of the object.
     pub labels: Option<LabelSelector<'d>>,
@@ -110,6 +160,8 @@ impl<'d> Settings<'d> {
         let mut settings = Self::default();
         if let Some(node) = node.filter(|node| !node.is_null()) {
             let mut reader = Reader::new(node, String::new(), &mut problems);
+            settings.role = reader.choice("role", ROLES, Role::Both);
+            settings.server = reader.field("kubernetesVersion", ServerVersion::read).unwrap_or_default();
             settings.limit_ranges = LimitRangeSettings::read(&mut reader);
             settings.quotas = QuotaSettings::read(&mut reader);
             settings.estimates = EstimateSettings::read(&mut reader);
@@ -120,6 +172,9 @@ impl<'d> Settings<'d> {
                 OnMissingContext::Deny,
             );
             settings.exempt = Exempt::read(&mut reader);
+            if settings.role == Role::Judge && settings.mutate_templates {
+                reader.problem("mutateTemplates", "is set, but a policy of `role: judge` changes nothing");
+            }
             reader.finish();
         }
         if problems.is_empty() { Ok(settings) } else { Err(SettingsError(problems)) }
@@ -187,12 +242,6 @@ impl<'d> Reader<'_, 'd> {
 /// Whether any of several patterns, in which `*` stands for any text, fits.
 pub fn any_matches(patterns: &[Cow<'_, str>], text: &str) -> bool {
     patterns.iter().any(|pattern| glob::matches(pattern, text))
-}
-
-/// The name of the service account in a user name such as `system:serviceaccount:shop:web`, as `shop/web`.
-pub fn service_account_of_user(user: &str) -> Option<Cow<'_, str>> {
-    let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-    Some(Cow::Owned(format!("{namespace}/{name}")))
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@
 mod problems;
 
 use headroom_core::amount::ResourceList;
-use headroom_core::context::limit_range::LimitRange;
+use headroom_core::cluster::limit_range::LimitRange;
 use headroom_core::json::Document;
 use headroom_core::request::demand;
-use headroom_core::request::template::{Bound, PodTemplate};
+use headroom_core::request::{Bound, Pod};
 use serde_json::Value;
 
 /// The cases of one check.
@@ -62,7 +62,7 @@ fn totals_of_a_pod_are_those_that_limit_ranges_see() {
     for case in cases("aggregate") {
         let text = case["input"]["object"].to_string();
         let document = Document::read(&text).unwrap();
-        let pod = PodTemplate::read(document.root()).unwrap();
+        let pod = Pod::read(document.root(), None).unwrap();
         for (bound, field) in [(Bound::Request, "requests"), (Bound::Limit, "limits")] {
             assert_amounts(&case, &demand::as_limit_ranges_see_it(&pod, bound), &case["expect"][field]);
         }

@@ -96,7 +96,7 @@ async fn whoever_applies_a_controller_is_told_what_its_pods_would_meet() {
     let said = shop.apply(&deployment(&shop.namespace, 3, json!({})));
     assert!(
         said.contains(
-            "Warning: its pods would be refused: quota team: 2 of 3 replicas fit: limits.cpu: missing 500m; 1 is free"
+            "Warning: its pods would be refused: quota team: 2 of 3 replicas fit: limits.cpu short by 500m (1 available)"
         ) && said.contains("deployment.apps/web created"),
         "{said}"
     );

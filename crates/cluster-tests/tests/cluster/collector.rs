@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use headroom_advice::profile::{Dropped, History, ImageHistory, Percentiles, Usage, UsageProfile, WindowUsage};
 use headroom_cluster_tests::cluster::{Cluster, LABEL, create, resource};
 use headroom_cluster_tests::control_plane::{Controllers, InTreePlugins};
 use headroom_cluster_tests::policy_server::Deployment;
@@ -18,9 +19,7 @@ use headroom_companion::progress::Progress;
 use headroom_companion::publish::{Destination, Written, cluster};
 use headroom_companion::store::Store;
 use headroom_core::amount::Quantity;
-use headroom_core::context::usage::{
-    Dropped, History, ImageHistory, Percentiles, Repository, Scope, TagKey, Usage, UsageProfile, Window, WindowUsage,
-};
+use headroom_core::cluster::usage::{Repository, Scope, TagKey, Window};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 use headroom_testkit::built::workspace_file;

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{anyhow, bail};
 use clap::{Subcommand, ValueEnum};
-use headroom_core::context::resource_quota::ResourceQuota;
-use headroom_core::context::usage::address::{API_VERSION, KIND};
-use headroom_core::context::usage::{ParseWindowError, Window};
+use headroom_advice::stored::Stored;
+use headroom_core::cluster::resource_quota::ResourceQuota;
+use headroom_core::cluster::usage::address::{API_VERSION, KIND};
+use headroom_core::cluster::usage::{ParseWindowError, Window};
 use headroom_core::json::{Document, Malformed};
-use headroom_core::request::PodTemplate;
-use headroom_core::stage::quota::{Kind, Measure, Object};
+use headroom_core::quota::Kind;
 use headroom_core::timestamp::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -145,12 +145,16 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
     let ranges = list(&mut opened, &args.target, "v1", "LimitRange")?;
     for namespace in namespaces(&ranges, &opened, &args.target) {
         let request = limits::empty_pod(&namespace, &args.container, &args.image);
-        let limits =
-            gather::with_context(&request, &opened.settings, &mut opened.around, |request, context, settings| {
-                let mut limits = limits::limits(request, context, settings)?;
+        let limits = gather::with_decision(
+            &request,
+            &opened.settings,
+            &mut opened.around,
+            |request, decision, context, settings| {
+                let mut limits = limits::limits(request, decision, context, settings)?;
                 limits.notes.extend(gather::told(&context.missing));
                 Ok(limits)
-            });
+            },
+        );
         let mut limits = limits.map_err(|problem| anyhow!(problem))?;
         if let Some(name) = &args.name {
             limits.show_only(name).map_err(|problem| anyhow!(problem))?;
@@ -287,22 +291,14 @@ fn read_quotas(
         .iter()
         .map(|(kind, owner, text)| Ok((kind.as_str(), owner.as_str(), read(text)?)))
         .collect::<Result<_, Malformed>>()?;
-    let pods: Vec<Option<PodTemplate<'_>>> = object_documents
+    let stored = object_documents
         .iter()
-        .map(|(kind, _, document)| {
-            let is_pod = Kind::from_qualified(kind).measure == Measure::Pod;
-            is_pod.then(|| PodTemplate::read(document.root())).transpose()
-        })
-        .collect::<Result<_, _>>()?;
-    let owned: Vec<Owned<'_, '_>> = object_documents
-        .iter()
-        .zip(&pods)
-        .map(|((kind, owner, document), pod)| Owned {
-            owner: (*owner).to_owned(),
-            object: Object { kind: Kind::from_qualified(kind), node: document.root(), pod: pod.as_ref() },
-        })
-        .collect();
-    let is_counted = |name: &str| counted.iter().any(|kind| Kind::from_qualified(kind).is_charged_under(name));
+        .map(|(kind, _, document)| Stored::read(Kind::from_qualified(kind), document.root()))
+        .collect::<Result<Vec<_>, _>>()?;
+    let owners = object_documents.iter().map(|(_, owner, _)| (*owner).to_owned());
+    let owned: Vec<Owned<'_, '_>> =
+        owners.zip(&stored).map(|(owner, stored)| Owned { owner, object: stored.object() }).collect();
+    let is_counted = |name: &str| counted.iter().any(|kind| Kind::from_qualified(kind).charged_under(name).is_some());
     let inventory = Inventory {
         namespace: asked.namespace,
         quotas: &quotas,

@@ -2,14 +2,14 @@
 //!
 //! What a container gets that has nothing set is what a decision gives such a container; nothing of it is computed here.
 
+use headroom_advice::describe;
 use headroom_core::amount::{Quantity, ResourceName};
-use headroom_core::answer::describe;
-use headroom_core::context::limit_range::{CLAIM, CONTAINER, Item, POD};
+use headroom_core::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use headroom_core::json::Malformed;
-use headroom_core::request::template::{Bound, Container, Value};
+use headroom_core::ranges::{self, Range};
+use headroom_core::request::{Bound, Container, Value};
 use headroom_core::settings::EstimateMode;
-use headroom_core::stage::ranges::{self, Range};
-use headroom_core::{Context, Request, Settings, decide};
+use headroom_core::{Context, Decision, Request, Settings};
 use serde::Serialize;
 use serde_json::json;
 
@@ -82,8 +82,12 @@ pub fn empty_pod(namespace: &str, container: &str, image: &str) -> serde_json::V
 }
 
 /// The effective limits for a request about an empty pod.
-pub fn limits<'d>(request: &Request<'d>, context: &Context<'d>, settings: &Settings<'d>) -> Result<Limits, Malformed> {
-    let decision = decide(request, context, settings);
+pub fn limits<'d>(
+    request: &'d Request<'d>,
+    decision: &Decision<'d>,
+    context: &Context<'d>,
+    settings: &'d Settings<'d>,
+) -> Result<Limits, Malformed> {
     let pod = request.pod()?;
     let ranges = ranges::applicable(request, pod, context, settings)?;
     let of_cluster = context.limit_ranges.as_deref().unwrap_or_default();
@@ -140,11 +144,11 @@ struct Tightest {
 const BOUNDS: [&str; 3] = ["min", "max", "maxLimitRequestRatio"];
 
 /// Of each kind of object, resource and bound the tightest, the first of equals.
-fn effective_bounds(ranges: &[Range<'_, '_>], container: Option<&Container<'_>>) -> Vec<Tightest> {
+fn effective_bounds(ranges: &[Range<'_>], container: Option<&Container<'_>>) -> Vec<Tightest> {
     let mut all: Vec<Tightest> = Vec::new();
     for kind in [CONTAINER, POD, CLAIM] {
         for range in ranges {
-            let speaks = kind != CONTAINER || container.is_none_or(|container| range.speaks_of(container));
+            let speaks = kind != CONTAINER || container.is_none_or(|container| range.applies_to(container));
             for item in range.items().iter().filter(|item| speaks && item.kind == kind) {
                 for bound in BOUNDS {
                     tighten(&mut all, range, item, bound);
@@ -160,7 +164,7 @@ fn effective_bounds(ranges: &[Range<'_, '_>], container: Option<&Container<'_>>)
     all
 }
 
-fn tighten(all: &mut Vec<Tightest>, range: &Range<'_, '_>, item: &Item<'_>, bound: &'static str) {
+fn tighten(all: &mut Vec<Tightest>, range: &Range<'_>, item: &Item<'_>, bound: &'static str) {
     let list = match bound {
         "min" => &item.min,
         "max" => &item.max,
@@ -210,11 +214,11 @@ fn contradictions(bounds: &[Tightest]) -> Vec<String> {
 }
 
 /// Rules of the settings that are not about this container, because they choose others.
-fn about_others(ranges: &[Range<'_, '_>], container: Option<&Container<'_>>, settings: &Settings<'_>) -> Vec<String> {
+fn about_others(ranges: &[Range<'_>], container: Option<&Container<'_>>, settings: &Settings<'_>) -> Vec<String> {
     let speaks = |name: &str| {
-        let of_rule = |range: &&Range<'_, '_>| range.name().to_string() == format!("rule {name}");
+        let of_rule = |range: &&Range<'_>| range.name().to_string() == format!("rule {name}");
         let range = ranges.iter().find(of_rule);
-        range.is_some_and(|range| container.is_none_or(|container| range.speaks_of(container)))
+        range.is_some_and(|range| container.is_none_or(|container| range.applies_to(container)))
     };
     let rules = settings.limit_ranges.rules.iter().map(|rule| &rule.range.name);
     rules

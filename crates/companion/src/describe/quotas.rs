@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use headroom_advice::describe;
+use headroom_advice::recalculate;
 use headroom_core::amount::{Quantity, ResourceList};
-use headroom_core::answer::describe;
-use headroom_core::context::resource_quota::ResourceQuota;
+use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Malformed;
-use headroom_core::request::template::Bound;
-use headroom_core::stage::quota::{Object, matches_scope, recalculate, usage_of};
+use headroom_core::quota::{Charged, Object, Usage, scope};
+use headroom_core::request::Bound;
 use headroom_core::timestamp::Timestamp;
 use serde::Serialize;
 
@@ -139,10 +140,11 @@ impl Inventory<'_, '_> {
     fn consumption(&self, quota: &ResourceQuota<'_>) -> Result<BTreeMap<&str, Consumption<'_>>, Malformed> {
         let mut owners: BTreeMap<&str, Consumption<'_>> = BTreeMap::new();
         for Owned { owner, object } in self.objects {
-            if object.kind.names_in(&quota.hard).next().is_none() || !matches_all(object, quota)? {
+            let is_bounded = quota.hard.names().any(|name| object.kind.charged_under(name).is_some());
+            if !is_bounded || !scope::matches_all(object, quota)? {
                 continue;
             }
-            let usage = usage_of(object, self.now)?;
+            let usage = Usage::of(object, self.now)?.list(object.kind);
             let consumption = owners.entry(owner).or_default();
             for (name, amount) in usage.iter() {
                 consumption.amounts.add(name, amount);
@@ -191,7 +193,7 @@ impl Inventory<'_, '_> {
         for Owned { owner, object } in self.objects {
             let Some(pod) = object.pod else { continue };
             // What has ended asks for nothing any more.
-            if usage_of(object, self.now).is_ok_and(|usage| !usage.contains("pods")) {
+            if Usage::of(object, self.now).is_ok_and(|usage| usage.amount(Charged::LivePod).is_none()) {
                 continue;
             }
             for container in &pod.containers {
@@ -219,15 +221,6 @@ impl Inventory<'_, '_> {
 struct Consumption<'d> {
     amounts: ResourceList<'d>,
     objects: BTreeMap<String, u64>,
-}
-
-fn matches_all(object: &Object<'_, '_>, quota: &ResourceQuota<'_>) -> Result<bool, Malformed> {
-    for requirement in quota.requirements() {
-        if !matches_scope(object, &requirement)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// The suffixes that a recount is best compared in.
@@ -342,8 +335,8 @@ impl Quota {
 #[cfg(test)]
 mod tests {
     use headroom_core::json::Document;
-    use headroom_core::request::PodTemplate;
-    use headroom_core::stage::quota::Kind;
+    use headroom_core::request;
+    use headroom_core::request::Pod;
     use serde_json::{Value, json};
 
     use super::*;
@@ -354,13 +347,13 @@ mod tests {
         let quotas = [ResourceQuota::read(document.root()).unwrap()];
         let texts: Vec<String> = pods.iter().map(ToString::to_string).collect();
         let documents: Vec<Document<'_>> = texts.iter().map(|text| Document::read(text).unwrap()).collect();
-        let templates: Vec<PodTemplate<'_>> =
-            documents.iter().map(|document| PodTemplate::read(document.root()).unwrap()).collect();
+        let templates: Vec<Pod<'_>> =
+            documents.iter().map(|document| Pod::read(document.root(), None).unwrap()).collect();
         let owned: Vec<Owned<'_, '_>> = templates
             .iter()
             .map(|pod| Owned {
                 owner: "deployment/web".to_owned(),
-                object: Object { kind: Kind::POD, node: pod.node, pod: Some(pod) },
+                object: Object::of_pod(pod, request::Object::stored(pod.node).unwrap()),
             })
             .collect();
         let inventory = Inventory {

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use headroom_core::context::usage::address::Place;
-use headroom_core::context::usage::read::{self as usage, Age, Entry, HistoryNode, Observed, Unusable};
-use headroom_core::context::usage::{Percentile, Resource, TagKey, Window};
+use headroom_core::cluster::usage::address::Place;
+use headroom_core::cluster::usage::read::{self as usage, Age, Entry, HistoryNode, Observed, Unusable};
+use headroom_core::cluster::usage::{Percentile, Resource, TagKey, Window};
 use headroom_core::image::ImageName;
 use headroom_core::json::{Malformed, Node};
 use headroom_core::timestamp::Timestamp;

@@ -3,12 +3,12 @@
 //! Whether one holds, the core says; here the bounds are only listed, those that hold too.
 
 use headroom_core::amount::{Quantity, ResourceList};
-use headroom_core::context::limit_range::{CLAIM, CONTAINER, Item, POD};
-use headroom_core::json::{Malformed, Node};
-use headroom_core::request::template::{Bound, PodTemplate};
-use headroom_core::request::{Container, demand};
-use headroom_core::stage::limits::{self, Breach, Fault, Subject};
-use headroom_core::stage::ranges::Range;
+use headroom_core::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
+use headroom_core::json::Malformed;
+use headroom_core::limits::{self, Breach, Fault, Subject};
+use headroom_core::ranges::Range;
+use headroom_core::request::{Bound, Pod};
+use headroom_core::request::{Container, Object, demand};
 
 /// A bound that a container or a pod was held against.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,18 +53,18 @@ impl Edge {
 }
 
 /// Everything that the pod is held against, in the order of the ranges.
-pub fn of_pod(pod: &PodTemplate<'_>, ranges: &[Range<'_, '_>]) -> Vec<HeldAgainst> {
+pub fn of_pod(pod: &Pod<'_>, ranges: &[Range<'_>]) -> Vec<HeldAgainst> {
     let breaches = limits::check_pod(pod, None, ranges);
     let mut held = Vec::new();
     for range in ranges {
         for item in range.items() {
             match item.kind.as_ref() {
                 CONTAINER => {
-                    for container in pod.containers.iter().filter(|container| range.speaks_of(container)) {
-                        held.extend(of_container(container, range, item, &breaches));
+                    for container in pod.containers.iter().filter(|container| range.applies_to(container)) {
+                        held.extend(of_container(container, range, item, &breaches.first));
                     }
                 }
-                POD => held.extend(of_total(pod, range, item, &breaches)),
+                POD => held.extend(of_total(pod, range, item, &breaches.first)),
                 _ => {}
             }
         }
@@ -73,9 +73,9 @@ pub fn of_pod(pod: &PodTemplate<'_>, ranges: &[Range<'_, '_>]) -> Vec<HeldAgains
 }
 
 /// Everything that a claim's storage is held against.
-pub fn of_claim(claim: Node<'_>, ranges: &[Range<'_, '_>]) -> Result<Vec<HeldAgainst>, Malformed> {
+pub fn of_claim<'d>(claim: &Object<'d>, ranges: &[Range<'d>]) -> Result<Vec<HeldAgainst>, Malformed> {
     let breaches = limits::check_claim(claim, None, ranges)?;
-    let requests = match claim.at(&["spec", "resources", "requests"])? {
+    let requests = match claim.spec_at(&["resources", "requests"])? {
         Some(requests) => ResourceList::read(requests)?,
         None => ResourceList::default(),
     };
@@ -83,7 +83,7 @@ pub fn of_claim(claim: Node<'_>, ranges: &[Range<'_, '_>]) -> Result<Vec<HeldAga
     let mut held = Vec::new();
     for range in ranges {
         for item in range.items().iter().filter(|item| item.kind == CLAIM) {
-            held.extend(each(item, range, &Subject::Claim, amount, &breaches));
+            held.extend(each(item, range, &Subject::Claim, amount, &breaches.first));
         }
     }
     // A claim has no limit, so a ratio says nothing of it.
@@ -93,7 +93,7 @@ pub fn of_claim(claim: Node<'_>, ranges: &[Range<'_, '_>]) -> Result<Vec<HeldAga
 
 fn of_container(
     container: &Container<'_>,
-    range: &Range<'_, '_>,
+    range: &Range<'_>,
     item: &Item<'_>,
     breaches: &[Breach<'_>],
 ) -> Vec<HeldAgainst> {
@@ -102,12 +102,7 @@ fn of_container(
     each(item, range, &subject, amount, breaches)
 }
 
-fn of_total(
-    pod: &PodTemplate<'_>,
-    range: &Range<'_, '_>,
-    item: &Item<'_>,
-    breaches: &[Breach<'_>],
-) -> Vec<HeldAgainst> {
+fn of_total(pod: &Pod<'_>, range: &Range<'_>, item: &Item<'_>, breaches: &[Breach<'_>]) -> Vec<HeldAgainst> {
     let requests = demand::as_limit_ranges_see_it(pod, Bound::Request);
     let limits = demand::as_limit_ranges_see_it(pod, Bound::Limit);
     let amount = |bound, resource: &str| match bound {
@@ -119,7 +114,7 @@ fn of_total(
 
 fn each(
     item: &Item<'_>,
-    range: &Range<'_, '_>,
+    range: &Range<'_>,
     subject: &Subject<'_>,
     amount: impl Fn(Bound, &str) -> Option<Quantity>,
     breaches: &[Breach<'_>],

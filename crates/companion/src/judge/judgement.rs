@@ -2,11 +2,11 @@
 
 use headroom_core::Context;
 use headroom_core::amount::Quantity;
-use headroom_core::context::lookup::{HostCall, Missing};
-use headroom_core::decide::{Decision, Violation};
-use headroom_core::request::PodTemplate;
-use headroom_core::request::template::{Bound, Origin, Role};
-use headroom_core::stage::quota;
+use headroom_core::cluster::lookup::{HostCall, Missing};
+use headroom_core::quota;
+use headroom_core::request::Pod;
+use headroom_core::request::{Bound, Origin, Role};
+use headroom_core::verdict::{Decision, Violation};
 use serde_json::Value;
 
 use super::bounds::HeldAgainst;
@@ -325,7 +325,7 @@ impl Charge {
     }
 }
 
-fn values_of(pod: &PodTemplate<'_>) -> Vec<ContainerValues> {
+fn values_of(pod: &Pod<'_>) -> Vec<ContainerValues> {
     let mut containers = Vec::new();
     for container in &pod.containers {
         let mut values = Vec::new();

@@ -6,9 +6,10 @@
 //! starts with what is there by then. An object that is there already is judged as the update that `kubectl apply` would
 //! make of it.
 
+use headroom_advice::validate;
 use headroom_core::amount::Quantity;
-use headroom_core::context::limit_range::LimitRange;
-use headroom_core::context::resource_quota::ResourceQuota;
+use headroom_core::cluster::limit_range::LimitRange;
+use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Document;
 use serde_json::{Value, json};
 
@@ -197,7 +198,7 @@ pub fn problems(object: &Value) -> Vec<String> {
     // OK because what serde_json wrote can be read.
     let Ok(document) = Document::read(&text) else { return Vec::new() };
     let told =
-        |problems: Vec<headroom_core::context::problem::Problem>| problems.iter().map(ToString::to_string).collect();
+        |problems: Vec<headroom_core::cluster::problem::Problem>| problems.iter().map(ToString::to_string).collect();
     match kind.qualified().as_str() {
         "limitranges" => match LimitRange::read(document.root()) {
             Ok(mut range) => {
@@ -207,7 +208,7 @@ pub fn problems(object: &Value) -> Vec<String> {
             Err(malformed) => vec![malformed.to_string()],
         },
         "resourcequotas" => match ResourceQuota::read(document.root()) {
-            Ok(quota) => told(quota.problems()),
+            Ok(quota) => told(validate::quota(&quota)),
             Err(malformed) => vec![malformed.to_string()],
         },
         _ => Vec::new(),

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use headroom_core::context::usage::UsageProfile;
-use headroom_core::context::usage::address::{GROUP, KIND, VERSION};
+use headroom_advice::profile::UsageProfile;
+use headroom_core::cluster::usage::address::{GROUP, KIND, VERSION};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::core::Status;
 use kube::{Client, Error};

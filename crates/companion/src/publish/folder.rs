@@ -5,7 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use headroom_core::context::usage::{Scope, Shard, UsageProfile};
+use headroom_advice::profile::UsageProfile;
+use headroom_core::cluster::usage::{Scope, Shard};
 use serde_json::Value;
 
 use super::manifest::{self, Format};

@@ -2,10 +2,10 @@
 
 use headroom_core::Context;
 use headroom_core::amount::{Quantity, ResourceList};
-use headroom_core::context::resource_quota::ResourceQuota;
+use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Malformed;
-use headroom_core::request::PodTemplate;
-use headroom_core::stage::quota::{Kind, Object, matches_scope, usage_of};
+use headroom_core::quota::{Object, Usage, scope};
+use headroom_core::request::{self, Pod};
 use serde::Serialize;
 
 use super::signed;
@@ -38,8 +38,8 @@ struct Amounts {
 pub fn of(
     namespace: &str,
     pods: u64,
-    before: Option<&PodTemplate<'_>>,
-    after: &PodTemplate<'_>,
+    before: Option<&Pod<'_>>,
+    after: &Pod<'_>,
     context: &Context<'_>,
 ) -> Result<Vec<QuotaEffect>, Malformed> {
     let mut effects = Vec::new();
@@ -63,18 +63,12 @@ pub fn of(
 }
 
 /// What a pod is charged to a quota; nothing if the quota is not about it.
-fn charged<'d>(
-    pod: &PodTemplate<'d>,
-    quota: &ResourceQuota<'_>,
-    context: &Context<'_>,
-) -> Result<ResourceList<'d>, Malformed> {
-    let object = Object { kind: Kind::POD, node: pod.node, pod: Some(pod) };
-    for requirement in quota.requirements() {
-        if !matches_scope(&object, &requirement)? {
-            return Ok(ResourceList::default());
-        }
+fn charged<'d>(pod: &Pod<'d>, quota: &ResourceQuota<'_>, context: &Context<'_>) -> Result<ResourceList<'d>, Malformed> {
+    let object = Object::of_pod(pod, request::Object::to_come(pod));
+    if !scope::matches_all(&object, quota)? {
+        return Ok(ResourceList::default());
     }
-    usage_of(&object, context.now)
+    Ok(Usage::of(&object, context.now)?.list(object.kind))
 }
 
 impl QuotaEffect {

@@ -111,7 +111,7 @@ fn reason(workload: &Workload, container: &ContainerAdvice, advice: &ResourceAdv
         (Some(evidence), _) => {
             text.push_str(&evidence.text);
             if !evidence.passed_over.is_empty() {
-                text.push_str(&format!("; passed over: {}", evidence.passed_over.join("; ")));
+                text.push_str(&format!("; skipped: {}", evidence.passed_over.join("; ")));
             }
         }
         (None, Some(unknown)) => text.push_str(&format!("unknown: {unknown}")),

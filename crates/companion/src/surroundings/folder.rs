@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use headroom_core::amount::ResourceList;
-use headroom_core::context::limit_range::LimitRange;
+use headroom_core::cluster::limit_range::LimitRange;
 use headroom_core::json::{Document, Malformed};
 use serde_json::{Map, Value, json};
 

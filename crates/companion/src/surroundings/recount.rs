@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::context::resource_quota::ResourceQuota;
+use headroom_advice::recalculate;
+use headroom_advice::stored::Stored;
+use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Document;
-use headroom_core::request::PodTemplate;
-use headroom_core::stage::quota::{Kind, Measure, Object, recalculate};
+use headroom_core::quota::{Kind, Object};
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
@@ -52,23 +53,13 @@ fn status_of(quota: &str, objects: &[(String, String)]) -> Result<Value, String>
         .map_err(|error| error.to_string())?;
     let document = Document::read(quota).map_err(|error| error.to_string())?;
     let quota = ResourceQuota::read(document.root()).map_err(|error| error.to_string())?;
-    let mut pods = Vec::new();
-    for (kind, document) in &documents {
-        let is_pod = Kind::from_qualified(kind).measure == Measure::Pod;
-        let pod =
-            if is_pod { Some(PodTemplate::read(document.root()).map_err(|error| error.to_string())?) } else { None };
-        pods.push(pod);
-    }
-    let objects: Vec<Object<'_, '_>> = documents
+    let stored = documents
         .iter()
-        .zip(&pods)
-        .map(|((kind, document), pod)| Object {
-            kind: Kind::from_qualified(kind),
-            node: document.root(),
-            pod: pod.as_ref(),
-        })
-        .collect();
+        .map(|(kind, document)| Stored::read(Kind::from_qualified(kind), document.root()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| error.to_string())?;
+    let objects: Vec<Object<'_, '_>> = stored.iter().map(Stored::object).collect();
     let used = recalculate::used(&quota, &objects, |_| true, Timestamp::from_unix_seconds(clock::now()))
         .map_err(|error| error.to_string())?;
-    Ok(json!({"hard": amounts(&quota.wished), "used": amounts(&used)}))
+    Ok(json!({"hard": amounts(&quota.spec_hard), "used": amounts(&used)}))
 }

@@ -6,8 +6,9 @@ use headroom_companion::collect::gathered::Gathered;
 use headroom_companion::profile;
 use headroom_companion::source::{Batch, Container, Resource, Sample, Series, Window};
 use headroom_companion::store::Store;
-use headroom_core::context::usage::address::image_key;
-use headroom_core::context::usage::{Percentile, Scope, Shard, Usage};
+use headroom_core::cluster::usage::address::image_key;
+use headroom_core::cluster::usage::find_in_usage;
+use headroom_core::cluster::usage::{Percentile, Scope, Shard};
 use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
 
@@ -74,10 +75,10 @@ fn check(history: &Value, counts: impl Fn(&Observation) -> bool) {
         assert_eq!(published["pods"], distinct(|one| format!("{}/{}", one.0, one.1)));
         assert_eq!(published["namespaces"], distinct(|one| one.0.to_owned()));
         let memory = published["memory"].as_str().unwrap();
-        assert_eq!(Usage::find(memory, "samples").unwrap(), bytes.len().to_string());
-        assert_eq!(bytes_of(Usage::find(memory, "peak").unwrap()), *bytes.last().unwrap() as f64);
+        assert_eq!(find_in_usage(memory, "samples").unwrap(), bytes.len().to_string());
+        assert_eq!(bytes_of(find_in_usage(memory, "peak").unwrap()), *bytes.last().unwrap() as f64);
         for percentile in Percentile::PUBLISHED.map(Percentile::name) {
-            let found = bytes_of(Usage::find(memory, percentile).unwrap());
+            let found = bytes_of(find_in_usage(memory, percentile).unwrap());
             let exact = exact_rank(percentile.parse().unwrap());
             assert!((found - exact).abs() <= exact * 0.01, "{window} {percentile}: {found} for {exact}");
         }
@@ -125,7 +126,7 @@ fn a_tag_with_a_digest_is_found_by_either_and_counts_once_for_all() {
     let image = image_of(&store, "shop", Scope::Namespace);
     let samples = |history: &Value| {
         let memory = history["windows"]["7d"]["memory"].as_str().unwrap();
-        Usage::find(memory, "samples").unwrap().to_owned()
+        find_in_usage(memory, "samples").unwrap().to_owned()
     };
     assert_eq!(samples(&image["all"]), "3");
     assert_eq!(samples(&image["tags"]["1,27"]), "2");

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use headroom_companion::source::{Resource, Window};
 use headroom_core::amount::Quantity;
-use headroom_core::context::usage::{Percentile, Usage, address};
+use headroom_core::cluster::usage::find_in_usage;
+use headroom_core::cluster::usage::{Percentile, address};
 use headroom_core::image::ImageName;
 use serde_json::Value;
 
@@ -77,13 +78,13 @@ fn check(profile: &Value, cluster: &Cluster) {
         let entry = &profile["spec"]["images"][address::image_key(name.repository())]["tags"][tag];
         let name = if resource == Resource::Cpu { "cpu" } else { "memory" };
         let usage = entry["windows"]["7d"][name].as_str().unwrap();
-        assert_eq!(Usage::find(usage, "samples").unwrap(), values.len().to_string(), "{image} {name}: {entry}");
+        assert_eq!(find_in_usage(usage, "samples").unwrap(), values.len().to_string(), "{image} {name}: {entry}");
         for percent in Percentile::PUBLISHED.map(Percentile::name) {
-            let found = value(Usage::find(usage, percent).unwrap());
+            let found = value(find_in_usage(usage, percent).unwrap());
             let exact = percentile(&values, percent.parse().unwrap());
             assert!((found - exact).abs() <= exact * 0.01, "{image} {name}: {percent} % is {found}, exactly {exact}");
         }
-        let (peak, exact) = (value(Usage::find(usage, "peak").unwrap()), values[values.len() - 1]);
+        let (peak, exact) = (value(find_in_usage(usage, "peak").unwrap()), values[values.len() - 1]);
         assert!((peak - exact).abs() <= exact * 0.01, "{image} {name}: the peak is {peak}, exactly {exact}");
         let kills = entry["oomKills"].as_array().map_or(0, Vec::len);
         assert_eq!(kills, usize::from(image.starts_with("postgres")), "{image}: {entry}");

@@ -15,7 +15,7 @@ use headroom_companion::source::{
     Batch, Container, OomKill, Reach, Resource, Sample, Series, Sink, Source, SourceError, Window,
 };
 use headroom_companion::store::Store;
-use headroom_core::context::usage::{Scope, Shard};
+use headroom_core::cluster::usage::{Scope, Shard};
 use headroom_core::timestamp::Timestamp;
 use tokio_util::sync::CancellationToken;
 

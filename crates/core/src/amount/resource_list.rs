@@ -98,7 +98,7 @@ impl<'d, V> ByResource<'d, V> {
     }
 
     /// Puts pairs in order; `join` puts into the first value of a name what becomes of it and of the next.
-    fn of_pairs(mut pairs: Vec<(ResourceName<'d>, V)>, join: fn(&mut V, &mut V)) -> Self {
+    pub fn of_pairs(mut pairs: Vec<(ResourceName<'d>, V)>, join: fn(&mut V, &mut V)) -> Self {
         order::sort_by(&mut pairs, |(one, _), (other, _)| one.cmp(other));
         pairs.dedup_by(|(name, value), (kept_name, kept)| {
             let same = name == kept_name;
@@ -164,6 +164,8 @@ impl<'d, V> FromIterator<(ResourceName<'d>, V)> for ByResource<'d, V> {
 }
 
 impl<'d> ResourceList<'d> {
+    pub const EMPTY: Self = Self(Vec::new());
+
     /// Reads a list as Kubernetes writes it: an object of strings or numbers, where `null` is zero.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
         Self::read_with(node, read_quantity)

@@ -1,28 +1,23 @@
 //! What a running pod may hold while it is being resized, read from its status.
 //!
-//! Three numbers can differ then: what the spec wishes, what the node has set aside, and what the container has. A
-//! quota counts the largest. A wish that the node cannot ever grant is left out.
+//! Three numbers can differ then: what the spec asks for, what the node has set aside, and what the container has. A
+//! quota counts the largest. A request that the node can never grant is left out.
 //! See <https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/>.
 
 use super::demand;
-use super::template::{Bound, Container, PodTemplate, Role};
-use crate::amount::ResourceList;
+use super::pod::{Container, ContainerIndex, Pod, Role};
+use crate::amount::{Bound, ResourceList};
 use crate::json::{Malformed, Node};
 
 /// The largest total of spec, allocated and actual resources; none if the status has no numbers.
-pub(super) fn largest_total<'d>(pod: &PodTemplate<'d>, bound: Bound) -> Result<Option<ResourceList<'d>>, Malformed> {
-    let Some(status) = pod.node.get("status")? else { return Ok(None) };
-    if status.fields()?.next().is_none() {
-        return Ok(None); // A new pod.
-    }
-    let mut containers = Vec::with_capacity(pod.containers.len());
-    let mut has_numbers = false;
-    for container in &pod.containers {
-        let reported = Reported::read(status, container, bound)?;
-        has_numbers |= reported.allocated.is_some() || reported.actual.is_some();
-        containers.push((container, reported));
-    }
-    if !has_numbers {
+pub(super) fn largest_total<'d>(
+    pod: &Pod<'d>,
+    bound: Bound,
+    of_spec: &ResourceList<'d>,
+) -> Result<Option<ResourceList<'d>>, Malformed> {
+    let Some(status) = pod.status else { return Ok(None) };
+    let reported = read_all(status, pod, bound)?;
+    if reported.iter().all(|reported| reported.allocated.is_none() && reported.actual.is_none()) {
         return Ok(None);
     }
     let is_infeasible = is_infeasible(status)?;
@@ -31,8 +26,9 @@ pub(super) fn largest_total<'d>(pod: &PodTemplate<'d>, bound: Bound) -> Result<O
         values.map(|(name, value)| (name.clone(), value.quantity.clone())).collect()
     };
     let total = |list_of: &dyn Fn(&Container<'d>, &Reported<'d>) -> ResourceList<'d>| {
+        let both = pod.containers.iter().zip(&reported);
         let lists: Vec<(Role, ResourceList<'d>)> =
-            containers.iter().map(|(container, reported)| (container.role, list_of(container, reported))).collect();
+            both.map(|(container, reported)| (container.role, list_of(container, reported))).collect();
         demand::total(lists.iter().map(|(role, list)| (*role, list.iter())))
     };
     // A container without numbers counts as its spec says, in every total, unless the spec is left out.
@@ -49,29 +45,28 @@ pub(super) fn largest_total<'d>(pod: &PodTemplate<'d>, bound: Bound) -> Result<O
         }));
     }
     if !is_infeasible {
-        largest.raise_to(&demand::of_containers(pod, bound));
+        largest.raise_to(of_spec);
     }
     Ok(Some(largest))
 }
 
 /// What the status says of one container.
+#[derive(Default)]
 struct Reported<'d> {
     is_there: bool,
     allocated: Option<ResourceList<'d>>,
     actual: Option<ResourceList<'d>>,
 }
 
-impl<'d> Reported<'d> {
-    fn read(status: Node<'d>, container: &Container<'d>, bound: Bound) -> Result<Self, Malformed> {
-        let field = match container.role {
-            Role::Main => "containerStatuses",
-            Role::Init | Role::Sidecar => "initContainerStatuses",
-        };
-        let mut reported = Self { is_there: false, allocated: None, actual: None };
+/// What the status says of each container of a pod.
+fn read_all<'d>(status: Node<'d>, pod: &Pod<'d>, bound: Bound) -> Result<Vec<Reported<'d>>, Malformed> {
+    let mut all: Vec<Reported<'d>> = pod.containers.iter().map(|_| Reported::default()).collect();
+    let index = ContainerIndex::of(&pod.containers);
+    for (field, is_init) in [("containerStatuses", false), ("initContainerStatuses", true)] {
         for entry in status.list(field)? {
-            if entry.string("name")?.as_deref() != Some(container.name.as_ref()) {
-                continue;
-            }
+            let name = entry.string("name")?.unwrap_or_default();
+            let place = index.find(&pod.containers, is_init, &name);
+            let Some(reported) = place.and_then(|place| all.get_mut(place)) else { continue };
             reported.is_there = true;
             // Nodes set aside requests only.
             if bound == Bound::Request {
@@ -79,8 +74,8 @@ impl<'d> Reported<'d> {
             }
             reported.actual = entry.at(&["resources", bound.field()])?.map(ResourceList::read).transpose()?;
         }
-        Ok(reported)
     }
+    Ok(all)
 }
 
 fn is_infeasible(status: Node<'_>) -> Result<bool, Malformed> {

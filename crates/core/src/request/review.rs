@@ -1,9 +1,15 @@
-//! The request, read from the JSON of an AdmissionReview or of what the policy host passes on.
+//! The admission request, and what of it may be believed.
+//!
+//! A client writes what it likes into an object. The API server overwrites parts of that, but only after mutating
+//! admission; the in-tree plugins judge what is left. So this file decides, by kind and operation, which part of
+//! the text is to be believed, and everything after it sees the object as in-tree admission will see it: [`Object`].
+//! Of an object that the API server has reset already, nothing changes.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-use super::PodTemplate;
+use super::kinds::PodKind;
+use super::{Pod, complete};
 use crate::json::{Malformed, Node};
 
 /// One admission request.
@@ -18,14 +24,14 @@ pub struct Request<'d> {
     /// Empty for the object itself.
     pub subresource: Cow<'d, str>,
     pub namespace: Cow<'d, str>,
-    /// The name under which Kubernetes would speak of the object.
+    /// The name that Kubernetes' own refusals use: the object's, else what it is generated from.
     pub name: Cow<'d, str>,
     pub user: Cow<'d, str>,
-    pub dry_run: bool,
     /// Absent only on DELETE and CONNECT, or where the request is broken.
-    pub object: Option<Node<'d>>,
-    /// Read when it is first asked for, and only once.
-    pod: OnceCell<Option<PodTemplate<'d>>>,
+    pub object: Option<Object<'d>>,
+    /// Whether the audit scanner asks, for an object that is stored already.
+    pub is_audit: bool,
+    pod: OnceCell<Option<Pod<'d>>>,
 }
 
 /// What is done to the object.
@@ -34,10 +40,77 @@ pub enum Operation<'d> {
     Create,
     /// The API server always sends the old object; a request without one is judged as Kubernetes judges it.
     Update {
-        old: Option<Node<'d>>,
+        old: Option<Object<'d>>,
     },
     Delete,
     Connect,
+}
+
+/// An object as the API server will store it.
+#[derive(Debug, Clone, Copy)]
+pub struct Object<'d> {
+    /// The text as it was sent. To be believed of it: names, labels, annotations, and nothing else beside [`Self::spec`].
+    pub node: Node<'d>,
+    pub spec: Option<Node<'d>>,
+    pub status: Option<Node<'d>>,
+    /// The metadata that tells whether the object is being deleted; none for what is being created.
+    pub deletion: Option<Node<'d>>,
+}
+
+impl<'d> Object<'d> {
+    /// An object that the API server itself has stored.
+    pub fn stored(node: Node<'d>) -> Result<Self, Malformed> {
+        Ok(Self { node, spec: node.get("spec")?, status: node.get("status")?, deletion: node.get("metadata")? })
+    }
+
+    /// A pod that a controller is yet to create.
+    pub fn to_come(pod: &Pod<'d>) -> Self {
+        Self { node: pod.node, spec: Some(pod.spec), status: None, deletion: None }
+    }
+
+    /// An object that is about to be created: its status and deletion are the API server's to write.
+    fn created(node: Node<'d>) -> Result<Self, Malformed> {
+        Ok(Self { node, spec: node.get("spec")?, status: None, deletion: None })
+    }
+
+    /// An object that is about to replace `old`.
+    fn updated(node: Node<'d>, old: &Self, subresource: &str) -> Result<Self, Malformed> {
+        // Only the subresource `status` changes the status, and it changes nothing else.
+        let (spec, status) = match subresource {
+            "status" => (old.spec, node.get("status")?),
+            _ => (node.get("spec")?, old.status),
+        };
+        Ok(Self { node, spec, status, deletion: old.deletion })
+    }
+
+    pub fn is_being_deleted(&self) -> Result<bool, Malformed> {
+        Ok(self.deletion.map(|metadata| metadata.get("deletionTimestamp")).transpose()?.flatten().is_some())
+    }
+
+    /// An object without a version was never stored: an update of it creates it.
+    pub fn was_stored(&self) -> Result<bool, Malformed> {
+        let version = self.node.at(&["metadata", "resourceVersion"])?.map(Node::scalar).transpose()?;
+        Ok(version.is_some_and(|version| !version.is_empty()))
+    }
+
+    /// A value of the spec.
+    pub fn spec_at(&self, path: &[&str]) -> Result<Option<Node<'d>>, Malformed> {
+        self.spec.map_or(Ok(None), |spec| spec.at(path))
+    }
+
+    /// A value of the status.
+    pub fn status_at(&self, path: &[&str]) -> Result<Option<Node<'d>>, Malformed> {
+        self.status.map_or(Ok(None), |status| status.at(path))
+    }
+
+    /// The pod at the end of a path, as it was sent. A template has no status.
+    pub fn pod_at(&self, path: &[&str]) -> Result<Option<Pod<'d>>, Malformed> {
+        if path.is_empty() {
+            return Pod::read(self.node, self.status).map(Some);
+        }
+        // A template that is absent is none: the API server refuses the object.
+        self.node.at(path)?.map(|template| Pod::read(template, None)).transpose()
+    }
 }
 
 impl<'d> Request<'d> {
@@ -53,11 +126,11 @@ impl<'d> Request<'d> {
             namespace: Cow::Borrowed(""),
             name: Cow::Borrowed(""),
             user: Cow::Borrowed(""),
-            dry_run: false,
             object: None,
+            is_audit: false,
             pod: OnceCell::new(),
         };
-        let (mut operation, mut old) = (None, None);
+        let (mut operation, mut object, mut old) = (None, None, None);
         for (key, value) in node.fields()?.filter(|(_, value)| !value.is_null()) {
             match key.str()?.as_ref() {
                 "uid" => request.uid = value.str()?,
@@ -71,13 +144,13 @@ impl<'d> Request<'d> {
                 "namespace" => request.namespace = value.str()?,
                 "name" => request.name = value.str()?,
                 "userInfo" | "user_info" => request.user = value.string("username")?.unwrap_or_default(),
-                "dryRun" | "dry_run" => request.dry_run = value.bool()?,
-                "object" => request.object = Some(value),
+                "object" => object = Some(value),
                 "oldObject" | "old_object" => old = Some(value),
                 _ => {}
             }
         }
         let operation = operation.ok_or_else(|| node.wrong("`operation` is missing"))?;
+        let old = old.map(Object::stored).transpose()?;
         request.operation = match operation.str()?.as_ref() {
             "CREATE" => Operation::Create,
             "UPDATE" => Operation::Update { old },
@@ -86,7 +159,17 @@ impl<'d> Request<'d> {
             _ => return Err(operation.malformed("CREATE, UPDATE, DELETE or CONNECT")),
         };
         if request.name.is_empty() {
-            request.name = name_of(request.object)?;
+            request.name = name_of(object)?;
+        }
+        if let Some(object) = object {
+            // Nobody can guess the uid of a review, so an object that has it is the audit scanner's own.
+            let uid = object.at(&["metadata", "uid"])?.map(Node::str).transpose()?;
+            request.is_audit = uid.is_some_and(|uid| !uid.is_empty() && uid == request.uid);
+            request.object = Some(match &request.operation {
+                _ if request.is_audit => Object::stored(object)?,
+                Operation::Update { old: Some(old) } => Object::updated(object, old, &request.subresource)?,
+                _ => Object::created(object)?,
+            });
         }
         Ok(request)
     }
@@ -96,27 +179,67 @@ impl<'d> Request<'d> {
         self.resource == resource && self.group == group && self.subresource == subresource
     }
 
-    /// The pod that the object is or makes, as it came; none if its kind makes no pods.
-    pub fn pod(&self) -> Result<Option<&PodTemplate<'d>>, Malformed> {
+    pub fn is_create(&self) -> bool {
+        matches!(self.operation, Operation::Create)
+    }
+
+    /// The kind of pods or of what makes them; none for all else.
+    pub fn pod_kind(&self) -> Option<&'static PodKind> {
+        PodKind::of(&self.group, &self.resource)
+    }
+
+    /// The pod that the object is or makes; none if its kind makes no pods. Read when it is first asked for.
+    pub fn pod(&self) -> Result<Option<&Pod<'d>>, Malformed> {
         if self.pod.get().is_none() {
-            let _ = self.pod.set(PodTemplate::locate(self)?);
+            let _ = self.pod.set(self.read_pod()?);
         }
         Ok(self.pod.get().and_then(Option::as_ref))
     }
 
+    fn read_pod(&self) -> Result<Option<Pod<'d>>, Malformed> {
+        let (Some(kind), Some(object)) = (self.pod_kind(), self.object) else { return Ok(None) };
+        let Some(mut pod) = object.pod_at(kind.path)? else { return Ok(None) };
+        if self.subresource == "resize"
+            && let Some(old) = self.old()
+        {
+            // A resize changes resources and nothing else of the stored pod.
+            let mut resized = Pod::read(old.node, old.status)?;
+            resized.take_resources_of(pod);
+            return Ok(Some(resized));
+        }
+        if !kind.path.is_empty() {
+            complete::limits_to_requests(&mut pod);
+        }
+        Ok(Some(pod))
+    }
+
     /// The object before an update.
-    pub fn old(&self) -> Option<Node<'d>> {
-        match self.operation {
-            Operation::Update { old } => old,
+    pub fn old(&self) -> Option<&Object<'d>> {
+        match &self.operation {
+            Operation::Update { old } => old.as_ref(),
             Operation::Create | Operation::Delete | Operation::Connect => None,
         }
     }
 
-    /// Whether this is the audit scanner's request for an object that is there already.
-    pub fn is_audit(&self) -> Result<bool, Malformed> {
-        let uid = self.object.map(|object| object.at(&["metadata", "uid"])).transpose()?.flatten();
-        let uid = uid.map(Node::str).transpose()?;
-        Ok(uid.is_some_and(|uid| !uid.is_empty() && uid == self.uid))
+    /// The pod of the object before an update.
+    pub fn old_pod(&self) -> Result<Option<Pod<'d>>, Malformed> {
+        let (Some(kind), Some(old)) = (self.pod_kind(), self.old()) else { return Ok(None) };
+        let pod = old.pod_at(kind.path)?;
+        Ok(pod.map(|mut pod| {
+            if !kind.path.is_empty() {
+                complete::limits_to_requests(&mut pod);
+            }
+            pod
+        }))
+    }
+
+    /// Whether one of Kubernetes' own controllers asks.
+    pub fn is_of_a_controller(&self) -> bool {
+        let of_account = self
+            .user
+            .strip_prefix("system:serviceaccount:kube-system:")
+            .is_some_and(|name| name.ends_with("-controller"));
+        of_account || self.user == "system:kube-controller-manager"
     }
 
     /// `pods`, or `deployments.apps`: how Kubernetes names the resource in a refusal.
@@ -125,7 +248,7 @@ impl<'d> Request<'d> {
     }
 }
 
-/// The name by which Kubernetes' own refusals speak of an object: its own, else what it is generated from.
+/// The name by which Kubernetes' own refusals call an object: its own, else what it is generated from.
 fn name_of<'d>(object: Option<Node<'d>>) -> Result<Cow<'d, str>, Malformed> {
     if let Some(metadata) = object.map(|object| object.get("metadata")).transpose()?.flatten() {
         for field in ["name", "generateName"] {

@@ -1,13 +1,13 @@
 //! `estimates`: whether, and from which history, containers without resources get requests.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::time::Duration;
 
 use super::Reader;
 use crate::amount::{Quantity, read_quantity};
-use crate::context::usage::{Percentile, Resource, Window};
+use crate::cluster::usage::{Percentile, Resource, Window};
 use crate::json::{Malformed, Node};
-use crate::stage::estimate::Whose;
 use crate::timestamp::Timestamp;
 
 /// `estimates`
@@ -67,6 +67,22 @@ const SCOPES: &[(&str, HistoryScope)] = &[
     ("namespace", HistoryScope::Namespace),
     ("cluster", HistoryScope::Cluster),
 ];
+
+/// Whose containers were observed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    OwnNamespace,
+    AllNamespaces,
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OwnNamespace => "in this namespace",
+            Self::AllNamespaces => "in all namespaces",
+        })
+    }
+}
 
 /// What happens to an estimate that is more than a quota has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,10 +223,15 @@ impl<'d> EstimateSettings<'d> {
                     && earlier.samples <= step.samples
             });
             if is_covered {
-                let problem = "is never reached: an earlier step asks the same of no more samples";
+                let problem = "is unreachable: an earlier step already matches with as few samples";
                 section.problem(&format!("history[{index}]"), problem);
             }
         }
+    }
+
+    /// Whether an estimate needs more of the cluster than the ranges and the history.
+    pub fn reads_more(&self) -> bool {
+        self.skip_autoscaled || self.on_quota == OnQuota::Shrink
     }
 
     /// Where a step looks.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::reader::in_backticks;
 use super::{MODES, Mode, Reader};
-use crate::context::resource_quota::ScopeRequirement;
+use crate::cluster::resource_quota::ScopeRequirement;
 
 #[derive(Debug, Clone)]
 pub struct QuotaSettings<'d> {
@@ -68,6 +68,13 @@ impl<'d> QuotaSettings<'d> {
         }
         section.finish();
         read
+    }
+}
+
+impl QuotaSettings<'_> {
+    /// What is done about a breach by the pods of a controller.
+    pub fn of_workloads(&self) -> Mode {
+        if self.mode == Mode::Off { Mode::Off } else { self.workloads }
     }
 }
 

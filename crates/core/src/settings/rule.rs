@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 
 use super::{LabelSelector, Reader, any_matches};
-use crate::context::limit_range::{CONTAINER, Item, LimitRange};
+use crate::cluster::limit_range::{CONTAINER, Item, LimitRange};
 use crate::image::{ImageName, ImagePattern};
 use crate::json::{Malformed, Node};
-use crate::request::Container;
 
 /// One entry of `limitRanges.rules`. A selector that is absent selects everything.
 #[derive(Debug, Clone)]
@@ -79,9 +78,10 @@ impl<'d> Rule<'d> {
         self.pod_labels.is_some()
     }
 
-    pub fn selects_container(&self, container: &Container<'_>) -> bool {
-        let by_name = self.containers.is_empty() || any_matches(&self.containers, &container.name);
-        by_name && (self.images.is_empty() || self.selects_image(&container.image))
+    /// Whether the rule applies to a container of this name and image.
+    pub fn selects_container(&self, name: &str, image: &str) -> bool {
+        let by_name = self.containers.is_empty() || any_matches(&self.containers, name);
+        by_name && (self.images.is_empty() || self.selects_image(image))
     }
 
     fn selects_image(&self, image: &str) -> bool {

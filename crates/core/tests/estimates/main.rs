@@ -8,6 +8,5 @@
 )]
 
 mod properties;
-mod recommend;
 mod situation;
 mod table;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::context::lookup::Lookup;
-use headroom_core::context::wanted_history::WantedHistory;
-use headroom_core::json::Document;
+use headroom_core::cluster::lookup::Lookup;
 use headroom_core::timestamp::Timestamp;
-use headroom_core::{Context, Request, Settings, decide};
 use serde_json::{Value, json};
+
+#[path = "../door/mod.rs"]
+mod way_in;
 
 pub const NOW: &str = "2026-11-21T06:00:00Z";
 
@@ -77,50 +77,35 @@ impl Situation {
     }
 
     pub fn judge(&self) -> Outcome {
-        let request_text = self.request.to_string();
-        let request_document = Document::read(&request_text).unwrap();
-        let settings_text = self.settings.to_string();
-        let settings_document = Document::read(&settings_text).unwrap();
-        let settings = Settings::read(Some(settings_document.root())).unwrap();
-        let request = Request::read(request_document.root()).unwrap();
         let mut reads = Vec::new();
-        let mut answer = |lookup: &Lookup<'_>| {
+        let read = |lookup: &Lookup<'_>| {
             let call = lookup.call();
             let name = call.name.unwrap_or_default();
             let namespace = call.namespace.unwrap_or_default();
             reads.push((call.kind.to_owned(), namespace.to_owned(), name.to_string()));
             self.answer(call.kind, namespace, &name)
         };
-        let mut context = Context { now: Some(NOW.parse::<Timestamp>().unwrap()), ..Context::default() };
-        let lookups = Lookup::all(&request, &settings);
-        let answers: Vec<_> = lookups.iter().map(&mut answer).collect();
-        let documents = read(&answers);
-        context.add_all(&lookups, &documents);
-        let wanted = WantedHistory::of(&request, &settings, &context);
-        let lookups = wanted.own(&request, &settings);
-        let answers: Vec<_> = lookups.iter().map(&mut answer).collect();
-        let documents = read(&answers);
-        context.add_all(&lookups, &documents);
-        let lookups = wanted.pooled(&request, &settings, &context);
-        let answers: Vec<_> = lookups.iter().map(&mut answer).collect();
-        let documents = read(&answers);
-        context.add_all(&lookups, &documents);
-        let decision = decide(&request, &context, &settings);
-        let changed = request.object.and_then(|object| decision.changed_object(object).unwrap());
-        let object = match &changed {
-            Some(text) => serde_json::from_str(text).unwrap(),
-            None => self.request["object"].clone(),
-        };
-        let audit = decision.audit_annotations();
-        Outcome {
-            admitted: decision.is_admitted(),
-            message: decision.message(),
-            warnings: decision.warnings.clone(),
-            audit: audit.into_iter().map(|(name, json)| (name, serde_json::from_str(&json).unwrap())).collect(),
-            object,
-            changed: changed.is_some(),
-            reads,
-        }
+        let now = Some(NOW.parse::<Timestamp>().unwrap());
+        let (request, settings) = (self.request.to_string(), self.settings.to_string());
+        let mut outcome = way_in::judge(&request, &settings, now, read, |request, decision, _| {
+            let changed = request.object.and_then(|object| decision.changed_object(object.node).unwrap());
+            let object = match &changed {
+                Some(text) => serde_json::from_str(text).unwrap(),
+                None => self.request["object"].clone(),
+            };
+            let audit = decision.audit_annotations();
+            Outcome {
+                admitted: decision.is_admitted(),
+                message: decision.message(),
+                warnings: decision.warnings.clone(),
+                audit: audit.into_iter().map(|(name, json)| (name, serde_json::from_str(&json).unwrap())).collect(),
+                object,
+                changed: changed.is_some(),
+                reads: Vec::new(),
+            }
+        });
+        outcome.reads = reads;
+        outcome
     }
 
     /// The same, after the object went through us once.
@@ -150,11 +135,6 @@ impl Situation {
             kind => panic!("nobody reads {kind}"),
         }
     }
-}
-
-fn read(answers: &[Result<String, String>]) -> Vec<Result<Document<'_>, String>> {
-    let texts = answers.iter().map(|answer| answer.as_deref().map_err(Clone::clone));
-    texts.map(|text| Document::read(text?).map_err(|error| error.to_string())).collect()
 }
 
 impl Outcome {

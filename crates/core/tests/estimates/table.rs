@@ -52,9 +52,9 @@ fn the_percentile_of_the_own_namespace_becomes_the_request_and_nothing_else() {
     assert_eq!(
         outcome.warnings,
         [
-            "container web: cpu request estimated at 120m: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old",
-            "container web: memory request estimated at 200Mi: p90 of 7d nginx:1.27 in this namespace, 10080 samples, \
-             1h old",
+            "web: cpu request set to 120m (p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old)",
+            "web: memory request set to 200Mi (p90 of 7d nginx:1.27 in this namespace, 10080 samples, \
+             1h old)",
         ]
     );
     assert_eq!(
@@ -72,8 +72,8 @@ fn the_first_step_with_enough_samples_decides_and_those_before_it_are_told() {
     check(&outcome, "150m", "100Mi");
     assert_eq!(
         outcome.explained("web", "requests.cpu"),
-        "150m: p90 of 30d nginx:* in this namespace, 71 samples, 1h old; passed \
-         over: 7d nginx:1.27 in this namespace: 12 samples, 60 needed; 7d nginx:1.27 in all namespaces: none; 30d \
+        "150m: p90 of 30d nginx:* in this namespace, 71 samples, 1h old; skipped: \
+         7d nginx:1.27 in this namespace: 12 samples, 60 needed; 7d nginx:1.27 in all namespaces: none; 30d \
          nginx:1.27 in this namespace: 59 samples, 60 needed; 30d nginx:1.27 in all namespaces: none"
     );
     assert!(outcome.warnings.iter().all(|warning| warning.len() <= 256), "{:?}", outcome.warnings);
@@ -134,8 +134,7 @@ fn an_image_without_history_gets_what_is_known_of_it_or_nothing() {
     check(&outcome, "100m", "128Mi");
     assert_eq!(
         outcome.warnings[0],
-        "container web: cpu request estimated at 100m: well-known image (Bitnami chart, preset nano); passed over: no \
-         history"
+        "web: cpu request set to 100m (typical for this image: Bitnami chart, preset nano; no usage history yet)"
     );
     check(&nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).judge(), "", "");
     check(&Situation::of_pod(pod(container("registry.example.com/team/app:v1"))).judge(), "", "");
@@ -193,7 +192,7 @@ fn what_an_author_set_stays_and_is_not_estimated() {
         outcome.annotation("headroom.dev/estimated").unwrap(),
         r#"{"web":{"requests.cpu":"120m: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old","requests.memory":"200Mi: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old"}}"#
     );
-    assert!(outcome.warnings[0].starts_with("container web: cpu is set to 7m, estimated at 120m: p90"));
+    assert!(outcome.warnings[0].starts_with("web: cpu is set to 7m, estimated at 120m (p90"));
     assert!(!always.judge_again(&outcome).changed);
 }
 
@@ -212,8 +211,8 @@ fn a_dry_run_tells_and_sets_nothing() {
     let situation = nginx_pod().with_profile(own(busy("120m", "200Mi")));
     let outcome = situation.with_settings(json!({"estimates": {"dryRun": true}})).judge();
     assert!(!outcome.changed);
-    assert!(outcome.warnings[0].starts_with("container web: cpu request would be estimated at 120m"));
-    assert!(outcome.audit["estimates"].contains("would be estimated at 200Mi"));
+    assert!(outcome.warnings[0].starts_with("web: cpu request would be set to 120m"));
+    assert!(outcome.audit["estimates"].contains("would be set to 200Mi"));
 }
 
 #[test]
@@ -364,7 +363,7 @@ fn an_estimate_that_alone_would_break_a_bound_is_withdrawn() {
         outcome
             .warnings
             .iter()
-            .any(|warning| warning.starts_with("the pod in all: no cpu estimate, because with it minimum cpu")),
+            .any(|warning| warning.starts_with("pod total: no cpu estimate, because with one minimum cpu")),
         "{:?}",
         outcome.warnings
     );
@@ -391,7 +390,7 @@ fn a_template_is_judged_as_its_pods_would_be_and_changed_only_if_asked() {
     let situation = Situation::of_request(request).with_profile(own(busy("120m", "200Mi")));
     let outcome = situation.judge();
     assert!(!outcome.changed);
-    assert!(outcome.warnings[0].starts_with("its pods: container web: cpu request estimated at 120m"));
+    assert!(outcome.warnings[0].starts_with("its pods: web: cpu request set to 120m"));
     let outcome = situation.with_settings(json!({"mutateTemplates": true})).judge();
     let container = &outcome.object["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["resources"]["requests"], json!({"cpu": "120m", "memory": "200Mi"}));
@@ -441,7 +440,7 @@ fn check_broken(change: impl Fn(&mut Value), warning: &str) {
     let situation = nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).with_profile(broken);
     let outcome = situation.judge();
     assert!(outcome.admitted && outcome.value("web", "requests.cpu").is_empty(), "{outcome:#?}");
-    assert_eq!(outcome.warnings, [format!("the history in UsageProfile usage is not used: {warning}")]);
+    assert_eq!(outcome.warnings, [format!("usage history in UsageProfile usage ignored: {warning}")]);
 }
 
 #[test]
@@ -461,11 +460,11 @@ fn broken_stale_and_hostile_history_is_no_history() {
     );
     check_broken(
         |p| p["spec"]["collectedAt"] = json!("2026-11-21T07:00:01Z"),
-        "collected at 2026-11-21T07:00:01Z, which is yet to come",
+        "collected at 2026-11-21T07:00:01Z: timestamp is in the future",
     );
     check_broken(
         |p| p["spec"]["images"][NGINX]["repository"] = json!("docker.io/library/nginy"),
-        "spec.images.nginx-f7b30ec5501512a6.repository: it is of `docker.io/library/nginy`",
+        "spec.images.nginx-f7b30ec5501512a6.repository: entry belongs to repository `docker.io/library/nginy`",
     );
     check_broken(|p| p["spec"]["images"] = json!(7), "spec.images: expected an object, found `7`");
     let tag = "spec.images.nginx-f7b30ec5501512a6.tags.1,27";
@@ -506,8 +505,7 @@ fn a_profile_that_cannot_be_read_is_a_warning_and_one_that_is_not_there_is_nothi
     let outcome = situation.judge();
     check(&outcome, "100m", "128Mi");
     assert!(
-        outcome.warnings[0]
-            .starts_with("cannot get UsageProfile `usage`, so estimates are made without it: not granted")
+        outcome.warnings[0].starts_with("cannot get UsageProfile `usage`, so usage history is ignored: not granted")
     );
     for absent in [
         "Cannot find resource headroom.dev/v1alpha1/UsageProfile",

@@ -1,6 +1,6 @@
 //! What the conformance cases expect of validation.
 
-use headroom_core::context::problem::Problem;
+use headroom_core::cluster::problem::Problem;
 use serde_json::{Value, json};
 
 /// As many problems as the case expects, each at its field and in its words.

@@ -105,5 +105,5 @@ fn what_is_off_or_exempt_is_let_through() {
     assert!(judge(&request, &full, &json!({"exempt": {"namespaces": ["shop"]}})).accepted);
     let warned = judge(&request, &full, &json!({"quotas": {"mode": "warn"}}));
     assert!(warned.accepted);
-    assert_eq!(warned.warnings, ["would be refused: quota team: pods: missing 1; 0 is free"]);
+    assert_eq!(warned.warnings, ["would be refused: quota team: pods short by 1 (0 available)"]);
 }

@@ -6,7 +6,5 @@ mod changes;
 mod conformance;
 mod door;
 mod freshness;
-#[path = "../problems/mod.rs"]
-mod problems;
 mod properties;
 mod workloads;

@@ -1,9 +1,10 @@
 //! What holds whatever the quotas and the pods are.
 
-use headroom_core::context::resource_quota::ResourceQuota;
+use headroom_core::amount::{Quantity, ResourceList};
+use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Document;
-use headroom_core::request::PodTemplate;
-use headroom_core::stage::quota::{Kind, Object, recalculate};
+use headroom_core::quota::{Object, Usage};
+use headroom_core::request::{self, Pod};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -120,11 +121,18 @@ proptest! {
         let texts: Vec<String> = left.iter().map(Value::to_string).chain([quota.to_string()]).collect();
         let documents: Vec<Document<'_>> = texts.iter().map(|text| Document::read(text).unwrap()).collect();
         let (quota, pods) = documents.split_last().unwrap();
-        let pods: Vec<PodTemplate<'_>> = pods.iter().map(|pod| PodTemplate::read(pod.root()).unwrap()).collect();
-        let objects: Vec<Object<'_, '_>> =
-            pods.iter().map(|pod| Object { kind: Kind::POD, node: pod.node, pod: Some(pod) }).collect();
         let quota = ResourceQuota::read(quota.root()).unwrap();
-        let recounted = recalculate::used(&quota, &objects, recalculate::is_counted, None).unwrap();
+        let mut recounted = ResourceList::default();
+        for pod in pods {
+            let source = request::Object::stored(pod.root()).unwrap();
+            let pod = Pod::read(source.node, source.status).unwrap();
+            let object = Object::of_pod(&pod, source);
+            let usage = Usage::of(&object, None).unwrap().list(object.kind);
+            usage.iter().filter(|(name, _)| quota.hard.contains(name)).for_each(|(name, more)| recounted.add(name, more));
+        }
+        for name in quota.hard.names() {
+            recounted.add(name, &Quantity::ZERO);
+        }
         prop_assert_eq!(&quota.used, &recounted, "{} and {}", to_json(&quota.used), to_json(&recounted));
     }
 

@@ -79,7 +79,7 @@ fn replicas_that_do_not_fit_are_told_when_the_workload_is_made() {
         check(
             &five,
             "2500m",
-            &["its pods would be refused: quota team: 3 of 5 replicas fit: requests.cpu: missing 1; 1500m is free"],
+            &["its pods would be refused: quota team: 3 of 5 replicas fit: requests.cpu short by 1 (1500m available)"],
         );
     }
     check(&request(&workload("Deployment", json!({"replicas": 0})), None), "4", &[]);
@@ -93,7 +93,7 @@ fn an_update_is_held_against_what_it_adds_to_the_present_pods() {
     check(
         &request(&six, Some(&old)),
         "3",
-        &["its pods would be refused: quota team: 5 of 6 replicas fit: requests.cpu: missing 500m; 1 is free"],
+        &["its pods would be refused: quota team: 5 of 6 replicas fit: requests.cpu short by 500m (1 available)"],
     );
     // What brings no pods is not held against anybody, even where the namespace is overfull.
     let mut labelled = old.clone();
@@ -114,8 +114,7 @@ fn a_rollout_needs_room_for_its_surge() {
         &renewed(json!("26%"), json!("24%")),
         "3500m",
         &[
-            "its pods would be refused: quota team: the rollout needs 2 more at first: requests.cpu: missing 300m; 500m \
-           is free; or let it take old pods away first (maxSurge 0, maxUnavailable 1)",
+            "its pods would be refused: quota team: no room to surge by 2 pods, so the rollout will stop: requests.cpu short by 300m (500m available); or let it remove old pods first (maxSurge 0, maxUnavailable 1)",
         ],
     );
     check(&renewed(json!(0), json!(1)), "4", &[]);
@@ -125,8 +124,8 @@ fn a_rollout_needs_room_for_its_surge() {
 fn a_rollout_that_goes_on_without_its_surge_is_only_told() {
     let old = with_status(workload("Deployment", json!({"replicas": 4})), json!({"replicas": 4}));
     let renewed = request(&asking_for(workload("Deployment", json!({"replicas": 4})), "400m"), Some(&old));
-    let expected = "its pods would be refused: quota team: the rollout will be slower, without 1 more at first: \
-                    requests.cpu: missing 400m; 0 is free";
+    let expected = "its pods would be refused: quota team: no room to surge by 1 pod, so the rollout will be slower: \
+                    requests.cpu short by 400m (0 available)";
     check(&renewed, "4", &[expected]);
     assert_eq!(told(&renewed, "4", &json!({"quotas": {"workloads": "enforce"}})), [expected]);
 }
@@ -139,7 +138,7 @@ fn new_pods_that_ask_for_more_are_held_against_what_the_old_ones_leave() {
     check(
         &request(&recreated, Some(&old)),
         "3",
-        &["its pods would be refused: quota team: 3 of 4 replicas fit: requests.cpu: missing 600m; 1 is free"],
+        &["its pods would be refused: quota team: 3 of 4 replicas fit: requests.cpu short by 600m (1 available)"],
     );
 }
 
@@ -155,7 +154,7 @@ fn a_scale_is_held_against_the_template_of_what_it_scales() {
     check(
         &request(2, 5),
         "3",
-        &["its pods would be refused: quota team: 4 of 5 replicas fit: requests.cpu: missing 500m; 1 is free"],
+        &["its pods would be refused: quota team: 4 of 5 replicas fit: requests.cpu short by 500m (1 available)"],
     );
     check(&request(5, 2), "4", &[]);
 }
@@ -167,14 +166,14 @@ fn a_job_needs_room_for_the_pods_that_run_at_one_time() {
     check(
         &job(json!({"parallelism": 3, "completions": 9})),
         "3",
-        &["its pods would be refused: quota team: 2 of 3 pods fit: requests.cpu: missing 500m; 1 is free"],
+        &["its pods would be refused: quota team: 2 of 3 pods fit: requests.cpu short by 500m (1 available)"],
     );
     check(&job(json!({"parallelism": 9, "suspend": true})), "4", &[]);
     let (suspended, released) = (json!({"parallelism": 2, "suspend": true}), json!({"parallelism": 2}));
     check(
         &request(&workload("Job", released), Some(&workload("Job", suspended))),
         "3500m",
-        &["its pods would be refused: quota team: 1 of 2 pods fit: requests.cpu: missing 500m; 500m is free"],
+        &["its pods would be refused: quota team: 1 of 2 pods fit: requests.cpu short by 500m (500m available)"],
     );
 }
 
@@ -184,7 +183,7 @@ fn what_has_to_be_assumed_is_said() {
         let spec = json!({"concurrencyPolicy": policy, "jobTemplate": {"spec": {"parallelism": 2}}});
         request(&workload("CronJob", spec), None)
     };
-    let told = "its pods would be refused: quota team: 1 of 2 pods fit: requests.cpu: missing 500m; 500m is free";
+    let told = "its pods would be refused: quota team: 1 of 2 pods fit: requests.cpu short by 500m (500m available)";
     check(&cron_job("Forbid"), "3500m", &[told]);
     check(
         &cron_job("Allow"),
@@ -194,8 +193,10 @@ fn what_has_to_be_assumed_is_said() {
     check(
         &request(&workload("DaemonSet", json!({})), None),
         "4",
-        &["its pods would be refused: quota team: 0 of 1 pods fit: requests.cpu: missing 500m; 0 is free (assuming \
-           one node; on how many nodes its pods will run is not known yet)"],
+        &[
+            "its pods would be refused: quota team: 0 of 1 pods fit: requests.cpu short by 500m (0 available) (assuming \
+           one node; on how many nodes its pods will run is not known yet)",
+        ],
     );
     let old = with_status(
         workload("DaemonSet", json!({})),
@@ -204,7 +205,7 @@ fn what_has_to_be_assumed_is_said() {
     check(
         &request(&asking_for(workload("DaemonSet", json!({})), "1"), Some(&old)),
         "3",
-        &["its pods would be refused: quota team: 2 of 3 pods fit: requests.cpu: missing 500m; 1 is free"],
+        &["its pods would be refused: quota team: 2 of 3 pods fit: requests.cpu short by 500m (1 available)"],
     );
 }
 
@@ -212,7 +213,17 @@ fn what_has_to_be_assumed_is_said() {
 fn what_a_workload_makes_was_judged_with_it() {
     let mut made = workload("ReplicaSet", json!({"replicas": 9}));
     made["metadata"]["ownerReferences"] = json!([{"kind": "Deployment", "controller": true}]);
-    check(&request(&made, None), "4", &[]);
+    let mut request = request(&made, None);
+    // Anybody can claim an owner.
+    check(
+        &request,
+        "4",
+        &["its pods would be refused: quota team: 0 of 9 replicas fit: requests.cpu short by 4500m (0 available)"],
+    );
+    for user in ["system:serviceaccount:kube-system:deployment-controller", "system:kube-controller-manager"] {
+        request["userInfo"] = json!({"username": user});
+        check(&request, "4", &[]);
+    }
 }
 
 #[test]
@@ -222,7 +233,7 @@ fn workloads_are_refused_where_settings_say_so() {
         told(&request, "2500m", &json!({"quotas": {"workloads": "enforce"}})),
         ["deployments.apps \"web\" is forbidden: its pods would be refused: exceeded quota: team, requested: \
           requests.cpu=2500m, used: requests.cpu=2500m, limited: requests.cpu=4; quota team: 3 of 5 replicas fit: \
-          requests.cpu: missing 1; 1500m is free"]
+          requests.cpu short by 1 (1500m available)"]
     );
     for off in [json!({"quotas": {"workloads": "off"}}), json!({"quotas": {"mode": "off"}})] {
         assert!(told(&request, "2500m", &off).is_empty());

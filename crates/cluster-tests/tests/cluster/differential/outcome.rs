@@ -130,7 +130,7 @@ fn words_of_range(said: &str) -> Vec<Vec<String>> {
 }
 
 /// How we may word the reason of a quota. Which of two quotas speaks is chance in Kubernetes. Of ours all speak: the first
-/// in the words of Kubernetes, and each of them with what is missing.
+/// in the words of Kubernetes, and each of them with what is short.
 fn words_of_quota(said: &str) -> Option<Vec<Vec<String>>> {
     let begun = |begin: String, each: &str, names: &mut dyn Iterator<Item = &str>| {
         std::iter::once(begin).chain(names.map(|name| format!("{name}{each}"))).collect()
@@ -139,7 +139,7 @@ fn words_of_quota(said: &str) -> Option<Vec<Vec<String>>> {
         let (quota, rest) = rest.split_once(", requested: ")?;
         let (requested, _) = rest.split_once(", used: ")?;
         let mut names = requested.split(',').filter_map(|amount| amount.split_once('=')).map(|(name, _)| name);
-        return Some(vec![vec![said.to_owned()], begun(format!("quota {quota}: "), ": missing ", &mut names)]);
+        return Some(vec![vec![said.to_owned()], begun(format!("quota {quota}: "), " short by ", &mut names)]);
     }
     if let Some(rest) = said.strip_prefix("failed quota: ") {
         // Before 1.24 the containers concerned were not named.
@@ -149,7 +149,7 @@ fn words_of_quota(said: &str) -> Option<Vec<Vec<String>>> {
     }
     let rest = said.strip_prefix("status unknown for quota: ")?;
     let (quota, _) = rest.split_once(", resources: ")?;
-    Some(vec![vec![said.to_owned()], vec![format!("quota {quota}: its usage is not counted yet")]])
+    Some(vec![vec![said.to_owned()], vec![format!("quota {quota}: its usage has not been counted yet")]])
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn each_reason_of_a_plugin_is_looked_for() {
         r#"pods "web" is forbidden: exceeded quota: team, requested: cpu=1,pods=1, used: cpu=1,pods=2, limited: cpu=1,pods=2"#,
         &[&[
             &["exceeded quota: team, requested: cpu=1,pods=1, used: cpu=1,pods=2, limited: cpu=1,pods=2"],
-            &["quota team: ", "cpu: missing ", "pods: missing "],
+            &["quota team: ", "cpu short by ", "pods short by "],
         ]],
     );
     check(
@@ -186,7 +186,7 @@ fn each_reason_of_a_plugin_is_looked_for() {
     );
     check(
         r#"pods "web" is forbidden: status unknown for quota: team, resources: cpu"#,
-        &[&[&["status unknown for quota: team, resources: cpu"], &["quota team: its usage is not counted yet"]]],
+        &[&[&["status unknown for quota: team, resources: cpu"], &["quota team: its usage has not been counted yet"]]],
     );
     check(r#"Pod "web" is invalid: spec.containers[0]"#, &[]);
 }

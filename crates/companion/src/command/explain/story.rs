@@ -1,6 +1,6 @@
 //! A decision as a story, for people and for programs.
 
-use headroom_core::request::template::{Bound, Role};
+use headroom_core::request::{Bound, Role};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -134,13 +134,13 @@ impl Subject {
     }
 }
 
-const LIMIT_RANGER: &str = headroom_core::stage::authored::LIMIT_RANGER;
+const LIMIT_RANGER: &str = headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 const OURS: &str = "headroom.dev/";
 
 /// Removes values that no author spoke.
 fn take_back(pod: &mut Value, container: &ContainerValues) {
     let list = match container.role {
-        headroom_core::request::template::Role::Main => "/spec/containers",
+        headroom_core::request::Role::Main => "/spec/containers",
         _ => "/spec/initContainers",
     };
     let containers = pod.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten();

@@ -1,6 +1,6 @@
 //! Pods whose containers get estimates, and a history of as many images as are asked for.
 
-use headroom_core::context::usage::address::{API_VERSION, KIND, Scope, image_key};
+use headroom_core::cluster::usage::address::{API_VERSION, KIND, Scope, image_key};
 use std::time::SystemTime;
 
 use headroom_core::timestamp::Timestamp;

@@ -1,0 +1,122 @@
+//! `UsageProfile`s as the companion writes them: the data, its text ([`manifest`]), its schema in the cluster
+//! ([`definition`]) and what is dropped when there is too much of it ([`bounds`]).
+
+pub mod bounds;
+pub mod definition;
+pub mod manifest;
+#[cfg(test)]
+mod sample;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::{OomKill, Percentile, Repository, Scope, TagKey, Window};
+use headroom_core::timestamp::Timestamp;
+
+pub use bounds::Dropped;
+
+/// Everything one object holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageProfile {
+    pub namespace: String,
+    pub scope: Scope,
+    pub collected_at: Timestamp,
+    pub images: BTreeMap<Repository, ImageHistory>,
+    /// What [`UsageProfile::bound`] took away, so that a person who looks for it learns why it is not there.
+    pub dropped: Dropped,
+}
+
+/// What one image used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageHistory {
+    /// All tags together.
+    pub all: History,
+    pub tags: BTreeMap<TagKey, History>,
+}
+
+/// What was observed of an image, or of one tag of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History {
+    pub last_seen: Timestamp,
+    /// Newest first.
+    pub oom_kills: Vec<OomKill>,
+    pub windows: BTreeMap<Window, WindowUsage>,
+}
+
+/// What was observed within a window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowUsage {
+    /// Distinct pods behind the figures.
+    pub pods: u64,
+    /// Distinct namespaces behind the figures.
+    pub namespaces: u64,
+    pub cpu: Option<Usage>,
+    pub memory: Option<Usage>,
+}
+
+/// How much of one resource a container used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    /// One for each minute and container observed.
+    pub samples: u64,
+    pub peak: Quantity,
+    pub percentiles: Percentiles,
+}
+
+/// `samples=10080 peak=45m 50=12m 60=13m … 99.9=41m`: one text and not a field for each, because a reader passes over a
+/// text at little cost, and most of what it is handed it does not look at.
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "samples={} peak={}", self.samples, self.peak)?;
+        self.percentiles.iter().try_for_each(|(percentile, amount)| write!(f, " {percentile}={amount}"))
+    }
+}
+
+/// One amount for each published percentile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Percentiles([Quantity; Percentile::PUBLISHED.len()]);
+
+impl Percentiles {
+    /// Asks for each published percentile in rising order.
+    pub fn from_fn(mut amount: impl FnMut(Percentile) -> Quantity) -> Self {
+        Self(Percentile::PUBLISHED.map(&mut amount))
+    }
+
+    pub fn get(&self, percentile: Percentile) -> Option<&Quantity> {
+        self.iter().find(|(published, _)| *published == percentile).map(|(_, amount)| amount)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Percentile, &Quantity)> {
+        Percentile::PUBLISHED.into_iter().zip(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_core::cluster::usage::find_in_usage;
+
+    #[test]
+    fn each_percentile_keeps_its_amount() {
+        let percentiles = Percentiles::from_fn(|percentile| Quantity::from_milli(percentile.permille().into()));
+        for percentile in Percentile::PUBLISHED {
+            assert_eq!(percentiles.get(percentile), Some(&Quantity::from_milli(percentile.permille().into())));
+        }
+    }
+
+    #[test]
+    fn what_a_usage_says_is_found_in_its_text_by_name() {
+        let percentiles = Percentiles::from_fn(|percentile| Quantity::from_milli(percentile.permille().into()));
+        let text = Usage { samples: 120, peak: Quantity::from_units(2), percentiles }.to_string();
+        assert_eq!(find_in_usage(&text, "samples"), Some("120"));
+        assert_eq!(find_in_usage(&text, "peak"), Some("2"));
+        for percentile in Percentile::PUBLISHED {
+            let amount = Quantity::from_milli(percentile.permille().into()).to_string();
+            assert_eq!(find_in_usage(&text, percentile.name()), Some(amount.as_str()));
+        }
+        assert_eq!(find_in_usage("99.9=1 9=2 x90=3 90", "90"), None);
+        assert_eq!(find_in_usage("90=", "90"), Some(""));
+        assert_eq!(find_in_usage("", "90"), None);
+    }
+}

@@ -1,0 +1,41 @@
+//! What the quota controller would write: the usage of a namespace, counted anew from its objects.
+
+use headroom_core::amount::{Quantity, ResourceList};
+use headroom_core::cluster::resource_quota::ResourceQuota;
+use headroom_core::json::Malformed;
+use headroom_core::quota::{Object, Usage, scope};
+use headroom_core::timestamp::Timestamp;
+
+/// The `status.used` of a quota, given all objects of its namespace that could be listed.
+///
+/// `counts` tells whether the objects of a name's kind were listed; a name that nobody counts keeps the usage it had,
+/// or stays without one. The `status.hard` to go with it is the quota's `spec.hard`.
+pub fn used<'d>(
+    quota: &ResourceQuota<'d>,
+    objects: &[Object<'_, 'd>],
+    counts: impl Fn(&str) -> bool,
+    now: Option<Timestamp>,
+) -> Result<ResourceList<'d>, Malformed> {
+    let mut used = ResourceList::default();
+    for name in quota.spec_hard.names() {
+        if counts(name) {
+            used.set(name.clone(), Quantity::ZERO);
+        } else if let Some(before) = quota.used.get(name) {
+            used.set(name.clone(), before.clone());
+        }
+    }
+    for object in objects {
+        let is_bounded = quota.spec_hard.names().any(|name| object.kind.charged_under(name).is_some());
+        if !is_bounded || !scope::matches_all(object, quota)? {
+            continue;
+        }
+        let usage = Usage::of(object, now)?;
+        for name in quota.spec_hard.names().filter(|name| counts(name)) {
+            let amount = object.kind.charged_under(name).and_then(|charged| usage.amount(charged));
+            if let (Some(sum), Some(amount)) = (used.get_mut(name), amount) {
+                *sum = sum.plus(&amount);
+            }
+        }
+    }
+    Ok(used)
+}

@@ -1,0 +1,244 @@
+//! Advice instead of a judgement: the requests that a pod's containers should have by their history, whatever they have.
+//!
+//! The same steps, caps and words as for a pod that is admitted, so advice and admission never differ: origins,
+//! estimates, defaults, and what gives way to the ranges. Only that every container is estimated, and nothing is
+//! refused. What the author limits is the one bound more: a request above it would be refused.
+
+use headroom_core::amount::{Bound, Quantity};
+use headroom_core::annotations::{limit_ranger, ours};
+use headroom_core::cluster::lookup::Lookup;
+use headroom_core::cluster::usage::{OomKill, Percentile, Resource};
+use headroom_core::estimate::{self, Adjustment, Basis, Estimate, Estimates, Reason, Sources, history, of_passed_over};
+use headroom_core::image::ImageName;
+use headroom_core::json::Malformed;
+use headroom_core::judge::fill::Filling;
+use headroom_core::plan::{Want, wants};
+use headroom_core::ranges::{self, Range};
+use headroom_core::request::Pod;
+use headroom_core::settings::{EstimateSettings, Mode, Whose};
+use headroom_core::{Context, Request, Settings, limits};
+
+/// What is advised for the pod of a request.
+#[derive(Debug)]
+pub struct Recommendation<'d> {
+    pub advice: Advice<'d>,
+    /// The pod as it stands, with the origin of each value.
+    pub as_it_stands: Pod<'d>,
+    /// The pod that admission would make of it now.
+    pub before: Pod<'d>,
+    /// The same with the advice taken.
+    pub after: Pod<'d>,
+}
+
+/// What to read for advice on a request: as for a decision, with the history of every container's image.
+pub fn lookups<'d>(request: &'d Request<'d>, settings: &'d Settings<'d>) -> Result<Vec<Lookup<'d>>, Malformed> {
+    let mut lookups = vec![Lookup::Namespace { name: &request.namespace }];
+    lookups.push(Lookup::LimitRanges { namespace: &request.namespace });
+    lookups.push(Lookup::Quotas { namespace: &request.namespace });
+    if settings.estimates.skip_autoscaled {
+        lookups.push(Lookup::Autoscalers { namespace: &request.namespace });
+    }
+    let Some(pod) = request.pod()? else { return Ok(lookups) };
+    for container in &pod.containers {
+        let Ok(image) = ImageName::parse(&container.image) else { continue };
+        for whose in [Whose::OwnNamespace, Whose::AllNamespaces] {
+            if settings.estimates.reads(whose) {
+                history::add(&mut lookups, &image, whose, request, settings);
+            }
+        }
+    }
+    Ok(lookups)
+}
+
+/// Advises on a request; none if it is about no pods.
+pub fn recommend<'d>(
+    request: &'d Request<'d>,
+    context: &Context<'d>,
+    settings: &'d Settings<'d>,
+) -> Result<Option<Recommendation<'d>>, Malformed> {
+    let Some(mut as_it_stands) = request.pod()?.cloned() else { return Ok(None) };
+    let ranges = ranges::applicable(request, Some(&as_it_stands), context, settings)?;
+    let is_defaulted = settings.limit_ranges.mode != Mode::Off;
+    let filling = Filling { request, context, settings, ranges: &ranges, is_defaulted };
+    limit_ranger::mark(&mut as_it_stands, context.limit_ranges.is_some().then_some(ranges.as_slice()))?;
+    ours::mark(&mut as_it_stands)?;
+    let mut notes = Vec::new();
+    let wants = if context.limit_ranges.is_some() {
+        let mode = settings.estimates.mode.min(wants::chosen_by_pod(&as_it_stands, &mut notes)?);
+        let wants = wants::all(&as_it_stands, mode, &settings.estimates, &mut notes);
+        wants::heed_namespace(wants, context.namespace, &mut notes)?
+    } else {
+        Vec::new()
+    };
+    let before = filling.fill(as_it_stands.clone(), &wants)?.pod;
+
+    let bare = without_requests(&as_it_stands);
+    let mut advice = for_all(request, &bare, &ranges, context, settings)?;
+    let mut round: u8 = 0;
+    let after = loop {
+        let mut filled = bare.clone();
+        advice.estimates.apply(&mut filled);
+        keep_what_is_not_advised(&mut filled, &as_it_stands);
+        filling.default(&mut filled);
+        let breaches = limits::check_pod(&filled, None, &ranges);
+        if !advice.estimates.give_way(&filled, &breaches, round) {
+            break filled;
+        }
+        round = round.saturating_add(1);
+    };
+    Ok(Some(Recommendation { advice, as_it_stands, before, after }))
+}
+
+/// The resources that advice is about.
+const ADVISED: [&str; 2] = ["cpu", "memory"];
+
+/// The pod without its requests of cpu and memory, and without limits that no author wrote.
+fn without_requests<'d>(pod: &Pod<'d>) -> Pod<'d> {
+    let mut bare = pod.clone();
+    for container in &mut bare.containers {
+        for name in ADVISED {
+            container.resources.requests.remove(name);
+            let limits = &mut container.resources.limits;
+            if limits.get(name).is_some_and(|limit| !limit.origin.is_authored()) {
+                limits.remove(name);
+            }
+        }
+    }
+    bare
+}
+
+/// Puts an author's requests back where there is no advice.
+fn keep_what_is_not_advised<'d>(filled: &mut Pod<'d>, as_it_stands: &Pod<'d>) {
+    for (container, stood) in filled.containers.iter_mut().zip(&as_it_stands.containers) {
+        for (name, value) in stood.resources.of(Bound::Request).iter() {
+            let requests = &mut container.resources.requests;
+            if value.origin.is_authored() && !requests.contains(name) {
+                requests.set(name.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// What can be said of a pod.
+#[derive(Debug, Default)]
+pub struct Advice<'d> {
+    pub estimates: Estimates<'d>,
+    pub measured: Vec<Measurements>,
+    pub unknown: Vec<Unknown>,
+}
+
+/// What a container's image was observed to use, where an estimate is made from that.
+#[derive(Debug, Clone)]
+pub struct Measurements {
+    /// The container's place in the pod.
+    pub container: usize,
+    pub resource: Resource,
+    pub percentiles: Vec<(Percentile, Quantity)>,
+    pub peak: Quantity,
+    pub pods: u64,
+    pub namespaces: u64,
+    pub oom_kills: Vec<OomKill>,
+}
+
+/// A container and a resource of which nothing is known.
+#[derive(Debug, Clone)]
+pub struct Unknown {
+    pub container: usize,
+    pub resource: Resource,
+    /// Where it was looked for, or why it was not.
+    pub why: String,
+}
+
+/// Estimates for all containers of a pod that has no requests but limits.
+fn for_all<'d>(
+    request: &Request<'d>,
+    pod: &Pod<'d>,
+    ranges: &[Range<'d>],
+    context: &Context<'d>,
+    settings: &Settings<'d>,
+) -> Result<Advice<'d>, Malformed> {
+    let chosen_by = &settings.estimates;
+    let mut advice = Advice::default();
+    let mut notes = Vec::new();
+    let owners = if context.autoscalers.is_empty() { Vec::new() } else { estimate::owners(request, pod)? };
+    for (index, container) in pod.containers.iter().enumerate() {
+        let image = match ImageName::parse(&container.image) {
+            Ok(image) => image,
+            Err(error) => {
+                let why = format!("the image `{}` cannot be read: {error}", container.image);
+                let unknown = |resource| Unknown { container: index, resource, why: why.clone() };
+                advice.unknown.extend(Resource::ALL.map(unknown));
+                continue;
+            }
+        };
+        let sources = Sources::find(&image, context, chosen_by, &mut notes);
+        for resource in Resource::ALL.into_iter().filter(|resource| *chosen_by.resources.of(*resource)) {
+            let mut unknown =
+                |why: &str| advice.unknown.push(Unknown { container: index, resource, why: why.to_owned() });
+            if is_of_the_pod(pod, resource) {
+                unknown("the pod as a whole has resources, which its containers share");
+                continue;
+            }
+            if context.autoscalers.iter().any(|scaler| scaler.scales_by(&owners, &container.name, resource)) {
+                unknown("a HorizontalPodAutoscaler scales by it, so another request would change how many pods run");
+                continue;
+            }
+            let want = Want { container: index, resource, beside: false };
+            let made = estimate::estimate(want, container, &image, &sources, ranges, context, settings, &mut notes);
+            let Some(mut made) = made else {
+                unknown(&in_vain(&sources, resource, chosen_by));
+                continue;
+            };
+            made.only_told = false;
+            if let Some(limit) = container.resources.quantity(Bound::Limit, resource.name()) {
+                lower_to_limit(&mut made, limit);
+            }
+            if matches!(made.basis, Basis::History { .. }) {
+                advice.measured.extend(measurements(&sources, index, resource, chosen_by));
+            }
+            advice.estimates.estimates.push(made);
+        }
+    }
+    estimate::dedup(&mut notes);
+    advice.estimates.notes = notes;
+    Ok(advice)
+}
+
+fn is_of_the_pod(pod: &Pod<'_>, resource: Resource) -> bool {
+    Bound::BOTH.iter().any(|bound| pod.resources.of(*bound).contains(resource.name()))
+}
+
+/// Where a history was looked for, none of which will do.
+fn in_vain(sources: &Sources<'_, '_>, resource: Resource, settings: &EstimateSettings<'_>) -> String {
+    // What is wrong with a profile was noted when the estimate was tried.
+    let (_, passed_over) = sources.choose(resource, settings, &mut Vec::new());
+    of_passed_over(&passed_over)
+}
+
+fn measurements(
+    sources: &Sources<'_, '_>,
+    container: usize,
+    resource: Resource,
+    settings: &EstimateSettings<'_>,
+) -> Option<Measurements> {
+    let (chosen, _) = sources.choose(resource, settings, &mut Vec::new());
+    let chosen = chosen?;
+    let percentiles =
+        Percentile::PUBLISHED.into_iter().filter_map(|p| Some((p, chosen.observed.percentile(p).ok()?))).collect();
+    Some(Measurements {
+        container,
+        resource,
+        percentiles,
+        peak: chosen.observed.peak().ok()?,
+        pods: chosen.observed.pods().ok()?,
+        namespaces: chosen.observed.namespaces().ok()?,
+        oom_kills: chosen.history.oom_kills(chosen.collected_at).ok()?,
+    })
+}
+
+fn lower_to_limit(estimate: &mut Estimate<'_>, limit: &Quantity) {
+    if estimate.quantity > *limit {
+        let from = std::mem::replace(&mut estimate.quantity, limit.clone());
+        estimate.adjustments.push(Adjustment { from, reason: Reason::Limit(None) });
+    }
+}

@@ -1,0 +1,26 @@
+//! Objects that are stored already, as quotas see them.
+
+use headroom_core::json::{Malformed, Node};
+use headroom_core::quota::{Kind, Measure, Object, Surroundings};
+use headroom_core::request::{self, Pod};
+
+/// A stored object, with what has to live as long as its view.
+#[derive(Debug, Clone)]
+pub struct Stored<'d> {
+    kind: Kind<'d>,
+    source: request::Object<'d>,
+    pod: Option<Pod<'d>>,
+}
+
+impl<'d> Stored<'d> {
+    pub fn read(kind: Kind<'d>, node: Node<'d>) -> Result<Self, Malformed> {
+        let source = request::Object::stored(node)?;
+        let pod = (kind.measure == Measure::Pod).then(|| Pod::read(node, source.status)).transpose()?;
+        Ok(Self { kind, source, pod })
+    }
+
+    pub fn object(&self) -> Object<'_, 'd> {
+        let Self { kind, source, pod } = self;
+        Object { kind: *kind, source: *source, pod: pod.as_ref(), replaces: None, devices: Surroundings::NONE }
+    }
+}

@@ -1,0 +1,177 @@
+//! What the API server refuses in a ResourceQuota, with its wording. All problems are collected.
+
+use headroom_core::amount::{ResourceList, is_device};
+use headroom_core::cluster::limit_range::validate::{COUNTED, is_qualified};
+use headroom_core::cluster::problem::Problem;
+use headroom_core::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
+
+const SELECTOR: &str = "spec.scopeSelector.matchExpressions";
+
+/// All that is wrong with a quota, in the order of its fields.
+pub fn quota(quota: &ResourceQuota<'_>) -> Vec<Problem> {
+    let mut problems = Problems::default();
+    problems.hard("spec.hard", &quota.spec_hard);
+    let names: Vec<&str> = quota.scopes.iter().map(AsRef::as_ref).collect();
+    problems.scopes("spec.scopes", &names, &quota.spec_hard);
+    for requirement in &quota.selector {
+        problems.expression(requirement);
+    }
+    let names: Vec<&str> = quota.selector.iter().map(|requirement| requirement.scope.as_ref()).collect();
+    problems.scopes(SELECTOR, &names, &quota.spec_hard);
+    problems.hard("status.hard", &quota.hard);
+    problems.hard("status.used", &quota.used);
+    problems.0
+}
+
+#[derive(Default)]
+struct Problems(Vec<Problem>);
+
+impl Problems {
+    fn add(&mut self, field: impl Into<String>, detail: impl Into<String>) {
+        self.0.push(Problem { field: field.into(), detail: detail.into() });
+    }
+
+    fn hard(&mut self, field: &str, list: &ResourceList<'_>) {
+        for (name, quantity) in list.iter() {
+            let place = format!("{field}[{name}]");
+            if let Some(detail) = name_problem(name) {
+                self.add(&place, detail);
+            }
+            if quantity.is_negative() {
+                self.add(&place, "must be greater than or equal to 0");
+            }
+            if counts_whole(name) && *quantity != quantity.rounded_up_to_units() {
+                self.add(&place, "must be an integer");
+            }
+        }
+    }
+
+    /// Problems of a list of scopes as such and with the names that the quota bounds; each told once.
+    fn scopes(&mut self, field: &str, scopes: &[&str], hard: &ResourceList<'_>) {
+        let is_known = |scope: &&str| SCOPES.iter().any(|(known, _)| known == scope);
+        if scopes.iter().any(|scope| !is_known(scope)) {
+            self.add(field, "unsupported scope");
+        }
+        let misapplied = scopes.iter().any(|scope| {
+            let allowed = SCOPES.iter().find(|(known, _)| known == scope).map(|(_, allowed)| allowed);
+            allowed
+                .is_some_and(|allowed| hard.names().any(|name| is_standard(name) && !allowed.contains(&name.as_ref())))
+        });
+        if misapplied {
+            self.add(field, "unsupported scope applied to resource");
+        }
+        let has = |scope| scopes.contains(&scope);
+        if has("BestEffort") && has("NotBestEffort") || has("Terminating") && has("NotTerminating") {
+            self.add(field, "conflicting scopes");
+        }
+    }
+
+    fn expression(&mut self, requirement: &ScopeRequirement<'_>) {
+        let ScopeRequirement { scope, operator, values } = requirement;
+        let selects_by_value = matches!(scope.as_ref(), "PriorityClass" | "VolumeAttributesClass");
+        if !selects_by_value && operator != "Exists" {
+            self.add(
+                format!("{SELECTOR}.operator"),
+                "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
+                 ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
+                 ResourceQuotaScopeCrossNamespacePodAffinity",
+            );
+        }
+        match operator.as_ref() {
+            "In" | "NotIn" if values.is_empty() => self.add(
+                format!("{SELECTOR}.values"),
+                "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+            ),
+            "Exists" | "DoesNotExist" if !values.is_empty() => self.add(
+                format!("{SELECTOR}.values"),
+                "must be no value when `operator` is 'Exists' or 'DoesNotExist' for scope selector",
+            ),
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            _ => self.add(format!("{SELECTOR}.operator"), "not a valid selector operator"),
+        }
+    }
+}
+
+const POD_NAMES: &[&str] = &["pods", "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+
+const STORAGE_NAMES: [&str; 4] =
+    ["requests.storage", "ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage"];
+
+/// The scopes, and the standard names that a quota may bound under each.
+const SCOPES: [(&str, &[&str]); 7] = [
+    ("Terminating", POD_NAMES),
+    ("NotTerminating", POD_NAMES),
+    ("BestEffort", &["pods"]),
+    ("NotBestEffort", POD_NAMES),
+    ("PriorityClass", POD_NAMES),
+    ("CrossNamespacePodAffinity", POD_NAMES),
+    ("VolumeAttributesClass", &["persistentvolumeclaims", "requests.storage"]),
+];
+
+fn is_standard(name: &str) -> bool {
+    COUNTED.contains(&name)
+        || POD_NAMES.contains(&name)
+        || STORAGE_NAMES.contains(&name)
+        || name.starts_with("hugepages-")
+        || name.starts_with("requests.hugepages-")
+}
+
+fn name_problem(name: &str) -> Option<&'static str> {
+    if name.contains('/') {
+        return (!is_qualified(name)).then_some("must be a standard resource type or fully qualified");
+    }
+    (!is_standard(name)).then_some("must be a standard resource for quota")
+}
+
+/// Counts, and devices by the names that containers use.
+fn counts_whole(name: &str) -> bool {
+    COUNTED.contains(&name) || is_device(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_core::json::Document;
+
+    #[track_caller]
+    fn check(quota: &str, expected: &[&str]) {
+        let document = Document::read(quota).unwrap();
+        let problems = super::quota(&ResourceQuota::read(document.root()).unwrap());
+        assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn everything_wrong_is_told_at_once() {
+        check(
+            r#"{"spec":{"hard":{"cpus":"1","pods":"-1.5"},"scopes":["Sometimes"]}}"#,
+            &[
+                "spec.hard[cpus]: must be a standard resource for quota",
+                "spec.hard[pods]: must be greater than or equal to 0",
+                "spec.hard[pods]: must be an integer",
+                "spec.scopes: unsupported scope",
+            ],
+        );
+    }
+
+    #[test]
+    fn selectors_take_values_only_where_their_operator_does() {
+        check(
+            r#"{"spec":{"scopeSelector":{"matchExpressions":[
+                {"scopeName":"PriorityClass","operator":"Exists","values":["a"]},
+                {"scopeName":"PriorityClass","operator":"Is"}]}}}"#,
+            &[
+                "spec.scopeSelector.matchExpressions.values: must be no value when `operator` is 'Exists' or \
+                 'DoesNotExist' for scope selector",
+                "spec.scopeSelector.matchExpressions.operator: not a valid selector operator",
+            ],
+        );
+    }
+
+    #[test]
+    fn counts_are_whole_and_cores_need_not_be() {
+        check(
+            r#"{"spec":{"hard":{"count/deployments.apps":"1500m","requests.cpu":"500m"}}}"#,
+            &["spec.hard[count/deployments.apps]: must be an integer"],
+        );
+    }
+}

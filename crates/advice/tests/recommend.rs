@@ -1,0 +1,128 @@
+//! Advice: the same amounts as for a container that has nothing set, for every container.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may stop on data it cannot read"
+)]
+
+#[path = "../../core/tests/estimates/situation.rs"]
+#[expect(dead_code, reason = "the core's own tests use more of it")]
+mod situation;
+
+use headroom_advice::recommend::{lookups, recommend};
+use headroom_core::cluster::lookup::Lookup;
+use headroom_core::json::Document;
+use headroom_core::request::Bound;
+use headroom_core::timestamp::Timestamp;
+use headroom_core::{Context, Request, Settings};
+use serde_json::{Value, json};
+
+use situation::{NOW, Situation, history, own, window};
+
+const NGINX: &str = "nginx-f7b30ec5501512a6";
+
+fn known() -> Value {
+    let usage = json!({"7d": window(10_080, "120m", "200Mi")});
+    own(
+        json!({NGINX: {"repository": "docker.io/library/nginx", "all": history(json!({})), "tags": {"1,27": history(usage)}}}),
+    )
+}
+
+fn pod(resources: Value) -> Situation {
+    let containers = json!([{"name": "web", "image": "nginx:1.27", "resources": resources}]);
+    let mut situation = Situation::of_pod(json!({"metadata": {"name": "web"}, "spec": {"containers": containers}}))
+        .with_profile(known());
+    situation.settings = json!({});
+    situation
+}
+
+/// Each advice in words, then what is unknown, then the notes.
+fn advice(situation: &Situation) -> Vec<String> {
+    let text = situation.request.to_string();
+    let document = Document::read(&text).unwrap();
+    let request = Request::read(document.root()).unwrap();
+    let settings_text = situation.settings.to_string();
+    let settings_document = Document::read(&settings_text).unwrap();
+    let settings = Settings::read(Some(settings_document.root())).unwrap();
+    let mut context = Context { now: Some(NOW.parse::<Timestamp>().unwrap()), ..Context::default() };
+    let lookups = lookups(&request, &settings).unwrap();
+    let answers: Vec<_> = lookups.iter().map(|lookup| answer(situation, lookup)).collect();
+    let documents: Vec<_> = answers
+        .iter()
+        .map(|answer| answer.as_ref().map_err(Clone::clone).map(|text| Document::read(text).unwrap()))
+        .collect();
+    context.add_all(&lookups, &documents);
+    let found = recommend(&request, &context, &settings).unwrap().unwrap();
+    let mut words = Vec::new();
+    for evidence in &found.advice.estimates.estimates {
+        let name = evidence.want.resource.name();
+        let container = &found.after.containers[evidence.want.container];
+        let set = container.resources.quantity(Bound::Request, name).unwrap();
+        assert_eq!(*set, evidence.quantity, "the pod afterwards has what is advised");
+        let adjustments: Vec<String> = evidence.adjustments.iter().map(ToString::to_string).collect();
+        words.push(format!("{} {name} {}: {} {adjustments:?}", container.name, evidence.quantity, evidence.basis));
+    }
+    for unknown in &found.advice.unknown {
+        words.push(format!("{} unknown: {}", unknown.resource.name(), unknown.why));
+    }
+    words.extend(found.advice.estimates.notes.clone());
+    words
+}
+
+fn answer(situation: &Situation, lookup: &Lookup<'_>) -> Result<String, String> {
+    let call = lookup.call();
+    situation.answer(call.kind, call.namespace.unwrap_or_default(), &call.name.unwrap_or_default())
+}
+
+const CPU: &str = "web cpu 120m: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old []";
+const MEMORY: &str = "web memory 200Mi: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old []";
+
+#[test]
+fn what_the_author_asked_for_does_not_matter() {
+    assert_eq!(advice(&pod(json!({}))), [CPU, MEMORY]);
+    assert_eq!(advice(&pod(json!({"requests": {"cpu": "2", "memory": "4Gi"}}))), [CPU, MEMORY]);
+    let mut settings_off = pod(json!({"requests": {"cpu": "2"}}));
+    settings_off.settings = json!({"estimates": {"mode": "never"}});
+    assert_eq!(advice(&settings_off), [CPU, MEMORY]);
+}
+
+#[test]
+fn the_authors_limit_is_the_most_that_is_advised() {
+    let told = advice(&pod(json!({"limits": {"memory": "128Mi", "cpu": "1"}})));
+    assert_eq!(told[0], CPU);
+    assert!(told[1].starts_with("web memory 128Mi: "), "{}", told[1]);
+    assert!(told[1].ends_with(r#"["lowered from 200Mi to the limit"]"#), "{}", told[1]);
+}
+
+#[test]
+fn advice_stays_inside_the_ranges_of_container_and_pod() {
+    let bounded = pod(json!({})).with_limits(json!([{"type": "Container", "min": {"cpu": "200m"}}]));
+    let told = advice(&bounded);
+    assert!(told[0].contains("web cpu 200m") && told[0].contains("to the min of LimitRange limits-0"), "{}", told[0]);
+    let of_pod =
+        pod(json!({"limits": {"memory": "1Gi"}})).with_limits(json!([{"type": "Pod", "max": {"memory": "1Gi"}}]));
+    assert_eq!(advice(&of_pod)[1], MEMORY);
+}
+
+#[test]
+fn where_nothing_is_known_that_is_said() {
+    let mut unknown = pod(json!({}));
+    unknown.profiles.clear();
+    unknown.request["object"]["spec"]["containers"][0]["image"] = json!("example.com/own:1");
+    assert_eq!(advice(&unknown), ["cpu unknown: no usage history yet", "memory unknown: no usage history yet"]);
+    unknown.request["object"]["spec"]["containers"][0]["image"] = json!("UPPER");
+    assert!(
+        advice(&unknown)[0].starts_with("cpu unknown: the image `UPPER` cannot be read: "),
+        "{:?}",
+        advice(&unknown)
+    );
+}
+
+#[test]
+fn resources_of_the_pod_as_a_whole_are_left_alone() {
+    let mut whole = pod(json!({}));
+    whole.request["object"]["spec"]["resources"] = json!({"requests": {"cpu": "1"}});
+    assert_eq!(advice(&whole), [MEMORY, "cpu unknown: the pod as a whole has resources, which its containers share"]);
+}

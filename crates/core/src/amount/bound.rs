@@ -1,0 +1,35 @@
+//! The two amounts that Kubernetes keeps of a resource.
+
+use std::fmt;
+
+/// Request or limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bound {
+    Request,
+    Limit,
+}
+
+impl Bound {
+    pub const BOTH: [Self; 2] = [Self::Request, Self::Limit];
+
+    /// The field that holds such values.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Request => "requests",
+            Self::Limit => "limits",
+        }
+    }
+
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.noun())
+    }
+}

@@ -1,0 +1,178 @@
+//! LimitRanger's own annotation: which values the API server's plugin put in before we saw the pod, and the same text
+//! for the defaults that we put in ourselves.
+//!
+//! The annotation is believed only where the value still is a range's default, so that a person who copies a running
+//! pod and edits a value remains its author. Where several ranges set defaults, LimitRanger overwrites its annotation
+//! with what the last one set; for the others, `managedFields` tells what the author sent.
+
+use std::borrow::Cow;
+
+use crate::json::{Document, Malformed, Node};
+use crate::order;
+use crate::ranges::Range;
+use crate::request::pod::ContainerIndex;
+use crate::request::{Bound, Container, Origin, Pod};
+
+pub const LIMIT_RANGER: &str = "kubernetes.io/limit-ranger";
+const PREFIX: &str = "LimitRanger plugin set: ";
+
+/// Marks LimitRanger's values. `ranges` are those that it may have used, if known.
+pub fn mark<'d>(pod: &mut Pod<'d>, ranges: Option<&[Range<'d>]>) -> Result<(), Malformed> {
+    let Some(text) = pod.annotation(LIMIT_RANGER)? else { return Ok(()) };
+    let Some(clauses) = text.strip_prefix(PREFIX) else { return Ok(()) };
+    let index = ContainerIndex::of(&pod.containers);
+    for clause in clauses.split("; ") {
+        mark_clause(pod, &index, clause, ranges);
+    }
+    let Some(ranges) = ranges else { return Ok(()) };
+    mark_unnamed(pod, &index, ranges)?;
+    pod.containers.iter_mut().for_each(|container| mark_copies(container, ranges));
+    Ok(())
+}
+
+/// `<names> request for container <c>` or `<names> limit for init container <i>`
+fn mark_clause<'d>(pod: &mut Pod<'d>, index: &ContainerIndex, clause: &str, ranges: Option<&[Range<'d>]>) {
+    let Some((what, container)) = clause.split_once(" for ") else { return };
+    let (is_init, name) = match container.strip_prefix("init container ") {
+        Some(name) => (true, name),
+        None => (false, container.strip_prefix("container ").unwrap_or_default()),
+    };
+    let Some((names, bound)) = what.rsplit_once(' ') else { return };
+    let Some(bound) = Bound::BOTH.into_iter().find(|have| have.noun() == bound) else { return };
+    let place = index.find(&pod.containers, is_init, name);
+    let Some(container) = place.and_then(|place| pod.containers.get_mut(place)) else { return };
+    for resource in names.split(", ") {
+        let is_default = ranges.is_none_or(|ranges| is_default(container, bound, resource, ranges));
+        if let Some(value) = container.resources.of_mut(bound).get_mut(resource)
+            && is_default
+        {
+            value.origin = Origin::LimitRanger;
+        }
+    }
+}
+
+/// Whether a value equals the default of some range.
+fn is_default<'d>(container: &Container<'d>, bound: Bound, resource: &str, ranges: &[Range<'d>]) -> bool {
+    let Some(quantity) = container.resources.quantity(bound, resource) else { return false };
+    let mut items = ranges.iter().flat_map(|range| range.items_for(container));
+    items.any(|item| item.defaults(bound).get(resource) == Some(quantity))
+}
+
+/// Marks the defaults of ranges that LimitRanger used before the last one, and no longer names.
+fn mark_unnamed<'d>(pod: &mut Pod<'d>, index: &ContainerIndex, ranges: &[Range<'d>]) -> Result<(), Malformed> {
+    let of_cluster = ranges.iter().filter(|range| matches!(range, Range::LimitRange(_)));
+    if of_cluster.count() < 2 {
+        return Ok(());
+    }
+    let Some(managed) = pod.node.at(&["metadata", "managedFields"])? else { return Ok(()) };
+    let Some(sent) = sent_values(managed, &pod.containers, index) else { return Ok(()) };
+    for (place, container) in pod.containers.iter_mut().enumerate() {
+        for bound in Bound::BOTH {
+            let is_unnamed = |name: &str| {
+                is_default(container, bound, name, ranges)
+                    && sent.binary_search_by(|have| sent_order(have, place, bound, name)).is_err()
+            };
+            let names = container.resources.of(bound).names();
+            let unnamed: Vec<Cow<'d, str>> = names.filter(|name| is_unnamed(name)).cloned().collect();
+            for name in unnamed {
+                if let Some(value) = container.resources.of_mut(bound).get_mut(&name)
+                    && value.origin.is_authored()
+                {
+                    value.origin = Origin::LimitRanger;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A value of a container that somebody sent.
+type Sent = (usize, Bound, String);
+
+fn sent_order(have: &Sent, place: usize, bound: Bound, name: &str) -> std::cmp::Ordering {
+    (have.0, have.1, have.2.as_str()).cmp(&(place, bound, name))
+}
+
+/// All resources that somebody manages, in order; none if that cannot be told.
+fn sent_values(managed: Node<'_>, containers: &[Container<'_>], index: &ContainerIndex) -> Option<Vec<Sent>> {
+    // The request's own reader passes over it, because nothing else ever asks.
+    let document = Document::read(managed.text()).ok()?;
+    let mut sent: Vec<Sent> = Vec::new();
+    for manager in document.root().items().ok()? {
+        let Some(spec) = manager.at(&["fieldsV1", "f:spec"]).ok()? else { continue };
+        for (field, is_init) in [("f:containers", false), ("f:initContainers", true)] {
+            let Some(list) = spec.get(field).ok()? else { continue };
+            for (key, fields) in list.fields().ok()? {
+                let place = container_of(&key.str().ok()?, containers, index, is_init);
+                let (Some(place), Some(resources)) = (place, fields.get("f:resources").ok()?) else { continue };
+                for (bound, field) in [(Bound::Request, "f:requests"), (Bound::Limit, "f:limits")] {
+                    for (name, _) in resources.get(field).ok()?.into_iter().flat_map(Node::fields).flatten() {
+                        let name = name.str().ok()?;
+                        sent.extend(name.strip_prefix("f:").map(|name| (place, bound, name.to_owned())));
+                    }
+                }
+            }
+        }
+    }
+    order::sort_by(&mut sent, Ord::cmp);
+    Some(sent)
+}
+
+/// The container of a key such as `k:{"name":"web"}`.
+fn container_of(key: &str, containers: &[Container<'_>], index: &ContainerIndex, is_init: bool) -> Option<usize> {
+    let document = Document::read(key.strip_prefix("k:")?).ok()?;
+    index.find(containers, is_init, &document.root().string("name").ok()??)
+}
+
+/// After a webhook's change the API server copies a limit that has no request into the request. Such a copy of a
+/// LimitRanger's limit is no author's; but where a range has a default request, LimitRanger would have set that one
+/// and said so, and an equal request is the author's own.
+fn mark_copies<'d>(container: &mut Container<'d>, ranges: &[Range<'d>]) {
+    let has_default_request = |name: &str| {
+        ranges.iter().flat_map(|range| range.items_for(container)).any(|item| item.default_request.contains(name))
+    };
+    let resources = &container.resources;
+    let is_copy =
+        |name: &str, quantity| resources.quantity(Bound::Request, name) == Some(quantity) && !has_default_request(name);
+    let limits = resources.limits.iter().filter(|(_, limit)| limit.origin == Origin::LimitRanger);
+    let copies = limits.filter(|(name, limit)| is_copy(name, &limit.quantity)).map(|(name, _)| name.clone());
+    for name in copies.collect::<Vec<_>>() {
+        if let Some(request) = container.resources.requests.get_mut(&name) {
+            request.origin = Origin::LimitRanger;
+        }
+    }
+}
+
+/// The annotation as it would be if LimitRanger had set the defaults that we set. It covers what LimitRanger itself
+/// put in before us as well; none if we set no default.
+pub fn text(pod: &Pod<'_>) -> Option<String> {
+    let mut has_new = false;
+    let mut text = String::with_capacity(256);
+    text.push_str(PREFIX);
+    for container in &pod.containers {
+        for bound in Bound::BOTH {
+            let mut is_first = true;
+            for (name, value) in container.resources.of(bound).iter() {
+                has_new |= matches!(value.origin, Origin::Default(_));
+                if matches!(value.origin, Origin::Default(_) | Origin::LimitRanger) {
+                    let is_first_clause = text.len() == PREFIX.len();
+                    text.push_str(if !is_first {
+                        ", "
+                    } else if is_first_clause {
+                        ""
+                    } else {
+                        "; "
+                    });
+                    text.push_str(name);
+                    is_first = false;
+                }
+            }
+            if !is_first {
+                for piece in [" ", bound.noun(), " for ", container.role.noun(), " ", &container.name] {
+                    text.push_str(piece);
+                }
+            }
+        }
+    }
+    has_new.then_some(text)
+}

@@ -1,0 +1,196 @@
+//! The annotation that says, for each value we set, what it is and where it came from:
+//! `{"web":{"limits.cpu":"500m: default of LimitRange limits"}}`.
+//!
+//! It is for people, and for ourselves: when we judge the same object again it tells our values from the author's.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use crate::amount::ResourceName;
+use crate::json::{Document, Malformed, json_string, write_string, write_string_with};
+use crate::request::pod::ContainerIndex;
+use crate::request::{Bound, Container, Origin, Pod, Value};
+
+pub const NAME: &str = "headroom.dev/resources";
+
+/// The same of estimates that stand beside what the author set.
+pub const TOLD: &str = "headroom.dev/estimated";
+
+/// Annotations are stored with every pod, so ours stays small.
+const LONGEST: usize = 1024;
+
+/// One value that the annotation claims.
+#[derive(Debug, PartialEq, Eq)]
+struct Claim<'a> {
+    container: &'a str,
+    bound: Bound,
+    resource: &'a str,
+    value: &'a str,
+    reason: &'a str,
+}
+
+/// The text of an annotation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// As a JSON string, because object and audit log both tell it.
+    pub json: String,
+    /// Whether there was room for every value with its whole reason.
+    pub is_full: bool,
+}
+
+/// The annotation for a pod; none if no value is ours.
+pub fn write(pod: &Pod<'_>) -> Option<Explanation> {
+    let (text, is_full) = explain(pod, Values::Ours)?;
+    Some(Explanation { json: json_string(&text), is_full })
+}
+
+/// The text of the annotation of estimates beside the author's values; none if there are none.
+pub fn write_told(pod: &Pod<'_>) -> Option<String> {
+    explain(pod, Values::Told).map(|(text, _)| text)
+}
+
+/// Which values an annotation is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Values {
+    Ours,
+    Told,
+}
+
+impl Values {
+    fn of<'v, 'd>(
+        self,
+        container: &'v Container<'d>,
+        bound: Bound,
+    ) -> impl Iterator<Item = (&'v ResourceName<'d>, &'v Value<'d>)> {
+        let list = match (self, bound) {
+            (Self::Ours, _) => Some(container.resources.of(bound)),
+            (Self::Told, Bound::Request) => Some(&container.told),
+            (Self::Told, Bound::Limit) => None,
+        };
+        list.into_iter().flat_map(|list| list.iter()).filter(move |(_, value)| self == Self::Told || is_ours(value))
+    }
+}
+
+/// How much is said of where a value came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reasons {
+    Full,
+    /// Without the histories that were passed over.
+    Brief,
+    None,
+}
+
+/// The text, and whether it is the whole of it.
+fn explain(pod: &Pod<'_>, values: Values) -> Option<(String, bool)> {
+    // Too long: first the shorter reasons, then none, then not all values, with a note of how many.
+    for reasons in [Reasons::Full, Reasons::Brief] {
+        match attempt(pod, values, reasons) {
+            (_, 0, 0) => return None,
+            (text, _, 0) => return Some((text, reasons == Reasons::Full)),
+            _ => {}
+        }
+    }
+    Some((attempt(pod, values, Reasons::None).0, false))
+}
+
+/// The text, how many values are in it, and how many had to be left out.
+fn attempt(pod: &Pod<'_>, values: Values, reasons: Reasons) -> (String, usize, usize) {
+    /// Room for the note of what was left out.
+    const NOTE: usize = 40;
+    let mut text = String::with_capacity(LONGEST / 2);
+    text.push('{');
+    let (mut told, mut left_out) = (0, 0);
+    for container in &pod.containers {
+        let mut is_open = false;
+        for bound in [Bound::Request, Bound::Limit] {
+            for (resource, value) in values.of(container, bound) {
+                let end = text.len();
+                if left_out == 0 {
+                    push_value(&mut text, (!is_open).then_some(&container.name), bound, resource, value, reasons);
+                }
+                if left_out > 0 || text.len() + NOTE > LONGEST {
+                    text.truncate(end);
+                    left_out += 1;
+                } else {
+                    is_open = true;
+                    told += 1;
+                }
+            }
+        }
+        text.push_str(if is_open { "}" } else { "" });
+    }
+    if left_out > 0 {
+        let comma = if told > 0 { "," } else { "" };
+        text.push_str(&format!("{comma}\"…\":\"{left_out} more values were set\""));
+    }
+    text.push('}');
+    (text, told, left_out)
+}
+
+fn is_ours(value: &Value<'_>) -> bool {
+    value.origin.is_new() || matches!(value.origin, Origin::Earlier(_))
+}
+
+/// `"limits.cpu":"500m: default of LimitRange limits"`, after the name of the container if it is the first of its.
+fn push_value(
+    text: &mut String,
+    container: Option<&Cow<'_, str>>,
+    bound: Bound,
+    resource: &str,
+    value: &Value<'_>,
+    reasons: Reasons,
+) {
+    if text.len() > 1 {
+        text.push(',');
+    }
+    if let Some(container) = container {
+        write_string(text, container);
+        text.push_str(":{");
+    }
+    write_string_with(text, |text| text.extend([bound.field(), ".", resource]));
+    text.push(':');
+    write_string_with(text, |text| {
+        // Writing into a string does not fail.
+        let _ = match reasons {
+            Reasons::Full => write!(text, "{}: {}", value.quantity, value.origin),
+            Reasons::Brief => write!(text, "{}: {:#}", value.quantity, value.origin),
+            Reasons::None => write!(text, "{}", value.quantity),
+        };
+    });
+}
+
+/// Marks the values that we set when we judged this pod before: those that still are what the annotation says.
+pub fn mark(pod: &mut Pod<'_>) -> Result<(), Malformed> {
+    let Some(text) = pod.annotation(NAME)? else { return Ok(()) };
+    let index = ContainerIndex::of(&pod.containers);
+    read(&text, |claim| {
+        let both = [false, true].into_iter();
+        let place = both.filter_map(|is_init| index.find(&pod.containers, is_init, claim.container)).next();
+        let Some(container) = place.and_then(|place| pod.containers.get_mut(place)) else { return };
+        if let Some(value) = container.resources.of_mut(claim.bound).get_mut(claim.resource)
+            && value.quantity.to_string() == claim.value
+        {
+            value.origin = Origin::Earlier(Cow::Owned(claim.reason.to_owned()));
+        }
+    });
+    Ok(())
+}
+
+/// Reads an annotation's claims. One that is not ours to read claims nothing.
+fn read(text: &str, mut each: impl FnMut(Claim<'_>)) {
+    let Ok(document) = Document::read(text) else { return };
+    let Ok(containers) = document.root().fields() else { return };
+    for (container, values) in containers {
+        let (Ok(container), Ok(values)) = (container.str(), values.fields()) else { continue };
+        for (key, claim) in values {
+            let (Ok(key), Ok(claim)) = (key.str(), claim.str()) else { continue };
+            let (bound, resource) = match key.split_once('.') {
+                Some(("requests", resource)) => (Bound::Request, resource),
+                Some(("limits", resource)) => (Bound::Limit, resource),
+                _ => continue,
+            };
+            let (value, reason) = claim.split_once(": ").unwrap_or((&claim, "set earlier"));
+            each(Claim { container: &container, bound, resource, value, reason });
+        }
+    }
+}

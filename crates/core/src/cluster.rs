@@ -1,0 +1,129 @@
+//! What must be known of the cluster: which objects to read, and what was read.
+//!
+//! The core only says what it needs, as data in a fixed order; a shell reads it.
+
+pub mod autoscaler;
+pub mod devices;
+pub mod limit_range;
+pub mod lookup;
+pub mod problem;
+pub mod resource_quota;
+pub mod usage;
+
+use std::rc::Rc;
+
+use crate::json::{Document, Malformed, Node};
+use crate::timestamp::Timestamp;
+use autoscaler::Autoscaler;
+use devices::DeviceClass;
+use limit_range::LimitRange;
+use lookup::{Lookup, Missing};
+use resource_quota::ResourceQuota;
+use usage::address::{Place, Scope};
+use usage::read::{Entry, Profile, Unusable};
+
+/// What was read of the cluster for one request.
+#[derive(Debug, Clone, Default)]
+pub struct Context<'d> {
+    /// In name order; none if they were not asked for or could not be read.
+    pub limit_ranges: Option<Vec<Rc<LimitRange<'d>>>>,
+    /// In name order; none if they were not asked for or could not be read.
+    pub quotas: Option<Vec<ResourceQuota<'d>>>,
+    /// The workload that a `scale` is about.
+    pub scaled: Option<Node<'d>>,
+    /// Whether the Namespace was asked for, found or not.
+    pub asked_for_namespace: bool,
+    /// The Namespace object of the request.
+    pub namespace: Option<Node<'d>>,
+    /// What the profiles that were read and are there hold of the images concerned.
+    pub usage: Vec<Found<'d>>,
+    /// None if they were not asked for.
+    pub autoscalers: Vec<Autoscaler<'d>>,
+    /// What tells which extended resources a claim's devices are; none if it was not asked for or could not be read.
+    pub device_classes: Option<Vec<DeviceClass<'d>>>,
+    /// The pod that a resource claim was made for.
+    pub claimed_for: Option<Node<'d>>,
+    /// The resource claims of the namespace.
+    pub resource_claims: Option<Node<'d>>,
+    /// The moment of the request, where anything depends on it and the shell knows it.
+    pub now: Option<Timestamp>,
+    /// What was asked for and could not be read, in the order of asking.
+    pub missing: Vec<Missing<'d>>,
+}
+
+/// What a profile holds of an image.
+#[derive(Debug, Clone)]
+pub struct Found<'d> {
+    pub scope: Scope,
+    pub place: Place,
+    pub entry: Result<Entry<'d>, Unusable>,
+}
+
+impl<'d> Context<'d> {
+    /// Takes in the answers to some lookups, as documents or as the host's own words of what went wrong.
+    pub fn add_all(&mut self, lookups: &[Lookup<'d>], answers: &'d [Result<Document<'d>, String>]) {
+        for (lookup, answer) in lookups.iter().zip(answers) {
+            self.add(lookup, answer.as_ref().map(Document::root).map_err(Clone::clone));
+        }
+    }
+
+    /// Takes in the answer to a lookup.
+    pub fn add(&mut self, lookup: &Lookup<'d>, answer: Result<Node<'d>, String>) {
+        self.asked_for_namespace |= matches!(lookup, Lookup::Namespace { .. });
+        if matches!(&answer, Err(problem) if lookup.is_absent(problem)) {
+            match lookup {
+                // It was deleted between the two reads.
+                Lookup::FreshQuota { name, .. } => self.quotas.iter_mut().for_each(|quotas| {
+                    quotas.retain(|quota| quota.name != *name);
+                }),
+                Lookup::DeviceClasses => self.device_classes = Some(Vec::new()),
+                _ => {}
+            }
+            return;
+        }
+        let taken = answer.and_then(|node| self.take(lookup, node).map_err(|malformed| malformed.to_string()));
+        if let Err(problem) = taken {
+            self.missing.push(Missing { lookup: lookup.clone(), problem });
+        }
+    }
+
+    fn take(&mut self, lookup: &Lookup<'d>, node: Node<'d>) -> Result<(), Malformed> {
+        match lookup {
+            Lookup::Namespace { .. } => {
+                node.fields()?;
+                self.namespace = Some(node);
+            }
+            Lookup::Autoscalers { .. } => self.autoscalers = Autoscaler::read_list(node)?,
+            Lookup::UsageProfile { scope, places, .. } => {
+                let profile = Profile::read(node);
+                let entry = |place: &Place| profile.clone().and_then(|profile| profile.entry(place));
+                let found = |place: &Place| Found { scope: *scope, place: place.clone(), entry: entry(place) };
+                self.usage.extend(places.iter().map(found));
+            }
+            Lookup::LimitRanges { .. } => {
+                self.limit_ranges = Some(LimitRange::read_list(node)?.into_iter().map(Rc::new).collect())
+            }
+            Lookup::Quotas { namespace } => {
+                let mut quotas = ResourceQuota::read_list(node)?;
+                quotas.retain(|quota| quota.is_of(namespace));
+                self.quotas = Some(quotas);
+            }
+            Lookup::FreshQuota { .. } => {
+                let fresh = ResourceQuota::read(node)?;
+                let listed = self.quotas.iter_mut().flatten().find(|quota| quota.name == fresh.name);
+                if let Some(listed) = listed {
+                    *listed = fresh;
+                }
+            }
+            Lookup::Scaled { .. } => self.scaled = Some(node),
+            Lookup::DeviceClasses => self.device_classes = Some(DeviceClass::read_list(node)?),
+            Lookup::ClaimedFor { .. } => self.claimed_for = Some(node),
+            Lookup::ResourceClaims { .. } => self.resource_claims = Some(node),
+        }
+        Ok(())
+    }
+
+    pub fn namespace_labels(&self) -> Result<Option<Node<'d>>, Malformed> {
+        self.namespace.map_or(Ok(None), |namespace| namespace.at(&["metadata", "labels"]))
+    }
+}

@@ -1,0 +1,109 @@
+//! LimitRanges: read, defaulted and validated as the API server does it.
+//!
+//! A range that comes from the cluster has been through both already. One that a person wrote, in settings or in a
+//! file, goes through [`LimitRange::imply_defaults`] and [`LimitRange::problems`] here.
+//! See <https://kubernetes.io/docs/concepts/policy/limit-range/>.
+
+pub mod validate;
+
+use std::borrow::Cow;
+
+use crate::amount::{Bound, ResourceList};
+use crate::json::{Malformed, Node};
+use crate::order;
+
+/// One LimitRange.
+#[derive(Debug, Clone)]
+pub struct LimitRange<'d> {
+    pub name: Cow<'d, str>,
+    pub items: Vec<Item<'d>>,
+}
+
+/// One entry of `spec.limits`.
+#[derive(Debug, Clone, Default)]
+pub struct Item<'d> {
+    /// `Container`, `Pod`, `PersistentVolumeClaim`, or a qualified name that nobody enforces.
+    pub kind: Cow<'d, str>,
+    pub min: ResourceList<'d>,
+    pub max: ResourceList<'d>,
+    pub default_limit: ResourceList<'d>,
+    pub default_request: ResourceList<'d>,
+    pub max_ratio: ResourceList<'d>,
+}
+
+pub const CONTAINER: &str = "Container";
+pub const POD: &str = "Pod";
+pub const CLAIM: &str = "PersistentVolumeClaim";
+
+impl<'d> LimitRange<'d> {
+    /// Reads a LimitRange object.
+    pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
+        let name = match node.at(&["metadata", "name"])? {
+            Some(name) => name.str()?,
+            None => Cow::Borrowed(""),
+        };
+        let items = match node.get("spec")? {
+            Some(spec) => spec.list("limits")?.map(Item::read).collect::<Result<_, _>>()?,
+            None => Vec::new(),
+        };
+        Ok(Self { name, items })
+    }
+
+    /// Reads a list of them, in name order: the order in which they apply.
+    pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
+        let mut ranges = list.list("items")?.map(Self::read).collect::<Result<Vec<_>, _>>()?;
+        order::sort_by(&mut ranges, |a, b| a.name.cmp(&b.name));
+        Ok(ranges)
+    }
+
+    /// Fills in the defaults that the API server derives when a range is written.
+    pub fn imply_defaults(&mut self) {
+        self.items.iter_mut().for_each(Item::imply_defaults);
+    }
+}
+
+impl<'d> Item<'d> {
+    /// The default requests or limits.
+    pub fn defaults(&self, bound: Bound) -> &ResourceList<'d> {
+        match bound {
+            Bound::Request => &self.default_request,
+            Bound::Limit => &self.default_limit,
+        }
+    }
+
+    /// Reads an entry of `spec.limits`.
+    pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
+        let mut item = Self::default();
+        for (key, value) in node.fields()?.filter(|(_, value)| !value.is_null()) {
+            match key.str()?.as_ref() {
+                "type" => item.kind = value.str()?,
+                "min" => item.min = ResourceList::read(value)?,
+                "max" => item.max = ResourceList::read(value)?,
+                "default" => item.default_limit = ResourceList::read(value)?,
+                "defaultRequest" => item.default_request = ResourceList::read(value)?,
+                "maxLimitRequestRatio" => item.max_ratio = ResourceList::read(value)?,
+                _ => {}
+            }
+        }
+        Ok(item)
+    }
+
+    /// `max` serves as the missing default limit, the default limit as the missing default request, and `min` as
+    /// the default request where there is neither. Only containers are ever defaulted.
+    pub fn imply_defaults(&mut self) {
+        if self.kind != CONTAINER {
+            return;
+        }
+        fill_from(&mut self.default_limit, &self.max);
+        fill_from(&mut self.default_request, &self.default_limit);
+        fill_from(&mut self.default_request, &self.min);
+    }
+}
+
+fn fill_from<'d>(list: &mut ResourceList<'d>, source: &ResourceList<'d>) {
+    for (name, quantity) in source.iter() {
+        if !list.contains(name) {
+            list.set(name.clone(), quantity.clone());
+        }
+    }
+}

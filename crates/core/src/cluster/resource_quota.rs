@@ -1,0 +1,101 @@
+//! ResourceQuotas, read from the API's JSON.
+//!
+//! Admission goes by what the quota's status says, its bounds included; what the spec says counts for the quota
+//! controller and for validation alone. See <https://kubernetes.io/docs/concepts/policy/resource-quotas/>.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::amount::ResourceList;
+use crate::json::{Malformed, Node};
+use crate::order;
+
+/// One ResourceQuota.
+#[derive(Debug, Clone, Default)]
+pub struct ResourceQuota<'d> {
+    pub name: Cow<'d, str>,
+    pub namespace: Cow<'d, str>,
+    /// `spec.hard`: what the bounds are to be.
+    pub spec_hard: ResourceList<'d>,
+    /// `status.hard`: the bounds in force.
+    pub hard: ResourceList<'d>,
+    /// `status.used`
+    pub used: ResourceList<'d>,
+    /// `spec.scopes`
+    pub scopes: Vec<Cow<'d, str>>,
+    /// `spec.scopeSelector.matchExpressions`
+    pub selector: Vec<ScopeRequirement<'d>>,
+}
+
+/// A requirement that an object matches a scope: an expression of a scope selector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScopeRequirement<'d> {
+    pub scope: Cow<'d, str>,
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
+    pub operator: Cow<'d, str>,
+    pub values: Vec<Cow<'d, str>>,
+}
+
+impl<'d> ResourceQuota<'d> {
+    /// Reads a ResourceQuota object.
+    pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
+        let mut quota = Self::default();
+        if let Some(metadata) = node.get("metadata")? {
+            quota.name = metadata.string("name")?.unwrap_or_default();
+            quota.namespace = metadata.string("namespace")?.unwrap_or_default();
+        }
+        if let Some(spec) = node.get("spec")? {
+            quota.spec_hard = ResourceList::in_field(spec, "hard")?;
+            quota.scopes = spec.list("scopes")?.map(Node::str).collect::<Result<_, _>>()?;
+            if let Some(selector) = spec.get("scopeSelector")? {
+                let expressions = selector.list("matchExpressions")?.map(ScopeRequirement::read);
+                quota.selector = expressions.collect::<Result<_, _>>()?;
+            }
+        }
+        if let Some(status) = node.get("status")? {
+            quota.hard = ResourceList::in_field(status, "hard")?;
+            quota.used = ResourceList::in_field(status, "used")?;
+        }
+        Ok(quota)
+    }
+
+    /// Reads a list of them, in name order: the order in which they are told.
+    pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
+        let mut quotas = list.list("items")?.map(Self::read).collect::<Result<Vec<_>, _>>()?;
+        order::sort_by(&mut quotas, |a, b| a.name.cmp(&b.name));
+        Ok(quotas)
+    }
+
+    /// Whether it speaks of a namespace. A list may come from a file that holds other namespaces too.
+    pub fn is_of(&self, namespace: &str) -> bool {
+        self.namespace.is_empty() || self.namespace == namespace
+    }
+
+    /// Everything that an object must match: each scope as one that exists, then the selector's expressions.
+    pub fn requirements(&self) -> impl Iterator<Item = Cow<'_, ScopeRequirement<'d>>> {
+        let scopes = self.scopes.iter().map(|scope| Cow::Owned(ScopeRequirement::exists(scope.clone())));
+        scopes.chain(self.selector.iter().map(Cow::Borrowed))
+    }
+}
+
+impl<'d> ScopeRequirement<'d> {
+    fn exists(scope: Cow<'d, str>) -> Self {
+        Self { scope, operator: Cow::Borrowed("Exists"), values: Vec::new() }
+    }
+
+    /// Reads an expression of a scope selector.
+    pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
+        Ok(Self {
+            scope: node.string("scopeName")?.unwrap_or_default(),
+            operator: node.string("operator")?.unwrap_or_default(),
+            values: node.list("values")?.map(Node::str).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// As Kubernetes prints one in a refusal: `{PriorityClass In [high mid]}`.
+impl fmt::Display for ScopeRequirement<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{} {} [{}]}}", self.scope, self.operator, self.values.join(" "))
+    }
+}

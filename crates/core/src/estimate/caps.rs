@@ -1,0 +1,92 @@
+//! Brings an estimate inside what the ranges allow the container, so that none gets a pod refused.
+
+use super::explanation::{Adjustment, Reason};
+use crate::amount::Quantity;
+use crate::cluster::usage::Resource;
+use crate::ranges::Range;
+use crate::request::{Bound, Container, RangeName};
+
+/// An estimate within bounds.
+#[derive(Debug)]
+pub struct Capped<'d> {
+    pub quantity: Quantity,
+    /// The least that the ranges allow.
+    pub least: Quantity,
+    pub adjustments: Vec<Adjustment<'d>>,
+}
+
+/// Lowers to the maximum, then raises to the minimum and to what the ratio of limit to request asks for. A default
+/// limit below the estimate bounds it only where nobody raises such limits (`repairs`).
+pub fn fit<'d>(
+    estimate: Quantity,
+    container: &Container<'d>,
+    resource: Resource,
+    ranges: &[Range<'d>],
+    repairs: bool,
+    rounding: &Quantity,
+) -> Capped<'d> {
+    let mut capped = Capped { quantity: estimate, least: Quantity::ZERO, adjustments: Vec::new() };
+    let name = resource.name();
+    let items = || ranges.iter().flat_map(|range| range.items_for(container).map(move |item| (range, item)));
+    for (range, item) in items() {
+        if let Some(max) = item.max.get(name) {
+            capped.lower_to(max, Reason::Max(range.name()));
+        }
+    }
+    let limit = limit_to_be(container, ranges, name);
+    if let Some((limit, whose)) = &limit
+        && !repairs
+    {
+        capped.lower_to(limit, Reason::Limit(whose.clone()));
+    }
+    for (range, item) in items() {
+        if let Some(min) = item.min.get(name) {
+            capped.raise_to(min, Reason::Min(range.name()));
+        }
+    }
+    if let Some((limit, _)) = &limit {
+        for (range, item) in items() {
+            let Some(ratio) = item.max_ratio.get(name).filter(|ratio| ratio.is_positive()) else { continue };
+            if let Ok(milli @ 1..) = u64::try_from(ratio.milli_value()) {
+                let least = limit.scaled(1_000, milli);
+                // A rounded amount reads better, as long as it stays below the limit that the ratio is about.
+                let rounded = least.rounded_up_to_multiple_of(rounding);
+                let least = if rounded <= *limit { rounded } else { least };
+                capped.raise_to(&least, Reason::Ratio(range.name()));
+            }
+        }
+    }
+    capped
+}
+
+/// The limit that the container has or will be given, and by which range if that is known.
+fn limit_to_be<'d>(
+    container: &Container<'d>,
+    ranges: &[Range<'d>],
+    resource: &str,
+) -> Option<(Quantity, Option<RangeName<'d>>)> {
+    if let Some(limit) = container.resources.quantity(Bound::Limit, resource) {
+        return Some((limit.clone(), None));
+    }
+    ranges.iter().find_map(|range| {
+        let limit = range.items_for(container).find_map(|item| item.default_limit.get(resource))?;
+        Some((limit.clone(), Some(range.name())))
+    })
+}
+
+impl<'d> Capped<'d> {
+    fn lower_to(&mut self, most: &Quantity, reason: Reason<'d>) {
+        if self.quantity > *most {
+            self.adjustments.push(Adjustment { from: self.quantity.clone(), reason });
+            self.quantity = most.clone();
+        }
+    }
+
+    fn raise_to(&mut self, least: &Quantity, reason: Reason<'d>) {
+        if self.quantity < *least {
+            self.adjustments.push(Adjustment { from: self.quantity.clone(), reason });
+            self.quantity = least.clone();
+        }
+        self.least = self.least.clone().max(least.clone());
+    }
+}

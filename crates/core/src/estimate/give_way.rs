@@ -1,0 +1,209 @@
+//! Lets estimates give way where a pod as a whole would not fit: the pod's maximum, what a quota has left, and whatever
+//! else of the ranges the pod would meet only with the estimates and not without.
+
+use super::explanation::{Adjustment, Reason};
+use super::{Estimate, Estimates};
+use crate::amount::{Quantity, ResourceList};
+use crate::cluster::usage::Resource;
+use crate::limits::{Breach, Breaches, Fault, Subject};
+use crate::request::{Bound, Pod, Role};
+use crate::settings::PerResource;
+
+/// Shrinking goes on as long as it helps, but not for longer: the limits that follow the requests move with them.
+const MOST_ROUNDS: u8 = 4;
+
+pub fn may_shrink(round: u8) -> bool {
+    round < MOST_ROUNDS
+}
+
+impl<'d> Estimates<'d> {
+    /// Changes estimates for the sake of what `filled`, the pod with them and with all defaults in it, breaks. Whether
+    /// anything changed: then the pod is to be filled again.
+    pub fn give_way(&mut self, filled: &Pod<'d>, breaches: &Breaches<'d>, round: u8) -> bool {
+        let mut changed = false;
+        for breach in breaches.first.iter().filter(|breach| is_about_an_amount(&breach.fault)) {
+            let resource = breach.resource.as_ref();
+            if !self.sets(&breach.subject, resource, filled) {
+                continue;
+            }
+            changed |= match (&breach.subject, &breach.fault) {
+                (Subject::Pod, Fault::AboveMax { max, bound, .. }) if may_shrink(round) => {
+                    let reason = Reason::PodMax(breach.range.clone());
+                    self.shrink_to(max, *bound, resource, filled, &Quantity::ZERO, &reason)
+                        || self.withdraw(breach, filled)
+                }
+                _ => self.withdraw(breach, filled),
+            };
+        }
+        if !changed && breaches.more > 0 && self.set_anything() {
+            // What is broken besides is not known one by one.
+            self.estimates.retain(|estimate| estimate.only_told);
+            self.notes.push("no estimates, because too many bounds are broken".to_owned());
+            changed = true;
+        }
+        changed
+    }
+
+    /// Shrinks estimates so that the pod's requests fit into what the quotas have left, `free`, but none below `floor`.
+    /// If that is not enough nothing changes, and the quota judges the estimates as they are.
+    pub fn give_way_to_quota(
+        &mut self,
+        filled: &Pod<'d>,
+        free: &ResourceList<'_>,
+        floor: &PerResource<Quantity>,
+    ) -> bool {
+        let mut changed = false;
+        for resource in Resource::ALL {
+            if let Some(free) = free.get(resource.name()) {
+                let floor = floor.of(resource);
+                changed |= self.shrink_to(free, Bound::Request, resource.name(), filled, floor, &Reason::Quota);
+            }
+        }
+        changed
+    }
+
+    /// Whether an estimate of this resource is part of what a breach is about.
+    fn sets(&self, subject: &Subject<'_>, resource: &str, pod: &Pod<'_>) -> bool {
+        self.estimates.iter().any(|estimate| estimate.is_part_of(subject, resource, pod))
+    }
+
+    /// Takes estimates away; what the pod would be without them, the ranges then judge.
+    fn withdraw(&mut self, breach: &Breach<'d>, pod: &Pod<'d>) -> bool {
+        let resource = breach.resource.as_ref();
+        let before = self.estimates.len();
+        let whom = &breach.subject;
+        self.estimates.retain(|estimate| !estimate.is_part_of(whom, resource, pod));
+        let changed = self.estimates.len() < before;
+        if changed {
+            self.notes.push(format!("{whom}: no {resource} estimate, because with one {breach} ({})", breach.range));
+        }
+        changed
+    }
+
+    /// Shrinks what is estimated until the total of a resource is at most `most`; false, and nothing changed, if that
+    /// cannot be done.
+    fn shrink_to(
+        &mut self,
+        most: &Quantity,
+        bound: Bound,
+        resource: &str,
+        pod: &Pod<'d>,
+        floor: &Quantity,
+        reason: &Reason<'d>,
+    ) -> bool {
+        let mut smaller = Vec::new();
+        for together in running_together(pod) {
+            let values =
+                together.iter().filter_map(|index| pod.containers.get(*index)?.resources.quantity(bound, resource));
+            let total = values.fold(Quantity::ZERO, |total, value| total.plus(value));
+            if total <= *most {
+                continue;
+            }
+            let Some(found) = self.shares(&total.minus(most), resource, &together, floor) else { return false };
+            smaller.extend(found);
+        }
+        let changed = !smaller.is_empty();
+        for (index, quantity) in smaller {
+            let Some(estimate) = self.estimates.get_mut(index) else { continue };
+            if quantity < estimate.quantity {
+                let from = std::mem::replace(&mut estimate.quantity, quantity);
+                // Several rounds are one change to who reads it.
+                if !matches!(estimate.adjustments.last(), Some(last) if last.reason == *reason) {
+                    estimate.adjustments.push(Adjustment { from, reason: reason.clone() });
+                }
+            }
+        }
+        changed
+    }
+
+    /// What the estimates among some containers shrink to so that they are smaller by `excess` in all: each by its
+    /// share of what can be spared.
+    fn shares(
+        &self,
+        excess: &Quantity,
+        resource: &str,
+        containers: &[usize],
+        floor: &Quantity,
+    ) -> Option<Vec<(usize, Quantity)>> {
+        let mut spare = Vec::new();
+        let mut in_all = Quantity::ZERO;
+        for (index, estimate) in self.estimates.iter().enumerate() {
+            let is_among = containers.contains(&estimate.want.container) && estimate.want.resource.name() == resource;
+            if is_among && !estimate.only_told {
+                let least = estimate.least.clone().max(floor.clone());
+                let spared = estimate.quantity.minus(&least);
+                if spared.is_positive() {
+                    in_all = in_all.plus(&spared);
+                    spare.push((index, least, spared));
+                }
+            }
+        }
+        if in_all < *excess {
+            return None;
+        }
+        let den = units(&in_all);
+        let mut shrunk = Vec::new();
+        for (index, least, spared) in spare {
+            let quantity = &self.estimates.get(index)?.quantity;
+            let share = excess.scaled(units(&spared), den).min(spared);
+            shrunk.push((index, rounded_down(&quantity.minus(&share)).max(least)));
+        }
+        Some(shrunk)
+    }
+}
+
+impl Estimate<'_> {
+    fn is_part_of(&self, subject: &Subject<'_>, resource: &str, pod: &Pod<'_>) -> bool {
+        let is_of = match subject {
+            Subject::Container(name) => {
+                pod.containers.get(self.want.container).is_some_and(|container| container.name == *name)
+            }
+            Subject::Pod => true,
+            Subject::Claim => false,
+        };
+        is_of && !self.only_told && self.want.resource.name() == resource
+    }
+}
+
+/// Faults that another amount of the request may cause or mend; that a limit is missing is none.
+fn is_about_an_amount(fault: &Fault) -> bool {
+    match fault {
+        Fault::BelowMin { .. } | Fault::AboveMax { .. } | Fault::AboveRatio { .. } => true,
+        Fault::NoValueForRatio { bound, .. } => *bound == Bound::Request,
+        Fault::NoRequestForMin { .. } | Fault::NoLimitForMax { .. } | Fault::NoRequestForMax { .. } => false,
+    }
+}
+
+/// The groups of containers that run at one time: the main ones with all sidecars, and each init container with the
+/// sidecars before it.
+fn running_together(pod: &Pod<'_>) -> Vec<Vec<usize>> {
+    let mut main = Vec::new();
+    let mut sidecars = Vec::new();
+    let mut groups = Vec::new();
+    for (index, container) in pod.containers.iter().enumerate() {
+        match container.role {
+            Role::Main => main.push(index),
+            Role::Sidecar => sidecars.push(index),
+            Role::Init => groups.push(sidecars.iter().copied().chain([index]).collect()),
+        }
+    }
+    main.extend(sidecars);
+    groups.insert(0, main);
+    groups
+}
+
+/// Thousandths of cpu, bytes of memory: fine enough for shares.
+fn units(quantity: &Quantity) -> u64 {
+    u64::try_from(quantity.milli_value()).unwrap_or(u64::MAX).max(1)
+}
+
+/// Down to thousandths or, from a million up, to whole units, so that the sum stays within bounds.
+fn rounded_down(quantity: &Quantity) -> Quantity {
+    let step = if *quantity >= Quantity::from_units(1 << 20) {
+        Quantity::from_bytes(1 << 20)
+    } else {
+        Quantity::from_milli(1)
+    };
+    let up = quantity.rounded_up_to_multiple_of(&step);
+    if up > *quantity { up.minus(&step) } else { up }
+}

@@ -1,0 +1,89 @@
+//! What an out-of-memory kill adds to an estimate of memory.
+//!
+//! A container that was killed wanted more than its samples show. Each kill asks once for somewhat more than what was
+//! killed, and for less of it day by day, until after a month it asks for nothing: by then the samples speak for
+//! themselves. Kills do not add up, so a container that leaks is not fed without end.
+
+use std::time::Duration;
+
+use crate::amount::Quantity;
+use crate::cluster::usage::OomKill;
+use crate::timestamp::Timestamp;
+
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(30 * 86_400);
+const LEAST_RAISE: i64 = 100 << 20;
+/// An estimate is raised to so many times what was ever observed, at most.
+const MOST_PEAKS: u64 = 3;
+
+/// An estimate raised by the kill that asks for most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raised {
+    pub to: Quantity,
+    pub killed_at: Quantity,
+    pub age: Duration,
+}
+
+/// Raises an estimate; none if no kill asks for more than it.
+pub fn raise(estimate: &Quantity, kills: &[OomKill], peak: &Quantity, now: Timestamp) -> Option<Raised> {
+    let most = peak.times_count(MOST_PEAKS);
+    let raises = kills.iter().filter_map(|kill| {
+        let age = now.since(kill.at).unwrap_or_default();
+        let left = FORGOTTEN_AFTER.checked_sub(age)?;
+        let wanted = kill.memory.scaled(6, 5).max(kill.memory.plus(&Quantity::from_units(LEAST_RAISE)));
+        let missing = wanted.minus(estimate);
+        if !missing.is_positive() {
+            return None;
+        }
+        let to = estimate.plus(&missing.scaled(left.as_secs(), FORGOTTEN_AFTER.as_secs())).min(most.clone());
+        (to > *estimate).then(|| Raised { to, killed_at: kill.memory.clone(), age })
+    });
+    raises.max_by(|one, other| one.to.cmp(&other.to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Memory in MiB, each kill with its age in days.
+    #[track_caller]
+    fn check(estimate: u64, kills: &[(u64, i64)], peak: u64, expected: Option<u64>) {
+        let mib = |amount: u64| Quantity::from_bytes(amount << 20);
+        let now = Timestamp::from_unix_seconds(1_795_232_606).unwrap();
+        let kills: Vec<OomKill> = kills
+            .iter()
+            .map(|(memory, days)| OomKill {
+                at: Timestamp::from_unix_seconds(now.unix_seconds() - days * 86_400).unwrap(),
+                memory: mib(*memory),
+            })
+            .collect();
+        let raised = raise(&mib(estimate), &kills, &mib(peak), now).map(|raised| raised.to);
+        assert_eq!(raised, expected.map(mib), "{estimate} {kills:?} {peak}");
+    }
+
+    #[test]
+    fn a_kill_asks_for_a_fifth_more_or_for_100_mib_more() {
+        check(300, &[(310, 0)], 1000, Some(410));
+        check(300, &[(1000, 0)], 1000, Some(1200));
+        check(2000, &[(1000, 0)], 3000, None);
+    }
+
+    #[test]
+    fn it_asks_for_less_day_by_day_and_for_nothing_after_a_month() {
+        check(300, &[(500, 10)], 1000, Some(500));
+        check(300, &[(500, 20)], 1000, Some(400));
+        check(300, &[(500, 30)], 1000, None);
+        check(300, &[(500, 400)], 1000, None);
+    }
+
+    #[test]
+    fn kills_do_not_add_up() {
+        check(300, &[(310, 0), (310, 0), (310, 1)], 1000, Some(410));
+        check(300, &[(310, 0), (500, 0)], 1000, Some(600));
+    }
+
+    #[test]
+    fn three_times_the_peak_is_enough() {
+        check(100, &[(900, 0)], 120, Some(360));
+        check(400, &[(900, 0)], 120, None);
+    }
+}

@@ -1,0 +1,265 @@
+//! Chooses the history that an estimate is made from: the first step with enough samples.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::cluster::Context;
+use crate::cluster::usage::address::Place;
+use crate::cluster::usage::read::{Entry, HistoryNode, Observed, Unusable};
+use crate::cluster::usage::{Resource, Scope, Shard, TagKey, Window};
+use crate::image::ImageName;
+use crate::settings::{EstimateSettings, HistoryScope, Matching, Step, Whose};
+use crate::timestamp::Timestamp;
+
+/// The history that an estimate is made from.
+#[derive(Debug, Clone)]
+pub struct Chosen<'d> {
+    pub window: Window,
+    /// The image as it was looked up: `nginx:1.27`.
+    pub key: String,
+    pub whose: Whose,
+    pub age: Duration,
+    pub collected_at: Timestamp,
+    pub history: HistoryNode<'d>,
+    pub observed: Observed<'d>,
+}
+
+/// A history that was looked at and not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassedOver {
+    window: Window,
+    key: String,
+    whose: Whose,
+    why: Why,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Why {
+    NoHistory,
+    FewSamples { found: u64, needed: u64 },
+    FewNamespaces { found: u64, needed: u64 },
+    FewPods { found: u64, needed: u64 },
+    Unusable,
+}
+
+impl PassedOver {
+    /// Whether there was nothing to look at.
+    pub fn is_empty(&self) -> bool {
+        self.why == Why::NoHistory
+    }
+}
+
+/// `7d nginx:1.27 in this namespace: 12 samples, 60 needed`
+impl fmt::Display for PassedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { window, key, whose, why } = self;
+        write!(f, "{window} {key} {whose}: ")?;
+        match why {
+            Why::NoHistory => f.write_str("none"),
+            Why::FewSamples { found, needed } => write!(f, "{found} samples, {needed} needed"),
+            Why::FewNamespaces { found, needed } => write!(f, "{found} namespaces, {needed} needed"),
+            Why::FewPods { found, needed } => write!(f, "{found} pods, {needed} needed"),
+            Why::Unusable => f.write_str("unusable"),
+        }
+    }
+}
+
+/// What the profiles that were read hold of one image.
+#[derive(Debug)]
+pub struct Sources<'i, 'd> {
+    image: &'i ImageName<'i>,
+    /// Of just this image: its digest, then its tag.
+    keys: Vec<Option<TagKey>>,
+    own: Option<Source<'d>>,
+    pool: Option<Source<'d>>,
+}
+
+/// What one profile holds of it, and how old that is.
+#[derive(Debug, Clone, Copy)]
+struct Source<'d> {
+    entry: Entry<'d>,
+    age: Duration,
+}
+
+impl<'i, 'd> Sources<'i, 'd> {
+    /// Finds the image in the profiles; what is wrong with one is noted, and the profile is none.
+    pub fn find(
+        image: &'i ImageName<'i>,
+        context: &Context<'d>,
+        settings: &EstimateSettings<'_>,
+        notes: &mut Vec<String>,
+    ) -> Self {
+        let mut source = |scope: Scope| {
+            let is_of_image = |place: &Place| place.repository.as_str() == image.repository();
+            let found = context.usage.iter().find(|found| found.scope == scope && is_of_image(&found.place))?;
+            let Some(now) = settings.now.or(context.now) else {
+                notes.push("usage history ignored: current time unknown".to_owned());
+                return None;
+            };
+            let aged = |entry: &Entry<'d>| Ok(Source { entry: *entry, age: entry.age(now, settings.max_age)? });
+            match found.entry.as_ref().map_err(Clone::clone).and_then(aged) {
+                Ok(source) => Some(source),
+                Err(unusable) => {
+                    notes.push(unused(scope, &unusable));
+                    None
+                }
+            }
+        };
+        let keys = TagKey::of(image).map(Some).collect();
+        Self { image, keys, own: source(Scope::Namespace), pool: source(pool_of(image)) }
+    }
+
+    /// The first history with enough samples of a resource, and those passed over before it.
+    pub fn choose(
+        &self,
+        resource: Resource,
+        settings: &EstimateSettings<'_>,
+        notes: &mut Vec<String>,
+    ) -> (Option<Chosen<'d>>, Vec<PassedOver>) {
+        let mut passed_over = Vec::new();
+        for step in settings.history.iter() {
+            for whose in places(settings.scope_of(step)) {
+                let source = match whose {
+                    Whose::OwnNamespace => self.own,
+                    Whose::AllNamespaces => self.pool,
+                };
+                for key in self.keys(step.matching) {
+                    let mut pass_over = |why| {
+                        let key = self.name_of(key.as_ref());
+                        passed_over.push(PassedOver { window: step.window, key, whose: *whose, why });
+                    };
+                    let Some(Source { entry, age }) = source else {
+                        pass_over(Why::NoHistory);
+                        continue;
+                    };
+                    let looked_up = look_up(&entry, key.as_ref(), step.window, resource).and_then(|found| {
+                        let why = found.as_ref().map(|(_, observed)| too_little(observed, step, *whose, settings));
+                        Ok(found.zip(why.transpose()?))
+                    });
+                    let (history, observed) = match looked_up {
+                        Ok(Some((found, None))) => found,
+                        Ok(Some((_, Some(why)))) => {
+                            pass_over(why);
+                            continue;
+                        }
+                        Ok(None) => {
+                            pass_over(Why::NoHistory);
+                            continue;
+                        }
+                        Err(unusable) => {
+                            notes.push(unused(self.scope_of(*whose), &unusable));
+                            pass_over(Why::Unusable);
+                            continue;
+                        }
+                    };
+                    let chosen = Chosen {
+                        window: step.window,
+                        key: self.name_of(key.as_ref()),
+                        whose: *whose,
+                        age,
+                        collected_at: entry.collected_at,
+                        history,
+                        observed,
+                    };
+                    return (Some(chosen), passed_over);
+                }
+            }
+        }
+        (None, passed_over)
+    }
+
+    /// Whether the very first history to look at is the namespace's own and is enough, so that none other matters.
+    pub fn has_enough_at_first_sight(&self, resource: Resource, settings: &EstimateSettings<'_>) -> bool {
+        let (Some(step), Some(own)) = (settings.history.first(), self.own) else { return false };
+        let Some(key) = self.keys(step.matching).first() else { return false };
+        settings.scope_of(step) != HistoryScope::Cluster
+            && look_up(&own.entry, key.as_ref(), step.window, resource).is_ok_and(|found| {
+                found
+                    .is_some_and(|(_, observed)| too_little(&observed, step, Whose::OwnNamespace, settings) == Ok(None))
+            })
+    }
+
+    /// The profile that was looked at.
+    pub fn scope_of(&self, whose: Whose) -> Scope {
+        match whose {
+            Whose::OwnNamespace => Scope::Namespace,
+            Whose::AllNamespaces => pool_of(self.image),
+        }
+    }
+
+    /// What is looked up for a step: the digest, then the tag; or all tags together.
+    fn keys(&self, matching: Matching) -> &[Option<TagKey>] {
+        match matching {
+            Matching::Tag => &self.keys,
+            Matching::Image => &[None],
+        }
+    }
+
+    /// `nginx:1.27`, `registry.example.com/team/app@sha256:0123456789ab`; `nginx:*` for all tags together.
+    fn name_of(&self, key: Option<&TagKey>) -> String {
+        const SHORT_DIGEST: usize = "sha256:0123456789ab".len();
+        let full = self.image.repository();
+        let name = full.strip_prefix("docker.io/").unwrap_or(full);
+        let name = name.strip_prefix("library/").unwrap_or(name);
+        match key.map(TagKey::reference) {
+            Some(reference) if reference.contains(':') => {
+                format!("{name}@{}", reference.get(..SHORT_DIGEST).unwrap_or(&reference))
+            }
+            Some(tag) => format!("{name}:{tag}"),
+            None => format!("{name}:*"),
+        }
+    }
+}
+
+fn places(scope: HistoryScope) -> &'static [Whose] {
+    match scope {
+        HistoryScope::NamespaceFirst => &[Whose::OwnNamespace, Whose::AllNamespaces],
+        HistoryScope::Namespace => &[Whose::OwnNamespace],
+        HistoryScope::Cluster => &[Whose::AllNamespaces],
+    }
+}
+
+type Found<'d> = (HistoryNode<'d>, Observed<'d>);
+
+fn look_up<'d>(
+    entry: &Entry<'d>,
+    key: Option<&TagKey>,
+    window: Window,
+    resource: Resource,
+) -> Result<Option<Found<'d>>, Unusable> {
+    let history = match key {
+        Some(key) => entry.tag(key)?,
+        None => entry.all()?,
+    };
+    let Some(history) = history else { return Ok(None) };
+    Ok(history.observed(window, resource)?.map(|observed| (history, observed)))
+}
+
+fn too_little(
+    observed: &Observed<'_>,
+    step: &Step,
+    whose: Whose,
+    settings: &EstimateSettings<'_>,
+) -> Result<Option<Why>, Unusable> {
+    let pool = &settings.pool;
+    if observed.samples < step.samples {
+        return Ok(Some(Why::FewSamples { found: observed.samples, needed: step.samples }));
+    }
+    if whose == Whose::OwnNamespace {
+        return Ok(None);
+    }
+    let (namespaces, pods) = (observed.namespaces()?, observed.pods()?);
+    if namespaces < pool.min_namespaces {
+        return Ok(Some(Why::FewNamespaces { found: namespaces, needed: pool.min_namespaces }));
+    }
+    Ok((pods < pool.min_pods).then_some(Why::FewPods { found: pods, needed: pool.min_pods }))
+}
+
+/// Where the pooled history of an image is.
+fn pool_of(image: &ImageName<'_>) -> Scope {
+    Scope::Pool(Shard::of(image.repository()))
+}
+
+pub(super) fn unused(scope: Scope, unusable: &Unusable) -> String {
+    format!("usage history in UsageProfile {} ignored: {unusable}", scope.object_name())
+}

@@ -1,0 +1,205 @@
+//! The story of a judgement: fill in what is missing, hold the result against the ranges, charge the quotas.
+//!
+//! What is to be judged is the plan's to say, and what must be read for it the inquiry's.
+
+pub mod charge;
+pub mod fill;
+
+use crate::cluster::Context;
+use crate::cluster::lookup::{Lookup, Missing};
+use crate::defaults;
+use crate::estimate::Estimates;
+use crate::json::Malformed;
+use crate::limits;
+use crate::plan::{Plan, Subject, Want, wants};
+use crate::quota;
+use crate::request::{Pod, Request, complete};
+use crate::settings::{Mode, OnMissingContext, Settings};
+use crate::verdict::{Decision, Violation};
+use charge::Charges;
+use fill::{Filled, Filling};
+
+/// The pod of a request as it is to be, and as it was, where that matters.
+#[derive(Debug, Default)]
+pub struct Pods<'d> {
+    pub new: Option<Pod<'d>>,
+    pub old: Option<Pod<'d>>,
+}
+
+/// All of a judgement but what the quotas say, which may have to be read afresh.
+#[derive(Debug)]
+pub struct Judgement<'d> {
+    pub pods: Pods<'d>,
+    decision: Decision<'d>,
+}
+
+/// Judges everything but the quotas. `notes` is what came up while the plan was made.
+pub fn judge<'d>(
+    request: &Request<'d>,
+    plan: &mut Plan<'d>,
+    context: &Context<'d>,
+    settings: &'d Settings<'d>,
+    notes: Vec<String>,
+) -> Result<Judgement<'d>, Malformed> {
+    let Some(object) = &request.object else {
+        return Err(Malformed { path: "object".to_owned(), problem: "is missing".to_owned() });
+    };
+    let mut decision = Decision::default();
+    tell_missing(&mut decision, plan, context, settings);
+    let fills = plan.is_defaulted || plan.is_estimated;
+    let ranges = std::mem::take(&mut plan.ranges);
+    let filling = Filling { request, context, settings, ranges: &ranges, is_defaulted: plan.is_defaulted };
+    let filled = |mut pod: Pod<'d>, wants: &[Want]| {
+        if fills {
+            return filling.fill(pod, wants);
+        }
+        complete::pod_level(&mut pod, settings.server);
+        Ok(Filled { pod, estimates: Estimates::default(), breaches: None })
+    };
+    let mut pods = Pods::default();
+    let mut breaches = None;
+    if let Some(pod) = plan.pod.take() {
+        let filled = filled(pod, &plan.wants)?;
+        tell_estimates(&mut decision, plan.subject, &filled, notes);
+        breaches = filled.breaches;
+        pods.new = Some(filled.pod);
+    }
+    pods.old = match plan.subject {
+        Subject::Resize | Subject::Deadline => request.old_pod()?.map(|mut pod| {
+            complete::pod_level(&mut pod, settings.server);
+            pod
+        }),
+        // The pods that are there were filled in, too.
+        Subject::Workload if plan.rollout.is_some() => {
+            let old = request.old_pod()?.map(|mut pod| {
+                let mut unsaid = Vec::new();
+                let wants = plan.prepare(&mut pod, context, settings, &mut unsaid)?;
+                let wants = wants::heed_namespace(wants, context.namespace, &mut unsaid)?;
+                Ok(filled(pod, &wants)?.pod)
+            });
+            old.transpose()?
+        }
+        _ => None,
+    };
+    if plan.limits != Mode::Off {
+        if let Some(pod) = &pods.new {
+            for found in defaults::limits_below_requests(pod) {
+                decision.warn(|| found.to_string());
+            }
+            let stored = pods.old.as_ref().filter(|_| plan.subject == Subject::Resize);
+            let breaches = breaches.unwrap_or_else(|| limits::check_pod(pod, stored, &ranges));
+            take_limits(&mut decision, plan, request, breaches);
+        } else if plan.subject == Subject::Claim {
+            take_limits(&mut decision, plan, request, limits::check_claim(object, request.old(), &ranges)?);
+        }
+    }
+    plan.ranges = ranges;
+    Ok(Judgement { pods, decision })
+}
+
+impl<'d> Judgement<'d> {
+    /// Warns of the quotas that could not be read afresh.
+    pub fn tell_stale(&mut self, context: &Context<'d>) {
+        let is_stale = |missing: &&Missing<'d>| matches!(missing.lookup, Lookup::FreshQuota { .. });
+        context.missing.iter().filter(is_stale).for_each(|missing| self.decision.warn(|| missing.to_string()));
+    }
+
+    /// The decision, with what the quotas say.
+    pub fn finish(self, request: &Request<'d>, plan: &Plan<'d>, charges: Charges<'d>) -> Decision<'d> {
+        let Self { pods, mut decision } = self;
+        let Charges { of_object, of_pods, .. } = charges;
+        take_quotas(&mut decision, plan.quotas, request, false, of_object.breaches);
+        take_quotas(&mut decision, plan.pods, request, true, of_pods.breaches);
+        (decision.charges, decision.pod_charges) = (of_object.charges, of_pods.charges);
+        if let Some(pod) = pods.new.filter(|_| plan.may_change) {
+            decision.change(pod);
+        }
+        decision.end_warnings();
+        decision
+    }
+}
+
+/// What could not be read refuses as much as a breach of what it serves would.
+fn tell_missing<'d>(decision: &mut Decision<'d>, plan: &Plan<'d>, context: &Context<'d>, settings: &Settings<'d>) {
+    for missing in &context.missing {
+        let serves: &[Mode] = match missing.lookup {
+            Lookup::LimitRanges { .. } if plan.limits != Mode::Off => &[plan.limits],
+            // They fill in what is counted, or what another policy judges.
+            Lookup::LimitRanges { .. } | Lookup::Scaled { .. } => &[plan.pods],
+            Lookup::Quotas { .. } => &[plan.quotas, plan.pods],
+            Lookup::Namespace { .. } if settings.selects_by_namespace_labels() => {
+                &[plan.limits, plan.quotas, plan.pods]
+            }
+            Lookup::DeviceClasses => &[plan.quotas],
+            // A quota's list entry stands, a claim is charged in full, and nobody is refused for want of an estimate.
+            Lookup::FreshQuota { .. }
+            | Lookup::ClaimedFor { .. }
+            | Lookup::ResourceClaims { .. }
+            | Lookup::Namespace { .. }
+            | Lookup::Autoscalers { .. }
+            | Lookup::UsageProfile { .. } => &[],
+        };
+        let is_fatal = serves.contains(&Mode::Enforce) && settings.on_missing_context == OnMissingContext::Deny;
+        if is_fatal {
+            decision.violations.push(Violation::MissingContext(missing.clone()));
+        } else {
+            decision.warn(|| missing.to_string());
+        }
+    }
+}
+
+/// Tells every estimate, and what is wrong with the history.
+fn tell_estimates<'d>(decision: &mut Decision<'d>, subject: Subject, filled: &Filled<'d>, notes: Vec<String>) {
+    let whose = if subject == Subject::Workload { "its pods: " } else { "" };
+    for told in filled.estimates.tell(whose, &filled.pod) {
+        if told.is_worth_a_warning {
+            decision.warn(|| told.text.clone());
+        }
+        decision.estimates.push(told);
+    }
+    for note in notes.iter().chain(&filled.estimates.notes) {
+        decision.warn(|| format!("{whose}{note}"));
+    }
+}
+
+fn take_limits<'d>(
+    decision: &mut Decision<'d>,
+    plan: &Plan<'d>,
+    request: &Request<'d>,
+    breaches: limits::Breaches<'d>,
+) {
+    if breaches.is_empty() {
+        return;
+    }
+    let is_workload = plan.subject == Subject::Workload;
+    if plan.limits == Mode::Enforce {
+        let (resource, name) = (request.qualified_resource(), request.name.to_string());
+        decision.violations.push(Violation::Limits { resource, name, is_workload, breaches });
+        return;
+    }
+    for (text, advice) in breaches.told_apart() {
+        decision.warn(|| format!("{}: {text}; {advice}", would_be_refused(is_workload)));
+    }
+}
+
+fn take_quotas<'d>(
+    decision: &mut Decision<'d>,
+    mode: Mode,
+    request: &Request<'d>,
+    is_workload: bool,
+    breaches: Vec<quota::Breach<'d>>,
+) {
+    let (refusing, telling): (Vec<_>, Vec<_>) =
+        breaches.into_iter().partition(|breach| mode == Mode::Enforce && !breach.only_slows());
+    if !refusing.is_empty() {
+        let (resource, name) = (request.qualified_resource(), request.name.to_string());
+        decision.violations.push(Violation::Quotas { resource, name, is_workload, breaches: refusing });
+    }
+    for breach in telling {
+        decision.warn(|| format!("{}: {}", would_be_refused(is_workload), breach.advice()));
+    }
+}
+
+fn would_be_refused(is_workload: bool) -> &'static str {
+    if is_workload { "its pods would be refused" } else { "would be refused" }
+}

@@ -1,0 +1,112 @@
+//! The quota steps of a judgement: the object itself, then the pods that it would bring.
+
+use std::borrow::Cow;
+
+use super::Pods;
+use crate::amount::ResourceList;
+use crate::cluster::Context;
+use crate::cluster::usage::Resource;
+use crate::json::Malformed;
+use crate::plan::{Plan, Subject};
+use crate::quota::{self, Bounds, Change, Kind, Object, Outcome, Surroundings};
+use crate::request::{self, Operation, Pod, Request};
+use crate::settings::{Freshness, Mode, Settings};
+
+pub mod devices;
+
+/// What the quotas say.
+#[derive(Debug, Default)]
+pub struct Charges<'d> {
+    pub of_object: Outcome<'d>,
+    pub of_pods: Outcome<'d>,
+    /// Quotas whose latest usage could change this; named only if settings ask for fresh usage.
+    pub doubtful: Vec<Cow<'d, str>>,
+}
+
+/// Judges by the namespace's quotas; without them, by nothing.
+pub fn charge<'d>(
+    request: &Request<'d>,
+    plan: &Plan<'d>,
+    pods: &Pods<'d>,
+    context: &Context<'d>,
+    settings: &Settings<'d>,
+) -> Result<Charges<'d>, Malformed> {
+    let mut charges = Charges::default();
+    let (Some(quotas), Some(object)) = (&context.quotas, request.object) else { return Ok(charges) };
+    let bounds = Bounds { quotas, limited_resources: &settings.quotas.limited_resources, now: context.now };
+    if plan.quotas != Mode::Off {
+        charges.of_object = of_object(request, plan, object, pods, &bounds, context)?;
+    }
+    if let (Some(pod), Some(rollout), true) = (&pods.new, &plan.rollout, plan.pods != Mode::Off) {
+        charges.of_pods = quota::workload::check(rollout, pod, pods.old.as_ref(), &bounds)?;
+    }
+    if settings.quotas.freshness == Freshness::Live {
+        for outcome in [&charges.of_object, &charges.of_pods] {
+            for name in quota::doubtful(outcome, quotas) {
+                if !charges.doubtful.contains(&name) {
+                    charges.doubtful.push(name);
+                }
+            }
+        }
+    }
+    Ok(charges)
+}
+
+/// The object that the request is about.
+fn of_object<'d>(
+    request: &Request<'d>,
+    plan: &Plan<'d>,
+    source: request::Object<'d>,
+    pods: &Pods<'d>,
+    bounds: &Bounds<'_, 'd>,
+    context: &Context<'d>,
+) -> Result<Outcome<'d>, Malformed> {
+    let kind = Kind::of(request);
+    let of_pod = devices::of_pod(request, context, bounds.now)?;
+    let devices = Surroundings { classes: context.device_classes.as_deref().unwrap_or_default(), of_pod: &of_pod };
+    let is_pod = plan.subject.is_pod();
+    let pod = pods.new.as_ref().filter(|_| is_pod);
+    let object = Object { kind, source, pod, replaces: request.old(), devices };
+    let change = match &request.operation {
+        _ if request.is_audit => Change::Counted,
+        Operation::Update { old } => {
+            let pod = pods.old.as_ref().filter(|_| is_pod);
+            let old = old.map(|source| Object { kind, source, pod, replaces: None, devices });
+            if plan.subject == Subject::ClaimStatus { Change::Report { old } } else { Change::Update { old } }
+        }
+        Operation::Create | Operation::Delete | Operation::Connect => Change::Create,
+    };
+    quota::check(&object, &change, bounds)
+}
+
+/// What the quotas that a new pod exceeds would let its containers have.
+pub(super) fn free_for<'d>(
+    request: &Request<'d>,
+    pod: &Pod<'d>,
+    context: &Context<'d>,
+    settings: &Settings<'d>,
+) -> Result<ResourceList<'d>, Malformed> {
+    let mut free = ResourceList::default();
+    let (Some(quotas), Some(source)) = (&context.quotas, request.object) else { return Ok(free) };
+    let bounds = Bounds { quotas, limited_resources: &settings.quotas.limited_resources, now: context.now };
+    let object = Object::of_pod(pod, source);
+    for breach in quota::check(&object, &Change::Create, &bounds)?.breaches {
+        let quota::Fault::Exceeded { excesses, .. } = breach.fault else { continue };
+        for excess in excesses {
+            let Some(resource) = Resource::ALL.iter().find(|resource| {
+                let name = excess.name.strip_prefix("requests.").unwrap_or(&excess.name);
+                name == resource.name()
+            }) else {
+                continue;
+            };
+            let mut left = excess.hard.minus(&excess.used);
+            if let Some(overhead) = pod.overhead.get(resource.name()) {
+                left = left.minus(overhead);
+            }
+            if free.get(resource.name()).is_none_or(|least| left < *least) {
+                free.set(resource.name().into(), left);
+            }
+        }
+    }
+    Ok(free)
+}

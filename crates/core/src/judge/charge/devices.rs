@@ -1,0 +1,110 @@
+//! What the pod was charged that a resource claim was made for.
+//!
+//! The scheduler makes a claim for a pod that asks for devices like for an extended resource. The pod was charged for
+//! them when it was created, so the claim is charged what is left. Anybody can write the claim's annotation; so the pod
+//! must be the one that the claim names, and the claim its first. Where that cannot be looked up, it is charged in full.
+
+use std::borrow::Cow;
+
+use crate::amount::{Bound, ResourceList};
+use crate::cluster::Context;
+use crate::cluster::lookup::Lookup;
+use crate::json::{Malformed, Node};
+use crate::quota::names::Charged;
+use crate::quota::{self, Kind, Measure};
+use crate::request::{self, Request, demand};
+use crate::timestamp::Timestamp;
+
+const MADE_FOR_A_POD: &str = "resource.kubernetes.io/extended-resource-claim";
+
+/// Whether any quota of the namespace has a name under which device classes map devices.
+pub fn needs_classes(request: &Request<'_>, context: &Context<'_>) -> bool {
+    let kind = Kind::of(request);
+    let is_mapped = |name: &str| {
+        matches!(kind.charged_under(name), Some(Charged::ExtendedDevices(_) | Charged::ImplicitDevices(_)))
+    };
+    kind.measure == Measure::ResourceClaim
+        && context.quotas.iter().flatten().any(|quota| quota.hard.names().any(|name| is_mapped(name)))
+}
+
+/// The lookup of the pod that the claim of a request says it was made for.
+pub fn lookup<'d>(request: &'d Request<'d>) -> Result<Option<Lookup<'d>>, Malformed> {
+    let owner = request.object.map(|object| owner(object.node)).transpose()?.flatten();
+    Ok(owner.map(|(name, _)| Lookup::ClaimedFor { namespace: &request.namespace, name }))
+}
+
+/// Whether only the other claims of the namespace tell that this is the pod's first.
+pub fn needs_claims(context: &Context<'_>) -> Result<bool, Malformed> {
+    Ok(context.claimed_for.map(claim_of).transpose()?.is_some_and(|claim| claim.is_none()))
+}
+
+/// The name and the uid of a pod.
+type Owner<'d> = (Cow<'d, str>, Cow<'d, str>);
+
+/// The pod that a claim says it was made for.
+fn owner(claim: Node<'_>) -> Result<Option<Owner<'_>>, Malformed> {
+    let Some(metadata) = claim.get("metadata")? else { return Ok(None) };
+    let mark = metadata.at(&["annotations", MADE_FOR_A_POD])?.map(Node::str).transpose()?;
+    if mark.as_deref() != Some("true") {
+        return Ok(None);
+    }
+    for reference in metadata.list("ownerReferences")? {
+        if reference.get("controller")?.map(Node::bool).transpose()? != Some(true) {
+            continue;
+        }
+        let is_pod = reference.string("kind")?.as_deref() == Some("Pod")
+            && reference.string("apiVersion")?.as_deref() == Some("v1");
+        return Ok(match (reference.string("name")?, reference.string("uid")?) {
+            (Some(name), Some(uid)) if is_pod && !uid.is_empty() => Some((name, uid)),
+            _ => None,
+        });
+    }
+    Ok(None)
+}
+
+/// The claim that a pod names as the one that was made for it.
+fn claim_of(pod: Node<'_>) -> Result<Option<Cow<'_, str>>, Malformed> {
+    let name = pod.at(&["status", "extendedResourceClaimStatus", "resourceClaimName"])?;
+    name.map(Node::str).transpose()
+}
+
+/// What the pod was charged, by resource; nothing if it is not certain that the claim is the pod's.
+pub fn of_pod<'d>(
+    request: &Request<'d>,
+    context: &Context<'d>,
+    now: Option<Timestamp>,
+) -> Result<ResourceList<'d>, Malformed> {
+    let nothing = ResourceList::default();
+    let (Some(node), Some(object)) = (context.claimed_for, request.object) else { return Ok(nothing) };
+    let Some((_, uid)) = owner(object.node)? else { return Ok(nothing) };
+    let found = node.at(&["metadata", "uid"])?.map(Node::str).transpose()?;
+    if found.as_ref() != Some(&uid) {
+        return Ok(nothing);
+    }
+    let is_the_pods = match claim_of(node)? {
+        Some(claim) => claim == request.name,
+        None => is_first(request, &uid, context)?,
+    };
+    let pod = request::Object::stored(node)?;
+    if !is_the_pods || !quota::is_live(&pod, now)? {
+        return Ok(nothing);
+    }
+    match pod.pod_at(&[])? {
+        Some(pod) => demand::as_quotas_see_it(&pod, Bound::Request),
+        None => Ok(nothing),
+    }
+}
+
+/// Whether no other claim of the same pod is older than one that is being created.
+fn is_first(request: &Request<'_>, uid: &str, context: &Context<'_>) -> Result<bool, Malformed> {
+    let Some(claims) = context.resource_claims else { return Ok(false) };
+    for claim in claims.list("items")? {
+        let name = claim.at(&["metadata", "name"])?.map(Node::str).transpose()?;
+        let is_other = name.as_deref() != Some(request.name.as_ref());
+        // What is stored already is older than what is being created.
+        if is_other && owner(claim)?.is_some_and(|(_, of)| of == uid) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,239 @@
+//! Checks bounds as LimitRanger does: min, max and ratio; per container, per pod, per claim.
+//!
+//! Every breach is found, in a fixed order: ranges in turn, items as they stand, subjects in turn, then all min, all
+//! max, all ratios, each by resource name. Comparison is exact. A breach words itself as Kubernetes does; who is
+//! concerned and what helps comes after that.
+//! See <https://kubernetes.io/docs/concepts/policy/limit-range/>.
+
+mod breach;
+
+use std::borrow::Cow;
+
+use crate::amount::{Bound, Quantity, ResourceList};
+use crate::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
+use crate::json::Malformed;
+use crate::ranges::Range;
+use crate::request::pod::ContainerIndex;
+use crate::request::{Container, Object, Pod, demand};
+
+pub use breach::{Breach, Breaches, Fault, Subject};
+
+/// Checks a pod. `stored` is the pod before a resize: what the resize does not touch is not held against it.
+pub fn check_pod<'d>(pod: &Pod<'d>, stored: Option<&Pod<'d>>, ranges: &[Range<'d>]) -> Breaches<'d> {
+    let mut breaches = Breaches::default();
+    let totals = || (PodTotal::of(pod), stored.map(PodTotal::of));
+    let has_pod_items = ranges.iter().flat_map(Range::items).any(|item| item.kind == POD);
+    let totals = has_pod_items.then(totals);
+    let stored = stored.map(|stored| (stored, ContainerIndex::of(&stored.containers)));
+    let stored_container = |container: &Container<'d>| {
+        let (stored, index) = stored.as_ref()?;
+        stored.containers.get(index.find(&stored.containers, container.role.is_init(), &container.name)?)
+    };
+    for range in ranges {
+        for item in range.items() {
+            match (item.kind.as_ref(), &totals) {
+                (CONTAINER, _) => {
+                    for container in pod.containers.iter().filter(|container| range.applies_to(container)) {
+                        check(&mut breaches, range, item, container, stored_container(container));
+                    }
+                }
+                (POD, Some((total, stored_total))) => check(&mut breaches, range, item, total, stored_total.as_ref()),
+                _ => {}
+            }
+        }
+    }
+    breaches
+}
+
+/// Checks a claim's storage. A name whose request is as it was before an update is not held against it.
+pub fn check_claim<'d>(
+    claim: &Object<'d>,
+    old: Option<&Object<'d>>,
+    ranges: &[Range<'d>],
+) -> Result<Breaches<'d>, Malformed> {
+    let requests = |claim: &Object<'d>| match claim.spec_at(&["resources", "requests"])? {
+        Some(requests) => ResourceList::read(requests),
+        None => Ok(ResourceList::default()),
+    };
+    let claim = ClaimRequests(requests(claim)?);
+    let old = old.map(requests).transpose()?.map(ClaimRequests);
+    let mut breaches = Breaches::default();
+    for range in ranges {
+        for item in range.items().iter().filter(|item| item.kind == CLAIM) {
+            check(&mut breaches, range, item, &claim, old.as_ref());
+        }
+    }
+    Ok(breaches)
+}
+
+/// What a bound is held against: a container, the total of a pod, or a claim.
+trait Measured<'d> {
+    fn subject(&self) -> Subject<'d>;
+    fn amount(&self, bound: Bound, resource: &str) -> Option<&Quantity>;
+    /// A claim has only requests: `max` looks at them, and the ratio means nothing.
+    fn has_limits(&self) -> bool {
+        true
+    }
+    /// Whether a resource is as it was before an update.
+    fn is_untouched(&self, before: &Self, resource: &str) -> bool {
+        Bound::BOTH.iter().all(|bound| self.amount(*bound, resource) == before.amount(*bound, resource))
+    }
+    /// Where a value came from, if not from the author.
+    fn origin(&self, _bound: Bound, _resource: &str) -> Option<String> {
+        None
+    }
+}
+
+impl<'d> Measured<'d> for Container<'d> {
+    fn subject(&self) -> Subject<'d> {
+        Subject::Container(self.name.clone())
+    }
+
+    fn amount(&self, bound: Bound, resource: &str) -> Option<&Quantity> {
+        self.resources.quantity(bound, resource)
+    }
+
+    fn origin(&self, bound: Bound, resource: &str) -> Option<String> {
+        let value = self.resources.of(bound).get(resource)?;
+        (!value.origin.is_authored()).then(|| value.origin.to_string())
+    }
+}
+
+/// The totals of a pod.
+struct PodTotal<'d> {
+    requests: ResourceList<'d>,
+    limits: ResourceList<'d>,
+}
+
+impl<'d> PodTotal<'d> {
+    fn of(pod: &Pod<'d>) -> Self {
+        Self {
+            requests: demand::as_limit_ranges_see_it(pod, Bound::Request),
+            limits: demand::as_limit_ranges_see_it(pod, Bound::Limit),
+        }
+    }
+}
+
+impl<'d> Measured<'d> for PodTotal<'d> {
+    fn subject(&self) -> Subject<'d> {
+        Subject::Pod
+    }
+
+    fn amount(&self, bound: Bound, resource: &str) -> Option<&Quantity> {
+        match bound {
+            Bound::Request => self.requests.get(resource),
+            Bound::Limit => self.limits.get(resource),
+        }
+    }
+}
+
+struct ClaimRequests<'d>(ResourceList<'d>);
+
+impl<'d> Measured<'d> for ClaimRequests<'d> {
+    fn subject(&self) -> Subject<'d> {
+        Subject::Claim
+    }
+
+    fn amount(&self, bound: Bound, resource: &str) -> Option<&Quantity> {
+        match bound {
+            Bound::Request => self.0.get(resource),
+            Bound::Limit => None,
+        }
+    }
+
+    fn has_limits(&self) -> bool {
+        false
+    }
+
+    /// Two claims without a request are no reason to admit one.
+    fn is_untouched(&self, before: &Self, resource: &str) -> bool {
+        self.0.get(resource).is_some_and(|amount| before.0.get(resource) == Some(amount))
+    }
+}
+
+/// Holds one subject against one item.
+fn check<'d, M: Measured<'d>>(
+    breaches: &mut Breaches<'d>,
+    range: &Range<'d>,
+    item: &Item<'d>,
+    subject: &M,
+    before: Option<&M>,
+) {
+    let mut found = |resource: &Cow<'d, str>, fault: Option<Fault>| {
+        let Some(fault) = fault else { return };
+        if before.is_some_and(|before| subject.is_untouched(before, resource)) {
+            return;
+        }
+        breaches.add_with(|| {
+            let origin = fault.bound().and_then(|bound| subject.origin(bound, resource));
+            Breach {
+                kind: item.kind.clone(),
+                resource: resource.clone(),
+                fault,
+                subject: subject.subject(),
+                origin,
+                range: range.name(),
+            }
+        });
+    };
+    for (resource, min) in item.min.iter() {
+        found(resource, below_min(subject, resource, min));
+    }
+    for (resource, max) in item.max.iter() {
+        let fault = if subject.has_limits() {
+            above_max(subject, resource, max)
+        } else {
+            above_max_claim(subject, resource, max)
+        };
+        found(resource, fault);
+    }
+    if subject.has_limits() {
+        for (resource, ratio) in item.max_ratio.iter() {
+            found(resource, above_ratio(subject, resource, ratio));
+        }
+    }
+}
+
+fn below_min<'d, M: Measured<'d>>(subject: &M, resource: &str, min: &Quantity) -> Option<Fault> {
+    let Some(request) = subject.amount(Bound::Request, resource) else {
+        return Some(Fault::NoRequestForMin { min: min.clone() });
+    };
+    if request < min {
+        return Some(Fault::BelowMin { min: min.clone(), bound: Bound::Request, found: request.clone() });
+    }
+    let limit = subject.amount(Bound::Limit, resource)?;
+    (limit < min).then(|| Fault::BelowMin { min: min.clone(), bound: Bound::Limit, found: limit.clone() })
+}
+
+fn above_max<'d, M: Measured<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<Fault> {
+    let Some(limit) = subject.amount(Bound::Limit, resource) else {
+        return Some(Fault::NoLimitForMax { max: max.clone() });
+    };
+    if limit > max {
+        return Some(Fault::AboveMax { max: max.clone(), bound: Bound::Limit, found: limit.clone() });
+    }
+    let request = subject.amount(Bound::Request, resource)?;
+    (request > max).then(|| Fault::AboveMax { max: max.clone(), bound: Bound::Request, found: request.clone() })
+}
+
+fn above_max_claim<'d, M: Measured<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<Fault> {
+    let Some(request) = subject.amount(Bound::Request, resource) else {
+        return Some(Fault::NoRequestForMax { max: max.clone() });
+    };
+    (request > max).then(|| Fault::AboveMax { max: max.clone(), bound: Bound::Request, found: request.clone() })
+}
+
+fn above_ratio<'d, M: Measured<'d>>(subject: &M, resource: &str, ratio: &Quantity) -> Option<Fault> {
+    let positive = |bound| subject.amount(bound, resource).filter(|amount| !amount.is_zero());
+    let Some(request) = positive(Bound::Request) else {
+        return Some(Fault::NoValueForRatio { ratio: ratio.clone(), bound: Bound::Request });
+    };
+    let Some(limit) = positive(Bound::Limit) else {
+        return Some(Fault::NoValueForRatio { ratio: ratio.clone(), bound: Bound::Limit });
+    };
+    Quantity::exceeds_ratio(limit, request, ratio).then(|| Fault::AboveRatio {
+        ratio: ratio.clone(),
+        request: request.clone(),
+        limit: limit.clone(),
+    })
+}

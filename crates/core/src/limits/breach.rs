@@ -1,0 +1,188 @@
+//! What a breach says: first what Kubernetes says, to the letter, then who is concerned and what helps.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::amount::{Bound, Quantity, ResourceName};
+use crate::cut::shortened;
+use crate::request::RangeName;
+
+/// The bounds that do not hold, in order: the first of them, and how many more there are.
+#[derive(Debug, Clone, Default)]
+pub struct Breaches<'d> {
+    pub first: Vec<Breach<'d>>,
+    pub more: usize,
+}
+
+/// So many are kept, which is more than a client shows.
+const MOST: usize = 64;
+
+impl<'d> Breaches<'d> {
+    pub fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// Adds a breach, which is only made if there is room for it.
+    pub(super) fn add_with(&mut self, breach: impl FnOnce() -> Breach<'d>) {
+        if self.first.len() < MOST { self.first.push(breach()) } else { self.more += 1 }
+    }
+
+    /// As people read them: Kubernetes' text, each only once, and what those can do whom it concerns.
+    pub fn told_apart(&self) -> Vec<(String, String)> {
+        let mut told: Vec<Told> = Vec::new();
+        for breach in &self.first {
+            let (text, advice, subject) = (breach.to_string(), breach.advice(), breach.subject.to_string());
+            match told.iter_mut().find(|have| have.text == text) {
+                Some(have) => have.add(advice, subject),
+                None => told.push(Told { text, advices: vec![(advice, vec![subject])] }),
+            }
+        }
+        let mut told: Vec<(String, String)> = told.into_iter().map(Told::worded).collect();
+        if let (Some((_, advice)), 1..) = (told.last_mut(), self.more) {
+            advice.push_str(&format!("; and {} more", self.more));
+        }
+        told
+    }
+}
+
+/// One text of Kubernetes, and each advice on it with the subjects that it concerns.
+struct Told {
+    text: String,
+    advices: Vec<(String, Vec<String>)>,
+}
+
+impl Told {
+    fn add(&mut self, advice: String, subject: String) {
+        match self.advices.iter_mut().find(|(have, _)| *have == advice) {
+            Some((_, subjects)) => subjects.push(subject),
+            None => self.advices.push((advice, vec![subject])),
+        }
+    }
+
+    fn worded(self) -> (String, String) {
+        let parts = self.advices.into_iter().map(|(advice, subjects)| format!("{}: {advice}", subjects.join(", ")));
+        (self.text, parts.collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// A bound that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Breach<'d> {
+    /// The type of the item, such as `Container`.
+    pub kind: Cow<'d, str>,
+    pub resource: ResourceName<'d>,
+    pub fault: Fault,
+    pub subject: Subject<'d>,
+    /// Where the value at fault came from, if its author did not write it.
+    pub origin: Option<String>,
+    pub range: RangeName<'d>,
+}
+
+/// Who breaks the bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject<'d> {
+    Container(Cow<'d, str>),
+    /// The total of the pod.
+    Pod,
+    Claim,
+}
+
+/// How a bound is broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    NoRequestForMin { min: Quantity },
+    BelowMin { min: Quantity, bound: Bound, found: Quantity },
+    NoLimitForMax { max: Quantity },
+    NoRequestForMax { max: Quantity },
+    AboveMax { max: Quantity, bound: Bound, found: Quantity },
+    NoValueForRatio { ratio: Quantity, bound: Bound },
+    AboveRatio { ratio: Quantity, request: Quantity, limit: Quantity },
+}
+
+impl Fault {
+    /// The value at fault, if there is one.
+    pub fn bound(&self) -> Option<Bound> {
+        match self {
+            Self::BelowMin { bound, .. } | Self::AboveMax { bound, .. } => Some(*bound),
+            Self::AboveRatio { .. } => Some(Bound::Limit),
+            Self::NoRequestForMin { .. }
+            | Self::NoLimitForMax { .. }
+            | Self::NoRequestForMax { .. }
+            | Self::NoValueForRatio { .. } => None,
+        }
+    }
+}
+
+/// Kubernetes' own words.
+impl fmt::Display for Breach<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, resource, fault, .. } = self;
+        match fault {
+            Fault::NoRequestForMin { min } => {
+                write!(f, "minimum {resource} usage per {kind} is {min}.  No request is specified")
+            }
+            Fault::BelowMin { min, bound, found } => {
+                write!(f, "minimum {resource} usage per {kind} is {min}, but {bound} is {found}")
+            }
+            Fault::NoLimitForMax { max } => {
+                write!(f, "maximum {resource} usage per {kind} is {max}.  No limit is specified")
+            }
+            Fault::NoRequestForMax { max } => {
+                write!(f, "maximum {resource} usage per {kind} is {max}.  No request is specified")
+            }
+            Fault::AboveMax { max, bound, found } => {
+                write!(f, "maximum {resource} usage per {kind} is {max}, but {bound} is {found}")
+            }
+            Fault::NoValueForRatio { ratio, bound } => write!(
+                f,
+                "{resource} max limit to request ratio per {kind} is {ratio}, but no {bound} is specified or {bound} is 0"
+            ),
+            Fault::AboveRatio { ratio, request, limit } => {
+                let provided = Quantity::ratio_text(limit, request);
+                write!(
+                    f,
+                    "{resource} max limit to request ratio per {kind} is {ratio}, but provided ratio is {provided}"
+                )
+            }
+        }
+    }
+}
+
+impl Breach<'_> {
+    /// What helps: `set a cpu request of at least 50m (LimitRange limits)`.
+    pub fn advice(&self) -> String {
+        let Self { resource, fault, subject, .. } = self;
+        let sum = if *subject == Subject::Pod { "sum of the " } else { "" };
+        let plural = if *subject == Subject::Pod { "s" } else { "" };
+        let mut advice = match fault {
+            Fault::NoRequestForMin { min } => format!("set a {resource} request of at least {min}"),
+            Fault::BelowMin { min, bound, found } => {
+                format!("raise the {sum}{resource} {bound}{plural} from {found} to at least {min}")
+            }
+            Fault::NoLimitForMax { max } => format!("set a {resource} limit of at most {max}"),
+            Fault::NoRequestForMax { max } => format!("set a {resource} request of at most {max}"),
+            Fault::AboveMax { max, bound, found } => {
+                format!("lower the {sum}{resource} {bound}{plural} from {found} to at most {max}")
+            }
+            Fault::NoValueForRatio { bound, .. } => format!("set a {resource} {bound} above 0"),
+            Fault::AboveRatio { ratio, request, limit } => format!(
+                "bring the {sum}{resource} limit{plural} ({limit}) to at most {ratio} times the request{plural} ({request})"
+            ),
+        };
+        if let Some(origin) = &self.origin {
+            advice.push_str(&format!("; that value is {origin}"));
+        }
+        advice.push_str(&format!(" ({})", self.range));
+        advice
+    }
+}
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Container(name) => write!(f, "container {}", shortened(name.to_string())),
+            Self::Pod => f.write_str("pod total"),
+            Self::Claim => f.write_str("claim"),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Writes what was decided into the object: splices into its own text, so that nothing else moves.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use crate::amount::{Bound, Quantity, ResourceName};
+use crate::annotations::limit_ranger::{self, LIMIT_RANGER};
+use crate::annotations::ours::{self, Explanation};
+use crate::json::{Malformed, Node, json_string, write_string};
+use crate::order;
+use crate::request::{Container, Pod, Value};
+
+/// Writes the object with the pod's new values and their explanation in it, after what `out` begins with; nothing, and
+/// false, if there are none.
+pub fn write(
+    out: &mut String,
+    begin: &str,
+    object: Node<'_>,
+    pod: &Pod<'_>,
+    explanation: Option<&Explanation>,
+) -> Result<bool, Malformed> {
+    let mut edits = Edits::default();
+    for container in &pod.containers {
+        write_container(&mut edits, container)?;
+    }
+    let has_new_values = !edits.splices.is_empty();
+    write_annotations(&mut edits, pod, explanation.filter(|_| has_new_values))?;
+    let is_changed = !edits.splices.is_empty();
+    if is_changed {
+        out.push_str(begin);
+        edits.apply_to(object, out);
+    }
+    Ok(is_changed)
+}
+
+fn write_container(edits: &mut Edits, container: &Container<'_>) -> Result<(), Malformed> {
+    let is_new = |bound| container.resources.of(bound).iter().any(|(_, value)| value.origin.is_new());
+    if !is_new(Bound::Limit) && !is_new(Bound::Request) {
+        return Ok(());
+    }
+    let resources = container.node.get("resources")?;
+    let mut whole_lists = String::new();
+    for bound in [Bound::Limit, Bound::Request].into_iter().filter(|bound| is_new(*bound)) {
+        let new = container.resources.of(bound).iter().filter(|(_, value)| value.origin.is_new());
+        match (resources, resources.map(|resources| resources.get(bound.field())).transpose()?.flatten()) {
+            (_, Some(list)) => {
+                for (name, value) in new {
+                    push_amount(edits.set(list, name)?, &value.quantity);
+                }
+            }
+            (Some(resources), None) => push_amounts(edits.set(resources, bound.field())?, new),
+            (None, None) => push_amounts(field(&mut whole_lists, bound.field()), new),
+        }
+    }
+    if !whole_lists.is_empty() {
+        edits.set(container.node, "resources")?.extend(["{", whole_lists.as_str(), "}"]);
+    }
+    Ok(())
+}
+
+fn push_amounts<'v, 'd: 'v>(json: &mut String, values: impl Iterator<Item = (&'v ResourceName<'d>, &'v Value<'d>)>) {
+    json.push('{');
+    for (name, value) in values {
+        push_amount(field(json, name), &value.quantity);
+    }
+    json.push('}');
+}
+
+fn write_annotations(edits: &mut Edits, pod: &Pod<'_>, explanation: Option<&Explanation>) -> Result<(), Malformed> {
+    let told = ours::write_told(pod);
+    let has_told = told.is_some() && pod.annotation(ours::TOLD)?.as_deref() == told.as_deref();
+    let limit_ranger = limit_ranger::text(pod).map(|text| json_string(&text));
+    let told = told.filter(|_| !has_told).map(|text| json_string(&text));
+    let annotations = [
+        (LIMIT_RANGER, limit_ranger.as_deref()),
+        (ours::NAME, explanation.map(|explanation| explanation.json.as_str())),
+        (ours::TOLD, told.as_deref()),
+    ];
+    if annotations.iter().all(|(_, json)| json.is_none()) {
+        return Ok(());
+    }
+    let annotations = annotations.into_iter().filter_map(|(name, json)| Some((name, json?)));
+    if let Some(object) = pod.annotations {
+        for (name, value) in annotations {
+            edits.set(object, name)?.push_str(value);
+        }
+        return Ok(());
+    }
+    let (json, end) = match pod.node.get("metadata")? {
+        Some(metadata) => (edits.set(metadata, "annotations")?, "}"),
+        None => {
+            let json = edits.set(pod.node, "metadata")?;
+            json.push_str("{\"annotations\":");
+            (json, "}}")
+        }
+    };
+    // Growing a text costs more than writing it.
+    json.reserve(annotations.clone().map(|(_, value)| value.len() + 40).sum());
+    json.push('{');
+    for (name, value) in annotations {
+        field(json, name).push_str(value);
+    }
+    json.push_str(end);
+    Ok(())
+}
+
+fn push_amount(json: &mut String, amount: &Quantity) {
+    json.push('"');
+    // Writing into a string does not fail.
+    let _ = write!(json, "{amount}");
+    json.push('"');
+}
+
+/// Adds a field to the inside of an object's text, and gives the place where its value goes.
+fn field<'t>(fields: &'t mut String, name: &str) -> &'t mut String {
+    if !matches!(fields.as_bytes().last(), None | Some(b'{' | b',')) {
+        fields.push(',');
+    }
+    write_string(fields, name);
+    fields.push(':');
+    fields
+}
+
+/// Replacements in a document's text.
+#[derive(Debug, Default)]
+struct Edits {
+    splices: Vec<(Range<usize>, String)>,
+}
+
+impl Edits {
+    /// Sets a field of an object, and gives the place where its value goes: a field that is there is replaced, a `null`
+    /// one too, another is added at the end.
+    fn set(&mut self, object: Node<'_>, name: &str) -> Result<&mut String, Malformed> {
+        let mut is_empty = true;
+        let mut old = None;
+        for (key, value) in object.fields()? {
+            is_empty = false;
+            if key.is(name) {
+                old = Some(value);
+            }
+        }
+        let mut text = String::with_capacity(64);
+        let place = match old {
+            Some(old) => old.span(),
+            None => {
+                let end = object.span().end - 1;
+                let follows_another = self.splices.last().is_some_and(|(place, _)| *place == (end..end));
+                text.push_str(if is_empty && !follows_another { "" } else { "," });
+                field(&mut text, name);
+                end..end
+            }
+        };
+        Ok(&mut self.splices.push_mut((place, text)).1)
+    }
+
+    /// Writes the text of `object` with the replacements in it.
+    fn apply_to(mut self, object: Node<'_>, out: &mut String) {
+        // The sort is stable, so what is added to one object stays in order.
+        order::sort_by(&mut self.splices, |(a, _), (b, _)| a.start.cmp(&b.start));
+        let text = object.text();
+        let start = object.span().start;
+        let more: usize = self.splices.iter().map(|(_, new)| new.len()).sum();
+        out.reserve(text.len() + more);
+        let mut copied_to = 0;
+        for (place, new) in &self.splices {
+            out.push_str(text.get(copied_to..place.start - start).unwrap_or_default());
+            out.push_str(new);
+            copied_to = place.end - start;
+        }
+        out.push_str(text.get(copied_to..).unwrap_or_default());
+    }
+}

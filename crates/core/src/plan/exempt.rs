@@ -1,0 +1,34 @@
+//! What an operator leaves unjudged.
+
+use crate::cluster::Context;
+use crate::json::Malformed;
+use crate::request::{Pod, Request};
+use crate::settings::{Settings, any_matches};
+
+/// Whether `exempt` of the settings covers this object, as far as the request alone tells.
+pub fn by_request(request: &Request<'_>, pod: Option<&Pod<'_>>, settings: &Settings<'_>) -> Result<bool, Malformed> {
+    let exempt = &settings.exempt;
+    if any_matches(&exempt.namespaces, &request.namespace) {
+        return Ok(true);
+    }
+    if let (Some(pod), false) = (pod, exempt.service_accounts.is_empty()) {
+        // The pod's own account. Who asks says nothing: nearly every pod is created by a controller.
+        let name = pod.spec.string("serviceAccountName")?.filter(|name| !name.is_empty());
+        let account = format!("{}/{}", request.namespace, name.as_deref().unwrap_or("default"));
+        if any_matches(&exempt.service_accounts, &account) {
+            return Ok(true);
+        }
+    }
+    match (&exempt.labels, &request.object) {
+        (Some(selector), Some(object)) => selector.matches(object.node.at(&["metadata", "labels"])?),
+        _ => Ok(false),
+    }
+}
+
+/// Whether it covers the namespace by its labels. A namespace that is not known is not exempt.
+pub fn by_namespace(context: &Context<'_>, settings: &Settings<'_>) -> Result<bool, Malformed> {
+    match (&settings.exempt.namespace_labels, context.namespace) {
+        (Some(selector), Some(_)) => selector.matches(context.namespace_labels()?),
+        _ => Ok(false),
+    }
+}

@@ -1,0 +1,118 @@
+//! What of a request is ours to judge. Everything else is admitted untouched, and cheaply.
+
+use crate::json::{Malformed, Node};
+use crate::quota::scope;
+use crate::request::{Object, Operation, Request};
+
+/// What a request is about, as far as it is ours to judge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// A new pod.
+    Pod,
+    /// A pod that gets a deadline or loses it, by which quotas tell pods apart.
+    Deadline,
+    /// New resources for a running pod (`pods/resize`).
+    Resize,
+    /// A controller that will make pods from a template.
+    Workload,
+    /// More replicas for such a controller (`deployments/scale` and the like).
+    Scale,
+    /// A PersistentVolumeClaim.
+    Claim,
+    /// A claim whose volume was resized or changed: it has happened, so nothing is refused.
+    ClaimStatus,
+    /// Anything else that quotas count.
+    Counted,
+}
+
+impl Subject {
+    pub fn of(request: &Request<'_>) -> Result<Option<Self>, Malformed> {
+        let is_create = match request.operation {
+            Operation::Create => true,
+            Operation::Update { .. } => false,
+            Operation::Delete | Operation::Connect => return Ok(None),
+        };
+        if request.namespace.is_empty() {
+            return Ok(None);
+        }
+        let only_if = |is_so: bool, subject: Self| is_so.then_some(subject);
+        Ok(match (request.group.as_ref(), request.resource.as_ref(), request.subresource.as_ref()) {
+            ("", "pods", "") if is_create => Some(Self::Pod),
+            ("", "pods", "") => only_if(changes_deadline(request)?, Self::Deadline),
+            ("", "pods", "resize") => only_if(!is_create, Self::Resize),
+            ("", "persistentvolumeclaims", "") => Some(Self::Claim),
+            ("", "persistentvolumeclaims", "status") => {
+                only_if(!is_create && changes_volume(request)?, Self::ClaimStatus)
+            }
+            (_, _, "scale") => {
+                let is_scalable = request.pod_kind().is_some_and(|kind| kind.is_scalable());
+                only_if(!is_create && is_scalable, Self::Scale)
+            }
+            (_, _, "") if request.pod_kind().is_some() => Some(Self::Workload),
+            ("", "services", "") | ("resource.k8s.io", "resourceclaims", "") => Some(Self::Counted),
+            (_, _, "") => only_if(is_create && !is_uncounted(request), Self::Counted),
+            _ => None,
+        })
+    }
+
+    /// Whether the object is a pod.
+    pub fn is_pod(self) -> bool {
+        matches!(self, Self::Pod | Self::Deadline | Self::Resize)
+    }
+
+    /// Whether new pods come of it, whose requests can be estimated.
+    pub fn makes_pods(self) -> bool {
+        matches!(self, Self::Pod | Self::Workload)
+    }
+
+    /// Whether the object itself is charged to quotas.
+    pub fn is_counted(self, request: &Request<'_>) -> bool {
+        match self {
+            Self::Scale => false,
+            // A workload is an object that is counted when it is made, like any other.
+            Self::Workload => request.is_create(),
+            _ => true,
+        }
+    }
+}
+
+/// Kinds that are no objects in a namespace, or so many and so short-lived that quotas leave them alone.
+fn is_uncounted(request: &Request<'_>) -> bool {
+    matches!(
+        (request.group.as_ref(), request.resource.as_ref()),
+        ("", "bindings" | "componentstatuses" | "events" | "namespaces")
+            | ("authentication.k8s.io", "tokenreviews" | "selfsubjectreviews")
+            | (
+                "authorization.k8s.io",
+                "subjectaccessreviews"
+                    | "localsubjectaccessreviews"
+                    | "selfsubjectaccessreviews"
+                    | "selfsubjectrulesreviews"
+            )
+    )
+}
+
+fn changes_deadline(request: &Request<'_>) -> Result<bool, Malformed> {
+    let has_deadline =
+        |object: Option<&Object<'_>>| object.and_then(|object| object.spec).map_or(Ok(false), scope::has_deadline);
+    Ok(has_deadline(request.object.as_ref())? != has_deadline(request.old())?)
+}
+
+/// Whether the size or the attributes class of a claim's volume are other ones.
+fn changes_volume(request: &Request<'_>) -> Result<bool, Malformed> {
+    const PATHS: [&[&str]; 3] = [
+        &["allocatedResources", "storage"],
+        &["currentVolumeAttributesClassName"],
+        &["modifyVolumeStatus", "targetVolumeAttributesClassName"],
+    ];
+    for path in PATHS {
+        let text = |object: Option<&Object<'_>>| -> Result<Option<String>, Malformed> {
+            let value = object.map(|object| object.status_at(path)).transpose()?.flatten();
+            Ok(value.map(Node::text).map(str::to_owned))
+        };
+        if text(request.object.as_ref())? != text(request.old())? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,118 @@
+//! Which estimates a pod wants: of which containers and resources.
+
+use std::borrow::Cow;
+
+use crate::annotations::limit_ranger::LIMIT_RANGER;
+use crate::cluster::usage::Resource;
+use crate::cut::shortened;
+use crate::json::{Malformed, Node};
+use crate::request::{Bound, Container, Origin, Pod};
+use crate::settings::{EstimateMode, EstimateSettings};
+
+/// A label or an annotation of a namespace, or an annotation of a pod, that asks for fewer estimates than the settings.
+pub const CHOICE: &str = "headroom.dev/estimates";
+
+/// One estimate that is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Want {
+    /// The container's place in the pod.
+    pub container: usize,
+    pub resource: Resource,
+    /// Only to be told, beside what the author set.
+    pub beside: bool,
+}
+
+/// The mode that a pod asks for.
+pub fn chosen_by_pod(pod: &Pod<'_>, notes: &mut Vec<String>) -> Result<EstimateMode, Malformed> {
+    Ok(chosen("the pod", pod.annotation(CHOICE)?, notes))
+}
+
+/// What is left of the wants in a namespace that asks for fewer by a label or an annotation.
+pub fn heed_namespace(
+    mut wants: Vec<Want>,
+    namespace: Option<Node<'_>>,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Want>, Malformed> {
+    let mut mode = EstimateMode::Always;
+    for field in ["labels", "annotations"] {
+        let choice = namespace.map(|namespace| namespace.at(&["metadata", field, CHOICE])).transpose()?.flatten();
+        mode = mode.min(chosen("the namespace", choice.map(Node::str).transpose()?, notes));
+    }
+    wants.retain(|want| mode >= if want.beside { EstimateMode::Always } else { EstimateMode::IfNotSet });
+    Ok(wants)
+}
+
+/// A choice that is none of the words restricts nothing and is noted.
+fn chosen(whose: &str, choice: Option<Cow<'_, str>>, notes: &mut Vec<String>) -> EstimateMode {
+    let Some(choice) = choice else { return EstimateMode::Always };
+    if let Some((_, mode)) = EstimateMode::WORDS.iter().find(|(word, _)| *word == choice) {
+        return *mode;
+    }
+    let words: Vec<String> = EstimateMode::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
+    notes.push(format!(
+        "`{CHOICE}: {}` of {whose} is ignored: expected one of {}",
+        shortened(choice.into_owned()),
+        words.join(", ")
+    ));
+    EstimateMode::Always
+}
+
+/// Whether a pod whose values have no origins yet could want any estimate.
+pub fn is_possible(pod: &Pod<'_>, settings: &EstimateSettings<'_>) -> Result<bool, Malformed> {
+    Ok(pod.annotation(LIMIT_RANGER)?.is_some() || !all(pod, settings.mode, settings, &mut Vec::new()).is_empty())
+}
+
+/// Everything that is wanted for a pod whose values have their origins.
+pub fn all(pod: &Pod<'_>, mode: EstimateMode, settings: &EstimateSettings<'_>, notes: &mut Vec<String>) -> Vec<Want> {
+    let mut wants = Vec::new();
+    if mode == EstimateMode::Never {
+        return wants;
+    }
+    // What the author sets for the pod as a whole is shared out by the kernel; a container's request beside it
+    // could only contradict it.
+    let is_of_pod =
+        |resource: Resource| Bound::BOTH.iter().any(|bound| pod.resources.of(*bound).contains(resource.name()));
+    let wanted = Resource::ALL.map(|resource| *settings.resources.of(resource) && !is_of_pod(resource));
+    for (index, container) in pod.containers.iter().enumerate() {
+        for (resource, is_wanted) in Resource::ALL.into_iter().zip(wanted) {
+            let set_by = if is_wanted { SetBy::of(container, resource) } else { SetBy::Us };
+            match set_by {
+                SetBy::Nobody => wants.push(Want { container: index, resource, beside: false }),
+                SetBy::Author if mode == EstimateMode::Always => {
+                    wants.push(Want { container: index, resource, beside: true });
+                }
+                SetBy::Author | SetBy::Us => {}
+            }
+        }
+        if wants.len() >= MOST {
+            notes.push(format!("only the first {MOST} missing requests are estimated"));
+            break;
+        }
+    }
+    wants
+}
+
+/// An estimate costs far more than the text of a container, so there are no more of them, whatever a pod holds.
+const MOST: usize = 64;
+
+/// Who set a container's resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SetBy {
+    /// Or LimitRanger, whose values may be replaced.
+    Nobody,
+    Author,
+    /// When we judged this pod before.
+    Us,
+}
+
+impl SetBy {
+    fn of(container: &Container<'_>, resource: Resource) -> Self {
+        let origin = |bound| container.resources.of(bound).get(resource.name()).map(|value| &value.origin);
+        match (origin(Bound::Request), origin(Bound::Limit)) {
+            (Some(request), _) if request.is_authored() => Self::Author,
+            (_, Some(limit)) if limit.is_authored() => Self::Author,
+            (None | Some(Origin::LimitRanger), _) => Self::Nobody,
+            (Some(_), _) => Self::Us,
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Judges a request against the namespace's ResourceQuotas as Kubernetes' own admission does, and says what is
+//! missing and what would fit.
+//!
+//! Only a quota's status counts: `status.hard` for the bounds, `status.used` for the level. A quota applies to an
+//! object if it bounds a name that the object's kind is charged under, and the object matches all its scopes.
+//! Kubernetes stops at the first refusal; here every quota that refuses is told, Kubernetes' own first.
+//! See <https://kubernetes.io/docs/concepts/policy/resource-quotas/>.
+
+mod breach;
+mod charge;
+mod cover;
+mod doubt;
+pub mod names;
+mod pods;
+pub mod scope;
+mod specify;
+mod usage;
+pub mod workload;
+
+use crate::amount::{Quantity, ResourceList, ResourceName};
+use crate::cluster::devices::DeviceClass;
+use crate::cluster::resource_quota::ResourceQuota;
+use crate::cut::Names;
+use crate::json::Malformed;
+use crate::request::{self, Pod};
+use crate::settings::LimitedResource;
+use crate::timestamp::Timestamp;
+use charge::Deltas;
+
+pub use breach::{Breach, Excess, Fault, Growth, Surge};
+pub use charge::{Added, Change, Charge};
+pub use doubt::doubtful;
+pub use names::{Charged, Kind, Measure};
+pub use pods::is_live;
+pub use usage::Usage;
+
+/// An object as quotas see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Object<'a, 'd> {
+    pub kind: Kind<'a>,
+    pub source: request::Object<'d>,
+    /// The object as a pod, if it is one.
+    pub pod: Option<&'a Pod<'d>>,
+    /// What was stored before an update.
+    pub replaces: Option<&'a request::Object<'d>>,
+    pub devices: Surroundings<'a, 'd>,
+}
+
+/// What a claim's devices are charged by beside the claim itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a, 'd> {
+    pub classes: &'a [DeviceClass<'d>],
+    /// What the pod was charged that the claim was made for.
+    pub of_pod: &'a ResourceList<'d>,
+}
+
+impl Surroundings<'_, '_> {
+    /// Of everything that is no resource claim.
+    pub const NONE: Surroundings<'static, 'static> = Surroundings { classes: &[], of_pod: &ResourceList::EMPTY };
+}
+
+impl<'a, 'd> Object<'a, 'd> {
+    /// A pod, stored or to come.
+    pub fn of_pod(pod: &'a Pod<'d>, source: request::Object<'d>) -> Self {
+        Self { kind: Kind::POD, source, pod: Some(pod), replaces: None, devices: Surroundings::NONE }
+    }
+
+    /// What the object is charged under a name of a quota, if anything.
+    fn charged_under<'n>(&self, name: &'n str) -> Option<Charged<'n>> {
+        self.kind.charged_under(name).filter(|charged| match charged {
+            Charged::ImplicitDevices(class) => self.devices.classes.iter().any(|have| have.name == *class),
+            Charged::ExtendedDevices(name) => self.devices.classes.iter().any(|have| have.extended_resource == *name),
+            _ => true,
+        })
+    }
+}
+
+/// A quota that applies to an object, and those of its bounds that hold for it.
+struct Applying<'q, 'd> {
+    quota: &'q ResourceQuota<'d>,
+    bounds: Vec<Bound<'q, 'd>>,
+}
+
+struct Bound<'q, 'd> {
+    name: &'q ResourceName<'d>,
+    hard: &'q Quantity,
+    charged: Charged<'q>,
+}
+
+/// What an object is held against.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds<'a, 'd> {
+    /// In the order in which they are told.
+    pub quotas: &'a [ResourceQuota<'d>],
+    pub limited_resources: &'a [LimitedResource<'d>],
+    pub now: Option<Timestamp>,
+}
+
+/// What quotas say to a request.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome<'d> {
+    /// Everything that refuses it, Kubernetes' own reason first.
+    pub breaches: Vec<Breach<'d>>,
+    /// What the request adds to each quota, or would add if nothing refused it.
+    pub charges: Vec<Charge<'d>>,
+}
+
+/// Judges one object.
+pub fn check<'d>(
+    object: &Object<'_, 'd>,
+    change: &Change<'_, 'd>,
+    bounds: &Bounds<'_, 'd>,
+) -> Result<Outcome<'d>, Malformed> {
+    let Bounds { quotas, limited_resources, now } = *bounds;
+    let mut outcome = Outcome::default();
+    if quotas.is_empty() && limited_resources.is_empty() {
+        return Ok(outcome);
+    }
+    let applying = applying_to(object, quotas)?;
+    let mut charging = Vec::with_capacity(applying.len());
+    for quota in &applying {
+        let refusal = specify::check(object, quota).or_else(|| unknown_status(quota).filter(|_| change.refuses()));
+        match refusal {
+            Some(breach) => outcome.breaches.push(breach),
+            None => charging.push(quota),
+        }
+    }
+    if !change.charges() || (charging.is_empty() && limited_resources.is_empty()) {
+        return Ok(outcome);
+    }
+    let usage = Usage::of(object, now)?;
+    if usage.has_negatives() {
+        let list = usage.list(object.kind);
+        let negative: Vec<&str> =
+            list.iter().filter(|(_, amount)| amount.is_negative()).map(|(name, _)| name.as_ref()).collect();
+        if !negative.is_empty() {
+            outcome.breaches.push(Breach { quota: None, fault: Fault::NegativeUsage { names: Names::of(&negative) } });
+            return Ok(outcome);
+        }
+    }
+    let Some(deltas) = Deltas::of(object, change, usage, &charging, now)? else {
+        outcome.breaches.push(Breach { quota: None, fault: Fault::NoOldObject });
+        return Ok(outcome);
+    };
+    if change.refuses() && !limited_resources.is_empty() && deltas.charge_anything(object.kind) {
+        outcome.breaches.extend(cover::check(object, &deltas, &applying, bounds)?);
+    }
+    for quota in charging {
+        let excesses = outcome.charge(quota, &|charged| deltas.amount(quota.quota, charged), &|charged| {
+            object.pod.map(|pod| specify::origins(pod, charged)).unwrap_or_default()
+        });
+        if change.refuses() && !excesses.is_empty() {
+            outcome.breaches.push(quota.breach(Fault::Exceeded { excesses, growth: None }));
+        }
+    }
+    Ok(outcome)
+}
+
+impl<'d> Outcome<'d> {
+    /// Charges a quota with the amounts asked for under its names, and tells the bounds that do not hold then.
+    fn charge(
+        &mut self,
+        applying: &Applying<'_, 'd>,
+        amount: &dyn Fn(Charged<'_>) -> Option<Quantity>,
+        origins: &dyn Fn(Charged<'_>) -> Names,
+    ) -> Vec<Excess<'d>> {
+        let (mut added, mut excesses) = (Vec::with_capacity(applying.bounds.len()), Vec::new());
+        for Bound { name, hard, charged } in &applying.bounds {
+            let (Some(amount), Some(level)) = (amount(*charged), applying.quota.used.get(name)) else { continue };
+            let used = level.plus(&amount);
+            if used > **hard {
+                excesses.push(Excess {
+                    name: (*name).clone(),
+                    requested: amount.clone(),
+                    used: level.clone(),
+                    hard: (*hard).clone(),
+                    origins: origins(*charged),
+                });
+            }
+            added.push(Added { name: (*name).clone(), amount, used, hard: (*hard).clone() });
+        }
+        if !added.is_empty() {
+            self.charges.push(Charge { quota: applying.quota.name.clone(), added });
+        }
+        excesses
+    }
+}
+
+/// The quotas that apply to an object.
+fn applying_to<'q, 'd>(
+    object: &Object<'_, 'd>,
+    quotas: &'q [ResourceQuota<'d>],
+) -> Result<Vec<Applying<'q, 'd>>, Malformed> {
+    let mut applying = Vec::with_capacity(quotas.len());
+    for quota in quotas {
+        let bound = |(name, hard): (&'q ResourceName<'d>, &'q Quantity)| {
+            Some(Bound { name, hard, charged: object.charged_under(name)? })
+        };
+        let bounds: Vec<Bound<'q, 'd>> = quota.hard.iter().filter_map(bound).collect();
+        if !bounds.is_empty() && scope::matches_all(object, quota)? {
+            applying.push(Applying { quota, bounds });
+        }
+    }
+    Ok(applying)
+}
+
+impl<'d> Applying<'_, 'd> {
+    fn breach(&self, fault: Fault<'d>) -> Breach<'d> {
+        Breach { quota: Some(self.quota.name.clone()), fault }
+    }
+}
+
+/// The quota controller has not counted yet what the quota bounds.
+fn unknown_status<'d>(applying: &Applying<'_, 'd>) -> Option<Breach<'d>> {
+    if applying.bounds.iter().all(|bound| applying.quota.used.contains(bound.name)) {
+        return None;
+    }
+    let names = applying.bounds.iter().map(|bound| bound.name.to_string()).collect();
+    Some(applying.breach(Fault::UnknownStatus { names }))
+}
+
+/// What is left of a bound; never below zero.
+fn free(hard: &Quantity, used: &Quantity) -> Quantity {
+    if used < hard { hard.minus(used) } else { Quantity::ZERO }
+}

@@ -1,0 +1,205 @@
+//! What a breach says: first what Kubernetes says, to the letter, then what helps.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::amount::{Quantity, ResourceName};
+use crate::cluster::resource_quota::ScopeRequirement;
+use crate::cut::Names;
+
+/// A refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Breach<'d> {
+    /// The quota that refuses, if it is one.
+    pub quota: Option<Cow<'d, str>>,
+    pub fault: Fault<'d>,
+}
+
+/// Why something is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault<'d> {
+    /// Names of the quota, and the containers that must specify each.
+    MustSpecify {
+        missing: Vec<(ResourceName<'d>, Names)>,
+    },
+    UnknownStatus {
+        names: Vec<String>,
+    },
+    NegativeUsage {
+        names: Names,
+    },
+    NoOldObject,
+    /// Limited resources that no quota covers.
+    Uncovered {
+        names: Names,
+    },
+    UncoveredScopes {
+        scopes: Vec<ScopeRequirement<'d>>,
+    },
+    Exceeded {
+        excesses: Vec<Excess<'d>>,
+        growth: Option<Growth>,
+    },
+}
+
+/// One bound that would not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Excess<'d> {
+    pub name: ResourceName<'d>,
+    pub requested: Quantity,
+    pub used: Quantity,
+    pub hard: Quantity,
+    /// Where amounts came from that no author wrote.
+    pub origins: Names,
+}
+
+/// How the pods of a workload would exceed a quota.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Growth {
+    /// The pods that it is to have, and how many of them can run.
+    pub wanted: u64,
+    pub fitting: u64,
+    /// The pods that a rollout needs on top while it replaces the old, where only these do not fit.
+    pub surge: Option<Surge>,
+    /// What the author counts: `replicas` or `pods`.
+    pub noun: &'static str,
+    /// What had to be assumed.
+    pub assumption: Option<&'static str>,
+}
+
+/// The surge of a rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Surge {
+    pub pods: u64,
+    /// Whether the rollout goes on without it.
+    pub may_wait: bool,
+}
+
+impl Breach<'_> {
+    /// Whether it stops nothing: a rollout goes on without its surge, only slower.
+    pub fn only_slows(&self) -> bool {
+        let growth = match &self.fault {
+            Fault::Exceeded { growth, .. } => growth.as_ref(),
+            _ => None,
+        };
+        growth.and_then(|growth| growth.surge).is_some_and(|surge| surge.may_wait)
+    }
+
+    /// Whether Kubernetes names the object in front of such a refusal.
+    pub fn names_object(&self) -> bool {
+        !matches!(self.fault, Fault::UncoveredScopes { .. })
+    }
+}
+
+/// Kubernetes' own words.
+impl fmt::Display for Breach<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quota = self.quota.as_deref().unwrap_or_default();
+        match &self.fault {
+            Fault::MustSpecify { missing } => {
+                let parts: Vec<String> = missing
+                    .iter()
+                    .map(|(name, containers)| format!("{name} for: {}", containers.joined(",")))
+                    .collect();
+                write!(f, "failed quota: {quota}: must specify {}", parts.join("; "))
+            }
+            Fault::UnknownStatus { names } => {
+                write!(f, "status unknown for quota: {quota}, resources: {}", names.join(","))
+            }
+            Fault::NegativeUsage { names } => {
+                write!(f, "quota usage is negative for resource(s): {}", names.joined(","))
+            }
+            Fault::NoOldObject => {
+                f.write_str("unable to get previous usage since prior version of object was not found")
+            }
+            Fault::Uncovered { names } => write!(f, "insufficient quota to consume: {}", names.joined(",")),
+            Fault::UncoveredScopes { scopes } => {
+                let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
+                write!(f, "insufficient quota to match these scopes: [{}]", scopes.join(" "))
+            }
+            Fault::Exceeded { excesses, .. } => {
+                write!(f, "exceeded quota: {quota}")?;
+                let mut list = |title, amount: fn(&Excess<'_>) -> String| {
+                    let amounts: Vec<String> =
+                        excesses.iter().map(|excess| format!("{}={}", excess.name, amount(excess))).collect();
+                    write!(f, ", {title}: {}", amounts.join(","))
+                };
+                list("requested", |excess| excess.requested.to_string())?;
+                list("used", |excess| excess.used.to_string())?;
+                list("limited", |excess| excess.hard.to_string())
+            }
+        }
+    }
+}
+
+impl Breach<'_> {
+    /// What is wrong in short and what helps: `quota team: requests.cpu short by 500m (1500m available)`.
+    pub fn advice(&self) -> String {
+        let advice = match &self.fault {
+            Fault::MustSpecify { missing } => {
+                let parts: Vec<String> =
+                    missing.iter().map(|(name, containers)| format!("{name} in {}", containers.joined(", "))).collect();
+                format!("set {}, or let a LimitRange of the namespace set defaults", parts.join("; "))
+            }
+            Fault::UnknownStatus { .. } => {
+                "its usage has not been counted yet: try again in a moment, and check that the quota controller runs"
+                    .to_owned()
+            }
+            Fault::NegativeUsage { .. } => "ask for amounts of at least 0".to_owned(),
+            Fault::NoOldObject => "send the request through the API server, which adds the old object".to_owned(),
+            Fault::Uncovered { names } => {
+                format!("no ResourceQuota in this namespace covers {}", names.joined(", "))
+            }
+            Fault::UncoveredScopes { .. } => "no ResourceQuota in this namespace covers these scopes".to_owned(),
+            Fault::Exceeded { excesses, growth } => {
+                let excesses: Vec<String> = excesses.iter().map(Excess::told).collect();
+                match growth {
+                    Some(growth) => growth.told(&excesses.join(", ")),
+                    None => excesses.join(", "),
+                }
+            }
+        };
+        match &self.quota {
+            Some(quota) => format!("quota {quota}: {advice}"),
+            None => advice,
+        }
+    }
+}
+
+impl Excess<'_> {
+    /// `requests.cpu short by 500m (1500m available)`
+    fn told(&self) -> String {
+        let Self { name, requested, used, hard, origins } = self;
+        let free = super::free(hard, used);
+        let mut told = format!("{name} short by {} ({free} available)", requested.minus(&free));
+        if !origins.is_empty() {
+            told.push_str(&format!(" [{}]", origins.joined("; ")));
+        }
+        told
+    }
+}
+
+fn count_of_pods(count: u64) -> String {
+    if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
+}
+
+impl Growth {
+    fn told(&self, excesses: &str) -> String {
+        let Self { wanted, fitting, surge, noun, assumption } = self;
+        let mut told = match surge {
+            Some(Surge { pods, may_wait: true }) => {
+                format!("no room to surge by {}, so the rollout will be slower: {excesses}", count_of_pods(*pods))
+            }
+            Some(Surge { pods, may_wait: false }) => format!(
+                "no room to surge by {}, so the rollout will stop: {excesses}; or let it remove old pods first (maxSurge \
+                 0, maxUnavailable 1)",
+                count_of_pods(*pods)
+            ),
+            None => format!("{fitting} of {wanted} {noun} fit: {excesses}"),
+        };
+        if let Some(assumption) = assumption {
+            told.push_str(&format!(" ({assumption})"));
+        }
+        told
+    }
+}

@@ -1,0 +1,116 @@
+//! What a request adds to each quota.
+
+use std::borrow::Cow;
+
+use super::{Applying, Charged, Kind, Object, Usage, scope};
+use crate::amount::{Quantity, ResourceName};
+use crate::cluster::resource_quota::ResourceQuota;
+use crate::json::Malformed;
+use crate::timestamp::Timestamp;
+
+/// How an object comes to be charged.
+#[derive(Debug, Clone, Copy)]
+pub enum Change<'a, 'd> {
+    /// It is new, and charged in full.
+    Create,
+    /// It replaces an old object, and is charged for what it uses more.
+    Update { old: Option<Object<'a, 'd>> },
+    /// The same, where the change has happened already: usage is raised, and nothing is refused.
+    Report { old: Option<Object<'a, 'd>> },
+    /// It is there and counted already: a request of the audit scanner.
+    Counted,
+}
+
+impl Change<'_, '_> {
+    pub(super) fn charges(&self) -> bool {
+        !matches!(self, Self::Counted)
+    }
+
+    pub(super) fn refuses(&self) -> bool {
+        matches!(self, Self::Create | Self::Update { .. })
+    }
+}
+
+/// What a request adds to one quota.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Charge<'d> {
+    pub quota: Cow<'d, str>,
+    /// In name order.
+    pub added: Vec<Added<'d>>,
+}
+
+/// What a request adds under one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Added<'d> {
+    pub name: ResourceName<'d>,
+    pub amount: Quantity,
+    /// The level afterwards.
+    pub used: Quantity,
+    /// What it is held against.
+    pub hard: Quantity,
+}
+
+/// What a change adds to quotas: to those that matched the old object its growth, to those that begin to match all.
+pub(super) struct Deltas<'d> {
+    /// All that the object uses.
+    pub(super) in_full: Usage<'d>,
+    before: Option<Usage<'d>>,
+    /// The quotas that did not match the old object, by name.
+    beginning: Vec<Cow<'d, str>>,
+}
+
+impl<'d> Deltas<'d> {
+    /// None if an update came without its old object.
+    pub(super) fn of(
+        object: &Object<'_, 'd>,
+        change: &Change<'_, 'd>,
+        in_full: Usage<'d>,
+        charging: &[&Applying<'_, 'd>],
+        now: Option<Timestamp>,
+    ) -> Result<Option<Self>, Malformed> {
+        let mut deltas = Self { in_full, before: None, beginning: Vec::new() };
+        let old = match change {
+            Change::Create | Change::Counted => return Ok(Some(deltas)),
+            Change::Update { old: None } | Change::Report { old: None } => return Ok(None),
+            Change::Update { old: Some(old) } | Change::Report { old: Some(old) } => old,
+        };
+        if !old.source.was_stored()? {
+            return Ok(Some(deltas));
+        }
+        deltas.before = Some(Usage::of(old, now)?);
+        for Applying { quota, .. } in charging {
+            let is_charged_already = old.kind == object.kind && scope::matches_all(old, quota)?;
+            if !is_charged_already {
+                deltas.beginning.push(quota.name.clone());
+            }
+        }
+        Ok(Some(deltas))
+    }
+
+    /// What is added to a quota; none if that is nothing.
+    pub(super) fn amount(&self, quota: &ResourceQuota<'d>, charged: Charged<'_>) -> Option<Quantity> {
+        let amount = self.in_full.amount(charged).filter(|amount| !amount.is_zero())?;
+        match &self.before {
+            Some(before) if !self.beginning.contains(&quota.name) => growth(amount, before.amount(charged)),
+            _ => Some(amount),
+        }
+    }
+
+    /// Whether anything at all is charged to anyone.
+    pub(super) fn charge_anything(&self, kind: Kind<'_>) -> bool {
+        let Some(before) = self.before.as_ref().filter(|_| self.beginning.is_empty()) else { return true };
+        let before = before.list(kind);
+        let is_growing = |(name, amount): (&ResourceName<'_>, &Quantity)| {
+            before.get(name).map_or(!amount.is_zero(), |before| before < amount)
+        };
+        self.in_full.list(kind).iter().any(is_growing)
+    }
+}
+
+fn growth(amount: Quantity, before: Option<Quantity>) -> Option<Quantity> {
+    match before {
+        Some(before) if before >= amount => None,
+        Some(before) => Some(amount.minus(&before)),
+        None => Some(amount),
+    }
+}

@@ -1,0 +1,84 @@
+//! Limited resources: what may be consumed only where some quota covers it.
+
+use super::charge::Deltas;
+use super::{Applying, Bounds, Breach, Fault, Kind, Object, scope};
+use crate::cluster::resource_quota::ScopeRequirement;
+use crate::cut::Names;
+use crate::json::Malformed;
+
+/// `applying`: the quotas that apply to the object, those that refuse it too.
+pub(super) fn check<'d>(
+    object: &Object<'_, 'd>,
+    deltas: &Deltas<'d>,
+    applying: &[Applying<'_, 'd>],
+    bounds: &Bounds<'_, 'd>,
+) -> Result<Vec<Breach<'d>>, Malformed> {
+    let mut breaches = Vec::new();
+    let names = uncovered_names(object.kind, deltas, applying, bounds);
+    if !names.is_empty() {
+        breaches.push(Breach { quota: None, fault: Fault::Uncovered { names } });
+    }
+    let scopes = uncovered_scopes(object, bounds)?;
+    if !scopes.is_empty() {
+        breaches.push(Breach { quota: None, fault: Fault::UncoveredScopes { scopes } });
+    }
+    Ok(breaches)
+}
+
+/// Limited names of which the object uses something, and which no applying quota bounds.
+fn uncovered_names(
+    kind: Kind<'_>,
+    deltas: &Deltas<'_>,
+    applying: &[Applying<'_, '_>],
+    bounds: &Bounds<'_, '_>,
+) -> Names {
+    let of_kind = |limited: &&_| is_of(limited, kind);
+    let is_limited = |name: &str| {
+        let mut texts = bounds.limited_resources.iter().filter(of_kind).flat_map(|limited| &limited.match_contains);
+        texts.any(|text| name.contains(text.as_ref()))
+    };
+    let mut names = Names::default();
+    for (name, amount) in deltas.in_full.list(kind).iter() {
+        let is_covered = || applying.iter().any(|applying| applying.quota.hard.contains(name));
+        if amount.is_positive() && is_limited(name) && !is_covered() {
+            names.add_with(|| name.to_string());
+        }
+    }
+    names
+}
+
+fn is_of(limited: &crate::settings::LimitedResource<'_>, kind: Kind<'_>) -> bool {
+    limited.api_group == kind.group && limited.resource == kind.resource
+}
+
+/// Limited scopes that the object matches, and no quota of the namespace with it. Only the name of the scope counts.
+fn uncovered_scopes<'d>(
+    object: &Object<'_, 'd>,
+    bounds: &Bounds<'_, 'd>,
+) -> Result<Vec<ScopeRequirement<'d>>, Malformed> {
+    let mut uncovered: Vec<ScopeRequirement<'d>> = Vec::new();
+    for requirement in bounds.limited_resources.iter().flat_map(|limited| &limited.match_scopes) {
+        if scope::matches(object, requirement)?
+            && !uncovered.contains(requirement)
+            && !is_covered(object, requirement, bounds)?
+        {
+            uncovered.push(requirement.clone());
+        }
+    }
+    Ok(uncovered)
+}
+
+fn is_covered(
+    object: &Object<'_, '_>,
+    limited: &ScopeRequirement<'_>,
+    bounds: &Bounds<'_, '_>,
+) -> Result<bool, Malformed> {
+    for quota in bounds.quotas {
+        for requirement in quota.requirements() {
+            if requirement.scope == limited.scope && scope::matches(object, &requirement)? {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,26 @@
+//! Which quotas decide so narrowly that it matters how old their usage is.
+
+use std::borrow::Cow;
+
+use super::{Added, Charge, Fault, Outcome};
+use crate::cluster::resource_quota::ResourceQuota;
+
+/// A quota is close to its bound if so many more requests like this one would not fit.
+const CLOSE: u64 = 10;
+
+/// The quotas whose latest usage could change the outcome: those that refuse, then those that are close to it.
+pub fn doubtful<'d>(outcome: &Outcome<'d>, quotas: &[ResourceQuota<'d>]) -> Vec<Cow<'d, str>> {
+    let by_level = |fault: &Fault<'_>| matches!(fault, Fault::Exceeded { .. } | Fault::UnknownStatus { .. });
+    let refusing = outcome.breaches.iter().filter(|breach| by_level(&breach.fault));
+    let mut names: Vec<Cow<'d, str>> = refusing.filter_map(|breach| breach.quota.clone()).collect();
+    for quota in quotas {
+        let is_close = |charge: &Charge<'d>| {
+            charge.added.iter().any(|Added { amount, used, hard, .. }| used.plus(&amount.times_count(CLOSE)) > *hard)
+        };
+        let is_charged = outcome.charges.iter().any(|charge| charge.quota == quota.name && is_close(charge));
+        if is_charged && !names.contains(&quota.name) {
+            names.push(quota.name.clone());
+        }
+    }
+    names
+}

@@ -1,0 +1,227 @@
+//! What is charged under which name of a quota: the one table.
+
+use crate::amount::is_device;
+use crate::request::Request;
+
+/// A kind of object, as quotas tell them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind<'a> {
+    pub group: &'a str,
+    /// The plural name, such as `pods`.
+    pub resource: &'a str,
+    pub measure: Measure,
+}
+
+/// How the usage of a kind is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    Pod,
+    Service,
+    Claim,
+    ResourceClaim,
+    /// By number alone.
+    Count,
+}
+
+/// What an object is charged under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charged<'n> {
+    /// One for each object.
+    Object,
+    /// One for each pod that has not ended.
+    LivePod,
+    /// A pod's total of a resource.
+    Request(&'n str),
+    Limit(&'n str),
+    NodePorts,
+    LoadBalancers,
+    /// One for each claim, and its storage; of one storage class or of any.
+    Claim(Option<&'n str>),
+    Storage(Option<&'n str>),
+    /// The devices of a class that a resource claim asks for; under the class's two names, and under that of the
+    /// extended resource that the class stands for.
+    Devices(&'n str),
+    ImplicitDevices(&'n str),
+    ExtendedDevices(&'n str),
+}
+
+/// What follows a storage class in its own names.
+pub(super) const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
+
+/// What follows a device class in the name of its devices.
+pub(super) const DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
+
+/// What precedes a device class where a container asks for its devices like for an extended resource.
+pub(super) const IMPLICIT_DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
+
+impl<'a> Kind<'a> {
+    pub const POD: Kind<'static> = Kind { group: "", resource: "pods", measure: Measure::Pod };
+
+    pub fn of(request: &'a Request<'_>) -> Self {
+        Self::new(&request.group, &request.resource)
+    }
+
+    /// Reads `pods` or `deployments.apps`.
+    pub fn from_qualified(text: &'a str) -> Self {
+        let (resource, group) = text.split_once('.').unwrap_or((text, ""));
+        Self::new(group, resource)
+    }
+
+    fn new(group: &'a str, resource: &'a str) -> Self {
+        let measure = match (group, resource) {
+            ("", "pods") => Measure::Pod,
+            ("", "services") => Measure::Service,
+            ("", "persistentvolumeclaims") => Measure::Claim,
+            ("resource.k8s.io", "resourceclaims") => Measure::ResourceClaim,
+            _ => Measure::Count,
+        };
+        Self { group, resource, measure }
+    }
+
+    /// What an object of the kind is charged under a name, if anything.
+    pub fn charged_under(self, name: &str) -> Option<Charged<'_>> {
+        if let Some(counted) = name.strip_prefix("count/") {
+            return self.is_called(counted).then_some(Charged::Object);
+        }
+        match self.measure {
+            Measure::Pod => charged_to_pods(name),
+            Measure::Service => match name {
+                "services" => Some(Charged::Object),
+                "services.nodeports" => Some(Charged::NodePorts),
+                "services.loadbalancers" => Some(Charged::LoadBalancers),
+                _ => None,
+            },
+            Measure::Claim => {
+                let (class, name) = match name.split_once(STORAGE_CLASS) {
+                    Some((class, name)) => (Some(class), name),
+                    None => (None, name),
+                };
+                match name {
+                    "persistentvolumeclaims" => Some(Charged::Claim(class)),
+                    "requests.storage" => Some(Charged::Storage(class)),
+                    _ => None,
+                }
+            }
+            Measure::ResourceClaim => match (name.strip_suffix(DEVICE_CLASS), name.strip_prefix("requests.")) {
+                (Some(class), _) => Some(Charged::Devices(class)),
+                (None, Some(extended)) => match extended.strip_prefix(IMPLICIT_DEVICE_CLASS) {
+                    Some(class) => Some(Charged::ImplicitDevices(class)),
+                    None => is_device(extended).then_some(Charged::ExtendedDevices(extended)),
+                },
+                (None, None) => None,
+            },
+            Measure::Count => (self.has_plain_name() && name == self.resource).then_some(Charged::Object),
+        }
+    }
+
+    /// The kinds that quotas count under their bare name too, since before there was `count/`.
+    pub fn has_plain_name(self) -> bool {
+        self.group.is_empty()
+            && matches!(self.resource, "configmaps" | "secrets" | "replicationcontrollers" | "resourcequotas")
+    }
+
+    /// Whether `text` is `<resource>` or, outside the core group, `<resource>.<group>`.
+    fn is_called(self, text: &str) -> bool {
+        match text.strip_prefix(self.resource) {
+            Some("") => self.group.is_empty(),
+            Some(rest) => !self.group.is_empty() && rest.strip_prefix('.') == Some(self.group),
+            None => false,
+        }
+    }
+
+    /// `count/<resource>[.<group>]`
+    pub fn count_name(self) -> String {
+        let Self { group, resource, .. } = self;
+        if group.is_empty() { format!("count/{resource}") } else { format!("count/{resource}.{group}") }
+    }
+}
+
+fn charged_to_pods(name: &str) -> Option<Charged<'_>> {
+    const OF_EVERY_NODE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+    if name == "pods" {
+        return Some(Charged::LivePod);
+    }
+    if let Some(resource) = name.strip_prefix("limits.") {
+        return OF_EVERY_NODE.contains(&resource).then_some(Charged::Limit(resource));
+    }
+    let resource = name.strip_prefix("requests.");
+    let is_request = match resource.unwrap_or(name) {
+        huge if huge.starts_with("hugepages-") => true,
+        plain if OF_EVERY_NODE.contains(&plain) => true,
+        // Extended resources have no bare name.
+        device => resource.is_some() && (is_device(device) || device.starts_with(IMPLICIT_DEVICE_CLASS)),
+    };
+    is_request.then(|| Charged::Request(resource.unwrap_or(name)))
+}
+
+/// Names under which the total of a resource may be charged.
+pub(super) fn candidates(resource: &str) -> [String; 3] {
+    [resource.to_owned(), format!("requests.{resource}"), format!("limits.{resource}")]
+}
+
+/// Whether anything is charged under a name: to the kinds that quotas know by name, or as a count.
+pub fn is_known(name: &str) -> bool {
+    const KINDS: [&str; 8] = [
+        "pods",
+        "services",
+        "persistentvolumeclaims",
+        "resourceclaims.resource.k8s.io",
+        "configmaps",
+        "secrets",
+        "replicationcontrollers",
+        "resourcequotas",
+    ];
+    name.starts_with("count/") || KINDS.iter().any(|kind| Kind::from_qualified(kind).charged_under(name).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(kind: &str, charged: &[&str], not_charged: &[&str]) {
+        let kind = Kind::from_qualified(kind);
+        charged.iter().for_each(|name| assert!(kind.charged_under(name).is_some(), "{name}"));
+        not_charged.iter().for_each(|name| assert!(kind.charged_under(name).is_none(), "{name}"));
+    }
+
+    #[test]
+    fn kinds_are_charged_under_their_own_names_only() {
+        check(
+            "pods",
+            &[
+                "pods",
+                "count/pods",
+                "cpu",
+                "limits.memory",
+                "hugepages-2Mi",
+                "requests.hugepages-1Gi",
+                "requests.a.io/gpu",
+            ],
+            &[
+                "services",
+                "requests.storage",
+                "limits.hugepages-2Mi",
+                "a.io/gpu",
+                "count/pods.apps",
+                "requests.kubernetes.io/x",
+            ],
+        );
+        check(
+            "persistentvolumeclaims",
+            &["requests.storage", "gold.storageclass.storage.k8s.io/requests.storage"],
+            &["storage", "gold.storageclass.storage.k8s.io/devices", "pods"],
+        );
+        check(
+            "deployments.apps",
+            &["count/deployments.apps"],
+            &["count/deployments", "deployments", "count/deployments.extensions"],
+        );
+        check("configmaps", &["configmaps", "count/configmaps"], &["count/configmaps.apps", "secrets"]);
+        check(
+            "resourceclaims.resource.k8s.io",
+            &["count/resourceclaims.resource.k8s.io", "gpu.deviceclass.resource.k8s.io/devices"],
+            &["resourceclaims"],
+        );
+    }
+}

@@ -1,0 +1,29 @@
+//! A pod uses its totals, and one pod, for as long as it lives.
+
+use crate::amount::{Bound, ResourceList};
+use crate::json::{Malformed, Node};
+use crate::request::{self, Pod, demand};
+use crate::timestamp::Timestamp;
+
+/// Requests and limits in total.
+pub(super) fn totals<'d>(pod: &Pod<'d>) -> Result<(ResourceList<'d>, ResourceList<'d>), Malformed> {
+    Ok((demand::as_quotas_see_it(pod, Bound::Request)?, demand::as_quotas_see_it(pod, Bound::Limit)?))
+}
+
+/// A pod lives until it has ended, or until its deletion is overdue. Kubernetes adds the grace period to a moment
+/// that already contains it, and so do we.
+pub fn is_live(pod: &request::Object<'_>, now: Option<Timestamp>) -> Result<bool, Malformed> {
+    let phase = pod.status_at(&["phase"])?.map(Node::str).transpose()?;
+    if matches!(phase.as_deref(), Some("Succeeded" | "Failed")) {
+        return Ok(false);
+    }
+    let (Some(metadata), Some(now)) = (pod.deletion, now) else { return Ok(true) };
+    let (Some(deletion), Some(grace)) =
+        (metadata.get("deletionTimestamp")?, metadata.get("deletionGracePeriodSeconds")?)
+    else {
+        return Ok(true);
+    };
+    let deletion: Timestamp = deletion.str()?.parse().map_err(|error| deletion.malformed_as(&error))?;
+    let gone_after = deletion.unix_seconds().saturating_add(grace.integer()?);
+    Ok(now.unix_seconds() <= gone_after)
+}

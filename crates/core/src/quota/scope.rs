@@ -1,0 +1,119 @@
+//! Whether an object matches a scope. Only pods and claims have scopes; nothing else ever matches one.
+
+use std::borrow::Cow;
+
+use super::{Measure, Object};
+use crate::amount::Bound;
+use crate::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
+use crate::json::{Malformed, Node};
+use crate::request::{self, Pod, Resources};
+
+/// Whether the object matches everything that the quota requires.
+pub fn matches_all(object: &Object<'_, '_>, quota: &ResourceQuota<'_>) -> Result<bool, Malformed> {
+    for requirement in quota.requirements() {
+        if !matches(object, &requirement)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+pub fn matches(object: &Object<'_, '_>, requirement: &ScopeRequirement<'_>) -> Result<bool, Malformed> {
+    match (object.kind.measure, object.pod) {
+        (Measure::Pod, Some(pod)) => match requirement.scope.as_ref() {
+            "Terminating" => has_deadline(pod.spec),
+            "NotTerminating" => has_deadline(pod.spec).map(|has| !has),
+            "BestEffort" => is_best_effort(pod),
+            "NotBestEffort" => is_best_effort(pod).map(|is| !is),
+            "PriorityClass" => {
+                let class = pod.spec.string("priorityClassName")?.filter(|class| !class.is_empty());
+                Ok(selects(requirement, class.as_slice()))
+            }
+            "CrossNamespacePodAffinity" => reaches_other_namespaces(pod.spec),
+            _ => Ok(false),
+        },
+        (Measure::Claim, _) if requirement.scope == "VolumeAttributesClass" => {
+            Ok(selects(requirement, &attributes_classes(&object.source)?))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// An operator on the set of values that an object has. With several, any one of them will do.
+fn selects(requirement: &ScopeRequirement<'_>, values: &[Cow<'_, str>]) -> bool {
+    let is_listed = |value: &Cow<'_, str>| requirement.values.contains(value);
+    match requirement.operator.as_ref() {
+        "In" => values.iter().any(is_listed),
+        "NotIn" => values.is_empty() || values.iter().any(|value| !is_listed(value)),
+        "Exists" => !values.is_empty(),
+        "DoesNotExist" => values.is_empty(),
+        _ => false,
+    }
+}
+
+/// "Terminating" means that the pod has a deadline, and has nothing to do with its deletion.
+pub fn has_deadline(spec: Node<'_>) -> Result<bool, Malformed> {
+    let deadline = spec.get("activeDeadlineSeconds")?.map(Node::integer).transpose()?;
+    Ok(deadline.is_some_and(|seconds| seconds >= 0))
+}
+
+/// Whether nothing of cpu and memory is asked for. The class is made when a pod is created, and never changes. Pod-level
+/// resources, if there are any, decide alone.
+fn is_best_effort(pod: &Pod<'_>) -> Result<bool, Malformed> {
+    if let Some(class) = pod.status.map(|status| status.string("qosClass")).transpose()?.flatten()
+        && !class.is_empty()
+    {
+        return Ok(class == "BestEffort");
+    }
+    if !pod.resources.is_empty() {
+        return Ok(!asks_for_something(&pod.resources));
+    }
+    Ok(!pod.containers.iter().any(|container| asks_for_something(&container.resources)))
+}
+
+fn asks_for_something(resources: &Resources<'_>) -> bool {
+    let is_positive = |bound, name| resources.quantity(bound, name).is_some_and(|quantity| quantity.is_positive());
+    Bound::BOTH.into_iter().any(|bound| is_positive(bound, "cpu") || is_positive(bound, "memory"))
+}
+
+/// Whether any affinity or anti-affinity, required or preferred, looks beyond the pod's own namespace.
+fn reaches_other_namespaces(spec: Node<'_>) -> Result<bool, Malformed> {
+    let Some(affinity) = spec.get("affinity")? else { return Ok(false) };
+    for field in ["podAffinity", "podAntiAffinity"] {
+        let Some(affinity) = affinity.get(field)? else { continue };
+        for term in affinity.list("requiredDuringSchedulingIgnoredDuringExecution")? {
+            if names_namespaces(term)? {
+                return Ok(true);
+            }
+        }
+        for weighted in affinity.list("preferredDuringSchedulingIgnoredDuringExecution")? {
+            if let Some(term) = weighted.get("podAffinityTerm")?
+                && names_namespaces(term)?
+            {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn names_namespaces(term: Node<'_>) -> Result<bool, Malformed> {
+    Ok(term.list("namespaces")?.next().is_some() || term.get("namespaceSelector")?.is_some())
+}
+
+/// The volume attributes classes that a claim asks for, has, or is on its way to.
+pub fn attributes_classes<'d>(claim: &request::Object<'d>) -> Result<Vec<Cow<'d, str>>, Malformed> {
+    let nodes = [
+        claim.spec_at(&["volumeAttributesClassName"])?,
+        claim.status_at(&["currentVolumeAttributesClassName"])?,
+        claim.status_at(&["modifyVolumeStatus", "targetVolumeAttributesClassName"])?,
+    ];
+    let mut classes: Vec<Cow<'d, str>> = Vec::new();
+    for node in nodes.into_iter().flatten() {
+        let class = node.str()?;
+        if !class.is_empty() && !classes.contains(&class) {
+            classes.push(class);
+        }
+    }
+    Ok(classes)
+}

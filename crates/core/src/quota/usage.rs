@@ -1,0 +1,135 @@
+//! What one object uses.
+
+mod claim;
+mod devices;
+mod service;
+
+use std::borrow::Cow;
+
+use super::names::{self, Charged, DEVICE_CLASS, IMPLICIT_DEVICE_CLASS, Kind, Measure, STORAGE_CLASS};
+use super::{Object, pods};
+use crate::amount::{Quantity, ResourceList};
+use crate::json::Malformed;
+use crate::timestamp::Timestamp;
+
+pub use devices::Devices;
+
+/// The usage of one object, to be asked for by the names of quotas.
+#[derive(Debug, Clone)]
+pub struct Usage<'d> {
+    amounts: Amounts<'d>,
+}
+
+#[derive(Debug, Clone)]
+enum Amounts<'d> {
+    Pod { is_live: bool, requests: ResourceList<'d>, limits: ResourceList<'d> },
+    Service { node_ports: Quantity, load_balancers: Quantity },
+    Claim { class: Option<Cow<'d, str>>, storage: Option<Quantity> },
+    Devices(Devices<'d>),
+    Count,
+}
+
+const ONE: Quantity = Quantity::from_units(1);
+
+impl<'d> Usage<'d> {
+    /// The usage of an object at a moment. Without a moment no pod counts as gone.
+    pub fn of(object: &Object<'_, 'd>, now: Option<Timestamp>) -> Result<Self, Malformed> {
+        let source = &object.source;
+        let amounts = match (object.kind.measure, object.pod) {
+            (Measure::Pod, Some(pod)) if pods::is_live(source, now)? => {
+                let (requests, limits) = pods::totals(pod)?;
+                Amounts::Pod { is_live: true, requests, limits }
+            }
+            (Measure::Pod, _) => {
+                Amounts::Pod { is_live: false, requests: ResourceList::default(), limits: ResourceList::default() }
+            }
+            (Measure::Service, _) => {
+                let (node_ports, load_balancers) = service::usage(object)?;
+                Amounts::Service { node_ports, load_balancers }
+            }
+            (Measure::Claim, _) => {
+                let (class, storage) = claim::usage(source)?;
+                Amounts::Claim { class, storage }
+            }
+            (Measure::ResourceClaim, _) => Amounts::Devices(Devices::of_claim(object)?),
+            (Measure::Count, _) => Amounts::Count,
+        };
+        Ok(Self { amounts })
+    }
+
+    /// What is used of something that quotas charge; none if the object has none of it.
+    pub fn amount(&self, charged: Charged<'_>) -> Option<Quantity> {
+        if charged == Charged::Object {
+            return Some(ONE);
+        }
+        match &self.amounts {
+            Amounts::Pod { is_live, requests, limits } => match charged {
+                Charged::LivePod => is_live.then_some(ONE),
+                Charged::Request(name) => requests.get(name).cloned(),
+                Charged::Limit(name) => limits.get(name).cloned(),
+                _ => None,
+            },
+            Amounts::Service { node_ports, load_balancers } => match charged {
+                Charged::NodePorts => Some(node_ports.clone()),
+                Charged::LoadBalancers => Some(load_balancers.clone()),
+                _ => None,
+            },
+            Amounts::Claim { class, storage } => {
+                let is_of = |wanted: Option<&str>| wanted.is_none() || wanted == class.as_deref();
+                match charged {
+                    Charged::Claim(wanted) => is_of(wanted).then_some(ONE),
+                    Charged::Storage(wanted) => storage.clone().filter(|_| is_of(wanted)),
+                    _ => None,
+                }
+            }
+            Amounts::Devices(devices) => devices.amount(charged),
+            Amounts::Count => None,
+        }
+    }
+
+    /// Everything that is used, under all names that quotas have for it.
+    pub fn list(&self, kind: Kind<'_>) -> ResourceList<'d> {
+        let mut names: Vec<String> = vec![kind.count_name()];
+        let mut add = |name: &str| names.push(name.to_owned());
+        match &self.amounts {
+            Amounts::Pod { requests, limits, .. } => {
+                add("pods");
+                requests.names().chain(limits.names()).for_each(|name| names.extend(names::candidates(name)));
+            }
+            Amounts::Service { .. } => {
+                ["services", "services.nodeports", "services.loadbalancers"].iter().for_each(|name| add(name))
+            }
+            Amounts::Claim { class, .. } => {
+                for name in ["persistentvolumeclaims", "requests.storage"] {
+                    names.push(name.to_owned());
+                    names.extend(class.iter().map(|class| format!("{class}{STORAGE_CLASS}{name}")));
+                }
+            }
+            Amounts::Devices(devices) => {
+                for (class, extended) in devices.classes() {
+                    names.push(format!("{class}{DEVICE_CLASS}"));
+                    // Only of a class that exists is anything charged under its other names.
+                    if let Some(extended) = extended {
+                        names.push(format!("requests.{IMPLICIT_DEVICE_CLASS}{class}"));
+                        names.push(format!("requests.{extended}"));
+                    }
+                }
+            }
+            Amounts::Count if kind.has_plain_name() => add(kind.resource),
+            Amounts::Count => {}
+        }
+        let amount = |name: &String| self.amount(kind.charged_under(name)?);
+        names.into_iter().filter_map(|name| amount(&name).map(|amount| (Cow::Owned(name), amount))).collect()
+    }
+
+    /// Whether any amount is below zero: the API server refuses such an object, and quotas before it.
+    pub fn has_negatives(&self) -> bool {
+        let any = |list: &ResourceList<'_>| list.iter().any(|(_, amount)| amount.is_negative());
+        match &self.amounts {
+            Amounts::Pod { requests, limits, .. } => any(requests) || any(limits),
+            Amounts::Claim { storage, .. } => storage.as_ref().is_some_and(Quantity::is_negative),
+            Amounts::Devices(devices) => devices.has_negatives(),
+            Amounts::Service { .. } | Amounts::Count => false,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! A resource claim uses the devices of each class that it may be given at worst; the same number again under the
+//! class's other names, less what the pod was charged there that the claim was made for.
+
+use std::borrow::Cow;
+
+use crate::amount::{ByResource, Quantity, ResourceList};
+use crate::cluster::devices::DeviceClass;
+use crate::json::{Malformed, Node};
+use crate::quota::Object;
+use crate::quota::names::{Charged, IMPLICIT_DEVICE_CLASS};
+
+/// The most devices that a request for all devices of a class may be given.
+const ALL: i64 = 32;
+
+/// The devices that a claim asks for.
+#[derive(Debug, Clone)]
+pub struct Devices<'d> {
+    /// By device class.
+    by_class: ResourceList<'d>,
+    /// By the extended resource that a class stands for.
+    by_extended: ResourceList<'d>,
+    /// Which class stands for which; an empty text where it stands for none.
+    extended: ByResource<'d, Cow<'d, str>>,
+    /// What the pod was charged that the claim was made for.
+    of_pod: ResourceList<'d>,
+}
+
+impl<'d> Devices<'d> {
+    pub(super) fn of_claim(object: &Object<'_, 'd>) -> Result<Self, Malformed> {
+        let by_class = asked_for(object.source.spec)?;
+        let mut extended = ByResource::default();
+        let mut by_extended = ResourceList::default();
+        for DeviceClass { name, extended_resource } in object.devices.classes {
+            let Some(count) = by_class.get(name) else { continue };
+            extended.set(name.clone(), extended_resource.clone());
+            if !extended_resource.is_empty() {
+                by_extended.add(extended_resource, count);
+            }
+        }
+        Ok(Self { by_class, by_extended, extended, of_pod: object.devices.of_pod.clone() })
+    }
+
+    pub(super) fn amount(&self, charged: Charged<'_>) -> Option<Quantity> {
+        match charged {
+            Charged::Devices(class) => self.by_class.get(class).cloned(),
+            Charged::ImplicitDevices(class) => {
+                let of_pod = self.of_pod.get(&format!("{IMPLICIT_DEVICE_CLASS}{class}"));
+                self.by_class.get(class).map(|count| less(count, of_pod))
+            }
+            Charged::ExtendedDevices(name) => {
+                self.by_extended.get(name).map(|count| less(count, self.of_pod.get(name)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The classes; each that is known with the extended resource that it stands for, or an empty text.
+    pub(super) fn classes(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.by_class.names().map(|class| (class.as_ref(), self.extended.get(class).map(AsRef::as_ref)))
+    }
+
+    pub(super) fn has_negatives(&self) -> bool {
+        self.by_class.iter().any(|(_, count)| count.is_negative())
+    }
+}
+
+fn less(count: &Quantity, charged: Option<&Quantity>) -> Quantity {
+    match charged {
+        Some(charged) if charged < count => count.minus(charged),
+        Some(_) => Quantity::ZERO,
+        None => count.clone(),
+    }
+}
+
+/// The devices of each class.
+fn asked_for<'d>(spec: Option<Node<'d>>) -> Result<ResourceList<'d>, Malformed> {
+    let mut asked = Vec::new();
+    let Some(devices) = spec.map(|spec| spec.get("devices")).transpose()?.flatten() else {
+        return Ok(ResourceList::default());
+    };
+    for request in devices.list("requests")? {
+        let mut alternatives = request.list("firstAvailable")?.peekable();
+        if alternatives.peek().is_none() {
+            // Older versions of the API have the fields of `exactly` in the request itself.
+            asked.extend(devices_of(request.get("exactly")?.unwrap_or(request))?);
+            continue;
+        }
+        // With alternatives, each class counts by the most that any of them takes of it.
+        let mut most: Vec<(Cow<'d, str>, Quantity)> = Vec::new();
+        for alternative in alternatives {
+            most.extend(devices_of(alternative)?);
+        }
+        asked.extend(ByResource::of_pairs(most, |most, other| *most = most.clone().max(other.clone())));
+    }
+    Ok(ResourceList::sum(asked))
+}
+
+/// The class that a request names, and how many of its devices.
+fn devices_of(request: Node<'_>) -> Result<Option<(Cow<'_, str>, Quantity)>, Malformed> {
+    let Some(class) = request.string("deviceClassName")? else { return Ok(None) };
+    let count = match request.string("allocationMode")?.as_deref() {
+        Some("All") => ALL,
+        // What the API server fills in.
+        None | Some("" | "ExactCount") => request.get("count")?.map(Node::integer).transpose()?.unwrap_or(1),
+        // A mode of a newer server, after a downgrade.
+        Some(_) => 0,
+    };
+    Ok(Some((class, Quantity::from_units(count))))
+}

@@ -1,0 +1,64 @@
+//! A service uses one service, and what its type takes from the nodes or from a cloud.
+
+use std::borrow::Cow;
+
+use crate::amount::{ByResource, Quantity};
+use crate::json::{Malformed, Node};
+use crate::order;
+use crate::quota::Object;
+
+/// The node ports and load balancers that a service takes.
+pub(super) fn usage(service: &Object<'_, '_>) -> Result<(Quantity, Quantity), Malformed> {
+    let (mut node_ports, mut load_balancers) = (0, 0);
+    if let Some(spec) = service.source.spec {
+        match spec.string("type")?.as_deref() {
+            Some("NodePort") => node_ports = spec.list("ports")?.count(),
+            Some("LoadBalancer") => {
+                load_balancers = 1;
+                let allocates = spec.get("allocateLoadBalancerNodePorts")?.map(Node::bool).transpose()?;
+                node_ports = if allocates == Some(false) {
+                    named_ports(spec, service.replaces.and_then(|old| old.spec))?
+                } else {
+                    spec.list("ports")?.count()
+                };
+            }
+            _ => {}
+        }
+    }
+    let count = |count: usize| Quantity::from_units(i64::try_from(count).unwrap_or(i64::MAX));
+    Ok((count(node_ports), count(load_balancers)))
+}
+
+/// The ports that have a node port. The API server puts back those that an update left out, from the old port of the
+/// same name, unless the number stands at another port.
+fn named_ports(spec: Node<'_>, old: Option<Node<'_>>) -> Result<usize, Malformed> {
+    let mut taken = Vec::new();
+    let mut left_out: Vec<Cow<'_, str>> = Vec::new();
+    for port in spec.list("ports")? {
+        match node_port(port)? {
+            Some(number) => taken.push(number),
+            None => left_out.push(port.string("name")?.unwrap_or_default()),
+        }
+    }
+    let named = taken.len();
+    if let Some(old) = old.filter(|_| !left_out.is_empty())
+        && matches!(old.string("type")?.as_deref(), Some("NodePort" | "LoadBalancer"))
+    {
+        order::sort_by(&mut taken, Ord::cmp);
+        let mut before = Vec::new();
+        for port in old.list("ports")? {
+            if let Some(number) = node_port(port)? {
+                before.push((port.string("name")?.unwrap_or_default(), number));
+            }
+        }
+        let before = ByResource::of_pairs(before, std::mem::swap);
+        let is_put_back =
+            |name: &&Cow<'_, str>| before.get(name).is_some_and(|number| taken.binary_search(number).is_err());
+        return Ok(named + left_out.iter().filter(is_put_back).count());
+    }
+    Ok(named)
+}
+
+fn node_port(port: Node<'_>) -> Result<Option<i64>, Malformed> {
+    Ok(port.get("nodePort")?.map(Node::integer).transpose()?.filter(|port| *port != 0))
+}

@@ -1,0 +1,117 @@
+//! Whether the pods that a workload would bring fit the quotas, before any of them is made.
+//!
+//! Two moments are held against what is free. At first the old pods are all there, with the surge on top; at last
+//! the new ones are, with as many old ones as the surge lets stay. Kubernetes itself says nothing until the pods come.
+
+use super::{
+    Applying, Bound, Bounds, Charged, Fault, Growth, Object, Outcome, Surge, Usage, applying_to, free, scope, specify,
+    unknown_status,
+};
+use crate::amount::Quantity;
+use crate::cut::Names;
+use crate::json::Malformed;
+use crate::request::rollout::{Renewal, Rollout};
+use crate::request::{self, Pod};
+
+/// Holds the pods of a rollout, made from `pod`, against the quotas. `old` is what the pods were made from that are
+/// there.
+pub fn check<'d>(
+    rollout: &Rollout,
+    pod: &Pod<'d>,
+    old: Option<&Pod<'d>>,
+    bounds: &Bounds<'_, 'd>,
+) -> Result<Outcome<'d>, Malformed> {
+    let mut outcome = Outcome::default();
+    if bounds.quotas.is_empty() || rollout.wanted == 0 {
+        return Ok(outcome);
+    }
+    let pod = Object::of_pod(pod, request::Object::to_come(pod));
+    let old = old.map(|old| Object::of_pod(old, request::Object::to_come(old)));
+    let each = Usage::of(&pod, bounds.now)?;
+    let old_each = old.map(|old| Usage::of(&old, bounds.now)).transpose()?.unwrap_or_else(|| each.clone());
+    for quota in applying_to(&pod, bounds.quotas)? {
+        if let Some(breach) = specify::check(&pod, &quota).or_else(|| unknown_status(&quota)) {
+            outcome.breaches.push(breach);
+            continue;
+        }
+        let counted_before = match &old {
+            Some(old) => scope::matches_all(old, quota.quota)?,
+            None => true,
+        };
+        let pods = Pods { rollout, each: &each, old: counted_before.then_some(&old_each) };
+        let excesses = outcome.charge(&quota, &|charged| pods.most(charged), &|_| Names::default());
+        if !excesses.is_empty() {
+            let growth = Some(pods.growth(&quota));
+            outcome.breaches.push(quota.breach(Fault::Exceeded { excesses, growth }));
+        }
+    }
+    Ok(outcome)
+}
+
+/// The pods of a rollout as one quota sees them.
+struct Pods<'a, 'd> {
+    rollout: &'a Rollout,
+    each: &'a Usage<'d>,
+    /// What each pod that is there uses of this quota; none if it does not count them.
+    old: Option<&'a Usage<'d>>,
+}
+
+impl<'d> Pods<'_, 'd> {
+    /// The most that the rollout adds of something at any moment, if that is something.
+    fn most(&self, charged: Charged<'_>) -> Option<Quantity> {
+        let Rollout { wanted, present, .. } = *self.rollout;
+        let each = &self.each.amount(charged)?;
+        let missing = wanted.saturating_sub(present);
+        let most = match self.rollout.renewal {
+            Renewal::Keeps => each.times_count(missing),
+            Renewal::Replaces { surge: 0, .. } => self.at_last(charged, each, 0),
+            Renewal::Replaces { surge, .. } => {
+                each.times_count(missing.saturating_add(surge)).max(self.at_last(charged, each, surge))
+            }
+        };
+        Some(most).filter(Quantity::is_positive)
+    }
+
+    /// What is added once the new pods are all there.
+    fn at_last(&self, charged: Charged<'_>, each: &Quantity, surge: u64) -> Quantity {
+        let Rollout { wanted, present, .. } = *self.rollout;
+        let Some(old) = self.old.and_then(|old| old.amount(charged)) else { return each.times_count(wanted) };
+        let gone = present.saturating_sub(surge);
+        each.times_count(wanted).minus(&old.times_count(gone))
+    }
+
+    /// How many of the pods fit in the end.
+    fn growth(&self, applying: &Applying<'_, 'd>) -> Growth {
+        let Rollout { wanted, present, renewal, noun, assumption } = *self.rollout;
+        let staying = if renewal == Renewal::Keeps { present.min(wanted) } else { 0 };
+        let mut fitting = wanted - staying;
+        for Bound { name, hard, charged } in &applying.bounds {
+            let (Some(each), Some(used)) = (self.each.amount(*charged), applying.quota.used.get(name)) else {
+                continue;
+            };
+            let mut room = free(hard, used);
+            if let (Renewal::Replaces { .. }, Some(old)) = (renewal, self.old.and_then(|old| old.amount(*charged))) {
+                room = room.plus(&old.times_count(present));
+            }
+            fitting = fitting.min(most_within(&each, &room, fitting));
+        }
+        let fitting = staying + fitting;
+        let surge = match renewal {
+            Renewal::Replaces { surge, may_wait } if surge > 0 && fitting >= wanted => {
+                Some(Surge { pods: surge, may_wait })
+            }
+            _ => None,
+        };
+        Growth { wanted, fitting, surge, noun, assumption }
+    }
+}
+
+/// The largest count up to `most` of which so many times `each` lie within `room`.
+fn most_within(each: &Quantity, room: &Quantity, most: u64) -> u64 {
+    let (mut fits, mut beyond) = (0, most.saturating_add(1));
+    while beyond - fits > 1 {
+        let middle = fits + (beyond - fits) / 2;
+        if each.times_count(middle) <= *room { fits = middle } else { beyond = middle }
+    }
+    fits
+}

@@ -1,0 +1,81 @@
+//! What the API server itself fills in, before admission or after it. Never written by us where it does so anyway.
+//!
+//! See <https://kubernetes.io/docs/tasks/configure-pod-container/assign-pod-level-resources/>.
+
+use super::demand::{self, is_pod_level};
+use super::origin::Origin;
+use super::pod::{Pod, Resources, Value};
+use crate::amount::{Bound, Quantity, ResourceName};
+use crate::settings::ServerVersion;
+
+/// A limit without a request is a request of the same amount. Pods come with this done, templates do not.
+pub fn limits_to_requests(pod: &mut Pod<'_>) {
+    for container in &mut pod.containers {
+        copy_limits(&mut container.resources, |origin| match origin {
+            // What becomes of a default is a default, too.
+            Origin::Default(_) => Some(origin.clone()),
+            _ => Some(Origin::AuthorsLimit),
+        });
+    }
+}
+
+/// The same for limits that are set now: the API server looks at a pod again after each webhook.
+pub fn new_limits_to_requests(pod: &mut Pod<'_>) {
+    for container in &mut pod.containers {
+        copy_limits(&mut container.resources, |origin| matches!(origin, Origin::Default(_)).then(|| origin.clone()));
+    }
+}
+
+fn copy_limits<'d>(resources: &mut Resources<'d>, origin_of: impl Fn(&Origin<'d>) -> Option<Origin<'d>>) {
+    let Resources { requests, limits } = resources;
+    for (name, limit) in limits.iter() {
+        if !requests.contains(name)
+            && let Some(origin) = origin_of(&limit.origin)
+        {
+            requests.set(name.clone(), Value { quantity: limit.quantity.clone(), origin });
+        }
+    }
+}
+
+/// The pod-level values that the API server makes of those that are there and of the containers', once admission has
+/// filled these in. A server that does not know them drops them.
+pub fn pod_level(pod: &mut Pod<'_>, server: ServerVersion) {
+    if pod.resources.is_empty() {
+        return;
+    }
+    if !server.has_pod_level_resources() {
+        pod.resources = Resources::default();
+        return;
+    }
+    let limits_too = server.completes_pod_level_limits();
+    let sum_of_limits = demand::of_containers(pod, Bound::Limit);
+    for (name, sum) in sum_of_limits.iter() {
+        let is_set = Bound::BOTH.iter().any(|bound| pod.resources.of(*bound).contains(name));
+        if name.starts_with("hugepages-") && !is_set {
+            set(&mut pod.resources, Bound::Limit, name, sum);
+        }
+    }
+    if limits_too || !pod.resources.limits.is_empty() {
+        for (name, sum) in demand::of_containers(pod, Bound::Request).iter() {
+            if matches!(name.as_ref(), "cpu" | "memory") && !pod.resources.requests.contains(name) {
+                set(&mut pod.resources, Bound::Request, name, sum);
+            }
+        }
+        copy_limits(&mut pod.resources, |_| Some(Origin::AuthorsLimit));
+    }
+    if !limits_too {
+        return;
+    }
+    for (name, sum) in sum_of_limits.iter() {
+        let is_everywhere = || pod.containers.iter().all(|container| container.resources.limits.contains(name));
+        if is_pod_level(name) && !pod.resources.limits.contains(name) && is_everywhere() {
+            let request = pod.resources.quantity(Bound::Request, name);
+            let limit = request.filter(|request| *request > sum).unwrap_or(sum).clone();
+            set(&mut pod.resources, Bound::Limit, name, &limit);
+        }
+    }
+}
+
+fn set<'d>(resources: &mut Resources<'d>, bound: Bound, name: &ResourceName<'d>, quantity: &Quantity) {
+    resources.of_mut(bound).set(name.clone(), Value { quantity: quantity.clone(), origin: Origin::AuthorsLimit });
+}

@@ -1,0 +1,211 @@
+//! A pod, or the pod that a controller would make.
+//!
+//! A pod is read as a view: what matters is taken out, and each part remembers its place in the request's own
+//! text, so that a value we set later is written there and nothing else moves.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use super::origin::Origin;
+use crate::amount::{Bound, ByResource, Quantity, ResourceList, read_quantity};
+use crate::json::{Malformed, Node};
+use crate::order;
+
+/// A pod, or the pod that a controller would make.
+#[derive(Debug, Clone)]
+pub struct Pod<'d> {
+    /// The object that has `metadata` and `spec`.
+    pub node: Node<'d>,
+    pub spec: Node<'d>,
+    /// What may be believed of the status.
+    pub status: Option<Node<'d>>,
+    pub annotations: Option<Node<'d>>,
+    /// In Kubernetes' order: containers, then init containers.
+    pub containers: Vec<Container<'d>>,
+    /// Pod-level resources, which replace the sum over the containers name by name.
+    pub resources: Resources<'d>,
+    pub overhead: ResourceList<'d>,
+}
+
+/// One container.
+#[derive(Debug, Clone)]
+pub struct Container<'d> {
+    pub node: Node<'d>,
+    pub name: Cow<'d, str>,
+    pub image: Cow<'d, str>,
+    pub role: Role,
+    pub resources: Resources<'d>,
+    /// Estimates beside what the author set, which stays.
+    pub told: ByResource<'d, Value<'d>>,
+}
+
+/// When a container runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Main,
+    /// Runs to its end before the main containers start.
+    Init,
+    /// An init container that is always restarted: a sidecar.
+    Sidecar,
+}
+
+impl Role {
+    /// What Kubernetes calls such a container.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Main => "container",
+            Self::Init | Self::Sidecar => "init container",
+        }
+    }
+
+    pub fn is_init(self) -> bool {
+        self != Self::Main
+    }
+}
+
+/// Requests and limits.
+#[derive(Debug, Clone, Default)]
+pub struct Resources<'d> {
+    pub requests: ByResource<'d, Value<'d>>,
+    pub limits: ByResource<'d, Value<'d>>,
+}
+
+/// An amount and who set it.
+#[derive(Debug, Clone)]
+pub struct Value<'d> {
+    pub quantity: Quantity,
+    pub origin: Origin<'d>,
+}
+
+impl<'d> Resources<'d> {
+    pub fn of(&self, bound: Bound) -> &ByResource<'d, Value<'d>> {
+        match bound {
+            Bound::Request => &self.requests,
+            Bound::Limit => &self.limits,
+        }
+    }
+
+    pub fn of_mut(&mut self, bound: Bound) -> &mut ByResource<'d, Value<'d>> {
+        match bound {
+            Bound::Request => &mut self.requests,
+            Bound::Limit => &mut self.limits,
+        }
+    }
+
+    pub fn quantity(&self, bound: Bound, name: &str) -> Option<&Quantity> {
+        self.of(bound).get(name).map(|value| &value.quantity)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty() && self.limits.is_empty()
+    }
+
+    /// Reads the `resources` of a container or of a pod spec.
+    fn read(node: Node<'d>) -> Result<Self, Malformed> {
+        let list = |bound: Bound| -> Result<ByResource<'d, Value<'d>>, Malformed> {
+            let Some(list) = node.get(bound.field())? else { return Ok(ByResource::default()) };
+            let value = |node| Ok(Value { quantity: read_quantity(node)?, origin: Origin::Author });
+            ByResource::read_with(list, value)
+        };
+        Ok(Self { requests: list(Bound::Request)?, limits: list(Bound::Limit)? })
+    }
+}
+
+impl<'d> Pod<'d> {
+    /// Reads a pod from the object that has `metadata` and `spec`. `status` is what may be believed of its status.
+    pub fn read(node: Node<'d>, status: Option<Node<'d>>) -> Result<Self, Malformed> {
+        let spec = node.get("spec")?.ok_or_else(|| node.wrong("`spec` is missing"))?;
+        let mut containers = Vec::new();
+        for (field, is_init) in [("containers", false), ("initContainers", true)] {
+            for container in spec.list(field)? {
+                containers.push(Container::read(container, is_init)?);
+            }
+        }
+        Ok(Self {
+            node,
+            spec,
+            status,
+            annotations: node.at(&["metadata", "annotations"])?,
+            containers,
+            resources: spec.get("resources")?.map_or_else(|| Ok(Resources::default()), Resources::read)?,
+            overhead: ResourceList::in_field(spec, "overhead")?,
+        })
+    }
+
+    /// Takes over the resources of the same containers of another pod; those at pod level only where both have some.
+    pub(super) fn take_resources_of(&mut self, other: Self) {
+        let index = ContainerIndex::of(&self.containers);
+        for container in other.containers {
+            let place = index.find(&self.containers, container.role.is_init(), &container.name);
+            if let Some(own) = place.and_then(|place| self.containers.get_mut(place)) {
+                own.resources = container.resources;
+            }
+        }
+        if !self.resources.is_empty() && !other.resources.is_empty() {
+            self.resources = other.resources;
+        }
+    }
+
+    /// An annotation of the pod.
+    pub fn annotation(&self, name: &str) -> Result<Option<Cow<'d, str>>, Malformed> {
+        let annotation = self.annotations.map(|annotations| annotations.get(name)).transpose()?.flatten();
+        annotation.map(Node::str).transpose()
+    }
+}
+
+impl<'d> Container<'d> {
+    fn read(node: Node<'d>, is_init: bool) -> Result<Self, Malformed> {
+        let mut container = Self {
+            node,
+            name: Cow::Borrowed(""),
+            image: Cow::Borrowed(""),
+            role: if is_init { Role::Init } else { Role::Main },
+            resources: Resources::default(),
+            told: ByResource::default(),
+        };
+        for (key, value) in node.fields()?.filter(|(_, value)| !value.is_null()) {
+            match key.str()?.as_ref() {
+                "name" => container.name = value.str()?,
+                "image" => container.image = value.str()?,
+                "resources" => container.resources = Resources::read(value)?,
+                "restartPolicy" if is_init && value.str()? == "Always" => container.role = Role::Sidecar,
+                _ => {}
+            }
+        }
+        Ok(container)
+    }
+}
+
+/// Finds containers by name. Of several with one name it finds the first.
+#[derive(Debug)]
+pub struct ContainerIndex(Vec<usize>);
+
+/// Up to so many containers a scan is cheaper than an index.
+const FEW: usize = 8;
+
+impl ContainerIndex {
+    pub fn of(containers: &[Container<'_>]) -> Self {
+        let mut places: Vec<usize> = if containers.len() > FEW { (0..containers.len()).collect() } else { Vec::new() };
+        let compare = |a: &usize, b: &usize| match (containers.get(*a), containers.get(*b)) {
+            (Some(a), Some(b)) => order(a, b.role.is_init(), &b.name),
+            _ => Ordering::Equal,
+        };
+        order::sort_by(&mut places, compare);
+        Self(places)
+    }
+
+    /// The place of a container among those that the index was made of.
+    pub fn find(&self, containers: &[Container<'_>], is_init: bool, name: &str) -> Option<usize> {
+        let is_it = |container: &Container<'_>| container.role.is_init() == is_init && container.name == name;
+        if self.0.is_empty() {
+            return containers.iter().position(is_it);
+        }
+        let is_before = |place: &usize| containers.get(*place).is_some_and(|have| order(have, is_init, name).is_lt());
+        let place = *self.0.get(self.0.partition_point(is_before))?;
+        containers.get(place).filter(|found| is_it(found)).map(|_| place)
+    }
+}
+
+fn order(container: &Container<'_>, is_init: bool, name: &str) -> Ordering {
+    container.role.is_init().cmp(&is_init).then_with(|| container.name.as_ref().cmp(name))
+}

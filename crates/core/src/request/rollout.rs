@@ -1,0 +1,269 @@
+//! How many pods a workload is to have, and how a request changes that.
+//!
+//! Read from the request alone. Whether there is room for the pods, others judge. Where the request cannot tell, it is
+//! said what is assumed.
+
+use super::kinds::Growth;
+use super::{Object, Operation, Request};
+use crate::json::{Malformed, Node};
+
+/// A change that may bring new pods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rollout {
+    /// The pods that the workload is to have at one time.
+    pub wanted: u64,
+    /// The pods that it has.
+    pub present: u64,
+    /// How the pods that it has are treated.
+    pub renewal: Renewal,
+    /// What the author counts: `replicas` or `pods`.
+    pub noun: &'static str,
+    /// What had to be assumed.
+    pub assumption: Option<&'static str>,
+}
+
+/// Whether a change replaces the pods that are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renewal {
+    /// They stay.
+    Keeps,
+    /// Others take their places, and so many more than wanted run meanwhile. Without room for these, the rollout
+    /// stands still unless it may take old pods away first.
+    Replaces { surge: u64, may_wait: bool },
+}
+
+const REPLICAS: &str = "replicas";
+const PODS: &str = "pods";
+
+const ONE_RUN: &str = "assuming that one job runs at a time; concurrencyPolicy Allow lets more of them overlap";
+const ONE_NODE: &str = "assuming one node; on how many nodes its pods will run is not known yet";
+
+/// What a request does to the pods of a workload; none if it brings no new ones. What a Deployment or a CronJob makes
+/// for itself was judged with it, and is not judged again.
+pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
+    let (Some(kind), Some(object)) = (request.pod_kind(), &request.object) else { return Ok(None) };
+    let old = match &request.operation {
+        Operation::Create => None,
+        Operation::Update { old: Some(old) } => Some(old),
+        Operation::Update { old: None } | Operation::Delete | Operation::Connect => return Ok(None),
+    };
+    match request.subresource.as_ref() {
+        "scale" => return scaling(object, old),
+        "" => {}
+        _ => return Ok(None),
+    }
+    if request.is_of_a_controller() && is_made_by_a_workload(object.node)? {
+        return Ok(None);
+    }
+    let is_renewed = match old {
+        Some(old) => text_at(object.node, kind.path)? != text_at(old.node, kind.path)?,
+        None => false,
+    };
+    let change = Change { object, old, is_renewed };
+    match kind.growth {
+        Growth::Pod => Ok(None),
+        Growth::Deployment => change.deployment(),
+        Growth::StatefulSet => change.stateful_set(),
+        Growth::ReplicaSet => change.replica_set(),
+        Growth::DaemonSet => change.daemon_set(),
+        Growth::Job => change.job(),
+        Growth::CronJob => change.cron_job(),
+    }
+}
+
+/// Whether a `scale` asks for more replicas than before.
+fn scaling(object: &Object<'_>, old: Option<&Object<'_>>) -> Result<Option<Rollout>, Malformed> {
+    let wanted = count(object.spec_at(&["replicas"])?)?.unwrap_or(0);
+    let Some(old) = old else { return Ok(None) };
+    let before = count(old.spec_at(&["replicas"])?)?.unwrap_or(0);
+    if wanted <= before {
+        return Ok(None);
+    }
+    let present = count(old.status_at(&["replicas"])?)?.unwrap_or(before);
+    Ok(Some(Rollout { wanted, present, renewal: Renewal::Keeps, noun: REPLICAS, assumption: None }))
+}
+
+/// A change of an object that has a pod template.
+struct Change<'a, 'd> {
+    object: &'a Object<'d>,
+    old: Option<&'a Object<'d>>,
+    /// Whether the pod template is another one.
+    is_renewed: bool,
+}
+
+impl<'d> Change<'_, 'd> {
+    fn deployment(&self) -> Result<Option<Rollout>, Malformed> {
+        let is_paused = flag(self.object.spec_at(&["paused"])?)?;
+        let strategy = self.object.spec_at(&["strategy"])?;
+        let recreates = match strategy {
+            Some(strategy) => strategy.string("type")?.as_deref() == Some("Recreate"),
+            None => false,
+        };
+        let wanted = self.replicas(self.object)?;
+        let renewal = match (self.is_renewed && !is_paused, recreates) {
+            (false, _) => Renewal::Keeps,
+            (true, true) => Renewal::IN_PLACE,
+            (true, false) => {
+                let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
+                Renewal::rolling(bounds, ["25%", "25%"], wanted)?
+            }
+        };
+        self.of_replicas(renewal)
+    }
+
+    fn stateful_set(&self) -> Result<Option<Rollout>, Malformed> {
+        let strategy = self.object.spec_at(&["updateStrategy", "type"])?.map(Node::str).transpose()?;
+        let waits = strategy.as_deref() == Some("OnDelete");
+        self.of_replicas(if self.is_renewed && !waits { Renewal::IN_PLACE } else { Renewal::Keeps })
+    }
+
+    /// A ReplicaSet leaves the pods that it has as they are.
+    fn replica_set(&self) -> Result<Option<Rollout>, Malformed> {
+        self.of_replicas(Renewal::Keeps)
+    }
+
+    fn of_replicas(&self, renewal: Renewal) -> Result<Option<Rollout>, Malformed> {
+        let wanted = self.replicas(self.object)?;
+        let Some(old) = self.old else {
+            return Ok(Some(Rollout { wanted, present: 0, renewal: Renewal::Keeps, noun: REPLICAS, assumption: None }));
+        };
+        let before = self.replicas(old)?;
+        if wanted <= before && renewal == Renewal::Keeps {
+            return Ok(None);
+        }
+        let present = count(old.status_at(&["replicas"])?)?;
+        // A status without a number is one that has none; no status at all is a request that came without it.
+        let present = present.unwrap_or(if old.status.is_some() { 0 } else { before });
+        Ok(Some(Rollout { wanted, present, renewal, noun: REPLICAS, assumption: None }))
+    }
+
+    fn replicas(&self, object: &Object<'_>) -> Result<u64, Malformed> {
+        Ok(count(object.spec_at(&["replicas"])?)?.unwrap_or(1))
+    }
+
+    /// One pod a node; the nodes are known once the controller has counted them.
+    fn daemon_set(&self) -> Result<Option<Rollout>, Malformed> {
+        let Some(old) = self.old else {
+            let assumption = Some(ONE_NODE);
+            return Ok(Some(Rollout { wanted: 1, present: 0, renewal: Renewal::Keeps, noun: PODS, assumption }));
+        };
+        let strategy = self.object.spec_at(&["updateStrategy"])?;
+        let kind = strategy.map(|strategy| strategy.string("type")).transpose()?.flatten();
+        if !self.is_renewed || kind.as_deref() == Some("OnDelete") {
+            return Ok(None);
+        }
+        let nodes = count(old.status_at(&["desiredNumberScheduled"])?)?;
+        let wanted = nodes.unwrap_or(1);
+        let present = count(old.status_at(&["currentNumberScheduled"])?)?.unwrap_or(wanted);
+        let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
+        let renewal = Renewal::rolling(bounds, ["0", "1"], wanted)?;
+        Ok(Some(Rollout { wanted, present, renewal, noun: PODS, assumption: nodes.is_none().then_some(ONE_NODE) }))
+    }
+
+    /// A job's template never changes; its width and its suspension may.
+    fn job(&self) -> Result<Option<Rollout>, Malformed> {
+        let width_of = |job: &Object<'d>| width(job.spec, count(job.status_at(&["succeeded"])?)?);
+        let wanted = width_of(self.object)?;
+        let before = self.old.map(width_of).transpose()?.unwrap_or(0);
+        if wanted <= before {
+            return Ok(None);
+        }
+        let active = self.old.map(|old| count(old.status_at(&["active"])?)).transpose()?.flatten();
+        let present = active.unwrap_or(0).min(wanted);
+        Ok(Some(Rollout { wanted, present, renewal: Renewal::Keeps, noun: PODS, assumption: None }))
+    }
+
+    fn cron_job(&self) -> Result<Option<Rollout>, Malformed> {
+        let per_run = |object: &Object<'d>| {
+            let is_suspended = flag(object.spec_at(&["suspend"])?)?;
+            if is_suspended { Ok(0) } else { width(object.spec_at(&["jobTemplate", "spec"])?, None) }
+        };
+        let wanted = per_run(self.object)?;
+        let before = self.old.map(per_run).transpose()?.unwrap_or(0);
+        if wanted == 0 || (wanted <= before && !self.is_renewed) {
+            return Ok(None);
+        }
+        let policy = self.object.spec_at(&["concurrencyPolicy"])?.map(Node::str).transpose()?;
+        let overlaps = !matches!(policy.as_deref(), Some("Forbid" | "Replace"));
+        let runs = self.old.map(|old| old.status_at(&["active"])).transpose()?.flatten();
+        let is_running = runs.map(Node::items).transpose()?.is_some_and(|mut runs| runs.next().is_some());
+        let (present, renewal) =
+            if is_running && !overlaps { (before, Renewal::IN_PLACE) } else { (0, Renewal::Keeps) };
+        Ok(Some(Rollout { wanted, present, renewal, noun: PODS, assumption: overlaps.then_some(ONE_RUN) }))
+    }
+}
+
+/// The pods that a job runs at one time.
+fn width(spec: Option<Node<'_>>, succeeded: Option<u64>) -> Result<u64, Malformed> {
+    let Some(spec) = spec else { return Ok(0) };
+    if flag(spec.get("suspend")?)? {
+        return Ok(0);
+    }
+    let parallelism = count(spec.get("parallelism")?)?.unwrap_or(1);
+    let completions = count(spec.get("completions")?)?;
+    let left = completions.map(|completions| completions.saturating_sub(succeeded.unwrap_or(0)));
+    Ok(left.map_or(parallelism, |left| parallelism.min(left)))
+}
+
+impl Renewal {
+    /// Old pods go before new ones come.
+    const IN_PLACE: Self = Self::Replaces { surge: 0, may_wait: true };
+
+    /// A rolling update; `defaults` are those of `maxSurge` and `maxUnavailable`. Percentages of the first are rounded
+    /// up, of the second down.
+    fn rolling(bounds: Option<Node<'_>>, defaults: [&str; 2], wanted: u64) -> Result<Self, Malformed> {
+        let [surge, unavailable] = defaults;
+        let surge = pods_at_once(bounds, "maxSurge", surge, |percent| wanted.saturating_mul(percent).div_ceil(100))?;
+        let unavailable =
+            pods_at_once(bounds, "maxUnavailable", unavailable, |percent| wanted.saturating_mul(percent) / 100)?;
+        Ok(Self::Replaces { surge, may_wait: unavailable > 0 || surge == 0 })
+    }
+}
+
+/// A number of pods, given as such or as a percentage.
+fn pods_at_once(
+    bounds: Option<Node<'_>>,
+    field: &str,
+    default: &str,
+    of_percent: impl Fn(u64) -> u64,
+) -> Result<u64, Malformed> {
+    let node = bounds.map(|bounds| bounds.get(field)).transpose()?.flatten();
+    let text = node.map(Node::scalar).transpose()?;
+    let text = text.as_deref().unwrap_or(default);
+    let read = match text.strip_suffix('%') {
+        Some(percent) => percent.parse().ok().map(of_percent),
+        None => text.parse().ok(),
+    };
+    match (read, node) {
+        (Some(pods), _) => Ok(pods),
+        (None, Some(node)) => Err(node.malformed("a number of pods or a percentage such as `25%`")),
+        (None, None) => Ok(0), // OK because the defaults are numbers.
+    }
+}
+
+/// Whether the object says that it belongs to a Deployment or a CronJob, which was judged itself.
+fn is_made_by_a_workload(object: Node<'_>) -> Result<bool, Malformed> {
+    let Some(metadata) = object.get("metadata")? else { return Ok(false) };
+    for owner in metadata.list("ownerReferences")? {
+        let is_controller = owner.get("controller")?.map(Node::bool).transpose()? == Some(true);
+        if is_controller && matches!(owner.string("kind")?.as_deref(), Some("Deployment" | "CronJob")) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn text_at<'d>(object: Node<'d>, path: &[&str]) -> Result<Option<&'d str>, Malformed> {
+    Ok(object.at(path)?.map(Node::text))
+}
+
+fn flag(node: Option<Node<'_>>) -> Result<bool, Malformed> {
+    Ok(node.map(Node::bool).transpose()?.unwrap_or(false))
+}
+
+/// A number of pods; none is below zero.
+fn count(node: Option<Node<'_>>) -> Result<Option<u64>, Malformed> {
+    let Some(node) = node else { return Ok(None) };
+    let number = node.integer()?;
+    u64::try_from(number).map(Some).map_err(|_| node.malformed("a number that is at least 0"))
+}

@@ -1,0 +1,155 @@
+//! What was decided, and how a refusal words itself.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::annotations::ours::{self, Explanation};
+use crate::cluster::lookup::Missing;
+use crate::cut::shortened;
+use crate::estimate;
+use crate::json::{Malformed, Node, json_string};
+use crate::limits::Breaches;
+use crate::patch;
+use crate::quota;
+use crate::request::Pod;
+
+/// The answer to a request.
+#[derive(Debug, Clone, Default)]
+pub struct Decision<'d> {
+    /// Everything that refuses the request, in the order of the steps; empty if it is admitted.
+    pub violations: Vec<Violation<'d>>,
+    pub warnings: Vec<String>,
+    /// How many warnings more there would be.
+    unsaid: usize,
+    /// Every estimate in words, whether set or only told.
+    pub estimates: Vec<estimate::Told>,
+    /// The pod as it is to be, if it may be changed.
+    pub pod: Option<Pod<'d>>,
+    /// What that pod's annotation is to say.
+    pub explanation: Option<Explanation>,
+    /// What the request adds to the namespace's quotas, if it is admitted.
+    pub charges: Vec<quota::Charge<'d>>,
+    /// The most that the pods of a workload add to them while they come.
+    pub pod_charges: Vec<quota::Charge<'d>>,
+}
+
+/// One thing that refuses a request.
+#[derive(Debug, Clone)]
+pub enum Violation<'d> {
+    Unreadable(Malformed),
+    MissingContext(Missing<'d>),
+    Limits { resource: String, name: String, is_workload: bool, breaches: Breaches<'d> },
+    Quotas { resource: String, name: String, is_workload: bool, breaches: Vec<quota::Breach<'d>> },
+}
+
+/// An API server passes on warnings up to this length whole, and up to so many bytes in total.
+const LONGEST_WARNING: usize = 256;
+const ALL_WARNINGS: usize = 4096;
+
+impl<'d> Decision<'d> {
+    pub fn refusing(violation: Violation<'d>) -> Self {
+        Self { violations: vec![violation], ..Self::default() }
+    }
+
+    pub fn is_admitted(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    /// Adds a warning, cut to what reaches the person; it is only made if there is room for it.
+    pub(super) fn warn(&mut self, warning: impl FnOnce() -> String) {
+        let said: usize = self.warnings.iter().map(String::len).sum();
+        if said + LONGEST_WARNING > ALL_WARNINGS {
+            self.unsaid += 1;
+            return;
+        }
+        let mut warning = warning();
+        if warning.len() > LONGEST_WARNING {
+            let mut end = LONGEST_WARNING - '…'.len_utf8();
+            while !warning.is_char_boundary(end) {
+                end -= 1;
+            }
+            warning.truncate(end);
+            warning.push('…');
+        }
+        self.warnings.push(warning);
+    }
+
+    /// Ends the warnings with how many more there would be.
+    pub(super) fn end_warnings(&mut self) {
+        if self.unsaid > 0 {
+            self.warnings.push(format!("and {} more warnings", self.unsaid));
+        }
+    }
+
+    /// Takes the pod as it is to be.
+    pub(super) fn change(&mut self, pod: Pod<'d>) {
+        self.explanation = ours::write(&pod);
+        self.pod = Some(pod);
+    }
+
+    /// All reasons for a refusal, in one text.
+    pub fn message(&self) -> String {
+        self.violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The object with our changes in it, if it is admitted and there are any.
+    pub fn changed_object(&self, object: Node<'_>) -> Result<Option<String>, Malformed> {
+        let mut text = String::new();
+        Ok(self.write_changed_object(&mut text, "", object)?.then_some(text))
+    }
+
+    /// Writes that object after `begin`; nothing, and false, if there is none.
+    pub fn write_changed_object(&self, out: &mut String, begin: &str, object: Node<'_>) -> Result<bool, Malformed> {
+        match &self.pod {
+            Some(pod) if self.is_admitted() => patch::write(out, begin, object, pod, self.explanation.as_ref()),
+            _ => Ok(false),
+        }
+    }
+
+    /// What the audit log keeps: where our values came from, each as a JSON string.
+    pub fn audit_annotations(&self) -> Vec<(&'static str, Cow<'_, str>)> {
+        let resources = self.explanation.as_ref().map(|explanation| Cow::Borrowed(explanation.json.as_str()));
+        // Those that are set stand in that annotation too.
+        let says_all = self.explanation.as_ref().is_some_and(|explanation| explanation.is_full);
+        let untold = self.estimates.iter().filter(|told| !(told.is_set && says_all)).map(|told| told.text.as_str());
+        let untold = untold.collect::<Vec<&str>>().join("\n");
+        let estimates = (!untold.is_empty()).then(|| Cow::Owned(json_string(&untold)));
+        let annotations = [("resources", resources), ("estimates", estimates)];
+        annotations.into_iter().filter_map(|(name, json)| Some((name, json?))).collect()
+    }
+}
+
+impl fmt::Display for Violation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(malformed) => {
+                let place = malformed.path.strip_prefix("request.object.").unwrap_or(&malformed.path);
+                write!(f, "the object cannot be read: {place}: {}", malformed.problem)
+            }
+            Self::MissingContext(missing) => write!(f, "{missing}"),
+            Self::Limits { resource, name, is_workload, breaches } => {
+                let whose = if *is_workload { "its pods would be refused: " } else { "" };
+                let told = breaches.told_apart();
+                write!(f, "{resource} \"{}\" is forbidden: {whose}", shortened(name.clone()))?;
+                match told.as_slice() {
+                    [(text, _)] => f.write_str(text)?,
+                    several => {
+                        let texts: Vec<&str> = several.iter().map(|(text, _)| text.as_str()).collect();
+                        write!(f, "[{}]", texts.join(", "))?;
+                    }
+                }
+                told.iter().try_for_each(|(_, advice)| write!(f, "; {advice}"))
+            }
+            Self::Quotas { resource, name, is_workload, breaches } => {
+                let Some(first) = breaches.first() else { return Ok(()) };
+                if first.names_object() {
+                    let whose = if *is_workload { "its pods would be refused: " } else { "" };
+                    write!(f, "{resource} \"{}\" is forbidden: {whose}", shortened(name.clone()))?;
+                }
+                // Kubernetes tells the first reason only, so its words come first; then all reasons in ours.
+                write!(f, "{first}")?;
+                breaches.iter().try_for_each(|breach| write!(f, "; {}", breach.advice()))
+            }
+        }
+    }
+}

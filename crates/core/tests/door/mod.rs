@@ -1,0 +1,24 @@
+//! The one way into the core, for tests: a request, settings, and what reads answer.
+
+use headroom_core::cluster::lookup::Lookup;
+use headroom_core::json::Document;
+use headroom_core::timestamp::Timestamp;
+use headroom_core::{Answers, Decision, Inquiry, Request, Settings};
+
+/// Judges a request and hands the decision to `then`, with all that was read for it.
+pub fn judge<T>(
+    request: &str,
+    settings: &str,
+    now: Option<Timestamp>,
+    mut read: impl FnMut(&Lookup<'_>) -> Result<String, String>,
+    then: impl for<'d> FnOnce(&Request<'d>, &Decision<'d>, &Inquiry<'d>) -> T,
+) -> T {
+    let documents = [request, settings].map(|text| Document::read(text).unwrap());
+    let request = Request::read(documents[0].root()).unwrap();
+    let settings = Settings::read(Some(documents[1].root())).unwrap();
+    let answers = Answers::default();
+    let mut inquiry = Inquiry::new(&request, &settings, &answers);
+    let read = |lookups: &[Lookup<'_>]| lookups.iter().map(|lookup| read(lookup).map(String::into_bytes)).collect();
+    let decision = inquiry.run(read, || now);
+    then(&request, &decision, &inquiry)
+}
