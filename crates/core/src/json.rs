@@ -137,6 +137,11 @@ impl<'d> Node<'d> {
         self.entry().is_null()
     }
 
+    /// The value, unless it is `null`: a field that is absent.
+    pub fn present(self) -> Option<Self> {
+        (!self.is_null()).then_some(self)
+    }
+
     /// The field `name` of an object; absent and `null` are the same.
     pub fn get(self, name: &str) -> Result<Option<Node<'d>>, Malformed> {
         let entry = self.entry();
@@ -162,23 +167,6 @@ impl<'d> Node<'d> {
         Ok(found.map(|left| Node { document, index: end.wrapping_sub(left as u32).wrapping_sub(1) }))
     }
 
-    /// The fields of these names, each as [`Node::get`] gives it, read in one pass over the object.
-    pub fn pick<const N: usize>(self, names: [&str; N]) -> Result<[Option<Node<'d>>; N], Malformed> {
-        let mut found = [None; N];
-        self.pick_into(&names, &mut found)?;
-        Ok(found)
-    }
-
-    fn pick_into(self, names: &[&str], found: &mut [Option<Node<'d>>]) -> Result<(), Malformed> {
-        for (key, value) in self.fields()? {
-            let wanted = names.iter().zip(&mut *found).find(|(name, _)| key.is(name));
-            if let Some((_, found)) = wanted {
-                *found = (!value.is_null()).then_some(value);
-            }
-        }
-        Ok(())
-    }
-
     /// The value at the end of a path of field names, absent if any step is.
     pub fn at(self, path: &[&str]) -> Result<Option<Node<'d>>, Malformed> {
         let mut node = self;
@@ -191,8 +179,11 @@ impl<'d> Node<'d> {
         Ok(Some(node))
     }
 
-    /// The fields of an object in the order they are written, `null` ones and those that a later one replaces too:
-    /// for a map, whose names are data. The fields of a record are read by [`Node::pick`] or [`Node::get`].
+    /// The fields of an object in the order they are written, also those that a later field of the same name replaces.
+    ///
+    /// `null` fields are included, because they replace too. A record read in one pass must therefore assign each field
+    /// every time it occurs, and clear it where the value is `null`: [`Node::present`], [`Node::opt_str`] and
+    /// [`Node::opt_bool`] return `None` for `null`. Skipping `null` fields would keep a replaced value.
     pub fn fields(self) -> Result<Fields<'d>, Malformed> {
         match self.shape() {
             Shape::Object => Ok(Fields { document: self.document, next: self.index + 1, end: self.next() }),
@@ -225,6 +216,11 @@ impl<'d> Node<'d> {
         }
     }
 
+    /// The text that a string stands for, none for `null`.
+    pub fn opt_str(self) -> Result<Option<Cow<'d, str>>, Malformed> {
+        self.present().map(Node::str).transpose()
+    }
+
     /// A string that stands for itself, without escapes: a name of something, which needs none.
     pub fn plain_str(self) -> Result<&'d str, Malformed> {
         match self.shape() {
@@ -244,6 +240,11 @@ impl<'d> Node<'d> {
             Shape::False => Ok(false),
             _ => Err(self.malformed("true or false")),
         }
+    }
+
+    /// True or false, none for `null`.
+    pub fn opt_bool(self) -> Result<Option<bool>, Malformed> {
+        self.present().map(Node::bool).transpose()
     }
 
     /// A whole number.
