@@ -24,8 +24,8 @@ struct Row {
 static ROW: Row = Row { next: AtomicUsize::new(0), end: AtomicUsize::new(0) };
 
 impl Row {
-    /// Asks for pages with room for a block of this size, and tells whether the row goes on in them where it is. Where
-    /// somebody else (the C library) has grown the memory since, it starts anew.
+    /// Adds pages with room for a block of this size. Returns whether they continue the row; if somebody else (the C
+    /// library) has grown the memory since, the row starts anew in them.
     #[cold]
     #[inline(never)]
     fn add_pages(&self, size: usize) -> Option<bool> {

@@ -8,8 +8,7 @@
 //! Meaning follows the API server's reader: of two fields with one name the last counts, and a field that is
 //! `null` is a field that is absent.
 //!
-//! Whatever a text holds, reading it takes work in proportion to its length, and its table at most four bytes for each
-//! of its bytes.
+//! For any text, reading takes time linear in its length, and the table at most four bytes for each byte of text.
 
 mod escape;
 mod malformed;
@@ -25,7 +24,7 @@ use std::str::Utf8Error;
 use table::{Entry, Shape};
 
 pub use escape::{json_string, write_string, write_string_with};
-pub use malformed::Malformed;
+pub use malformed::{Malformed, shortened};
 pub use scan::SyntaxError;
 
 /// A text read once, borrowed or owned, and the table of its values.
@@ -64,7 +63,7 @@ impl<'t> Document<'t> {
 }
 
 impl Document<'static> {
-    /// Reads a text that came as bytes, and keeps them: a document that borrows from nothing else.
+    /// Reads a text that came as bytes, and keeps the bytes without copying them.
     pub fn own(bytes: Vec<u8>) -> Result<Self, SyntaxError> {
         Self::of(Cow::Owned(utf8::string_of(bytes).map_err(not_utf8)?))
     }
@@ -101,8 +100,8 @@ impl<'d> Node<'d> {
         self.entry().start()..self.end()
     }
 
-    /// Where the value ends. The table has it not of lists and objects, because few are asked: they end where the last
-    /// value inside ends, and after the brackets that follow there.
+    /// Where the value ends. The table does not store this for lists and objects, because few callers ask: it is after the
+    /// end of the last value inside and the brackets that follow that.
     fn end(self) -> usize {
         let mut node = self;
         let mut brackets = 0;
@@ -151,7 +150,7 @@ impl<'d> Node<'d> {
         let document = self.document;
         let text = &*document.text;
         let (first, end) = (self.index.wrapping_add(1), entry.next(self.index));
-        // As the iterator does, but most of a judgement's reading happens here.
+        // The iterator would do, but this is where most of a judgement's lookups happen.
         let inside = document.table.get(first as usize..end as usize).unwrap_or_default();
         let mut rest = inside;
         let mut found = None;
@@ -289,10 +288,10 @@ pub struct Fields<'d> {
 }
 
 impl Fields<'_> {
-    /// How many there are, or a few more: as much room as a list of them takes.
+    /// A capacity for collecting them: how many there are, or a few more.
     pub fn room(&self) -> usize {
         const FEW: usize = 32;
-        // One for two entries, if no value has others inside.
+        // Two entries each, if no value has others inside.
         let most = (self.end.saturating_sub(self.next) / 2) as usize;
         if most <= FEW { most } else { self.clone().count() }
     }
@@ -333,7 +332,7 @@ pub struct Items<'d> {
     document: &'d Document<'d>,
     next: u32,
     end: u32,
-    /// How many names stand before each value: one in an object.
+    /// How many names precede each value: one in an object.
     name: u32,
 }
 

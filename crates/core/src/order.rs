@@ -1,20 +1,19 @@
 //! Puts lists in order.
 //!
-//! Most lists of a request are in order already, and then one look at each item is all. The rest is done with the places
-//! of the items alone, so that the code for it is in the policy once: each use of the standard library's sort would add
-//! some six kilobytes.
+//! Most lists of a request are in order already, which one pass finds out. Others are merge-sorted by the indices of
+//! their items, so that this code is not repeated for each type: each use of the standard library's sort would add six
+//! kilobytes to the policy.
 
 use std::cmp::Ordering;
 use std::mem;
 
-/// Sorts by a comparison, in at most n log n steps; what compares as equal keeps its order.
+/// Sorts by a comparison, in at most n log n steps; equal items keep their order.
 pub fn sort_by<T>(list: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     let mut places = sorted_places(list.len(), &|a, b| match (list.get(a), list.get(b)) {
         (Some(a), Some(b)) => compare(a, b).is_le(),
         _ => true,
     });
-    // Each round moves the items of one cycle: to a place comes what belongs there, from a place that then waits for
-    // its own.
+    // Each round moves the items of one cycle of the permutation.
     for start in 0..places.len() {
         let mut place = start;
         while let Some(wanted) = places.get_mut(place) {
@@ -28,8 +27,8 @@ pub fn sort_by<T>(list: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     }
 }
 
-/// The places 0 to `length` in the order of what is there, none if that is their own: runs that are in order are merged
-/// two by two.
+/// The indices below `length` in the order of their items, or none if that is their own order: runs that are in order are
+/// merged two by two.
 fn sorted_places(length: usize, in_order: &dyn Fn(usize, usize) -> bool) -> Vec<usize> {
     let mut run_ends: Vec<usize> = (1..length).filter(|place| !in_order(place - 1, *place)).collect();
     if run_ends.is_empty() {

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::glob;
-use crate::json::Node;
+use crate::json::{Node, shortened};
 
 pub use estimates::{EstimateMode, EstimateSettings, HistoryScope, Matching, OnQuota, PerResource, Step};
 pub use quotas::{Freshness, LimitedResource, QuotaSettings};
@@ -122,7 +122,12 @@ impl<'d> Settings<'d> {
             settings.exempt = Exempt::read(&mut reader);
             reader.finish();
         }
-        if problems.is_empty() { Ok(settings) } else { Err(SettingsError(problems)) }
+        if problems.is_empty() {
+            return Ok(settings);
+        }
+        // Problems quote the settings, which may be long and contain line breaks.
+        const LONGEST: usize = 1_000;
+        Err(SettingsError(problems.iter().map(|problem| shortened(problem, LONGEST)).collect()))
     }
 }
 

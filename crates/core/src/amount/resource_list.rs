@@ -55,7 +55,7 @@ impl<'d, V> ByResource<'d, V> {
         place_of(name, &self.0).is_some()
     }
 
-    /// Sets a value, replacing the one of that name. A new name moves those after it, so many are better collected.
+    /// Sets a value, replacing the one of that name. Inserting moves all later names, so collect long lists instead.
     pub fn set(&mut self, name: ResourceName<'d>, value: V) {
         // Tried first because Kubernetes writes its lists in name order.
         if self.ends_before(&name) {
@@ -97,7 +97,7 @@ impl<'d, V> ByResource<'d, V> {
         Ok(if in_order { list } else { Self::of_pairs(list.0, mem::swap) })
     }
 
-    /// Puts pairs in order; `join` puts into the first value of a name what becomes of it and of the next.
+    /// Sorts pairs by name; `join` merges each later value of a name into the first.
     fn of_pairs(mut pairs: Vec<(ResourceName<'d>, V)>, join: fn(&mut V, &mut V)) -> Self {
         order::sort_by(&mut pairs, |(one, _), (other, _)| one.cmp(other));
         pairs.dedup_by(|(name, value), (kept_name, kept)| {
@@ -110,7 +110,7 @@ impl<'d, V> ByResource<'d, V> {
         Self(pairs)
     }
 
-    /// Takes in another list; `join` puts into the value of a name what becomes of it and of the other list's.
+    /// Merges another list into this one; `join` merges the value of a name that both have.
     fn merge(&mut self, other: &Self, join: &dyn Fn(&mut V, &V))
     where
         V: Clone,
@@ -123,7 +123,7 @@ impl<'d, V> ByResource<'d, V> {
                 None => self.0.push((name.clone(), value.clone())),
             }
         }
-        // What was added is in order itself.
+        // The added part is in order already.
         let (own, added) = self.0.split_at_mut(had);
         if own.last().map(|(name, _)| name) > added.first().map(|(name, _)| name) && !added.is_empty() {
             order::sort_by(&mut self.0, |(one, _), (other, _)| one.cmp(other));
@@ -134,7 +134,7 @@ impl<'d, V> ByResource<'d, V> {
 /// Where the name is in a list in name order.
 #[inline(always)]
 fn place_of<V>(name: &str, list: &[(ResourceName<'_>, V)]) -> Option<usize> {
-    /// Up to here a scan beats a search: most names are told apart by their length.
+    /// Up to this length a scan is cheaper than a search: most names differ in length.
     const SHORT: usize = 8;
     if list.len() > SHORT {
         return place_in_long(name, list);
@@ -156,7 +156,7 @@ impl<'d, V> IntoIterator for ByResource<'d, V> {
     }
 }
 
-/// In any order; of several values of one name the last counts.
+/// From pairs in any order; the last value of a name counts.
 impl<'d, V> FromIterator<(ResourceName<'d>, V)> for ByResource<'d, V> {
     fn from_iter<I: IntoIterator<Item = (ResourceName<'d>, V)>>(pairs: I) -> Self {
         Self::of_pairs(pairs.into_iter().collect(), mem::swap)
@@ -227,7 +227,7 @@ mod tests {
         amounts.into_iter().map(|(name, units)| (name.into(), Quantity::from_units(*units))).collect()
     }
 
-    /// Few names, so that lists share some, and more than are looked at one by one.
+    /// From few names, so that lists share some; some lists are long enough to be searched.
     fn pairs() -> impl Strategy<Value = Vec<(String, i64)>> {
         prop::collection::vec(("[a-e]{1,2}", 0..9_i64), 0..30)
     }
@@ -275,8 +275,7 @@ mod tests {
         }
     }
 
-    /// 32 times the names take 32 times the time, and some more where caches end and on a busy machine; by the square it
-    /// would be 1,024 times.
+    /// 32 times the names should take a little more than 32 times as long; quadratic work would take 1,024 times.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the test takes the time of what has no clock")]
     fn a_long_list_takes_no_square_of_its_length() {

@@ -1,4 +1,4 @@
-//! What to say of a value that is not what its place asks for: its path and an excerpt, both short whatever the text is.
+//! Errors about values: a path and an excerpt, both short for any text.
 
 use std::fmt;
 
@@ -60,7 +60,7 @@ impl Node<'_> {
             let found = node.inside().enumerate().find(|(_, value)| value.holds(self));
             let Some((position, value)) = found else { break };
             match node.shape() {
-                // The name of a field comes before its value.
+                // The name of a field precedes its value.
                 Shape::Object => push_field(&mut path, Node { index: value.index - 1, ..value }),
                 _ => path.push_str(&format!("[{position}]")),
             }
@@ -91,7 +91,7 @@ fn push_field(path: &mut String, name: Node<'_>) {
 }
 
 /// The first characters of a text, on one line.
-fn shortened(text: &str, longest: usize) -> String {
+pub fn shortened(text: &str, longest: usize) -> String {
     let mut chars = text.chars();
     let mut short: String =
         chars.by_ref().take(longest).map(|char| if char.is_control() { ' ' } else { char }).collect();

@@ -27,7 +27,7 @@ fn values_are_found_by_their_path() {
 }
 
 #[test]
-fn a_document_of_its_own_keeps_the_bytes_where_they_are() {
+fn an_owned_document_does_not_copy_its_bytes() {
     let bytes = POD.as_bytes().to_vec();
     let place = bytes.as_ptr();
     let document: Document<'static> = Document::own(bytes).unwrap();
@@ -87,10 +87,9 @@ fn managed_fields_are_read_like_any_other_list() {
     assert_eq!(nested.items().unwrap().next().unwrap().get("a").unwrap().unwrap().integer().unwrap(), 1);
 }
 
-/// The last field of a name counts, and `null` is absent: a trailing `null` takes away what came before, for who looks
-/// a field up and for who goes over all of them.
+/// A trailing `null` removes an earlier value, both for a lookup and for a reader of all fields.
 #[test]
-fn of_fields_with_one_name_the_last_counts() {
+fn the_last_field_of_a_name_counts() {
     let document =
         Document::read(r#"{"a":"1","b":"2","c":null,"a":null,"b":"3","\u0063":"4","d":true,"d":null}"#).unwrap();
     let root = document.root();
@@ -146,9 +145,9 @@ fn nesting_is_as_deep_as_serde_json_takes_it() {
     }
 }
 
-/// A list or an object ends after the brackets that follow the last value inside, whatever stands between them.
+/// The end of a list or an object is found after its last value, past blanks and inner brackets.
 #[test]
-fn every_value_stands_where_its_text_is() {
+fn every_span_covers_its_value() {
     let text =
         " { \"a\" : [ [ 1 , { } ] , [ ] , \"b\" ] \t, \"c\" : { \"d\" : { \"e\" : [ { \"f\" : null } ] } \n } } ";
     let document = Document::read(text).unwrap();
@@ -166,7 +165,7 @@ fn every_value_stands_where_its_text_is() {
 }
 
 #[test]
-fn what_is_said_of_a_value_is_short_whatever_it_is() {
+fn errors_are_short_however_long_the_value_is() {
     let long = "a\u{7f}\\n".repeat(100_000);
     let text = format!(r#"[{{"{long}":[[],{{"b.c":"{long}"}}]}}]"#);
     let document = Document::read(&text).unwrap();
@@ -191,7 +190,7 @@ fn what_is_said_of_a_value_is_short_whatever_it_is() {
     assert!(path.len() < 420, "{path}");
 }
 
-/// The table never outgrows the room that is made for it before the text is read.
+/// So the table never outgrows its first allocation.
 #[test]
 fn the_table_has_an_entry_for_every_two_bytes_at_most() {
     for text in
