@@ -153,6 +153,9 @@ fn name(bytes: &[u8], (start, first): (usize, u8), table: &mut Vec<Entry>) -> Re
     }
     let (end, shape) = string(bytes, start)?;
     table.push(Entry::leaf(shape, start, end));
+    if byte_at(bytes, end) == b':' {
+        return Ok(end.wrapping_add(1));
+    }
     let (at, colon) = token(bytes, end);
     if colon == b':' { Ok(at.wrapping_add(1)) } else { Err(SyntaxError::new(at, "`:`")) }
 }
