@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::amount::{Quantity, read_quantity};
-use crate::json::{Malformed, Node};
+use crate::json::{Malformed, Node, shortened};
 
 /// One object of the settings. Each field asked for is a known field; [`Reader::finish`] complains of the others.
 pub struct Reader<'p, 'd> {
@@ -148,6 +148,8 @@ impl<'p, 'd> Reader<'p, 'd> {
             if self.known.iter().any(|known| *known == name) {
                 continue;
             }
+            const LONGEST: usize = 80;
+            let name = shortened(&name, LONGEST);
             let path = self.path_of(&name);
             self.problems.push(match nearest(&name, &self.known) {
                 Some(known) => format!("`{path}` is not a setting; did you mean `{known}`?"),
