@@ -14,6 +14,7 @@ pub mod influxdb;
 pub mod listing;
 pub mod metrics_api;
 pub mod prometheus;
+pub mod proxy;
 
 use async_trait::async_trait;
 

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use crate::kubeconfig;
 use crate::source::examination::{Examination, Finding};
-use crate::source::http::{Authentication, Endpoint, Http};
+use crate::source::http::{Authentication, Endpoint, Http, Secret, Url};
 use crate::source::{Source, checkpoints, influxdb, metrics_api, prometheus};
 
 /// A place that knows what containers used.
@@ -28,11 +28,11 @@ pub enum Place {
 pub struct PrometheusArgs {
     /// Such as http://prometheus.monitoring:9090, with the path in front of the API if there is one
     #[arg(required_unless_present = "service")]
-    url: Option<String>,
+    url: Option<Url>,
     /// Reach it through the API server instead: NAMESPACE/SERVICE:PORT (https:SERVICE:PORT if it speaks TLS)
     #[arg(long, value_name = "SERVICE", conflicts_with = "url")]
     service: Option<String>,
-    /// Distance of samples
+    /// Query step
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
     step: i64,
     /// Matchers for every query, such as 'cluster="prod"', where several clusters share a store
@@ -92,8 +92,8 @@ struct Names {
 #[derive(Debug, Args)]
 pub struct InfluxDbArgs {
     /// Such as http://monitoring-influxdb.kube-system:8086
-    url: String,
-    /// Distance of samples
+    url: Url,
+    /// Query step
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
     step: i64,
     /// Heapster's database
@@ -115,7 +115,7 @@ struct Access {
     token_file: Option<PathBuf>,
     /// Bearer token
     #[arg(long, env = "HEADROOM_TOKEN", hide_env_values = true, conflicts_with = "user")]
-    token: Option<String>,
+    token: Option<Secret>,
     /// User for basic auth
     #[arg(long, env = "HEADROOM_USER")]
     user: Option<String>,
@@ -124,10 +124,10 @@ struct Access {
     password_file: Option<PathBuf>,
     /// The user's password
     #[arg(long, env = "HEADROOM_PASSWORD", hide_env_values = true)]
-    password: Option<String>,
+    password: Option<Secret>,
     /// Further header, as `Name: value`; may be repeated
-    #[arg(long, value_name = "HEADER", value_parser = header)]
-    header: Vec<(String, String)>,
+    #[arg(long, value_name = "HEADER")]
+    header: Vec<Secret>,
     /// Tenant of a store with several, sent as X-Scope-OrgID
     #[arg(long)]
     tenant: Option<String>,
@@ -166,7 +166,7 @@ impl Place {
                 ("prometheus", place, prometheus::examine(http, &options, our_clock).await)
             }
             Self::Influxdb(args) => {
-                ("influxdb", args.url.clone(), influxdb::examine(&args.options()?, our_clock).await)
+                ("influxdb", args.url.to_string(), influxdb::examine(&args.options()?, our_clock).await)
             }
             Self::MetricsApi => {
                 let http = api_server(context).await?;
@@ -215,7 +215,7 @@ impl PrometheusArgs {
             info_image_label: info_image_label.clone(),
         };
         Ok(prometheus::Options {
-            endpoint: self.access.endpoint(self.url.clone().unwrap_or_default())?,
+            endpoint: self.access.endpoint(self.url.clone().unwrap_or_else(|| Url::from("")))?,
             names,
             matchers: self.matchers.clone(),
             step_seconds: u32::try_from(self.step)?,
@@ -229,7 +229,7 @@ impl PrometheusArgs {
             .split_once('/')
             .ok_or_else(|| anyhow!("`{service}` is no service: expected NAMESPACE/SERVICE:PORT"))?;
         let client = kubeconfig::client(context).await.map_err(no_cluster)?;
-        Ok(Http::through_api_server(client, namespace, service, options.endpoint.timeout))
+        Ok(Http::through_api_server(client, namespace, service, &options.endpoint)?)
     }
 }
 
@@ -245,7 +245,7 @@ impl InfluxDbArgs {
 }
 
 impl Access {
-    fn endpoint(&self, url: String) -> anyhow::Result<Endpoint> {
+    fn endpoint(&self, url: Url) -> anyhow::Result<Endpoint> {
         let authentication = match (&self.token_file, &self.token, &self.user) {
             (Some(file), _, _) => Authentication::BearerFile(file.clone()),
             (None, Some(token), _) => Authentication::Bearer(token.clone()),
@@ -257,7 +257,7 @@ impl Access {
         Ok(Endpoint {
             url,
             authentication,
-            headers: self.header.iter().cloned().collect(),
+            headers: self.header.iter().map(header).collect::<anyhow::Result<_>>()?,
             tenant: self.tenant.clone(),
             ca_file: self.ca_file.clone(),
             accept_invalid_certificates: self.insecure_skip_tls_verify,
@@ -265,12 +265,12 @@ impl Access {
         })
     }
 
-    fn password(&self) -> anyhow::Result<String> {
+    fn password(&self) -> anyhow::Result<Secret> {
         match (&self.password_file, &self.password) {
             (Some(file), _) => {
                 let text =
                     std::fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
-                Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+                Ok(text.trim_end_matches(['\r', '\n']).into())
             }
             (None, Some(password)) => Ok(password.clone()),
             (None, None) => Err(anyhow!("a user needs --password-file or HEADROOM_PASSWORD")),
@@ -287,7 +287,8 @@ fn no_cluster(message: String) -> anyhow::Error {
     anyhow!("no cluster to read from: {message}")
 }
 
-fn header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("expected `Name: value`")?;
+/// What is wrong is said without the header's value, which may be as good as a password.
+fn header(text: &Secret) -> anyhow::Result<(String, String)> {
+    let (name, value) = text.reveal().split_once(':').context("a --header has no colon: expected `Name: value`")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }

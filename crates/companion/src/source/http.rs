@@ -1,7 +1,10 @@
 //! The one place that sends requests to a metrics store: where it is, who we are, how long we wait.
 //!
-//! It rides on kube's client, which the companion has anyway: one TLS stack, and with it bearer tokens, basic auth, own
-//! certificate authorities and proxies, already well kept. It knows nothing of what is asked: an answer is a status and bytes, and what they mean is for the source.
+//! It uses kube's client, which the companion has anyway: one TLS stack, and with it bearer tokens, basic auth, own
+//! certificate authorities, gzip and proxies, already well kept. It knows nothing of what is asked: an answer is a
+//! status and bytes, and what they mean is for the source.
+
+mod url;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +16,9 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use tokio::time::Instant;
 
+pub use self::url::{Secret, Url};
 use super::SourceError;
+use super::proxy::{self, Proxies};
 
 /// Longest text of an error answer that is kept: enough for its sentence.
 const ERROR_TEXT: usize = 64 << 10;
@@ -23,20 +28,21 @@ const ERROR_TEXT: usize = 64 << 10;
 pub enum Authentication {
     #[default]
     None,
-    Bearer(String),
+    Bearer(Secret),
     /// Read again for every request, because service account tokens rotate.
     BearerFile(PathBuf),
     Basic {
         user: String,
-        password: String,
+        password: Secret,
     },
 }
 
 /// Where a metrics store is and how it is to be spoken to.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// With the path in front of the API, if any: `https://mimir.example/prometheus`.
-    pub url: String,
+    /// With the path in front of the API, if any: `https://mimir.example/prometheus`. A user and password in it count
+    /// where `authentication` is none.
+    pub url: Url,
     pub authentication: Authentication,
     pub headers: BTreeMap<String, String>,
     /// The tenant of a Mimir, Cortex or Thanos with several: sent as `X-Scope-OrgID`.
@@ -49,7 +55,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    pub fn new(url: impl Into<String>) -> Self {
+    pub fn new(url: impl Into<Url>) -> Self {
         Self {
             url: url.into(),
             authentication: Authentication::None,
@@ -60,6 +66,25 @@ impl Endpoint {
             timeout: Duration::from_secs(60),
         }
     }
+
+    /// The further headers, the tenant's among them.
+    fn header_map(&self) -> Result<HeaderMap, SourceError> {
+        let tenant = self.tenant.iter().map(|tenant| ("x-scope-orgid", tenant.as_str()));
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let mut map = HeaderMap::new();
+        for (name, value) in headers.chain(tenant) {
+            let parsed = (HeaderName::try_from(name), HeaderValue::try_from(value));
+            let (Ok(parsed), Ok(mut value)) = parsed else {
+                return Err(SourceError::Permanent(format!(
+                    "header `{name}` has a name or value that HTTP does not allow"
+                )));
+            };
+            // Some are as good as a password.
+            value.set_sensitive(true);
+            map.insert(parsed, value);
+        }
+        Ok(map)
+    }
 }
 
 /// A connection to a metrics store; cheap to clone, and shared by concurrent reads.
@@ -68,6 +93,8 @@ pub struct Http {
     client: kube::Client,
     /// What stands before the path of every request.
     prefix: String,
+    /// Sent with every request.
+    headers: HeaderMap,
     token_file: Option<PathBuf>,
     /// How the store is called in messages.
     name: String,
@@ -87,14 +114,18 @@ impl Http {
     /// Needs a Tokio runtime around it. Sends nothing yet.
     pub fn new(endpoint: &Endpoint) -> Result<Self, SourceError> {
         let wrong = |what: &str| SourceError::Permanent(format!("`{}`: {what}", endpoint.url));
-        let url: Uri =
-            endpoint.url.parse().map_err(|_| wrong("is no URL: expected one such as `http://prometheus:9090`"))?;
+        let url: Uri = endpoint
+            .url
+            .as_str()
+            .parse()
+            .map_err(|_| wrong("not a URL: expected one such as `http://prometheus:9090`"))?;
         let plain = match url.scheme_str() {
             Some("http") => true,
             Some("https") => false,
             _ => return Err(wrong("must start with `http://` or `https://`")),
         };
         let mut config = kube::Config::new(url);
+        config.proxy_url = Proxies::from_env().of(&config.cluster_url);
         config.default_retry = false; // the pipeline knows better when to ask again, and for less
         config.connect_timeout = Some(endpoint.timeout.min(Duration::from_secs(10)));
         config.read_timeout = None; // one deadline for the whole answer instead
@@ -105,45 +136,44 @@ impl Http {
             config.root_cert = Some(Vec::new());
         }
         let mut token_file = None;
-        match &endpoint.authentication {
-            Authentication::None => {}
-            Authentication::Bearer(token) => config.auth_info.token = Some(token.clone().into()),
-            Authentication::BearerFile(path) => token_file = Some(path.clone()),
-            Authentication::Basic { user, password } => {
+        match (&endpoint.authentication, endpoint.url.credentials()) {
+            (Authentication::None, None) => {}
+            (Authentication::Bearer(token), _) => config.auth_info.token = Some(token.reveal().to_owned().into()),
+            (Authentication::BearerFile(path), _) => token_file = Some(path.clone()),
+            (Authentication::Basic { user, password }, _) | (Authentication::None, Some((user, password))) => {
                 config.auth_info.username = Some(user.clone());
-                config.auth_info.password = Some(password.clone().into());
+                config.auth_info.password = Some(password.reveal().to_owned().into());
             }
         }
-        let tenant = endpoint.tenant.iter().map(|tenant| ("x-scope-orgid", tenant.as_str()));
-        let headers = endpoint.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        for (name, value) in headers.chain(tenant) {
-            let parsed = (HeaderName::try_from(name), HeaderValue::try_from(value));
-            let (Ok(name), Ok(value)) = parsed else {
-                return Err(wrong(&format!("header `{name}` has a name or value that HTTP does not allow")));
-            };
-            config.headers.push((name, value));
-        }
-        let client = kube::Client::try_from(config).map_err(|error| wrong(&innermost(&error)))?;
-        let (name, timeout) = (endpoint.url.clone(), endpoint.timeout);
-        Ok(Self { client, prefix: String::new(), token_file, name, timeout })
+        let headers = endpoint.header_map()?;
+        let client = proxy::client(config).map_err(|error| wrong(&innermost(&error)))?;
+        let (name, timeout) = (endpoint.url.to_string(), endpoint.timeout);
+        Ok(Self { client, prefix: String::new(), headers, token_file, name, timeout })
     }
 
     /// A store that is reached through the API server's proxy to a Service, with the rights of that client
-    /// (`get` on `services/proxy`): for people at a laptop, to whom the store is not open.
-    pub fn through_api_server(client: kube::Client, namespace: &str, service: &str, timeout: Duration) -> Self {
-        Self {
+    /// (`get` on `services/proxy`): for people at a laptop, to whom the store is not open. Headers and tenant of the
+    /// endpoint are passed on; the API server keeps `Authorization` to itself.
+    pub fn through_api_server(
+        client: kube::Client,
+        namespace: &str,
+        service: &str,
+        endpoint: &Endpoint,
+    ) -> Result<Self, SourceError> {
+        Ok(Self {
             client,
             prefix: format!("/api/v1/namespaces/{namespace}/services/{service}/proxy"),
+            headers: endpoint.header_map()?,
             token_file: None,
             name: format!("service {namespace}/{service}"),
-            timeout,
-        }
+            timeout: endpoint.timeout,
+        })
     }
 
     /// The API server itself, as a source of the metrics API and of checkpoints.
     pub fn api_server(client: kube::Client, timeout: Duration) -> Self {
         let name = "the API server".to_owned();
-        Self { client, prefix: String::new(), token_file: None, name, timeout }
+        Self { client, prefix: String::new(), headers: HeaderMap::new(), token_file: None, name, timeout }
     }
 
     /// How the store is called in messages.
@@ -159,6 +189,9 @@ impl Http {
     pub async fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Answer, SourceError> {
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
         let mut request = Request::get(format!("{}{path}?{query}", self.prefix));
+        if let Some(headers) = request.headers_mut() {
+            headers.extend(self.headers.clone());
+        }
         if let Some(file) = &self.token_file {
             request = request.header(AUTHORIZATION, bearer(file)?);
         }

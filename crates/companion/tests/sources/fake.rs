@@ -30,7 +30,13 @@ impl Fake {
             for stream in listener.incoming() {
                 let (mut stream, reply, log) = (stream.unwrap(), reply.clone(), log.clone());
                 std::thread::spawn(move || {
-                    let head = decoded(&head(&mut stream));
+                    let mut head = decoded(&head(&mut stream));
+                    if head.starts_with("CONNECT ") {
+                        // A proxy; we are the server behind it too.
+                        log.lock().unwrap().push(head);
+                        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+                        head = decoded(&self::head(&mut stream));
+                    }
                     let answer = reply(&head);
                     log.lock().unwrap().push(head);
                     let (Reply::Bytes(bytes) | Reply::Stall(bytes)) = &answer;
@@ -46,6 +52,11 @@ impl Fake {
 
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// The heads so far that start so.
+    pub fn asked_for(&self, start: &str) -> Vec<String> {
+        self.asked.lock().unwrap().iter().filter(|head| head.starts_with(start)).cloned().collect()
     }
 }
 

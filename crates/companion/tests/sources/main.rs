@@ -17,6 +17,7 @@ mod data;
 mod fake;
 mod faults;
 mod influxdb;
+mod network;
 mod prometheus;
 mod servers;
 mod victoria_metrics;
