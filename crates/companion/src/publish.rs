@@ -65,6 +65,29 @@ impl PublishError {
             Self::Unreadable(..) => false,
         }
     }
+
+    /// Whether a server error (5xx) stands behind it: of the API server, or of a webhook of one namespace.
+    fn is_of_server(&self) -> bool {
+        matches!(self, Self::Cluster(cluster::ClusterError::Failed { .. }))
+    }
+
+    fn is_missing_right(&self) -> bool {
+        matches!(self, Self::Cluster(cluster::ClusterError::Forbidden { .. }))
+    }
+}
+
+impl Published {
+    /// Where everything failed for want of rights, that is what is wrong, and not some namespaces.
+    fn unless_rights_are_missing(mut self) -> Result<Self, PublishError> {
+        let nothing_worked = self.written + self.unchanged == 0;
+        if nothing_worked
+            && self.failed.values().all(PublishError::is_missing_right)
+            && let Some((_, error)) = self.failed.pop_first()
+        {
+            return Err(error);
+        }
+        Ok(self)
+    }
 }
 
 /// What a round of publishing did.
@@ -76,7 +99,14 @@ pub struct Published {
     /// Of all profiles together, whether they had to be written or not.
     pub bytes: u64,
     pub failed: BTreeMap<ObjectName, PublishError>,
+    /// Failures since the last profile that worked.
+    failed_in_a_row: usize,
 }
+
+/// After so many server errors in a row it is the API server that is in trouble, and not some namespaces.
+const MOST_SERVER_ERRORS: usize = 5;
+/// Failures that are logged one by one; the rest is counted.
+const MOST_LOGGED: usize = 10;
 
 pub struct Publisher<'a> {
     pub store: &'a Store,
@@ -109,6 +139,7 @@ impl Publisher<'_> {
             current.insert(name.clone());
             self.count(name, written, &mut published)?;
         }
+        let mut published = published.unless_rights_are_missing()?;
         match &self.destination {
             Destination::Cluster(cluster) => published.deleted = cluster.delete_others(&current).await?,
             Destination::Folder(folder) => published.deleted = folder.delete_others(&current, self.pool_namespace)?,
@@ -144,25 +175,34 @@ impl Publisher<'_> {
         written: Result<Written, PublishError>,
         published: &mut Published,
     ) -> Result<(), PublishError> {
-        match written {
-            Ok(Written::Written) => {
-                published.written += 1;
-                self.metrics.profile_written();
-            }
-            Ok(Written::Unchanged) => {
-                published.unchanged += 1;
-                self.metrics.profile_unchanged();
-            }
-            Ok(Written::NamespaceGone) => tracing::debug!(namespace = name.0, "the namespace is gone"),
-            Err(error) => {
-                self.metrics.profile_failed();
-                if error.concerns_all() {
-                    return Err(error);
+        let error = match written {
+            Ok(written) => {
+                published.failed_in_a_row = 0;
+                match written {
+                    Written::Written => {
+                        published.written += 1;
+                        self.metrics.profile_written();
+                    }
+                    Written::Unchanged => {
+                        published.unchanged += 1;
+                        self.metrics.profile_unchanged();
+                    }
+                    Written::NamespaceGone => tracing::debug!(namespace = name.0, "the namespace is gone"),
                 }
-                tracing::error!(namespace = name.0, name = name.1, %error, "a profile was not written");
-                published.failed.insert(name, error);
+                return Ok(());
             }
+            Err(error) => error,
+        };
+        self.metrics.profile_failed();
+        published.failed_in_a_row += 1;
+        if error.concerns_all() || error.is_of_server() && published.failed_in_a_row >= MOST_SERVER_ERRORS {
+            return Err(error);
         }
+        match published.failed.len() < MOST_LOGGED {
+            true => tracing::error!(namespace = name.0, name = name.1, %error, "a profile was not written"),
+            false => tracing::debug!(namespace = name.0, name = name.1, %error, "a profile was not written"),
+        }
+        published.failed.insert(name, error);
         Ok(())
     }
 
