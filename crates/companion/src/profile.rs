@@ -6,6 +6,8 @@
 //! Days are UTC days, and a window has every day it touches: `7d` is today so far and the seven days before, so that a
 //! week's rhythm is in it whole.
 
+pub mod adopted;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::amount::Quantity;

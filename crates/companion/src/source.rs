@@ -6,6 +6,7 @@
 //! resets, NaN, gaps, label names. Floats end here: a [`Sample`] is an integer.
 
 pub mod checkpoints;
+pub mod cluster_id;
 pub mod examination;
 pub mod files;
 pub mod framing;
@@ -17,6 +18,8 @@ pub mod prometheus;
 pub mod proxy;
 
 use async_trait::async_trait;
+
+use self::cluster_id::ClusterId;
 
 /// What is measured. CPU counts in billionths of a core, memory in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,6 +142,16 @@ pub type Sink<'a> = &'a mut (dyn FnMut(Batch) + Send);
 /// A place that knows what containers used.
 #[async_trait]
 pub trait Source: Send + Sync {
+    /// Which cluster the usage is of, as far as the source can tell.
+    async fn cluster(&self) -> Result<ClusterId, SourceError> {
+        Ok(ClusterId::default())
+    }
+
+    /// Whether it is an API server that is read, so that it can tell its cluster at any time.
+    fn is_api_server(&self) -> bool {
+        false
+    }
+
     /// The source's own clock (unix seconds): windows are cut by it, so that a skew between its clock and ours cannot
     /// make a window look final that is not.
     async fn now(&self) -> Result<i64, SourceError>;

@@ -6,6 +6,8 @@
     reason = "a test may stop where something is not as it made it"
 )]
 
+#[path = "support/api_server.rs"]
+mod api_server;
 #[path = "collector/cluster.rs"]
 mod cluster;
 #[path = "collector/import.rs"]
@@ -17,5 +19,11 @@ mod program;
 #[path = "collector/store.rs"]
 mod store;
 mod support;
+#[path = "collector/turns.rs"]
+mod turns;
+#[path = "collector/two_clusters.rs"]
+mod two_clusters;
+#[path = "collector/two_stores.rs"]
+mod two_stores;
 #[path = "collector/windows.rs"]
 mod windows;

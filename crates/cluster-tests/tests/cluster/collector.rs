@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use headroom_cluster_tests::cluster::{Cluster, LABEL, create, resource};
@@ -15,6 +16,7 @@ use headroom_companion::collect::pace::Pace;
 use headroom_companion::collect::rounds::{Feed, RoundError, Rounds};
 use headroom_companion::metrics::Metrics;
 use headroom_companion::progress::Progress;
+use headroom_companion::publish::turns::Timing;
 use headroom_companion::publish::{Destination, Written, cluster};
 use headroom_companion::store::Store;
 use headroom_core::amount::Quantity;
@@ -107,10 +109,15 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
     let file = folder.join("usage.csv");
     std::fs::write(&file, csv).unwrap();
     let pace = Pace::default();
+    let store = Store::open(&folder.join("usage.redb")).unwrap();
+    let destination = cluster::Cluster::new(client, false, pace.clone());
     let rounds = Rounds {
         feed: Feed::Files { paths: vec![file], step_seconds: 60, buffer: 1 << 20 },
-        store: Store::open(&folder.join("usage.redb")).unwrap(),
-        destination: Destination::Cluster(Box::new(cluster::Cluster::new(client, false, pace.clone()))),
+        source_name: "files".to_owned(),
+        change_source: false,
+        turns: Some(destination.turns("headroom", store.id(), Timing::default())),
+        store,
+        destination: Destination::Cluster(Box::new(destination)),
         pool_namespace: "headroom".to_owned(),
         refresh: 21_600,
         pace,
@@ -118,6 +125,7 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
         metrics: Arc::new(Metrics::default()),
         progress: Progress::hidden(),
         stop: tokio_util::sync::CancellationToken::new(),
+        identified: AtomicBool::new(false),
     };
     rounds.once().await
 }
@@ -166,7 +174,7 @@ async fn pods_get_what_the_collector_has_seen_and_asking_again_changes_nothing()
     let csv = samples("early");
     apply(&cluster, "collector/base/namespace.yaml");
     let error = collect(collector.clone(), folder.path(), &csv).await.unwrap_err().to_string();
-    assert!(error.contains("not allowed to get usageprofiles"), "{error}");
+    assert!(error.contains("not allowed to get namespace kube-system"), "{error}");
     assert!(error.contains("deploy/collector/base/rbac.yaml"), "{error}");
     apply(&cluster, "collector/base/rbac.yaml");
     apply(&cluster, "collector/base/store.yaml");
@@ -286,12 +294,12 @@ async fn the_largest_profile_is_taken_at_once_and_read_at_once() {
     };
 
     let began = Instant::now();
-    assert_eq!(writer.apply(&profile, &object, 21_600).await.unwrap(), Written::Written);
+    assert_eq!(writer.apply(&shop.namespace, "usage", &object).await.unwrap(), Written::Written);
     bounded("the first apply", began);
     object["spec"]["summary"]["droppedTags"] = json!(1);
     object["spec"]["images"].as_object_mut().unwrap().values_mut().for_each(|image| image["tags"] = json!({}));
     let began = Instant::now();
-    assert_eq!(writer.apply(&profile, &object, 0).await.unwrap(), Written::Written);
+    assert_eq!(writer.apply(&shop.namespace, "usage", &object).await.unwrap(), Written::Written);
     bounded("an apply that changes every image", began);
     let profiles: Api<DynamicObject> =
         Api::namespaced_with(shop.client.clone(), &shop.namespace, &resource("headroom.dev/v1alpha1", "UsageProfile"));

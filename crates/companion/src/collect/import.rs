@@ -2,7 +2,8 @@
 //!
 //! A file is known by how it begins (its first two lines), so it may be moved, and may grow: only what is new is read.
 //! What was read so far is summed up and settled together with the position whenever it takes much memory, and at the
-//! end; a kill in between costs the time since then and no sample.
+//! end; a kill in between costs the time since then and no sample. A line that is older than what the store keeps is
+//! left out and counted; a file with no other lines is not remembered as read.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -11,9 +12,11 @@ use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
 use super::gathered::Gathered;
+use crate::clock;
+use crate::history::DAY;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
-use crate::source::files::{Format, LineError, Lines};
+use crate::source::files::{Format, Limits, LineError, Lines};
 use crate::store::{Store, StoreError};
 
 /// Read at a time. A line has to be shorter.
@@ -27,6 +30,8 @@ pub struct Import<'a> {
     pub step_seconds: u32,
     /// What is summed up may take so many bytes of memory before it is settled.
     pub buffer: usize,
+    /// No line may be later (unix seconds).
+    pub latest: i64,
     pub metrics: &'a Metrics,
     pub progress: &'a Progress,
     pub stop: &'a CancellationToken,
@@ -36,6 +41,8 @@ pub struct Import<'a> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     pub samples: u64,
+    /// Lines that are older than what the store keeps.
+    pub too_old: u64,
     pub bytes: u64,
     /// Bytes at the end that are not a finished line; they are read when they are.
     pub unfinished: u64,
@@ -78,7 +85,8 @@ impl Import<'_> {
         file.seek(SeekFrom::Start(start)).map_err(unreadable)?;
         self.progress.begin(length - start, &path.display().to_string());
 
-        let mut lines = Lines::new(&format, self.step_seconds);
+        let limits = Limits { oldest: i64::from(self.store.oldest_kept()?) * DAY, latest: self.latest };
+        let mut lines = Lines::new(&format, self.step_seconds, limits);
         let mut gathered = Gathered::default();
         let mut imported = Imported::default();
         let (mut settled, mut position) = (known, start);
@@ -102,23 +110,26 @@ impl Import<'_> {
             held -= finished;
             position += finished as u64;
             self.progress.advance(finished as u64);
+            self.metrics.alive(clock::now());
             imported.stopped = self.stop.is_cancelled();
             let is_end = read == 0 || imported.stopped;
             if is_end || gathered.bytes() > self.buffer {
-                if position > settled {
-                    self.metrics.gathered(&gathered);
-                    imported.samples += gathered.samples;
-                    self.store.settle_file(&beginning, settled, position, &gathered)?;
-                }
                 for image in &gathered.unreadable {
                     tracing::warn!(image, "not an image name, so no request can be matched with it: left out");
                 }
+                // Lines that were left out for their age alone may be wanted by a store of their own.
+                if position > settled && (lines.too_old() == 0 || settled > 0 || !gathered.is_empty()) {
+                    self.metrics.gathered(&gathered);
+                    imported.samples += gathered.samples;
+                    self.store.settle_file(&beginning, settled, position, &gathered)?;
+                    settled = position;
+                }
                 gathered = Gathered::default();
                 lines.forget();
-                settled = position;
             }
             if is_end {
                 self.progress.end();
+                imported.too_old = lines.too_old();
                 imported.bytes = position - start;
                 imported.unfinished = held as u64;
                 return Ok(imported);

@@ -19,6 +19,7 @@ use crate::clock;
 use crate::history::DAY;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
+use crate::source::cluster_id::ClusterId;
 use crate::source::{Source, SourceError, Window};
 use crate::store::{Piece, Store, StoreError};
 
@@ -70,6 +71,11 @@ enum Reading {
 }
 
 impl Run<'_> {
+    /// Which cluster the source is of; none if told to stop.
+    pub async fn cluster(&self) -> Result<Option<ClusterId>, RunError> {
+        Ok(self.asked(|| self.source.cluster()).await?)
+    }
+
     /// Reads everything that is owed or new.
     pub async fn catch_up(&self) -> Result<Outcome, RunError> {
         let mut outcome = Outcome::default();

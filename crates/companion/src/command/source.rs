@@ -143,6 +143,21 @@ struct Access {
 }
 
 impl Place {
+    /// Kind and address, without secrets: what a store knows its source by.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Prometheus(args) => {
+                let matchers =
+                    if args.matchers.is_empty() { String::new() } else { format!(" with {}", args.matchers) };
+                let tenant = args.access.tenant.iter().map(|tenant| format!(" of tenant {tenant}"));
+                format!("prometheus at {}{matchers}{}", args.place(), tenant.collect::<String>())
+            }
+            Self::Influxdb(args) => format!("influxdb at {}, database {}", args.url, args.database),
+            Self::MetricsApi => "metrics-api".to_owned(),
+            Self::Checkpoints => "checkpoints".to_owned(),
+        }
+    }
+
     /// What can be read from. Nothing is asked of it yet, so that it may be down when we start. `context` names the cluster of the kubeconfig.
     pub async fn open(&self, context: Option<String>) -> anyhow::Result<Box<dyn Source>> {
         Ok(match self {
@@ -185,6 +200,13 @@ impl Place {
 }
 
 impl PrometheusArgs {
+    fn place(&self) -> String {
+        match (&self.service, &self.url) {
+            (Some(service), _) => format!("service {service}"),
+            (None, url) => url.iter().map(Url::to_string).collect(),
+        }
+    }
+
     fn options(&self) -> anyhow::Result<prometheus::Options> {
         let Names {
             cpu_metric,

@@ -169,11 +169,22 @@ struct Met {
     row: Option<(u32, RowId)>,
 }
 
+/// Between which moments a line may lie (unix seconds).
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// What is older is left out.
+    pub oldest: i64,
+    /// What is later is a mistake.
+    pub latest: i64,
+}
+
 /// Reads lines into what is gathered.
 #[derive(Debug)]
 pub struct Lines<'a> {
     format: &'a Format,
     step_seconds: u64,
+    limits: Limits,
+    too_old: u64,
     met: Vec<Met>,
     /// By the bytes that name a container.
     met_as: HashMap<Box<[u8]>, usize, rustc_hash::FxBuildHasher>,
@@ -183,16 +194,23 @@ pub struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    pub fn new(format: &'a Format, step_seconds: u32) -> Self {
+    pub fn new(format: &'a Format, step_seconds: u32, limits: Limits) -> Self {
         let step_seconds = step_seconds.into();
         Self {
             format,
             step_seconds,
+            limits,
+            too_old: 0,
             met: Vec::new(),
             met_as: HashMap::default(),
             name: Vec::new(),
             last: Default::default(),
         }
+    }
+
+    /// Lines left out for their age.
+    pub fn too_old(&self) -> u64 {
+        self.too_old
     }
 
     /// Forgets what was met, because it was told of something gathered that is no more.
@@ -245,6 +263,13 @@ impl<'a> Lines<'a> {
         let cpu = read_cpu(fields.cpu)?;
         let memory = read_memory(Column::Memory, fields.memory)?;
         let killed_at = read_memory(Column::OomKilled, fields.oom_killed)?;
+        if time > self.limits.latest {
+            return expected(Column::Time, fields.time, "a time that is not in the future");
+        }
+        if time < self.limits.oldest {
+            self.too_old += 1;
+            return Ok(());
+        }
         let met = self.meet(fields, gathered)?;
         let Some(Met { place: Some(place), pod, container, row }) = self.met.get_mut(met) else { return Ok(()) };
         let day = day_of(time);

@@ -11,6 +11,7 @@ use headroom_core::amount::Quantity;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::cluster_id::{self, ClusterId};
 use super::examination::Finding;
 use super::http::Http;
 use super::{Batch, Container, OomKill, Reach, Resource, Sample, Series, Sink, Source, SourceError, Window, listing};
@@ -223,6 +224,14 @@ struct Namespace {
 
 #[async_trait]
 impl Source for MetricsApi {
+    async fn cluster(&self) -> Result<ClusterId, SourceError> {
+        cluster_id::of_api_server(&self.http).await
+    }
+
+    fn is_api_server(&self) -> bool {
+        true
+    }
+
     async fn now(&self) -> Result<i64, SourceError> {
         self.http.get("/version", &[]).await?.date()
     }

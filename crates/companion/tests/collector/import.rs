@@ -15,7 +15,8 @@ const HEADER: &str = "time,namespace,pod,container,image,cpu,memory\n";
 
 fn import(store: &Store, path: &Path) -> Result<Imported, ImportError> {
     let (metrics, progress, stop) = (Metrics::default(), Progress::hidden(), CancellationToken::new());
-    Import { store, step_seconds: 60, buffer: 1 << 20, metrics: &metrics, progress: &progress, stop: &stop }.file(path)
+    let (step_seconds, buffer, latest) = (60, 1 << 20, NOW + DAY);
+    Import { store, step_seconds, buffer, latest, metrics: &metrics, progress: &progress, stop: &stop }.file(path)
 }
 
 /// What is published of a file with this text.
@@ -112,6 +113,48 @@ fn what_is_wrong_is_said_with_its_line() {
         &format!("{HEADER}1,,web-0,web,nginx,1,1\n"),
         "`usage.csv`, line 2: namespace is ``: expected a name",
     );
+}
+
+#[test]
+fn a_line_of_the_future_is_a_mistake() {
+    check_refused(
+        &format!("{HEADER}4102444800,shop,web-0,web,nginx,1,1\n"),
+        "`usage.csv`, line 2: time is `4102444800`: expected a time that is not in the future",
+    );
+}
+
+#[test]
+fn an_old_file_is_neither_lost_nor_does_it_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let (new, old) = (folder.path().join("new.csv"), folder.path().join("old.csv"));
+    let old_line = |days: i64| format!("{},shop,web-0,web,nginx:1.20,0.5,1Mi\n", NOW - days * DAY);
+    fs::write(&new, format!("{HEADER}{}", line(0, "web-0", "0.25", "1Mi"))).unwrap();
+    fs::write(&old, format!("{HEADER}{}{}", old_line(400), old_line(399))).unwrap();
+    import(&store, &new).unwrap();
+    let before = published(&store, NOW);
+    for _ in 0..2 {
+        // Not remembered as read.
+        let imported = import(&store, &old).unwrap();
+        assert_eq!((imported.samples, imported.too_old), (0, 2));
+        store.expire((NOW / DAY) as u32).unwrap();
+        assert_eq!(published(&store, NOW), before);
+    }
+    // As soon as it has something that counts, the rest is remembered with that.
+    fs::write(&old, format!("{HEADER}{}{}{}", old_line(400), old_line(399), old_line(3))).unwrap();
+    let imported = import(&store, &old).unwrap();
+    assert_eq!((imported.samples, imported.too_old), (2, 2));
+    assert_eq!(import(&store, &old).unwrap(), Imported::default());
+
+    // In a store of its own an old file is a history like any other, as of its end.
+    let folder = tempfile::tempdir().unwrap();
+    let alone = open(folder.path());
+    let old = folder.path().join("old.csv");
+    fs::write(&old, format!("{HEADER}{}{}", old_line(400), old_line(399))).unwrap();
+    assert_eq!(import(&alone, &old).unwrap().samples, 4);
+    alone.expire((NOW / DAY) as u32).unwrap();
+    assert_eq!(alone.newest().unwrap(), Some(NOW - 399 * DAY));
+    assert!(published(&alone, NOW - 399 * DAY).contains(r#""cpu":"samples=2 "#));
 }
 
 #[test]

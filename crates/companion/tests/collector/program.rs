@@ -65,3 +65,45 @@ fn it_collects_answers_probes_and_ends_well_when_told_to() {
     }
     assert!(log.contains(r#""message":"told to stop""#));
 }
+
+#[test]
+fn a_moment_given_by_hand_destroys_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let csv = folder.join("usage.csv");
+    let header = "time,namespace,pod,container,image,cpu,memory\n";
+    fs::write(&csv, format!("{header}{},shop,web-0,web,nginx,1,1Gi\n", NOW - DAY)).unwrap();
+    let collect = |more: &[&str], output: &str| {
+        Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+            .arg("collect")
+            .args(more)
+            .arg("--store")
+            .arg(folder.join("usage.redb"))
+            .arg("--output")
+            .arg(folder.join(output))
+            .arg("files")
+            .arg(&csv)
+            .output()
+            .unwrap()
+    };
+    let read = |output: &str| fs::read_to_string(folder.join(output).join("shop/usage.yaml"));
+    let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(collect(&[], "profiles").status.success());
+    let before = read("profiles").unwrap();
+    for as_of in ["2006-11-21T00:00:00Z", "2062-11-21T00:00:00Z"] {
+        let done = collect(&["--as-of", as_of], "elsewhere");
+        assert!(done.status.success(), "{}", said(&done));
+        let done = collect(&[], "profiles");
+        assert!(done.status.success(), "{}", said(&done));
+        assert_eq!(read("profiles").unwrap(), before, "after --as-of {as_of}");
+    }
+    fs::remove_dir_all(folder.join("profiles")).unwrap();
+    assert!(collect(&[], "profiles").status.success());
+    assert_eq!(read("profiles").unwrap(), before, "the store has all that it had");
+    let refused = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+        .args(["collect", "--as-of", "2062-11-21T00:00:00Z", "files"])
+        .arg(&csv)
+        .output()
+        .unwrap();
+    assert!(said(&refused).contains("--as-of 2062-11-21T00:00:00Z is in the future"), "{}", said(&refused));
+}

@@ -11,6 +11,7 @@ use headroom_companion::collect::windows::{Outcome, Run, RunError};
 use headroom_companion::metrics::Metrics;
 use headroom_companion::profile;
 use headroom_companion::progress::Progress;
+use headroom_companion::source::cluster_id::ClusterId;
 use headroom_companion::source::{
     Batch, Container, OomKill, Reach, Resource, Sample, Series, Sink, Source, SourceError, Window,
 };
@@ -35,6 +36,7 @@ pub struct Workload {
 }
 
 pub struct Scripted {
+    pub cluster: ClusterId,
     pub now: i64,
     pub reach: Reach,
     pub workloads: Vec<Workload>,
@@ -54,6 +56,7 @@ pub struct Scripted {
 impl Scripted {
     pub fn new(workloads: Vec<Workload>) -> Self {
         Self {
+            cluster: ClusterId::default(),
             now: NOW,
             reach: Reach::Past,
             workloads,
@@ -75,6 +78,10 @@ impl Scripted {
 
 #[async_trait]
 impl Source for Scripted {
+    async fn cluster(&self) -> Result<ClusterId, SourceError> {
+        Ok(self.cluster.clone())
+    }
+
     async fn now(&self) -> Result<i64, SourceError> {
         Ok(self.now)
     }

@@ -31,6 +31,20 @@ pub enum ClusterError {
     Failed { verb: &'static str, what: &'static str, message: String },
     #[error("cannot {verb} {what}: the API server cannot be reached ({message})")]
     Unreachable { verb: &'static str, what: &'static str, message: String },
+    #[error(
+        "another collector, `{holder}`, writes the profiles of this cluster (it renewed the lease {lease} at {renewed}): \
+         stop one of the two, or write elsewhere with --output"
+    )]
+    NotOurTurn { holder: String, lease: String, renewed: String },
+    #[error(
+        "the lease was lost while profiles were written: another collector may have taken it; the next run tries again"
+    )]
+    LostTurn,
+    #[error(
+        "there is no namespace `{namespace}` for the pooled profiles: create it (deploy/collector/base/namespace.yaml), \
+         or name another with --pool-namespace"
+    )]
+    NoPoolNamespace { namespace: String },
     #[error("no cluster to write to ({message}): give a kubeconfig, or choose --output with a folder or `stdout`")]
     NoCluster { message: String },
 }
@@ -39,14 +53,18 @@ impl ClusterError {
     /// Whether every other profile would meet the same. Rights may be given for some namespaces only, and a quota, a
     /// webhook or a webhook's server that is down may belong to one namespace.
     pub fn concerns_all(&self) -> bool {
-        matches!(
+        !matches!(
             self,
-            Self::Unauthenticated { .. } | Self::NotInstalled | Self::Unreachable { .. } | Self::NoCluster { .. }
+            Self::Conflict { .. }
+                | Self::Forbidden { .. }
+                | Self::Refused { .. }
+                | Self::Invalid { .. }
+                | Self::Failed { .. }
         )
     }
 
     /// What the API server answered to a request about an object, or about objects of a kind.
-    pub(super) fn of(error: Error, verb: &'static str, what: &'static str, object: &str) -> Self {
+    pub(in crate::publish) fn of(error: Error, verb: &'static str, what: &'static str, object: &str) -> Self {
         let object = object.to_owned();
         match error {
             Error::Api(status) => {
@@ -74,7 +92,7 @@ fn lacks_rights(message: &str) -> bool {
 }
 
 /// The namespace was deleted, or is being deleted.
-pub(super) fn is_namespace_gone(status: &Status) -> bool {
+pub(in crate::publish) fn is_namespace_gone(status: &Status) -> bool {
     let Some(details) = &status.details else { return false };
     let is_missing = status.code == 404 && details.kind == "namespaces";
     is_missing || details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
