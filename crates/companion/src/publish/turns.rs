@@ -18,6 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::cluster::error::is_namespace_gone;
 use super::cluster::{ClusterError, tried};
+use super::manifest::MANAGER;
 use crate::collect::pace::Pace;
 
 /// The name of the Lease, in the namespace of the pool.
@@ -220,7 +221,7 @@ impl Holding {
         let metadata = ObjectMeta { name: Some(LEASE.to_owned()), ..ObjectMeta::default() };
         let lease = Lease { metadata, spec: Some(self.spec(Some(self.holder()), None)) };
         let asked = Instant::now();
-        self.api.create(&PostParams::default(), &lease).await?;
+        self.api.create(&params(), &lease).await?;
         *lock(&self.renewed) = Some(asked);
         Ok(())
     }
@@ -230,7 +231,7 @@ impl Holding {
         let is_ours = holder.is_some();
         lease.spec = Some(self.spec(holder, lease.spec.as_ref()));
         let asked = Instant::now();
-        self.api.replace(LEASE, &PostParams::default(), &lease).await?;
+        self.api.replace(LEASE, &params(), &lease).await?;
         *lock(&self.renewed) = is_ours.then_some(asked);
         Ok(())
     }
@@ -256,6 +257,10 @@ impl Holding {
     fn error(&self, error: Error, verb: &'static str) -> ClusterError {
         ClusterError::of(error, verb, LEASES, &format!("{}/{LEASE}", self.namespace))
     }
+}
+
+fn params() -> PostParams {
+    PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
 }
 
 fn theirs(lease: &Lease) -> Turn {

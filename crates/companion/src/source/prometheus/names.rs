@@ -53,6 +53,8 @@ pub struct Names {
     pub usage_image: Option<String>,
     /// What kube-state-metrics tells of containers, if it is there.
     pub state: Option<State>,
+    /// When it was seen last, if it has gone and may come back.
+    pub state_away_since: Option<i64>,
     /// How far apart the store's own samples are.
     pub scrape_seconds: u32,
     /// The store is a VictoriaMetrics.

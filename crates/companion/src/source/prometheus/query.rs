@@ -9,6 +9,9 @@ use std::fmt::Write as _;
 
 use super::names::{Cpu, INIT_INFO, Names, Place, State};
 
+/// Tells when a namespace was created.
+pub const CREATED: &str = "kube_namespace_created";
+
 /// Tells how often a container was started again.
 pub const RESTARTS: &str = "kube_pod_container_status_restarts_total";
 
@@ -88,9 +91,18 @@ impl Queries<'_> {
 
     /// How often the containers of these pods were started again.
     pub fn restarts(&self, namespace: &str, state: &State, pods: &str) -> String {
+        self.restarts_by(namespace, state, pods, |selector| selector)
+    }
+
+    /// How often they had been started again when that was told last, in so many seconds.
+    pub fn restarts_before(&self, namespace: &str, state: &State, pods: &str, seconds: i64) -> String {
+        self.restarts_by(namespace, state, pods, |selector| format!("last_over_time({selector}[{seconds}s])"))
+    }
+
+    fn restarts_by(&self, namespace: &str, state: &State, pods: &str, over: impl Fn(String) -> String) -> String {
         let Place { pod, container, .. } = &state.place;
         let part = |metric: &str| {
-            let selector = self.state_selector(state, metric, namespace, &[(pod, "=~", pods)]);
+            let selector = over(self.state_selector(state, metric, namespace, &[(pod, "=~", pods)]));
             format!("max by ({pod}, {container}) ({selector})")
         };
         format!("{} or {}", part(RESTARTS), part("kube_pod_init_container_status_restarts_total"))
@@ -187,6 +199,16 @@ pub fn count_of_containers(metric: &str, place: &Place, image: Option<&str>, mat
     format!("count(max by ({namespace}, {pod}, {container}) ({}))", selector(metric, &labels, matchers))
 }
 
+/// How many series a metric has.
+pub fn count_of_series(metric: &str, matchers: &str) -> String {
+    format!("count({})", selector(metric, &[], matchers))
+}
+
+/// How many series of containers a metric has, by some labels.
+pub fn count_by(labels: &[&str], metric: &str, place: &Place, matchers: &str) -> String {
+    format!("count by ({}) ({})", labels.join(", "), selector(metric, &containers(place), matchers))
+}
+
 /// A question that only VictoriaMetrics understands.
 pub const METRICS_QL: &str = "now()";
 
@@ -215,6 +237,7 @@ mod tests {
             usage: plain(),
             usage_image: Some("image".into()),
             state: Some(State { info: overrides.info(), place: plain(), image: "image_spec".into() }),
+            state_away_since: None,
             scrape_seconds,
             metrics_ql: false,
         }
