@@ -7,6 +7,7 @@
 //! week's rhythm is in it whole.
 
 pub mod adopted;
+mod tags;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,7 @@ use headroom_core::context::usage::{
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 
+use self::tags::{NewestTags, Wanted};
 use crate::history::day_of;
 use crate::history::observed::Observed;
 use crate::history::sketch::Sketch;
@@ -27,22 +29,31 @@ const WINDOWS: [Window; 2] = [Window::WEEK, Window::MONTH];
 
 /// A profile of what the store knows, as of a moment.
 pub fn build(store: &Store, namespace: &str, scope: Scope, now: Timestamp) -> Result<UsageProfile, StoreError> {
-    let mut builder = Builder { today: day_of(now.unix_seconds()), images: BTreeMap::new(), open: None };
+    let today = day_of(now.unix_seconds());
+    let mut tags = NewestTags::new(today);
+    match scope {
+        Scope::Namespace => store.visit_namespace_moments(namespace, |seen| tags.add(seen))?,
+        Scope::Pool(shard) => store.visit_shard_moments(shard, |seen| tags.add(seen))?,
+    }
+    let (tags, dropped) = tags.close();
+    let mut builder = Builder { today, tags, images: BTreeMap::new(), open: None };
     match scope {
         Scope::Namespace => store.visit_namespace(namespace, |day| builder.add(day))?,
         Scope::Pool(shard) => store.visit_shard(shard, |day| builder.add(day))?,
     }
     builder.close();
     let images = builder.images;
-    let mut profile =
-        UsageProfile { namespace: namespace.to_owned(), scope, collected_at: now, images, dropped: Dropped::default() };
+    let dropped = Dropped { tags: dropped, ..Dropped::default() };
+    let mut profile = UsageProfile { namespace: namespace.to_owned(), scope, collected_at: now, images, dropped };
     profile.bound();
     Ok(profile)
 }
 
-/// Takes days in the order of their repositories, and holds the sketches of one repository at a time.
+/// Takes days in the order of their repositories, and holds the sketches of one repository at a time, and of that only
+/// those of the tags that were seen last.
 struct Builder {
     today: u32,
+    tags: Wanted,
     images: BTreeMap<Repository, ImageHistory>,
     open: Option<OpenImage>,
 }
@@ -82,7 +93,7 @@ impl Builder {
         });
         let age = self.today.saturating_sub(day);
         open.all.add(age, &observed, &place.namespace);
-        for tag in TagKey::of(&image) {
+        for tag in TagKey::of(&image).filter(|tag| self.tags.is_wanted(&place.repository, tag)) {
             open.tags.entry(tag).or_default().add(age, &observed, &place.namespace);
         }
     }

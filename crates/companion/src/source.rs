@@ -162,6 +162,12 @@ pub trait Source: Send + Sync {
     /// Reads one namespace's usage in one window. May hand over batches as they arrive.
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError>;
 
+    /// Reads all namespaces in a few calls. False, and nothing read, if the source has to be asked about each namespace,
+    /// or we may not ask about all of them.
+    async fn read_all(&self, _window: Window, _sink: Sink<'_>) -> Result<bool, SourceError> {
+        Ok(false)
+    }
+
     /// The distance of samples in seconds: the resolution that is asked for.
     fn step_seconds(&self) -> u32;
 

@@ -26,7 +26,7 @@ use redb::{
     WriteTransaction,
 };
 
-pub use self::days::StoredDay;
+pub use self::days::{Seen, StoredDay};
 pub use self::origin::Origin;
 pub use self::published::Ended;
 pub use self::reading::Piece;

@@ -1,10 +1,13 @@
 //! The summaries: added, and visited in the order in which profiles are built of them.
 
+use std::ops::Range;
+
 use headroom_core::context::usage::Shard;
 use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 
 use super::{DAYS, FACTS, NEWEST_FACT, PLACES, SUBJECTS, Store, StoreError, Trouble};
 use crate::collect::gathered::{Gathered, Place};
+use crate::history::bytes::Damaged;
 use crate::history::observed::Observed;
 
 /// One row, as profiles are built of it.
@@ -13,6 +16,15 @@ pub struct StoredDay {
     pub place: Place,
     pub day: u32,
     pub observed: Observed,
+}
+
+/// When an image was seen last on a day.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'k> {
+    pub repository: &'k str,
+    pub reference: &'k str,
+    pub day: u32,
+    pub last_seen: i64,
 }
 
 impl Store {
@@ -38,26 +50,22 @@ impl Store {
 
     /// Visits what is known of a shard's images, a repository after the other.
     pub fn visit_shard(&self, shard: Shard, mut visit: impl FnMut(StoredDay)) -> Result<(), StoreError> {
-        let number = Shard::all().position(|known| known == shard).unwrap_or_default() as u8;
-        self.read(|txn| visit_days(txn, (number, "", "", "", 0, ""), (number + 1, "", "", "", 0, ""), &mut visit))
+        self.read(|txn| each_day(txn, shard_rows(shard), &mut |key, row| whole(key, row).map(&mut visit)))
     }
 
     /// Visits what is known of a namespace's images, a repository after the other.
     pub fn visit_namespace(&self, namespace: &str, mut visit: impl FnMut(StoredDay)) -> Result<(), StoreError> {
-        self.read(|txn| {
-            let places = txn.open_table(PLACES)?;
-            for entry in places.range((namespace, "", "")..)? {
-                let key = entry?.0;
-                let (found, repository, reference) = key.value();
-                if found != namespace {
-                    break;
-                }
-                let shard = number_of(repository);
-                let from = (shard, repository, reference, namespace, 0, "");
-                visit_days(txn, from, (shard, repository, reference, namespace, u32::MAX, ""), &mut visit)?;
-            }
-            Ok(())
-        })
+        self.read(|txn| each_day_of_namespace(txn, namespace, &mut |key, row| whole(key, row).map(&mut visit)))
+    }
+
+    /// Visits when each day's images of a shard were seen last, in the same order and at less cost.
+    pub fn visit_shard_moments(&self, shard: Shard, mut visit: impl FnMut(Seen<'_>)) -> Result<(), StoreError> {
+        self.read(|txn| each_day(txn, shard_rows(shard), &mut |key, row| seen(key, row).map(&mut visit)))
+    }
+
+    /// Visits when each day's images of a namespace were seen last, in the same order and at less cost.
+    pub fn visit_namespace_moments(&self, namespace: &str, mut visit: impl FnMut(Seen<'_>)) -> Result<(), StoreError> {
+        self.read(|txn| each_day_of_namespace(txn, namespace, &mut |key, row| seen(key, row).map(&mut visit)))
     }
 }
 
@@ -109,24 +117,44 @@ pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Tro
 }
 
 type KeyText<'a> = (u8, &'a str, &'a str, &'a str, u32, &'a str);
+type EachRow<'a> = dyn FnMut(KeyText<'_>, &[u8]) -> Result<(), Damaged> + 'a;
 
-fn visit_days(
-    txn: &ReadTransaction,
-    from: KeyText<'_>,
-    to: KeyText<'_>,
-    visit: &mut impl FnMut(StoredDay),
-) -> Result<(), Trouble> {
-    for entry in txn.open_table(DAYS)?.range(from..to)? {
+fn shard_rows(shard: Shard) -> Range<KeyText<'static>> {
+    let number = Shard::all().position(|known| known == shard).unwrap_or_default() as u8;
+    (number, "", "", "", 0, "")..(number + 1, "", "", "", 0, "")
+}
+
+fn each_day(txn: &ReadTransaction, rows: Range<KeyText<'_>>, each: &mut EachRow<'_>) -> Result<(), Trouble> {
+    for entry in txn.open_table(DAYS)?.range(rows)? {
         let (key, observed) = entry?;
-        let (_, repository, reference, namespace, day, _) = key.value();
-        let place = Place {
-            repository: repository.to_owned(),
-            reference: reference.to_owned(),
-            namespace: namespace.to_owned(),
-        };
-        visit(StoredDay { place, day, observed: Observed::read(observed.value())? });
+        each(key.value(), observed.value())?;
     }
     Ok(())
+}
+
+fn each_day_of_namespace(txn: &ReadTransaction, namespace: &str, each: &mut EachRow<'_>) -> Result<(), Trouble> {
+    let places = txn.open_table(PLACES)?;
+    for entry in places.range((namespace, "", "")..)? {
+        let key = entry?.0;
+        let (found, repository, reference) = key.value();
+        if found != namespace {
+            break;
+        }
+        let shard = number_of(repository);
+        let from = (shard, repository, reference, namespace, 0, "");
+        each_day(txn, from..(shard, repository, reference, namespace, u32::MAX, ""), each)?;
+    }
+    Ok(())
+}
+
+fn whole((_, repository, reference, namespace, day, _): KeyText<'_>, row: &[u8]) -> Result<StoredDay, Damaged> {
+    let place =
+        Place { repository: repository.to_owned(), reference: reference.to_owned(), namespace: namespace.to_owned() };
+    Ok(StoredDay { place, day, observed: Observed::read(row)? })
+}
+
+fn seen<'k>((_, repository, reference, _, day, _): KeyText<'k>, row: &[u8]) -> Result<Seen<'k>, Damaged> {
+    Ok(Seen { repository, reference, day, last_seen: Observed::read_last_seen(row)? })
 }
 
 pub(super) fn number_of(repository: &str) -> u8 {

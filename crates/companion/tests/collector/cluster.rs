@@ -64,7 +64,9 @@ pub async fn publish_in_turn(
         turns,
         metrics: &metrics,
     };
-    publisher.publish(Timestamp::from_unix_seconds(as_of).unwrap()).await
+    let published = publisher.publish(Timestamp::from_unix_seconds(as_of).unwrap()).await;
+    assert!(metrics.last_sign_of_life() > 0, "a long publication gives signs of life");
+    published
 }
 
 #[tokio::test(flavor = "multi_thread")]

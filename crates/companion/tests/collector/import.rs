@@ -158,6 +158,19 @@ fn an_old_file_is_neither_lost_nor_does_it_harm() {
 }
 
 #[test]
+fn a_long_import_gives_signs_of_life() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.csv");
+    fs::write(&path, format!("{HEADER}{}", line(0, "web-0", "0.25", "1Mi"))).unwrap();
+    let (metrics, progress, stop) = (Metrics::default(), Progress::hidden(), CancellationToken::new());
+    let (store, step_seconds, buffer, latest) = (open(folder.path()), 60, 1 << 20, NOW + DAY);
+    Import { store: &store, step_seconds, buffer, latest, metrics: &metrics, progress: &progress, stop: &stop }
+        .file(&path)
+        .unwrap();
+    assert!(metrics.last_sign_of_life() > 0);
+}
+
+#[test]
 fn a_refused_file_has_added_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage.csv");

@@ -107,3 +107,56 @@ fn a_moment_given_by_hand_destroys_nothing() {
         .unwrap();
     assert!(said(&refused).contains("--as-of 2062-11-21T00:00:00Z is in the future"), "{}", said(&refused));
 }
+
+/// Kilobytes of resident memory at most so far.
+fn peak_memory(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let mark = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    mark.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_repository_with_very_many_tags_takes_little_memory() {
+    const TAGS: usize = 25_000;
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("usage.csv");
+    let mut text = String::from("time,namespace,pod,container,image,cpu,memory\n");
+    // As a CI system makes them: each build a tag, which runs for some minutes.
+    for tag in 0..TAGS {
+        for minute in 0..3 {
+            let time = NOW - 20 * DAY + tag as i64 * 60 + minute * 60;
+            let amount = 1 + (tag * 31 + minute as usize * 7) % 2000;
+            text += &format!("{time},ci,build-{tag},main,registry.example/ci/build:{tag},0.{amount:04},{amount}Mi\n");
+        }
+    }
+    fs::write(&csv, text).unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+        .args(["collect", "--every", "1h", "--listen", &address, "--format", "json", "--output"])
+        .arg(folder.path().join("profiles"))
+        .arg("--store")
+        .arg(folder.path().join("usage.redb"))
+        .arg("files")
+        .arg(&csv)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !get(&address, "/metrics").unwrap_or_default().contains("headroom_collector_runs_total{result=\"done\"} 1\n")
+    {
+        assert!(begun.elapsed() < Duration::from_secs(300));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let peak = peak_memory(program.id());
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let text = fs::read_to_string(folder.path().join("profiles/ci/usage.json")).unwrap();
+    let profile: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let (summary, images) = (&profile["spec"]["summary"], profile["spec"]["images"].as_object().unwrap());
+    assert_eq!((summary["tags"].as_u64(), summary["droppedTags"].as_u64()), (Some(20), Some(TAGS as u64 - 20)));
+    let image = images.values().next().unwrap();
+    let tags: Vec<_> = image["tags"].as_object().unwrap().keys().collect();
+    assert_eq!(tags, (TAGS - 20..TAGS).map(|tag| tag.to_string()).collect::<Vec<_>>().iter().collect::<Vec<_>>());
+    assert!(image["all"]["windows"]["30d"]["cpu"].as_str().unwrap().starts_with("samples=75000 "), "{image}");
+    assert!(peak < 100 << 10, "{} MB", peak >> 10);
+}

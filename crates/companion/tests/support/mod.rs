@@ -49,6 +49,8 @@ pub struct Scripted {
     /// Answers also hold samples of the minutes around the window.
     pub sloppy: bool,
     pub failed: Mutex<BTreeMap<String, u32>>,
+    /// How many reads are under way, and how many there were at most.
+    pub under_way: Mutex<(u32, u32)>,
     /// Every read that was answered.
     pub reads: Mutex<Vec<(String, Window)>>,
 }
@@ -65,6 +67,7 @@ impl Scripted {
             hiccups: 0,
             sloppy: false,
             failed: Mutex::default(),
+            under_way: Mutex::default(),
             reads: Mutex::default(),
         }
     }
@@ -93,7 +96,13 @@ impl Source for Scripted {
     }
 
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
-        tokio::task::yield_now().await;
+        {
+            let mut under_way = self.under_way.lock().unwrap();
+            under_way.0 += 1;
+            under_way.1 = under_way.1.max(under_way.0);
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        self.under_way.lock().unwrap().0 -= 1;
         if window.seconds() > self.bears {
             return Err(SourceError::Overloaded("query would load too many samples".to_owned()));
         }
