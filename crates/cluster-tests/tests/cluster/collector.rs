@@ -115,7 +115,7 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
         feed: Feed::Files { paths: vec![file], step_seconds: 60, buffer: 1 << 20 },
         source_name: "files".to_owned(),
         change_source: false,
-        turns: Some(destination.turns("headroom", store.id(), Timing::default())),
+        turns: Some(destination.turns("headroom", store.id(), Timing::lasting(Duration::from_secs(60)))),
         store,
         destination: Destination::Cluster(Box::new(destination)),
         pool_namespace: "headroom".to_owned(),

@@ -97,6 +97,9 @@ struct Options {
     /// Namespace of the pooled profiles
     #[arg(long, global = true, value_name = "NAMESPACE", default_value = "headroom")]
     pool_namespace: String,
+    /// How long the lease outlives a collector that was killed, before another may write
+    #[arg(long, global = true, value_name = "DURATION", default_value = "60s", value_parser = seconds)]
+    lease: i64,
     /// Take over parts of profiles that another writer owns
     #[arg(long, global = true)]
     force_conflicts: bool,
@@ -182,7 +185,10 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     let store = Store::open(&path)?;
     tracing::info!(store = %path.display(), source = source_name, "collecting");
     let turns = match &destination {
-        Destination::Cluster(cluster) => Some(cluster.turns(&options.pool_namespace, store.id(), Timing::default())),
+        Destination::Cluster(cluster) => {
+            let timing = Timing::lasting(Duration::from_secs(options.lease.unsigned_abs()));
+            Some(cluster.turns(&options.pool_namespace, store.id(), timing))
+        }
         Destination::Folder(_) | Destination::Stdout(_) => None,
     };
     let rounds = Rounds {

@@ -38,9 +38,9 @@ pub struct Timing {
     pub look: Duration,
 }
 
-impl Default for Timing {
-    fn default() -> Self {
-        Self { duration: Duration::from_secs(60), renewal: Duration::from_secs(15), look: Duration::from_secs(4) }
+impl Timing {
+    pub fn lasting(duration: Duration) -> Self {
+        Self { duration, renewal: duration / 4, look: duration / 15 }
     }
 }
 

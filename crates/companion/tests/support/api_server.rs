@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -63,6 +64,8 @@ pub struct ApiServer {
     pub writes: Mutex<Vec<Write>>,
     /// Method, path and query of each request.
     pub requests: Mutex<Vec<String>>,
+    /// How long each answer takes.
+    pub delay: Mutex<Duration>,
     versions: Mutex<u64>,
 }
 
@@ -87,6 +90,7 @@ impl ApiServer {
             lease: Mutex::default(),
             writes: Mutex::default(),
             requests: Mutex::default(),
+            delay: Mutex::default(),
             versions: Mutex::default(),
         })
     }
@@ -116,8 +120,12 @@ impl ApiServer {
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (parts, body) = request.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
+        // A client that was killed in the middle has asked nothing.
+        let Ok(body) = body.collect().await else { return Response::new(Full::default()) };
+        let body = body.to_bytes();
         let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        let delay = *self.delay.lock().unwrap();
+        tokio::time::sleep(delay).await;
         self.requests.lock().unwrap().push(format!("{} {}", parts.method, parts.uri));
         let (code, body) = self.object(&parts, body);
         let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
