@@ -1,6 +1,7 @@
 //! The sources as they are typed, for `collect` and `doctor` alike.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -8,7 +9,9 @@ use clap::{Args, Subcommand};
 
 use crate::kubeconfig;
 use crate::source::examination::{Examination, Finding};
+use crate::source::forward::{self, Target};
 use crate::source::http::{Authentication, Endpoint, Http, Secret, Url};
+use crate::source::identity::{Cloud, Identity};
 use crate::source::{Source, checkpoints, influxdb, metrics_api, prometheus};
 
 /// A place that knows what containers used.
@@ -29,7 +32,8 @@ pub struct PrometheusArgs {
     /// Such as http://prometheus.monitoring:9090, with the path in front of the API if there is one
     #[arg(required_unless_present = "service")]
     url: Option<Url>,
-    /// Reach it through the API server instead: NAMESPACE/SERVICE:PORT (https:SERVICE:PORT if it speaks TLS)
+    /// Reach it through the API server instead: NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS). With a token, user or
+    /// certificate authority by a port-forward, else by the API server's proxy
     #[arg(long, value_name = "SERVICE", conflicts_with = "url")]
     service: Option<String>,
     /// Query step
@@ -128,6 +132,9 @@ struct Access {
     /// Further header, as `Name: value`; may be repeated
     #[arg(long, value_name = "HEADER")]
     header: Vec<Secret>,
+    /// Identity of this machine or workload to use; known by the URL for the stores that a cloud runs
+    #[arg(long, value_enum, value_name = "CLOUD", conflicts_with_all = ["token_file", "token", "user"])]
+    identity: Option<Cloud>,
     /// Tenant of a store with several, sent as X-Scope-OrgID
     #[arg(long)]
     tenant: Option<String>,
@@ -247,11 +254,17 @@ impl PrometheusArgs {
 
     async fn http(&self, context: Option<String>, options: &prometheus::Options) -> anyhow::Result<Http> {
         let Some(service) = &self.service else { return Ok(Http::new(&options.endpoint)?) };
-        let (namespace, service) = service
-            .split_once('/')
-            .ok_or_else(|| anyhow!("`{service}` is no service: expected NAMESPACE/SERVICE:PORT"))?;
+        let target = Target::parse(service)
+            .ok_or_else(|| anyhow!("`{service}` is not a service: expected NAMESPACE/SERVICE:PORT"))?;
         let client = kubeconfig::client(context).await.map_err(no_cluster)?;
-        Ok(Http::through_api_server(client, namespace, service, &options.endpoint)?)
+        let endpoint = &options.endpoint;
+        let has_credentials = !matches!(endpoint.authentication, Authentication::None);
+        if has_credentials || endpoint.ca_file.is_some() || endpoint.accept_invalid_certificates {
+            return Ok(forward::http(client, target, endpoint).await?);
+        }
+        let scheme = if target.is_tls { "https:" } else { "" };
+        let service = format!("{scheme}{}:{}", target.service, target.port);
+        Ok(Http::through_api_server(client, &target.namespace, &service, endpoint)?)
     }
 }
 
@@ -268,13 +281,17 @@ impl InfluxDbArgs {
 
 impl Access {
     fn endpoint(&self, url: Url) -> anyhow::Result<Endpoint> {
-        let authentication = match (&self.token_file, &self.token, &self.user) {
-            (Some(file), _, _) => Authentication::BearerFile(file.clone()),
-            (None, Some(token), _) => Authentication::Bearer(token.clone()),
-            (None, None, Some(user)) => {
+        let cloud = self.identity.or_else(|| Cloud::of(url.as_str()));
+        let authentication = match (&self.token_file, &self.token, &self.user, cloud) {
+            (Some(file), ..) => Authentication::TokenFile(file.clone()),
+            (None, Some(token), ..) => Authentication::Token(token.clone()),
+            (None, None, Some(user), _) => {
                 Authentication::Basic { user: user.clone(), password: self.password().context("no password")? }
             }
-            (None, None, None) => Authentication::None,
+            (None, None, None, Some(cloud)) => {
+                Authentication::Cloud(Arc::new(Identity::new(cloud, url.as_str(), &|name| std::env::var(name).ok())?))
+            }
+            (None, None, None, None) => Authentication::None,
         };
         Ok(Endpoint {
             url,
@@ -283,6 +300,8 @@ impl Access {
             tenant: self.tenant.clone(),
             ca_file: self.ca_file.clone(),
             accept_invalid_certificates: self.insecure_skip_tls_verify,
+            tls_server_name: None,
+            token_scheme: "Bearer",
             timeout: Duration::from_secs(self.timeout.unsigned_abs()),
         })
     }

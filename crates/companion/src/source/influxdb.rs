@@ -131,7 +131,7 @@ impl Api {
         let mut answer = self.http.get("/query", &parameters).await?;
         let status = answer.status();
         if !status.is_success() {
-            return Err(answer::refusal(self.http.name(), status, &answer.error_text().await?));
+            return Err(answer::refusal(self.http.name(), status, &answer.text().await?));
         }
         let mut more = true;
         let mut pieces = Pieces::new(Shape::Documents);

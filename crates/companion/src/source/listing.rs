@@ -52,7 +52,7 @@ async fn items<Object: DeserializeOwned>(
 ) -> Result<(), SourceError> {
     let status = answer.status();
     if !status.is_success() {
-        return Err(refused(http, status, &answer.error_text().await?, missing));
+        return Err(refused(http, status, &answer.text().await?, missing));
     }
     let mut pieces = Pieces::new(Shape::ArrayAt(1, "items"));
     while let Some(bytes) = answer.next().await? {
@@ -77,7 +77,7 @@ pub async fn get<Object: DeserializeOwned>(http: &Http, path: &str) -> Result<Op
         return Ok(None);
     }
     if !status.is_success() {
-        return Err(refused(http, status, &answer.error_text().await?, ""));
+        return Err(refused(http, status, &answer.text().await?, ""));
     }
     let mut object = None;
     let mut pieces = Pieces::new(Shape::Documents);

@@ -63,7 +63,7 @@ const FRESH: Duration = Duration::from_secs(10);
 impl Prometheus {
     /// Asks nothing yet.
     pub fn new(http: Http, options: Options) -> Self {
-        let api = Api { http, accept_partial: options.accept_partial };
+        let api = Api::new(http, &options);
         Self { api, options, reader: Mutex::default() }
     }
 

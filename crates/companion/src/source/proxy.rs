@@ -1,9 +1,11 @@
 //! Which proxy leads to a server, by the usual environment variables.
 //!
 //! As in Go's tools: `HTTPS_PROXY` or `HTTP_PROXY` by the scheme of the URL, `ALL_PROXY` for both, none for what
-//! `NO_PROXY` names, and never one for this machine. A request goes through the proxy by `CONNECT`.
+//! `NO_PROXY` names, and never one for this machine or for a cloud's metadata server, which only this machine can reach.
+//! A request goes through the proxy by `CONNECT`.
 
 use std::env;
+use std::net::IpAddr;
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
@@ -47,8 +49,13 @@ impl Proxies {
 
 fn is_this_machine(url: &Uri) -> bool {
     let host = url.host().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let is_link_local = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    matches!(host, "localhost" | "metadata.google.internal")
+        || address.is_ok_and(|address| address.is_loopback() || is_link_local(address))
 }
 
 /// A client as `config` describes it. The text of an error holds no password.
@@ -86,6 +93,8 @@ mod tests {
         check("http://localhost:9090/", None);
         check("http://127.0.0.1:9090/", None);
         check("https://[::1]:6443/", None);
+        check("http://169.254.169.254/metadata/identity", None);
+        check("http://metadata.google.internal/computeMetadata/v1", None);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The two questions of Prometheus' API, and the one place that sends them.
 
+use super::Options;
 use super::answer::{self, Row};
 use crate::source::framing::{Pieces, Shape};
-use crate::source::http::Http;
+use crate::source::http::{Authentication, Http};
 use crate::source::{SourceError, Window};
 
 /// Prometheus refuses to answer with more points than this in one series.
@@ -13,12 +14,20 @@ const MOST_POINTS: i64 = 11_000;
 pub struct Api {
     pub http: Http,
     pub accept_partial: bool,
+    /// The store refuses parameters that Prometheus does not have.
+    pub is_strict: bool,
 }
 
 /// Takes one series of an answer.
 pub type EachRow<'a> = dyn FnMut(Row) -> Result<(), SourceError> + Send + 'a;
 
 impl Api {
+    pub fn new(http: Http, options: &Options) -> Self {
+        // Google's gateway knows every parameter of its APIs, and no other.
+        let is_strict = matches!(&options.endpoint.authentication, Authentication::Cloud(who) if who.is_google());
+        Self { http, accept_partial: options.accept_partial, is_strict }
+    }
+
     /// Asks about each step of a window.
     pub async fn range(
         &self,
@@ -79,14 +88,16 @@ impl Api {
         parameters.extend(moments);
         // The store gives up when we do; and each product has its own word for whole answers and for fresh ones.
         parameters.push(("timeout", &timeout));
-        parameters.push(("partial_response", partial[0])); // Thanos
-        parameters.push(("deny_partial_response", partial[1])); // VictoriaMetrics
-        parameters.push(("nocache", "1")); // VictoriaMetrics
+        if !self.is_strict {
+            parameters.push(("partial_response", partial[0])); // Thanos
+            parameters.push(("deny_partial_response", partial[1])); // VictoriaMetrics
+            parameters.push(("nocache", "1")); // VictoriaMetrics
+        }
         tracing::debug!(question, ?moments, "asking");
         let mut answer = self.http.get(path, &parameters).await?;
         let status = answer.status();
         if !status.is_success() {
-            return Err(answer::refusal(self.http.name(), status, &answer.error_text().await?));
+            return Err(answer::refusal(self.http.name(), status, &answer.text().await?));
         }
         let mut pieces = Pieces::new(Shape::ArrayAt(2, "result"));
         while let Some(bytes) = answer.next().await? {

@@ -8,7 +8,7 @@ use super::query::{self, rate_seconds};
 use super::reader::Reader;
 use crate::source::cluster_id::ClusterId;
 use crate::source::examination::{Finding, clock, duration};
-use crate::source::http::Http;
+use crate::source::http::{Authentication, Http};
 use crate::source::{Batch, SourceError, Window};
 
 /// How far back the store is asked whether it remembers, in days. 30 is what the policy's longest window needs.
@@ -96,8 +96,12 @@ impl Probe {
 
 /// Everything `doctor` has to say about a store.
 pub async fn examine(http: Http, options: &Options, our_clock: i64) -> Result<Vec<Finding>, SourceError> {
-    let api = Api { http, accept_partial: options.accept_partial };
-    let mut findings = vec![clock(our_clock, api.now().await?)];
+    let api = Api::new(http, options);
+    let mut findings = Vec::new();
+    if let Authentication::Cloud(identity) = &options.endpoint.authentication {
+        findings.push(Finding::good("identity", identity.describe()));
+    }
+    findings.push(clock(our_clock, api.now().await?));
     let probed = probe(&api, options).await?;
     findings.extend(probed.findings(options.step_seconds));
     let Ok(names) = probed.names() else { return Ok(findings) };
