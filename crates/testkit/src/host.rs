@@ -155,7 +155,7 @@ fn call_guest(
 }
 
 /// Checks and answers one host call, with the error texts of Kubewarden's callback.
-fn answer(
+pub fn answer(
     binding: &str,
     namespace: &str,
     operation: &str,

@@ -7,7 +7,7 @@ use headroom_testkit::{
     admission::AdmissionRequest,
     built::{policy, workspace_file},
     cluster::Cluster,
-    fuel::{Evaluation, Meter},
+    fuel::{GuestCall, Meter},
     host_call::CallbackRequest,
     session::{Recorder, Replay},
 };
@@ -87,12 +87,29 @@ fn an_evaluation_takes_the_same_fuel_each_time_and_ends_as_in_the_host() {
         CallbackRequest::read(&exchange.namespace, &exchange.operation, &exchange.payload).is_ok()
     }));
     let meter = Meter::of_fuel(&fs::read(wasm()).unwrap()).unwrap();
-    let evaluation = Evaluation { operation: "validate".to_owned(), payload, exchanges: called.exchanges };
-    let evaluation = Arc::new(evaluation);
-    let (one, other) = (meter.measure(&evaluation).unwrap(), meter.measure(&evaluation).unwrap());
-    assert!(one.fuel > 0);
-    assert_eq!(one.fuel, other.fuel);
+    let (call, exchanges) = (guest_call(payload), Arc::from(called.exchanges));
+    let (one, other) = (meter.measure(&call, &exchanges).unwrap(), meter.measure(&call, &exchanges).unwrap());
+    assert!(one.fuel > 0 && one.memory > 0);
+    assert_eq!((one.fuel, one.memory), (other.fuel, other.memory));
     assert_eq!(one.response, called.response);
+}
+
+#[test]
+fn an_evaluation_stops_where_its_fuel_ends() {
+    let meter = Meter::of_fuel(&fs::read(wasm()).unwrap()).unwrap();
+    let call = guest_call(plain_pod().payload(&json!({})));
+    let check = |most_fuel: u64, stops: bool| {
+        let nobody = Box::new(|_: &str, _: &str, _: &[u8]| Err("nobody answers".to_owned()));
+        let measured = meter.measure_within(most_fuel, &call, nobody).unwrap();
+        assert_eq!((measured.out_of_fuel, measured.response.is_err()), (stops, stops), "{measured:?}");
+        assert!(measured.fuel <= most_fuel);
+    };
+    check(1_000, true);
+    check(u64::MAX, false);
+}
+
+fn guest_call(payload: Vec<u8>) -> Arc<GuestCall> {
+    Arc::new(GuestCall { operation: "validate".to_owned(), payload })
 }
 
 #[test]

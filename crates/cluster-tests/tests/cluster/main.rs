@@ -10,6 +10,7 @@
 
 mod guarded;
 mod objects;
+mod readme;
 
 mod control_plane;
 mod webhook;
@@ -19,3 +20,4 @@ mod beside;
 mod collector;
 mod differential;
 mod outage;
+mod pair;
