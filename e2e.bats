@@ -105,22 +105,22 @@ NOW='{"estimates": {"now": "2026-11-21T06:00:00Z"}}'
 @test "a pod without resources gets what its image has used in its namespace" {
   SESSION=pod-create-plain.own evaluate_in_cluster pod-create-plain --settings-json "$NOW"
   allowed
-  says 'nginx: cpu request set to 180m (p90 of 7d nginx:1.25 in this namespace, 10080 samples, 6h old)'
-  patched '"cpu":"180m"'
-  patched '"memory":"300Mi"'
+  says 'nginx: cpu request set to 186m (p80 of 7d nginx:1.25 in this namespace)'
+  patched '"cpu":"186m"'
+  patched '"memory":"451Mi"'
 }
 
 @test "without a history of its own a namespace profits from that of all" {
   SESSION=pod-create-plain.pool evaluate_in_cluster pod-create-plain --settings-json "$NOW"
   allowed
-  says 'p90 of 7d nginx:1.25 in all namespaces'
-  patched '"cpu":"200m"'
+  says 'p80 of 7d nginx:1.25 in all namespaces'
+  patched '"cpu":"212m"'
 }
 
 @test "the LimitRange bounds an estimate" {
   SESSION=pod-create-plain.large evaluate_in_cluster pod-create-plain --settings-json "$NOW"
   allowed
-  says 'lowered from 2400Mi to the max of LimitRange limits'
+  says 'lowered from 3153Mi to the max of LimitRange limits'
   patched '"memory":"1Gi"'
 }
 
@@ -128,8 +128,8 @@ NOW='{"estimates": {"now": "2026-11-21T06:00:00Z"}}'
   SESSION=pod-create-already-defaulted-by-limitranger.own \
     evaluate_in_cluster pod-create-already-defaulted-by-limitranger --settings-json "$NOW"
   allowed
-  says 'web: cpu request set to 180m'
-  patched '180m'
+  says 'web: cpu request set to 186m'
+  patched '186m'
 }
 
 @test "a stale history is none, and the warning says so" {

@@ -19,27 +19,35 @@ unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, length: usize) -> 
 
 /// The order of two slices of one length. By numbers only: comparing arrays or slices would call `memcmp` again.
 #[inline(always)]
-fn order(mut one: &[u8], mut other: &[u8]) -> Ordering {
-    while let (Some((a, rest)), Some((b, other_rest))) = (one.split_first_chunk(), other.split_first_chunk()) {
-        let (a, b) = (u64::from_be_bytes(*a), u64::from_be_bytes(*b));
+fn order(one: &[u8], other: &[u8]) -> Ordering {
+    let ((eights, rest), (other_eights, other_rest)) = (one.as_chunks(), other.as_chunks());
+    for (a, b) in eights.iter().zip(other_eights) {
+        let (a, b) = (u64::from_le_bytes(*a), u64::from_le_bytes(*b));
         if a != b {
-            return a.cmp(&b);
+            return first_difference(a, b);
         }
-        (one, other) = (rest, other_rest);
     }
-    if let (Some((a, rest)), Some((b, other_rest))) = (one.split_first_chunk(), other.split_first_chunk()) {
-        let (a, b) = (u32::from_be_bytes(*a), u32::from_be_bytes(*b));
-        if a != b {
-            return a.cmp(&b);
-        }
-        (one, other) = (rest, other_rest);
+    if rest.is_empty() {
+        return Ordering::Equal;
     }
-    for (a, b) in one.iter().zip(other) {
+    // What is left, with some of what is equal before it.
+    if let (Some(a), Some(b)) = (one.last_chunk(), other.last_chunk()) {
+        return first_difference(u64::from_le_bytes(*a), u64::from_le_bytes(*b));
+    }
+    for (a, b) in rest.iter().zip(other_rest) {
         if a != b {
             return a.cmp(b);
         }
     }
     Ordering::Equal
+}
+
+/// The order of two times eight bytes, the first of them lowest. Turning them round to compare would cost more.
+#[inline(always)]
+fn first_difference(a: u64, b: u64) -> Ordering {
+    let place = (a ^ b).trailing_zeros() & 56;
+    // None differs if all bits are equal; `place` is then that of the first byte.
+    (a >> place & 255).cmp(&(b >> place & 255))
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ mod host;
 mod memory;
 mod respond;
 
+use std::mem::ManuallyDrop;
+
 use headroom_core::json::{Document, Malformed, Node};
 use headroom_core::verdict::Violation;
 use headroom_core::{Answers, Decision, Inquiry, Request, Settings};
@@ -46,16 +48,17 @@ pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
         Err(error) => return respond::refuse(&format!("the request cannot be read: {error}")),
     };
     let (request, settings) = match read(document.root()) {
-        Ok(read) => read,
+        // Nothing is dropped: the host discards the instance after one request, with all its memory.
+        Ok((request, settings)) => (ManuallyDrop::new(request), settings),
         Err(malformed) => return refuse(malformed),
     };
     let settings = match Settings::read(settings) {
-        Ok(settings) => settings,
+        Ok(settings) => ManuallyDrop::new(settings),
         Err(error) => return respond::refuse(&error.to_string()),
     };
-    let answers = Answers::default();
-    let decision =
-        Inquiry::new(&request, &settings, &answers).run(|lookups| host::fetch_all(lookups, host), clock::now);
+    let answers = ManuallyDrop::new(Answers::default());
+    let mut inquiry = ManuallyDrop::new(Inquiry::new(&request, &settings, &answers));
+    let decision = ManuallyDrop::new(inquiry.run(|lookups| host::fetch_all(lookups, host), clock::now));
     respond::with(&decision, request.object).unwrap_or_else(refuse)
 }
 

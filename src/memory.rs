@@ -24,19 +24,32 @@ struct Row {
 static ROW: Row = Row { next: AtomicUsize::new(0), end: AtomicUsize::new(0) };
 
 impl Row {
+    /// Adds pages with room for a block of this size. Returns whether they continue the row; if somebody else (the C
+    /// library) has grown the memory since, the row starts anew in them.
+    #[cold]
+    #[inline(never)]
+    fn add_pages(&self, size: usize) -> Option<bool> {
+        let pages = (size / PAGE).saturating_add(STEP);
+        let had = memory_size(0);
+        if memory_grow(0, pages) == usize::MAX {
+            return None;
+        }
+        let goes_on = had * PAGE == self.end.load(Relaxed);
+        if !goes_on {
+            self.next.store(had * PAGE, Relaxed);
+        }
+        self.end.store((had + pages) * PAGE, Relaxed);
+        Some(goes_on)
+    }
+
     /// A block where the row's pages have ended.
     #[cold]
     #[inline(never)]
     fn alloc_in_new_pages(&self, layout: Layout) -> *mut u8 {
-        let pages = (layout.size() / PAGE).saturating_add(STEP);
-        let had = memory_size(0);
-        if memory_grow(0, pages) == usize::MAX {
+        if self.add_pages(layout.size()).is_none() {
             return ptr::null_mut();
         }
-        // Where nobody else (the C library) has grown the memory since, the row goes on where it is.
-        let is_next = had * PAGE == self.end.load(Relaxed);
-        let start = if is_next { self.next.load(Relaxed).next_multiple_of(layout.align()) } else { had * PAGE };
-        self.end.store((had + pages) * PAGE, Relaxed);
+        let start = self.next.load(Relaxed).next_multiple_of(layout.align());
         self.next.store(start + layout.size(), Relaxed);
         start as *mut u8
     }
@@ -69,7 +82,8 @@ unsafe impl GlobalAlloc for Row {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         let start = block as usize;
         if start.wrapping_add(layout.size()) == self.next.load(Relaxed) {
-            if new_size <= self.end.load(Relaxed).wrapping_sub(start) {
+            let fits = new_size <= self.end.load(Relaxed).wrapping_sub(start);
+            if fits || self.add_pages(new_size - layout.size()) == Some(true) {
                 self.next.store(start.wrapping_add(new_size), Relaxed);
                 return block;
             }

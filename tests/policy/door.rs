@@ -3,7 +3,6 @@
 use headroom_testkit::access::Access;
 use headroom_testkit::admission::{AdmissionRequest, ValidationResponse};
 use headroom_testkit::built;
-use headroom_testkit::cluster::Cluster;
 use headroom_testkit::host::PolicyHost;
 use headroom_testkit::host_call::{CallbackRequest, HostCalls};
 use serde_json::{Value, json};
@@ -25,17 +24,17 @@ impl Door {
         Self::Wasm(Box::new(host), access)
     }
 
-    pub fn judge(&self, request: &AdmissionRequest, settings: &Value, cluster: &mut Cluster) -> ValidationResponse {
-        serde_json::from_slice(&self.judge_payload(&request.payload(settings), cluster)).unwrap()
+    pub fn judge(&self, request: &AdmissionRequest, settings: &Value, host: &mut dyn HostCalls) -> ValidationResponse {
+        serde_json::from_slice(&self.judge_payload(&request.payload(settings), host)).unwrap()
     }
 
     /// Judges any bytes.
-    pub fn judge_payload(&self, payload: &[u8], cluster: &mut Cluster) -> Vec<u8> {
+    pub fn judge_payload(&self, payload: &[u8], host: &mut dyn HostCalls) -> Vec<u8> {
         match self {
             Self::Native => headroom_policy::judge(payload, &mut |operation, payload| {
-                cluster.call(&CallbackRequest::read("kubernetes", operation, payload).unwrap())
+                host.call(&CallbackRequest::read("kubernetes", operation, payload).unwrap())
             }),
-            Self::Wasm(host, access) => host.call("validate", payload, access, cluster).response.unwrap(),
+            Self::Wasm(policy, access) => policy.call("validate", payload, access, host).response.unwrap(),
         }
     }
 }

@@ -31,14 +31,19 @@ fn settings(case: &Value) -> Value {
         history.push(step("30d", "tag", enough, "cluster"));
         history.push(step("30d", "image", &json!(1), "cluster"));
     }
-    json!({"estimates": {
+    let mut settings = json!({"estimates": {
         "now": "2026-11-21T06:00:00Z",
         "history": history,
         "percentile": chosen["percentile"],
+        "margin": {"cpu": 0, "memory": 0},
         "wellKnownImages": false,
         "floor": {"cpu": 0, "memory": 0},
         "rounding": {"cpu": "1m", "memory": 1},
-    }})
+    }});
+    if chosen["namespaceOnly"] != true {
+        settings["estimates"]["pool"] = json!({"fewPods": 0});
+    }
+    settings
 }
 
 /// The answer of the case's table to one look-up.
@@ -78,7 +83,7 @@ fn profile(name: &str, namespace: &str, images: Value) -> Value {
         "apiVersion": "headroom.dev/v1alpha1",
         "kind": "UsageProfile",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"format": 1, "collectedAt": "2026-11-21T05:00:00Z", "images": images},
+        "spec": {"format": 1, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3, "images": images},
     })
 }
 

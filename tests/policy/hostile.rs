@@ -86,3 +86,45 @@ fn no_payload_makes_the_policy_panic() {
 fn no_payload_makes_the_wasm_trap() {
     check(&Door::wasm(), 400);
 }
+
+/// What the policy says to a new pod that is this text, in a namespace whose containers may have one core.
+fn told(door: &Door, pod: &str) -> String {
+    let review = request_for("CREATE", &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}}), None, "");
+    let mut payload: Value = serde_json::from_slice(&review.payload(&json!({"estimates": {"mode": "never"}}))).unwrap();
+    payload["request"]["object"] = json!("the pod");
+    let payload = payload.to_string().replace(r#""the pod""#, pod);
+    let bounds = json!([{"type": "Container", "max": {"cpu": "1"}}]);
+    let response = door.judge_payload(payload.as_bytes(), &mut cluster(bounds));
+    serde_json::from_slice::<Value>(&response).unwrap()["message"].as_str().unwrap_or("admitted").to_owned()
+}
+
+/// The policy server writes a request anew, so these reach a policy only from elsewhere.
+#[test]
+fn a_text_is_read_as_every_reader_of_json_reads_it() {
+    let within = |fields: &str, containers: &str| {
+        format!(
+            r#"{{"metadata":{{"name":"x"{fields}}},"spec":{{"restartPolicy":"managedFields","containers":{containers}}}}}"#
+        )
+    };
+    let (modest, greedy) = (
+        r#"[{"name":"c","resources":{"limits":{"cpu":"1"}}}]"#,
+        r#"[{"name":"c","resources":{"limits":{"cpu":"9"}}}]"#,
+    );
+    let emptied = r#"[{"name":"c","resources":{"limits":{"cpu":"1"}},"resources":null}]"#;
+    for door in Door::both() {
+        let check = |pod: &str, expected: &str| {
+            let told = told(&door, pod);
+            assert!(told.contains(expected), "{pod}: {told}");
+        };
+        check(&within("", modest), "admitted");
+        for broken in [r#","managedFields":[}"#, r#","managedFields":[{]"#, r#","managedFields":[1 2]"#] {
+            check(&within(broken, modest), "not JSON");
+        }
+        let nested = |depth: usize| format!(r#","a":{}{}"#, "[".repeat(depth), "]".repeat(depth));
+        check(&within(&nested(100), modest), "admitted");
+        check(&within(&nested(200), modest), "not JSON");
+        // A value that is called like the field which nobody looks into hides nothing behind it.
+        check(&within("", greedy), "maximum cpu usage per Container is 1, but limit is 9");
+        check(&within("", emptied), "maximum cpu usage per Container is 1.  No limit is specified");
+    }
+}

@@ -9,9 +9,11 @@
 )]
 
 mod conformance;
+mod documentation;
 mod door;
 mod estimates;
 mod hostile;
 mod properties;
-mod readme;
+mod reads;
 mod scenarios;
+mod settings_reference;

@@ -4,6 +4,7 @@
 pub mod bounds;
 pub mod definition;
 pub mod manifest;
+pub mod quorum;
 #[cfg(test)]
 mod sample;
 
@@ -22,6 +23,8 @@ pub struct UsageProfile {
     pub namespace: String,
     pub scope: Scope,
     pub collected_at: Timestamp,
+    /// How many namespaces agree on each figure of a pool, at least; none for a namespace's own.
+    pub quorum: Option<u64>,
     pub images: BTreeMap<Repository, ImageHistory>,
     /// What [`UsageProfile::bound`] took away, so that a person who looks for it learns why it is not there.
     pub dropped: Dropped,
@@ -39,6 +42,8 @@ pub struct ImageHistory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct History {
     pub last_seen: Timestamp,
+    /// On how many days of the longest window anything was observed.
+    pub days: u64,
     /// Newest first.
     pub oom_kills: Vec<OomKill>,
     pub windows: BTreeMap<Window, WindowUsage>,
@@ -60,7 +65,8 @@ pub struct WindowUsage {
 pub struct Usage {
     /// One for each minute and container observed.
     pub samples: u64,
-    pub peak: Quantity,
+    /// None if namespaces do not agree on any figure.
+    pub peak: Option<Quantity>,
     pub percentiles: Percentiles,
 }
 
@@ -68,19 +74,27 @@ pub struct Usage {
 /// text at little cost, and most of what it is handed it does not look at.
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "samples={} peak={}", self.samples, self.peak)?;
-        self.percentiles.iter().try_for_each(|(percentile, amount)| write!(f, " {percentile}={amount}"))
+        write!(f, "samples={}", self.samples)?;
+        if let Some(peak) = &self.peak {
+            write!(f, " peak={peak}")?;
+        }
+        self.percentiles.iter().try_for_each(|(percentile, amount)| write!(f, " {}={amount}", percentile.name()))
     }
 }
 
-/// One amount for each published percentile.
+/// One amount for each published percentile, or none where namespaces do not agree on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Percentiles([Quantity; Percentile::PUBLISHED.len()]);
+pub struct Percentiles([Option<Quantity>; Percentile::PUBLISHED.len()]);
 
 impl Percentiles {
     /// Asks for each published percentile in rising order.
     pub fn from_fn(mut amount: impl FnMut(Percentile) -> Quantity) -> Self {
-        Self(Percentile::PUBLISHED.map(&mut amount))
+        Self::agreed(|percentile| Some(amount(percentile)))
+    }
+
+    /// Likewise, where some may be missing.
+    pub fn agreed(amount: impl FnMut(Percentile) -> Option<Quantity>) -> Self {
+        Self(Percentile::PUBLISHED.map(amount))
     }
 
     pub fn get(&self, percentile: Percentile) -> Option<&Quantity> {
@@ -88,7 +102,10 @@ impl Percentiles {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Percentile, &Quantity)> {
-        Percentile::PUBLISHED.into_iter().zip(&self.0)
+        Percentile::PUBLISHED
+            .into_iter()
+            .zip(&self.0)
+            .filter_map(|(percentile, amount)| Some((percentile, amount.as_ref()?)))
     }
 }
 
@@ -108,7 +125,7 @@ mod tests {
     #[test]
     fn what_a_usage_says_is_found_in_its_text_by_name() {
         let percentiles = Percentiles::from_fn(|percentile| Quantity::from_milli(percentile.permille().into()));
-        let text = Usage { samples: 120, peak: Quantity::from_units(2), percentiles }.to_string();
+        let text = Usage { samples: 120, peak: Some(Quantity::from_units(2)), percentiles }.to_string();
         assert_eq!(find_in_usage(&text, "samples"), Some("120"));
         assert_eq!(find_in_usage(&text, "peak"), Some("2"));
         for percentile in Percentile::PUBLISHED {

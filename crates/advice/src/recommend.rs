@@ -7,7 +7,7 @@
 use headroom_core::amount::{Bound, Quantity};
 use headroom_core::annotations::{limit_ranger, ours};
 use headroom_core::cluster::lookup::Lookup;
-use headroom_core::cluster::usage::{OomKill, Percentile, Resource};
+use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window};
 use headroom_core::estimate::{self, Adjustment, Basis, Estimate, Estimates, Reason, Sources, history, of_passed_over};
 use headroom_core::image::ImageName;
 use headroom_core::json::Malformed;
@@ -56,7 +56,7 @@ pub fn recommend<'d>(
     context: &Context<'d>,
     settings: &'d Settings<'d>,
 ) -> Result<Option<Recommendation<'d>>, Malformed> {
-    let Some(mut as_it_stands) = request.pod()?.cloned() else { return Ok(None) };
+    let Some(mut as_it_stands) = request.pod()? else { return Ok(None) };
     let ranges = ranges::applicable(request, Some(&as_it_stands), context, settings)?;
     let is_defaulted = settings.limit_ranges.mode != Mode::Off;
     let filling = Filling { request, context, settings, ranges: &ranges, is_defaulted };
@@ -193,8 +193,8 @@ fn for_all<'d>(
             if let Some(limit) = container.resources.quantity(Bound::Limit, resource.name()) {
                 lower_to_limit(&mut made, limit);
             }
-            if matches!(made.basis, Basis::History { .. }) {
-                advice.measured.extend(measurements(&sources, index, resource, chosen_by));
+            if let Basis::History { window, .. } = made.basis {
+                advice.measured.extend(measurements(&sources, index, resource, window, chosen_by));
             }
             advice.estimates.estimates.push(made);
         }
@@ -219,19 +219,21 @@ fn measurements(
     sources: &Sources<'_, '_>,
     container: usize,
     resource: Resource,
+    window: Window,
     settings: &EstimateSettings<'_>,
 ) -> Option<Measurements> {
     let (chosen, _) = sources.choose(resource, settings, &mut Vec::new());
     let chosen = chosen?;
+    let observed = chosen.history.observed(window, resource).ok()??;
     let percentiles =
-        Percentile::PUBLISHED.into_iter().filter_map(|p| Some((p, chosen.observed.percentile(p).ok()?))).collect();
+        Percentile::PUBLISHED.into_iter().filter_map(|p| Some((p, observed.percentile(p).ok()?))).collect();
     Some(Measurements {
         container,
         resource,
         percentiles,
-        peak: chosen.observed.peak().ok()?,
-        pods: chosen.observed.pods().ok()?,
-        namespaces: chosen.observed.namespaces().ok()?,
+        peak: observed.peak().ok()?,
+        pods: observed.pods().ok()?,
+        namespaces: observed.namespaces().ok()?,
         oom_kills: chosen.history.oom_kills(chosen.collected_at).ok()?,
     })
 }

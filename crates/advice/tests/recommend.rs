@@ -76,8 +76,9 @@ fn answer(situation: &Situation, lookup: &Lookup<'_>) -> Result<String, String> 
     situation.answer(call.kind, call.namespace.unwrap_or_default(), &call.name.unwrap_or_default())
 }
 
-const CPU: &str = "web cpu 120m: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old []";
-const MEMORY: &str = "web memory 200Mi: p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old []";
+const CPU: &str = "web cpu 157m: p80 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old [\"120m + 10% + 25m\"]";
+const MEMORY: &str =
+    "web memory 284Mi: p99.9 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old [\"200Mi + 10% + 64Mi\"]";
 
 #[test]
 fn what_the_author_asked_for_does_not_matter() {
@@ -93,7 +94,7 @@ fn the_authors_limit_is_the_most_that_is_advised() {
     let told = advice(&pod(json!({"limits": {"memory": "128Mi", "cpu": "1"}})));
     assert_eq!(told[0], CPU);
     assert!(told[1].starts_with("web memory 128Mi: "), "{}", told[1]);
-    assert!(told[1].ends_with(r#"["lowered from 200Mi to the limit"]"#), "{}", told[1]);
+    assert!(told[1].ends_with(r#"["200Mi + 10% + 64Mi", "lowered from 284Mi to the limit"]"#), "{}", told[1]);
 }
 
 #[test]

@@ -42,7 +42,12 @@ impl Cluster {
 
     /// A new control plane, for what no cluster in use can offer: plugins switched off, a restart.
     pub async fn start(plugins: InTreePlugins, controllers: Controllers) -> Result<Self> {
-        let control_plane = ControlPlane::start(plugins, controllers).await?;
+        Self::start_with(plugins, controllers, &[]).await
+    }
+
+    /// With further arguments for the API server.
+    pub async fn start_with(plugins: InTreePlugins, controllers: Controllers, arguments: &[&str]) -> Result<Self> {
+        let control_plane = ControlPlane::start_with(plugins, controllers, arguments).await?;
         let kubeconfig = control_plane.kubeconfig().clone();
         let folder = tempfile::tempdir()?;
         Ok(Self { kubeconfig, folder, control_plane: Some(control_plane), namespaces: Mutex::default() })

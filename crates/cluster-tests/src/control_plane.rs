@@ -51,6 +51,11 @@ pub struct ControlPlane {
 
 impl ControlPlane {
     pub async fn start(plugins: InTreePlugins, controllers: Controllers) -> Result<Self> {
+        Self::start_with(plugins, controllers, &[]).await
+    }
+
+    /// With further arguments for the API server.
+    pub async fn start_with(plugins: InTreePlugins, controllers: Controllers, arguments: &[&str]) -> Result<Self> {
         let programs = programs()?;
         let folder = tempfile::Builder::new().prefix("headroom-control-plane-").tempdir()?;
         let files = Files::write(folder.path())?;
@@ -58,7 +63,8 @@ impl ControlPlane {
         let port = free_port()?;
 
         let etcd = Process::start(&programs.join("etcd"), &etcd_arguments(folder.path(), &etcd_url)?, folder.path())?;
-        let api_server_arguments = api_server_arguments(&files, &etcd_url, port, plugins);
+        let mut api_server_arguments = api_server_arguments(&files, &etcd_url, port, plugins);
+        api_server_arguments.extend(arguments.iter().map(|&argument| argument.to_owned()));
         let api_server = Process::start(&programs.join("kube-apiserver"), &api_server_arguments, folder.path())?;
         let kubeconfig = files.kubeconfig(port, ADMIN)?;
         let mut plane = Self {

@@ -1,7 +1,8 @@
 //! Policies behind webhooks, as Kubewarden's policy server serves them.
 //!
 //! A review sent to `/validate/<id>` is evaluated by the policy of that name, whose host calls are answered from the live
-//! API server with the rights of the policy server's own user. How long an evaluation may take is not limited.
+//! API server with the rights of the policy server's own user. One module may be deployed several times, mutating and
+//! validating: each deployment is a webhook of its own, and the API server calls the validating ones last. How long an evaluation may take is not limited.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -52,7 +53,7 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// As the README deploys it: it may change objects, and is asked once.
+    /// As the documentation deploys it: it may change objects, and is asked once.
     pub fn mutating(settings: Value) -> Self {
         let (rules, context_aware_resources) = (None, None);
         Self { settings, mutating: true, monitor: false, reinvoked: false, rules, context_aware_resources }
@@ -77,10 +78,18 @@ impl Deployment {
         Access { resources: self.context_aware_resources.clone().unwrap_or(declared.resources), ..declared }
     }
 
-    /// Whether it is asked about new pods.
+    /// Whether its own rules have it asked about `resource`, such as `pods` or `pods/resize`.
+    pub fn is_about(&self, resource: &str) -> bool {
+        let names = |rule: &Value| {
+            let resources = rule.get("resources").and_then(Value::as_array);
+            resources.is_some_and(|resources| resources.iter().any(|name| name == resource))
+        };
+        self.rules.as_ref().and_then(Value::as_array).is_some_and(|rules| rules.iter().any(names))
+    }
+
+    /// Whether it is asked about new pods, as the metadata of the policy has it.
     fn is_about_pods(&self) -> bool {
-        let resources = |rule: &Value| rule.get("resources").is_some_and(|all| all.to_string().contains(r#""pods""#));
-        self.rules.as_ref().and_then(Value::as_array).is_none_or(|rules| rules.iter().any(resources))
+        self.rules.is_none() || self.is_about("pods")
     }
 }
 
@@ -106,7 +115,7 @@ struct Evaluations {
     host_calls: LiveHost,
 }
 
-impl Admission for Evaluations {
+impl Admission for Arc<Evaluations> {
     fn review(&self, path: &str, request: &Value) -> Value {
         let response = match self.evaluate(path, request) {
             Ok(response) => response,
@@ -135,8 +144,8 @@ impl Evaluations {
 /// A policy server at work; it ends when it is dropped, and then the API server refuses what it would have asked.
 pub struct PolicyServer {
     webhook: WebhookServer,
+    evaluations: Arc<Evaluations>,
     rules: Value,
-    deployments: BTreeMap<String, Deployment>,
 }
 
 impl PolicyServer {
@@ -151,9 +160,15 @@ impl PolicyServer {
             }
         }
         let rules = json!(policy.metadata.rules);
-        let (deployments_served, host_calls) = (deployments.clone(), LiveHost::new(client));
-        let evaluations = Evaluations { policy, deployments: deployments_served, host_calls };
-        Ok(Self { webhook: WebhookServer::start(evaluations).await?, rules, deployments })
+        let evaluations = Arc::new(Evaluations { policy, deployments, host_calls: LiveHost::new(client) });
+        Ok(Self { webhook: WebhookServer::start(Arc::clone(&evaluations)).await?, evaluations, rules })
+    }
+
+    /// Answers a request as if the API server had sent it, with the deployment `id`: for requests that this API server
+    /// does not know. The answer is an AdmissionResponse.
+    pub async fn review(&self, id: &str, request: Value) -> Result<Value> {
+        let (evaluations, path) = (Arc::clone(&self.evaluations), format!("/validate/{id}"));
+        Ok(tokio::task::spawn_blocking(move || evaluations.review(&path, &request)).await?)
     }
 
     /// Has the API server ask this server about `namespace`, and returns once it does.
@@ -163,7 +178,7 @@ impl PolicyServer {
         let label = json!({"metadata": {"labels": {LABEL: namespace}}});
         let namespaces: Api<DynamicObject> = Api::all_with(administrator.clone(), &resource("v1", "Namespace"));
         namespaces.patch(namespace, &PatchParams::default(), &Patch::Merge(label)).await?;
-        for (id, deployment) in &self.deployments {
+        for (id, deployment) in &self.evaluations.deployments {
             let kind =
                 if deployment.mutating { "MutatingWebhookConfiguration" } else { "ValidatingWebhookConfiguration" };
             create(administrator, self.configuration(kind, id, deployment, namespace)).await?;
@@ -211,7 +226,8 @@ impl PolicyServer {
         loop {
             // What the policy says to the probe is no matter here.
             drop(pods.create(&dry_run, &probe).await);
-            let mut about_pods = self.deployments.iter().filter(|(_, deployment)| deployment.is_about_pods());
+            let mut about_pods =
+                self.evaluations.deployments.iter().filter(|(_, deployment)| deployment.is_about_pods());
             if about_pods.all(|(id, _)| self.times_asked(id, namespace) > 0) {
                 return Ok(());
             }

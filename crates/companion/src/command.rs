@@ -6,12 +6,16 @@ pub mod completion;
 pub mod describe;
 pub mod doctor;
 pub mod explain;
+pub mod ledger;
 pub mod recommend;
 pub mod record;
 mod rights;
+pub mod scan;
 pub mod simulate;
+pub mod snapshot;
 pub mod source;
 pub mod target;
+pub mod ui;
 
 /// A duration as typed, in whole seconds.
 fn seconds(text: &str) -> Result<i64, String> {

@@ -43,11 +43,11 @@ impl Distribution {
             shown: shown(amount, resource),
             value: thousandths(amount),
         };
-        let points = percentiles.iter().map(|(at, amount)| point(format!("p{at}"), at.permille(), amount));
+        let points = percentiles.iter().map(|(at, amount)| point(at.to_string(), at.permille(), amount));
         Self {
             samples,
             points: points.chain([point("peak".to_owned(), 1000, peak)]).collect(),
-            percentiles: percentiles.iter().map(|(at, amount)| (at.to_string(), amount.to_string())).collect(),
+            percentiles: percentiles.iter().map(|(at, amount)| (at.name().to_owned(), amount.to_string())).collect(),
             peak: peak.to_string(),
         }
     }

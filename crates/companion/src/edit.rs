@@ -1,26 +1,27 @@
-//! Sets requests in manifests where they stand, and leaves every other byte alone: comments, order, quotes, line ends.
+//! Sets requests and limits in manifests where they stand, and leaves every other byte alone: comments, order, quotes, line ends.
 //!
 //! [`tree`] says where things stand; here is decided what is put there. What cannot be edited for certain (anchors,
 //! aliases, merge keys, two objects of one name) is refused with its line. After each edit the text is read again, and
 //! must say what it said before and the new amounts.
 
-pub mod tree;
+pub use headroom_desk::manifest::tree;
 mod verify;
 
 use granit_parser::ScalarStyle;
-use headroom_core::amount::Quantity;
+use headroom_core::amount::{Bound, Quantity};
 
 use tree::{Content, Node};
 
-/// Requests of one container.
+/// Requests or limits of one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
+    pub bound: Bound,
     pub object: Identity,
     /// From the object to the pod in it.
     pub path: Vec<&'static str>,
     pub container: String,
     /// Resource and amount, in the order in which they are written where there are none yet.
-    pub requests: Vec<(&'static str, String)>,
+    pub amounts: Vec<(&'static str, String)>,
 }
 
 /// What tells an object of a file from the others.
@@ -52,7 +53,7 @@ pub enum EditError {
 }
 
 /// The text with the changes in it; none if it says all that already.
-pub fn set_requests(text: &str, changes: &[Change]) -> Result<Option<String>, EditError> {
+pub fn set_amounts(text: &str, changes: &[Change]) -> Result<Option<String>, EditError> {
     let documents = tree::documents(text).map_err(EditError::Unreadable)?;
     let mut splices = Vec::new();
     for change in changes {
@@ -147,15 +148,21 @@ impl<'t> Editor<'t> {
 
     fn container(&self, container: &Node, splices: &mut Vec<Splice>) -> Result<(), EditError> {
         let wanted: Vec<(&str, &str)> =
-            self.change.requests.iter().map(|(name, amount)| (*name, amount.as_str())).collect();
+            self.change.amounts.iter().map(|(name, amount)| (*name, amount.as_str())).collect();
         let mut at = container;
-        let levels: [(&'static str, &[&'static str]); 2] = [("resources", &["requests"]), ("requests", &[])];
+        let field = self.change.bound.field();
+        let below = [field];
+        let levels: [(&'static str, &[&'static str]); 2] = [("resources", &below), (field, &[])];
         for (key, below) in levels {
             self.check_own(at)?;
             match at.entry(key) {
                 None => {
                     let keys = std::iter::once(key).chain(below.iter().copied()).collect();
-                    let after = if key == "resources" { "image" } else { "limits" };
+                    let after = match (key, self.change.bound) {
+                        ("resources", _) => "image",
+                        (_, Bound::Request) => "limits",
+                        (_, Bound::Limit) => "requests",
+                    };
                     splices.push(self.insert(at, Some(after), &Inserted { keys, amounts: wanted }));
                     return Ok(());
                 }
@@ -173,15 +180,15 @@ impl<'t> Editor<'t> {
                 }
             }
         }
-        self.requests(at, &wanted, splices)
+        self.amounts(at, &wanted, splices)
     }
 
-    /// Sets amounts in a `requests` that has some.
-    fn requests(&self, requests: &Node, wanted: &[(&str, &str)], splices: &mut Vec<Splice>) -> Result<(), EditError> {
-        self.check_own(requests)?;
+    /// Sets amounts where there are some.
+    fn amounts(&self, amounts: &Node, wanted: &[(&str, &str)], splices: &mut Vec<Splice>) -> Result<(), EditError> {
+        self.check_own(amounts)?;
         let mut missing = Vec::new();
         for (name, amount) in wanted {
-            let Some(value) = requests.get(name) else {
+            let Some(value) = amounts.get(name) else {
                 missing.push((*name, *amount));
                 continue;
             };
@@ -201,7 +208,7 @@ impl<'t> Editor<'t> {
         }
         if !missing.is_empty() {
             let inserted = Inserted { keys: Vec::new(), amounts: missing };
-            splices.push(self.insert(requests, None, &inserted));
+            splices.push(self.insert(amounts, None, &inserted));
         }
         Ok(())
     }
@@ -302,8 +309,8 @@ impl<'t> Editor<'t> {
     /// `resources.requests` as a person would set it.
     fn wanted(&self) -> String {
         let amounts: Vec<String> =
-            self.change.requests.iter().map(|(name, amount)| format!("{name}: {amount}")).collect();
-        format!("resources.requests: {{{}}}", amounts.join(", "))
+            self.change.amounts.iter().map(|(name, amount)| format!("{name}: {amount}")).collect();
+        format!("resources.{}: {{{}}}", self.change.bound.field(), amounts.join(", "))
     }
 
     fn is_json(&self, mapping: &Node) -> bool {

@@ -5,9 +5,11 @@ use std::path::Path;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
+use crate::source::proxy::{self, Proxies};
+
 /// A client of the cluster. The text of an error says what was looked for.
 pub async fn client(context: Option<String>) -> Result<Client, String> {
-    Client::try_from(config(context, None).await?).map_err(|error| error.to_string())
+    proxy::client(config(context, None).await?).map_err(|error| error.to_string())
 }
 
 /// How to reach the cluster, and which namespace to use there.
@@ -21,7 +23,14 @@ pub async fn config(context: Option<String>, kubeconfig: Option<&Path>) -> Resul
         None => Config::from_kubeconfig(&options).await,
     };
     let mut config = match from_file {
-        Ok(config) => config,
+        Ok(mut config) => {
+            let proxies = Proxies::from_env();
+            // Of the environment's proxy, kube holds NO_PROXY against the proxy's own address, not the cluster's.
+            if config.proxy_url.as_ref().is_none_or(|proxy| proxies.names(proxy)) {
+                config.proxy_url = proxies.of(&config.cluster_url);
+            }
+            config
+        }
         Err(error) if kubeconfig.is_some() || options.context.is_some() => return Err(told(&error)),
         // A pod in a cluster needs no kubeconfig.
         Err(error) => Config::incluster().map_err(|_| format!("{}, and this is no pod in a cluster", told(&error)))?,

@@ -4,6 +4,7 @@
 //! which the policy estimates: `source` → `collect` → `store` → `profile` → `publish`.
 //!
 //! The desk answers people's questions with the policy's own core: `manifest` and `surroundings` → `judge` → `output`.
+//! What of it needs neither files nor a network is in `headroom_desk`, which runs in the page too.
 //!
 //! Rooms in reading order.
 
@@ -19,11 +20,10 @@ pub mod store;
 pub mod profile;
 pub mod publish;
 
-pub mod kinds;
+pub use headroom_desk::{clock, judge, kinds};
+
 pub mod manifest;
 pub mod surroundings;
-
-pub mod judge;
 
 pub mod distribution;
 
@@ -32,10 +32,13 @@ pub mod edit;
 pub mod gather;
 pub mod recommend;
 
+pub mod scan;
+
+pub mod ledger;
+
 pub mod draw;
 pub mod output;
 
-pub mod clock;
 pub mod kubeconfig;
 pub mod metrics;
 pub mod progress;

@@ -27,6 +27,7 @@ pub struct Metrics {
     profiles_failed: AtomicU64,
     profile_bytes: AtomicU64,
     store_bytes: AtomicU64,
+    leads: AtomicU64,
     /// Unix seconds of the last sign of life: any answer, commit or tick.
     alive: AtomicI64,
 }
@@ -85,6 +86,11 @@ impl Metrics {
     pub fn sizes(&self, profiles: u64, store: u64) {
         self.profile_bytes.store(profiles, Ordering::Relaxed);
         self.store_bytes.store(store, Ordering::Relaxed);
+    }
+
+    /// Whether this collector is the one that writes.
+    pub fn leads(&self, leads: bool) {
+        self.leads.store(leads.into(), Ordering::Relaxed);
     }
 
     /// Notes a sign of life.
@@ -158,7 +164,13 @@ impl fmt::Display for Metrics {
             ],
         )?;
         family("profile_bytes", "gauge", "Size of all profiles together.", &[("", &count(&self.profile_bytes))])?;
-        family("store_bytes", "gauge", "Size of the store on disk.", &[("", &count(&self.store_bytes))])
+        family("store_bytes", "gauge", "Size of the store on disk.", &[("", &count(&self.store_bytes))])?;
+        family(
+            "leads",
+            "gauge",
+            "1 if this collector holds the lease and writes, 0 if it stands by or writes to no cluster.",
+            &[("", &count(&self.leads))],
+        )
     }
 }
 

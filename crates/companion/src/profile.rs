@@ -1,146 +1,175 @@
 //! From what the store holds to what is published: windows, percentiles, and counts.
 //!
-//! Decides which days a window has and how amounts are rounded. The format, its bounds and its text are core's
-//! (`headroom_advice::profile`), because the policy reads by the same.
+//! Decides which days a window has and how amounts are rounded; [`pool`] decides what many namespaces say together. The
+//! format, its bounds and its text are core's (`headroom_advice::profile`), because the policy reads by the same.
 //!
 //! Days are UTC days, and a window has every day it touches: `7d` is today so far and the seven days before, so that a
-//! week's rhythm is in it whole.
+//! week's rhythm is in it whole. `recent` has the days of `30d`, each weighing half of the day after it.
 
-use std::collections::{BTreeMap, BTreeSet};
+pub mod adopted;
+pub(crate) mod open;
+mod pool;
+mod tags;
 
-use headroom_advice::profile::{Dropped, History, ImageHistory, Percentiles, Usage, UsageProfile, WindowUsage};
+use std::collections::BTreeMap;
+
+use headroom_advice::profile::{Dropped, History, ImageHistory, UsageProfile};
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{OomKill, Repository, Scope, TagKey, Window};
+use headroom_core::cluster::usage::{Repository, Scope, TagKey};
+use headroom_core::glob;
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 
+use self::open::OpenHistory;
+use self::pool::OpenPool;
+use self::tags::{NewestTags, Wanted};
+use crate::history::bytes::Damaged;
 use crate::history::day_of;
-use crate::history::observed::Observed;
-use crate::history::sketch::Sketch;
 use crate::store::{Store, StoreError, StoredDay};
 
-const WINDOWS: [Window; 2] = [Window::WEEK, Window::MONTH];
+/// Whose word counts in the pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pooling {
+    /// Fewer namespaces than this cannot move a figure out of what the others use.
+    pub quorum: u64,
+    /// Patterns of the namespaces that are heard; all if there are none.
+    pub namespaces: Vec<String>,
+}
+
+impl Default for Pooling {
+    fn default() -> Self {
+        Self { quorum: 3, namespaces: Vec::new() }
+    }
+}
+
+impl Pooling {
+    fn hears(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|pattern| glob::matches(pattern, namespace))
+    }
+}
 
 /// A profile of what the store knows, as of a moment.
-pub fn build(store: &Store, namespace: &str, scope: Scope, now: Timestamp) -> Result<UsageProfile, StoreError> {
-    let mut builder = Builder { today: day_of(now.unix_seconds()), images: BTreeMap::new(), open: None };
+pub fn build(
+    store: &Store,
+    namespace: &str,
+    scope: Scope,
+    now: Timestamp,
+    pooling: &Pooling,
+) -> Result<UsageProfile, StoreError> {
+    let today = day_of(now.unix_seconds());
+    let mut tags = NewestTags::new(today);
     match scope {
-        Scope::Namespace => store.visit_namespace(namespace, |day| builder.add(day))?,
-        Scope::Pool(shard) => store.visit_shard(shard, |day| builder.add(day))?,
+        Scope::Namespace => store.visit_namespace_moments(namespace, |seen| tags.add(seen))?,
+        Scope::Pool(shard) => store.visit_shard_moments(shard, |seen| tags.add(seen))?,
     }
-    builder.close();
-    let images = builder.images;
-    let mut profile =
-        UsageProfile { namespace: namespace.to_owned(), scope, collected_at: now, images, dropped: Dropped::default() };
+    let (tags, dropped) = tags.close();
+    let images = match scope {
+        Scope::Namespace => {
+            let mut builder = Builder::<OpenHistory>::new(today, tags);
+            store.visit_namespace(namespace, |day| builder.add(day, &()))?;
+            builder.finish(&())
+        }
+        Scope::Pool(shard) => {
+            let mut builder = Builder::<OpenPool>::new(today, tags);
+            store.visit_shard(shard, |day| {
+                if pooling.hears(&day.place.namespace) {
+                    builder.add(day, &pooling.quorum);
+                }
+            })?;
+            builder.finish(&pooling.quorum)
+        }
+    };
+    let images = images.map_err(|damaged| store.damaged(damaged))?;
+    let quorum = (scope != Scope::Namespace).then_some(pooling.quorum);
+    let mut profile = UsageProfile {
+        namespace: namespace.to_owned(),
+        scope,
+        collected_at: now,
+        quorum,
+        images,
+        dropped: Dropped { tags: dropped, ..Dropped::default() },
+    };
     profile.bound();
     Ok(profile)
 }
 
-/// Takes days in the order of their repositories, and holds the sketches of one repository at a time.
-struct Builder {
-    today: u32,
-    images: BTreeMap<Repository, ImageHistory>,
-    open: Option<OpenImage>,
+/// What is being gathered for one history.
+trait Open: Default {
+    /// What its end depends on besides.
+    type Rules;
+
+    fn add(&mut self, age: u32, day: &StoredDay) -> Result<(), Damaged>;
+    /// None if nothing was observed within the longest window.
+    fn close(self, rules: &Self::Rules) -> Result<Option<History>, Damaged>;
 }
 
-struct OpenImage {
+/// Takes days in the order of their repositories, and holds the sketches of one repository at a time, and of that only
+/// those of the tags that were seen last.
+struct Builder<O> {
+    today: u32,
+    tags: Wanted,
+    images: BTreeMap<Repository, ImageHistory>,
+    open: Option<OpenImage<O>>,
+    damaged: Option<Damaged>,
+}
+
+struct OpenImage<O> {
     name: String,
     repository: Repository,
-    all: OpenHistory,
-    tags: BTreeMap<TagKey, OpenHistory>,
+    all: O,
+    tags: BTreeMap<TagKey, O>,
 }
 
-/// The days of each window merged, in the order of `WINDOWS`.
-#[derive(Default)]
-struct OpenHistory {
-    windows: [OpenWindow; WINDOWS.len()],
-}
+impl<O: Open> Builder<O> {
+    fn new(today: u32, tags: Wanted) -> Self {
+        Self { today, tags, images: BTreeMap::new(), open: None, damaged: None }
+    }
 
-#[derive(Default)]
-struct OpenWindow {
-    merged: Observed,
-    namespaces: BTreeSet<String>,
-}
-
-impl Builder {
-    fn add(&mut self, StoredDay { place, day, observed }: StoredDay) {
-        if self.open.as_ref().is_none_or(|open| open.name != place.repository) {
-            self.close();
+    fn add(&mut self, day: StoredDay, rules: &O::Rules) {
+        if let Err(damaged) = self.try_add(&day, rules) {
+            self.damaged = Some(damaged);
         }
-        let name = place.image();
+    }
+
+    fn try_add(&mut self, day: &StoredDay, rules: &O::Rules) -> Result<(), Damaged> {
+        if self.open.as_ref().is_none_or(|open| open.name != day.place.repository) {
+            self.close(rules)?;
+        }
+        let name = day.place.image();
         // OK because only names that were read before are stored.
-        let Ok(image) = ImageName::parse(&name) else { return };
+        let Ok(image) = ImageName::parse(&name) else { return Ok(()) };
         let open = self.open.get_or_insert_with(|| OpenImage {
-            name: place.repository.clone(),
+            name: day.place.repository.clone(),
             repository: Repository::of(&image),
-            all: OpenHistory::default(),
+            all: O::default(),
             tags: BTreeMap::new(),
         });
-        let age = self.today.saturating_sub(day);
-        open.all.add(age, &observed, &place.namespace);
-        for tag in TagKey::of(&image) {
-            open.tags.entry(tag).or_default().add(age, &observed, &place.namespace);
+        let age = self.today.saturating_sub(day.day);
+        open.all.add(age, day)?;
+        for tag in TagKey::of(&image).filter(|tag| self.tags.is_wanted(&day.place.repository, tag)) {
+            open.tags.entry(tag).or_default().add(age, day)?;
         }
+        Ok(())
     }
 
-    fn close(&mut self) {
-        let Some(OpenImage { repository, all, tags, .. }) = self.open.take() else { return };
+    fn close(&mut self, rules: &O::Rules) -> Result<(), Damaged> {
+        let Some(OpenImage { repository, all, tags, .. }) = self.open.take() else { return Ok(()) };
         // Nothing within the longest window is no history.
-        let Some(all) = all.close() else { return };
-        let tags = tags.into_iter().filter_map(|(key, tag)| Some((key, tag.close()?))).collect();
-        self.images.insert(repository, ImageHistory { all, tags });
-    }
-}
-
-impl OpenHistory {
-    fn add(&mut self, age: u32, observed: &Observed, namespace: &str) {
-        for (window, open) in WINDOWS.iter().zip(&mut self.windows) {
-            if age <= u32::from(window.days) {
-                open.merged.merge(observed);
-                if !open.namespaces.contains(namespace) {
-                    open.namespaces.insert(namespace.to_owned());
-                }
+        let Some(all) = all.close(rules)? else { return Ok(()) };
+        let mut histories = BTreeMap::new();
+        for (key, tag) in tags {
+            if let Some(history) = tag.close(rules)? {
+                histories.insert(key, history);
             }
         }
+        self.images.insert(repository, ImageHistory { all, tags: histories });
+        Ok(())
     }
 
-    fn close(self) -> Option<History> {
-        let longest = self.windows.iter().map(|window| &window.merged).max_by_key(|merged| merged.last_seen)?;
-        let last_seen = Timestamp::from_unix_seconds(longest.last_seen).filter(|_| longest.last_seen > 0)?;
-        let kills = self.windows.last().map(|longest| longest.merged.kills()).unwrap_or_default();
-        let oom_kills = kills
-            .iter()
-            .filter_map(|kill| {
-                let at = Timestamp::from_unix_seconds(kill.at)?;
-                Some(OomKill { at, memory: Quantity::from_bytes(kill.memory) })
-            })
-            .collect();
-        let windows = WINDOWS.into_iter().zip(&self.windows);
-        let windows = windows.filter(|(_, open)| !open.namespaces.is_empty());
-        let windows = windows.map(|(window, open)| (window, open.close())).collect();
-        Some(History { last_seen, oom_kills, windows })
+    fn finish(mut self, rules: &O::Rules) -> Result<BTreeMap<Repository, ImageHistory>, Damaged> {
+        self.close(rules)?;
+        self.damaged.map_or(Ok(self.images), Err)
     }
-}
-
-impl OpenWindow {
-    fn close(&self) -> WindowUsage {
-        let Observed { cpu, memory, pods, .. } = &self.merged;
-        WindowUsage {
-            pods: pods.count(),
-            namespaces: self.namespaces.len() as u64,
-            cpu: usage(cpu, cores),
-            memory: usage(memory, Quantity::from_bytes),
-        }
-    }
-}
-
-fn usage(sketch: &Sketch, quantity: fn(u64) -> Quantity) -> Option<Usage> {
-    (!sketch.is_empty()).then(|| Usage {
-        // A container that lived for less than a minute was observed all the same.
-        samples: sketch.seconds().div_ceil(60),
-        percentiles: Percentiles::from_fn(|percentile| quantity(sketch.percentile(percentile.permille()))),
-        peak: quantity(sketch.peak()),
-    })
 }
 
 /// Cores, of nanocores. From a thousandth of a core up whole millionths are written, at most 0.1 % more: nobody asks

@@ -38,6 +38,11 @@ impl Progress {
         self.bar.inc(by);
     }
 
+    /// There is more to do than was thought.
+    pub fn lengthen(&self, by: u64) {
+        self.bar.inc_length(by);
+    }
+
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }

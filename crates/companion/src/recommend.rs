@@ -5,6 +5,7 @@
 //! forms.
 
 pub mod effect;
+pub mod owner;
 pub mod picture;
 pub mod table;
 pub mod texts;
@@ -46,6 +47,9 @@ pub struct Workload {
     pub kind: String,
     pub namespace: String,
     pub name: String,
+    /// What of it was read, where its own kind is not known here: `replicaset/web-5d8f`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub through: Option<String>,
     /// The file it was read from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -93,6 +97,9 @@ pub struct ResourceAdvice {
     /// The request as the object itself has it, which the advice would replace.
     #[serde(skip)]
     pub written: Option<Quantity>,
+    /// The limit as the author wrote it.
+    #[serde(skip)]
+    pub written_limit: Option<Quantity>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -172,6 +179,7 @@ pub fn advise<'d>(
         kind: subject.kind.clone(),
         namespace: request.namespace.to_string(),
         name: request.name.to_string(),
+        through: None,
         file: subject.file.clone(),
         pods,
         assumption,
@@ -223,12 +231,13 @@ fn of_resource(
     let name = resource.name();
     let before = found.before.containers.get(place).and_then(|container| container.resources.requests.get(name));
     let written = container.resources.requests.get(name).filter(|value| value.origin.is_authored());
+    let written_limit = container.resources.limits.get(name).filter(|value| value.origin.is_authored());
     let current = before.map(|value| Current {
         value: value.quantity.to_string(),
         from: match &value.origin {
             origin if origin.is_authored() => "author".to_owned(),
             // Where that comes from is told beside it.
-            Origin::Estimate { .. } => "the same estimate at admission".to_owned(),
+            Origin::Estimate(_) => "the same estimate at admission".to_owned(),
             origin => origin.to_string(),
         },
     });
@@ -242,6 +251,7 @@ fn of_resource(
         evidence: None,
         unknown: None,
         written: written.map(|value| value.quantity.clone()),
+        written_limit: written_limit.map(|value| value.quantity.clone()),
     };
     let is_this = |of: usize, resource_of: Resource| of == place && resource_of == resource;
     if let Some(unknown) = found.advice.unknown.iter().find(|unknown| is_this(unknown.container, unknown.resource)) {
@@ -283,7 +293,7 @@ fn evidence_of(estimate: &Estimate<'_>, measured: Option<&Measurements>) -> Evid
     }
     let history = match &estimate.basis {
         Basis::History { percentile, window, key, whose, samples, age } => Some(History {
-            percentile: percentile.to_string(),
+            percentile: percentile.name().to_owned(),
             window: window.to_string(),
             key: key.clone(),
             scope: match whose {

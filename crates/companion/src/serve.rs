@@ -1,4 +1,4 @@
-//! `/healthz` and `/metrics`, for the cluster's probes and scrapes.
+//! `/healthz` and `/metrics`, for the cluster's probes and scrapes; and the connections of any server of ours.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,8 +19,16 @@ const STUCK_AFTER: i64 = 15 * 60;
 /// How long a client may take over its request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Answers until the program ends.
+/// Answers probes and scrapes until the program ends.
 pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
+    connections(listener, move |request| std::future::ready(answer(&request, &metrics, clock::now()))).await;
+}
+
+/// Answers every request by `respond`, until the program ends.
+pub async fn connections<R>(listener: TcpListener, respond: impl Fn(Request<Incoming>) -> R + Clone + Send + 'static)
+where
+    R: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
     loop {
         let connection = match listener.accept().await {
             Ok((connection, _)) => connection,
@@ -31,11 +39,11 @@ pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
                 continue;
             }
         };
-        let metrics = Arc::clone(&metrics);
+        let respond = respond.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let metrics = Arc::clone(&metrics);
-                async move { Ok::<_, Infallible>(answer(&request, &metrics, clock::now())) }
+                let answer = respond(request);
+                async move { Ok::<_, Infallible>(answer.await) }
             });
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())

@@ -6,16 +6,22 @@
 //! resets, NaN, gaps, label names. Floats end here: a [`Sample`] is an integer.
 
 pub mod checkpoints;
+pub mod cluster_id;
 pub mod examination;
 pub mod files;
+pub mod forward;
 pub mod framing;
 pub mod http;
+pub mod identity;
 pub mod influxdb;
 pub mod listing;
 pub mod metrics_api;
 pub mod prometheus;
+pub mod proxy;
 
 use async_trait::async_trait;
+
+use self::cluster_id::ClusterId;
 
 /// What is measured. CPU counts in billionths of a core, memory in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -138,6 +144,16 @@ pub type Sink<'a> = &'a mut (dyn FnMut(Batch) + Send);
 /// A place that knows what containers used.
 #[async_trait]
 pub trait Source: Send + Sync {
+    /// Which cluster the usage is of, as far as the source can tell.
+    async fn cluster(&self) -> Result<ClusterId, SourceError> {
+        Ok(ClusterId::default())
+    }
+
+    /// Whether it is an API server that is read, so that it can tell its cluster at any time.
+    fn is_api_server(&self) -> bool {
+        false
+    }
+
     /// The source's own clock (unix seconds): windows are cut by it, so that a skew between its clock and ours cannot
     /// make a window look final that is not.
     async fn now(&self) -> Result<i64, SourceError>;
@@ -147,6 +163,12 @@ pub trait Source: Send + Sync {
 
     /// Reads one namespace's usage in one window. May hand over batches as they arrive.
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError>;
+
+    /// Reads all namespaces in a few calls. False, and nothing read, if the source has to be asked about each namespace,
+    /// or we may not ask about all of them.
+    async fn read_all(&self, _window: Window, _sink: Sink<'_>) -> Result<bool, SourceError> {
+        Ok(false)
+    }
 
     /// The distance of samples in seconds: the resolution that is asked for.
     fn step_seconds(&self) -> u32;

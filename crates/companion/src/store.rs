@@ -3,29 +3,39 @@
 //! Decides what one transaction holds, which is the whole of crash safety: summaries are added in the transaction that
 //! also notes that they were read. Whatever is killed whenever, a piece of work is either owed or done.
 //!
+//! Files: [`origin`] knows whose usage this is, [`reading`] what was read and what is owed, [`days`] holds the
+//! summaries, [`expiry`] drops the old ones, and [`published`] remembers what others published and what has ended.
+//!
 //! The store is a cache of the metrics store. Whoever loses it reads the last 30 days again. It is a single file of
 //! [redb](https://docs.rs/redb): pure Rust, so that it cross-compiles and links statically like the rest; transactions
 //! that survive a kill or a power cut; a stable file format; a lock against a second process. SQLite would bring a C
 //! compiler, and the log-structured stores several threads of their own, for a few thousand small rows an hour.
 
+mod days;
+mod expiry;
+pub mod origin;
+mod published;
+mod reading;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use headroom_core::cluster::usage::Shard;
 use redb::{
     Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
     WriteTransaction,
 };
 
-use crate::collect::gathered::{Gathered, Place};
-use crate::history::DAY;
+pub use self::days::{Seen, StoredDay};
+pub use self::origin::Origin;
+pub use self::published::Ended;
+pub use self::reading::Piece;
 use crate::history::bytes::Damaged;
-use crate::history::observed::Observed;
-use crate::source::Window;
+use crate::source::cluster_id::ClusterId;
 
 /// The version of everything below. A store of another version is not read.
-const FORMAT: i64 = 1;
-/// The oldest day that is kept is this many before today: 30 whole days and what today has so far.
+const FORMAT: i64 = 2;
+/// The oldest day that is kept is this many before the newest: 30 whole days and what the newest has so far.
 pub const DAYS_KEPT: u32 = 30;
 /// The database's own cache. Rows are read once and written once, so more would only cost memory.
 const CACHE_BYTES: usize = 16 << 20;
@@ -34,8 +44,19 @@ const FACTS: TableDefinition<&str, i64> = TableDefinition::new("facts");
 const FORMAT_FACT: &str = "format";
 /// Everything before this moment was read or is owed.
 const PLANNED_FACT: &str = "planned";
-/// The day of the last expiry.
+/// The oldest day that the last expiry left.
 const EXPIRED_FACT: &str = "expired";
+/// The moment of the newest observation.
+const NEWEST_FACT: &str = "newest";
+/// When the cluster's kube-system was created.
+const CREATED_FACT: &str = "cluster created";
+
+/// Texts about the store as a whole.
+const NOTES: TableDefinition<&str, &str> = TableDefinition::new("notes");
+const ID_NOTE: &str = "id";
+const SOURCE_NOTE: &str = "source";
+const UID_NOTE: &str = "cluster uid";
+const ADDRESS_NOTE: &str = "cluster address";
 
 /// Shard, repository, reference, namespace, day, subject. The subject is empty but for what a source has aggregated
 /// itself. In this order, because the pooled profiles are read a shard at a time, an image at a time.
@@ -52,6 +73,11 @@ const FILES: TableDefinition<&str, u64> = TableDefinition::new("files");
 
 /// What a source of the present told last, as it words that itself.
 const MEMORY: TableDefinition<(), &[u8]> = TableDefinition::new("memory");
+
+/// Namespace and name of an object to the history in it that another store published.
+const ADOPTED: TableDefinition<(&str, &str), &[u8]> = TableDefinition::new("adopted");
+/// Namespace and name of an object whose history was here and has expired. The namespace of pooled ones is empty.
+const ENDED: TableDefinition<(&str, &str), ()> = TableDefinition::new("ended");
 
 /// Why the store cannot be used, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -75,27 +101,23 @@ pub enum StoreError {
     Unusable { path: PathBuf, reason: String },
     #[error("`{what}` has already been counted: nothing was added")]
     NotOwed { what: String },
-}
-
-/// A namespace's usage in a window that was not read yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
-    pub namespace: String,
-    pub window: Window,
-}
-
-/// One row, as profiles are built of it.
-#[derive(Debug)]
-pub struct StoredDay {
-    pub place: Place,
-    pub day: u32,
-    pub observed: Observed,
+    #[error(
+        "the store `{path}` holds usage of cluster {known}, and now that of cluster {found} would be added: \
+         choose another file with --store, or the right cluster with --context"
+    )]
+    OtherCluster { path: PathBuf, known: Box<ClusterId>, found: Box<ClusterId> },
+    #[error(
+        "the store `{path}` was filled from {known}, and not from {found}: choose another file with --store; or, if \
+         both have the usage of the same workloads, go on with --change-source"
+    )]
+    OtherSource { path: PathBuf, known: String, found: String },
 }
 
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
     database: Database,
+    id: String,
 }
 
 impl Store {
@@ -105,8 +127,8 @@ impl Store {
             std::fs::create_dir_all(folder).map_err(|error| worded(path, error.into()))?;
         }
         let database = open_or_begin(path).map_err(|error| worded(path, error.into()))?;
-        let store = Self { path: path.to_owned(), database };
-        let found = store.write(|txn| {
+        let mut store = Self { path: path.to_owned(), database, id: String::new() };
+        let (found, id) = store.write(|txn| {
             let mut facts = txn.open_table(FACTS)?;
             let found = facts.get(FORMAT_FACT)?.map(|found| found.value());
             if found.is_none() {
@@ -119,176 +141,33 @@ impl Store {
             txn.open_table(OWED)?;
             txn.open_table(FILES)?;
             txn.open_table(MEMORY)?;
-            Ok(found.unwrap_or(FORMAT))
+            txn.open_table(ADOPTED)?;
+            txn.open_table(ENDED)?;
+            let mut notes = txn.open_table(NOTES)?;
+            let id = notes.get(ID_NOTE)?.map(|id| id.value().to_owned());
+            let id = id.unwrap_or_else(new_id);
+            notes.insert(ID_NOTE, id.as_str())?;
+            Ok((found.unwrap_or(FORMAT), id))
         })?;
+        store.id = id;
         match found {
             FORMAT => Ok(store),
             _ => Err(StoreError::Format { path: store.path, found }),
         }
     }
 
-    /// Everything before this moment was read or is owed; None if nothing was ever planned.
-    pub fn planned(&self) -> Result<Option<i64>, StoreError> {
-        self.fact(PLANNED_FACT)
+    /// Made up when the store was begun. What is published carries it.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
-    /// Notes that a window is to be read, for each of these namespaces.
-    pub fn plan(&self, window: Window, namespaces: &[String]) -> Result<(), StoreError> {
-        self.write(|txn| {
-            let mut owed = txn.open_table(OWED)?;
-            for namespace in namespaces {
-                let namespace = namespace.as_str();
-                // What follows on something owed becomes one with it, so that a namespace that cannot be read for a
-                // month is one entry and not hundreds.
-                let of_namespace = owed.range((namespace, i64::MIN)..=(namespace, i64::MAX))?;
-                let touching = of_namespace
-                    .filter_map(|entry| match entry {
-                        Ok((key, to)) if to.value() == window.from => Some(Ok(key.value().1)),
-                        Ok(_) => None,
-                        Err(error) => Some(Err(error)),
-                    })
-                    .next()
-                    .transpose()?;
-                owed.insert((namespace, touching.unwrap_or(window.from)), window.to)?;
-            }
-            txn.open_table(FACTS)?.insert(PLANNED_FACT, window.to)?;
-            Ok(())
-        })
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
-    /// What is still to be read, by namespace, oldest first.
-    pub fn owed(&self) -> Result<Vec<Piece>, StoreError> {
-        self.read(|txn| {
-            let mut pieces = Vec::new();
-            for entry in txn.open_table(OWED)?.range::<(&str, i64)>(..)? {
-                let (key, to) = entry?;
-                let (namespace, from) = key.value();
-                pieces.push(Piece { namespace: namespace.to_owned(), window: Window { from, to: to.value() } });
-            }
-            Ok(pieces)
-        })
-    }
-
-    /// Adds what was read of a piece up to some moment, and notes that it was.
-    pub fn settle(&self, piece: &Piece, up_to: i64, gathered: &Gathered) -> Result<(), StoreError> {
-        let Window { from, to } = piece.window;
-        let namespace = piece.namespace.as_str();
-        self.write(|txn| {
-            let mut owed = txn.open_table(OWED)?;
-            let known = owed.remove((namespace, from))?.map(|known| known.value());
-            if known != Some(to) {
-                return Err(Trouble::NotOwed(format!("{namespace} from {from} to {to}")));
-            }
-            if up_to < to {
-                owed.insert((namespace, up_to), to)?;
-            }
-            add(txn, gathered)
-        })
-    }
-
-    /// What the source had told when something was last added.
-    pub fn memory(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read(|txn| Ok(txn.open_table(MEMORY)?.get(())?.map(|memory| memory.value().to_vec())))
-    }
-
-    /// Adds what was seen in a window that cannot be read again, with what the source has told by now.
-    pub fn add_present(&self, window: Window, gathered: &Gathered, memory: Option<&[u8]>) -> Result<(), StoreError> {
-        self.write(|txn| {
-            let planned = txn.open_table(FACTS)?.insert(PLANNED_FACT, window.to)?.map(|planned| planned.value());
-            if planned.is_some_and(|planned| planned > window.from) {
-                return Err(Trouble::NotOwed(format!("the window from {}", window.from)));
-            }
-            if let Some(memory) = memory {
-                txn.open_table(MEMORY)?.insert((), memory)?;
-            }
-            add(txn, gathered)
-        })
-    }
-
-    /// How many bytes were read of the file that begins so.
-    pub fn file_position(&self, beginning: &str) -> Result<u64, StoreError> {
-        self.read(|txn| Ok(txn.open_table(FILES)?.get(beginning)?.map_or(0, |position| position.value())))
-    }
-
-    /// Adds what was read of a file between two positions, and notes that it was.
-    pub fn settle_file(&self, beginning: &str, from: u64, to: u64, gathered: &Gathered) -> Result<(), StoreError> {
-        self.write(|txn| {
-            let known = txn.open_table(FILES)?.insert(beginning, to)?.map_or(0, |position| position.value());
-            if known != from {
-                return Err(Trouble::NotOwed(format!("bytes {from} to {to}")));
-            }
-            add(txn, gathered)
-        })
-    }
-
-    /// Drops what is older than any window that is published. Looks through the store at most once a day.
-    pub fn expire(&self, today: u32) -> Result<(), StoreError> {
-        if self.fact(EXPIRED_FACT)? == Some(today.into()) {
-            return Ok(());
-        }
-        let oldest = today.saturating_sub(DAYS_KEPT);
-        self.write(|txn| {
-            let mut days = txn.open_table(DAYS)?;
-            days.retain(|(_, _, _, _, day, _), _| day >= oldest)?;
-            txn.open_table(SUBJECTS)?.retain(|_, (_, _, day)| day >= oldest)?;
-            txn.open_table(OWED)?.retain(|_, to| to > i64::from(oldest) * DAY)?;
-            let mut places = txn.open_table(PLACES)?;
-            let mut empty = Vec::new();
-            for entry in places.range::<(&str, &str, &str)>(..)? {
-                let key = entry?.0;
-                let (namespace, repository, reference) = key.value();
-                let shard = number_of(repository);
-                let range = (shard, repository, reference, namespace, 0, "")
-                    ..(shard, repository, reference, namespace, u32::MAX, "");
-                if days.range(range)?.next().transpose()?.is_none() {
-                    empty.push((namespace.to_owned(), repository.to_owned(), reference.to_owned()));
-                }
-            }
-            for (namespace, repository, reference) in &empty {
-                places.remove((namespace.as_str(), repository.as_str(), reference.as_str()))?;
-            }
-            txn.open_table(FACTS)?.insert(EXPIRED_FACT, i64::from(today))?;
-            Ok(())
-        })
-    }
-
-    /// The namespaces that anything is known of.
-    pub fn namespaces(&self) -> Result<Vec<String>, StoreError> {
-        self.read(|txn| {
-            let mut namespaces: Vec<String> = Vec::new();
-            for entry in txn.open_table(PLACES)?.range::<(&str, &str, &str)>(..)? {
-                let key = entry?.0;
-                let (namespace, ..) = key.value();
-                if namespaces.last().is_none_or(|last| last != namespace) {
-                    namespaces.push(namespace.to_owned());
-                }
-            }
-            Ok(namespaces)
-        })
-    }
-
-    /// Visits what is known of a shard's images, a repository after the other.
-    pub fn visit_shard(&self, shard: Shard, mut visit: impl FnMut(StoredDay)) -> Result<(), StoreError> {
-        let number = Shard::all().position(|known| known == shard).unwrap_or_default() as u8;
-        self.read(|txn| visit_days(txn, (number, "", "", "", 0, ""), (number + 1, "", "", "", 0, ""), &mut visit))
-    }
-
-    /// Visits what is known of a namespace's images, a repository after the other.
-    pub fn visit_namespace(&self, namespace: &str, mut visit: impl FnMut(StoredDay)) -> Result<(), StoreError> {
-        self.read(|txn| {
-            let places = txn.open_table(PLACES)?;
-            for entry in places.range((namespace, "", "")..)? {
-                let key = entry?.0;
-                let (found, repository, reference) = key.value();
-                if found != namespace {
-                    break;
-                }
-                let shard = number_of(repository);
-                let from = (shard, repository, reference, namespace, 0, "");
-                visit_days(txn, from, (shard, repository, reference, namespace, u32::MAX, ""), &mut visit)?;
-            }
-            Ok(())
-        })
+    /// What to say of a row that cannot be read.
+    pub fn damaged(&self, damaged: Damaged) -> StoreError {
+        worded(&self.path, Trouble::Row(damaged))
     }
 
     /// Bytes on disk.
@@ -317,72 +196,9 @@ impl Store {
     }
 }
 
-/// Merges what was gathered into what is there.
-fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Trouble> {
-    let mut days = txn.open_table(DAYS)?;
-    let mut places = txn.open_table(PLACES)?;
-    let mut text = Vec::new();
-    for (place, row) in gathered.rows() {
-        let Place { repository, reference, namespace } = place;
-        let key = (number_of(repository), repository.as_str(), reference.as_str(), namespace.as_str(), row.day, "");
-        let known = days.get(key)?.map(|known| Observed::read(known.value())).transpose()?;
-        text.clear();
-        match known {
-            None => row.observed.write(&mut text),
-            Some(mut observed) => {
-                observed.merge(&row.observed);
-                observed.write(&mut text);
-            }
-        }
-        days.insert(key, text.as_slice())?;
-        places.insert((namespace.as_str(), repository.as_str(), reference.as_str()), ())?;
-    }
-    let mut subjects = txn.open_table(SUBJECTS)?;
-    for new in &gathered.replacements {
-        let Place { repository, reference, namespace } = &new.place;
-        let subject = new.subject.as_str();
-        let key =
-            (number_of(repository), repository.as_str(), reference.as_str(), namespace.as_str(), new.day, subject);
-        {
-            let before =
-                subjects.insert((namespace.as_str(), subject), (repository.as_str(), reference.as_str(), new.day))?;
-            if let Some(before) = before {
-                let (repository, reference, day) = before.value();
-                days.remove((number_of(repository), repository, reference, namespace.as_str(), day, subject))?;
-            }
-        }
-        text.clear();
-        new.observed.write(&mut text);
-        days.insert(key, text.as_slice())?;
-        places.insert((namespace.as_str(), repository.as_str(), reference.as_str()), ())?;
-    }
-    Ok(())
-}
-
-type KeyText<'a> = (u8, &'a str, &'a str, &'a str, u32, &'a str);
-
-fn visit_days(
-    txn: &ReadTransaction,
-    from: KeyText<'_>,
-    to: KeyText<'_>,
-    visit: &mut impl FnMut(StoredDay),
-) -> Result<(), Trouble> {
-    for entry in txn.open_table(DAYS)?.range(from..to)? {
-        let (key, observed) = entry?;
-        let (_, repository, reference, namespace, day, _) = key.value();
-        let place = Place {
-            repository: repository.to_owned(),
-            reference: reference.to_owned(),
-            namespace: namespace.to_owned(),
-        };
-        visit(StoredDay { place, day, observed: Observed::read(observed.value())? });
-    }
-    Ok(())
-}
-
-fn number_of(repository: &str) -> u8 {
-    let shard = Shard::of(repository);
-    Shard::all().position(|known| known == shard).unwrap_or_default() as u8
+/// 64 random bits; the hasher's keys are random.
+fn new_id() -> String {
+    format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
 /// What the database or a row says, before it is worded.
@@ -391,6 +207,7 @@ enum Trouble {
     Database(redb::Error),
     Row(Damaged),
     NotOwed(String),
+    OtherSource(String, String),
 }
 
 impl<E: Into<redb::Error>> From<E> for Trouble {
@@ -436,6 +253,7 @@ fn worded(path: &Path, trouble: Trouble) -> StoreError {
     let path = path.to_owned();
     match trouble {
         Trouble::NotOwed(what) => StoreError::NotOwed { what },
+        Trouble::OtherSource(known, found) => StoreError::OtherSource { path, known, found },
         Trouble::Row(damaged) => StoreError::Damaged { path, reason: damaged.to_string() },
         Trouble::Database(redb::Error::DatabaseAlreadyOpen) => StoreError::Busy { path },
         Trouble::Database(redb::Error::Corrupted(reason)) => StoreError::Damaged { path, reason },

@@ -6,10 +6,14 @@
     reason = "a test may stop where something is not as it made it"
 )]
 
+#[path = "support/api_server.rs"]
+mod api_server;
 #[path = "collector/cluster.rs"]
 mod cluster;
 #[path = "collector/import.rs"]
 mod import;
+#[path = "collector/pool.rs"]
+mod pool;
 #[path = "collector/profile.rs"]
 mod profile;
 #[path = "collector/program.rs"]
@@ -17,5 +21,11 @@ mod program;
 #[path = "collector/store.rs"]
 mod store;
 mod support;
+#[path = "collector/turns.rs"]
+mod turns;
+#[path = "collector/two_clusters.rs"]
+mod two_clusters;
+#[path = "collector/two_stores.rs"]
+mod two_stores;
 #[path = "collector/windows.rs"]
 mod windows;

@@ -3,19 +3,29 @@
 //! Without the usual test harness, because this program is also its own child: killed must be a whole process, with
 //! whatever it had in its buffers.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop where something is not as it made it")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may stop where something is not as it made it"
+)]
 
+#[path = "support/api_server.rs"]
+#[expect(dead_code, reason = "this program needs a part of it")]
+mod api_server;
 mod support;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use api_server::{ApiServer, kubeconfig};
 use support::*;
 use tokio_util::sync::CancellationToken;
 
 const IMAGES: usize = 1_000;
+/// Fewer where the time goes into waiting for each other.
+const SHARED_IMAGES: usize = 300;
 const CHILD_STORE: &str = "HEADROOM_TEST_CHILD_STORE";
 const KILLS: u32 = 15;
 
@@ -23,10 +33,11 @@ fn main() {
     if let Some(store) = std::env::var_os(CHILD_STORE) {
         return read_windows(Path::new(&store));
     }
-    let tests: [(&str, fn()); 3] = [
+    let tests: [(&str, fn()); 4] = [
         ("killed_while_reading_windows", killed_while_reading_windows),
         ("killed_while_importing_a_file", killed_while_importing_a_file),
         ("a_full_disk_is_named_and_overcome", a_full_disk_is_named_and_overcome),
+        ("two_collectors_killed_while_they_publish", two_collectors_killed_while_they_publish),
     ];
     // As with the usual harness, for runners that ask for a list first and then for each test by its name.
     if std::env::args().any(|arg| arg == "--list") {
@@ -64,7 +75,7 @@ fn killed_while_importing_a_file() {
     let csv = folder.path().join("usage.csv");
     write_csv(&csv, IMAGES);
     kill_while(|name| import(&csv, &folder.path().join(name)).spawn().unwrap());
-    assert_eq!(read_folder(&folder.path().join("killed")), read_folder(&folder.path().join("calm")));
+    assert!(read_folder(&folder.path().join("killed")) == read_folder(&folder.path().join("calm")));
 }
 
 fn a_full_disk_is_named_and_overcome() {
@@ -86,7 +97,63 @@ fn a_full_disk_is_named_and_overcome() {
     assert!(!said.contains("panicked"), "{said}");
     // With room, the next run goes on.
     assert!(import(&csv, &full).spawn().unwrap().wait().unwrap().success());
-    assert_eq!(read_folder(&full), read_folder(&calm));
+    assert!(read_folder(&full) == read_folder(&calm));
+}
+
+/// Two collectors with a store each write the profiles of one cluster, one of them with a tenth of the usage in view. They
+/// are killed wherever they are; yet they never write at the same time, and what is published in the end is what the one
+/// who sees all has collected.
+fn two_collectors_killed_while_they_publish() {
+    const LEASE: Duration = Duration::from_secs(2);
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (server, calm) = (ApiServer::new("1"), ApiServer::new("1"));
+    let addresses = runtime.block_on(async { [server.listen().await, calm.listen().await] });
+    kubeconfig(&folder.join("kubeconfig"), &[("server", addresses[0]), ("calm", addresses[1])]);
+    write_csv(&folder.join("all.csv"), SHARED_IMAGES);
+    write_csv(&folder.join("some.csv"), SHARED_IMAGES / 10);
+    let start = |context: &str, store: &str, csv: &str| {
+        Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+            .args(["collect", "--refresh", "1s", "--lease", "2s", "--context", context, "--store"])
+            .arg(folder.join(store))
+            .args(["files", "--buffer", "64Ki"])
+            .arg(folder.join(csv))
+            .env("KUBECONFIG", folder.join("kubeconfig"))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let begun = Instant::now();
+    assert!(start("calm", "calm.redb", "all.csv").wait().unwrap().success());
+    let whole = begun.elapsed();
+
+    // So that much of the time is spent in the middle of writing.
+    *server.delay.lock().unwrap() = Duration::from_millis(2);
+    for kill in 0..KILLS {
+        let mut all = start("server", "all.redb", "all.csv");
+        let mut some = start("server", "some.redb", "some.csv");
+        std::thread::sleep(whole * (kill * 7 % KILLS + 1) * 3 / KILLS);
+        let (first, second) = if kill % 2 == 0 { (&mut all, &mut some) } else { (&mut some, &mut all) };
+        first.kill().unwrap();
+        first.wait().unwrap();
+        // The other one may get its turn now.
+        std::thread::sleep(whole + if kill % 4 == 0 { LEASE } else { Duration::ZERO });
+        second.kill().unwrap();
+        second.wait().unwrap();
+    }
+    for (store, csv) in [("some.redb", "some.csv"), ("all.redb", "all.csv")] {
+        assert!(start("server", store, csv).wait().unwrap().success());
+    }
+
+    let writes = server.writes.lock().unwrap();
+    let wrote: std::collections::BTreeSet<_> = writes.iter().map(|write| write.store.as_str()).collect();
+    assert_eq!(wrote.len(), 2, "both had their turns");
+    for write in writes.iter() {
+        assert!(write.holder.ends_with(&format!("_{}", write.store)), "{write:?}");
+    }
+    assert!(server.histories() == calm.histories());
+    assert!(server.holder().is_empty());
 }
 
 /// Runs once in peace and once killed over and over, at moments spread over the time that the first took.
@@ -130,7 +197,7 @@ fn write_csv(path: &Path, images: usize) {
     fs::write(path, text).unwrap();
 }
 
-/// All files below, with their text.
+/// All files below, with their text but for the id of the store that they were made of.
 fn read_folder(folder: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -138,7 +205,9 @@ fn read_folder(folder: &Path) -> Vec<(String, String)> {
         match path.is_dir() {
             true => files.extend(read_folder(&path)),
             false => {
-                files.push((path.file_name().unwrap().to_str().unwrap().into(), fs::read_to_string(&path).unwrap()))
+                let text = fs::read_to_string(&path).unwrap();
+                let lines = text.lines().filter(|line| !line.contains("headroom.dev/store"));
+                files.push((path.file_name().unwrap().to_str().unwrap().into(), lines.collect()));
             }
         }
     }

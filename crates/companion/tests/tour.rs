@@ -1,44 +1,90 @@
-//! The README's tour is true: each command in it is run again, and says what stands there.
+//! The examples in README.md and docs/src are true: each command in them is run again, and says what stands there.
 //!
-//! A tour block is a ```console block after the line `<!-- tour -->`. Its lines that begin with `$ ` are commands for a
+//! An example is a ```console block after the line `<!-- tour -->`. Its lines that begin with `$ ` are commands for a
 //! shell in the repository's root, where `kubectl headroom` is the program under test; the lines up to the next command
-//! are what it says, errors included. `UPDATE_SNAPSHOTS=1 cargo test -p headroom-companion --test tour` writes the
-//! README anew.
+//! are what it says, errors included. `UPDATE_SNAPSHOTS=1 cargo test -p headroom-companion --test tour` writes them anew.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop where something is not as it made it")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop where something is not as it made it")]
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const BEGIN: &str = "<!-- tour -->\n```console\n";
 const END: &str = "```\n";
 
+/// README.md and all pages of the book.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = vec![Path::new(ROOT).join("README.md")];
+    let mut folders = vec![Path::new(ROOT).join("docs/src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    pages.sort();
+    pages
+}
+
 #[test]
-fn the_readmes_tour_is_what_the_commands_say() {
-    let readme = fs::read_to_string(README).unwrap();
-    let mut parts = readme.split(BEGIN);
+fn examples_are_what_the_commands_say() {
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        assert_eq!(text.matches("```console\n").count(), text.matches(BEGIN).count(), "{}: not run", page.display());
+        let told = told_now(&text);
+        if told == text {
+            continue;
+        }
+        if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+            fs::write(&page, &told).unwrap();
+            continue;
+        }
+        let differing = text.lines().zip(told.lines()).enumerate().find(|(_, (stands, is))| stands != is);
+        let (line, (stands, is)) = differing.unwrap_or((text.lines().count(), ("the end", "more, or less")));
+        wrong.push(format!("{}:{}: the page says\n  {stands}\nand the command\n  {is}", page.display(), line + 1));
+    }
+    assert!(wrong.is_empty(), "{}\n(UPDATE_SNAPSHOTS=1 rewrites them)", wrong.join("\n"));
+}
+
+#[test]
+fn every_command_is_in_the_reference() {
+    let reference = fs::read_to_string(Path::new(ROOT).join("docs/src/reference/commands.md")).unwrap();
+    let mut waiting = vec!["kubectl headroom".to_owned()];
+    let mut count = 0;
+    while let Some(command) = waiting.pop() {
+        let line = format!("{BEGIN}$ {command} --help\n");
+        assert!(reference.contains(&line), "docs/src/reference/commands.md has no block with `{command} --help`");
+        let help = said(&format!("{command} --help"));
+        let listed = help.split("\nCommands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap_or_default();
+        for line in listed.lines() {
+            // A description that goes on is indented further.
+            let name = line.strip_prefix("  ").filter(|line| !line.starts_with(' '));
+            let Some(name) = name.and_then(|line| line.split_whitespace().next()) else { continue };
+            if name != "help" {
+                waiting.push(format!("{command} {name}"));
+            }
+        }
+        count += 1;
+    }
+    assert!(count > 15, "there are commands");
+}
+
+/// The page with what its commands say now.
+fn told_now(page: &str) -> String {
+    let mut parts = page.split(BEGIN);
     let mut told = parts.next().unwrap().to_owned();
-    let mut blocks = 0;
     for part in parts {
-        let (block, rest) = part.split_once(END).unwrap();
+        let (block, rest) = part.split_once(END).unwrap_or_else(|| panic!("a block has no end: {part}"));
         told.push_str(&[BEGIN, &replayed(block), END, rest].concat());
-        blocks += 1;
     }
-    assert!(blocks > 0, "there is a tour");
-    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        return fs::write(README, &told).unwrap();
-    }
-    if let Some((line, (stands, is))) =
-        readme.lines().zip(told.lines()).enumerate().find(|(_, (stands, is))| stands != is)
-    {
-        panic!(
-            "README.md:{}: the tour says\n  {stands}\nand the command\n  {is}\n(UPDATE_SNAPSHOTS=1 rewrites it)",
-            line + 1
-        );
-    }
-    assert_eq!(readme.len(), told.len(), "the tour ends otherwise than its last command");
+    told
 }
 
 /// The block's commands with what they say now. A command goes on where its line ends in a backslash.
@@ -57,14 +103,18 @@ fn replayed(block: &str) -> String {
 }
 
 fn said(command: &str) -> String {
+    // Where examples write their files.
+    fs::create_dir_all(Path::new(ROOT).join("target")).unwrap();
     let script = format!("exec 2>&1\nkubectl() {{ shift; \"$HEADROOM\" \"$@\"; }}\n{command}");
     let output = Command::new("bash")
         .args(["-c", &script])
-        .current_dir(Path::new(README).parent().unwrap())
+        .current_dir(ROOT)
         .env("HEADROOM", env!("CARGO_BIN_EXE_kubectl-headroom"))
-        // A tour through files must not depend on a cluster that happens to be near.
+        // An example from files must not depend on a cluster that happens to be near, nor on a terminal's width.
         .env("KUBECONFIG", "/dev/null")
         .env("NO_COLOR", "1")
+        .env("COLUMNS", "120")
+        .stdin(Stdio::null())
         .output()
         .unwrap();
     String::from_utf8(output.stdout).unwrap()

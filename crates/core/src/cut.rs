@@ -1,5 +1,6 @@
 //! Lists in messages, cut to what a client can show: the first few, and how many more there are.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// So many are named; nobody reads more in one message.
@@ -21,7 +22,7 @@ impl Names {
 
     /// Adds a text, which is only made if there is room for it.
     pub fn add_with(&mut self, text: impl FnOnce() -> String) {
-        if self.first.len() < MOST { self.first.push(shortened(text())) } else { self.more += 1 }
+        if self.first.len() < MOST { self.first.push(shortened(&text()).into_owned()) } else { self.more += 1 }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -40,18 +41,22 @@ impl Names {
     }
 }
 
-/// No name of Kubernetes' is longer; what is longer was never one.
-const LONGEST: usize = 600;
+/// No name of Kubernetes' has more characters; what is longer was never one.
+const LONGEST_NAME: usize = 320;
 
-/// A text cut to a length that any name has.
-pub fn shortened(mut text: String) -> String {
-    if text.len() > LONGEST {
-        let mut end = LONGEST;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
-        text.push('…');
+/// A name for a message: on one line, and cut where no name goes on.
+pub fn shortened(name: &str) -> Cow<'_, str> {
+    let is_name = name.len() <= LONGEST_NAME && !name.bytes().any(|byte| byte.is_ascii_control());
+    if is_name { Cow::Borrowed(name) } else { Cow::Owned(on_one_line(name, LONGEST_NAME)) }
+}
+
+/// The first characters of a text, on one line.
+pub fn on_one_line(text: &str, longest: usize) -> String {
+    let mut chars = text.chars();
+    let mut short: String =
+        chars.by_ref().take(longest).map(|char| if char.is_control() { ' ' } else { char }).collect();
+    if chars.next().is_some() {
+        short.push('…');
     }
-    text
+    short
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use crate::amount::{Bound, Quantity, ResourceName};
 use crate::cut::shortened;
 use crate::ranges::Range;
-use crate::request::{Container, Origin, Pod, RangeName, Value};
+use crate::request::{Container, Origin, Pod, RangeName, Repair, Resources, Value};
 
 /// Adds the default limits and requests of the ranges, for the resources that `may_set` allows.
 pub fn fill<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>], may_set: impl Fn(&str) -> bool) {
@@ -61,8 +61,10 @@ pub fn repair<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>]) {
             }
             let supplier = supplier(container, ranges, &found.resource);
             if let Some(limit) = container.resources.limits.get_mut(&found.resource) {
-                *limit =
-                    Value { quantity: found.request, origin: Origin::Repaired { from: found.limit, range: supplier } };
+                *limit = Value {
+                    quantity: found.request,
+                    origin: Origin::Repaired(Box::new(Repair { from: found.limit, range: supplier })),
+                };
             }
         }
     }
@@ -74,16 +76,16 @@ pub fn limits_below_requests<'a, 'd>(pod: &'a Pod<'d>) -> impl Iterator<Item = L
 }
 
 fn below_request<'a, 'd>(container: &'a Container<'d>) -> impl Iterator<Item = LimitBelowRequest<'d>> + use<'a, 'd> {
-    let below = |(name, limit): (&'a ResourceName<'d>, &'a Value<'d>)| {
-        let request = container.resources.quantity(Bound::Request, name)?;
+    let Resources { requests, limits } = &container.resources;
+    limits.beside(requests).filter_map(|(name, limit, request)| {
+        let request = &request?.quantity;
         (!limit.origin.is_authored() && limit.quantity < *request).then(|| LimitBelowRequest {
-            container: shortened(container.name.to_string()),
+            container: shortened(&container.name).into_owned(),
             resource: name.clone(),
             limit: limit.quantity.clone(),
             request: request.clone(),
         })
-    };
-    container.resources.limits.iter().filter_map(below)
+    })
 }
 
 /// The range whose default a limit is.

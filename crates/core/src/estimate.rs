@@ -1,10 +1,11 @@
 //! Estimates requests that nobody set from what the image has used before.
 //!
-//! For each container and each of cpu and memory with neither an author's request nor an author's limit: the configured
-//! percentile of the first history with enough samples ([`step`]), else the table of well-known images, else nothing.
-//! Only a request is set. It is raised by the margin, by out-of-memory kills ([`oom`]) and to the floor, rounded up, and
-//! brought inside the ranges, of the container ([`caps`]) and of the pod ([`give_way`]). An estimate never refuses
-//! anything: what is wrong with a history becomes a note.
+//! For each container and each of cpu and memory with neither an author's request nor an author's limit: the largest of
+//! the configured percentiles of the first history with enough samples ([`step`]), else the table of well-known images,
+//! else nothing. Only a request is set. It is raised by the margin, further where the history is short or few pods stand
+//! behind it, by out-of-memory kills ([`oom`]) and to the floor, rounded up, and brought inside the ranges, of the
+//! container ([`caps`]) and of the pod ([`give_way`]). An estimate never refuses anything: what is wrong with a history
+//! becomes a note.
 //!
 //! This is the retired [InitialResources](https://github.com/kubernetes/design-proposals-archive/blob/main/autoscaling/initial-resources.md)
 //! as it was meant.
@@ -13,6 +14,7 @@ mod caps;
 mod explanation;
 mod give_way;
 pub mod history;
+mod measured;
 mod oom;
 pub mod step;
 
@@ -23,19 +25,20 @@ use crate::amount::{Bound, Family, Quantity};
 use crate::cluster::Context;
 use crate::cluster::autoscaler::{Autoscaler, Owner};
 use crate::cluster::usage::Resource;
-use crate::cluster::usage::read::Unusable;
 use crate::cut::shortened;
 use crate::image::ImageName;
 use crate::json::{Malformed, Node};
 use crate::plan::Want;
 use crate::ranges::Range;
-use crate::request::{Container, Origin, Pod, Request, Value};
+use crate::request::{Container, EstimateOrigin, Origin, Pod, Request, Value};
 use crate::settings::Settings;
 use crate::well_known;
 
 pub use explanation::{Adjustment, Basis, Reason, of_passed_over};
 pub use give_way::may_shrink;
 pub use step::{PassedOver, Sources};
+
+use measured::Measured;
 
 /// The estimates for a pod.
 #[derive(Debug, Default)]
@@ -84,7 +87,7 @@ pub fn make<'d>(
             if context.autoscalers.iter().any(scales) {
                 made.notes.push(format!(
                     "container {}: no {} estimate, because a HorizontalPodAutoscaler scales by it",
-                    shortened(container.name.to_string()),
+                    shortened(&container.name),
                     want.resource.name()
                 ));
                 continue;
@@ -181,52 +184,6 @@ pub fn estimate<'d>(
     Some(Estimate { want, container, set, quantity, least, basis, adjustments, passed_over, only_told })
 }
 
-/// An amount out of the history.
-struct Measured {
-    quantity: Quantity,
-    basis: Basis,
-}
-
-impl Measured {
-    /// The percentile, with the margin and what out-of-memory kills add.
-    fn of(
-        chosen: &step::Chosen<'_>,
-        resource: Resource,
-        context: &Context<'_>,
-        settings: &Settings<'_>,
-        adjustments: &mut Vec<Adjustment<'_>>,
-    ) -> Result<Self, Unusable> {
-        let settings = &settings.estimates;
-        let percentile = *settings.percentile.of(resource);
-        let mut quantity = in_usual_suffixes(chosen.observed.percentile(percentile)?, resource);
-        let margin = *settings.margin.of(resource);
-        if margin > 0 {
-            let raised = quantity.scaled(100 + margin, 100);
-            adjustments.push(Adjustment { from: quantity, reason: Reason::Margin(margin) });
-            quantity = raised;
-        }
-        if resource == Resource::Memory
-            && let Some(now) = settings.now.or(context.now)
-        {
-            let kills = chosen.history.oom_kills(chosen.collected_at)?;
-            if let Some(raised) = oom::raise(&quantity, &kills, &chosen.observed.peak()?, now) {
-                let reason = Reason::OomKill { memory: raised.killed_at, age: raised.age };
-                adjustments.push(Adjustment { from: quantity, reason });
-                quantity = raised.to;
-            }
-        }
-        let basis = Basis::History {
-            percentile,
-            window: chosen.window,
-            key: chosen.key.clone(),
-            whose: chosen.whose,
-            samples: chosen.observed.samples,
-            age: chosen.age,
-        };
-        Ok(Self { quantity, basis })
-    }
-}
-
 /// The same amount as people write it: `250m` of cpu, `100Mi` of memory.
 fn in_usual_suffixes(quantity: Quantity, resource: Resource) -> Quantity {
     quantity.to_family(match resource {
@@ -266,29 +223,19 @@ impl<'d> Estimates<'d> {
         }
     }
 
-    /// Tells each in words that begin with `whose`. `pod` is the one that they were applied to.
-    pub fn tell(&self, whose: &str, pod: &Pod<'d>) -> Vec<Told> {
-        let tell = |estimate: &Estimate<'d>| {
-            let container = pod.containers.get(estimate.want.container);
-            let values = container.map(|container| match estimate.only_told {
-                false => &container.resources.requests,
-                true => &container.told,
-            });
-            match values.and_then(|values| values.get(estimate.want.resource.name())) {
-                Some(Value { origin: origin @ Origin::Estimate { .. }, .. }) => estimate.told(whose, origin),
-                _ => estimate.told(whose, &estimate.origin()),
-            }
-        };
-        self.estimates.iter().map(tell).collect()
+    /// Tells each in words that begin with `whose`.
+    pub fn tell(&self, whose: &str) -> Vec<Told> {
+        self.estimates.iter().map(|estimate| estimate.told(whose)).collect()
     }
 }
 
 /// An estimate in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
+    /// One line, as `kubectl apply` shows a warning.
     pub text: String,
-    /// Whether the pod gets it.
-    pub is_set: bool,
+    /// All that the estimate is based on, where no annotation of the pod tells it.
+    pub full: Option<String>,
     /// Not for an estimate that says much the same as the author.
     pub is_worth_a_warning: bool,
 }
@@ -300,26 +247,32 @@ impl Estimate<'_> {
     /// Where the amount comes from.
     fn origin<'d>(&self) -> Origin<'d> {
         let basis = explanation::of(&self.basis, &self.adjustments);
-        Origin::Estimate { basis, passed_over: explanation::of_passed_over(&self.passed_over) }
+        Origin::Estimate(Box::new(EstimateOrigin {
+            basis,
+            passed_over: explanation::of_passed_over(&self.passed_over),
+        }))
     }
 
-    fn told(&self, whose: &str, origin: &Origin<'_>) -> Told {
+    fn told(&self, whose: &str) -> Told {
         let Self { container, set, quantity, .. } = self;
         let name = self.want.resource.name();
         // Room for the longest that is usual: growing a text costs more than writing it.
-        let mut text = String::with_capacity(320);
-        text.extend([whose, shortened(container.to_string()).as_str(), ": ", name]);
+        let mut text = String::with_capacity(192);
+        text.extend([whose, &shortened(container), ": ", name]);
         match set {
             Some(set) => push(&mut text, format_args!(" is set to {set}, estimated at {quantity}")),
             None if self.only_told => push(&mut text, format_args!(" request would be set to {quantity}")),
             None => push(&mut text, format_args!(" request set to {quantity}")),
         }
-        push(&mut text, format_args!(" ({origin})"));
+        let full = self.only_told.then(|| format!("{text} ({})", self.origin()));
+        text.push_str(" (");
+        explanation::push_brief(&mut text, &self.basis, &self.adjustments, &self.passed_over);
+        text.push(')');
         let is_much = |set: &Quantity| {
             *set > quantity.scaled(100 + MUCH_PERCENT, 100) || *set < quantity.scaled(100 - MUCH_PERCENT, 100)
         };
         let is_worth_a_warning = set.as_ref().is_none_or(is_much);
-        Told { text, is_set: !self.only_told, is_worth_a_warning }
+        Told { text, full, is_worth_a_warning }
     }
 }
 

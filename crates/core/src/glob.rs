@@ -3,6 +3,8 @@
 //! Nothing more, because names (of images, containers, namespaces) hold no character that would need a class or an
 //! escape, and because each piece between wildcards is searched once: a stranger's name cannot make matching slow.
 
+use crate::find;
+
 /// Whether the whole of `text` is what `pattern` describes.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
@@ -10,7 +12,7 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     let (between, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
     // Taking each piece at its first place leaves the most text for those after it, so no other choice need be tried.
     for piece in between.split('*') {
-        match text.split_once(piece) {
+        match find::around(text, piece) {
             Some((_, after)) => text = after,
             None => return false,
         }

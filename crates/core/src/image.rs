@@ -21,6 +21,8 @@ const DEFAULT_REGISTRY_ALIAS: &str = "index.docker.io";
 const DEFAULT_TAG: &str = "latest";
 const LONGEST_REPOSITORY: usize = 255;
 const LONGEST_TAG: usize = 128;
+/// Longer than any repository, tag and digest together.
+const LONGEST: usize = 1024;
 
 /// A valid image name in its full form. Borrows the text it was read from wherever that text is in full form already.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +38,10 @@ impl<'a> ImageName<'a> {
         let invalid = |fault| ParseImageNameError::new(text, fault);
         if text.is_empty() {
             return Err(invalid(Fault::Empty));
+        }
+        // Not even looked at: it may be megabytes.
+        if text.len() > LONGEST {
+            return Err(invalid(Fault::TooLong));
         }
         let Parts { name, tag, digest } = Parts::split(text);
         if is_image_id(name) {

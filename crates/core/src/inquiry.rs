@@ -143,7 +143,7 @@ impl<'d> Inquiry<'d> {
         if self.next == 0 {
             self.plan = Plan::of(self.request, self.settings)?;
             let pod = self.plan.as_ref().and_then(|plan| plan.pod.as_ref());
-            if exempt::by_request(self.request, pod, self.settings)? {
+            if exempt::by_request(self.request, pod, None, self.settings)? {
                 self.plan = None;
             }
         }
@@ -171,7 +171,8 @@ impl<'d> Inquiry<'d> {
                 Round::Namespace => {
                     if plan.subject == Subject::Scale {
                         plan.pod = scaled_pod(&self.context)?;
-                        if exempt::by_request(self.request, plan.pod.as_ref(), self.settings)? {
+                        let pod = plan.pod.as_ref();
+                        if exempt::by_request(self.request, pod, self.context.scaled, self.settings)? {
                             return Ok(Some(Decision::default()));
                         }
                     }
@@ -181,7 +182,7 @@ impl<'d> Inquiry<'d> {
                 }
                 Round::OwnHistory => {
                     plan.heed_namespace(&self.context, &mut self.notes)?;
-                    self.history = WantedHistory::of(self.request, &plan.wants);
+                    self.history = WantedHistory::of(plan.pod.as_ref(), &plan.wants);
                     self.history.own(self.request, self.settings)
                 }
                 Round::Pool => self.history.pooled(self.request, self.settings, &self.context),

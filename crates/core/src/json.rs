@@ -8,8 +8,7 @@
 //! Meaning follows the API server's reader: of two fields with one name the last counts, and a field that is
 //! `null` is a field that is absent.
 //!
-//! Whatever a text holds, reading it takes work in proportion to its length, and its table at most four bytes for each
-//! of its bytes.
+//! For any text, reading takes time linear in its length, and the table at most four bytes for each byte of text.
 
 mod escape;
 mod malformed;
@@ -64,7 +63,7 @@ impl<'t> Document<'t> {
 }
 
 impl Document<'static> {
-    /// Reads a text that came as bytes, and keeps them: a document that borrows from nothing else.
+    /// Reads a text that came as bytes, and keeps the bytes without copying them.
     pub fn own(bytes: Vec<u8>) -> Result<Self, SyntaxError> {
         Self::of(Cow::Owned(utf8::string_of(bytes).map_err(not_utf8)?))
     }
@@ -101,8 +100,8 @@ impl<'d> Node<'d> {
         self.entry().start()..self.end()
     }
 
-    /// Where the value ends. The table has it not of lists and objects, because few are asked: they end where the last
-    /// value inside ends, and after the brackets that follow there.
+    /// Where the value ends. The table does not store this for lists and objects, because few callers ask: it is after the
+    /// end of the last value inside and the brackets that follow that.
     fn end(self) -> usize {
         let mut node = self;
         let mut brackets = 0;
@@ -137,6 +136,11 @@ impl<'d> Node<'d> {
         self.entry().is_null()
     }
 
+    /// The value, unless it is `null`: a field that is absent.
+    pub fn present(self) -> Option<Self> {
+        (!self.is_null()).then_some(self)
+    }
+
     /// The field `name` of an object; absent and `null` are the same.
     pub fn get(self, name: &str) -> Result<Option<Node<'d>>, Malformed> {
         let entry = self.entry();
@@ -146,7 +150,7 @@ impl<'d> Node<'d> {
         let document = self.document;
         let text = &*document.text;
         let (first, end) = (self.index.wrapping_add(1), entry.next(self.index));
-        // As the iterator does, but most of a judgement's reading happens here.
+        // The iterator would do, but this is where most of a judgement's lookups happen.
         let inside = document.table.get(first as usize..end as usize).unwrap_or_default();
         let mut rest = inside;
         let mut found = None;
@@ -162,23 +166,6 @@ impl<'d> Node<'d> {
         Ok(found.map(|left| Node { document, index: end.wrapping_sub(left as u32).wrapping_sub(1) }))
     }
 
-    /// The fields of these names, each as [`Node::get`] gives it, read in one pass over the object.
-    pub fn pick<const N: usize>(self, names: [&str; N]) -> Result<[Option<Node<'d>>; N], Malformed> {
-        let mut found = [None; N];
-        self.pick_into(&names, &mut found)?;
-        Ok(found)
-    }
-
-    fn pick_into(self, names: &[&str], found: &mut [Option<Node<'d>>]) -> Result<(), Malformed> {
-        for (key, value) in self.fields()? {
-            let wanted = names.iter().zip(&mut *found).find(|(name, _)| key.is(name));
-            if let Some((_, found)) = wanted {
-                *found = (!value.is_null()).then_some(value);
-            }
-        }
-        Ok(())
-    }
-
     /// The value at the end of a path of field names, absent if any step is.
     pub fn at(self, path: &[&str]) -> Result<Option<Node<'d>>, Malformed> {
         let mut node = self;
@@ -191,8 +178,11 @@ impl<'d> Node<'d> {
         Ok(Some(node))
     }
 
-    /// The fields of an object in the order they are written, `null` ones and those that a later one replaces too:
-    /// for a map, whose names are data. The fields of a record are read by [`Node::pick`] or [`Node::get`].
+    /// The fields of an object in the order they are written, also those that a later field of the same name replaces.
+    ///
+    /// `null` fields are included, because they replace too. A record read in one pass must therefore assign each field
+    /// every time it occurs, and clear it where the value is `null`: [`Node::present`], [`Node::opt_str`] and
+    /// [`Node::opt_bool`] return `None` for `null`. Skipping `null` fields would keep a replaced value.
     pub fn fields(self) -> Result<Fields<'d>, Malformed> {
         match self.shape() {
             Shape::Object => Ok(Fields { document: self.document, next: self.index + 1, end: self.next() }),
@@ -225,6 +215,11 @@ impl<'d> Node<'d> {
         }
     }
 
+    /// The text that a string stands for, none for `null`.
+    pub fn opt_str(self) -> Result<Option<Cow<'d, str>>, Malformed> {
+        self.present().map(Node::str).transpose()
+    }
+
     /// A string that stands for itself, without escapes: a name of something, which needs none.
     pub fn plain_str(self) -> Result<&'d str, Malformed> {
         match self.shape() {
@@ -244,6 +239,11 @@ impl<'d> Node<'d> {
             Shape::False => Ok(false),
             _ => Err(self.malformed("true or false")),
         }
+    }
+
+    /// True or false, none for `null`.
+    pub fn opt_bool(self) -> Result<Option<bool>, Malformed> {
+        self.present().map(Node::bool).transpose()
     }
 
     /// A whole number.
@@ -288,10 +288,10 @@ pub struct Fields<'d> {
 }
 
 impl Fields<'_> {
-    /// How many there are, or a few more: as much room as a list of them takes.
+    /// A capacity for collecting them: how many there are, or a few more.
     pub fn room(&self) -> usize {
         const FEW: usize = 32;
-        // One for two entries, if no value has others inside.
+        // Two entries each, if no value has others inside.
         let most = (self.end.saturating_sub(self.next) / 2) as usize;
         if most <= FEW { most } else { self.clone().count() }
     }
@@ -332,7 +332,7 @@ pub struct Items<'d> {
     document: &'d Document<'d>,
     next: u32,
     end: u32,
-    /// How many names stand before each value: one in an object.
+    /// How many names precede each value: one in an object.
     name: u32,
 }
 

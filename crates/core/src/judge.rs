@@ -151,7 +151,7 @@ fn tell_missing<'d>(decision: &mut Decision<'d>, plan: &Plan<'d>, context: &Cont
 /// Tells every estimate, and what is wrong with the history.
 fn tell_estimates<'d>(decision: &mut Decision<'d>, subject: Subject, filled: &Filled<'d>, notes: Vec<String>) {
     let whose = if subject == Subject::Workload { "its pods: " } else { "" };
-    for told in filled.estimates.tell(whose, &filled.pod) {
+    for told in filled.estimates.tell(whose) {
         if told.is_worth_a_warning {
             decision.warn(|| told.text.clone());
         }

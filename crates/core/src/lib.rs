@@ -8,6 +8,7 @@
 pub mod json;
 
 pub mod amount;
+pub mod find;
 pub mod glob;
 pub mod image;
 pub mod order;

@@ -21,9 +21,9 @@ pub use breach::{Breach, Breaches, Fault, Subject};
 /// Checks a pod. `stored` is the pod before a resize: what the resize does not touch is not held against it.
 pub fn check_pod<'d>(pod: &Pod<'d>, stored: Option<&Pod<'d>>, ranges: &[Range<'d>]) -> Breaches<'d> {
     let mut breaches = Breaches::default();
-    let totals = || (PodTotal::of(pod), stored.map(PodTotal::of));
-    let has_pod_items = ranges.iter().flat_map(Range::items).any(|item| item.kind == POD);
-    let totals = has_pod_items.then(totals);
+    let pod_items: Vec<&Item<'d>> = ranges.iter().flat_map(Range::items).filter(|item| item.kind == POD).collect();
+    let totals = (!pod_items.is_empty())
+        .then(|| (PodTotal::of(pod, &pod_items), stored.map(|stored| PodTotal::of(stored, &pod_items))));
     let stored = stored.map(|stored| (stored, ContainerIndex::of(&stored.containers)));
     let stored_container = |container: &Container<'d>| {
         let (stored, index) = stored.as_ref()?;
@@ -106,11 +106,14 @@ struct PodTotal<'d> {
 }
 
 impl<'d> PodTotal<'d> {
-    fn of(pod: &Pod<'d>) -> Self {
-        Self {
-            requests: demand::as_limit_ranges_see_it(pod, Bound::Request),
-            limits: demand::as_limit_ranges_see_it(pod, Bound::Limit),
-        }
+    /// Of what the items bound.
+    fn of(pod: &Pod<'d>, items: &[&Item<'d>]) -> Self {
+        let is_bound = |name: &str| {
+            let lists = items.iter().flat_map(|item| [&item.min, &item.max, &item.max_ratio]);
+            lists.into_iter().any(|list| list.contains(name))
+        };
+        let total = |bound| demand::some_as_limit_ranges_see_it(pod, bound, &is_bound);
+        Self { requests: total(Bound::Request), limits: total(Bound::Limit) }
     }
 }
 

@@ -1,16 +1,16 @@
 //! Puts lists in order.
 //!
-//! Most lists of a request are in order already, and then one look at each item is all. The rest is done with the places
-//! of the items alone, so that the code for it is in the policy once: each use of the standard library's sort would add
-//! some six kilobytes.
+//! Most lists of a request are in order already, which one pass finds out. Others are merge-sorted by the indices of
+//! their items, so that this code is not repeated for each type: each use of the standard library's sort would add six
+//! kilobytes to the policy.
 
 use std::cmp::Ordering;
 use std::mem;
 
-/// Up to so many items are put in order by moving each to its place.
+/// Up to so many items are sorted by insertion.
 const SHORT: usize = 12;
 
-/// Sorts by a comparison, in at most n log n steps; what compares as equal keeps its order.
+/// Sorts by a comparison, in at most n log n steps; equal items keep their order.
 pub fn sort_by<T>(list: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     if list.len() <= SHORT {
         // Without looking for memory, which is most of the cost of a short list.
@@ -29,8 +29,7 @@ pub fn sort_by<T>(list: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
         (Some(a), Some(b)) => compare(a, b).is_le(),
         _ => true,
     });
-    // Each round moves the items of one cycle: to a place comes what belongs there, from a place that then waits for
-    // its own.
+    // Each round moves the items of one cycle of the permutation.
     for start in 0..places.len() {
         let mut place = start;
         while let Some(wanted) = places.get_mut(place) {
@@ -44,8 +43,8 @@ pub fn sort_by<T>(list: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     }
 }
 
-/// The places 0 to `length` in the order of what is there, none if that is their own: runs that are in order are merged
-/// two by two.
+/// The indices below `length` in the order of their items, or none if that is their own order: runs that are in order are
+/// merged two by two.
 fn sorted_places(length: usize, in_order: &dyn Fn(usize, usize) -> bool) -> Vec<usize> {
     let mut run_ends: Vec<usize> = (1..length).filter(|place| !in_order(place - 1, *place)).collect();
     if run_ends.is_empty() {
@@ -53,11 +52,15 @@ fn sorted_places(length: usize, in_order: &dyn Fn(usize, usize) -> bool) -> Vec<
     }
     run_ends.push(length);
     let mut places: Vec<usize> = (0..length).collect();
+    // The policy's memory is never given back, so two lists take turns.
+    let mut merged = Vec::with_capacity(length);
     while run_ends.len() > 1 {
-        let mut merged = Vec::with_capacity(length);
-        let mut merged_ends = Vec::with_capacity(run_ends.len() / 2 + 1);
-        for ends in run_ends.chunks(2) {
-            let (middle, end) = (ends.first().copied().unwrap_or(length), ends.last().copied().unwrap_or(length));
+        merged.clear();
+        let mut runs = 0;
+        for pair in 0..run_ends.len().div_ceil(2) {
+            let end_of = |run: usize| run_ends.get(run).copied();
+            let middle = end_of(2 * pair).unwrap_or(length);
+            let end = end_of(2 * pair + 1).unwrap_or(middle);
             let mut left = places.get(merged.len()..middle).unwrap_or_default();
             let mut right = places.get(middle..end).unwrap_or_default();
             while let ([a, left_rest @ ..], [b, right_rest @ ..]) = (left, right) {
@@ -71,9 +74,13 @@ fn sorted_places(length: usize, in_order: &dyn Fn(usize, usize) -> bool) -> Vec<
             }
             merged.extend_from_slice(left);
             merged.extend_from_slice(right);
-            merged_ends.push(end);
+            if let Some(merged_end) = run_ends.get_mut(pair) {
+                *merged_end = end;
+            }
+            runs += 1;
         }
-        (places, run_ends) = (merged, merged_ends);
+        run_ends.truncate(runs);
+        mem::swap(&mut places, &mut merged);
     }
     places
 }

@@ -90,7 +90,7 @@ impl<'d> Plan<'d> {
             return Ok(None);
         }
         if subject.is_pod() || subject == Subject::Workload {
-            plan.pod = request.pod()?.cloned();
+            plan.pod = request.pod()?;
         }
         // Without a pod that could use one, there is no estimate, and nothing is read for one. Where the ranges are read
         // in any case, they will tell better.
@@ -171,8 +171,8 @@ impl<'d> Plan<'d> {
         if !self.is_defaulted && !self.is_estimated {
             return Ok(Vec::new());
         }
-        limit_ranger::mark(pod, context.limit_ranges.is_some().then_some(self.ranges.as_slice()))?;
         ours::mark(pod)?;
+        limit_ranger::mark(pod, context.limit_ranges.is_some().then_some(self.ranges.as_slice()))?;
         // Where the LimitRanges are unknown, an estimate could not be brought inside them.
         if !self.is_estimated || context.limit_ranges.is_none() {
             return Ok(Vec::new());

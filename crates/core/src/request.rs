@@ -10,6 +10,6 @@ pub mod review;
 pub mod rollout;
 
 pub use crate::amount::Bound;
-pub use origin::{Origin, RangeName};
+pub use origin::{EstimateOrigin, Origin, RangeName, Repair};
 pub use pod::{Container, Pod, Resources, Role, Value};
 pub use review::{Object, Operation, Request};

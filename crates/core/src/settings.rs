@@ -12,10 +12,13 @@ mod selector;
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::cut::on_one_line;
 use crate::glob;
 use crate::json::{Malformed, Node};
 
-pub use estimates::{EstimateMode, EstimateSettings, HistoryScope, Matching, OnQuota, PerResource, Step, Whose};
+pub use estimates::{
+    EstimateMode, EstimateSettings, Figure, HistoryScope, Margin, Matching, OnQuota, PerResource, Step, Whose,
+};
 pub use quotas::{Freshness, LimitedResource, QuotaSettings};
 pub use reader::Reader;
 pub use rule::Rule;
@@ -177,7 +180,12 @@ impl<'d> Settings<'d> {
             }
             reader.finish();
         }
-        if problems.is_empty() { Ok(settings) } else { Err(SettingsError(problems)) }
+        if problems.is_empty() {
+            return Ok(settings);
+        }
+        // Problems quote the settings, which may be long and contain line breaks.
+        const LONGEST: usize = 1_000;
+        Err(SettingsError(problems.iter().map(|problem| on_one_line(problem, LONGEST)).collect()))
     }
 }
 

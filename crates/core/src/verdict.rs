@@ -111,7 +111,10 @@ impl<'d> Decision<'d> {
         let resources = self.explanation.as_ref().map(|explanation| Cow::Borrowed(explanation.json.as_str()));
         // Those that are set stand in that annotation too.
         let says_all = self.explanation.as_ref().is_some_and(|explanation| explanation.is_full);
-        let untold = self.estimates.iter().filter(|told| !(told.is_set && says_all)).map(|told| told.text.as_str());
+        let untold = self.estimates.iter().filter_map(|told| match &told.full {
+            Some(full) => Some(full.as_str()),
+            None => (!says_all).then_some(told.text.as_str()),
+        });
         let untold = untold.collect::<Vec<&str>>().join("\n");
         let estimates = (!untold.is_empty()).then(|| Cow::Owned(json_string(&untold)));
         let annotations = [("resources", resources), ("estimates", estimates)];
@@ -130,7 +133,7 @@ impl fmt::Display for Violation<'_> {
             Self::Limits { resource, name, is_workload, breaches } => {
                 let whose = if *is_workload { "its pods would be refused: " } else { "" };
                 let told = breaches.told_apart();
-                write!(f, "{resource} \"{}\" is forbidden: {whose}", shortened(name.clone()))?;
+                write!(f, "{resource} \"{}\" is forbidden: {whose}", shortened(name))?;
                 match told.as_slice() {
                     [(text, _)] => f.write_str(text)?,
                     several => {
@@ -141,14 +144,18 @@ impl fmt::Display for Violation<'_> {
                 told.iter().try_for_each(|(_, advice)| write!(f, "; {advice}"))
             }
             Self::Quotas { resource, name, is_workload, breaches } => {
+                /// So many quotas are named, which is more than a client shows.
+                const MOST: usize = 20;
                 let Some(first) = breaches.first() else { return Ok(()) };
                 if first.names_object() {
                     let whose = if *is_workload { "its pods would be refused: " } else { "" };
-                    write!(f, "{resource} \"{}\" is forbidden: {whose}", shortened(name.clone()))?;
+                    write!(f, "{resource} \"{}\" is forbidden: {whose}", shortened(name))?;
                 }
                 // Kubernetes tells the first reason only, so its words come first; then all reasons in ours.
                 write!(f, "{first}")?;
-                breaches.iter().try_for_each(|breach| write!(f, "; {}", breach.advice()))
+                breaches.iter().take(MOST).try_for_each(|breach| write!(f, "; {}", breach.advice()))?;
+                let more = breaches.len().saturating_sub(MOST);
+                if more > 0 { write!(f, "; and {more} more quotas") } else { Ok(()) }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The wasm of this very workspace, for tests that run it.
 //!
 //! Building it takes another target and is the Makefile's business. Here it is only found, and refused when it is older
-//! than its sources, so that no test speaks of a policy that is gone.
+//! than its sources, so that no test runs an outdated policy.
 
 use std::{
     fs,

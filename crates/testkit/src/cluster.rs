@@ -20,6 +20,17 @@ pub struct Cluster {
     objects: Vec<Value>,
     outages: Vec<Outage>,
     calls: Vec<CallbackRequest>,
+    work: Work,
+}
+
+/// What a real host would have to do for the calls made so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Calls that go to the API server every time: an object that is not found or that may not come from the cache. All
+    /// others are answered from a watch, or from what was found a moment ago.
+    pub live_calls: usize,
+    /// The size of the objects that were looked at, whole: a field mask is applied afterwards.
+    pub bytes: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -106,6 +117,11 @@ impl Cluster {
         &self.calls
     }
 
+    /// What a real host would have had to do so far.
+    pub fn work(&self) -> Work {
+        self.work
+    }
+
     fn of_kind(&self, api_version: &str, kind: &str) -> impl Iterator<Item = &Value> {
         self.objects.iter().filter(move |object| {
             object.get("apiVersion").and_then(Value::as_str) == Some(api_version)
@@ -113,24 +129,35 @@ impl Cluster {
         })
     }
 
-    fn list(&self, request: &CallbackRequest, namespace: Option<&str>) -> Result<Vec<u8>, String> {
+    fn list(&mut self, request: &CallbackRequest, namespace: Option<&str>) -> Result<Vec<u8>, String> {
         let (api_version, kind) = (request.api_version(), request.kind());
         let in_namespace = |object: &&Value| namespace.is_none() || metadata(object, "namespace") == namespace;
-        let items = self.of_kind(api_version, kind).filter(in_namespace).cloned().map(|mut item| {
-            without_bookkeeping(&mut item);
-            masked(item, request)
-        });
-        let list = List { api_version, kind: format!("{kind}List"), metadata: json!({}), items: items.collect() };
+        let mut items: Vec<Value> = self.of_kind(api_version, kind).filter(in_namespace).cloned().collect();
+        items.iter_mut().for_each(without_bookkeeping);
+        self.work.bytes += items.iter().map(size).sum::<usize>();
+        let items = items.into_iter().map(|item| masked(item, request)).collect();
+        let list = List { api_version, kind: format!("{kind}List"), metadata: json!({}), items };
         serde_json::to_vec(&list).map_err(|error| error.to_string())
     }
 
-    fn get(&self, request: &CallbackRequest, name: &str, namespace: Option<&str>) -> Result<Vec<u8>, String> {
+    fn get(
+        &mut self,
+        request: &CallbackRequest,
+        name: &str,
+        namespace: Option<&str>,
+        disable_cache: bool,
+    ) -> Result<Vec<u8>, String> {
         let (api_version, kind) = (request.api_version(), request.kind());
         let found = self
             .of_kind(api_version, kind)
-            .find(|object| metadata(object, "name") == Some(name) && metadata(object, "namespace") == namespace);
+            .find(|object| metadata(object, "name") == Some(name) && metadata(object, "namespace") == namespace)
+            .cloned();
+        self.work.live_calls += usize::from(disable_cache || found.is_none());
         match found {
-            Some(object) => Ok(masked(object.clone(), request).to_string().into_bytes()),
+            Some(object) => {
+                self.work.bytes += size(&object);
+                Ok(masked(object, request).to_string().into_bytes())
+            }
             None => Err(format!("Cannot find {api_version}/{kind} named '{name}' inside of namespace '{namespace:?}'")),
         }
     }
@@ -144,7 +171,9 @@ impl HostCalls for Cluster {
             .iter()
             .find(|outage| outage.api_version == request.api_version() && outage.kind == request.kind());
         if let Some(outage) = outage {
-            return Err(outage.error.clone());
+            let error = outage.error.clone();
+            self.work.live_calls += usize::from(matches!(request, CallbackRequest::KubernetesGetResource { .. }));
+            return Err(error);
         }
         match request {
             CallbackRequest::KubernetesListResourceNamespace { label_selector: Some(selector), .. }
@@ -155,11 +184,16 @@ impl HostCalls for Cluster {
             }
             CallbackRequest::KubernetesListResourceNamespace { namespace, .. } => self.list(request, Some(namespace)),
             CallbackRequest::KubernetesListResourceAll { .. } => self.list(request, None),
-            CallbackRequest::KubernetesGetResource { name, namespace, .. } => {
-                self.get(request, name, namespace.as_deref())
+            CallbackRequest::KubernetesGetResource { name, namespace, disable_cache, .. } => {
+                self.get(request, name, namespace.as_deref(), *disable_cache)
             }
         }
     }
+}
+
+/// How many bytes an object has as JSON.
+fn size(object: &Value) -> usize {
+    object.to_string().len()
 }
 
 fn metadata<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
@@ -208,6 +242,35 @@ mod tests {
             field_selector: None,
             field_masks: Some(["spec.limits".to_owned()].into()),
         }
+    }
+
+    #[test]
+    fn what_is_missing_or_must_be_fresh_is_asked_of_the_api_server() {
+        let object = limit_range("shop", "a");
+        let whole = object.to_string().len();
+        let mut cluster = Cluster::new().with(object).failing("v1", "Pod", "forbidden");
+        let mut check = |request: &CallbackRequest, live_calls: usize, bytes: usize| {
+            let before = cluster.work();
+            drop(cluster.call(request));
+            let after = cluster.work();
+            assert_eq!((after.live_calls - before.live_calls, after.bytes - before.bytes), (live_calls, bytes));
+        };
+        check(&get("a"), 0, whole);
+        check(&get("b"), 1, 0);
+        let fresh = |kind: &str, disable_cache| CallbackRequest::KubernetesGetResource {
+            api_version: "v1".into(),
+            kind: kind.into(),
+            name: "a".into(),
+            namespace: Some("shop".into()),
+            disable_cache,
+            field_masks: Some(["spec".to_owned()].into()),
+        };
+        check(&fresh("LimitRange", true), 1, whole);
+        check(&fresh("Pod", false), 1, 0);
+        check(&list("other"), 0, 0);
+        let mut kept = limit_range("shop", "a");
+        without_bookkeeping(&mut kept);
+        check(&list("shop"), 0, kept.to_string().len());
     }
 
     fn get(name: &str) -> CallbackRequest {

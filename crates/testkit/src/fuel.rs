@@ -1,25 +1,26 @@
-//! What an evaluation costs: executed wasm instructions (fuel), and time.
+//! What an evaluation costs: executed wasm instructions (fuel), memory and time.
 //!
 //! `wasmtime-provider` gives no access to the store's fuel, so this is a second, small waPC host straight on wasmtime. It
-//! answers host calls with exchanges recorded from [`crate::host`], so that nothing but the guest is on the bill. An
-//! evaluation pays for its own instance and for `wapc_init`, as in Kubewarden.
+//! answers host calls with recorded exchanges, so that nothing but the guest is on the bill, or asks whoever is to answer
+//! them. An evaluation pays for its own instance and for `wapc_init`, as in Kubewarden.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use wasmtime::{Caller, Config, Engine, Extern, InstancePre, Linker, Memory, Module, Store};
+use wasmtime::{
+    Caller, Config, Engine, Extern, Instance, InstancePre, Linker, Memory, Module, Store, Trap, WasmBacktrace,
+};
 use wasmtime_wasi::{WasiCtxBuilder, p1::WasiP1Ctx, random::Deterministic};
 
 use crate::host::Exchange;
 
-/// A guest call to measure: its payload, and the host calls it makes on the way.
+/// A guest call to measure.
 #[derive(Debug, Clone)]
-pub struct Evaluation {
+pub struct GuestCall {
     pub operation: String,
     pub payload: Vec<u8>,
-    pub exchanges: Vec<Exchange>,
 }
 
 /// What one evaluation cost and gave.
@@ -27,12 +28,22 @@ pub struct Evaluation {
 pub struct Measured {
     /// Zero where the meter does not count fuel.
     pub fuel: u64,
+    /// The size of the guest's memory in the end. It only grows, so this is the most that it ever had.
+    pub memory: usize,
+    /// The guest was stopped because it had used all the fuel that it was given.
+    pub out_of_fuel: bool,
+    /// Where it was stopped, the innermost function first; empty where the module does not name its functions.
+    pub stopped_in: Vec<String>,
     /// Making the instance, before anything runs in it.
     pub instantiate: Duration,
     /// Everything: making the instance, `wapc_init` and the call.
     pub total: Duration,
+    /// The guest's answer; where it trapped, why.
     pub response: Result<Vec<u8>, String>,
 }
+
+/// Answers a host call: its namespace, operation and payload.
+pub type Answer = Box<dyn FnMut(&str, &str, &[u8]) -> Result<Vec<u8>, String> + Send>;
 
 /// A compiled policy to measure evaluations of.
 pub struct Meter {
@@ -46,8 +57,8 @@ pub struct Meter {
 /// The host's side of one evaluation.
 struct State {
     wasi: WasiP1Ctx,
-    evaluation: Arc<Evaluation>,
-    next_exchange: usize,
+    call: Arc<GuestCall>,
+    answer: Answer,
     host_answer: Result<Vec<u8>, String>,
     guest_answer: Result<Vec<u8>, String>,
 }
@@ -73,53 +84,86 @@ impl Meter {
         Ok(Self { engine, policy, counts_fuel, compile })
     }
 
-    /// Runs an evaluation in a fresh instance.
-    pub fn measure(&self, evaluation: &Arc<Evaluation>) -> Result<Measured, String> {
-        self.run(evaluation).map_err(|error| format!("{error:#}"))
+    /// Makes the call in a fresh instance, which gets the recorded answers if it asks what it asked when they were
+    /// recorded.
+    pub fn measure(&self, call: &Arc<GuestCall>, exchanges: &Arc<[Exchange]>) -> Result<Measured, String> {
+        self.measure_some(u64::MAX, call, exchanges)
     }
 
-    fn run(&self, evaluation: &Arc<Evaluation>) -> wasmtime::Result<Measured> {
+    /// The same, but stops it when it has used `most_fuel`.
+    pub fn measure_some(
+        &self,
+        most_fuel: u64,
+        call: &Arc<GuestCall>,
+        exchanges: &Arc<[Exchange]>,
+    ) -> Result<Measured, String> {
+        let (exchanges, mut next) = (Arc::clone(exchanges), 0);
+        let answer = move |namespace: &str, operation: &str, payload: &[u8]| {
+            let exchange: &Exchange = exchanges.get(next).ok_or("no exchange is left")?;
+            next += 1;
+            if (exchange.namespace.as_str(), exchange.operation.as_str()) != (namespace, operation)
+                || exchange.payload != payload
+            {
+                return Err(format!("exchange {next} was recorded for another call"));
+            }
+            exchange.answer.clone()
+        };
+        self.measure_within(most_fuel, call, Box::new(answer))
+    }
+
+    /// Makes the call in a fresh instance, and stops it when it has used `most_fuel`.
+    pub fn measure_within(&self, most_fuel: u64, call: &Arc<GuestCall>, answer: Answer) -> Result<Measured, String> {
+        self.run(most_fuel, call, answer).map_err(|error| format!("{error:#}"))
+    }
+
+    fn run(&self, most_fuel: u64, call: &Arc<GuestCall>, answer: Answer) -> wasmtime::Result<Measured> {
         let start = Instant::now();
         let state = State {
             // The waPC crate keeps its operations in a hash map, whose seed would move the count by a few instructions.
             wasi: WasiCtxBuilder::new().secure_random(Deterministic::new(vec![7])).build_p1(),
-            evaluation: Arc::clone(evaluation),
-            next_exchange: 0,
+            call: Arc::clone(call),
+            answer,
             host_answer: Ok(Vec::new()),
             guest_answer: Err("the guest gave no response".to_owned()),
         };
         let mut store = Store::new(&self.engine, state);
         if self.counts_fuel {
-            store.set_fuel(u64::MAX)?;
+            store.set_fuel(most_fuel)?;
         }
         let instance = self.policy.instantiate(&mut store)?;
         let instantiate = start.elapsed();
-        for starter in wapc::wapc_functions::REQUIRED_STARTS {
-            if instance.get_export(&mut store, starter).is_some() {
-                instance.get_typed_func::<(), ()>(&mut store, starter)?.call(&mut store, ())?;
-            }
-        }
-        let lengths = (i32::try_from(evaluation.operation.len())?, i32::try_from(evaluation.payload.len())?);
-        instance.get_typed_func::<(i32, i32), i32>(&mut store, "__guest_call")?.call(&mut store, lengths)?;
-        let fuel = if self.counts_fuel { u64::MAX - store.get_fuel()? } else { 0 };
+        let trap = call_guest(&mut store, &instance, call).err();
         let total = start.elapsed();
-        Ok(Measured { fuel, instantiate, total, response: store.into_data().guest_answer })
+        let fuel = if self.counts_fuel { most_fuel - store.get_fuel()? } else { 0 };
+        let memory = instance.get_memory(&mut store, "memory").map_or(0, |memory| memory.data_size(&store));
+        let out_of_fuel = trap.as_ref().and_then(|trap| trap.downcast_ref()) == Some(&Trap::OutOfFuel);
+        let stopped_in = trap.as_ref().and_then(|trap| trap.downcast_ref()).map(functions).unwrap_or_default();
+        let response = match trap {
+            None => store.into_data().guest_answer,
+            Some(trap) => Err(format!("the guest trapped: {trap:#}")),
+        };
+        Ok(Measured { fuel, memory, out_of_fuel, stopped_in, instantiate, total, response })
     }
 }
 
-impl State {
-    /// Gives the recorded answer, if the guest asks what it asked when it was recorded.
-    fn answer(&mut self, namespace: &[u8], operation: &[u8], payload: &[u8]) -> Result<Vec<u8>, String> {
-        let exchange = self.evaluation.exchanges.get(self.next_exchange).ok_or("no exchange is left")?;
-        self.next_exchange += 1;
-        if (exchange.namespace.as_bytes(), exchange.operation.as_bytes()) != (namespace, operation)
-            || exchange.payload != payload
-        {
-            return Err(format!("exchange {} was recorded for another call", self.next_exchange));
-        }
-        exchange.answer.clone()
-    }
+fn functions(backtrace: &WasmBacktrace) -> Vec<String> {
+    let frames = backtrace.frames().iter();
+    frames.filter_map(|frame| frame.func_name()).map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect()
+}
 
+/// Starts the guest and makes the call; its answer is left in the state.
+fn call_guest(store: &mut Store<State>, instance: &Instance, call: &GuestCall) -> wasmtime::Result<()> {
+    for starter in wapc::wapc_functions::REQUIRED_STARTS {
+        if instance.get_export(&mut *store, starter).is_some() {
+            instance.get_typed_func::<(), ()>(&mut *store, starter)?.call(&mut *store, ())?;
+        }
+    }
+    let lengths = (i32::try_from(call.operation.len())?, i32::try_from(call.payload.len())?);
+    instance.get_typed_func::<(i32, i32), i32>(&mut *store, "__guest_call")?.call(store, lengths)?;
+    Ok(())
+}
+
+impl State {
     fn host_error(&self) -> &str {
         self.host_answer.as_ref().err().map_or("", String::as_str)
     }
@@ -134,9 +178,9 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p1::add_to_linker_sync(&mut linker, |state: &mut State| &mut state.wasi)?;
     linker.func_wrap("wapc", "__guest_request", |mut caller: Caller<'_, State>, operation: i32, payload: i32| {
-        let evaluation = Arc::clone(&caller.data().evaluation);
-        write(&mut caller, operation, evaluation.operation.as_bytes())?;
-        write(&mut caller, payload, &evaluation.payload)
+        let call = Arc::clone(&caller.data().call);
+        write(&mut caller, operation, call.operation.as_bytes())?;
+        write(&mut caller, payload, &call.payload)
     })?;
     linker.func_wrap("wapc", "__guest_response", |mut caller: Caller<'_, State>, pointer: i32, length: i32| {
         caller.data_mut().guest_answer = Ok(read(&mut caller, pointer, length)?);
@@ -159,10 +203,10 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
          operation_length: i32,
          payload: i32,
          payload_length: i32| {
-            let namespace = read(&mut caller, namespace, namespace_length)?;
-            let operation = read(&mut caller, operation, operation_length)?;
+            let namespace = String::from_utf8(read(&mut caller, namespace, namespace_length)?)?;
+            let operation = String::from_utf8(read(&mut caller, operation, operation_length)?)?;
             let payload = read(&mut caller, payload, payload_length)?;
-            let answer = caller.data_mut().answer(&namespace, &operation, &payload);
+            let answer = (caller.data_mut().answer)(&namespace, &operation, &payload);
             let succeeded = i32::from(answer.is_ok());
             caller.data_mut().host_answer = answer;
             wasmtime::Result::Ok(succeeded)

@@ -8,19 +8,34 @@ use std::{fs, path::Path, sync::mpsc, thread};
 
 use serde::Deserialize;
 use serde_json::Value;
-use wapc::WapcHost;
-use wasmtime_provider::{WasmtimeEngineProvider, WasmtimeEngineProviderBuilder, WasmtimeEngineProviderPre};
+use wapc::{WapcHost, WebAssemblyEngineProvider};
+#[cfg(feature = "compiler")]
+use wasmtime_provider::{WasmtimeEngineProviderBuilder, WasmtimeEngineProviderPre};
 
+#[cfg(feature = "interpreter")]
+use crate::interpreter::Interpreter;
 use crate::{
     access::Access,
     admission::{AdmissionRequest, AdmissionResponse},
     host_call::{CallbackRequest, HostCalls, NoCluster},
 };
 
-/// A compiled policy, ready to be evaluated any number of times.
+/// A policy, ready to be evaluated any number of times.
 pub struct PolicyHost {
-    compiled: WasmtimeEngineProviderPre,
+    policy: Policy,
 }
+
+/// What runs the wasm.
+enum Policy {
+    /// As Kubewarden does it.
+    #[cfg(feature = "compiler")]
+    Compiled(Box<WasmtimeEngineProviderPre>),
+    #[cfg(feature = "interpreter")]
+    Interpreted(Interpreter),
+}
+
+/// One instance of it.
+type Guest = Box<dyn WebAssemblyEngineProvider + Send>;
 
 /// One host call as it went over the wire, and what the guest got for it.
 #[derive(Debug, Clone)]
@@ -55,12 +70,24 @@ struct Asked {
 }
 
 impl PolicyHost {
-    /// Compiles the wasm of a policy, or finds it in wasmtime's cache.
+    /// Makes the wasm of a policy ready: compiles it, where a compiler is built in.
     pub fn load(wasm: &Path) -> Result<Self, String> {
         let bytes = fs::read(wasm).map_err(|error| format!("cannot read `{}`: {error}", wasm.display()))?;
         Self::from_bytes(&bytes).map_err(|error| format!("cannot load `{}`: {error}", wasm.display()))
     }
 
+    #[cfg(not(feature = "compiler"))]
+    pub fn from_bytes(wasm: &[u8]) -> Result<Self, String> {
+        Self::interpreted(wasm)
+    }
+
+    #[cfg(feature = "interpreter")]
+    pub fn interpreted(wasm: &[u8]) -> Result<Self, String> {
+        Ok(Self { policy: Policy::Interpreted(Interpreter::new(wasm)?) })
+    }
+
+    /// Compiles it, or finds it in wasmtime's cache.
+    #[cfg(feature = "compiler")]
     pub fn from_bytes(wasm: &[u8]) -> Result<Self, String> {
         let mut config = wasmtime::Config::new();
         // Where there is no place for a cache, compiling again is all there is to it.
@@ -72,14 +99,23 @@ impl PolicyHost {
             .module(module)
             .build_pre()
             .map_err(|error| error.to_string())?;
-        Ok(Self { compiled })
+        Ok(Self { policy: Policy::Compiled(Box::new(compiled)) })
+    }
+
+    fn instance(&self) -> Result<Guest, String> {
+        match &self.policy {
+            #[cfg(feature = "compiler")]
+            Policy::Compiled(compiled) => Ok(Box::new(compiled.rehydrate(None).map_err(|error| error.to_string())?)),
+            #[cfg(feature = "interpreter")]
+            Policy::Interpreted(interpreter) => Ok(Box::new(interpreter.instance())),
+        }
     }
 
     /// Calls a guest operation in a fresh instance.
     pub fn call(&self, operation: &str, payload: &[u8], access: &Access, calls: &mut dyn HostCalls) -> Called {
-        let instance = match self.compiled.rehydrate(None) {
+        let instance = match self.instance() {
             Ok(instance) => instance,
-            Err(error) => return Called { response: Err(error.to_string()), exchanges: Vec::new() },
+            Err(error) => return Called { response: Err(error), exchanges: Vec::new() },
         };
         let (ask, asked) = mpsc::channel::<Asked>();
         let mut exchanges = Vec::new();
@@ -131,12 +167,7 @@ impl PolicyHost {
 }
 
 /// Runs on the guest's thread.
-fn call_guest(
-    instance: WasmtimeEngineProvider,
-    operation: &str,
-    payload: &[u8],
-    ask: mpsc::Sender<Asked>,
-) -> Result<Vec<u8>, String> {
+fn call_guest(instance: Guest, operation: &str, payload: &[u8], ask: mpsc::Sender<Asked>) -> Result<Vec<u8>, String> {
     let callback = move |_id: u64, binding: &str, namespace: &str, operation: &str, payload: &[u8]| {
         let (reply, answer) = mpsc::channel();
         let asked = Asked {
@@ -150,12 +181,12 @@ fn call_guest(
         ask.send(asked).map_err(|_| "Error sending request over callback channel".to_owned())?;
         Ok(answer.recv().map_err(gone)??)
     };
-    let host = WapcHost::new(Box::new(instance), Some(Box::new(callback))).map_err(|error| error.to_string())?;
+    let host = WapcHost::new(instance, Some(Box::new(callback))).map_err(|error| error.to_string())?;
     host.call(operation, payload).map_err(|error| error.to_string())
 }
 
 /// Checks and answers one host call, with the error texts of Kubewarden's callback.
-fn answer(
+pub fn answer(
     binding: &str,
     namespace: &str,
     operation: &str,

@@ -7,7 +7,8 @@ use headroom_testkit::{
     admission::AdmissionRequest,
     built::{policy, workspace_file},
     cluster::Cluster,
-    fuel::{Evaluation, Meter},
+    fuel::{GuestCall, Meter},
+    host::PolicyHost,
     host_call::CallbackRequest,
     session::{Recorder, Replay},
 };
@@ -30,6 +31,33 @@ fn the_policy_speaks_protocol_v1_and_accepts_empty_settings() {
     let (host, _) = policy().unwrap();
     assert_eq!(host.protocol_version().as_deref(), Ok("v1"));
     assert!(host.validate_settings(&json!({})).valid);
+}
+
+/// Two engines that know nothing of each other; the second is what `make demo` shows the policy with.
+#[test]
+fn the_interpreter_answers_as_the_compiler_does() {
+    let (compiled, access) = policy().unwrap();
+    let interpreted = PolicyHost::interpreted(&fs::read(workspace_file("policy.wasm")).unwrap()).unwrap();
+    let settings = json!({"estimates": {"now": "2026-11-21T06:00:00Z"}});
+    let mut count = 0;
+    for entry in fs::read_dir(workspace_file("test_data/requests")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let request = AdmissionRequest::from_json(&fs::read_to_string(&path).unwrap()).unwrap();
+        let answer = |host: &PolicyHost| {
+            let mut cluster = cluster();
+            let response = host.validate(&request, &settings, &access, &mut cluster);
+            (serde_json::to_value(response).unwrap(), cluster.calls().to_vec())
+        };
+        assert_eq!(answer(&interpreted), answer(&compiled), "{}", path.display());
+        count += 1;
+    }
+    assert!(count > 10, "there are requests");
+    for settings in [json!({}), json!({"rool": "fill"})] {
+        assert_eq!(interpreted.validate_settings(&settings), compiled.validate_settings(&settings));
+    }
 }
 
 #[test]
@@ -87,12 +115,29 @@ fn an_evaluation_takes_the_same_fuel_each_time_and_ends_as_in_the_host() {
         CallbackRequest::read(&exchange.namespace, &exchange.operation, &exchange.payload).is_ok()
     }));
     let meter = Meter::of_fuel(&fs::read(wasm()).unwrap()).unwrap();
-    let evaluation = Evaluation { operation: "validate".to_owned(), payload, exchanges: called.exchanges };
-    let evaluation = Arc::new(evaluation);
-    let (one, other) = (meter.measure(&evaluation).unwrap(), meter.measure(&evaluation).unwrap());
-    assert!(one.fuel > 0);
-    assert_eq!(one.fuel, other.fuel);
+    let (call, exchanges) = (guest_call(payload), Arc::from(called.exchanges));
+    let (one, other) = (meter.measure(&call, &exchanges).unwrap(), meter.measure(&call, &exchanges).unwrap());
+    assert!(one.fuel > 0 && one.memory > 0);
+    assert_eq!((one.fuel, one.memory), (other.fuel, other.memory));
     assert_eq!(one.response, called.response);
+}
+
+#[test]
+fn an_evaluation_stops_where_its_fuel_ends() {
+    let meter = Meter::of_fuel(&fs::read(wasm()).unwrap()).unwrap();
+    let call = guest_call(plain_pod().payload(&json!({})));
+    let check = |most_fuel: u64, stops: bool| {
+        let nobody = Box::new(|_: &str, _: &str, _: &[u8]| Err("nobody answers".to_owned()));
+        let measured = meter.measure_within(most_fuel, &call, nobody).unwrap();
+        assert_eq!((measured.out_of_fuel, measured.response.is_err()), (stops, stops), "{measured:?}");
+        assert!(measured.fuel <= most_fuel);
+    };
+    check(1_000, true);
+    check(u64::MAX, false);
+}
+
+fn guest_call(payload: Vec<u8>) -> Arc<GuestCall> {
+    Arc::new(GuestCall { operation: "validate".to_owned(), payload })
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 fuzz_target!(|bytes: &[u8]| {
     let theirs = match serde_json::from_slice::<Value>(bytes) {
-        // It keeps numbers as floats, of which we know nothing.
+        // serde_json refuses numbers beyond a float, which is no matter of syntax.
         Err(error) if error.to_string().starts_with("number out of range") => return,
         theirs => theirs.ok(),
     };
@@ -57,9 +57,11 @@ fn check(node: Node<'_>, theirs: &Value) {
             for (name, value) in theirs {
                 let found = node.get(name).expect("an object");
                 assert_eq!(found.is_none(), value.is_null());
-                let [picked, absent] = node.pick([name, "no such name"]).expect("an object");
-                assert_eq!(picked.map(Node::span), found.map(Node::span));
-                assert_eq!(absent.is_some(), theirs.get("no such name").is_some_and(|value| !value.is_null()));
+                let same_name = node.fields().expect("an object").filter(|(key, _)| key.is(name));
+                assert_eq!(
+                    same_name.last().and_then(|(_, last)| last.present()).map(Node::span),
+                    found.map(Node::span)
+                );
                 if let Some(found) = found {
                     assert!(node.span().start < found.span().start && found.span().end < node.span().end);
                     check(found, value);

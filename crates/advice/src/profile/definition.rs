@@ -62,10 +62,15 @@ const SPEC: Schema = Schema::Object {
             "When the figures were collected. Readers ignore a profile that is too old.",
             Schema::Moment,
         ),
+        optional(
+            "quorum",
+            "In a pool: with fewer namespaces than this behind it, nothing moves a figure out of what the others use.",
+            Schema::Count { least: 1 },
+        ),
         optional("summary", "What kubectl shows. No decision is made by it.", SUMMARY),
         required(
             "images",
-            "The images' histories, by the end of the repository's path and a hash of the whole: `repository`, `all` for all tags together, and `tags`, each history with `lastSeen`, `oomKills` and `windows`. A window has `pods`, `namespaces`, and of `cpu` and `memory` a text such as `samples=10080 peak=45m 50=12m 90=38m`, its percentiles by their numbers.",
+            "The images' histories, by the end of the repository's path and a hash of the whole: `repository`, `all` for all tags together, and `tags`, each history with `lastSeen`, `days`, `oomKills` and `windows` (`7d`, `30d`, and `recent`, 30 days of which each weighs half of the next). A window has `pods`, `namespaces`, and of `cpu` and `memory` a text such as `samples=10080 peak=45m 50=12m 90=38m`, its percentiles by their numbers.",
             // With a schema for each figure, server-side apply of a few hundred kilobytes ran into the API server's time
             // limit. Readers check what they read, whoever wrote it.
             Schema::Opaque,

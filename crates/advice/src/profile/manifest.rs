@@ -17,7 +17,11 @@ impl Display for UsageProfile {
         let (name, namespace) = (self.scope.object_name(), &self.namespace);
         write!(f, r#"{{"apiVersion":"{API_VERSION}","kind":"{KIND}","#)?;
         write!(f, r#""metadata":{{"name":"{name}","namespace":"{namespace}"}},"#)?;
-        write!(f, r#""spec":{{"format":{FORMAT},"collectedAt":"{}","summary":"#, self.collected_at)?;
+        write!(f, r#""spec":{{"format":{FORMAT},"collectedAt":"{}","#, self.collected_at)?;
+        if let Some(quorum) = self.quorum {
+            write!(f, r#""quorum":{quorum},"#)?;
+        }
+        f.write_str(r#""summary":"#)?;
         summary(f, self)?;
         f.write_str(r#","images":"#)?;
         object(f, &self.images, |f, (repository, image)| entry(f, repository, image))?;
@@ -52,7 +56,7 @@ pub(super) fn tag(out: &mut impl Write, key: &TagKey, tag: &History) -> fmt::Res
 }
 
 fn history(out: &mut impl Write, history: &History) -> fmt::Result {
-    write!(out, r#"{{"lastSeen":"{}","oomKills":["#, history.last_seen)?;
+    write!(out, r#"{{"lastSeen":"{}","days":{},"oomKills":["#, history.last_seen, history.days)?;
     separated(out, &history.oom_kills, |out, OomKill { at, memory }| {
         write!(out, r#"{{"at":"{at}","memory":"{memory}"}}"#)
     })?;
@@ -112,12 +116,12 @@ mod tests {
         let expected = [
             r#"{"apiVersion":"headroom.dev/v1alpha1","kind":"UsageProfile","#,
             r#""metadata":{"name":"pool-26","namespace":"headroom"},"#,
-            r#""spec":{"format":1,"collectedAt":"2026-11-21T00:00:00Z","#,
+            r#""spec":{"format":1,"collectedAt":"2026-11-21T00:00:00Z","quorum":3,"#,
             r#""summary":{"scope":"pool","images":1,"tags":1,"oomKilledImages":1,"droppedImages":0,"droppedTags":0},"#,
             r#""images":{"nginx-f7b30ec5501512a6":{"repository":"docker.io/library/nginx","#,
-            r#""all":{"lastSeen":"2026-11-20T00:00:00Z","oomKills":[{"at":"2026-11-19T10:00:00Z","memory":"310Mi"}],"#,
+            r#""all":{"lastSeen":"2026-11-20T00:00:00Z","days":2,"oomKills":[{"at":"2026-11-19T10:00:00Z","memory":"310Mi"}],"#,
             &format!(r#""windows":{{"7d":{{"pods":2,"namespaces":1,"cpu":{cpu},"memory":{memory}}}}}}},"#),
-            r#""tags":{"1,27":{"lastSeen":"2026-11-20T00:00:00Z","oomKills":[],"#,
+            r#""tags":{"1,27":{"lastSeen":"2026-11-20T00:00:00Z","days":2,"oomKills":[],"#,
             &format!(r#""windows":{{"7d":{{"pods":2,"namespaces":1,"memory":{memory}}}}}}}}}}}}}}}}}"#),
         ];
         assert_eq!(sample::profile().to_string(), expected.concat());

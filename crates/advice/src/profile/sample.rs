@@ -20,15 +20,15 @@ pub fn history(last_seen: Timestamp) -> History {
     let cpu = Usage {
         samples: 120,
         percentiles: Percentiles::from_fn(|percentile| Quantity::from_milli(percentile.permille().into())),
-        peak: Quantity::from_units(1),
+        peak: Some(Quantity::from_units(1)),
     };
     let memory = Usage {
         samples: 120,
         percentiles: Percentiles::from_fn(|percentile| Quantity::from_bytes(u64::from(percentile.permille()) << 20)),
-        peak: Quantity::from_bytes(1 << 30),
+        peak: Some(Quantity::from_bytes(1 << 30)),
     };
     let usage = WindowUsage { pods: 2, namespaces: 1, cpu: Some(cpu), memory: Some(memory) };
-    History { last_seen, oom_kills: Vec::new(), windows: BTreeMap::from([(Window::WEEK, usage)]) }
+    History { last_seen, days: 2, oom_kills: Vec::new(), windows: BTreeMap::from([(Window::WEEK, usage)]) }
 }
 
 /// Of these images, each written with its tag, the second one seen a second after the first and so on.
@@ -38,6 +38,7 @@ pub fn profile_of(images: impl IntoIterator<Item = String>) -> UsageProfile {
         namespace: "shop".to_owned(),
         scope: Scope::Namespace,
         collected_at,
+        quorum: None,
         images: BTreeMap::new(),
         dropped: Dropped::default(),
     };
@@ -59,6 +60,7 @@ pub fn profile() -> UsageProfile {
     let mut profile = profile_of(["nginx:1.27".to_owned()]);
     profile.namespace = "headroom".to_owned();
     profile.scope = Scope::Pool(Shard::of("docker.io/library/nginx"));
+    profile.quorum = Some(3);
     for image in profile.images.values_mut() {
         image.all.oom_kills = vec![OomKill { at: at("2026-11-19T10:00:00Z"), memory: Quantity::from_bytes(310 << 20) }];
         for tag in image.tags.values_mut() {

@@ -4,24 +4,16 @@ use std::time::{Duration, Instant};
 
 use headroom_cluster_tests::cluster::{Cluster, resource};
 use headroom_cluster_tests::control_plane::Controllers;
-use headroom_cluster_tests::policy_server::Deployment;
-use headroom_testkit::built::workspace_file;
 use kube::api::{Api, DynamicObject, ListParams};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::deployed;
 use crate::guarded::{Guarded, guard_by, resources, wait_for};
 use crate::objects::{deployment, limit_range, quota};
 
-/// A namespace guarded as the README says, with the LimitRange that the requests of `test_data` were recorded with.
+/// A namespace guarded as the documentation says, with the LimitRange that the requests of `test_data` were recorded with.
 async fn shop() -> Guarded {
-    let readme = std::fs::read_to_string(workspace_file("README.md")).unwrap();
-    let blocks = readme.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let documents = blocks.flat_map(serde_yaml::Deserializer::from_str).map(|text| Value::deserialize(text).unwrap());
-    let policies = documents.filter(|document| document["kind"] == "ClusterAdmissionPolicy").map(|policy| {
-        (policy["metadata"]["name"].as_str().unwrap().to_owned(), Deployment::from_manifest(&policy).unwrap())
-    });
-    let shop = guard_by(Cluster::of_environment(Controllers::On).await.unwrap(), policies.collect()).await;
+    let shop = guard_by(Cluster::of_environment(Controllers::On).await.unwrap(), deployed::policies()).await;
     let ranges: Value = serde_json::from_str(include_str!("../../../../test_data/context/LimitRange.json")).unwrap();
     let range = json!({
         "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": shop.namespace},

@@ -28,6 +28,12 @@ pub async fn guard(cluster: Cluster, deployment: Deployment) -> Guarded {
 
 /// The same with any number of deployments of the policy, by their names.
 pub async fn guard_by(cluster: Cluster, deployments: BTreeMap<String, Deployment>) -> Guarded {
+    let (server, namespace) = guard_in(&cluster, deployments).await;
+    Guarded { client: cluster.client().await.unwrap(), cluster, server, namespace }
+}
+
+/// A new namespace of `cluster`, and the policy server that guards it.
+pub async fn guard_in(cluster: &Cluster, deployments: BTreeMap<String, Deployment>) -> (PolicyServer, String) {
     let client = cluster.client().await.unwrap();
     let policy = Arc::new(Policy::built().unwrap());
     let reader = cluster.client_as(USER).await.unwrap();
@@ -35,7 +41,7 @@ pub async fn guard_by(cluster: Cluster, deployments: BTreeMap<String, Deployment
     let server = PolicyServer::start(policy, deployments, reader).await.unwrap();
     let namespace = cluster.new_namespace("shop").await.unwrap();
     server.guard(&client, &namespace).await.unwrap();
-    Guarded { cluster, client, server, namespace }
+    (server, namespace)
 }
 
 impl Guarded {

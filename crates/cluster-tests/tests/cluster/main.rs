@@ -8,6 +8,7 @@
     reason = "a test may stop where the cluster is not as it made it"
 )]
 
+mod deployed;
 mod guarded;
 mod objects;
 
@@ -18,4 +19,6 @@ mod alone;
 mod beside;
 mod collector;
 mod differential;
+mod ledger;
 mod outage;
+mod pair;

@@ -93,6 +93,11 @@ impl Gathered {
         self.rows.iter().filter_map(|row| Some((self.places.get(row.place.0)?, row)))
     }
 
+    /// How many images on how many days, which is what memory grows with.
+    pub fn size(&self) -> usize {
+        self.rows.len() + self.replacements.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.replacements.is_empty()
     }

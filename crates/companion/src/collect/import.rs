@@ -2,22 +2,26 @@
 //!
 //! A file is known by how it begins (its first two lines), so it may be moved, and may grow: only what is new is read.
 //! What was read so far is summed up and settled together with the position whenever it takes much memory, and at the
-//! end; a kill in between costs the time since then and no sample.
+//! end; a kill in between costs the time since then and no sample. A line that is older than what the store keeps is
+//! left out and counted; a file with no other lines is not remembered as read.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use ring::digest;
 use tokio_util::sync::CancellationToken;
 
 use super::gathered::Gathered;
+use crate::clock;
+use crate::history::DAY;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
-use crate::source::files::{Format, LineError, Lines};
+use crate::source::files::{Format, LONGEST_SAMPLE, Limits, LineError, Lines};
 use crate::store::{Store, StoreError};
 
-/// Read at a time. A line has to be shorter.
-const BLOCK: usize = 1 << 20;
+/// Read at a time, and more where a line is longer.
+const BLOCK: usize = LONGEST_SAMPLE;
 /// How much of a line can tell files apart.
 const LONGEST_BEGINNING: usize = 2048;
 
@@ -27,6 +31,8 @@ pub struct Import<'a> {
     pub step_seconds: u32,
     /// What is summed up may take so many bytes of memory before it is settled.
     pub buffer: usize,
+    /// No line may be later (unix seconds).
+    pub latest: i64,
     pub metrics: &'a Metrics,
     pub progress: &'a Progress,
     pub stop: &'a CancellationToken,
@@ -36,7 +42,11 @@ pub struct Import<'a> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     pub samples: u64,
+    /// Lines that are older than what the store keeps.
+    pub too_old: u64,
     pub bytes: u64,
+    /// A container whose image nobody told.
+    pub without_image: Option<String>,
     /// Bytes at the end that are not a finished line; they are read when they are.
     pub unfinished: u64,
     pub stopped: bool,
@@ -48,8 +58,8 @@ pub enum ImportError {
     Unreadable { path: PathBuf, error: io::Error },
     #[error("`{path}`, line {line}: {error}")]
     Line { path: PathBuf, line: u64, error: LineError },
-    #[error("`{path}`, line {line} is longer than {BLOCK} bytes: expected one sample a line")]
-    LineTooLong { path: PathBuf, line: u64 },
+    #[error("`{path}`, line {line} is longer than {longest} bytes: expected {format}, with shorter lines")]
+    LineTooLong { path: PathBuf, line: u64, longest: usize, format: &'static str },
     #[error(
         "`{path}` is {now} bytes long, but {before} bytes of a file that begins the same were read before: \
          a file may grow and may not shrink; give the rest under a beginning of its own"
@@ -78,18 +88,24 @@ impl Import<'_> {
         file.seek(SeekFrom::Start(start)).map_err(unreadable)?;
         self.progress.begin(length - start, &path.display().to_string());
 
-        let mut lines = Lines::new(&format, self.step_seconds);
+        let limits = Limits { oldest: i64::from(self.store.oldest_kept()?) * DAY, latest: self.latest };
+        let mut lines = Lines::new(&format, self.step_seconds, limits);
         let mut gathered = Gathered::default();
         let mut imported = Imported::default();
         let (mut settled, mut position) = (known, start);
         let mut block = vec![0; BLOCK];
         let mut held = 0;
         loop {
-            let free = block.get_mut(held..).unwrap_or_default();
-            if free.is_empty() {
-                let line = line_number(path, position).map_err(unreadable)?;
-                return Err(ImportError::LineTooLong { path: path.to_owned(), line });
+            if held == block.len() {
+                let longest = format.longest_line();
+                if held >= longest {
+                    let (path, format) = (path.to_owned(), format.name());
+                    let line = line_number(&path, position).map_err(unreadable)?;
+                    return Err(ImportError::LineTooLong { path, line, longest, format });
+                }
+                block.resize(longest.min(held * 2), 0);
             }
+            let free = block.get_mut(held..).unwrap_or_default();
             let read = file.read(free).map_err(unreadable)?;
             held += read;
             let text = block.get(..held).unwrap_or_default();
@@ -102,23 +118,27 @@ impl Import<'_> {
             held -= finished;
             position += finished as u64;
             self.progress.advance(finished as u64);
+            self.metrics.alive(clock::now());
             imported.stopped = self.stop.is_cancelled();
             let is_end = read == 0 || imported.stopped;
             if is_end || gathered.bytes() > self.buffer {
-                if position > settled {
-                    self.metrics.gathered(&gathered);
-                    imported.samples += gathered.samples;
-                    self.store.settle_file(&beginning, settled, position, &gathered)?;
-                }
                 for image in &gathered.unreadable {
                     tracing::warn!(image, "not an image name, so no request can be matched with it: left out");
                 }
+                // Lines that were left out for their age alone may be wanted by a store of their own.
+                if position > settled && (lines.too_old() == 0 || settled > 0 || !gathered.is_empty()) {
+                    self.metrics.gathered(&gathered);
+                    imported.samples += gathered.samples;
+                    self.store.settle_file(&beginning, settled, position, &gathered)?;
+                    settled = position;
+                }
                 gathered = Gathered::default();
                 lines.forget();
-                settled = position;
             }
             if is_end {
                 self.progress.end();
+                imported.too_old = lines.too_old();
+                imported.without_image = lines.without_image().map(str::to_owned);
                 imported.bytes = position - start;
                 imported.unfinished = held as u64;
                 return Ok(imported);
@@ -135,12 +155,20 @@ fn beginning(file: &mut File) -> io::Result<Option<(Vec<u8>, String)>> {
     let mut second = Vec::new();
     reader.read_until(b'\n', &mut second)?;
     // A header alone is how many files begin, so a file is known only once it has a sample.
-    let is_finished = second.ends_with(b"\n") || (first.ends_with(b"\n") && first.starts_with(b"{"));
-    let known_by: Vec<u8> = match first.starts_with(b"{") {
-        true => first.iter().copied().take(LONGEST_BEGINNING).collect(),
-        false => first.iter().chain(&second).copied().take(LONGEST_BEGINNING).collect(),
+    let is_long = first.len() + second.len() >= 2 * BLOCK;
+    let is_finished = second.ends_with(b"\n") || (first.ends_with(b"\n") && first.starts_with(b"{")) || is_long;
+    let known_by = match Format::of(&first) {
+        // The first 2000 bytes of two exports may well be the same.
+        Ok(Format::Otlp) => format!("otlp {:?}", digest::digest(&digest::SHA256, &first)),
+        _ if first.starts_with(b"{") => text(first.iter().take(LONGEST_BEGINNING)),
+        _ => text(first.iter().chain(&second).take(LONGEST_BEGINNING)),
     };
-    Ok(is_finished.then(|| (first, String::from_utf8_lossy(&known_by).into_owned())))
+    Ok(is_finished.then_some((first, known_by)))
+}
+
+fn text<'a>(bytes: impl Iterator<Item = &'a u8>) -> String {
+    let bytes: Vec<u8> = bytes.copied().collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Which line, from 1, begins at a position. Counted only when there is something to say about it.

@@ -22,6 +22,8 @@ pub struct Pace {
     pub longest_wait: Duration,
     /// How long one answer may take before it counts as too much asked for.
     pub patience: Duration,
+    /// How many images (on a day each) one answer may have before it counts as too much for our memory.
+    pub most_images: usize,
 }
 
 impl Default for Pace {
@@ -35,6 +37,7 @@ impl Default for Pace {
             first_wait: Duration::from_secs(1),
             longest_wait: Duration::from_secs(60),
             patience: Duration::from_secs(300),
+            most_images: 20_000,
         }
     }
 }

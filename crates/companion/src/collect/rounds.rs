@@ -1,7 +1,9 @@
-//! Round after round: read what is new, publish what became of it, wait.
+//! Round after round: see that source, store and destination belong together, read what is new, publish what became of
+//! it, wait.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headroom_core::timestamp::Timestamp;
@@ -11,12 +13,16 @@ use super::import::{Import, ImportError};
 use super::pace::Pace;
 use super::windows::{Outcome, Run, RunError};
 use crate::clock;
-use crate::history::day_of;
+use crate::history::{DAY, day_of};
 use crate::metrics::Metrics;
+use crate::profile::Pooling;
 use crate::progress::Progress;
+use crate::publish::cluster::ClusterError;
+use crate::publish::turns::{LEASE, Turn, Turns};
 use crate::publish::{Destination, PublishError, Publisher};
+use crate::source::cluster_id::ClusterId;
 use crate::source::{Reach, Source};
-use crate::store::{Store, StoreError};
+use crate::store::{DAYS_KEPT, Origin, Store, StoreError};
 
 /// A sign of life is given at least so often while nothing is to be done.
 const TICK: Duration = Duration::from_secs(30);
@@ -35,9 +41,16 @@ pub enum Feed {
 
 pub struct Rounds {
     pub feed: Feed,
+    /// Kind and address of the feed, without secrets: what the store knows its source by.
+    pub source_name: String,
+    /// Go on with a store that was filled from another source.
+    pub change_source: bool,
     pub store: Store,
     pub destination: Destination,
+    /// Where several collectors may write.
+    pub turns: Option<Turns>,
     pub pool_namespace: String,
+    pub pooling: Pooling,
     pub refresh: i64,
     pub pace: Pace,
     /// Publish profiles as of this moment instead of the newest that was read.
@@ -45,6 +58,8 @@ pub struct Rounds {
     pub metrics: Arc<Metrics>,
     pub progress: Progress,
     pub stop: CancellationToken,
+    /// Whether source, store and destination were found to belong together.
+    pub identified: AtomicBool,
 }
 
 /// Why a round failed.
@@ -59,6 +74,13 @@ pub enum RoundError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(
+        "{source_name} has the usage of cluster {found}, but profiles would be written to cluster {wanted}: choose the \
+         right --context, or write elsewhere with --output"
+    )]
+    OtherCluster { source_name: String, found: Box<ClusterId>, wanted: Box<ClusterId> },
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    #[error(
         "{namespaces} namespaces could not be read to the end, such as `{namespace}`: {error}; the next run tries again"
     )]
     Unread { namespaces: usize, namespace: String, error: String },
@@ -69,16 +91,11 @@ pub enum RoundError {
 impl Rounds {
     /// One round.
     pub async fn once(&self) -> Result<(), RoundError> {
-        let outcome = self.read().await?;
-        if outcome.stopped {
-            return Ok(());
+        let done = self.round().await;
+        if let Some(turns) = &self.turns {
+            turns.give_back().await;
         }
-        tokio::select! {
-            published = self.publish() => published?,
-            // Each profile is written whole or not at all, so this is a good place to stop anywhere.
-            () = self.stop.cancelled() => return Ok(()),
-        }
-        unread(outcome)
+        done
     }
 
     /// Until told to stop. What fails is told, and tried again in the next round.
@@ -94,13 +111,16 @@ impl Rounds {
         let mut next_publication = next_round;
         while !self.stop.is_cancelled() {
             let is_publication = tokio::time::Instant::now() >= next_publication;
-            let done = match is_publication {
-                true => self.once().await,
+            let done = match is_publication || !self.identified.load(Ordering::Relaxed) {
+                true => self.round().await,
                 false => self.read().await.and_then(unread),
             };
-            self.metrics.ran(clock::now(), done.is_ok());
-            if let Err(error) = done {
-                tracing::error!("{error}");
+            let is_standing_by = matches!(done, Err(RoundError::Cluster(ClusterError::NotOurTurn { .. })));
+            self.metrics.ran(clock::now(), done.is_ok() || is_standing_by);
+            match done {
+                Err(error) if is_standing_by => tracing::info!("standing by: {error}"),
+                Err(error) => tracing::error!("{error}"),
+                Ok(()) => {}
             }
             if is_publication {
                 next_publication = following(next_publication, interval);
@@ -114,13 +134,56 @@ impl Rounds {
                 }
             }
         }
+        if let Some(turns) = &self.turns {
+            turns.give_back().await;
+        }
+    }
+
+    async fn round(&self) -> Result<(), RoundError> {
+        self.identify().await?;
+        let outcome = self.read().await?;
+        if outcome.stopped {
+            return Ok(());
+        }
+        tokio::select! {
+            published = self.publish() => published?,
+            // Each profile is written whole or not at all, so this is a good place to stop anywhere.
+            () = self.stop.cancelled() => return Ok(()),
+        }
+        unread(outcome)
+    }
+
+    /// Nothing is read into the store of another cluster or source, or written to another cluster than it is of.
+    async fn identify(&self) -> Result<(), RoundError> {
+        let of_source = match &self.feed {
+            Feed::Source(source) => self.run(source.as_ref()).cluster().await?.unwrap_or_default(),
+            Feed::Files { .. } => ClusterId::default(),
+        };
+        let of_destination = match &self.destination {
+            Destination::Cluster(cluster) => cluster.id().await?,
+            Destination::Folder(_) | Destination::Stdout(_) => ClusterId::default(),
+        };
+        if of_source.differs_from(&of_destination) {
+            let source_name = self.source_name.clone();
+            let (found, wanted) = (Box::new(of_source), Box::new(of_destination));
+            return Err(RoundError::OtherCluster { source_name, found, wanted });
+        }
+        let mut cluster = of_destination;
+        cluster.add(&of_source);
+        self.store.claim(&Origin { cluster, source: self.source_name.clone() }, self.change_source)?;
+        self.identified.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn run<'a>(&'a self, source: &'a dyn Source) -> Run<'a> {
+        let Self { store, pace, metrics, progress, stop, .. } = self;
+        Run { source, store, pace, metrics, progress, stop }
     }
 
     async fn read(&self) -> Result<Outcome, RoundError> {
         match &self.feed {
             Feed::Source(source) => {
-                let Self { store, pace, metrics, progress, stop, .. } = self;
-                let run = Run { source: source.as_ref(), store, pace, metrics, progress, stop };
+                let run = self.run(source.as_ref());
                 Ok(match source.reach() {
                     Reach::Past => run.catch_up().await?,
                     Reach::Present => run.look().await?,
@@ -135,13 +198,33 @@ impl Rounds {
 
     fn import(&self, paths: &[PathBuf], step_seconds: u32, buffer: usize) -> Result<Outcome, RoundError> {
         let Self { store, metrics, progress, stop, .. } = self;
-        let import = Import { store, step_seconds, buffer, metrics, progress, stop };
+        // Whoever gives a moment says what time it is.
+        let now = self.as_of.map_or(0, Timestamp::unix_seconds).max(clock::now());
+        let latest = now.saturating_add(DAY);
+        let import = Import { store, step_seconds, buffer, latest, metrics, progress, stop };
         for path in paths {
             let begun = std::time::Instant::now();
             let imported = import.file(path)?;
             let seconds = begun.elapsed().as_secs_f64();
             let file = path.display();
             tracing::info!(%file, samples = imported.samples, bytes = imported.bytes, seconds, "imported");
+            if imported.too_old > 0 {
+                let (lines, days) = (imported.too_old, DAYS_KEPT);
+                tracing::warn!(
+                    %file,
+                    lines,
+                    "left out lines from more than {days} days before the newest usage in the store: import them into a \
+                     store of their own with --store"
+                );
+            }
+            if let Some(container) = imported.without_image {
+                tracing::warn!(
+                    %file,
+                    container,
+                    "the image of some containers is not told, so their usage is left out: let the processor k8sattributes \
+                     add container.image.name and container.image.tag"
+                );
+            }
             if imported.unfinished > 0 {
                 let bytes = imported.unfinished;
                 tracing::warn!(%file, bytes, "the last line is not finished: it is read when a line break ends it");
@@ -154,11 +237,13 @@ impl Rounds {
     }
 
     async fn publish(&self) -> Result<(), RoundError> {
-        let as_of = self.as_of()?;
-        self.store.expire(day_of(as_of.unix_seconds()))?;
-        let Self { store, destination, pool_namespace, refresh, metrics, .. } = self;
-        let publisher = Publisher { store, destination, pool_namespace, refresh: *refresh, metrics };
-        let published = publisher.publish(as_of).await?;
+        self.take_turn().await?;
+        // By the clock and by what was read, and never by a moment given by hand.
+        tokio::task::block_in_place(|| self.store.expire(day_of(clock::now())))?;
+        let Self { store, destination, pool_namespace, pooling, refresh, turns, metrics, .. } = self;
+        let turns = turns.as_ref();
+        let publisher = Publisher { store, destination, pool_namespace, pooling, refresh: *refresh, turns, metrics };
+        let published = publisher.publish(self.as_of()?).await?;
         let (written, unchanged, deleted, bytes) =
             (published.written, published.unchanged, published.deleted, published.bytes);
         tracing::info!(written, unchanged, deleted, bytes, "published profiles");
@@ -171,11 +256,25 @@ impl Rounds {
         }
     }
 
+    async fn take_turn(&self) -> Result<(), RoundError> {
+        let Some(turns) = &self.turns else { return Ok(()) };
+        let turn = turns.take().await?;
+        self.metrics.leads(turn == Turn::Ours);
+        match turn {
+            Turn::Ours => Ok(()),
+            Turn::Theirs { holder, renewed } => {
+                let renewed = renewed.map_or_else(|| "an unknown moment".to_owned(), |renewed| renewed.to_string());
+                let lease = format!("{}/{LEASE}", self.pool_namespace);
+                Err(ClusterError::NotOurTurn { holder, lease, renewed }.into())
+            }
+        }
+    }
+
     /// Profiles are as new as what was read, and not as the clock.
     fn as_of(&self) -> Result<Timestamp, StoreError> {
         let read_up_to = match &self.feed {
             Feed::Source(_) => self.store.planned()?,
-            Feed::Files { .. } => None,
+            Feed::Files { .. } => self.store.newest()?,
         };
         let seconds = read_up_to.unwrap_or_else(clock::now);
         Ok(self.as_of.or(Timestamp::from_unix_seconds(seconds)).unwrap_or(Timestamp::UNIX_EPOCH))

@@ -19,6 +19,7 @@ use crate::clock;
 use crate::history::DAY;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
+use crate::source::cluster_id::ClusterId;
 use crate::source::{Source, SourceError, Window};
 use crate::store::{Piece, Store, StoreError};
 
@@ -70,6 +71,11 @@ enum Reading {
 }
 
 impl Run<'_> {
+    /// Which cluster the source is of; none if told to stop.
+    pub async fn cluster(&self) -> Result<Option<ClusterId>, RunError> {
+        Ok(self.asked(|| self.source.cluster()).await?)
+    }
+
     /// Reads everything that is owed or new.
     pub async fn catch_up(&self) -> Result<Outcome, RunError> {
         let mut outcome = Outcome::default();
@@ -112,31 +118,75 @@ impl Run<'_> {
         if self.store.planned()?.is_some_and(|planned| planned > from) {
             return Ok(outcome);
         }
-        let Some(namespaces) = self.asked(|| self.source.namespaces(window)).await? else {
-            return Ok(stopped(outcome));
-        };
         // Not only after a restart: what could not be stored has not been told.
         if let Some(memory) = self.store.memory()? {
             self.source.remember(&memory);
         }
-        let mut seen = Gathered::default();
-        for namespace in &namespaces {
-            match self.read_once(namespace, window).await {
-                Ok(gathered) => {
-                    outcome.read += 1;
-                    seen.absorb(gathered);
-                }
-                Err(error) => self.note_unread(namespace, error, &mut outcome),
+        let seen = match self.look_at_all(window).await {
+            Some(seen) => {
+                outcome.read += 1;
+                seen
             }
-            if self.stop.is_cancelled() {
-                return Ok(stopped(outcome));
+            None => {
+                let Some(namespaces) = self.asked(|| self.source.namespaces(window)).await? else {
+                    return Ok(stopped(outcome));
+                };
+                self.look_at(namespaces, window, &mut outcome).await
             }
+        };
+        if self.stop.is_cancelled() {
+            return Ok(stopped(outcome));
         }
         let outcome = outcome.unless_nothing_was_read()?;
         self.told(&seen);
         self.store.add_present(window, &seen, self.source.memory().as_deref())?;
         self.metrics.planned_up_to(window.to);
         Ok(outcome)
+    }
+
+    /// Looks at the whole cluster in a few calls, where the source can and may.
+    async fn look_at_all(&self, window: Window) -> Option<Gathered> {
+        let mut seen = Gathered::default();
+        let mut sink = |batch| seen.take(batch, window);
+        let read = self.patiently(self.source.read_all(window, &mut sink)).await;
+        self.metrics.alive(clock::now());
+        match read {
+            Ok(true) => {
+                self.metrics.read(None);
+                Some(seen)
+            }
+            Ok(false) => None,
+            Err(error) => {
+                self.metrics.read(Some(&error));
+                tracing::warn!(%error, "looking at each namespace by itself");
+                None
+            }
+        }
+    }
+
+    /// Looks at these namespaces, several at a time.
+    async fn look_at(&self, namespaces: Vec<String>, window: Window, outcome: &mut Outcome) -> Gathered {
+        let mut seen = Gathered::default();
+        let mut readings = stream::iter(namespaces)
+            .map(|namespace| async move {
+                let read = tokio::select! {
+                    read = self.read_once(&namespace, window) => Some(read),
+                    () = self.stop.cancelled() => None,
+                };
+                (namespace, read)
+            })
+            .buffer_unordered(self.pace.concurrency.max(1));
+        while let Some((namespace, read)) = readings.next().await {
+            match read {
+                Some(Ok(gathered)) => {
+                    outcome.read += 1;
+                    seen.absorb(gathered);
+                }
+                Some(Err(error)) => self.note_unread(&namespace, error, outcome),
+                None => {}
+            }
+        }
+        seen
     }
 
     /// Reads all owed pieces but those of namespaces that already failed in this run.
@@ -199,15 +249,31 @@ impl Run<'_> {
 
     async fn read_once(&self, namespace: &str, window: Window) -> Result<Gathered, SourceError> {
         let mut gathered = Gathered::default();
-        let mut sink = |batch| gathered.take(batch, window);
-        let read = tokio::time::timeout(self.pace.patience, self.source.read(namespace, window, &mut sink));
-        let read = read.await.unwrap_or_else(|_| {
-            let seconds = self.pace.patience.as_secs();
-            Err(SourceError::Overloaded(format!("no answer for namespace `{namespace}` within {seconds} s")))
-        });
+        // What is read in one step cannot be read in less.
+        let most = if window.seconds() > self.step() { self.pace.most_images } else { usize::MAX };
+        let mut sink = |batch| {
+            if gathered.size() <= most {
+                gathered.take(batch, window);
+            }
+        };
+        let read = self.patiently(self.source.read(namespace, window, &mut sink)).await;
+        let read = match read {
+            Ok(()) if gathered.size() > most => {
+                let reason = format!("more than {most} images in namespace `{namespace}` are too much to hold at once");
+                Err(SourceError::Overloaded(reason))
+            }
+            read => read,
+        };
         self.metrics.read(read.as_ref().err());
         self.metrics.alive(clock::now());
         read.map(|()| gathered)
+    }
+
+    /// Takes silence for too much asked.
+    async fn patiently<T>(&self, read: impl Future<Output = Result<T, SourceError>>) -> Result<T, SourceError> {
+        tokio::time::timeout(self.pace.patience, read).await.unwrap_or_else(|_| {
+            Err(SourceError::Overloaded(format!("no answer within {} s", self.pace.patience.as_secs())))
+        })
     }
 
     /// Asks until there is an answer or no hope; None if told to stop.

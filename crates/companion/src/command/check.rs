@@ -24,7 +24,7 @@ Examples:
   kustomize build overlays/prod | kubectl headroom check -n shop -f -
 
   # In CI, without a cluster: LimitRanges and quotas from files
-  kubectl headroom check -R -f deploy/ --context-dir cluster/ -o github
+  kubectl headroom check -R -f deploy/ --cluster-dir cluster/ -o github
 
   # With the settings of the policy that will judge
   kubectl headroom check -f app.yaml --settings cluster-admission-policy.yaml
@@ -43,7 +43,7 @@ pub struct Args {
     /// Read folders within folders too
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// How to tell it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
     /// What makes the exit code 1
@@ -82,7 +82,7 @@ struct Judged {
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     if args.target.all_namespaces {
-        bail!("-A says nothing here: the manifests tell which namespaces are meant, and -n where they do not");
+        bail!("--all-namespaces is not supported here: manifests name their namespaces; use -n for those that do not");
     }
     let manifests = manifest::read(&args.files, args.recursive, &mut std::io::stdin().lock())?;
     if manifests.is_empty() {

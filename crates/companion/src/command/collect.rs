@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use headroom_core::amount::{ParseQuantityError, Quantity};
 use headroom_core::timestamp::{ParseTimestampError, Timestamp};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::seconds;
@@ -18,13 +18,17 @@ use super::source::Place;
 use crate::clock;
 use crate::collect::pace::Pace;
 use crate::collect::rounds::{Feed, Rounds};
+use crate::history::{DAY, distinct};
 use crate::metrics::Metrics;
+use crate::profile::Pooling;
 use crate::progress::Progress;
 use crate::publish::Destination;
 use crate::publish::cluster::Cluster;
 use crate::publish::folder::Folder;
 use crate::publish::manifest::Format;
+use crate::publish::turns::Timing;
 use crate::serve;
+use crate::source::cluster_id::ClusterId;
 use crate::store::{DAYS_KEPT, Store};
 
 #[derive(Debug, clap::Args)]
@@ -47,6 +51,12 @@ const EXAMPLES: &str = "Examples:
   # Without any metrics store: watch the metrics API
   kubectl headroom collect metrics-api --every 1m
 
+  # Google Cloud, as the account of this machine or pod
+  kubectl headroom collect prometheus https://monitoring.googleapis.com/v1/projects/PROJECT/location/global/prometheus --every 1h
+
+  # InfluxDB 2 with Telegraf's data, its token in HEADROOM_TOKEN
+  kubectl headroom collect influxdb http://influxdb:8086 --org ops --bucket telegraf --every 1h
+
   # From a file, into files
   kubectl headroom collect files usage.csv --output profiles/";
 
@@ -55,15 +65,15 @@ const EXAMPLES: &str = "Examples:
 enum From {
     #[command(flatten)]
     Place(Place),
-    /// Import files: CSV with a header, or JSON lines
+    /// Import files: CSV with a header, JSON lines, or OTLP metrics as an OpenTelemetry collector's file exporter writes them
     Files {
-        /// The files to read; of a file that has grown since it was last read, only what is new is read
+        /// Files to read; of a file that has grown since the last run, only the new lines are read
         #[arg(required = true)]
         paths: Vec<PathBuf>,
-        /// How much time each line stands for
+        /// Time that each line stands for
         #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = seconds)]
         step: i64,
-        /// How much memory to sum up in before the store is written
+        /// Memory to use before the store is written
         #[arg(long, value_name = "BYTES", default_value = "40Mi", value_parser = bytes)]
         buffer: usize,
     },
@@ -71,43 +81,56 @@ enum From {
 
 #[derive(Debug, clap::Args)]
 struct Options {
-    /// File that keeps what was collected, so that the next run reads only what is new
-    #[arg(long, global = true, env = "HEADROOM_STORE", value_name = "FILE", default_value_os_t = default_store())]
-    store: PathBuf,
+    /// File that keeps what was collected, so that the next run reads only what is new; unless given, one for each
+    /// cluster and source below ~/.local/state/headroom
+    #[arg(long, global = true, env = "HEADROOM_STORE", value_name = "FILE")]
+    store: Option<PathBuf>,
+    /// Go on with a store that was filled from another source of the same cluster, such as one whose address changed
+    #[arg(long, global = true)]
+    change_source: bool,
     /// Collect once and end (the default)
     #[arg(long, global = true, conflicts_with = "every")]
     once: bool,
-    /// Collect again and again, until told to stop
+    /// Collect again at this interval, until stopped
     #[arg(long, global = true, value_name = "DURATION", value_parser = seconds)]
     every: Option<i64>,
     /// Where profiles are written: `cluster`, `stdout`, or a folder
     #[arg(long, global = true, value_name = "WHERE", default_value = "cluster")]
     output: PathBuf,
-    /// The text of profiles in a folder or on standard output
+    /// Format of profiles in a folder or on standard output
     #[arg(long, global = true, value_enum, default_value_t = Format::Yaml)]
     format: Format,
     /// Namespace of the pooled profiles
     #[arg(long, global = true, value_name = "NAMESPACE", default_value = "headroom")]
     pool_namespace: String,
-    /// Take over parts of profiles that another writer owns
+    /// How long the lease outlives a collector that was killed, before another may write
+    #[arg(long, global = true, value_name = "DURATION", default_value = "60s", value_parser = seconds)]
+    lease: i64,
+    /// Namespaces that have to use as much, and as little, as what the pooled profiles say: fewer cannot push it up or down
+    #[arg(long, global = true, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    min_namespaces: u64,
+    /// Namespaces whose usage may feed the pooled profiles, such as `shop,team-*`; all unless given
+    #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',')]
+    pool_from: Vec<String>,
+    /// Take ownership of profile fields that another manager owns
     #[arg(long, global = true)]
     force_conflicts: bool,
-    /// Write a profile that says nothing new when it is older than this
+    /// Rewrite unchanged profiles at least this often
     #[arg(long, global = true, value_name = "DURATION", default_value = "6h", value_parser = seconds)]
     refresh: i64,
-    /// Publish as of this moment, such as 2026-11-21T00:00:00Z, instead of the newest that was read
+    /// Publish as of this time, such as 2026-11-21T00:00:00Z, instead of the newest usage read; deletes nothing
     #[arg(long, global = true, value_name = "MOMENT", value_parser = moment)]
     as_of: Option<Timestamp>,
-    /// Context of the kubeconfig to write with
+    /// Context of the kubeconfig: the cluster to write to, and to read from where a source is reached through it
     #[arg(long, global = true)]
     context: Option<String>,
-    /// Namespaces that are read at a time
+    /// Namespaces read at the same time
     #[arg(long, global = true, value_name = "NUMBER", default_value_t = 4)]
     concurrency: usize,
-    /// Longest stretch of time that is asked for at once
+    /// Longest time span per query
     #[arg(long, global = true, value_name = "DURATION", default_value = "6h", value_parser = seconds)]
     window: i64,
-    /// How late samples may come in: newer ones are left to the next run
+    /// How late samples may arrive: newer ones are left to the next run
     #[arg(long, global = true, value_name = "DURATION", default_value = "2m", value_parser = seconds)]
     lag: i64,
     /// How many days back the first run looks
@@ -116,7 +139,7 @@ struct Options {
     /// Serve /healthz and /metrics at this address, such as 0.0.0.0:8080
     #[arg(long, global = true, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// How to log; text on a terminal and JSON elsewhere unless chosen
+    /// Log format; text on a terminal and JSON elsewhere unless given
     #[arg(long, global = true, value_enum)]
     log: Option<LogFormat>,
 }
@@ -151,6 +174,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     let stop = CancellationToken::new();
     stop_on_signals(stop.clone())?;
 
+    let source_name = from.name();
     let feed = match from {
         From::Place(place) => Feed::Source(place.open(options.context.clone()).await?),
         From::Files { paths, step, buffer } => {
@@ -159,23 +183,42 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     };
     let destination = match options.output.to_str() {
         Some("cluster") => {
+            check_as_of(options.as_of)?;
             let cluster = Cluster::connect(options.context, options.force_conflicts, pace.clone()).await?;
             Destination::Cluster(Box::new(cluster))
         }
         Some("stdout" | "-") => Destination::Stdout(options.format),
         _ => Destination::Folder(Folder { path: options.output, format: options.format }),
     };
+    let path = match options.store {
+        Some(path) => path,
+        None => default_store(&source_name, &cluster_of(&feed, &destination).await?),
+    };
+    let store = Store::open(&path)?;
+    tracing::info!(store = %path.display(), source = source_name, "collecting");
+    let turns = match &destination {
+        Destination::Cluster(cluster) => {
+            let timing = Timing::lasting(Duration::from_secs(options.lease.unsigned_abs()));
+            Some(cluster.turns(&options.pool_namespace, store.id(), timing))
+        }
+        Destination::Folder(_) | Destination::Stdout(_) => None,
+    };
     let rounds = Rounds {
         feed,
-        store: Store::open(&options.store)?,
+        source_name,
+        change_source: options.change_source,
+        store,
         destination,
+        turns,
         pool_namespace: options.pool_namespace,
+        pooling: Pooling { quorum: options.min_namespaces, namespaces: options.pool_from },
         refresh: options.refresh,
         pace,
         as_of: options.as_of,
         metrics,
         progress,
         stop,
+        identified: AtomicBool::new(false),
     };
     match options.every {
         Some(every) => rounds.every(Duration::from_secs(every.unsigned_abs())).await,
@@ -200,24 +243,81 @@ fn log_to(progress: Progress, format: Option<LogFormat>) {
 
 /// The first signal ends the run at the next commit, or at once while something is waited for.
 fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let told = told_to_stop()?;
     tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        told.await;
         tracing::info!("told to stop");
         stop.cancel();
     });
     Ok(())
 }
 
-/// Where a person's own state belongs.
-fn default_store() -> PathBuf {
+/// SIGTERM, as Kubernetes stops a pod, or SIGINT, as a terminal does. Both are listened for from now on.
+#[cfg(unix)]
+fn told_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Ctrl+C, a closed console, or the end of a Windows container. All are listened for from now on.
+#[cfg(windows)]
+fn told_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
+    use tokio::signal::windows::{ctrl_c, ctrl_close, ctrl_shutdown};
+    let mut interrupt = ctrl_c().context("cannot listen for Ctrl+C")?;
+    let mut close = ctrl_close().context("cannot listen for the console's end")?;
+    let mut shutdown = ctrl_shutdown().context("cannot listen for the system's shutdown")?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = close.recv() => {}
+            _ = shutdown.recv() => {}
+        }
+    })
+}
+
+/// A profile in a cluster that claims to be of the future would be ignored there, and would keep newer ones out.
+fn check_as_of(as_of: Option<Timestamp>) -> anyhow::Result<()> {
+    if let Some(as_of) = as_of
+        && as_of.unix_seconds() > clock::now().saturating_add(DAY)
+    {
+        bail!("--as-of {as_of} is in the future: profiles in a cluster are of the present");
+    }
+    Ok(())
+}
+
+/// The cluster that is read from or written to, where one of the two is a cluster.
+async fn cluster_of(feed: &Feed, destination: &Destination) -> anyhow::Result<ClusterId> {
+    match (destination, feed) {
+        (Destination::Cluster(cluster), _) => Ok(cluster.id().await?),
+        (_, Feed::Source(source)) if source.is_api_server() => Ok(source.cluster().await?),
+        _ => Ok(ClusterId::default()),
+    }
+}
+
+/// Where a person's own state belongs: a file for each cluster and source.
+fn default_store(source: &str, cluster: &ClusterId) -> PathBuf {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    state.or_else(home).unwrap_or_default().join("headroom/usage.redb")
+    let kind = source.split(' ').next().unwrap_or_default();
+    let hash = distinct::hash(cluster.uid.as_deref().unwrap_or_default(), source);
+    state.or_else(home).unwrap_or_default().join("headroom").join(format!("{kind}-{hash:08x}.redb"))
+}
+
+impl From {
+    /// Kind and address of the source, without secrets.
+    fn name(&self) -> String {
+        match self {
+            Self::Place(place) => place.name(),
+            Self::Files { .. } => "files".to_owned(),
+        }
+    }
 }
 
 fn bytes(text: &str) -> Result<usize, String> {

@@ -15,7 +15,7 @@ use crate::output::{self, Exit};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Whom to complete for; `kubectl` is for `kubectl headroom`, the shells are for `kubectl-headroom`
+    /// What to complete for; `kubectl` is for `kubectl headroom`, the shells are for `kubectl-headroom`
     #[arg(value_enum)]
     whom: Whom,
 }

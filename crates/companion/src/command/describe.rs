@@ -34,12 +34,15 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// What the LimitRanges and the policy's rules come to: what a container gets, and what it may have
+    /// Effective limits, from LimitRanges and the policy's rules: what a container gets, and what it may have
     #[command(visible_aliases = ["limitrange", "limitranges"], after_help = LIMITS_EXAMPLES)]
     Limits(LimitsArgs),
-    /// What is left of each quota, who uses most of it, and whether its status is true
+    /// Quota usage, top consumers, and whether the quota's status is accurate
     #[command(visible_aliases = ["quotas", "resourcequota", "resourcequotas"], after_help = QUOTA_EXAMPLES)]
     Quota(QuotaArgs),
+    /// What is left of TenantQuotas and of their ancestors, and who uses most
+    #[command(name = "tenantquota", visible_aliases = ["tenantquotas", "tq"], after_help = TENANT_QUOTA_EXAMPLES)]
+    TenantQuota(TenantQuotaArgs),
     /// What images have used before, as the policy estimates from it
     #[command(visible_aliases = ["usageprofile", "usageprofiles"], after_help = USAGE_EXAMPLES)]
     Usage(UsageArgs),
@@ -53,7 +56,7 @@ const LIMITS_EXAMPLES: &str = "Examples:
   kubectl headroom describe limits -n shop --image nginx:1.27 --settings policy.yaml
 
   # From files instead of a cluster
-  kubectl headroom describe limits --context-dir manifests/";
+  kubectl headroom describe limits --cluster-dir manifests/";
 
 const QUOTA_EXAMPLES: &str = "Examples:
   # What is left in this namespace, and who uses most
@@ -65,6 +68,13 @@ const QUOTA_EXAMPLES: &str = "Examples:
   # All quotas of the cluster
   kubectl headroom describe quota -A";
 
+const TENANT_QUOTA_EXAMPLES: &str = "Examples:
+  # What is left of one quota, and which of its ancestors has less
+  kubectl headroom describe tenantquota payments
+
+  # All quotas, each below its parent
+  kubectl headroom describe tenantquota --tree";
+
 const USAGE_EXAMPLES: &str = "Examples:
   # What the images of this namespace have used in a week
   kubectl headroom describe usage
@@ -73,7 +83,7 @@ const USAGE_EXAMPLES: &str = "Examples:
   kubectl headroom describe usage nginx:1.27 --window 30d
 
   # From what `kubectl headroom collect --output profiles/` wrote
-  kubectl headroom describe usage -A --context-dir profiles/";
+  kubectl headroom describe usage -A --cluster-dir profiles/";
 
 #[derive(Debug, clap::Args)]
 struct LimitsArgs {
@@ -105,6 +115,22 @@ struct QuotaArgs {
 }
 
 #[derive(Debug, clap::Args)]
+struct TenantQuotaArgs {
+    /// Show this quota only
+    name: Option<String>,
+    /// Show all quotas, each below its parent, on a line each
+    #[arg(long, conflicts_with = "name")]
+    tree: bool,
+    /// How many of the biggest consumers are shown of each resource
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    top: usize,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, clap::Args)]
 struct UsageArgs {
     /// Show images whose name contains this
     image: Option<String>,
@@ -119,7 +145,7 @@ struct UsageArgs {
 
 #[derive(Debug, clap::Args)]
 struct Output {
-    /// How to tell it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
 }
@@ -135,8 +161,42 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     match args.what {
         What::Limits(args) => describe_limits(args),
         What::Quota(args) => describe_quota(args),
+        What::TenantQuota(args) => describe_tenant_quota(args),
         What::Usage(args) => describe_usage(args),
     }
+}
+
+fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
+    let mut opened = args.target.open()?;
+    let listed = opened.around.list("headroom.dev/v1alpha1", "TenantQuota", None);
+    let mut objects = listed.map_err(|problem| anyhow!(rights::advised(problem, true)))?;
+    if let Some(name) = &args.name {
+        // The others are its ancestors and children.
+        if !objects.iter().any(|object| metadata(object, "name") == name) {
+            bail!("there is no TenantQuota {name}");
+        }
+        if args.output.output != Format::Table {
+            objects.retain(|object| metadata(object, "name") == name);
+        }
+    }
+    match args.output.output {
+        Format::Json => output::print(&output::json(&Items { items: &objects })?)?,
+        Format::Yaml => output::print(&output::yaml(&Items { items: &objects })?)?,
+        Format::Table => {
+            let quotas = crate::ledger::describe::Quotas::read(objects).map_err(|problem| anyhow!(problem))?;
+            let told: Vec<String> = quotas
+                .names()
+                .filter(|name| args.name.as_ref().is_none_or(|wanted| wanted == name))
+                .filter_map(|name| quotas.describe(name, args.top, Charset::of_stdout()))
+                .collect();
+            output::print(&match args.tree {
+                true => quotas.tree(),
+                false if told.is_empty() => "There are no TenantQuotas.\n".to_owned(),
+                false => told.join("\n"),
+            })?;
+        }
+    }
+    Ok(Exit::Fine)
 }
 
 fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {

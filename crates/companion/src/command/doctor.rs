@@ -1,20 +1,23 @@
 //! `kubectl headroom doctor`: probes a source and says what it found. The probing itself is the source's.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use clap::ValueEnum;
+use clap::{Subcommand, ValueEnum};
 
+use super::seconds;
 use super::source::Place;
 use crate::clock;
-use crate::source::examination::Verdict;
+use crate::source::examination::{Examination, Verdict};
+use crate::source::files;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
-    place: Place,
-    /// How to tell it
+    of: Of,
+    /// Output format
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Text)]
     output: Format,
     /// Context of the kubeconfig, for what is reached through the API server
@@ -26,8 +29,26 @@ const EXAMPLES: &str = "Examples:
   # Whether usage can be collected from a Prometheus, and what is missing
   kubectl headroom doctor prometheus http://prometheus:9090
 
+  # Whether a file can be imported, and what is in it
+  kubectl headroom doctor files metrics.json
+
   # A store that is reached through the API server, for a script
   kubectl headroom doctor prometheus --service monitoring/prometheus:9090 -o json";
+
+/// What is examined.
+#[derive(Debug, Subcommand)]
+enum Of {
+    #[command(flatten)]
+    Place(Place),
+    /// A file to import: CSV with a header, JSON lines, or OTLP metrics in JSON
+    Files {
+        /// File to read, whole; nothing is stored
+        path: PathBuf,
+        /// Time that each line stands for
+        #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = seconds)]
+        step: i64,
+    },
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -38,7 +59,13 @@ enum Format {
 /// Fails if collecting from the place cannot work, so that a script can ask.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
-    let examination = runtime.block_on(args.place.examine(args.context, clock::now()))?;
+    let examination = match &args.of {
+        Of::Place(place) => runtime.block_on(place.examine(args.context, clock::now()))?,
+        Of::Files { path, step } => {
+            let findings = files::examine(path, u32::try_from(*step).unwrap_or(u32::MAX), clock::now());
+            Examination { source: format!("file {}", path.display()), findings }
+        }
+    };
     let text = match args.output {
         Format::Text => examination.text(),
         Format::Json => serde_json::to_string_pretty(&examination)? + "\n",

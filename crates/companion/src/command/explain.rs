@@ -1,4 +1,4 @@
-//! `kubectl headroom explain`: the whole decision about an object, value by value: who spoke it, what it was held
+//! `kubectl headroom explain`: the whole decision about an object, field by field: who set it, what it was held
 //! against, and what it takes of the quotas.
 //!
 //! An object that is there already is explained as if it were made again, in the place that it leaves.
@@ -9,10 +9,11 @@ use anyhow::bail;
 use clap::ValueEnum;
 use serde_json::Value;
 
-use super::target::{Objects, Target, find};
+use headroom_desk::story::Story;
+
+use super::target::{Objects, Target, find, is_kind, one_by_one};
 use crate::judge::{Judgement, Verdict};
 use crate::output::{self, Exit, Paint};
-use story::Story;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +24,7 @@ Examples:
   kubectl headroom explain deployment/web -n shop
 
   # A manifest that nobody has applied yet
-  kubectl headroom explain -f pod.yaml --context-dir cluster/
+  kubectl headroom explain -f pod.yaml --cluster-dir cluster/
 
 Exit codes: 0 it is admitted, 1 it is refused, 2 it could not be judged.";
 
@@ -32,7 +33,7 @@ Exit codes: 0 it is admitted, 1 it is refused, 2 it could not be judged.";
 pub struct Args {
     #[command(flatten)]
     objects: Objects,
-    /// How to tell it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
     #[command(flatten)]
@@ -69,7 +70,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         let pod = run.look_at_pod_of(&manifest.object);
         tell(&run.judge(&manifest.object), pod.as_ref(), &manifest.object);
     }
-    for name in &args.objects.names {
+    for name in &one_by_one(&args.objects.names, is_kind) {
         let object = find(&mut run, name, &namespace)?;
         let pod = run.look_at_pod_of(&object);
         tell(&run.look_at_as_new(&object), pod.as_ref(), &object);

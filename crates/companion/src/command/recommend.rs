@@ -1,7 +1,7 @@
 //! `kubectl headroom recommend`: finds the objects that are asked about, and prints or writes the advice on them. The
 //! advice is `crate::recommend`'s, its place in files `crate::edit`'s.
 
-mod write;
+pub(super) mod write;
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use headroom_core::image::ImageName;
 use serde_json::Value;
 
 use super::rights;
-use super::target::{Opened, Target, named};
+use super::target::{Opened, Target, is_kind, named, one_by_one};
 use crate::describe::{limits, not_there};
 use crate::draw::Charset;
 use crate::gather;
@@ -19,6 +19,7 @@ use crate::judge::request;
 use crate::kinds::{ApiKind, metadata};
 use crate::manifest;
 use crate::output::{self, Exit, Paint};
+use crate::recommend::owner::{self, Owner};
 use crate::recommend::table::View;
 use crate::recommend::{Advice, QuotaEffect, Subject, Workload, advise, effect, picture, table, texts};
 use crate::surroundings::Surroundings;
@@ -39,13 +40,13 @@ pub struct Args {
     /// Advise on a container of this image that does not exist yet
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["objects", "filename"])]
     image: Vec<String>,
-    /// How to tell it: `kustomize` is a patch for each object, `helm` values for a chart
+    /// Output format: `kustomize` is a patch for each object, `helm` values for a chart
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
     /// Where the chart's values have a container's resources; {kind}, {name} and {container} stand for what they say
     #[arg(long, value_name = "PATH", default_value = texts::VALUES_PATH)]
     values_path: String,
-    /// Write the requests into the manifests, which stay as they are otherwise
+    /// Set the requests in the manifests; everything else is left unchanged
     #[arg(long, requires = "filename")]
     write: bool,
     /// Draw the distributions into an SVG file
@@ -92,6 +93,8 @@ struct Asked {
     is_running: bool,
     /// The name in place of the object's, for what is no object.
     request: Option<Value>,
+    /// Who controls it, if that is of a kind that is not known here.
+    owner: Option<Owner>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
@@ -109,10 +112,14 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let mut effects: Vec<QuotaEffect> = Vec::new();
     let mut advised = Vec::new();
     for asked in &asked {
-        if let Some((workload, of_workload)) = on(asked, &mut opened, &mut advice.notes)? {
-            advised.push(asked);
-            advice.workloads.push(workload);
+        if let Some((mut workload, of_workload)) = on(asked, &mut opened, &mut advice.notes)? {
+            if let Some(owner) = &asked.owner {
+                owner::attribute(&mut workload, owner, &asked.object);
+            }
             effects.extend(of_workload);
+            if owner::add(&mut advice, workload) {
+                advised.push(asked);
+            }
         }
     }
     advice.quotas = effect::together(effects);
@@ -219,7 +226,14 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
         // Where that cannot be known, the quotas are told the worst.
         let there = opened.around.get(&kind.api_version(), &kind.kind, Some(namespace), name);
         let is_running = matches!(there, Ok(Some(_)));
-        asked.push(Asked { object: manifest.object, kind, origin: Some(manifest.origin), is_running, request: None });
+        asked.push(Asked {
+            object: manifest.object,
+            kind,
+            origin: Some(manifest.origin),
+            is_running,
+            request: None,
+            owner: None,
+        });
     }
     Ok(asked)
 }
@@ -234,7 +248,14 @@ fn of_images(args: &Args, opened: &Opened) -> anyhow::Result<Vec<Asked>> {
             fields.insert("name".to_owned(), Value::from(image.as_str()));
         }
         let kind = ApiKind::new("v1", "Pod");
-        asked.push(Asked { object: Value::Null, kind, origin: None, is_running: false, request: Some(request) });
+        asked.push(Asked {
+            object: Value::Null,
+            kind,
+            origin: None,
+            is_running: false,
+            request: Some(request),
+            owner: None,
+        });
     }
     Ok(asked)
 }
@@ -244,7 +265,7 @@ fn of_names(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
         bail!("-A looks at everything: leave out the names, or choose a namespace with -n");
     }
     let mut asked = Vec::new();
-    for text in &args.objects {
+    for text in &one_by_one(&args.objects, is_kind) {
         let (kind, name) = named(text)?;
         if !makes_pods(&kind) {
             bail!("`{text}` runs no containers: expected such as `deployment/web` or `pod/db-0`");
@@ -257,12 +278,12 @@ fn of_names(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
             let all = opened.around.list(&api_version, &kind.kind, Some(namespace)).unwrap_or_default();
             bail!(not_there(&kind.kind, &name, namespace, all.iter().map(|object| metadata(object, "name"))));
         };
-        asked.push(Asked { object, kind, origin: None, is_running: true, request: None });
+        asked.push(Asked { object, kind, origin: None, is_running: true, request: None, owner: None });
     }
     Ok(asked)
 }
 
-/// Everything in a namespace that nothing else controls, or in all.
+/// Everything in a namespace that nothing known here controls, or in all.
 fn of_namespace(args: &Args, opened: &mut Opened, notes: &mut Vec<String>) -> anyhow::Result<Vec<Asked>> {
     let scope = args.target.scope(opened).map(str::to_owned);
     let mut asked = Vec::new();
@@ -270,9 +291,12 @@ fn of_namespace(args: &Args, opened: &mut Opened, notes: &mut Vec<String>) -> an
     for (api_version, kind) in KINDS {
         match opened.around.list(api_version, kind, scope.as_deref()) {
             Ok(objects) => {
-                for object in objects.into_iter().filter(|object| !is_controlled(object) && !has_ended(object)) {
-                    let kind = ApiKind::new(api_version, kind);
-                    asked.push(Asked { object, kind, origin: None, is_running: true, request: None });
+                for object in objects.into_iter().filter(|object| !has_ended(object)) {
+                    let Some(owner) = unknown_owner(&object) else { continue };
+                    if owner.is_none() || owner::is_scaled(&object) {
+                        let kind = ApiKind::new(api_version, kind);
+                        asked.push(Asked { object, kind, origin: None, is_running: true, request: None, owner });
+                    }
                 }
             }
             Err(problem) => problems.push(rights::advised(problem, args.target.all_namespaces)),
@@ -290,9 +314,14 @@ fn of_namespace(args: &Args, opened: &mut Opened, notes: &mut Vec<String>) -> an
     Ok(asked)
 }
 
-fn is_controlled(object: &Value) -> bool {
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    owners.is_some_and(|owners| owners.iter().any(|owner| owner["controller"] == true))
+/// The owner if it is of a kind that is not listed here; none at all of what is listed with its owner.
+fn unknown_owner(object: &Value) -> Option<Option<Owner>> {
+    match Owner::of(object) {
+        Some(owner) if makes_pods(&ApiKind::new(&owner.api_version, &owner.kind)) => None,
+        // A static pod is owned by its node, which has no template.
+        Some(owner) if owner.kind == "Node" => Some(None),
+        owner => Some(owner),
+    }
 }
 
 /// A pod or a job that will never ask for anything again.

@@ -2,21 +2,19 @@
 //! policy read for it as a session file of kwctl, and the settings.
 //!
 //! A recording is made to be shown to others, so what no decision depends on and what may be confidential stays out of
-//! it: see `redact`.
-
-mod redact;
-mod session;
+//! it: see `headroom_desk::recording`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use headroom_desk::recording::redact::Redaction;
+use headroom_desk::recording::session;
 use serde_json::{Value, json};
 
-use super::target::{Objects, Target, find};
+use super::target::{Objects, Target, find, is_kind, one_by_one};
 use crate::judge::Judgement;
 use crate::output::{self, Exit};
-use redact::Redaction;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,7 +51,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         let judgement = run.judge_redacted(&manifest.object, |object| redaction.redact(object));
         text.push_str(&write(&args.to, &judgement, &settings)?);
     }
-    for name in &args.objects.names {
+    for name in &one_by_one(&args.objects.names, is_kind) {
         let mut object = find(&mut run, name, &namespace)?;
         redaction.redact(&mut object);
         text.push_str(&write(&args.to, &run.look_at_as_new(&object), &settings)?);

@@ -4,8 +4,6 @@
 //! through a pod that it would make, and each pod of no known workload as its author wrote it: judged once as things are,
 //! and once as they would be. Whether there is room in a quota for all of it is told of the quotas, in sum.
 
-mod effect;
-mod subjects;
 mod told;
 
 use std::collections::BTreeSet;
@@ -13,6 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use clap::ValueEnum;
+use headroom_desk::simulate::{Change, Effects, Simulation, Subjects, put, report};
 use serde_json::{Value, json};
 
 use super::target::{Target, read_settings};
@@ -21,9 +20,6 @@ use crate::kinds::metadata;
 use crate::manifest::{self, Manifest};
 use crate::output::{self, Exit, Paint};
 use crate::surroundings::folder::in_namespace;
-use crate::surroundings::{Overlay, Surroundings};
-use effect::Simulation;
-use subjects::Subjects;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,7 +53,7 @@ pub struct Args {
     /// The policy's settings as they are, if not as --settings would have them
     #[arg(long, value_name = "FILE")]
     current_settings: Option<PathBuf>,
-    /// How to tell it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
     #[command(flatten)]
@@ -89,16 +85,16 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let everywhere = simulation.namespaces();
     for Manifest { object, .. } in changes {
         for object in placed(object, &args, &opened.namespace, &everywhere) {
-            put(object, &mut around)?;
+            put(object, &mut around).map_err(|problem| anyhow!(problem))?;
         }
     }
     let effects = simulation.end(&then.to_string(), &mut around);
     output::print(&match args.output {
         Format::Table => told::table(&effects, Paint::for_stdout()),
-        Format::Json => output::json(&told::report(&effects))?,
-        Format::Yaml => output::yaml(&told::report(&effects))?,
+        Format::Json => output::json(&report::report(&effects))?,
+        Format::Yaml => output::yaml(&report::report(&effects))?,
     })?;
-    Ok(effects.exit())
+    Ok(exit(&effects))
 }
 
 /// Only what surrounds objects can be tried out.
@@ -141,19 +137,12 @@ fn placed(object: Value, args: &Args, default: &str, everywhere: &[String]) -> V
     everywhere.iter().map(|namespace| in_namespace(object.clone(), namespace)).collect()
 }
 
-/// Puts a change where it would be. A quota that is there keeps its usage; a new one is counted.
-fn put(mut object: Value, around: &mut Overlay) -> anyhow::Result<()> {
-    if object.get("kind").is_some_and(|kind| kind == "ResourceQuota") {
-        let (namespace, name) = (metadata(&object, "namespace"), metadata(&object, "name"));
-        let there = around.get("v1", "ResourceQuota", Some(namespace), name).map_err(|problem| anyhow!(problem))?;
-        let used = there.and_then(|there| there.pointer("/status/used").cloned()).unwrap_or(Value::Null);
-        let hard = object.pointer("/spec/hard").and_then(Value::as_object).cloned().unwrap_or_default();
-        // A name that was not bounded before was not counted either.
-        let is_known = hard.keys().all(|name| used.get(name).is_some());
-        let status = if is_known { json!({"hard": hard, "used": used}) } else { json!({}) };
-        if let Value::Object(fields) = &mut object {
-            fields.insert("status".to_owned(), status);
-        }
+fn exit(effects: &Effects) -> Exit {
+    if !effects.missed.is_empty() || effects.count(Change::NotJudged) > 0 {
+        Exit::NotJudged
+    } else if effects.count(Change::NewlyRefused) > 0 || effects.quotas.iter().any(|quota| quota.is_newly_exceeded) {
+        Exit::Refused
+    } else {
+        Exit::Fine
     }
-    around.put(object).map_err(|malformed| anyhow!(malformed.to_string()))
 }

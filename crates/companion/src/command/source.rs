@@ -1,6 +1,7 @@
 //! The sources as they are typed, for `collect` and `doctor` alike.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -8,15 +9,17 @@ use clap::{Args, Subcommand};
 
 use crate::kubeconfig;
 use crate::source::examination::{Examination, Finding};
-use crate::source::http::{Authentication, Endpoint, Http};
-use crate::source::{Source, checkpoints, influxdb, metrics_api, prometheus};
+use crate::source::forward::{self, Target};
+use crate::source::http::{Authentication, Endpoint, Http, Secret, Url};
+use crate::source::identity::{Cloud, Identity};
+use crate::source::{Source, SourceError, checkpoints, influxdb, metrics_api, prometheus};
 
 /// A place that knows what containers used.
 #[derive(Debug, Subcommand)]
 pub enum Place {
-    /// Prometheus, or anything that speaks its API: Thanos, VictoriaMetrics, Mimir, Google Managed Prometheus
+    /// Prometheus, or anything that speaks its API: Thanos, VictoriaMetrics, Mimir, and what Google, Amazon and Azure run
     Prometheus(Box<PrometheusArgs>),
-    /// InfluxDB 1.x with the data of Heapster
+    /// InfluxDB 1, 2 or 3 with the data of Telegraf (inputs kubernetes and kube_inventory) or of Heapster
     Influxdb(Box<InfluxDbArgs>),
     /// The metrics API (metrics-server), looked at each minute; for clusters that keep no metrics
     MetricsApi,
@@ -28,17 +31,18 @@ pub enum Place {
 pub struct PrometheusArgs {
     /// Such as http://prometheus.monitoring:9090, with the path in front of the API if there is one
     #[arg(required_unless_present = "service")]
-    url: Option<String>,
-    /// Reach it through the API server instead: NAMESPACE/SERVICE:PORT (https:SERVICE:PORT if it speaks TLS)
+    url: Option<Url>,
+    /// Reach it through the API server instead: NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS). With a token, user or
+    /// certificate authority by a port-forward, else by the API server's proxy
     #[arg(long, value_name = "SERVICE", conflicts_with = "url")]
     service: Option<String>,
-    /// Distance of samples
+    /// Query step
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
     step: i64,
     /// Matchers for every query, such as 'cluster="prod"', where several clusters share a store
     #[arg(long, default_value = "")]
     matchers: String,
-    /// Take answers in which a part of the store did not take part; what they miss is missed for ever
+    /// Accept partial responses; gaps are never backfilled
     #[arg(long)]
     accept_partial: bool,
     #[command(flatten)]
@@ -50,7 +54,7 @@ pub struct PrometheusArgs {
 /// Names that are found out unless they are given.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Names (found out unless given)")]
-struct Names {
+pub(super) struct Names {
     /// Counter of CPU seconds
     #[arg(long, value_name = "NAME")]
     cpu_metric: Option<String>,
@@ -92,13 +96,19 @@ struct Names {
 #[derive(Debug, Args)]
 pub struct InfluxDbArgs {
     /// Such as http://monitoring-influxdb.kube-system:8086
-    url: String,
-    /// Distance of samples
+    url: Url,
+    /// Query step
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
     step: i64,
-    /// Heapster's database
-    #[arg(long, value_name = "NAME", default_value = "k8s")]
-    database: String,
+    /// Database, or bucket of an InfluxDB 2; `k8s` (Heapster's) and `telegraf` are tried unless given
+    #[arg(long, value_name = "NAME", visible_alias = "bucket")]
+    database: Option<String>,
+    /// Organization of an InfluxDB 2, which also needs a token
+    #[arg(long, value_name = "NAME")]
+    org: Option<String>,
+    /// Condition for every query, such as "cluster = 'prod'", where several clusters share a database
+    #[arg(long = "where", value_name = "CONDITION", default_value = "")]
+    condition: String,
     /// Retention policy to read; the database's default unless given
     #[arg(long, value_name = "NAME")]
     retention_policy: Option<String>,
@@ -109,13 +119,13 @@ pub struct InfluxDbArgs {
 /// Who we are to the store. Secrets come from files or the environment, where other users cannot read them.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Access")]
-struct Access {
+pub(super) struct Access {
     /// File with a bearer token, read again for each request
     #[arg(long, value_name = "FILE", conflicts_with_all = ["token", "user"])]
     token_file: Option<PathBuf>,
     /// Bearer token
     #[arg(long, env = "HEADROOM_TOKEN", hide_env_values = true, conflicts_with = "user")]
-    token: Option<String>,
+    token: Option<Secret>,
     /// User for basic auth
     #[arg(long, env = "HEADROOM_USER")]
     user: Option<String>,
@@ -124,10 +134,13 @@ struct Access {
     password_file: Option<PathBuf>,
     /// The user's password
     #[arg(long, env = "HEADROOM_PASSWORD", hide_env_values = true)]
-    password: Option<String>,
-    /// Further header, as `Name: value`; may be repeated
-    #[arg(long, value_name = "HEADER", value_parser = header)]
-    header: Vec<(String, String)>,
+    password: Option<Secret>,
+    /// Additional header, as `Name: value`; may be repeated
+    #[arg(long, value_name = "HEADER")]
+    header: Vec<Secret>,
+    /// Identity of this machine or workload to use; known by the URL for the stores that a cloud runs
+    #[arg(long, value_enum, value_name = "CLOUD", conflicts_with_all = ["token_file", "token", "user"])]
+    identity: Option<Cloud>,
     /// Tenant of a store with several, sent as X-Scope-OrgID
     #[arg(long)]
     tenant: Option<String>,
@@ -143,6 +156,27 @@ struct Access {
 }
 
 impl Place {
+    /// Kind and address, without secrets: what a store knows its source by.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Prometheus(args) => {
+                let matchers =
+                    if args.matchers.is_empty() { String::new() } else { format!(" with {}", args.matchers) };
+                let tenant = args.access.tenant.iter().map(|tenant| format!(" of tenant {tenant}"));
+                format!("prometheus at {}{matchers}{}", args.place(), tenant.collect::<String>())
+            }
+            Self::Influxdb(args) => {
+                let parts = [("database", &args.database), ("organization", &args.org)];
+                let parts = parts.into_iter().filter_map(|(part, name)| Some(format!(", {part} {}", name.as_ref()?)));
+                let condition = Some(&args.condition).filter(|condition| !condition.is_empty());
+                let condition = condition.map(|condition| format!(" where {condition}")).unwrap_or_default();
+                format!("influxdb at {}{}{condition}", args.url, parts.collect::<String>())
+            }
+            Self::MetricsApi => "metrics-api".to_owned(),
+            Self::Checkpoints => "checkpoints".to_owned(),
+        }
+    }
+
     /// What can be read from. Nothing is asked of it yet, so that it may be down when we start. `context` names the cluster of the kubeconfig.
     pub async fn open(&self, context: Option<String>) -> anyhow::Result<Box<dyn Source>> {
         Ok(match self {
@@ -166,7 +200,7 @@ impl Place {
                 ("prometheus", place, prometheus::examine(http, &options, our_clock).await)
             }
             Self::Influxdb(args) => {
-                ("influxdb", args.url.clone(), influxdb::examine(&args.options()?, our_clock).await)
+                ("influxdb", args.url.to_string(), influxdb::examine(&args.options()?, our_clock).await)
             }
             Self::MetricsApi => {
                 let http = api_server(context).await?;
@@ -185,7 +219,54 @@ impl Place {
 }
 
 impl PrometheusArgs {
+    fn place(&self) -> String {
+        match (&self.service, &self.url) {
+            (Some(service), _) => format!("service {service}"),
+            (None, url) => url.iter().map(Url::to_string).collect(),
+        }
+    }
+
     fn options(&self) -> anyhow::Result<prometheus::Options> {
+        Ok(prometheus::Options {
+            endpoint: self.access.endpoint(self.url.clone().unwrap_or_else(|| Url::from("")))?,
+            names: self.names.overrides(),
+            matchers: self.matchers.clone(),
+            step_seconds: u32::try_from(self.step)?,
+            accept_partial: self.accept_partial,
+        })
+    }
+
+    async fn http(&self, context: Option<String>, options: &prometheus::Options) -> anyhow::Result<Http> {
+        let Some(service) = &self.service else { return Ok(Http::new(&options.endpoint)?) };
+        let target = service_named(service)?;
+        let client = kubeconfig::client(context).await.map_err(no_cluster)?;
+        Ok(behind_service(client, target, &options.endpoint).await?)
+    }
+}
+
+/// A Service as it is typed.
+pub(super) fn service_named(text: &str) -> anyhow::Result<Target> {
+    Target::parse(text).ok_or_else(|| anyhow!("`{text}` is not a service: expected NAMESPACE/SERVICE:PORT"))
+}
+
+/// A store behind a Service: by a port-forward where it is to be told who we are, or its certificate is to be checked, and
+/// else by the API server's proxy.
+pub(super) async fn behind_service(
+    client: kube::Client,
+    target: Target,
+    endpoint: &Endpoint,
+) -> Result<Http, SourceError> {
+    let has_credentials = !matches!(endpoint.authentication, Authentication::None);
+    if has_credentials || endpoint.ca_file.is_some() || endpoint.accept_invalid_certificates {
+        return forward::http(client, target, endpoint).await;
+    }
+    let scheme = if target.is_tls { "https:" } else { "" };
+    let service = format!("{scheme}{}:{}", target.service, target.port);
+    Http::through_api_server(client, &target.namespace, &service, endpoint)
+}
+
+impl Names {
+    pub(super) fn overrides(&self) -> prometheus::Overrides {
         let Names {
             cpu_metric,
             cpu_is_rate,
@@ -199,8 +280,8 @@ impl PrometheusArgs {
             info_pod_label,
             info_container_label,
             info_image_label,
-        } = &self.names;
-        let names = prometheus::Overrides {
+        } = self;
+        prometheus::Overrides {
             cpu_metric: cpu_metric.clone(),
             memory_metric: memory_metric.clone(),
             cpu_is_rate: *cpu_is_rate,
@@ -213,64 +294,56 @@ impl PrometheusArgs {
             info_pod_label: info_pod_label.clone(),
             info_container_label: info_container_label.clone(),
             info_image_label: info_image_label.clone(),
-        };
-        Ok(prometheus::Options {
-            endpoint: self.access.endpoint(self.url.clone().unwrap_or_default())?,
-            names,
-            matchers: self.matchers.clone(),
-            step_seconds: u32::try_from(self.step)?,
-            accept_partial: self.accept_partial,
-        })
-    }
-
-    async fn http(&self, context: Option<String>, options: &prometheus::Options) -> anyhow::Result<Http> {
-        let Some(service) = &self.service else { return Ok(Http::new(&options.endpoint)?) };
-        let (namespace, service) = service
-            .split_once('/')
-            .ok_or_else(|| anyhow!("`{service}` is no service: expected NAMESPACE/SERVICE:PORT"))?;
-        let client = kubeconfig::client(context).await.map_err(no_cluster)?;
-        Ok(Http::through_api_server(client, namespace, service, options.endpoint.timeout))
+        }
     }
 }
 
 impl InfluxDbArgs {
     fn options(&self) -> anyhow::Result<influxdb::Options> {
         Ok(influxdb::Options {
-            endpoint: self.access.endpoint(self.url.clone())?,
             database: self.database.clone(),
+            organization: self.org.clone(),
+            condition: self.condition.clone(),
             retention_policy: self.retention_policy.clone(),
             step_seconds: u32::try_from(self.step)?,
+            ..influxdb::Options::new(self.access.endpoint(self.url.clone())?)
         })
     }
 }
 
 impl Access {
-    fn endpoint(&self, url: String) -> anyhow::Result<Endpoint> {
-        let authentication = match (&self.token_file, &self.token, &self.user) {
-            (Some(file), _, _) => Authentication::BearerFile(file.clone()),
-            (None, Some(token), _) => Authentication::Bearer(token.clone()),
-            (None, None, Some(user)) => {
+    pub(super) fn endpoint(&self, url: Url) -> anyhow::Result<Endpoint> {
+        let cloud = self.identity.or_else(|| Cloud::of(url.as_str()));
+        let authentication = match (&self.token_file, &self.token, &self.user, cloud) {
+            (Some(file), ..) => Authentication::TokenFile(file.clone()),
+            (None, Some(token), ..) => Authentication::Token(token.clone()),
+            (None, None, Some(user), _) => {
                 Authentication::Basic { user: user.clone(), password: self.password().context("no password")? }
             }
-            (None, None, None) => Authentication::None,
+            (None, None, None, Some(cloud)) => {
+                Authentication::Cloud(Arc::new(Identity::new(cloud, url.as_str(), &|name| std::env::var(name).ok())?))
+            }
+            (None, None, None, None) => Authentication::None,
         };
         Ok(Endpoint {
             url,
             authentication,
-            headers: self.header.iter().cloned().collect(),
+            headers: self.header.iter().map(header).collect::<anyhow::Result<_>>()?,
             tenant: self.tenant.clone(),
             ca_file: self.ca_file.clone(),
             accept_invalid_certificates: self.insecure_skip_tls_verify,
+            tls_server_name: None,
+            token_scheme: "Bearer",
             timeout: Duration::from_secs(self.timeout.unsigned_abs()),
         })
     }
 
-    fn password(&self) -> anyhow::Result<String> {
+    fn password(&self) -> anyhow::Result<Secret> {
         match (&self.password_file, &self.password) {
             (Some(file), _) => {
                 let text =
                     std::fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
-                Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+                Ok(text.trim_end_matches(['\r', '\n']).into())
             }
             (None, Some(password)) => Ok(password.clone()),
             (None, None) => Err(anyhow!("a user needs --password-file or HEADROOM_PASSWORD")),
@@ -287,7 +360,8 @@ fn no_cluster(message: String) -> anyhow::Error {
     anyhow!("no cluster to read from: {message}")
 }
 
-fn header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("expected `Name: value`")?;
+/// What is wrong is said without the header's value, which may be as good as a password.
+fn header(text: &Secret) -> anyhow::Result<(String, String)> {
+    let (name, value) = text.reveal().split_once(':').context("a --header has no colon: expected `Name: value`")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }

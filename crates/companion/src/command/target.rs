@@ -1,6 +1,6 @@
 //! What a question is about and where its answer is read from: the arguments that all questions share.
 //!
-//! Without further word that is the live cluster, as kubectl reaches it. `--context-dir` gives files instead; with
+//! Without further word that is the live cluster, as kubectl reaches it. `--cluster-dir` gives files instead; with
 //! `--live`, `--context` or `--kubeconfig` beside it they are laid over the cluster. `--offline` is for those who want
 //! the settings' rules alone.
 
@@ -8,22 +8,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use headroom_core::Settings;
-use headroom_core::json::Document;
+use headroom_desk::settings;
 use serde_json::{Value, json};
 
 use crate::judge::Run;
-use crate::kinds::{ApiKind, metadata};
-use crate::manifest::{self, Manifest, documents};
+use crate::kinds::ApiKind;
+use crate::manifest::{self, Manifest};
 use crate::surroundings::{Cluster, Folder, Overlay, Surroundings};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Where to look")]
 pub struct Target {
-    /// Namespace to look at, and of objects that name none
+    /// Namespace; also used for manifests without one
     #[arg(short, long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-    /// Look at all namespaces
+    /// All namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
     /// Context of the kubeconfig
@@ -34,12 +33,12 @@ pub struct Target {
     pub kubeconfig: Option<PathBuf>,
     /// Read LimitRanges, quotas and whatever else is looked at from YAML or JSON files instead of a cluster
     #[arg(long, value_name = "PATH")]
-    pub context_dir: Vec<PathBuf>,
-    /// Read the live cluster too where --context-dir is given; files stand instead of what they name
+    pub cluster_dir: Vec<PathBuf>,
+    /// Read the live cluster too where --cluster-dir is given; a file overrides the live object of the same name
     #[arg(long, conflicts_with = "offline")]
     pub live: bool,
     /// Read nothing at all: only what is given counts
-    #[arg(long, conflicts_with_all = ["context", "kubeconfig", "context_dir"])]
+    #[arg(long, conflicts_with_all = ["context", "kubeconfig", "cluster_dir"])]
     pub offline: bool,
     /// The policy's settings: a file of them, or a ClusterAdmissionPolicy or AdmissionPolicy that has them; else the
     /// defaults
@@ -65,7 +64,7 @@ impl Objects {
     /// Those in files.
     pub fn manifests(&self, target: &Target) -> anyhow::Result<Vec<Manifest>> {
         if target.all_namespaces {
-            bail!("-A says nothing here: an object is of one namespace; give -n");
+            bail!("--all-namespaces is not supported here; use -n");
         }
         Ok(manifest::read(&self.files, self.recursive, &mut std::io::stdin().lock())?)
     }
@@ -99,7 +98,8 @@ impl Target {
         let cluster = if self.wants_cluster() { Some(self.connect()?) } else { None };
         let of_cluster = cluster.as_ref().map(|(_, namespace)| namespace.clone());
         let namespace = self.namespace.clone().or(of_cluster).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
-        let top = Folder::read(&self.context_dir, &namespace)?;
+        let files = manifest::read(&self.cluster_dir, true, &mut std::io::stdin())?;
+        let top = Folder::of(files, &namespace)?;
         let bottom = cluster.map(|(cluster, _)| Box::new(cluster) as Box<dyn Surroundings>);
         Ok(Opened { around: Overlay::new(top, bottom), namespace, settings })
     }
@@ -111,13 +111,13 @@ impl Target {
 
     fn wants_cluster(&self) -> bool {
         let is_named = self.live || self.context.is_some() || self.kubeconfig.is_some();
-        !self.offline && (self.context_dir.is_empty() || is_named)
+        !self.offline && (self.cluster_dir.is_empty() || is_named)
     }
 
     fn connect(&self) -> anyhow::Result<(Cluster, String)> {
         Cluster::connect(self.context.clone(), self.kubeconfig.as_deref()).map_err(|problem| {
             anyhow!(
-                "no cluster to read from: {problem}; give a kubeconfig, files with --context-dir, or --offline to go by \
+                "no cluster to read from: {problem}; give a kubeconfig, files with --cluster-dir, or --offline to go by \
                  the settings alone"
             )
         })
@@ -133,52 +133,24 @@ impl Opened {
 /// Reads settings from a file of their own, or from the policy object that has them.
 pub fn read_settings(path: &Path) -> anyhow::Result<Value> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read the settings `{}`", path.display()))?;
-    let settings = settings_in(path, &text)?;
-    let text = settings.to_string();
-    // OK because what serde_json wrote can be read.
-    if let Ok(document) = Document::read(&text) {
-        Settings::read(Some(document.root())).map_err(|error| anyhow!("`{}`: {error}", path.display()))?;
-    }
+    let settings = settings::in_text(path, &text).map_err(|problem| anyhow!(problem))?;
+    settings::check(&settings).map_err(|problem| anyhow!("`{}`: {problem}", path.display()))?;
     Ok(settings)
 }
 
-fn settings_in(path: &Path, text: &str) -> anyhow::Result<Value> {
-    // A file of settings is no Kubernetes object.
-    if let [Ok((_, bare))] = documents::read(text).as_slice()
-        && bare.get("kind").is_none()
-    {
-        return Ok(bare.clone());
+/// Objects as kubectl takes them: each as `deployment/web`, or a kind and then names, `deployment web api`.
+pub fn one_by_one(typed: &[String], is_kind: impl Fn(&str) -> bool) -> Vec<String> {
+    match typed {
+        [kind, names @ ..] if !names.is_empty() && typed.iter().all(|word| !word.contains('/')) && is_kind(kind) => {
+            names.iter().map(|name| format!("{kind}/{name}")).collect()
+        }
+        typed => typed.to_vec(),
     }
-    let manifests = manifest::read_text(path, text)?;
-    let is_policy = |manifest: &&Manifest| {
-        let kind = manifest.object.get("kind").and_then(Value::as_str);
-        matches!(kind, Some("ClusterAdmissionPolicy" | "AdmissionPolicy"))
-    };
-    let policies: Vec<&Manifest> = manifests.iter().filter(is_policy).collect();
-    // Of our two policies, the one that changes pods has the settings that matter for them.
-    let mutating: Vec<&Manifest> = policies
-        .iter()
-        .copied()
-        .filter(|policy| policy.object.pointer("/spec/mutating") == Some(&json!(true)))
-        .collect();
-    match (mutating.as_slice(), policies.as_slice()) {
-        ([policy], _) | ([], [policy]) => {
-            Ok(policy.object.pointer("/spec/settings").cloned().unwrap_or_else(|| json!({})))
-        }
-        ([], []) if manifests.is_empty() => Ok(json!({})),
-        ([], []) => {
-            bail!("`{}` holds neither settings nor a ClusterAdmissionPolicy or AdmissionPolicy", path.display())
-        }
-        (several, all) => {
-            let several = if several.is_empty() { all } else { several };
-            let names: Vec<&str> = several.iter().map(|policy| metadata(&policy.object, "name")).collect();
-            bail!(
-                "`{}` holds several policies ({}): leave the one whose settings count",
-                path.display(),
-                names.join(", ")
-            )
-        }
-    }
+}
+
+/// Whether a word names a kind that is known here.
+pub fn is_kind(word: &str) -> bool {
+    named(&format!("{word}/any")).is_ok()
 }
 
 /// What is asked for on the command line as kubectl names it: `pod/db-0`, `deployment/web`, or a pod's bare name.
@@ -202,4 +174,23 @@ pub fn named(text: &str) -> anyhow::Result<(ApiKind, String)> {
         bail!("`{text}` names no object: expected such as `pod/db-0` or `deployment/web`");
     }
     Ok((ApiKind::new(api_version, kind), name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_may_stand_before_its_names() {
+        let check = |typed: &[&str], expected: &[&str]| {
+            let typed: Vec<String> = typed.iter().map(|word| (*word).to_owned()).collect();
+            assert_eq!(one_by_one(&typed, is_kind), expected);
+        };
+        check(&["deployment", "web", "api"], &["deployment/web", "deployment/api"]);
+        check(&["sts", "db"], &["sts/db"]);
+        check(&["deployment/web", "pod/db-0"], &["deployment/web", "pod/db-0"]);
+        check(&["db-0", "db-1"], &["db-0", "db-1"]);
+        check(&["deployment"], &["deployment"]);
+        check(&[], &[]);
+    }
 }

@@ -89,9 +89,9 @@ pub fn limits<'d>(
     settings: &'d Settings<'d>,
 ) -> Result<Limits, Malformed> {
     let pod = request.pod()?;
-    let ranges = ranges::applicable(request, pod, context, settings)?;
+    let ranges = ranges::applicable(request, pod.as_ref(), context, settings)?;
     let of_cluster = context.limit_ranges.as_deref().unwrap_or_default();
-    let container = pod.and_then(|pod| pod.containers.first());
+    let container = pod.as_ref().and_then(|pod| pod.containers.first());
     let filled = decision.pod.as_ref().and_then(|pod| pod.containers.first());
     let bounds = effective_bounds(&ranges, container);
     let mut notes = contradictions(&bounds);

@@ -265,7 +265,7 @@ impl Quotas {
             }
             section(
                 &mut text,
-                &format!("Containers that leave resources open, in namespace {}:", self.namespace),
+                &format!("Containers without requests or limits in namespace {}:", self.namespace),
                 &table,
             );
         }

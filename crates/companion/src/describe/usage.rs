@@ -139,7 +139,10 @@ fn familiar(repository: &str) -> &str {
 
 fn row(image: String, history: HistoryNode<'_>, entry: &Entry<'_>, wanted: Window) -> Result<Option<Image>, Unusable> {
     for window in [wanted, Window::MONTH] {
-        let (cpu, memory) = (history.observed(window, Resource::Cpu)?, history.observed(window, Resource::Memory)?);
+        // Without figures where namespaces do not agree on any.
+        let observed =
+            |resource| Ok::<_, Unusable>(history.observed(window, resource)?.filter(|of| of.has(Percentile::PEAK)));
+        let (cpu, memory) = (observed(Resource::Cpu)?, observed(Resource::Memory)?);
         let Some(any) = cpu.or(memory) else { continue };
         let kills = history.oom_kills(entry.collected_at)?;
         return Ok(Some(Image {
@@ -160,7 +163,8 @@ fn row(image: String, history: HistoryNode<'_>, entry: &Entry<'_>, wanted: Windo
 
 fn distribution(observed: Observed<'_>, resource: Resource) -> Result<Distribution, Unusable> {
     let at = |at| Ok((at, observed.percentile(at)?));
-    let percentiles = Percentile::PUBLISHED.into_iter().map(at).collect::<Result<_, Unusable>>()?;
+    let known = Percentile::PUBLISHED.into_iter().filter(|at| observed.has(*at));
+    let percentiles = known.map(at).collect::<Result<_, Unusable>>()?;
     Ok(Distribution::new(resource, observed.samples, percentiles, &observed.peak()?))
 }
 
@@ -254,7 +258,7 @@ mod tests {
     const KEY: &str = "nginx-f7b30ec5501512a6";
 
     fn history(cpu: &str) -> Value {
-        let percentiles = Percentile::PUBLISHED.map(|at| format!(" {at}={cpu}")).concat();
+        let percentiles = Percentile::PUBLISHED.map(|at| format!(" {}={cpu}", at.name())).concat();
         let usage = format!("samples=60 peak={cpu}{percentiles}");
         json!({"lastSeen": "2026-11-20T00:00:00Z", "oomKills": [{"at": "2026-11-19T00:00:00Z", "memory": "64Mi"}],
             "windows": {"30d": {"pods": 2, "namespaces": 1, "cpu": usage}}})

@@ -4,10 +4,11 @@ use super::*;
 
 fn change(requests: &[(&'static str, &str)]) -> Change {
     Change {
+        bound: Bound::Request,
         object: Identity { kind: "Deployment".to_owned(), namespace: None, name: "web".to_owned() },
         path: vec!["spec", "template"],
         container: "nginx".to_owned(),
-        requests: requests.iter().map(|(name, amount)| (*name, (*amount).to_owned())).collect(),
+        amounts: requests.iter().map(|(name, amount)| (*name, (*amount).to_owned())).collect(),
     }
 }
 
@@ -38,9 +39,9 @@ fn check(before: &str, after: &str) {
 
 #[track_caller]
 fn check_texts(before: &str, after: &str) {
-    let edited = set_requests(before, &[both()]).unwrap().unwrap_or_else(|| before.to_owned());
+    let edited = set_amounts(before, &[both()]).unwrap().unwrap_or_else(|| before.to_owned());
     assert_eq!(edited, after, "\n{edited}");
-    assert_eq!(set_requests(&edited, &[both()]), Ok(None));
+    assert_eq!(set_amounts(&edited, &[both()]), Ok(None));
 }
 
 const NEW: &str = "resources:\n  requests:\n    cpu: 120m\n    memory: 200Mi\n";
@@ -162,13 +163,13 @@ fn the_right_object_and_the_right_container_are_found() {
 
 #[test]
 fn amounts_that_look_like_numbers_are_quoted() {
-    let edited = set_requests(&deployment(""), &[change(&[("cpu", "2")])]).unwrap().unwrap();
+    let edited = set_amounts(&deployment(""), &[change(&[("cpu", "2")])]).unwrap().unwrap();
     assert!(edited.contains("            cpu: \"2\"\n"), "{edited}");
 }
 
 #[track_caller]
 fn check_refused(text: &str, expected: &str) {
-    let refused = set_requests(text, &[both()]).unwrap_err().to_string();
+    let refused = set_amounts(text, &[both()]).unwrap_err().to_string();
     assert_eq!(refused, expected);
 }
 
@@ -192,7 +193,7 @@ fn what_is_not_certain_is_refused() {
     check_refused("kind: Deployment\n", "Deployment `web` is not in it");
     let twice = format!("{}---\n{}", deployment(""), deployment(""));
     check_refused(&twice, "Deployment `web` is in it twice, so it is not certain which one is meant");
-    assert!(matches!(set_requests("a: [", &[both()]), Err(EditError::Unreadable(_))));
+    assert!(matches!(set_amounts("a: [", &[both()]), Err(EditError::Unreadable(_))));
 }
 
 /// The lines of `all` that are not in `some`, if the others are there in the same order.
@@ -232,8 +233,8 @@ fn however_it_is_written_only_the_amounts_change() {
             for text in [deployment(&format!("{resources}{others}")), deployment(&format!("{others}{resources}"))] {
                 for text in [text.clone(), text.replace('\n', "\r\n"), text.trim_end().to_owned()] {
                     // That it means the same but for the amounts, the edit itself makes sure of.
-                    let edited = set_requests(&text, &[both()]).unwrap().unwrap();
-                    assert_eq!(set_requests(&edited, &[both()]), Ok(None), "{edited}");
+                    let edited = set_amounts(&text, &[both()]).unwrap().unwrap();
+                    assert_eq!(set_amounts(&edited, &[both()]), Ok(None), "{edited}");
                     let kept: String =
                         text.lines().filter(|line| !is_of_resources(line)).map(|line| format!("{line}\n")).collect();
                     let beside = lines_beside(&edited, &kept).unwrap_or_else(|| panic!("{text}\n{edited}"));
@@ -247,4 +248,22 @@ fn however_it_is_written_only_the_amounts_change() {
 /// Whether a line says anything of resources, and so may be another one afterwards.
 fn is_of_resources(line: &str) -> bool {
     ["resources", "requests", "limits", "cpu", "memory", "}}"].iter().any(|word| line.contains(word))
+}
+
+#[test]
+fn a_limit_is_set_beside_the_requests() {
+    let limit = Change { bound: Bound::Limit, ..change(&[("memory", "1200Mi")]) };
+    let check = |before: &str, after: &str| {
+        let edited = set_amounts(&deployment(before), &[limit.clone(), both()]).unwrap().unwrap();
+        assert_eq!(edited, deployment(after));
+        assert_eq!(set_amounts(&edited, &[limit.clone(), both()]), Ok(None));
+    };
+    check(
+        "resources:\n  limits:\n    memory: 1Gi # by the book\n  requests:\n    memory: 1Gi\n",
+        "resources:\n  limits:\n    memory: 1200Mi # by the book\n  requests:\n    cpu: 120m\n    memory: 200Mi\n",
+    );
+    check(
+        "resources: {limits: {memory: 1Gi}}",
+        "resources: {limits: {memory: 1200Mi}, requests: {cpu: 120m, memory: 200Mi}}",
+    );
 }

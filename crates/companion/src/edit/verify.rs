@@ -1,4 +1,4 @@
-//! Holds an edited text against the one it was made from: nothing may differ but the requests that were meant.
+//! Holds an edited text against the one it was made from: nothing may differ but the amounts that were meant.
 
 use serde_json::{Map, Value};
 
@@ -14,7 +14,7 @@ pub(super) fn says_the_same(before: &str, after: &str, changes: &[Change]) -> Re
             let same = |(_, wanted): &(&str, String), found: &Option<Value>| {
                 found.as_ref().and_then(text).is_some_and(|found| is_same_amount(&found, wanted))
             };
-            change.requests.iter().zip(amounts).all(|(wanted, found)| same(wanted, found))
+            change.amounts.iter().zip(amounts).all(|(wanted, found)| same(wanted, found))
         });
         if !as_meant {
             return Err(EditError::NotCertain(all(changes)));
@@ -28,7 +28,8 @@ pub(super) fn says_the_same(before: &str, after: &str, changes: &[Change]) -> Re
 
 fn all(changes: &[Change]) -> String {
     let amounts = changes.iter().flat_map(|change| {
-        change.requests.iter().map(|(name, amount)| format!("{}: requests.{name}: {amount}", change.container))
+        let field = change.bound.field();
+        change.amounts.iter().map(move |(name, amount)| format!("{}: {field}.{name}: {amount}", change.container))
     });
     amounts.collect::<Vec<_>>().join("; ")
 }
@@ -55,7 +56,7 @@ fn is_it(object: &Value, change: &Change) -> bool {
         && metadata["namespace"].as_str() == change.object.namespace.as_deref()
 }
 
-/// Takes the requests of a change out of an object, and what is empty then.
+/// Takes the amounts of a change out of an object, and what is empty then.
 fn take(object: &mut Value, change: &Change) -> Vec<Option<Value>> {
     let mut spec = object;
     for key in change.path.iter().chain(&["spec"]) {
@@ -75,10 +76,11 @@ fn take(object: &mut Value, change: &Change) -> Vec<Option<Value>> {
     let Some(Value::Object(container)) = container else { return Vec::new() };
     let mut taken = Vec::new();
     if let Some(Value::Object(resources)) = container.get_mut("resources") {
-        if let Some(Value::Object(requests)) = resources.get_mut("requests") {
-            taken = change.requests.iter().map(|(name, _)| requests.remove(*name)).collect();
+        let field = change.bound.field();
+        if let Some(Value::Object(amounts)) = resources.get_mut(field) {
+            taken = change.amounts.iter().map(|(name, _)| amounts.remove(*name)).collect();
         }
-        drop_empty(resources, "requests");
+        drop_empty(resources, field);
     }
     drop_empty(container, "resources");
     taken

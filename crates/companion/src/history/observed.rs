@@ -79,6 +79,11 @@ impl Observed {
         }
     }
 
+    /// Only the moment of the newest observation, which comes first.
+    pub fn read_last_seen(mut rest: &[u8]) -> Result<i64, Damaged> {
+        moment(&mut rest)
+    }
+
     pub fn read(mut rest: &[u8]) -> Result<Self, Damaged> {
         let rest = &mut rest;
         let last_seen = moment(rest)?;
@@ -133,6 +138,7 @@ mod tests {
         whole.add_kill(kill(17, 3));
         let mut out = Vec::new();
         whole.write(&mut out);
+        assert_eq!(Observed::read_last_seen(&out), Ok(whole.last_seen));
         assert_eq!(Observed::read(&out), Ok(whole));
         assert_eq!(Observed::read(&out[..out.len() - 1]), Err(Damaged));
         out.push(0);

@@ -61,12 +61,18 @@ impl Sketch {
     }
 
     pub fn merge(&mut self, other: &Self) {
-        if other.is_empty() {
+        self.merge_weighted(other, 1);
+    }
+
+    /// Counts each second of the other so many times.
+    pub fn merge_weighted(&mut self, other: &Self, weight: u64) {
+        if other.is_empty() || weight == 0 {
             return;
         }
         self.peak = self.peak.max(other.peak);
-        self.total = self.total.saturating_add(other.total);
         for (bucket, seconds) in other.counted() {
+            let seconds = seconds.saturating_mul(weight);
+            self.total = self.total.saturating_add(seconds);
             self.count(bucket, seconds);
         }
     }
@@ -98,6 +104,21 @@ impl Sketch {
             }
         }
         self.peak
+    }
+
+    /// The same of many at once, in rising order: one way through the buckets.
+    pub fn percentiles<const N: usize>(&self, permilles: [u16; N]) -> [u64; N] {
+        let mut counted = self.counted();
+        let (mut reached, mut last) = (0_u128, 0);
+        permilles.map(|permille| {
+            let wanted = (u128::from(self.total) * u128::from(permille)).div_ceil(1000).max(1);
+            while reached < wanted {
+                let Some((bucket, seconds)) = counted.next() else { return self.peak };
+                reached += u128::from(seconds);
+                last = amount_of(bucket as u64).min(self.peak);
+            }
+            last
+        })
     }
 
     /// Memory held, roughly.
@@ -263,6 +284,7 @@ mod tests {
         fn percentiles_rise_and_stay_below_the_peak(samples in samples()) {
             let sketch = sketch(&samples);
             let percentiles = PUBLISHED.map(|permille| sketch.percentile(permille));
+            prop_assert_eq!(percentiles, sketch.percentiles(PUBLISHED));
             prop_assert!(percentiles.is_sorted());
             prop_assert!(percentiles.iter().all(|percentile| *percentile <= sketch.peak()));
         }
@@ -274,6 +296,13 @@ mod tests {
             prop_assert_eq!(&merged(&[&merged(&[&a, &b]), &c]), &together);
             prop_assert_eq!(&merged(&[&a, &merged(&[&b, &c])]), &together);
             prop_assert_eq!(&merged(&[&c, &a, &b]), &together);
+        }
+
+        #[test]
+        fn a_weight_is_so_many_times_the_same(samples in samples(), weight in 0..5_u64) {
+            let mut weighted = Sketch::default();
+            weighted.merge_weighted(&sketch(&samples), weight);
+            prop_assert_eq!(weighted, sketch(&samples.repeat(weight as usize)));
         }
 
         #[test]

@@ -18,15 +18,14 @@ const USAGES: [&str; 2] = ["cpu", "memory"];
 
 /// Whether `new` has to replace `old`. Both are whole objects; only their specs are compared.
 pub fn is_due(old: &Value, new: &Value, refresh_seconds: i64) -> bool {
-    let (Some(old), Some(new)) = (old.get("spec"), new.get("spec")) else { return true };
-    match (collected_at(old), collected_at(new)) {
-        (Some(before), Some(now)) => now - before >= refresh_seconds || differs(old, new),
-        _ => true,
-    }
+    let moments = collected_at(old).zip(collected_at(new));
+    let (Some((before, now)), Some(old), Some(new)) = (moments, old.get("spec"), new.get("spec")) else { return true };
+    now - before >= refresh_seconds || differs(old, new)
 }
 
-fn collected_at(spec: &Value) -> Option<i64> {
-    let text = spec.get("collectedAt")?.as_str()?;
+/// When a profile was collected, in unix seconds.
+pub fn collected_at(object: &Value) -> Option<i64> {
+    let text = object.get("spec")?.get("collectedAt")?.as_str()?;
     Some(text.parse::<Timestamp>().ok()?.unix_seconds())
 }
 

@@ -3,201 +3,140 @@
 //! Server-side apply, because whoever else has put a label or an annotation on an object keeps it, and because another
 //! writer of the same fields shows as a conflict instead of being overwritten.
 
-use std::collections::BTreeSet;
+pub(super) mod error;
+
 use std::time::Duration;
 
-use headroom_advice::profile::UsageProfile;
 use headroom_core::cluster::usage::address::{GROUP, KIND, VERSION};
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
-use kube::core::Status;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, Preconditions};
 use kube::{Client, Error};
 use serde_json::Value;
 
-use super::manifest::{MANAGER, MANAGER_LABEL};
-use super::{ObjectName, Written, change};
+pub use self::error::ClusterError;
+use self::error::{is_namespace_gone, is_passing};
+use super::Written;
+use super::manifest::MANAGER;
+use super::turns::{Timing, Turns};
 use crate::collect::pace::Pace;
 use crate::kubeconfig;
+use crate::source::cluster_id::{ClusterId, KUBE_SYSTEM};
+use crate::source::proxy;
 
-/// Objects listed at a time.
-const PAGE: u32 = 500;
 /// Tries of one request that may work when tried again.
 const ATTEMPTS: u32 = 4;
 /// How long one request may take, the client's own tries included. The API server gives up on a request after 34 s.
 const PATIENCE: Duration = Duration::from_secs(45);
-/// What the API server says is cut there; a conflict over a whole profile names every field of it.
-const LONGEST_MESSAGE: usize = 300;
+/// What errors are about.
+const PROFILES: &str = "usageprofiles";
 
 pub struct Cluster {
     client: Client,
+    /// How to reach it, for people.
+    address: Option<String>,
     resource: ApiResource,
     /// Take over fields that another writer owns.
     force: bool,
     pace: Pace,
 }
 
-/// Why the cluster did not take a profile, and what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum ClusterError {
-    #[error(
-        "another writer owns parts of usageprofile `{object}` ({message}): let one of the two keep it, or take it over with --force-conflicts"
-    )]
-    Conflict { object: String, message: String },
-    #[error(
-        "not allowed to {verb} usageprofiles ({message}): bind this account to the cluster role in deploy/collector/base/rbac.yaml"
-    )]
-    Forbidden { verb: &'static str, message: String },
-    #[error("the cluster does not know this account ({message}): check the kubeconfig or the service account's token")]
-    Unauthenticated { message: String },
-    #[error("the cluster does not know the kind {KIND}: apply deploy/crd.yaml")]
-    NotInstalled,
-    #[error("the cluster refuses usageprofile `{object}` ({message}): apply the deploy/crd.yaml of this version")]
-    Invalid { object: String, message: String },
-    #[error("cannot {verb} usageprofiles: {message}")]
-    Failed { verb: &'static str, message: String },
-    #[error("no cluster to write to ({message}): give a kubeconfig, or choose --output with a folder or `stdout`")]
-    NoCluster { message: String },
-}
-
-impl ClusterError {
-    /// Whether every other profile would meet the same.
-    pub fn concerns_all(&self) -> bool {
-        !matches!(self, Self::Conflict { .. } | Self::Invalid { .. })
-    }
-}
-
 impl Cluster {
     pub fn new(client: Client, force: bool, pace: Pace) -> Self {
         let kind = GroupVersionKind::gvk(GROUP, VERSION, KIND);
-        Self { client, resource: ApiResource::from_gvk(&kind), force, pace }
+        Self { client, address: None, resource: ApiResource::from_gvk(&kind), force, pace }
     }
 
     /// The cluster of the kubeconfig, or that we run in.
     pub async fn connect(context: Option<String>, force: bool, pace: Pace) -> Result<Self, ClusterError> {
-        let client = kubeconfig::client(context).await;
-        let client = client.map_err(|message| ClusterError::NoCluster { message })?;
-        Ok(Self::new(client, force, pace))
+        let no_cluster = |message| ClusterError::NoCluster { message };
+        let config = kubeconfig::config(context, None).await.map_err(no_cluster)?;
+        let address = config.cluster_url.to_string();
+        let client = proxy::client(config).map_err(|error| no_cluster(error.to_string()))?;
+        Ok(Self { address: Some(address.trim_end_matches('/').to_owned()), ..Self::new(client, force, pace) })
     }
 
-    /// Writes a profile, unless what is there says the same.
-    pub async fn apply(
-        &self,
-        profile: &UsageProfile,
-        object: &Value,
-        refresh_seconds: i64,
-    ) -> Result<Written, ClusterError> {
-        let (namespace, name) = (profile.namespace.as_str(), profile.scope.object_name());
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &self.resource);
-        let object_name = format!("{namespace}/{name}");
-        let old = self.tried(|| api.get_opt(&name)).await.map_err(|error| worded(error, "get", &object_name))?;
-        if old.is_some_and(|old| !change::is_due(&old.data, object, refresh_seconds)) {
-            return Ok(Written::Unchanged);
-        }
+    /// Which cluster this is.
+    pub async fn id(&self) -> Result<ClusterId, ClusterError> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let found = self.tried(|| namespaces.get_metadata(KUBE_SYSTEM)).await;
+        let metadata = found.map_err(|error| ClusterError::of(error, "get", "namespace kube-system", ""))?.metadata;
+        let created = metadata.creation_timestamp.map(|created| created.0.as_second());
+        Ok(ClusterId { address: self.address.clone(), uid: metadata.uid, created })
+    }
+
+    /// The Lease that collectors take turns by, for one who publishes from this store.
+    pub fn turns(&self, pool_namespace: &str, store: &str, timing: Timing) -> Turns {
+        Turns::new(self.client.clone(), pool_namespace, store, timing, self.pace.clone())
+    }
+
+    /// The profile that is there.
+    pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Value>, ClusterError> {
+        let api = self.profiles(namespace);
+        let there = self.tried(|| api.get_opt(name)).await;
+        let there = there.map_err(|error| ClusterError::of(error, "get", PROFILES, &format!("{namespace}/{name}")))?;
+        // OK because what was read as JSON can be written as JSON.
+        Ok(there.and_then(|there| serde_json::to_value(there).ok()))
+    }
+
+    /// Writes a profile.
+    pub async fn apply(&self, namespace: &str, name: &str, object: &Value) -> Result<Written, ClusterError> {
+        let api = self.profiles(namespace);
         let mut params = PatchParams::apply(MANAGER);
         params.force = self.force;
         let patch = Patch::Apply(object);
-        match self.tried(|| api.patch(&name, &params, &patch)).await {
+        match self.tried(|| api.patch(name, &params, &patch)).await {
             Ok(_) => Ok(Written::Written),
             Err(Error::Api(status)) if is_namespace_gone(&status) => Ok(Written::NamespaceGone),
-            Err(error) => Err(worded(error, "patch", &object_name)),
+            Err(error) => Err(ClusterError::of(error, "patch", PROFILES, &format!("{namespace}/{name}"))),
         }
     }
 
-    /// Deletes our profiles that are not among these.
-    pub async fn delete_others(&self, current: &BTreeSet<ObjectName>) -> Result<u64, ClusterError> {
-        let all: Api<DynamicObject> = Api::all_with(self.client.clone(), &self.resource);
-        let mut page = ListParams::default().labels(&format!("{MANAGER_LABEL}={MANAGER}")).limit(PAGE);
-        let at_once = DeleteParams::default();
-        let mut deleted = 0;
-        loop {
-            let listed = self.tried(|| all.list_metadata(&page)).await.map_err(|error| worded(error, "list", ""))?;
-            for object in &listed.items {
-                let (Some(namespace), Some(name)) = (&object.metadata.namespace, &object.metadata.name) else {
-                    continue;
-                };
-                if current.contains(&(namespace.clone(), name.clone())) {
-                    continue;
-                }
-                let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &self.resource);
-                match self.tried(|| api.delete(name, &at_once)).await {
-                    Ok(_) => deleted += 1,
-                    Err(Error::Api(status)) if status.code == 404 => {}
-                    Err(error) => return Err(worded(error, "delete", &format!("{namespace}/{name}"))),
-                }
-            }
-            match listed.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
-                None => return Ok(deleted),
-            }
+    /// Deletes a profile, if nobody has changed it since it was read.
+    pub async fn delete(&self, namespace: &str, name: &str, object: &Value) -> Result<(), ClusterError> {
+        let metadata = |field: &str| Some(object.get("metadata")?.get(field)?.as_str()?.to_owned());
+        let unchanged = Preconditions { uid: metadata("uid"), resource_version: metadata("resourceVersion") };
+        let params = DeleteParams { preconditions: Some(unchanged), ..DeleteParams::default() };
+        let api = self.profiles(namespace);
+        match self.tried(|| api.delete(name, &params)).await {
+            Ok(_) => Ok(()),
+            Err(Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) => Err(ClusterError::of(error, "delete", PROFILES, &format!("{namespace}/{name}"))),
         }
     }
 
-    /// Tries again what may be a passing trouble: no connection, too many requests, a server error.
+    fn profiles(&self, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &self.resource)
+    }
+
     async fn tried<T, F>(&self, request: impl Fn() -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
     {
-        let mut failures = 0;
-        loop {
-            // A server that answers nothing is as good as one that is down.
-            let answer = tokio::time::timeout(PATIENCE, request()).await;
-            let answer = answer.unwrap_or_else(|_| {
-                let silence = format!("no answer within {} s", PATIENCE.as_secs());
-                Err(Error::Service(silence.into()))
-            });
-            match answer {
-                Err(error) if is_passing(&error) && failures + 1 < ATTEMPTS => {
-                    failures += 1;
-                    let wait = self.pace.wait_before(failures);
-                    tracing::warn!(%error, wait_seconds = Duration::as_secs_f32(&wait), "trying again");
-                    tokio::time::sleep(wait).await;
-                }
-                done => return done,
+        tried(&self.pace, request).await
+    }
+}
+
+/// Tries again what may be a passing trouble: no connection, too many requests, a server error.
+pub(super) async fn tried<T, F>(pace: &Pace, request: impl Fn() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let mut failures = 0;
+    loop {
+        // A server that answers nothing is as good as one that is down.
+        let answer = tokio::time::timeout(PATIENCE, request()).await;
+        let answer = answer.unwrap_or_else(|_| {
+            let silence = format!("no answer within {} s", PATIENCE.as_secs());
+            Err(Error::Service(silence.into()))
+        });
+        match answer {
+            Err(error) if is_passing(&error) && failures + 1 < ATTEMPTS => {
+                failures += 1;
+                let wait = pace.wait_before(failures);
+                tracing::warn!(%error, wait_seconds = Duration::as_secs_f32(&wait), "trying again");
+                tokio::time::sleep(wait).await;
             }
+            done => return done,
         }
-    }
-}
-
-fn is_passing(error: &Error) -> bool {
-    match error {
-        Error::Api(status) => status.code == 429 || status.code >= 500,
-        Error::Service(_) | Error::HyperError(_) => true,
-        _ => false,
-    }
-}
-
-/// The namespace was deleted, or is being deleted.
-fn is_namespace_gone(status: &Status) -> bool {
-    let Some(details) = &status.details else { return false };
-    let is_missing = status.code == 404 && details.kind == "namespaces";
-    is_missing || details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
-}
-
-fn worded(error: Error, verb: &'static str, object: &str) -> ClusterError {
-    let object = object.to_owned();
-    match error {
-        Error::Api(status) => {
-            let message = one_line(&status.message);
-            match status.code {
-                401 => ClusterError::Unauthenticated { message },
-                403 => ClusterError::Forbidden { verb, message },
-                404 => ClusterError::NotInstalled,
-                409 => ClusterError::Conflict { object, message },
-                400 | 422 => ClusterError::Invalid { object, message },
-                _ => ClusterError::Failed { verb, message },
-            }
-        }
-        Error::Service(cause) => {
-            ClusterError::Failed { verb, message: format!("the API server cannot be reached ({cause})") }
-        }
-        error => ClusterError::Failed { verb, message: error.to_string() },
-    }
-}
-
-fn one_line(message: &str) -> String {
-    let words: Vec<&str> = message.split_whitespace().collect();
-    let line = words.join(" ");
-    match line.char_indices().nth(LONGEST_MESSAGE) {
-        None => line,
-        Some((end, _)) => format!("{}…", line.split_at(end).0),
     }
 }

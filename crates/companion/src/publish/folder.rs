@@ -1,16 +1,13 @@
 //! Profiles as files, for clusters that are changed through a repository: `<folder>/<namespace>/<name>.yaml`.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use headroom_advice::profile::UsageProfile;
-use headroom_core::cluster::usage::{Scope, Shard};
 use serde_json::Value;
 
+use super::Written;
 use super::manifest::{self, Format};
-use super::{ObjectName, Written, change};
 
 pub struct Folder {
     pub path: PathBuf,
@@ -25,23 +22,23 @@ pub struct FolderError {
 }
 
 impl Folder {
-    pub fn write(&self, profile: &UsageProfile, object: &Value, refresh_seconds: i64) -> Result<Written, FolderError> {
-        let path = self.place(&profile.namespace, &profile.scope.object_name());
-        let failed = |error| FolderError { path: path.clone(), error };
+    /// The profile that is there. A file that somebody spoiled is as good as none.
+    pub fn get(&self, namespace: &str, name: &str) -> Result<Option<Value>, FolderError> {
+        let path = self.place(namespace, name);
         match fs::read_to_string(&path) {
-            Ok(text) => {
-                // A file that somebody spoiled is written anew.
-                let old = match self.format {
-                    Format::Json => serde_json::from_str(&text).ok(),
-                    Format::Yaml => serde_saphyr::from_str(&text).ok(),
-                };
-                if old.is_some_and(|old: Value| !change::is_due(&old, object, refresh_seconds)) {
-                    return Ok(Written::Unchanged);
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(error)),
+            Ok(text) => Ok(match self.format {
+                Format::Json => serde_json::from_str(&text).ok(),
+                Format::Yaml => serde_saphyr::from_str(&text).ok(),
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+            Err(error) => Err(FolderError { path, error }),
         }
+    }
+
+    pub fn write(&self, namespace: &str, name: &str, object: &Value) -> Result<Written, FolderError> {
+        let path = self.place(namespace, name);
+        let failed = |error| FolderError { path: path.clone(), error };
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
@@ -52,30 +49,12 @@ impl Folder {
         Ok(Written::Written)
     }
 
-    /// Takes away the files of profiles that are no more. Only names that profiles have are touched.
-    pub fn delete_others(&self, current: &BTreeSet<ObjectName>, pool_namespace: &str) -> Result<u64, FolderError> {
-        let mut deleted = 0;
-        let failed = |path: &Path, error| FolderError { path: path.to_owned(), error };
-        let namespaces = match fs::read_dir(&self.path) {
-            Ok(namespaces) => namespaces,
-            // Nothing was ever written.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-            Err(error) => return Err(failed(&self.path, error)),
-        };
-        for entry in namespaces {
-            let entry = entry.map_err(|error| failed(&self.path, error))?;
-            let Ok(namespace) = entry.file_name().into_string() else { continue };
-            let pooled = Shard::all().map(Scope::Pool).filter(|_| namespace == pool_namespace);
-            for scope in pooled.chain([Scope::Namespace]) {
-                let name = (namespace.clone(), scope.object_name());
-                let path = self.place(&name.0, &name.1);
-                if !current.contains(&name) && path.exists() {
-                    fs::remove_file(&path).map_err(|error| failed(&path, error))?;
-                    deleted += 1;
-                }
-            }
+    pub fn delete(&self, namespace: &str, name: &str) -> Result<(), FolderError> {
+        let path = self.place(namespace, name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(FolderError { path, error }),
+            _ => Ok(()),
         }
-        Ok(deleted)
     }
 
     fn place(&self, namespace: &str, name: &str) -> PathBuf {

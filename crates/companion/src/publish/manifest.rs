@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// Who writes the objects; also the name of the field manager.
 pub const MANAGER: &str = "headroom-collector";
-pub const MANAGER_LABEL: &str = "app.kubernetes.io/managed-by";
+const MANAGER_LABEL: &str = "app.kubernetes.io/managed-by";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
@@ -24,11 +24,29 @@ impl Format {
     }
 }
 
-/// Marks an object as ours.
-pub fn label(object: &mut Value) {
+/// The store that an object was made of.
+const STORE_ANNOTATION: &str = "headroom.dev/store";
+
+/// Marks an object as the collector's, and as made of this store.
+pub fn mark(object: &mut Value, store: &str) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("annotations".to_owned(), json!({ STORE_ANNOTATION: store }));
         metadata.insert("labels".to_owned(), json!({ MANAGER_LABEL: MANAGER }));
     }
+}
+
+/// Whether a collector wrote the object.
+pub fn is_collected(object: &Value) -> bool {
+    metadata(object, "labels", MANAGER_LABEL) == Some(MANAGER)
+}
+
+/// The store that the object was made of.
+pub fn store_of(object: &Value) -> Option<&str> {
+    metadata(object, "annotations", STORE_ANNOTATION)
+}
+
+fn metadata<'o>(object: &'o Value, field: &str, key: &str) -> Option<&'o str> {
+    object.get("metadata")?.get(field)?.get(key)?.as_str()
 }
 
 /// One document; documents may follow each other.
@@ -103,10 +121,13 @@ mod tests {
             "metadata": {"name": "usage"},
             "spec": {"at": "2026-11-21T00:00:00Z", "n": 1, "percentiles": {"50": "12m", "99.9": "1"}, "kills": [{"memory": "1Gi"}], "tags": {}},
         });
-        label(&mut object);
+        mark(&mut object, "0f1e");
+        assert!(is_collected(&object) && store_of(&object) == Some("0f1e"));
         let expected = r#"---
 kind: "UsageProfile"
 metadata:
+  annotations:
+    headroom.dev/store: "0f1e"
   labels:
     app.kubernetes.io/managed-by: "headroom-collector"
   name: "usage"

@@ -34,6 +34,46 @@ struct Amounts {
     change: Quantity,
 }
 
+/// What a pod is charged under one name of one quota.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Charge {
+    pub quota: String,
+    pub resource: String,
+    pub used: Quantity,
+    pub hard: Quantity,
+    /// None if the quota is not about the pod.
+    pub amount: Option<Quantity>,
+}
+
+/// What a pod is charged, under every name of every quota.
+pub fn charges(pod: &Pod<'_>, context: &Context<'_>) -> Result<Vec<Charge>, Malformed> {
+    let mut charges = Vec::new();
+    for quota in context.quotas.iter().flatten() {
+        let usage = charged(pod, quota, context)?;
+        charges.extend(quota.hard.iter().map(|(name, hard)| Charge {
+            quota: quota.name.to_string(),
+            resource: name.to_string(),
+            used: quota.used.get(name).cloned().unwrap_or(Quantity::ZERO),
+            hard: hard.clone(),
+            amount: usage.get(name).cloned(),
+        }));
+    }
+    Ok(charges)
+}
+
+/// What so many pods change that are charged differently from before, under the same names of the same quotas.
+pub fn between(namespace: &str, pods: u64, before: &[Charge], after: &[Charge]) -> Vec<QuotaEffect> {
+    let pairs = before.iter().zip(after).filter(|(before, after)| before.amount.is_some() || after.amount.is_some());
+    pairs
+        .map(|(before, after)| {
+            let of = |charge: &Charge| charge.amount.clone().unwrap_or(Quantity::ZERO);
+            let change = of(after).minus(&of(before)).times_count(pods);
+            let amounts = Amounts { used: after.used.clone(), hard: after.hard.clone(), change };
+            QuotaEffect::new(namespace, &after.quota, &after.resource, amounts)
+        })
+        .collect()
+}
+
 /// What so many pods of an object change; `before` is what they are now, or none if they are yet to come.
 pub fn of(
     namespace: &str,
@@ -42,24 +82,12 @@ pub fn of(
     after: &Pod<'_>,
     context: &Context<'_>,
 ) -> Result<Vec<QuotaEffect>, Malformed> {
-    let mut effects = Vec::new();
-    for quota in context.quotas.iter().flatten() {
-        let usage_after = charged(after, quota, context)?;
-        let usage_before = before.map(|before| charged(before, quota, context)).transpose()?.unwrap_or_default();
-        for (name, hard) in quota.hard.iter() {
-            let amount = |usage: &ResourceList<'_>| usage.get(name).cloned();
-            let (then, now) = (amount(&usage_after), amount(&usage_before));
-            let then = match (&then, &now) {
-                (None, None) => continue,
-                (then, _) => then.clone().unwrap_or(Quantity::ZERO),
-            };
-            let change = then.minus(&now.unwrap_or(Quantity::ZERO)).times_count(pods);
-            let used = quota.used.get(name).cloned().unwrap_or(Quantity::ZERO);
-            let amounts = Amounts { used, hard: hard.clone(), change };
-            effects.push(QuotaEffect::new(namespace, &quota.name, name, amounts));
-        }
-    }
-    Ok(effects)
+    let after = charges(after, context)?;
+    let before = match before {
+        Some(before) => charges(before, context)?,
+        None => after.iter().map(|charge| Charge { amount: None, ..charge.clone() }).collect(),
+    };
+    Ok(between(namespace, pods, &before, &after))
 }
 
 /// What a pod is charged to a quota; nothing if the quota is not about it.

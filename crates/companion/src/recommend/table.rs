@@ -1,5 +1,7 @@
 //! Advice for a terminal: a table, where each number comes from, and what it all does to the quotas.
 
+use headroom_core::cluster::usage::Percentile;
+
 use super::{Advice, ContainerAdvice, Current, History, ResourceAdvice, Workload};
 use crate::draw::Charset;
 use crate::output::{Paint, Table};
@@ -133,7 +135,8 @@ fn plots(text: &mut String, workload: &Workload, container: &ContainerAdvice, ch
         let (object, container) = (workload.told(), &container.name);
         text.push_str(&format!("\n{resource} of {object} {container}, {samples} samples of {key} in {window}:\n"));
         let note = format!("recommended: {}", advice.recommended.as_deref().unwrap_or_default());
-        text.push_str(&observed.plot(charset, &format!("p{percentile}"), &note));
+        let label = percentile.parse::<Percentile>().map(|percentile| percentile.to_string()).unwrap_or_default();
+        text.push_str(&observed.plot(charset, &label, &note));
     }
 }
 

@@ -8,7 +8,8 @@ use super::{Advice, ContainerAdvice, Workload};
 
 /// A strategic merge patch for each object, as documents of one file.
 pub fn kustomize(advice: &Advice) -> Vec<Value> {
-    advice.workloads.iter().filter_map(patch).collect()
+    // Of a kind that is not known, nobody here can say what a patch would look like.
+    advice.workloads.iter().filter(|workload| workload.through.is_none()).filter_map(patch).collect()
 }
 
 fn patch(workload: &Workload) -> Option<Value> {
@@ -60,24 +61,33 @@ pub fn helm(advice: &Advice, path: &str) -> Result<Value, String> {
     for workload in &advice.workloads {
         for container in &workload.containers {
             let Some(requests) = requests(container) else { continue };
-            let keys: Vec<String> = path
-                .split('.')
-                .map(|key| {
-                    key.replace("{kind}", &workload.kind.to_lowercase())
-                        .replace("{name}", &workload.name)
-                        .replace("{container}", &container.name)
-                })
-                .collect();
-            if !put(&mut values, &keys, json!({"requests": requests})) {
-                return Err(format!(
-                    "two containers would have their values at `{}`: choose --values-path with {{name}} and \
-                     {{container}} in it, or ask for one object",
-                    keys.join(".")
-                ));
-            }
+            let place = [workload.kind.as_str(), &workload.name, &container.name];
+            put_values(&mut values, path, place, json!({"requests": requests}))?;
         }
     }
     Ok(values)
+}
+
+/// Puts a container's resources where a chart has them; its place is its kind, name and container. Two at one place are
+/// refused.
+pub fn put_values(
+    values: &mut Value,
+    path: &str,
+    [kind, name, container]: [&str; 3],
+    resources: Value,
+) -> Result<(), String> {
+    let filled = |key: &str| {
+        key.replace("{kind}", &kind.to_lowercase()).replace("{name}", name).replace("{container}", container)
+    };
+    let keys: Vec<String> = path.split('.').map(filled).collect();
+    if put(values, &keys, resources) {
+        return Ok(());
+    }
+    Err(format!(
+        "two containers would have their values at `{}`: choose --values-path with {{name}} and {{container}} in it, or \
+         ask for one object",
+        keys.join(".")
+    ))
 }
 
 /// Whether there was nothing at that place yet.

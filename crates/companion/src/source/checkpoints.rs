@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 
 use self::histogram::{Status, VERSION};
+use super::cluster_id::{self, ClusterId};
 use super::examination::Finding;
 use super::http::Http;
 use super::{Batch, Distribution, Reach, Resource, Sink, Source, SourceError, Window, listing};
@@ -255,6 +256,14 @@ impl Checkpoints {
 
 #[async_trait]
 impl Source for Checkpoints {
+    async fn cluster(&self) -> Result<ClusterId, SourceError> {
+        cluster_id::of_api_server(&self.http).await
+    }
+
+    fn is_api_server(&self) -> bool {
+        true
+    }
+
     async fn now(&self) -> Result<i64, SourceError> {
         self.http.get("/version", &[]).await?.date()
     }

@@ -1,4 +1,5 @@
-//! Files of samples: CSV with a header, or JSON lines. One line says what one container used over one step.
+//! Files of samples: CSV with a header, or JSON lines, one line of which says what one container used over one step; or
+//! exports of OTLP metrics, see [`otlp`].
 //!
 //! ```text
 //! time,namespace,pod,container,image,cpu,memory
@@ -12,6 +13,9 @@
 //! This is the fast path for large imports: no allocation a line, and all that is known of a container is looked up
 //! once a line by the bytes that name it.
 
+mod examine;
+mod otlp;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
@@ -21,6 +25,8 @@ use headroom_core::timestamp::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub use self::examine::examine;
+use self::otlp::Point;
 use super::Resource;
 use crate::collect::gathered::{Gathered, PlaceId, RowId};
 use crate::history::day_of;
@@ -92,12 +98,22 @@ pub enum Format {
     /// The columns in their order.
     Csv(Vec<Column>),
     JsonLines,
+    /// Exports of OTLP metrics in JSON.
+    Otlp,
 }
+
+/// A line of samples is shorter, and no more is read at a time.
+pub const LONGEST_SAMPLE: usize = 1 << 20;
+/// An export has thousands of points.
+const LONGEST_EXPORT: usize = 64 << 20;
 
 impl Format {
     /// Told by the first line.
     pub fn of(first: &[u8]) -> Result<Self, LineError> {
         let first = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first).trim_ascii();
+        if otlp::is_export(first) {
+            return Ok(Self::Otlp);
+        }
         if first.starts_with(b"{") {
             return Ok(Self::JsonLines);
         }
@@ -121,6 +137,23 @@ impl Format {
 
     pub fn has_header(&self) -> bool {
         matches!(self, Self::Csv(_))
+    }
+
+    /// A line may have so many bytes.
+    pub fn longest_line(&self) -> usize {
+        match self {
+            Self::Csv(_) | Self::JsonLines => LONGEST_SAMPLE,
+            Self::Otlp => LONGEST_EXPORT,
+        }
+    }
+
+    /// For people.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Csv(_) => "CSV",
+            Self::JsonLines => "JSON lines",
+            Self::Otlp => "OTLP metrics in JSON",
+        }
     }
 }
 
@@ -167,6 +200,25 @@ struct Met {
     container: u32,
     /// Where the samples of a day are summed up.
     row: Option<(u32, RowId)>,
+    /// Times of the last CPU and memory, where what a sample stands for is told by the distance of two.
+    last: [Option<i64>; 2],
+}
+
+/// What was found of one container at one time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Amounts {
+    cpu: Option<u64>,
+    memory: Option<u64>,
+    killed_at: Option<u64>,
+}
+
+/// Between which moments a line may lie (unix seconds).
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// What is older is left out.
+    pub oldest: i64,
+    /// What is later is a mistake.
+    pub latest: i64,
 }
 
 /// Reads lines into what is gathered.
@@ -174,6 +226,11 @@ struct Met {
 pub struct Lines<'a> {
     format: &'a Format,
     step_seconds: u64,
+    limits: Limits,
+    too_old: u64,
+    /// The one that the usage is of.
+    cluster: Option<String>,
+    without_image: Option<String>,
     met: Vec<Met>,
     /// By the bytes that name a container.
     met_as: HashMap<Box<[u8]>, usize, rustc_hash::FxBuildHasher>,
@@ -183,16 +240,30 @@ pub struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    pub fn new(format: &'a Format, step_seconds: u32) -> Self {
+    pub fn new(format: &'a Format, step_seconds: u32, limits: Limits) -> Self {
         let step_seconds = step_seconds.into();
         Self {
             format,
             step_seconds,
+            limits,
+            too_old: 0,
+            cluster: None,
+            without_image: None,
             met: Vec::new(),
             met_as: HashMap::default(),
             name: Vec::new(),
             last: Default::default(),
         }
+    }
+
+    /// Lines left out for their age.
+    pub fn too_old(&self) -> u64 {
+        self.too_old
+    }
+
+    /// A container whose image nobody told, so that its usage was left out.
+    pub fn without_image(&self) -> Option<&str> {
+        self.without_image.as_deref()
     }
 
     /// Forgets what was met, because it was told of something gathered that is no more.
@@ -218,6 +289,7 @@ impl<'a> Lines<'a> {
     fn line(&mut self, line: &[u8], gathered: &mut Gathered) -> Result<(), LineError> {
         match self.format {
             Format::Csv(columns) => self.sample(split(columns, line)?, gathered),
+            Format::Otlp => otlp::each_point(line, |point| self.point(point, gathered)),
             Format::JsonLines => {
                 let record: Record<'_> = serde_json::from_slice(line).map_err(|error| {
                     LineError(format!(
@@ -245,8 +317,62 @@ impl<'a> Lines<'a> {
         let cpu = read_cpu(fields.cpu)?;
         let memory = read_memory(Column::Memory, fields.memory)?;
         let killed_at = read_memory(Column::OomKilled, fields.oom_killed)?;
+        if !self.is_wanted(time, fields.time)? {
+            return Ok(());
+        }
         let met = self.meet(fields, gathered)?;
-        let Some(Met { place: Some(place), pod, container, row }) = self.met.get_mut(met) else { return Ok(()) };
+        self.count(met, time, Amounts { cpu, memory, killed_at }, self.step_seconds, gathered);
+        Ok(())
+    }
+
+    /// A point of OTLP stands for the time since the one before it, and at most for a step. One that is told twice is
+    /// one.
+    fn point(&mut self, point: Point<'_>, gathered: &mut Gathered) -> Result<(), LineError> {
+        let Point { cluster, namespace, pod, container, image, resource, time, amount } = point;
+        if !cluster.is_empty() && *self.cluster.get_or_insert_with(|| cluster.to_owned()) != cluster {
+            let known = self.cluster.as_deref().unwrap_or_default();
+            return Err(LineError(format!(
+                "usage of cluster `{cluster}` after that of `{known}`: write each cluster's into a file of its own, and \
+                 import it with a --store of its own"
+            )));
+        }
+        if image.is_empty() {
+            self.without_image.get_or_insert_with(|| format!("`{container}` of `{namespace}/{pod}`"));
+            return Ok(());
+        }
+        if !self.is_wanted(time, time.to_string().as_bytes())? {
+            return Ok(());
+        }
+        let names = [namespace, pod, container, image].map(str::as_bytes);
+        let [namespace, pod, container, image] = names;
+        let met = self.meet(Fields { namespace, pod, container, image, ..Fields::default() }, gathered)?;
+        let Some(Met { last: [last_cpu, last_memory], .. }) = self.met.get_mut(met) else { return Ok(()) };
+        let (last, amounts) = match resource {
+            Resource::Cpu => (last_cpu, Amounts { cpu: Some(amount), ..Amounts::default() }),
+            Resource::Memory => (last_memory, Amounts { memory: Some(amount), ..Amounts::default() }),
+        };
+        let since = last.map_or(i64::MAX, |last| time.saturating_sub(last));
+        if since <= 0 {
+            return Ok(());
+        }
+        *last = Some(time);
+        self.count(met, time, amounts, self.step_seconds.min(since.unsigned_abs()), gathered);
+        Ok(())
+    }
+
+    /// False for what is too old. `text` is the time as it was written.
+    fn is_wanted(&mut self, time: i64, text: &[u8]) -> Result<bool, LineError> {
+        if time > self.limits.latest {
+            return expected(Column::Time, text, "a time that is not in the future");
+        }
+        let is_wanted = time >= self.limits.oldest;
+        self.too_old += u64::from(!is_wanted);
+        Ok(is_wanted)
+    }
+
+    fn count(&mut self, met: usize, time: i64, amounts: Amounts, seconds: u64, gathered: &mut Gathered) {
+        let Some(Met { place: Some(place), pod, container, row, .. }) = self.met.get_mut(met) else { return };
+        let Amounts { cpu, memory, killed_at } = amounts;
         let day = day_of(time);
         let (id, is_new) = match row {
             Some((same, id)) if *same == day => (*id, false),
@@ -257,20 +383,19 @@ impl<'a> Lines<'a> {
             }
         };
         gathered.samples += u64::from(cpu.is_some()) + u64::from(memory.is_some());
-        let Some(observed) = gathered.observed(id) else { return Ok(()) };
+        let Some(observed) = gathered.observed(id) else { return };
         if is_new {
             observed.pods.add(*pod);
         }
         if let Some(cpu) = cpu {
-            observed.add(Resource::Cpu, time, cpu, self.step_seconds);
+            observed.add(Resource::Cpu, time, cpu, seconds);
         }
         if let Some(memory) = memory {
-            observed.add(Resource::Memory, time, memory, self.step_seconds);
+            observed.add(Resource::Memory, time, memory, seconds);
         }
         if let Some(memory) = killed_at {
             observed.add_kill(Kill { at: time, memory, of: *container });
         }
-        Ok(())
     }
 
     /// The place in `met` of the container that a line is about.
@@ -297,7 +422,7 @@ impl<'a> Lines<'a> {
                 let container = text(Column::Container, container)?;
                 let place = gathered.place(namespace, text(Column::Image, image)?);
                 let (of, pod) = (distinct::hash(pod, container), distinct::hash(namespace, pod));
-                self.met.push(Met { place, pod, container: of, row: None });
+                self.met.push(Met { place, pod, container: of, row: None, last: [None; 2] });
                 self.met_as.insert(self.name.as_slice().into(), self.met.len() - 1);
                 self.met.len() - 1
             }

@@ -1,64 +1,104 @@
 //! The one place that sends requests to a metrics store: where it is, who we are, how long we wait.
 //!
-//! It rides on kube's client, which the companion has anyway: one TLS stack, and with it bearer tokens, basic auth, own
-//! certificate authorities and proxies, already well kept. It knows nothing of what is asked: an answer is a status and bytes, and what they mean is for the source.
+//! It uses kube's client, which the companion has anyway: one TLS stack, and with it own certificate authorities, gzip
+//! and proxies, already well kept. It knows nothing of what is asked: an answer is a status and bytes, and what they mean
+//! is for the source.
+
+mod refusal;
+mod url;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, DATE};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
+pub use self::refusal::refusal;
+pub use self::url::{Secret, Url};
 use super::SourceError;
+use super::identity::Identity;
+use super::proxy::{self, Proxies};
 
-/// Longest text of an error answer that is kept: enough for its sentence.
-const ERROR_TEXT: usize = 64 << 10;
+/// Longest text of an error answer, or of one that is wanted whole, that is kept.
+const LONGEST_TEXT: usize = 64 << 10;
+/// What may stand in a query as it is (RFC 3986). Signatures are made of the query as it is sent.
+const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Who we are to the metrics store.
 #[derive(Clone, Default)]
 pub enum Authentication {
     #[default]
     None,
-    Bearer(String),
+    Token(Secret),
     /// Read again for every request, because service account tokens rotate.
-    BearerFile(PathBuf),
+    TokenFile(PathBuf),
     Basic {
         user: String,
-        password: String,
+        password: Secret,
     },
+    /// Who this machine or workload is to its cloud.
+    Cloud(Arc<Identity>),
 }
 
 /// Where a metrics store is and how it is to be spoken to.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// With the path in front of the API, if any: `https://mimir.example/prometheus`.
-    pub url: String,
+    /// With the path in front of the API, if any: `https://mimir.example/prometheus`. A user and password in it count
+    /// where `authentication` is none.
+    pub url: Url,
     pub authentication: Authentication,
+    /// What stands before a token: `Bearer`, or `Token` for an InfluxDB 2.
+    pub token_scheme: &'static str,
     pub headers: BTreeMap<String, String>,
     /// The tenant of a Mimir, Cortex or Thanos with several: sent as `X-Scope-OrgID`.
     pub tenant: Option<String>,
     /// Certificate authorities to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
     pub accept_invalid_certificates: bool,
+    /// The name in the store's certificate, where it is reached under another.
+    pub tls_server_name: Option<String>,
     /// For a whole answer, from connecting to the last byte.
     pub timeout: Duration,
 }
 
 impl Endpoint {
-    pub fn new(url: impl Into<String>) -> Self {
+    pub fn new(url: impl Into<Url>) -> Self {
         Self {
             url: url.into(),
             authentication: Authentication::None,
+            token_scheme: "Bearer",
             headers: BTreeMap::new(),
             tenant: None,
             ca_file: None,
             accept_invalid_certificates: false,
+            tls_server_name: None,
             timeout: Duration::from_secs(60),
         }
+    }
+
+    /// The further headers, the tenant's among them.
+    fn header_map(&self) -> Result<HeaderMap, SourceError> {
+        let tenant = self.tenant.iter().map(|tenant| ("x-scope-orgid", tenant.as_str()));
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let mut map = HeaderMap::new();
+        for (name, value) in headers.chain(tenant) {
+            let parsed = (HeaderName::try_from(name), HeaderValue::try_from(value));
+            let (Ok(parsed), Ok(mut value)) = parsed else {
+                return Err(SourceError::Permanent(format!(
+                    "header `{name}` has a name or value that HTTP does not allow"
+                )));
+            };
+            // Some are as good as a password.
+            value.set_sensitive(true);
+            map.insert(parsed, value);
+        }
+        Ok(map)
     }
 }
 
@@ -68,10 +108,26 @@ pub struct Http {
     client: kube::Client,
     /// What stands before the path of every request.
     prefix: String,
-    token_file: Option<PathBuf>,
+    /// Scheme, host and path in front of that.
+    base: Uri,
+    /// Sent with every request.
+    headers: HeaderMap,
+    credentials: Credentials,
     /// How the store is called in messages.
     name: String,
     timeout: Duration,
+}
+
+/// What is added to each request.
+#[derive(Clone)]
+enum Credentials {
+    /// It is among the headers, or kube's client adds it.
+    None,
+    TokenFile {
+        scheme: &'static str,
+        path: PathBuf,
+    },
+    Cloud(Arc<Identity>),
 }
 
 /// A status, and a body that arrives piece by piece.
@@ -87,14 +143,18 @@ impl Http {
     /// Needs a Tokio runtime around it. Sends nothing yet.
     pub fn new(endpoint: &Endpoint) -> Result<Self, SourceError> {
         let wrong = |what: &str| SourceError::Permanent(format!("`{}`: {what}", endpoint.url));
-        let url: Uri =
-            endpoint.url.parse().map_err(|_| wrong("is no URL: expected one such as `http://prometheus:9090`"))?;
+        let url: Uri = endpoint
+            .url
+            .as_str()
+            .parse()
+            .map_err(|_| wrong("not a URL: expected one such as `http://prometheus:9090`"))?;
         let plain = match url.scheme_str() {
             Some("http") => true,
             Some("https") => false,
             _ => return Err(wrong("must start with `http://` or `https://`")),
         };
         let mut config = kube::Config::new(url);
+        config.proxy_url = Proxies::from_env().of(&config.cluster_url);
         config.default_retry = false; // the pipeline knows better when to ask again, and for less
         config.connect_timeout = Some(endpoint.timeout.min(Duration::from_secs(10)));
         config.read_timeout = None; // one deadline for the whole answer instead
@@ -104,46 +164,65 @@ impl Http {
             // The system's authorities are not needed, and a minimal container image has none to load.
             config.root_cert = Some(Vec::new());
         }
-        let mut token_file = None;
-        match &endpoint.authentication {
-            Authentication::None => {}
-            Authentication::Bearer(token) => config.auth_info.token = Some(token.clone().into()),
-            Authentication::BearerFile(path) => token_file = Some(path.clone()),
-            Authentication::Basic { user, password } => {
+        config.tls_server_name.clone_from(&endpoint.tls_server_name);
+        let base = config.cluster_url.clone();
+        let mut headers = endpoint.header_map()?;
+        let mut credentials = Credentials::None;
+        match (&endpoint.authentication, endpoint.url.credentials()) {
+            (Authentication::None, None) => {}
+            (Authentication::Token(token), _) => {
+                let value = token_header(endpoint.token_scheme, token.reveal());
+                headers.insert(AUTHORIZATION, value.map_err(|what| wrong(&format!("the token {what}")))?);
+            }
+            (Authentication::TokenFile(path), _) => {
+                credentials = Credentials::TokenFile { scheme: endpoint.token_scheme, path: path.clone() };
+            }
+            (Authentication::Cloud(identity), _) => credentials = Credentials::Cloud(Arc::clone(identity)),
+            (Authentication::Basic { user, password }, _) | (Authentication::None, Some((user, password))) => {
                 config.auth_info.username = Some(user.clone());
-                config.auth_info.password = Some(password.clone().into());
+                config.auth_info.password = Some(password.reveal().to_owned().into());
             }
         }
-        let tenant = endpoint.tenant.iter().map(|tenant| ("x-scope-orgid", tenant.as_str()));
-        let headers = endpoint.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        for (name, value) in headers.chain(tenant) {
-            let parsed = (HeaderName::try_from(name), HeaderValue::try_from(value));
-            let (Ok(name), Ok(value)) = parsed else {
-                return Err(wrong(&format!("header `{name}` has a name or value that HTTP does not allow")));
-            };
-            config.headers.push((name, value));
-        }
-        let client = kube::Client::try_from(config).map_err(|error| wrong(&innermost(&error)))?;
-        let (name, timeout) = (endpoint.url.clone(), endpoint.timeout);
-        Ok(Self { client, prefix: String::new(), token_file, name, timeout })
+        let client = proxy::client(config).map_err(|error| wrong(&innermost(&error)))?;
+        let (name, timeout) = (endpoint.url.to_string(), endpoint.timeout);
+        Ok(Self { client, prefix: String::new(), base, headers, credentials, name, timeout })
     }
 
     /// A store that is reached through the API server's proxy to a Service, with the rights of that client
-    /// (`get` on `services/proxy`): for people at a laptop, to whom the store is not open.
-    pub fn through_api_server(client: kube::Client, namespace: &str, service: &str, timeout: Duration) -> Self {
-        Self {
+    /// (`get` on `services/proxy`): for people at a laptop, to whom the store is not open. Headers and tenant of the
+    /// endpoint are passed on; the API server keeps `Authorization` to itself.
+    pub fn through_api_server(
+        client: kube::Client,
+        namespace: &str,
+        service: &str,
+        endpoint: &Endpoint,
+    ) -> Result<Self, SourceError> {
+        Ok(Self {
             client,
             prefix: format!("/api/v1/namespaces/{namespace}/services/{service}/proxy"),
-            token_file: None,
+            base: Uri::default(),
+            headers: endpoint.header_map()?,
+            credentials: Credentials::None,
             name: format!("service {namespace}/{service}"),
-            timeout,
-        }
+            timeout: endpoint.timeout,
+        })
     }
 
     /// The API server itself, as a source of the metrics API and of checkpoints.
     pub fn api_server(client: kube::Client, timeout: Duration) -> Self {
         let name = "the API server".to_owned();
-        Self { client, prefix: String::new(), token_file: None, name, timeout }
+        let (headers, credentials) = (HeaderMap::new(), Credentials::None);
+        Self { client, prefix: String::new(), base: Uri::default(), headers, credentials, name, timeout }
+    }
+
+    /// The same, called otherwise in messages.
+    pub fn called(self, name: String) -> Self {
+        Self { name, ..self }
+    }
+
+    /// The same with a path in front of the API.
+    pub fn below(self, path: &str) -> Self {
+        Self { prefix: format!("{}{path}", self.prefix), ..self }
     }
 
     /// How the store is called in messages.
@@ -157,14 +236,61 @@ impl Http {
 
     /// Asks `path` with the given parameters; the answer's body has not arrived yet.
     pub async fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Answer, SourceError> {
-        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
-        let mut request = Request::get(format!("{}{path}?{query}", self.prefix));
-        if let Some(file) = &self.token_file {
-            request = request.header(AUTHORIZATION, bearer(file)?);
+        self.send(Method::GET, path, parameters, HeaderMap::new(), Vec::new()).await
+    }
+
+    /// As [`Http::get`], with a body of some type.
+    pub async fn post(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+        content_type: &'static str,
+        body: String,
+    ) -> Result<Answer, SourceError> {
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))]);
+        self.send(Method::POST, path, parameters, headers, body.into_bytes()).await
+    }
+
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        parameters: &[(&str, &str)],
+        headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<Answer, SourceError> {
+        let query = query(parameters);
+        let target = format!("{}{path}{}{query}", self.prefix, if query.is_empty() { "" } else { "?" });
+        let target: Uri =
+            target.parse().map_err(|error| SourceError::Permanent(format!("cannot ask `{}`: {error}", self.name)))?;
+        let mut is_second = false;
+        loop {
+            let mut request = Request::new(body.clone());
+            *request.method_mut() = method.clone();
+            *request.uri_mut() = target.clone();
+            request.headers_mut().extend(self.headers.clone());
+            request.headers_mut().extend(headers.clone());
+            let answer = self.send_once(request).await?;
+            match &self.credentials {
+                // A cloud may take back a token before its end: one more try with another.
+                Credentials::Cloud(identity) if answer.status == StatusCode::UNAUTHORIZED && !is_second => {
+                    identity.forget().await;
+                    is_second = true;
+                }
+                _ => return Ok(answer),
+            }
         }
-        let request = request
-            .body(Body::empty())
-            .map_err(|error| SourceError::Permanent(format!("cannot ask `{}`: {error}", self.name)))?;
+    }
+
+    async fn send_once(&self, mut request: Request<Vec<u8>>) -> Result<Answer, SourceError> {
+        match &self.credentials {
+            Credentials::None => {}
+            Credentials::TokenFile { scheme, path } => {
+                request.headers_mut().insert(AUTHORIZATION, token_in(scheme, path)?);
+            }
+            Credentials::Cloud(identity) => identity.authorize(&self.base, &mut request).await?,
+        }
+        let request = request.map(Body::from);
         let deadline = Instant::now() + self.timeout;
         match tokio::time::timeout_at(deadline, self.client.send(request)).await {
             Err(_) => Err(self.timed_out()),
@@ -219,10 +345,10 @@ impl Answer {
         }
     }
 
-    /// The beginning of the body as text, for an answer that is an error.
-    pub async fn error_text(mut self) -> Result<String, SourceError> {
+    /// The beginning of the body as text: of an error, or of an answer that is short.
+    pub async fn text(mut self) -> Result<String, SourceError> {
         let mut text = Vec::new();
-        while text.len() < ERROR_TEXT
+        while text.len() < LONGEST_TEXT
             && let Some(bytes) = self.next().await?
         {
             text.extend_from_slice(&bytes);
@@ -231,37 +357,27 @@ impl Answer {
     }
 }
 
+/// The parameters as they are sent. A space is `%20`, which everybody understands, and signatures want.
+fn query(parameters: &[(&str, &str)]) -> String {
+    let escaped = |text| utf8_percent_encode(text, IN_QUERY).to_string();
+    let pairs: Vec<_> =
+        parameters.iter().map(|(name, value)| format!("{}={}", escaped(name), escaped(value))).collect();
+    pairs.join("&")
+}
+
 /// The header for the token in a file, in which people leave a newline at the end.
-fn bearer(file: &Path) -> Result<HeaderValue, SourceError> {
+fn token_in(scheme: &str, file: &Path) -> Result<HeaderValue, SourceError> {
     let wrong = |what: String| SourceError::Permanent(format!("the token in `{}`: {what}", file.display()));
     let token = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-    let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
-        .map_err(|_| wrong("has characters that no token has".to_owned()))?;
+    token_header(scheme, token.trim()).map_err(|what| wrong(what.to_owned()))
+}
+
+/// The header for a token.
+pub fn token_header(scheme: &str, token: &str) -> Result<HeaderValue, &'static str> {
+    let value = HeaderValue::try_from(format!("{scheme} {token}"));
+    let mut value = value.map_err(|_| "has characters that no token has")?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-/// What an HTTP status says by itself, when the source found nothing more telling in the body.
-pub fn refusal(store: &str, status: StatusCode, said: &str) -> SourceError {
-    let text = |advice: &str| format!("`{store}` answers {}{}{advice}", status.as_u16(), quoted(said));
-    match status.as_u16() {
-        401 | 403 => SourceError::Permanent(text(": check the token, user or tenant, and what they may read")),
-        404 => SourceError::Permanent(text(": check the URL, and the path in front of the API")),
-        300..=399 => SourceError::Permanent(text(": a redirection; give the URL it leads to")),
-        408 | 413 | 422 | 504 => SourceError::Overloaded(text("")),
-        429 | 500..=599 => SourceError::Temporary(text("")),
-        _ => SourceError::Permanent(text("")),
-    }
-}
-
-/// The first line of what was said, not too long, or nothing.
-fn quoted(said: &str) -> String {
-    let line = said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    if line.is_empty() || line.starts_with('<') {
-        return String::new(); // a page for browsers
-    }
-    let short: String = line.chars().take(300).collect();
-    format!(": `{short}`")
 }
 
 /// Errors wrap each other, and the innermost one says what happened.
@@ -277,35 +393,6 @@ fn innermost(error: &dyn std::error::Error) -> String {
 mod tests {
     use super::*;
 
-    fn check(status: u16, said: &str, expected: SourceError) {
-        assert_eq!(refusal("http://p", StatusCode::from_u16(status).unwrap(), said), expected);
-    }
-
-    #[test]
-    fn a_status_tells_whether_to_ask_for_less_again_or_never() {
-        check(
-            401,
-            "Unauthorized\n",
-            SourceError::Permanent(
-                "`http://p` answers 401: `Unauthorized`: check the token, user or tenant, and what they may read"
-                    .into(),
-            ),
-        );
-        check(504, "<html>", SourceError::Overloaded("`http://p` answers 504".into()));
-        check(
-            503,
-            "Service Unavailable",
-            SourceError::Temporary("`http://p` answers 503: `Service Unavailable`".into()),
-        );
-        check(429, "", SourceError::Temporary("`http://p` answers 429".into()));
-        check(400, "bad", SourceError::Permanent("`http://p` answers 400: `bad`".into()));
-        check(
-            302,
-            "",
-            SourceError::Permanent("`http://p` answers 302: a redirection; give the URL it leads to".into()),
-        );
-    }
-
     #[test]
     fn a_url_without_a_scheme_is_refused() {
         let refused = Http::new(&Endpoint::new("prometheus:9090")).err();
@@ -313,5 +400,12 @@ mod tests {
             refused,
             Some(SourceError::Permanent("`prometheus:9090`: must start with `http://` or `https://`".into()))
         );
+    }
+
+    #[test]
+    fn a_query_is_escaped_as_signatures_want_it() {
+        let parameters = [("query", r#"up{a="ä b"}"#), ("time", "1.5")];
+        assert_eq!(query(&parameters), "query=up%7Ba%3D%22%C3%A4%20b%22%7D&time=1.5");
+        assert_eq!(query(&[]), "");
     }
 }

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::SourceError;
 use super::framing::{self, Pieces, Shape};
-use super::http::{Http, refusal};
+use super::http::{Answer, Http, refusal};
 
 /// What is around the objects: of a list nothing that matters here, of an error its text.
 #[derive(Deserialize)]
@@ -24,10 +24,35 @@ pub async fn list<Object: DeserializeOwned>(
     missing: &str,
     each: &mut (dyn FnMut(Object) + Send),
 ) -> Result<(), SourceError> {
-    let mut answer = http.get(path, parameters).await?;
+    let answer = http.get(path, parameters).await?;
+    items(http, path, answer, missing, each).await
+}
+
+/// As [`list`]; false if this may not be listed.
+pub async fn list_if_allowed<Object: DeserializeOwned>(
+    http: &Http,
+    path: &str,
+    parameters: &[(&str, &str)],
+    missing: &str,
+    each: &mut (dyn FnMut(Object) + Send),
+) -> Result<bool, SourceError> {
+    let answer = http.get(path, parameters).await?;
+    if answer.status() == StatusCode::FORBIDDEN {
+        return Ok(false);
+    }
+    items(http, path, answer, missing, each).await.map(|()| true)
+}
+
+async fn items<Object: DeserializeOwned>(
+    http: &Http,
+    path: &str,
+    mut answer: Answer,
+    missing: &str,
+    each: &mut (dyn FnMut(Object) + Send),
+) -> Result<(), SourceError> {
     let status = answer.status();
     if !status.is_success() {
-        return Err(refused(http, status, &answer.error_text().await?, missing));
+        return Err(refused(http, status, &answer.text().await?, missing));
     }
     let mut pieces = Pieces::new(Shape::ArrayAt(1, "items"));
     while let Some(bytes) = answer.next().await? {
@@ -52,7 +77,7 @@ pub async fn get<Object: DeserializeOwned>(http: &Http, path: &str) -> Result<Op
         return Ok(None);
     }
     if !status.is_success() {
-        return Err(refused(http, status, &answer.error_text().await?, ""));
+        return Err(refused(http, status, &answer.text().await?, ""));
     }
     let mut object = None;
     let mut pieces = Pieces::new(Shape::Documents);

@@ -11,6 +11,7 @@ use headroom_core::amount::Quantity;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::cluster_id::{self, ClusterId};
 use super::examination::Finding;
 use super::http::Http;
 use super::{Batch, Container, OomKill, Reach, Resource, Sample, Series, Sink, Source, SourceError, Window, listing};
@@ -20,6 +21,9 @@ const OLDEST_SECONDS: i64 = 120;
 
 const NO_METRICS: &str = "there is no metrics API: install metrics-server, or read from a metrics store";
 
+/// Kills that were told: pod (its uid), container and time.
+type ToldKills = BTreeSet<(String, String, i64)>;
+
 /// The metrics API of a cluster.
 pub struct MetricsApi {
     http: Http,
@@ -28,12 +32,20 @@ pub struct MetricsApi {
 }
 
 /// What was told already: the API repeats itself until there is something new.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 struct Told {
     /// Time of each pod's last measurement, by namespace.
     measurements: HashMap<String, HashMap<String, i64>>,
-    /// Pod (its uid), container and time, by namespace.
-    kills: HashMap<String, BTreeSet<(String, String, i64)>>,
+    /// By namespace.
+    kills: HashMap<String, ToldKills>,
+}
+
+/// One look: what it finds that was not told before, and what has been told afterwards.
+struct Look<'a> {
+    window: Window,
+    step_seconds: u32,
+    before: &'a Told,
+    after: Told,
 }
 
 /// What a pod's containers use, as the metrics API tells it.
@@ -57,6 +69,8 @@ struct ContainerMetrics {
 struct Metadata {
     #[serde(default)]
     name: String,
+    #[serde(default)]
+    namespace: String,
     #[serde(default)]
     uid: String,
 }
@@ -199,20 +213,69 @@ impl MetricsApi {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn metrics(&self, namespace: &str) -> Result<BTreeMap<String, PodMetrics>, SourceError> {
-        let mut metrics = BTreeMap::new();
-        let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods");
-        listing::list(&self.http, &path, &[], NO_METRICS, &mut |pod: PodMetrics| {
-            metrics.insert(pod.metadata.name.clone(), pod);
+    /// By namespace and name. None if they may not be listed.
+    async fn metrics(&self, within: &str) -> Result<Option<Measured>, SourceError> {
+        let mut metrics = Measured::new();
+        let path = format!("/apis/metrics.k8s.io/v1beta1{within}/pods");
+        let allowed = listing::list_if_allowed(&self.http, &path, &[], NO_METRICS, &mut |pod: PodMetrics| {
+            metrics.entry(pod.metadata.namespace.clone()).or_default().insert(pod.metadata.name.clone(), pod);
         })
         .await?;
-        Ok(metrics)
+        Ok(allowed.then_some(metrics))
     }
 
-    /// From the API server's cache, which costs its store nothing.
-    async fn pods(&self, namespace: &str, each: &mut (dyn FnMut(Pod) + Send)) -> Result<(), SourceError> {
-        let path = format!("/api/v1/namespaces/{namespace}/pods");
-        listing::list(&self.http, &path, &[("resourceVersion", "0")], "", each).await
+    /// From the API server's cache, which costs its store nothing. False if they may not be listed.
+    async fn pods(&self, within: &str, each: &mut (dyn FnMut(Pod) + Send)) -> Result<bool, SourceError> {
+        let path = format!("/api/v1{within}/pods");
+        listing::list_if_allowed(&self.http, &path, &[("resourceVersion", "0")], "", each).await
+    }
+
+    /// Looks at one namespace, or at all. None if that is not allowed.
+    async fn look(&self, within: &str, window: Window, sink: Sink<'_>) -> Result<Option<Told>, SourceError> {
+        let Some(metrics) = self.metrics(within).await? else { return Ok(None) };
+        let before = self.told().clone();
+        let mut look = Look { window, step_seconds: self.step_seconds, before: &before, after: Told::default() };
+        let allowed = self
+            .pods(within, &mut |pod| {
+                let measured = metrics.get(&pod.metadata.namespace).and_then(|pods| pods.get(&pod.metadata.name));
+                look.take(&pod, measured, &mut *sink);
+            })
+            .await?;
+        Ok(allowed.then_some(look.after))
+    }
+}
+
+/// What the metrics API tells, by namespace and pod.
+type Measured = HashMap<String, HashMap<String, PodMetrics>>;
+
+impl Look<'_> {
+    fn take(&mut self, pod: &Pod, metrics: Option<&PodMetrics>, sink: Sink<'_>) {
+        let Metadata { name, namespace, uid } = &pod.metadata;
+        let oldest = self.window.from - OLDEST_SECONDS;
+        if let Some(metrics) = metrics {
+            let at = metrics.timestamp.as_second();
+            let told = self.before.measurements.get(namespace).and_then(|pods| pods.get(name));
+            if told != Some(&at) && at >= oldest {
+                sink(Batch::Usage(join(namespace, metrics, pod, self.window, self.step_seconds)));
+            }
+            self.after.measurements.entry(namespace.clone()).or_default().insert(name.clone(), at);
+        }
+        let used = |container: &str| {
+            let measured = metrics?.containers.iter().find(|measured| measured.name == container)?;
+            amount(measured.usage.get("memory")?, Resource::Memory)
+        };
+        let told = self.before.kills.get(namespace);
+        for (container, at, memory) in kills(pod, used) {
+            let key = (uid.clone(), container.to_owned(), at);
+            if at >= oldest && !told.is_some_and(|told| told.contains(&key)) {
+                let image = pod.container(container).map(|container| container.image.clone()).unwrap_or_default();
+                let container =
+                    Container { namespace: namespace.clone(), pod: name.clone(), name: container.to_owned(), image };
+                let at = at.clamp(self.window.from, self.window.to - 1);
+                sink(Batch::OomKills(vec![OomKill { container, at, memory }]));
+            }
+            self.after.kills.entry(namespace.clone()).or_default().insert(key);
+        }
     }
 }
 
@@ -223,6 +286,14 @@ struct Namespace {
 
 #[async_trait]
 impl Source for MetricsApi {
+    async fn cluster(&self) -> Result<ClusterId, SourceError> {
+        cluster_id::of_api_server(&self.http).await
+    }
+
+    fn is_api_server(&self) -> bool {
+        true
+    }
+
     async fn now(&self) -> Result<i64, SourceError> {
         self.http.get("/version", &[]).await?.date()
     }
@@ -243,54 +314,22 @@ impl Source for MetricsApi {
     }
 
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
-        let metrics = self.metrics(namespace).await?;
-        let (known, told_kills) = {
-            let told = self.told();
-            let known = told.measurements.get(namespace).cloned().unwrap_or_default();
-            (known, told.kills.get(namespace).cloned().unwrap_or_default())
+        let Some(mut after) = self.look(&format!("/namespaces/{namespace}"), window, sink).await? else {
+            return Err(SourceError::Permanent(format!(
+                "not allowed to list pods and their metrics in namespace `{namespace}`: bind this account to the role in \
+                 deploy/collector/sources/metrics-api"
+            )));
         };
-        let (mut measured, mut all_kills) = (HashMap::new(), BTreeSet::new());
-        let (mut usage, mut new_kills) = (Vec::new(), Vec::new());
-        self.pods(namespace, &mut |pod| {
-            let name = &pod.metadata.name;
-            let metrics = metrics.get(name);
-            if let Some(metrics) = metrics {
-                let at = metrics.timestamp.as_second();
-                if known.get(name) != Some(&at) && at >= window.from - OLDEST_SECONDS {
-                    usage.extend(join(namespace, metrics, &pod, window, self.step_seconds));
-                }
-                measured.insert(name.clone(), at);
-            }
-            let used = |container: &str| {
-                let measured = metrics?.containers.iter().find(|measured| measured.name == container)?;
-                amount(measured.usage.get("memory")?, Resource::Memory)
-            };
-            for (container, at, memory) in kills(&pod, used) {
-                let key = (pod.metadata.uid.clone(), container.to_owned(), at);
-                if at >= window.from - OLDEST_SECONDS && !told_kills.contains(&key) {
-                    let image = pod.container(container).map(|container| container.image.clone()).unwrap_or_default();
-                    new_kills.push(OomKill {
-                        container: Container {
-                            namespace: namespace.to_owned(),
-                            pod: name.clone(),
-                            name: container.to_owned(),
-                            image,
-                        },
-                        at: at.clamp(window.from, window.to - 1),
-                        memory,
-                    });
-                }
-                all_kills.insert(key);
-            }
-        })
-        .await?;
         let mut told = self.told();
-        told.measurements.insert(namespace.to_owned(), measured);
-        told.kills.insert(namespace.to_owned(), all_kills);
-        drop(told);
-        sink(Batch::Usage(usage));
-        sink(Batch::OomKills(new_kills));
+        told.measurements.insert(namespace.to_owned(), after.measurements.remove(namespace).unwrap_or_default());
+        told.kills.insert(namespace.to_owned(), after.kills.remove(namespace).unwrap_or_default());
         Ok(())
+    }
+
+    async fn read_all(&self, window: Window, sink: Sink<'_>) -> Result<bool, SourceError> {
+        let Some(after) = self.look("", window, sink).await? else { return Ok(false) };
+        *self.told() = after;
+        Ok(true)
     }
 
     fn step_seconds(&self) -> u32 {
@@ -317,23 +356,34 @@ pub async fn examine(http: Http, our_clock: i64) -> Result<Vec<Finding>, SourceE
     let window = Window { from: now - 60, to: now + 60 };
     let mut findings = vec![super::examination::clock(our_clock, now)];
     let (mut matched, mut pods, mut ages) = (0_usize, 0_usize, Vec::new());
-    for namespace in source.namespaces(window).await? {
-        let metrics = match source.metrics(&namespace).await {
-            Err(SourceError::Permanent(text)) => {
-                findings.push(Finding::bad(
-                    "metrics API",
-                    text,
-                    "install metrics-server, and allow `list` on `pods.metrics.k8s.io`",
-                ));
-                return Ok(findings);
+    let mut withins = match source.metrics("").await {
+        Err(SourceError::Permanent(text)) => {
+            let advice = "install metrics-server, and allow `list` on `pods.metrics.k8s.io`";
+            findings.push(Finding::bad("metrics API", text, advice));
+            return Ok(findings);
+        }
+        other => other?.map(|all| vec![(String::new(), all)]).unwrap_or_default(),
+    };
+    if withins.is_empty() {
+        findings.push(Finding::doubtful(
+            "rights",
+            "not allowed to list the pods of all namespaces and their metrics at once",
+            "bind this account to the role in deploy/collector/sources/metrics-api; without it each namespace costs two calls",
+        ));
+        for namespace in source.namespaces(window).await? {
+            let within = format!("/namespaces/{namespace}");
+            if let Some(metrics) = source.metrics(&within).await? {
+                withins.push((within, metrics));
             }
-            other => other?,
-        };
+        }
+    }
+    for (within, metrics) in withins {
         source
-            .pods(&namespace, &mut |pod| {
+            .pods(&within, &mut |pod| {
                 pods += 1;
-                if let Some(metrics) = metrics.get(&pod.metadata.name) {
-                    matched += usize::from(!join(&namespace, metrics, &pod, window, 60).is_empty());
+                let Metadata { name, namespace, .. } = &pod.metadata;
+                if let Some(metrics) = metrics.get(namespace).and_then(|pods| pods.get(name)) {
+                    matched += usize::from(!join(namespace, metrics, &pod, window, 60).is_empty());
                     ages.push(now - metrics.timestamp.as_second());
                 }
             })

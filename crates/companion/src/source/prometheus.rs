@@ -2,36 +2,42 @@
 //!
 //! `query` builds the questions and `answer` reads the answers, both pure; `api` sends, and is the only one that does.
 //! Usage comes from cAdvisor's series, images and OOM kills from kube-state-metrics'; `names` and `probe` know what they
-//! are called at a given store, and `reader` reads with them. A range that is too much for the store is reported as
+//! are called at a given store, `clusters` whether they are of one cluster, and `reader` reads with them; `survey` reads the same by pod
+//! instead of by image. A range that is too much for the store is reported as
 //! such, and the pipeline asks for less.
 
 mod answer;
 mod api;
+mod clusters;
+mod examine;
 mod images;
 mod names;
 mod oom;
 mod probe;
 mod query;
 mod reader;
+pub mod survey;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
 use self::api::Api;
 use self::reader::Reader;
+use super::cluster_id::ClusterId;
 use super::http::{Endpoint, Http};
 use super::{Reach, Sink, Source, SourceError, Window};
 
+pub use self::examine::examine;
 pub use self::names::Overrides;
-pub use self::probe::examine;
 
 /// How to use a store that speaks Prometheus' API.
 #[derive(Clone)]
 pub struct Options {
     pub endpoint: Endpoint,
     pub names: Overrides,
-    /// Put into every selector, such as `cluster="prod"` where several clusters share a store.
+    /// Put into every selector, such as `cluster="prod"`, which is needed where several clusters share a store.
     pub matchers: String,
     pub step_seconds: u32,
     /// Take an answer in which a part of the store did not take part. What it misses is missed for ever.
@@ -49,13 +55,17 @@ impl Options {
 pub struct Prometheus {
     api: Api,
     options: Options,
-    reader: Mutex<Option<Arc<Reader>>>,
+    /// With the moment when it was made.
+    reader: Mutex<Option<(Instant, Arc<Reader>)>>,
 }
+
+/// What was found out is good for so long.
+const FRESH: Duration = Duration::from_secs(10);
 
 impl Prometheus {
     /// Asks nothing yet.
     pub fn new(http: Http, options: Options) -> Self {
-        let api = Api { http, accept_partial: options.accept_partial };
+        let api = Api::new(http, &options);
         Self { api, options, reader: Mutex::default() }
     }
 
@@ -67,25 +77,34 @@ impl Prometheus {
     }
 
     async fn probe(&self) -> Result<Arc<Reader>, SourceError> {
-        let names = probe::probe(&self.api, &self.options).await?.names()?;
-        let reader = Arc::new(Reader::new(self.api.clone(), names, &self.options));
-        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader.clone());
+        let probed = probe::probe(&self.api, &self.options).await?;
+        let reader = Arc::new(Reader::new(self.api.clone(), probed.names()?, probed.clusters.id(), &self.options));
+        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), reader.clone()));
         Ok(reader)
     }
 
-    async fn reader(&self) -> Result<Arc<Reader>, SourceError> {
+    /// What was found out, if it is not older than this.
+    async fn reader_within(&self, age: Duration) -> Result<Arc<Reader>, SourceError> {
         let known = self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match known {
-            Some(reader) => Ok(reader),
-            None => self.probe().await,
+            Some((since, reader)) if since.elapsed() <= age => Ok(reader),
+            _ => self.probe().await,
         }
+    }
+
+    async fn reader(&self) -> Result<Arc<Reader>, SourceError> {
+        self.reader_within(Duration::MAX).await
     }
 }
 
 #[async_trait]
 impl Source for Prometheus {
+    async fn cluster(&self) -> Result<ClusterId, SourceError> {
+        Ok(self.reader_within(FRESH).await?.cluster.clone())
+    }
+
     async fn now(&self) -> Result<i64, SourceError> {
-        self.probe().await?;
+        self.reader_within(FRESH).await?;
         self.api.now().await
     }
 

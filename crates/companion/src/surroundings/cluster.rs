@@ -63,11 +63,23 @@ impl Cluster {
     }
 
     fn list_anew(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+        let mut objects = Vec::new();
+        self.pages(api_version, kind, namespace, &mut |object| objects.push(object))?;
+        Ok(objects)
+    }
+
+    /// Hands over objects page by page.
+    fn pages(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), String> {
         let api_kind = self.kind(api_version, kind);
         let what = format!("{} in {}", api_kind.qualified(), told_namespace(namespace));
         let url = ApiResourceUrl::new(&api_kind, namespace);
         let mut page = ListParams::default().limit(PAGE);
-        let mut objects = Vec::new();
         loop {
             let request = Request::new(url.0.clone());
             let request = if is_confidential(kind) { request.list_metadata(&page) } else { request.list(&page) };
@@ -75,11 +87,11 @@ impl Cluster {
             let mut list = self.send(request, &what).map_err(|trouble| trouble.told(api_version, kind))?;
             let next = list.pointer("/metadata/continue").and_then(Value::as_str).map(str::to_owned);
             if let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) {
-                objects.extend(items.into_iter().map(|item| typed(item, api_version, kind)));
+                items.into_iter().map(|item| typed(item, api_version, kind)).for_each(&mut *each);
             }
             match next.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),
-                None => return Ok(objects),
+                None => return Ok(()),
             }
         }
     }
@@ -114,6 +126,16 @@ impl Surroundings for Cluster {
         let answer = self.list_anew(api_version, kind, namespace);
         self.lists.insert(query, answer.clone());
         answer
+    }
+
+    fn visit(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), String> {
+        self.pages(api_version, kind, namespace, each)
     }
 
     fn get(

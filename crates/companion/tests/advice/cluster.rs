@@ -29,7 +29,8 @@ fn documents(path: &str) -> Vec<Value> {
 
 fn plural(kind: &str) -> String {
     match kind {
-        "Deployment" | "StatefulSet" | "Service" | "Pod" | "LimitRange" | "ResourceQuota" | "UsageProfile" => {
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "Service" | "Pod" | "LimitRange" | "ResourceQuota"
+        | "UsageProfile" => {
             format!("{}s", kind.to_lowercase())
         }
         other => panic!("no plural of {other}"),
@@ -43,15 +44,22 @@ fn status(code: u16, message: &str, name: &str) -> (u16, Value) {
 impl ApiServer {
     /// `refuses` says which paths are forbidden.
     fn start(refuses: impl Fn(&str) -> bool + Send + 'static) -> Self {
+        Self::with(Vec::new(), refuses)
+    }
+
+    /// With more objects in the namespace shop.
+    fn with(more: Vec<Value>, refuses: impl Fn(&str) -> bool + Send + 'static) -> Self {
         let mut lists: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        let mut objects = more;
         for file in ["world/limits.yaml", "world/quota.yaml", "world/objects.json", "profiles/shop/usage.yaml"] {
-            for object in documents(file) {
-                let api = object["apiVersion"].as_str().unwrap();
-                let prefix = if api == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api}") };
-                let plural = plural(object["kind"].as_str().unwrap());
-                lists.entry(format!("{prefix}/namespaces/shop/{plural}")).or_default().push(object.clone());
-                lists.entry(format!("{prefix}/{plural}")).or_default().push(object);
-            }
+            objects.extend(documents(file));
+        }
+        for object in objects {
+            let api = object["apiVersion"].as_str().unwrap();
+            let prefix = if api == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api}") };
+            let plural = plural(object["kind"].as_str().unwrap());
+            lists.entry(format!("{prefix}/namespaces/shop/{plural}")).or_default().push(object.clone());
+            lists.entry(format!("{prefix}/{plural}")).or_default().push(object);
         }
         let server = Server::start(move |path| {
             if refuses(path) {
@@ -133,9 +141,9 @@ fn a_cluster_says_the_same_as_its_objects_in_files() {
         let files = said(program().args(question.split_whitespace()).args([
             "-n",
             "shop",
-            "--context-dir",
+            "--cluster-dir",
             "world",
-            "--context-dir",
+            "--cluster-dir",
             "profiles/shop",
             "--settings",
             "settings.yaml",
@@ -219,4 +227,57 @@ fn a_cluster_without_the_kind_is_told_so() {
         said.err,
         "error: the cluster does not know the kind UsageProfile: apply deploy/crd.yaml, and run `kubectl headroom collect`\n"
     );
+}
+
+/// A controlled object with a container of this image.
+fn owned(kind: &str, name: &str, owner: [&str; 3], image: &str, replicas: u64) -> Value {
+    let [api_version, owner_kind, owner_name] = owner;
+    let owner =
+        json!({"apiVersion": api_version, "kind": owner_kind, "name": owner_name, "controller": true, "uid": "x"});
+    let spec = json!({"containers": [{"name": "main", "image": image}]});
+    let (api_version, spec) = match kind {
+        "Pod" => ("v1", spec),
+        _ => ("apps/v1", json!({"replicas": replicas, "selector": {}, "template": {"spec": spec}})),
+    };
+    let metadata = json!({"name": name, "namespace": "shop", "uid": name, "ownerReferences": [owner]});
+    json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec})
+}
+
+#[test]
+fn what_kinds_own_that_are_not_known_is_advised_on_under_their_names() {
+    let rollout = ["argoproj.io/v1alpha1", "Rollout", "front"];
+    let cluster = ["postgresql.cnpg.io/v1", "Cluster", "pg"];
+    let server = ApiServer::with(
+        vec![
+            owned("ReplicaSet", "front-1", rollout, "nginx:1.26", 0),
+            owned("ReplicaSet", "front-2", rollout, "nginx:1.27", 3),
+            owned("Pod", "front-2-x", ["apps/v1", "ReplicaSet", "front-2"], "nginx:1.27", 1),
+            owned("Pod", "pg-1", cluster, "postgres:16", 1),
+            owned("Pod", "pg-2", cluster, "postgres:16", 1),
+            owned("Pod", "static-node-1", ["v1", "Node", "node-1"], "nginx:1.27", 1),
+        ],
+        |_| false,
+    );
+    let told: Value = serde_json::from_str(&server.run("recommend -o json").out).unwrap();
+    let workloads: Vec<_> = told["workloads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|workload| {
+            let text = |field: &str| workload[field].as_str().unwrap_or_default().to_owned();
+            (text("kind"), text("name"), text("through"), workload["pods"].as_u64().unwrap())
+        })
+        .collect();
+    let has = |kind: &str, name: &str, through: &str, pods| {
+        let wanted = (kind.to_owned(), name.to_owned(), through.to_owned(), pods);
+        assert!(workloads.contains(&wanted), "{wanted:?} in {workloads:?}");
+    };
+    has("Rollout", "front", "replicaset/front-2", 3);
+    has("Cluster", "pg", "pod/pg-1", 2);
+    has("Pod", "static-node-1", "", 1);
+    assert_eq!(workloads.iter().filter(|(_, name, ..)| name.contains("front")).count(), 1, "{workloads:?}");
+    let table = server.run("recommend").out;
+    assert!(table.contains("rollout/front") && table.contains("set the requests in its own template"), "{table}");
+    let patches = server.run("recommend -o kustomize").out;
+    assert!(!patches.contains("Rollout") && patches.contains("static-node-1"), "{patches}");
 }

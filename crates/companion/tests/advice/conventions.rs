@@ -30,7 +30,7 @@ fn every_command_shows_how_it_is_used() {
         let mut help = run(&format!("{command} --help")).out;
         if command == "describe" {
             let parts = subcommands("describe");
-            assert_eq!(parts, ["limits", "quota", "usage"]);
+            assert_eq!(parts, ["limits", "quota", "tenantquota", "usage"]);
             help = parts.iter().map(|part| run(&format!("describe {part} --help")).out).collect();
         }
         assert!(help.contains("Examples:\n"), "{command} shows no examples:\n{help}");
@@ -53,7 +53,7 @@ fn what_is_not_understood_exits_with_2() {
 fn check_script(shell: &str, program_of: &str, check: &[&str]) {
     let script = run(&format!("completion {shell}"));
     assert_eq!(script.exit, 0);
-    for word in ["recommend", "describe", "--context-dir", "kustomize"] {
+    for word in ["recommend", "describe", "--cluster-dir", "kustomize"] {
         assert!(script.out.contains(word), "{shell} completes {word}");
     }
     let Ok(mut child) =
@@ -90,7 +90,7 @@ fn kubectl_completes_the_plugin_by_asking_it() {
     assert!(all.ends_with(":4\n"), "{all}");
     assert_eq!(asked(&["recommend", "-o", "ku"]), "kustomize\n:4\n");
     assert_eq!(asked(&["describe", "quota", "--to"]).split('\t').next(), Some("--top"));
-    assert_eq!(asked(&["describe", "limits", "--context-dir", "wor"]), "world/\n:6\n");
+    assert_eq!(asked(&["describe", "limits", "--cluster-dir", "wor"]), "world/\n:6\n");
 }
 
 /// Runs on a terminal of its own.
@@ -106,7 +106,7 @@ fn on_a_terminal(arguments: &str, variables: &[(&str, &str)]) -> String {
 
 #[test]
 fn colours_and_unicode_are_for_terminals_that_want_them() {
-    const QUOTA: &str = "describe quota -n shop --context-dir world --settings settings.yaml";
+    const QUOTA: &str = "describe quota -n shop --cluster-dir world --settings settings.yaml";
     let shown = on_a_terminal(QUOTA, &[]);
     assert!(shown.contains("\u{1b}[32m█████░"), "{shown}");
     let plain = on_a_terminal(QUOTA, &[("NO_COLOR", "1")]);

@@ -5,7 +5,7 @@ use std::fs;
 use crate::program::{Said, here, run};
 
 /// Files in the place of a cluster.
-const WORLD: &str = "-n shop --context-dir world --context-dir profiles";
+const WORLD: &str = "-n shop --cluster-dir world --cluster-dir profiles";
 const AS_OF: &str = "--settings settings.yaml";
 
 #[track_caller]
@@ -30,8 +30,8 @@ fn limits_are_described_as_kubectl_does_and_as_they_work_together() {
     check("limits-yaml.txt", &format!("describe limits {WORLD} {AS_OF} -o yaml"));
     check("limits-image.txt", &format!("describe limits {WORLD} --image nginx:1.27 --settings settings-rules.yaml"));
     check("limits-off.txt", &format!("describe limits {WORLD} --image nginx:1.27 --settings settings-never.yaml"));
-    check("limits-nowhere.txt", &format!("describe limits -n empty --context-dir world {AS_OF}"));
-    check("limits-all.txt", &format!("describe limitranges -A --context-dir world {AS_OF}"));
+    check("limits-nowhere.txt", &format!("describe limits -n empty --cluster-dir world {AS_OF}"));
+    check("limits-all.txt", &format!("describe limitranges -A --cluster-dir world {AS_OF}"));
 }
 
 #[test]
@@ -40,17 +40,17 @@ fn quotas_are_described_with_what_is_left_who_uses_it_and_what_drifted() {
     check("quota-json.txt", &format!("describe quota team {WORLD} {AS_OF} -o json"));
     check("quota-top.txt", &format!("describe resourcequota {WORLD} {AS_OF} --top 1"));
     check("quota-missing.txt", &format!("describe quota nope {WORLD} {AS_OF}"));
-    check("quota-nowhere.txt", &format!("describe quota -n empty --context-dir world {AS_OF}"));
+    check("quota-nowhere.txt", &format!("describe quota -n empty --cluster-dir world {AS_OF}"));
 }
 
 #[test]
 fn usage_is_described_by_image_with_its_distribution() {
     check("usage.txt", &format!("describe usage {WORLD} {AS_OF}"));
     check("usage-one.txt", &format!("describe usage postgres {WORLD} {AS_OF} --window 30d"));
-    check("usage-all.txt", &format!("describe usage -A --context-dir profiles {AS_OF}"));
+    check("usage-all.txt", &format!("describe usage -A --cluster-dir profiles {AS_OF}"));
     check("usage-json.txt", &format!("describe usage postgres {WORLD} {AS_OF} -o json"));
     check("usage-unknown.txt", &format!("describe usage mysql {WORLD} {AS_OF}"));
-    check("usage-none.txt", &format!("describe usage -n shop --context-dir world {AS_OF}"));
+    check("usage-none.txt", &format!("describe usage -n shop --cluster-dir world {AS_OF}"));
 }
 
 #[test]
@@ -69,15 +69,15 @@ fn requests_are_recommended_with_their_evidence() {
     check("recommend-bounded.txt", &format!("recommend sts/db {WORLD} --settings settings-rules.yaml"));
     check("recommend-new.txt", &format!("recommend -f new.yaml {WORLD} {AS_OF}"));
     check("recommend-off.txt", &format!("recommend -f new.yaml {WORLD} --settings settings-never.yaml"));
-    check("recommend-all.txt", &format!("recommend -A --context-dir world --context-dir profiles {AS_OF}"));
+    check("recommend-all.txt", &format!("recommend -A --cluster-dir world --cluster-dir profiles {AS_OF}"));
 }
 
 #[test]
 fn what_cannot_be_recommended_is_said() {
     check("recommend-missing.txt", &format!("recommend deployment/wbe {WORLD} {AS_OF}"));
     check("recommend-no-pods.txt", &format!("recommend service/web {WORLD} {AS_OF}"));
-    check("recommend-nothing.txt", &format!("recommend -n empty --context-dir world {AS_OF}"));
-    check("recommend-names-of-all.txt", &format!("recommend deployment/web -A --context-dir world {AS_OF}"));
+    check("recommend-nothing.txt", &format!("recommend -n empty --cluster-dir world {AS_OF}"));
+    check("recommend-names-of-all.txt", &format!("recommend deployment/web -A --cluster-dir world {AS_OF}"));
     check("recommend-bad-image.txt", &format!("recommend --image UPPER {WORLD} {AS_OF}"));
     check("recommend-image-patch.txt", &format!("recommend --image nginx {WORLD} {AS_OF} -o kustomize"));
     check("recommend-no-cluster.txt", "recommend deployment/web");
@@ -90,7 +90,7 @@ fn the_distribution_is_drawn_into_a_file() {
     let said = run(&format!("recommend sts/db {WORLD} {AS_OF} --plot {}", file.display()));
     assert_eq!(said.exit, 0, "{}", said.err);
     let svg = fs::read_to_string(&file).unwrap();
-    for text in ["cpu of statefulset/db postgres", "memory of statefulset/db postgres", "recommended 617m", "now 500m"]
+    for text in ["cpu of statefulset/db postgres", "memory of statefulset/db postgres", "recommended 658m", "now 500m"]
     {
         assert!(svg.contains(text), "{text} in {svg}");
     }

@@ -45,8 +45,8 @@ spec:
           resources:
             # measured by hand
             requests:
-              cpu: \"128m\"
-              memory: 191Mi
+              cpu: \"155m\"
+              memory: 283Mi
             limits: {memory: 2Gi}
         - name: own
           image: example.com/own:1
@@ -61,7 +61,7 @@ fn recommend(folder: &Path, arguments: &[&str]) -> Said {
     let mut command = program();
     command.current_dir(folder).args(["recommend", "-n", "shop", "--write"]).args(arguments);
     command.arg("--settings").arg(here.join("settings.yaml"));
-    command.arg("--context-dir").arg(here.join("world")).arg("--context-dir").arg(here.join("profiles"));
+    command.arg("--cluster-dir").arg(here.join("world")).arg("--cluster-dir").arg(here.join("profiles"));
     said(&mut command)
 }
 
@@ -93,7 +93,7 @@ fn a_file_that_cannot_be_edited_is_left_alone_and_the_others_are_written() {
     assert_eq!(
         said.err,
         "error: `a.yaml` is left as it is: line 14: an anchor stands here, so an edit there would change other places \
-         too: set `resources.requests: {cpu: 128m, memory: 191Mi}` by hand\nwrote b.yaml\n"
+         too: set `resources.requests: {cpu: 155m, memory: 283Mi}` by hand\nwrote b.yaml\n"
     );
     assert_eq!(fs::read_to_string(folder.path().join("a.yaml")).unwrap(), shared);
     assert_eq!(

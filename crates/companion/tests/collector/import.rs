@@ -15,7 +15,8 @@ const HEADER: &str = "time,namespace,pod,container,image,cpu,memory\n";
 
 fn import(store: &Store, path: &Path) -> Result<Imported, ImportError> {
     let (metrics, progress, stop) = (Metrics::default(), Progress::hidden(), CancellationToken::new());
-    Import { store, step_seconds: 60, buffer: 1 << 20, metrics: &metrics, progress: &progress, stop: &stop }.file(path)
+    let (step_seconds, buffer, latest) = (60, 1 << 20, NOW + DAY);
+    Import { store, step_seconds, buffer, latest, metrics: &metrics, progress: &progress, stop: &stop }.file(path)
 }
 
 /// What is published of a file with this text.
@@ -115,6 +116,61 @@ fn what_is_wrong_is_said_with_its_line() {
 }
 
 #[test]
+fn a_line_of_the_future_is_a_mistake() {
+    check_refused(
+        &format!("{HEADER}4102444800,shop,web-0,web,nginx,1,1\n"),
+        "`usage.csv`, line 2: time is `4102444800`: expected a time that is not in the future",
+    );
+}
+
+#[test]
+fn an_old_file_is_neither_lost_nor_does_it_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let (new, old) = (folder.path().join("new.csv"), folder.path().join("old.csv"));
+    let old_line = |days: i64| format!("{},shop,web-0,web,nginx:1.20,0.5,1Mi\n", NOW - days * DAY);
+    fs::write(&new, format!("{HEADER}{}", line(0, "web-0", "0.25", "1Mi"))).unwrap();
+    fs::write(&old, format!("{HEADER}{}{}", old_line(400), old_line(399))).unwrap();
+    import(&store, &new).unwrap();
+    let before = published(&store, NOW);
+    for _ in 0..2 {
+        // Not remembered as read.
+        let imported = import(&store, &old).unwrap();
+        assert_eq!((imported.samples, imported.too_old), (0, 2));
+        store.expire((NOW / DAY) as u32).unwrap();
+        assert_eq!(published(&store, NOW), before);
+    }
+    // As soon as it has something that counts, the rest is remembered with that.
+    fs::write(&old, format!("{HEADER}{}{}{}", old_line(400), old_line(399), old_line(3))).unwrap();
+    let imported = import(&store, &old).unwrap();
+    assert_eq!((imported.samples, imported.too_old), (2, 2));
+    assert_eq!(import(&store, &old).unwrap(), Imported::default());
+
+    // In a store of its own an old file is a history like any other, as of its end.
+    let folder = tempfile::tempdir().unwrap();
+    let alone = open(folder.path());
+    let old = folder.path().join("old.csv");
+    fs::write(&old, format!("{HEADER}{}{}", old_line(400), old_line(399))).unwrap();
+    assert_eq!(import(&alone, &old).unwrap().samples, 4);
+    alone.expire((NOW / DAY) as u32).unwrap();
+    assert_eq!(alone.newest().unwrap(), Some(NOW - 399 * DAY));
+    assert!(published(&alone, NOW - 399 * DAY).contains(r#""cpu":"samples=2 "#));
+}
+
+#[test]
+fn a_long_import_gives_signs_of_life() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.csv");
+    fs::write(&path, format!("{HEADER}{}", line(0, "web-0", "0.25", "1Mi"))).unwrap();
+    let (metrics, progress, stop) = (Metrics::default(), Progress::hidden(), CancellationToken::new());
+    let (store, step_seconds, buffer, latest) = (open(folder.path()), 60, 1 << 20, NOW + DAY);
+    Import { store: &store, step_seconds, buffer, latest, metrics: &metrics, progress: &progress, stop: &stop }
+        .file(&path)
+        .unwrap();
+    assert!(metrics.last_sign_of_life() > 0);
+}
+
+#[test]
 fn a_refused_file_has_added_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage.csv");
@@ -156,4 +212,110 @@ fn of_a_file_that_grows_only_what_is_new_is_read() {
 #[test]
 fn an_image_that_no_runtime_can_name_is_left_out() {
     assert_eq!(published_of(&format!("{HEADER}{},shop,web-0,web,Nginx:1.27,1,1\n", NOW - DAY)), "");
+}
+
+/// An export of OTLP with the usage of some pods, ten seconds apart.
+fn export(pods: std::ops::Range<usize>, from: i64, points: i64, image: &str) -> String {
+    let resources: Vec<_> = pods
+        .map(|pod| {
+            let text = |key: &str, value: &str| format!(r#"{{"key":"{key}","value":{{"stringValue":"{value}"}}}}"#);
+            let mut attributes = vec![
+                text("k8s.namespace.name", "shop"),
+                text("k8s.pod.name", &format!("web-{pod}")),
+                text("k8s.container.name", "web"),
+            ];
+            if !image.is_empty() {
+                attributes.extend([text("container.image.name", image), text("container.image.tag", "1.27")]);
+            }
+            let points = |value: &str| {
+                let points = (0..points).map(|point| {
+                    let nanos = (from + point * 10) * 1_000_000_000;
+                    format!(r#"{{"timeUnixNano":"{nanos}",{value}}}"#)
+                });
+                points.collect::<Vec<_>>().join(",")
+            };
+            let gauge = |name: &str, value: &str| {
+                format!(r#"{{"name":"{name}","gauge":{{"dataPoints":[{}]}}}}"#, points(value))
+            };
+            let metrics = [
+                gauge("container.cpu.usage", r#""asDouble":0.25"#),
+                gauge("container.memory.working_set", r#""asInt":"134217728""#),
+            ];
+            let attributes = attributes.join(",");
+            let metrics = metrics.join(",");
+            format!(r#"{{"resource":{{"attributes":[{attributes}]}},"scopeMetrics":[{{"metrics":[{metrics}]}}]}}"#)
+        })
+        .collect();
+    format!("{{\"resourceMetrics\":[{}]}}\n", resources.join(","))
+}
+
+#[test]
+fn exports_of_otlp_are_imported_and_count_for_the_time_between_their_points() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("metrics.json");
+    let store = open(folder.path());
+    // The first point stands for a minute, the others for ten seconds each.
+    fs::write(&path, export(0..1, NOW - DAY, 7, "nginx")).unwrap();
+    let imported = import(&store, &path).unwrap();
+    assert_eq!((imported.samples, imported.without_image), (14, None));
+    let text = published(&store, NOW);
+    assert!(text.contains(r#""cpu":"samples=2 peak=250m "#) && text.contains("docker.io/library/nginx"), "{text}");
+    // What is told twice in a run counts once; and the file may grow by a long line.
+    let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    let again = export(0..1, NOW - DAY, 7, "nginx");
+    let long = export(1..700, NOW - DAY, 60, "nginx");
+    assert!(long.len() > 4 << 20);
+    file.write_all(format!("{again}{again}{{\"resourceLogs\":[]}}\n{long}").as_bytes()).unwrap();
+    let imported = import(&store, &path).unwrap();
+    assert_eq!(imported.samples, 14 + 699 * 60 * 2);
+    assert_eq!(import(&store, &path).unwrap().samples, 0);
+}
+
+#[test]
+fn usage_whose_image_otlp_does_not_tell_is_left_out_and_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("metrics.json");
+    fs::write(&path, export(0..1, NOW - DAY, 7, "")).unwrap();
+    let imported = import(&open(folder.path()), &path).unwrap();
+    assert_eq!(imported.samples, 0);
+    assert_eq!(imported.without_image.as_deref(), Some("`web` of `shop/web-0`"));
+    let of_cluster = |cluster: &str| {
+        let attribute =
+            format!(r#"{{"key":"k8s.cluster.name","value":{{"stringValue":"{cluster}"}}}},{{"key":"k8s.pod"#);
+        export(0..1, NOW - DAY, 1, "nginx").replacen(r#"{"key":"k8s.pod"#, &attribute, 1)
+    };
+    check_refused(
+        &(of_cluster("a") + &of_cluster("a") + &of_cluster("b")),
+        "`usage.csv`, line 3: usage of cluster `b` after that of `a`: write each cluster's into a file of its own, and import it with a --store of its own",
+    );
+    check_refused(
+        "{\"resourceMetrics\":7}\n",
+        "`usage.csv`, line 1: not an export of OTLP metrics in JSON (invalid type: integer `7`, expected a sequence at line 1 column 20)",
+    );
+}
+
+#[test]
+fn doctor_tells_what_is_in_a_file() {
+    use headroom_companion::source::examination::Verdict;
+    use headroom_companion::source::files::examine;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage");
+    let examined = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let findings = examine(&path, 60, NOW);
+        findings.into_iter().map(|finding| (finding.verdict, finding.subject, finding.found)).collect::<Vec<_>>()
+    };
+    let good = |subject, found: &str| (Verdict::Good, subject, found.to_owned());
+    let csv = format!("{HEADER}{}{}", line(0, "web-0", "1", "1Mi"), line(1, "web-0", "1", ""));
+    let samples = good("samples", "3 samples on 1 days, 2026-11-20T00:00:00Z to 2026-11-20T00:00:00Z");
+    assert_eq!(examined(&csv), [good("format", "CSV"), samples, good("images", "1 images in 1 namespaces")]);
+    let unfinished = examined(csv.trim_end());
+    assert_eq!((unfinished[3].0, unfinished[3].1), (Verdict::Doubtful, "last line"));
+    let wrong = examined(&format!("{csv}x\n"));
+    assert_eq!((wrong[1].0, wrong[1].2.as_str()), (Verdict::Bad, "line 4: there is no value for `namespace`"));
+    assert_eq!(examined("what is this\n")[0].0, Verdict::Bad);
+    let otlp = examined(&export(0..2, NOW - DAY, 7, ""));
+    assert_eq!(otlp[0], good("format", "OTLP metrics in JSON"));
+    assert_eq!((otlp[1].0, otlp[2].0), (Verdict::Bad, Verdict::Doubtful));
+    assert_eq!(examine(&folder.path().join("none"), 60, NOW)[0].verdict, Verdict::Bad);
 }

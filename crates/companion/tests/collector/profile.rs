@@ -1,9 +1,9 @@
 //! What is published of what was read, against figures computed from the samples themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_companion::collect::gathered::Gathered;
-use headroom_companion::profile;
+use headroom_companion::profile::{self, Pooling};
 use headroom_companion::source::{Batch, Container, Resource, Sample, Series, Window};
 use headroom_companion::store::Store;
 use headroom_core::cluster::usage::address::image_key;
@@ -52,37 +52,58 @@ fn filled(folder: &std::path::Path) -> Store {
 }
 
 fn image_of(store: &Store, namespace: &str, scope: Scope) -> Value {
-    let profile = profile::build(store, namespace, scope, Timestamp::from_unix_seconds(NOW).unwrap()).unwrap();
+    let now = Timestamp::from_unix_seconds(NOW).unwrap();
+    let pooling = Pooling { quorum: 1, namespaces: Vec::new() };
+    let profile = profile::build(store, namespace, scope, now, &pooling).unwrap();
     let object: Value = serde_json::from_str(&profile.to_string()).unwrap();
     object["spec"]["images"][image_key("docker.io/library/nginx")].clone()
 }
 
-/// Holds what is published to the samples it stands for.
+/// Holds what is published to the samples it stands for. Of two namespaces the larger figure is that for 90 %.
 #[track_caller]
 fn check(history: &Value, counts: impl Fn(&Observation) -> bool) {
-    for (window, days) in [("7d", 7), ("30d", 30)] {
+    for (window, days) in [("7d", 7), ("30d", 30), ("recent", 30)] {
         // Whole days: today, of which nothing has passed yet, and so many before.
         let all = observations();
         let within: Vec<&Observation> = all.iter().filter(|one| counts(one) && one.3 >= NOW - days * DAY).collect();
-        let mut bytes: Vec<u64> = within.iter().map(|one| one.4).collect();
-        bytes.sort_unstable();
-        let (published, exact_rank) = (&history["windows"][window], |percent: f64| {
-            bytes[((bytes.len() as f64 * percent / 100.0).ceil() as usize).max(1) - 1] as f64
-        });
+        let namespaces: BTreeSet<&str> = within.iter().map(|one| one.0).collect();
+        let published = &history["windows"][window];
         let distinct = |name: fn(&Observation) -> String| {
             within.iter().map(|one| (name(one), ())).collect::<BTreeMap<_, _>>().len() as u64
         };
         assert_eq!(published["pods"], distinct(|one| format!("{}/{}", one.0, one.1)));
-        assert_eq!(published["namespaces"], distinct(|one| one.0.to_owned()));
+        assert_eq!(published["namespaces"], namespaces.len());
         let memory = published["memory"].as_str().unwrap();
-        assert_eq!(find_in_usage(memory, "samples").unwrap(), bytes.len().to_string());
-        assert_eq!(bytes_of(find_in_usage(memory, "peak").unwrap()), *bytes.last().unwrap() as f64);
+        assert_eq!(find_in_usage(memory, "samples").unwrap(), within.len().to_string());
+        let peak = within.iter().map(|one| one.4).max().unwrap();
+        assert_eq!(bytes_of(find_in_usage(memory, "peak").unwrap()), peak as f64);
         for percentile in Percentile::PUBLISHED.map(Percentile::name) {
             let found = bytes_of(find_in_usage(memory, percentile).unwrap());
-            let exact = exact_rank(percentile.parse().unwrap());
+            let of_namespace = |namespace: &&str| {
+                let its = within.iter().filter(|one| one.0 == *namespace);
+                let weight = |time: i64| {
+                    let days_ago = ((NOW - time + DAY - 1) / DAY) as i32;
+                    if window == "recent" { 0.5_f64.powi(days_ago) } else { 1.0 }
+                };
+                exact(its.map(|one| (one.4, weight(one.3))).collect(), percentile.parse().unwrap())
+            };
+            let exact = namespaces.iter().map(of_namespace).max().unwrap() as f64;
             assert!((found - exact).abs() <= exact * 0.01, "{window} {percentile}: {found} for {exact}");
         }
     }
+    assert_eq!(history["days"], 30);
+}
+
+/// The amount that was enough for so many percent of the weight.
+fn exact(mut weighted: Vec<(u64, f64)>, percent: f64) -> u64 {
+    weighted.sort_by_key(|(amount, _)| *amount);
+    let wanted = weighted.iter().map(|(_, weight)| weight).sum::<f64>() * percent / 100.0;
+    let mut reached = 0.0;
+    let enough = weighted.iter().find(|(_, weight)| {
+        reached += weight;
+        reached >= wanted * (1.0 - 1e-12)
+    });
+    enough.or(weighted.last()).unwrap().0
 }
 
 /// Bytes; by floats, as nothing of what is checked does it.

@@ -25,7 +25,18 @@ fn it_collects_answers_probes_and_ends_well_when_told_to() {
     // Free now; nobody else is likely to take it before the program does.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
-        .args(["collect", "--every", "1s", "--as-of", "2026-11-21T00:00:00Z", "--listen", &address, "--output"])
+        .args([
+            "collect",
+            "--every",
+            "1s",
+            "--as-of",
+            "2026-11-21T00:00:00Z",
+            "--min-namespaces",
+            "1",
+            "--listen",
+            &address,
+            "--output",
+        ])
         .arg(folder.path().join("profiles"))
         .arg("--store")
         .arg(folder.path().join("usage.redb"))
@@ -64,4 +75,99 @@ fn it_collects_answers_probes_and_ends_well_when_told_to() {
         assert!(line["level"] == "INFO", "{line}");
     }
     assert!(log.contains(r#""message":"told to stop""#));
+}
+
+#[test]
+fn a_moment_given_by_hand_destroys_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let csv = folder.join("usage.csv");
+    let header = "time,namespace,pod,container,image,cpu,memory\n";
+    fs::write(&csv, format!("{header}{},shop,web-0,web,nginx,1,1Gi\n", NOW - DAY)).unwrap();
+    let collect = |more: &[&str], output: &str| {
+        Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+            .arg("collect")
+            .args(more)
+            .arg("--store")
+            .arg(folder.join("usage.redb"))
+            .arg("--output")
+            .arg(folder.join(output))
+            .arg("files")
+            .arg(&csv)
+            .output()
+            .unwrap()
+    };
+    let read = |output: &str| fs::read_to_string(folder.join(output).join("shop/usage.yaml"));
+    let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(collect(&[], "profiles").status.success());
+    let before = read("profiles").unwrap();
+    for as_of in ["2006-11-21T00:00:00Z", "2062-11-21T00:00:00Z"] {
+        let done = collect(&["--as-of", as_of], "elsewhere");
+        assert!(done.status.success(), "{}", said(&done));
+        let done = collect(&[], "profiles");
+        assert!(done.status.success(), "{}", said(&done));
+        assert_eq!(read("profiles").unwrap(), before, "after --as-of {as_of}");
+    }
+    fs::remove_dir_all(folder.join("profiles")).unwrap();
+    assert!(collect(&[], "profiles").status.success());
+    assert_eq!(read("profiles").unwrap(), before, "the store has all that it had");
+    let refused = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+        .args(["collect", "--as-of", "2062-11-21T00:00:00Z", "files"])
+        .arg(&csv)
+        .output()
+        .unwrap();
+    assert!(said(&refused).contains("--as-of 2062-11-21T00:00:00Z is in the future"), "{}", said(&refused));
+}
+
+/// Kilobytes of resident memory at most so far.
+fn peak_memory(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let mark = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    mark.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_repository_with_very_many_tags_takes_little_memory() {
+    const TAGS: usize = 25_000;
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("usage.csv");
+    let mut text = String::from("time,namespace,pod,container,image,cpu,memory\n");
+    // As a CI system makes them: each build a tag, which runs for some minutes.
+    for tag in 0..TAGS {
+        for minute in 0..3 {
+            let time = NOW - 20 * DAY + tag as i64 * 60 + minute * 60;
+            let amount = 1 + (tag * 31 + minute as usize * 7) % 2000;
+            text += &format!("{time},ci,build-{tag},main,registry.example/ci/build:{tag},0.{amount:04},{amount}Mi\n");
+        }
+    }
+    fs::write(&csv, text).unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+        .args(["collect", "--every", "1h", "--listen", &address, "--format", "json", "--output"])
+        .arg(folder.path().join("profiles"))
+        .arg("--store")
+        .arg(folder.path().join("usage.redb"))
+        .arg("files")
+        .arg(&csv)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !get(&address, "/metrics").unwrap_or_default().contains("headroom_collector_runs_total{result=\"done\"} 1\n")
+    {
+        assert!(begun.elapsed() < Duration::from_secs(300));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let peak = peak_memory(program.id());
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let text = fs::read_to_string(folder.path().join("profiles/ci/usage.json")).unwrap();
+    let profile: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let (summary, images) = (&profile["spec"]["summary"], profile["spec"]["images"].as_object().unwrap());
+    assert_eq!((summary["tags"].as_u64(), summary["droppedTags"].as_u64()), (Some(20), Some(TAGS as u64 - 20)));
+    let image = images.values().next().unwrap();
+    let tags: Vec<_> = image["tags"].as_object().unwrap().keys().collect();
+    assert_eq!(tags, (TAGS - 20..TAGS).map(|tag| tag.to_string()).collect::<Vec<_>>().iter().collect::<Vec<_>>());
+    assert!(image["all"]["windows"]["30d"]["cpu"].as_str().unwrap().starts_with("samples=75000 "), "{image}");
+    assert!(peak < 100 << 10, "{} MB", peak >> 10);
 }

@@ -48,7 +48,7 @@ fn a_store_that_cannot_be_used_says_what_to_do() {
     drop(database);
     assert_eq!(
         said(Store::open(&path).unwrap_err()),
-        "the store `usage.redb` has format 99, and this version reads format 1: use the version that wrote it, or \
+        "the store `usage.redb` has format 99, and this version reads format 2: use the version that wrote it, or \
          delete it to read the last 30 days again"
     );
 
@@ -156,9 +156,20 @@ fn days_beyond_the_longest_window_are_forgotten() {
     store.expire((NOW / DAY) as u32).unwrap();
     assert_eq!(store.namespaces().unwrap(), ["shop"]);
     assert_eq!(store.owed().unwrap(), [piece("shop", NOW, NOW + 60)]);
-    let mut days = Vec::new();
-    store.visit_namespace("shop", |day| days.push(day.day)).unwrap();
-    assert_eq!(days, [(NOW / DAY) as u32 - 30, (NOW / DAY) as u32]);
+    let days = || {
+        let mut days = Vec::new();
+        store.visit_namespace("shop", |day| days.push(day.day)).unwrap();
+        days
+    };
+    let kept = [(NOW / DAY) as u32 - 30, (NOW / DAY) as u32];
+    assert_eq!(days(), kept);
+    // A clock that is wrong, in whichever way, drops nothing more.
+    for today in [0, 1, (NOW / DAY) as u32 + 365 * 40, u32::MAX] {
+        store.expire(today).unwrap();
+        assert_eq!(days(), kept);
+    }
+    let ended: Vec<_> = store.ended().unwrap().into_iter().map(|ended| (ended.namespace, ended.name)).collect();
+    assert_eq!(ended, [(Some("old".to_owned()), "usage".to_owned())]);
 }
 
 #[test]

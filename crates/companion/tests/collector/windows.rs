@@ -4,6 +4,10 @@ use std::sync::Mutex;
 
 use crate::support::*;
 use headroom_companion::collect::gathered::Gathered;
+use headroom_companion::collect::pace::Pace;
+use headroom_companion::collect::windows::Run;
+use headroom_companion::metrics::Metrics;
+use headroom_companion::progress::Progress;
 use headroom_companion::source::{Reach, Source, Window};
 use tokio_util::sync::CancellationToken;
 
@@ -124,6 +128,40 @@ async fn a_stopped_run_goes_on_where_it_stopped() {
     }
     collect(&source, &store, &CancellationToken::new()).await.unwrap();
     assert_eq!(published(&store, end(&source)), reference(&source, end(&source)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn namespaces_are_looked_at_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let names: Vec<&'static str> = (0..40).map(|number| &*format!("team-{number:02}").leak()).collect();
+    let (image, from, to) = ("nginx", NOW - HOUR, NOW + HOUR);
+    let workloads = names.iter().map(|namespace| Workload { namespace, pod: "web-0", image, from, to });
+    let source = Scripted { reach: Reach::Present, ..Scripted::new(workloads.collect()) };
+    collect(&source, &store, &CancellationToken::new()).await.unwrap();
+    assert_eq!(store.namespaces().unwrap(), names);
+    assert_eq!(source.under_way.lock().unwrap().1, pace().concurrency as u32);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_images_than_memory_has_room_for_are_asked_for_in_less_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    // Each minute another build.
+    let builds = |count: i64| {
+        (0..count).map(|minute| {
+            let image = &*format!("registry.example/ci/build:{minute}").leak();
+            let from = NOW - HOUR + minute * STEP - 2 * STEP;
+            Workload { namespace: "ci", pod: "build", image, from, to: from + STEP }
+        })
+    };
+    let source = Scripted::new(builds(58).collect());
+    let pace = Pace { most_images: 10, ..pace() };
+    let (metrics, progress, stop) = (Metrics::default(), Progress::hidden(), CancellationToken::new());
+    let run = Run { source: &source, store: &store, pace: &pace, metrics: &metrics, progress: &progress, stop: &stop };
+    run.catch_up().await.unwrap();
+    assert!(store.owed().unwrap().is_empty());
+    assert_eq!(published(&store, end(&source)), reference(&Scripted::new(builds(58).collect()), end(&source)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

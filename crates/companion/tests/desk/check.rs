@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::*;
 
-const SHOP: [&str; 5] = ["check", "-f", "examples/shop/app", "--context-dir", "examples/shop/cluster"];
+const SHOP: [&str; 5] = ["check", "-f", "examples/shop/app", "--cluster-dir", "examples/shop/cluster"];
 
 #[test]
 fn every_form_tells_the_same() {
@@ -31,7 +31,7 @@ fn each_object_meets_what_those_before_it_leave() {
     let quota = quota("team", "{requests.cpu: 1}");
     let found = verdicts(
         &[("app.yaml", &pods.join("---\n")), ("cluster/q.yaml", &quota)],
-        &["-f", "app.yaml", "--context-dir", "cluster"],
+        &["-f", "app.yaml", "--cluster-dir", "cluster"],
     );
     // What is refused takes nothing.
     assert_eq!(found, ["admitted a", "refused b", "admitted c"]);
@@ -43,7 +43,7 @@ fn the_pods_of_a_workload_take_their_part() {
                       {spec: {containers: [{name: app, resources: {requests: {cpu: 300m}}}]}}}\n";
     let files = [deployment.to_owned(), pod("late", "{requests: {cpu: 200m}}")].join("---\n");
     let quota = quota("team", "{requests.cpu: 1}");
-    let arguments = ["-f", "app.yaml", "--context-dir", "cluster"];
+    let arguments = ["-f", "app.yaml", "--cluster-dir", "cluster"];
     let found = verdicts(&[("app.yaml", &files), ("cluster/q.yaml", &quota)], &arguments);
     assert_eq!(found, ["admitted web", "refused late"]);
 }
@@ -87,7 +87,7 @@ fn what_is_there_already_is_judged_as_an_update() {
         + &quota("team", "{requests.cpu: 1}");
     let folder = folder(&[("same.yaml", &workload(2)), ("more.yaml", &workload(3)), ("cluster/all.yaml", &there)]);
     let warnings = |file: &str| -> Value {
-        let said = headroom(folder.path(), &["check", "-f", file, "--context-dir", "cluster", "-o", "json"]);
+        let said = headroom(folder.path(), &["check", "-f", file, "--cluster-dir", "cluster", "-o", "json"]);
         let report: Value = serde_json::from_str(&said.out).unwrap();
         assert_eq!(report["objects"][0]["operation"], "update");
         report["objects"][0]["warnings"].clone()
@@ -120,7 +120,7 @@ fn settings_come_from_a_file_or_from_the_policy_that_has_them() {
 #[test]
 fn warnings_fail_only_where_asked_for() {
     let files = "examples/shop/app/migrate.yaml,examples/shop/app/web.yaml";
-    let arguments = ["check", "-f", files, "--context-dir", "examples/shop/cluster"];
+    let arguments = ["check", "-f", files, "--cluster-dir", "examples/shop/cluster"];
     assert_eq!(headroom(&root(), &arguments).code, 0);
     assert_eq!(headroom(&root(), &[&arguments[..], &["--fail-on", "warning"]].concat()).code, 1);
 }
@@ -130,7 +130,7 @@ fn objects_come_from_standard_input_too() {
     let input = "# from kustomize\n---\n".to_owned() + &pod("a", "{}").replace(", namespace: shop", "");
     let said = headroom_reading(
         &root(),
-        &["check", "-f", "-", "-n", "shop", "--context-dir", "examples/shop/cluster"],
+        &["check", "-f", "-", "-n", "shop", "--cluster-dir", "examples/shop/cluster"],
         &input,
     );
     assert_eq!(said.code, 0, "{}", said.err);
@@ -167,14 +167,14 @@ fn what_is_not_understood_is_told_and_ends_with_2() {
     );
     check(
         &["-f", "app.yaml", "--offline", "-A"],
-        "error: -A says nothing here: the manifests tell which namespaces are meant, and -n where they do not",
+        "error: --all-namespaces is not supported here: manifests name their namespaces; use -n for those that do not",
     );
-    let said = headroom(folder.path(), &["check", "-f", "app.yaml", "--context-dir", "cluster"]);
+    let said = headroom(folder.path(), &["check", "-f", "app.yaml", "--cluster-dir", "cluster"]);
     assert_eq!(said.code, 2);
     assert!(said.err.starts_with("error: cluster/range.yaml:1: the LimitRange cannot be read: "), "{}", said.err);
     let said = headroom(folder.path(), &["check", "-f", "app.yaml"]);
     assert_eq!(said.code, 2);
-    assert!(said.err.contains("give a kubeconfig, files with --context-dir, or --offline"), "{}", said.err);
+    assert!(said.err.contains("give a kubeconfig, files with --cluster-dir, or --offline"), "{}", said.err);
     let said = headroom(folder.path(), &["check", "-f", "wrong.yaml", "--offline"]);
     assert_eq!(said.code, 1);
     assert!(said.out.contains("LimitRange \"limits\" is invalid: spec.limits[0]"), "{}", said.out);
@@ -210,7 +210,7 @@ fn names_with_signs_of_the_form_do_no_harm_to_it() {
     let range = limit_range("limits", "max: {memory: 1Gi}");
     let folder = folder(&[("a b,c.yaml", &nasty), ("cluster/range.yaml", &range)]);
     // The comma is in the name of the file, so the folder is given.
-    let said = |form: &str| headroom(folder.path(), &["check", "-f", ".", "--context-dir", "cluster", "-o", form]).out;
+    let said = |form: &str| headroom(folder.path(), &["check", "-f", ".", "--cluster-dir", "cluster", "-o", form]).out;
     let junit = said("junit");
     assert!(junit.contains("name=\"pod/a&lt;&amp;&gt;%&quot;\""), "{junit}");
     let github = said("github");

@@ -138,7 +138,7 @@ fn files_are_laid_over_the_cluster() {
     let live = Live::start(json!({RANGES: list(json!([limits()])), QUOTAS: list(json!([team("3")]))}));
     fs::create_dir(live.folder.path().join("files")).unwrap();
     fs::write(live.folder.path().join("files/range.yaml"), limit_range("limits", "max: {memory: 4Gi}")).unwrap();
-    let said = live.headroom(&["check", "-f", "app.yaml", "--context-dir", "files"]);
+    let said = live.headroom(&["check", "-f", "app.yaml", "--cluster-dir", "files"]);
     assert_eq!(said.code, 1);
     assert!(said.out.contains("exceeded quota: team") && !said.out.contains("maximum memory"), "{}", said.out);
 }

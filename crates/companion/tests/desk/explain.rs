@@ -7,7 +7,7 @@ fn manifests_have_their_stories() {
     for form in ["text", "json", "yaml"] {
         let said = headroom(
             &root(),
-            &["explain", "-f", "examples/shop/app", "--context-dir", "examples/shop/cluster", "-o", form],
+            &["explain", "-f", "examples/shop/app", "--cluster-dir", "examples/shop/cluster", "-o", form],
         );
         assert_eq!((said.code, said.err.as_str()), (1, ""), "{form}");
         snapshot(&format!("explain.{form}"), &said.out);
@@ -18,7 +18,7 @@ fn manifests_have_their_stories() {
 fn what_is_there_is_explained_in_the_place_that_it_leaves() {
     let said = headroom(
         &root(),
-        &["explain", "db-0", "deployment/web", "-n", "shop", "--context-dir", "examples/shop/cluster"],
+        &["explain", "db-0", "deployment/web", "-n", "shop", "--cluster-dir", "examples/shop/cluster"],
     );
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     snapshot("explain-live.text", &said.out);
@@ -27,7 +27,7 @@ fn what_is_there_is_explained_in_the_place_that_it_leaves() {
         "all.yaml",
         &(pod("a", "{requests: {cpu: 1}}") + "---\n" + &quota("team", "{requests.cpu: 1, pods: 1}")),
     )]);
-    let said = headroom(full.path(), &["explain", "a", "-n", "shop", "--context-dir", "all.yaml"]);
+    let said = headroom(full.path(), &["explain", "a", "-n", "shop", "--cluster-dir", "all.yaml"]);
     assert_eq!(said.code, 0, "{}", said.out);
 }
 
@@ -50,7 +50,7 @@ fn every_step_of_a_value_has_its_name() {
     ];
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
     let folder = folder(&files);
-    let said = headroom(folder.path(), &["explain", "-f", "pods.yaml", "--context-dir", "range.yaml"]);
+    let said = headroom(folder.path(), &["explain", "-f", "pods.yaml", "--cluster-dir", "range.yaml"]);
     assert_eq!(said.code, 1, "{}", said.err);
     snapshot("explain-steps.text", &said.out);
 }
@@ -63,14 +63,14 @@ fn pods_and_claims_in_all_have_bounds_too() {
                  [ReadWriteOnce], resources: {requests: {storage: 20Gi}}}\n";
     let app = pod("a", "{requests: {cpu: 1}, limits: {cpu: 3}}") + "---\n" + claim;
     let folder = folder(&[("range.yaml", range), ("app.yaml", &app)]);
-    let said = headroom(folder.path(), &["explain", "-f", "app.yaml", "--context-dir", "range.yaml"]);
+    let said = headroom(folder.path(), &["explain", "-f", "app.yaml", "--cluster-dir", "range.yaml"]);
     assert_eq!(said.code, 1, "{}", said.err);
     snapshot("explain-in-all.text", &said.out);
 }
 
 #[test]
 fn what_is_not_there_is_told() {
-    let said = headroom(&root(), &["explain", "gone", "-n", "shop", "--context-dir", "examples/shop/cluster"]);
+    let said = headroom(&root(), &["explain", "gone", "-n", "shop", "--cluster-dir", "examples/shop/cluster"]);
     let expected = "error: pod/gone is not in namespace shop: look with -n elsewhere, or give a file with -f\n";
     assert_eq!((said.code, said.err.as_str()), (2, expected));
     let said = headroom(&root(), &["explain", "node/a", "--offline"]);

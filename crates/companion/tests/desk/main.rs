@@ -17,5 +17,6 @@ mod host;
 mod policy;
 mod record;
 mod simulate;
+mod snapshot;
 mod support;
 mod terminal;

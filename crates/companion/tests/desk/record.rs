@@ -23,7 +23,7 @@ fn replay(folder: &Path, name: &str) -> Value {
 fn a_recording_is_replayed_by_the_policy() {
     let to = tempfile::tempdir().unwrap();
     let recording = to.path().to_str().unwrap();
-    let arguments = ["record", "-f", "examples/shop/app", "--context-dir", "examples/shop/cluster", "--to", recording];
+    let arguments = ["record", "-f", "examples/shop/app", "--cluster-dir", "examples/shop/cluster", "--to", recording];
     let said = headroom(&root(), &arguments);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     snapshot("record.text", &said.out.replace(recording, "report"));
@@ -64,9 +64,9 @@ fn nothing_confidential_is_recorded_or_said() {
         ("cluster/q.yaml", &quota("team", "{secrets: 5, pods: 5}")),
     ]);
     for command in [
-        &["record", "-f", "app.yaml", "--context-dir", "cluster", "--to", "report"][..],
-        &["check", "-f", "app.yaml", "--context-dir", "cluster", "-o", "json"],
-        &["explain", "-f", "app.yaml", "--context-dir", "cluster", "-o", "json"],
+        &["record", "-f", "app.yaml", "--cluster-dir", "cluster", "--to", "report"][..],
+        &["check", "-f", "app.yaml", "--cluster-dir", "cluster", "-o", "json"],
+        &["explain", "-f", "app.yaml", "--cluster-dir", "cluster", "-o", "json"],
     ] {
         let said = headroom(folder.path(), command);
         assert_eq!(said.code, 0, "{}", said.err);

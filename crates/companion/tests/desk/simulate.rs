@@ -9,7 +9,7 @@ fn tighter_limits_are_told_in_every_form() {
     for form in ["table", "json", "yaml"] {
         let said = headroom(
             &root(),
-            &["simulate", "-f", "examples/shop/tighter.yaml", "--context-dir", "examples/shop/cluster", "-o", form],
+            &["simulate", "-f", "examples/shop/tighter.yaml", "--cluster-dir", "examples/shop/cluster", "-o", form],
         );
         assert_eq!((said.code, said.err.as_str()), (1, ""), "{form}");
         snapshot(&format!("simulate.{form}"), &said.out);
@@ -26,7 +26,7 @@ fn report(arguments: &[&str], files: &[(&str, &str)]) -> (i32, Value) {
 fn what_changes_nothing_is_told_to_change_nothing() {
     let cluster = pod("a", "{requests: {cpu: 1}}") + "---\n" + &limit_range("limits", "max: {cpu: 2}");
     let files = [("cluster/all.yaml", cluster.as_str()), ("same.yaml", &limit_range("limits", "max: {cpu: 2}"))];
-    let (code, report) = report(&["-f", "same.yaml", "--context-dir", "cluster"], &files);
+    let (code, report) = report(&["-f", "same.yaml", "--cluster-dir", "cluster"], &files);
     assert_eq!((code, &report["summary"]["same"], &report["objects"]), (0, &1.into(), &Value::Array(Vec::new())));
 }
 
@@ -39,7 +39,7 @@ fn defaults_that_were_put_in_give_way_to_new_ones() {
     let new = limit_range("limits", "default: {cpu: 400m}, defaultRequest: {cpu: 200m}");
     let cluster = [running, &old, &quota("team", "{requests.cpu: 150m, requests.memory: 2Gi}")].join("---\n");
     let files = [("cluster/all.yaml", cluster.as_str()), ("new.yaml", &new)];
-    let (code, report) = report(&["-f", "new.yaml", "--context-dir", "cluster"], &files);
+    let (code, report) = report(&["-f", "new.yaml", "--cluster-dir", "cluster"], &files);
     let values: Vec<String> = report["objects"][0]["values"]
         .as_array()
         .unwrap()
@@ -67,7 +67,7 @@ fn defaults_that_were_put_in_give_way_to_new_ones() {
 fn a_new_quota_counts_what_runs_and_wants_to_know_its_names() {
     let cluster = pod("told", "{requests: {cpu: 1}}") + "---\n" + &pod("silent", "{}");
     let files = [("cluster/all.yaml", cluster.as_str()), ("new.yaml", &quota("new", "{requests.cpu: 4, pods: 1}"))];
-    let (code, report) = report(&["-f", "new.yaml", "--context-dir", "cluster"], &files);
+    let (code, report) = report(&["-f", "new.yaml", "--cluster-dir", "cluster"], &files);
     assert_eq!(code, 1);
     assert_eq!(report["objects"][0]["object"], "pod/silent");
     let reason = report["objects"][0]["reasons"][0].as_str().unwrap();
@@ -87,12 +87,12 @@ fn settings_are_tried_out_in_all_namespaces() {
     let rule =
         "limitRanges: {rules: [{name: house, limits: [{type: Container, max: {memory: 1Gi}}], namespaces: [lab]}]}";
     let files = [("cluster/all.yaml", cluster.as_str()), ("new.yaml", rule)];
-    let (code, told) = report(&["-A", "--settings", "new.yaml", "--context-dir", "cluster"], &files);
+    let (code, told) = report(&["-A", "--settings", "new.yaml", "--cluster-dir", "cluster"], &files);
     assert_eq!(
         (code, &told["summary"]["newlyRefused"], &told["objects"][0]["namespace"]),
         (1, &1.into(), &"lab".into())
     );
-    let arguments = ["-A", "--settings", "old.yaml", "--current-settings", "new.yaml", "--context-dir", "cluster"];
+    let arguments = ["-A", "--settings", "old.yaml", "--current-settings", "new.yaml", "--cluster-dir", "cluster"];
     let (code, told) = report(&arguments, &[&files[..], &[("old.yaml", "{}")]].concat());
     assert_eq!((code, &told["summary"]["noLongerRefused"]), (0, &1.into()));
 }
@@ -103,7 +103,7 @@ fn a_limit_range_without_a_namespace_is_tried_out_in_each() {
     let cluster = pod("a", "{limits: {memory: 2Gi}}") + "---\n" + &other;
     let range = limit_range("limits", "max: {memory: 1Gi}").replace(", namespace: shop", "");
     let files = [("cluster/all.yaml", cluster.as_str()), ("new.yaml", &range)];
-    let (_, told) = report(&["-A", "-f", "new.yaml", "--context-dir", "cluster"], &files);
+    let (_, told) = report(&["-A", "-f", "new.yaml", "--cluster-dir", "cluster"], &files);
     assert_eq!(told["summary"]["newlyRefused"], 2);
 }
 

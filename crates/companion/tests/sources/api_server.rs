@@ -18,18 +18,20 @@ use crate::fake::{Fake, Reply};
 /// A fake API server whose objects can be changed while it runs.
 struct ApiServer {
     fake: Fake,
-    objects: Arc<Mutex<BTreeMap<String, Value>>>,
+    /// By path; none where that is forbidden.
+    objects: Arc<Mutex<BTreeMap<String, Option<Value>>>>,
 }
 
 impl ApiServer {
     fn start() -> Self {
-        let objects = Arc::new(Mutex::new(BTreeMap::<String, Value>::new()));
+        let objects = Arc::new(Mutex::new(BTreeMap::<String, Option<Value>>::new()));
         let served = objects.clone();
         let fake = Fake::start(move |head| {
             let target = head.split(' ').nth(1).unwrap();
             let path = target.split('?').next().unwrap();
             let (status, body) = match served.lock().unwrap().get(path) {
-                Some(object) => (200, object.to_string()),
+                Some(Some(object)) => (200, object.to_string()),
+                Some(None) => (403, json!({"kind": "Status", "message": "forbidden"}).to_string()),
                 None => (404, json!({"kind": "Status", "message": "the server could not find it"}).to_string()),
             };
             let date = "Date: Sat, 21 Nov 2026 04:29:21 GMT\r\nConnection: close";
@@ -40,7 +42,11 @@ impl ApiServer {
     }
 
     fn put(&self, path: &str, object: Value) {
-        self.objects.lock().unwrap().insert(path.to_owned(), object);
+        self.objects.lock().unwrap().insert(path.to_owned(), Some(object));
+    }
+
+    fn forbid(&self, path: &str) {
+        self.objects.lock().unwrap().insert(path.to_owned(), None);
     }
 
     fn list(&self, path: &str, items: Value) {
@@ -62,13 +68,13 @@ fn minute(after: i64) -> Window {
 }
 
 fn pod(kills: Value) -> Value {
-    json!({"metadata": {"name": "web-1", "uid": "u1"},
+    json!({"metadata": {"name": "web-1", "namespace": "shop", "uid": "u1"},
         "spec": {"containers": [{"name": "nginx", "image": "nginx:1.27", "resources": {"limits": {"memory": "64Mi"}}}]},
         "status": {"containerStatuses": [{"name": "nginx", "state": {"running": {}}, "lastState": kills}]}})
 }
 
 fn measured(at: &str, cpu: &str) -> Value {
-    json!([{"metadata": {"name": "web-1"}, "timestamp": at, "window": "15s",
+    json!([{"metadata": {"name": "web-1", "namespace": "shop"}, "timestamp": at, "window": "15s",
         "containers": [{"name": "nginx", "usage": {"cpu": cpu, "memory": "32Mi"}}]}])
 }
 
@@ -127,6 +133,57 @@ async fn each_measurement_and_each_kill_is_told_once() {
 
     // Long after, nobody has measured anew.
     assert_eq!(look(&source, minute(30)).await.samples(), 0);
+}
+
+#[tokio::test]
+async fn a_whole_cluster_is_looked_at_in_two_calls_where_that_is_allowed() {
+    const NAMESPACES: usize = 300;
+    let server = ApiServer::start();
+    let (mut pods, mut metrics) = (Vec::new(), Vec::new());
+    for number in 0..NAMESPACES {
+        let (mut pod, mut measured) = (pod(json!({})), measured("2026-11-21T04:28:50Z", "250m")[0].clone());
+        for object in [&mut pod, &mut measured] {
+            object["metadata"]["namespace"] = json!(format!("team-{number}"));
+        }
+        pods.push(pod);
+        metrics.push(measured);
+    }
+    server.list("/api/v1/pods", json!(pods));
+    server.list("/apis/metrics.k8s.io/v1beta1/pods", json!(metrics));
+    let source = MetricsApi::new(server.http(), 60);
+    let look = async |source: &MetricsApi, window: Window| {
+        let mut read = Read::default();
+        let whole = source.read_all(window, &mut |batch| read.take(batch)).await.unwrap();
+        (whole, read.samples())
+    };
+    assert_eq!(look(&source, minute(0)).await, (true, 2 * NAMESPACES));
+    assert_eq!(server.fake.asked.lock().unwrap().len(), 2);
+    // Told once, also to one who takes over.
+    assert_eq!(look(&source, minute(1)).await, (true, 0));
+    let heir = MetricsApi::new(server.http(), 60);
+    heir.remember(&source.memory().unwrap());
+    assert_eq!(look(&heir, minute(1)).await, (true, 0));
+    server.list("/api/v1/pods", json!([]));
+    look(&source, minute(1)).await;
+    assert!(source.memory().unwrap().len() < 100, "what is gone is forgotten");
+
+    for forbidden in ["/api/v1/pods", "/apis/metrics.k8s.io/v1beta1/pods"] {
+        server.forbid(forbidden);
+        assert_eq!(look(&source, minute(2)).await, (false, 0));
+    }
+    server.put("/version", json!({}));
+    server.list("/api/v1/namespaces", json!([{"metadata": {"name": "shop"}}]));
+    server.list(PODS, json!([pod(json!({}))]));
+    server.list(METRICS, measured("2026-11-21T04:28:50Z", "250m"));
+    let findings = metrics_api::examine(server.http(), NOW).await.unwrap();
+    let told: Vec<_> = findings[1..3].iter().map(|finding| (finding.verdict, finding.subject)).collect();
+    assert_eq!(told, [(Verdict::Doubtful, "rights"), (Verdict::Good, "metrics API")]);
+    server.forbid(PODS);
+    let refused = source.read("shop", minute(3), &mut |_| {}).await;
+    assert!(
+        matches!(&refused, Err(SourceError::Permanent(text)) if text.contains("not allowed to list pods")),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]

@@ -11,6 +11,8 @@ use headroom_companion::source::{Batch, OomKill, Resource, Sample, Series, Windo
 
 /// The exporters are scraped four times a minute.
 pub const SCRAPE: i64 = 15;
+/// When the cluster's kube-system was created: 2026-01-02T03:04:05Z.
+pub const CREATED: i64 = 1_767_323_045;
 
 /// One container's true usage.
 pub struct Container {
@@ -119,6 +121,8 @@ impl Cluster {
     /// The series as (name with labels, type, points at unix seconds), each twice, as an HA pair would.
     fn series(&self) -> Vec<(String, &'static str, Points)> {
         let mut all = Vec::new();
+        let told = (self.window.from / 60 + 1..=self.window.to / 60).map(|minute| (minute * 60, CREATED as f64));
+        all.push((r#"kube_namespace_created{namespace="kube-system"}"#.to_owned(), "gauge", told.collect()));
         for container in &self.containers {
             let Container { namespace, pod, name, .. } = container;
             let place = format!(r#"namespace="{namespace}",pod="{pod}",container="{name}""#);

@@ -20,8 +20,17 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// `reply` gets the head of a request, its target decoded.
+    /// `reply` gets the head of a request, its target decoded, and the body.
     pub fn start(reply: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start_reading(decoded, reply)
+    }
+
+    /// `reply` gets what was sent as it was sent.
+    pub fn start_raw(reply: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start_reading(str::to_owned, reply)
+    }
+
+    fn start_reading(read: fn(&str) -> String, reply: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -30,7 +39,13 @@ impl Fake {
             for stream in listener.incoming() {
                 let (mut stream, reply, log) = (stream.unwrap(), reply.clone(), log.clone());
                 std::thread::spawn(move || {
-                    let head = decoded(&head(&mut stream));
+                    let mut head = read(&request(&mut stream));
+                    if head.starts_with("CONNECT ") {
+                        // A proxy; we are the server behind it too.
+                        log.lock().unwrap().push(head);
+                        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+                        head = read(&request(&mut stream));
+                    }
                     let answer = reply(&head);
                     log.lock().unwrap().push(head);
                     let (Reply::Bytes(bytes) | Reply::Stall(bytes)) = &answer;
@@ -47,15 +62,32 @@ impl Fake {
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
+
+    /// The heads so far that start so.
+    pub fn asked_for(&self, start: &str) -> Vec<String> {
+        self.asked.lock().unwrap().iter().filter(|head| head.starts_with(start)).cloned().collect()
+    }
 }
 
-fn head(stream: &mut TcpStream) -> String {
+/// Head and body.
+fn request(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let mut one = [0];
     while !bytes.ends_with(b"\r\n\r\n") && stream.read(&mut one).unwrap_or(0) == 1 {
         bytes.push(one[0]);
     }
+    let length = header(&String::from_utf8_lossy(&bytes), "content-length").and_then(|length| length.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    if stream.read_exact(&mut body).is_ok() {
+        bytes.extend(body);
+    }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The value of a header.
+pub fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
+    let mut headers = head.lines().skip(1).take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(": "));
+    headers.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 
 /// The head with its target's escapes undone, so that a question can be read in it.

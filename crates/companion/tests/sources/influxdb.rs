@@ -9,6 +9,8 @@ use headroom_companion::source::influxdb::{InfluxDb, Options, examine};
 use headroom_companion::source::{Resource, Source, SourceError, Window};
 
 use crate::data::{self, Cluster, Key};
+use crate::fake::{Fake, Reply, answer, header};
+use crate::network::{doctor, told};
 use crate::prometheus::read;
 use crate::servers::{self, Server, request};
 
@@ -141,13 +143,14 @@ async fn a_database_that_is_missing_or_not_heapsters_is_told_so() {
         Some(SourceError::Permanent(text)) => text,
         other => panic!("{other:?}"),
     };
-    options.database = "other".to_owned();
+    options.database = Some("other".to_owned());
     let text = refused(InfluxDb::connect(&options).await.err());
-    assert!(text.ends_with("found nothing at all: name Heapster's database with --database"), "{text}");
-    options.database = "k8s".to_owned();
+    let expected = "database `other` has nothing at all: name the database or bucket with --database";
+    assert!(text.ends_with(expected), "{text}");
+    options.database = None;
     fill(&server, "", "requests,host=a value=1 0\n");
     let text = refused(InfluxDb::connect(&options).await.err());
-    assert!(text.contains("found `requests`: name"), "{text}");
+    assert!(text.contains("database `k8s` has `requests`; database `telegraf` has nothing at all: name"), "{text}");
 }
 
 #[tokio::test]
@@ -187,4 +190,166 @@ async fn a_limit_of_steps_asks_for_less() {
         "{refused:?}"
     );
     data::check(&read(&source, cluster.window, 20 * 60).await, &expected(&cluster));
+}
+
+/// As Telegraf writes: usage of its input `kubernetes` each minute, and every five minutes what `kube_inventory` tells of
+/// pods, whose state is among the tags.
+fn telegraf(cluster: &Cluster) -> String {
+    let mut text = String::new();
+    for container in &cluster.containers {
+        for minute in 0..container.cpu.len() {
+            let tags = format!(
+                "kubernetes_pod_container,namespace={},pod_name={},container_name={},node_name=a",
+                container.namespace, container.pod, container.name
+            );
+            let time = cluster.window.from + minute as i64 * 60 + 7;
+            if let Some(cores) = container.cpu[minute] {
+                let _ = writeln!(text, "{tags} cpu_usage_nanocores={}i {time}", (cores * 1000.0).round() * 1e6);
+            }
+            if let Some(bytes) = memory(container, minute) {
+                let _ = writeln!(text, "{tags} memory_working_set_bytes={}i {time}", bytes.round());
+            }
+            let image = container.image(minute);
+            let is_last = minute + 1 == container.cpu.len() || container.image(minute + 1) != image;
+            if minute % 5 == 0 || is_last {
+                let (name, version) = image.split_once(':').unwrap_or((image, ""));
+                let version = if version.is_empty() { String::new() } else { format!(",version={version}") };
+                let state = if minute % 2 == 0 { "running" } else { "waiting" };
+                let _ = writeln!(text, "{tags},state={state},image={name}{version} restarts_total=0i {}", time + 10);
+            }
+        }
+    }
+    text
+}
+
+#[tokio::test]
+async fn telegrafs_usage_is_read_with_the_images_of_its_inventory() {
+    let cluster = Cluster::until_now(360);
+    let server = servers::influxdb(false, 0);
+    assert_eq!(request(server.port, "POST", "/query?q=CREATE+DATABASE+telegraf", b"").unwrap().0, 200);
+    let (status, body) =
+        request(server.port, "POST", "/write?db=telegraf&precision=s", telegraf(&cluster).as_bytes()).unwrap();
+    assert_eq!(status, 204, "{body}");
+    let options = Options::new(Endpoint::new(server.url()));
+    let source = InfluxDb::connect(&options).await.unwrap();
+    assert_eq!(source.namespaces(cluster.window).await.unwrap(), ["pay", "shop"]);
+    data::check(&read(&source, cluster.window, 6 * 3600).await, &expected(&cluster));
+    let findings = examine(&options, cluster.window.to + 30).await.unwrap();
+    let told: Vec<_> = findings.iter().skip(1).map(|finding| (finding.subject, finding.found.as_str())).collect();
+    let schema = "Telegraf's, `cpu_usage_nanocores` of `kubernetes_pod_container` and `memory_working_set_bytes` of \
+                  `kubernetes_pod_container` in database `telegraf`";
+    assert_eq!(told[..2], [("schema", schema), ("matched images", "5 of 5 containers in the last 10 minutes")]);
+}
+
+#[tokio::test]
+async fn a_kill_that_telegrafs_inventory_shows_for_hours_is_told_once() {
+    let server = servers::influxdb(false, 0);
+    let mut text = String::new();
+    let tags = "kubernetes_pod_container,namespace=shop,pod_name=job,container_name=c,image=nginx,version=1";
+    for minute in 0..300 {
+        let state = match minute {
+            90.. => "state=terminated restarts_total=0i,state_reason=\"OOMKilled\",resource_limits_memory_bytes=900i",
+            _ => "state=running restarts_total=0i,resource_limits_memory_bytes=900i",
+        };
+        let _ = writeln!(text, "{tags},{state} {}", 864_000 + minute * 60 + 7);
+    }
+    fill(&server, "", &text);
+    let source = InfluxDb::connect(&Options::new(Endpoint::new(server.url()))).await.unwrap();
+    let mut told = Vec::new();
+    for hour in 0..30 {
+        let window = Window { from: 864_000 + hour * 3600, to: 864_000 + hour * 3600 + 3600 };
+        let mut sink = |batch| {
+            if let headroom_companion::source::Batch::OomKills(kills) = batch {
+                told.extend(kills.into_iter().map(|kill| (kill.at, kill.memory, kill.container.image)));
+            }
+        };
+        source.read("shop", window, &mut sink).await.unwrap();
+    }
+    assert_eq!(told, [(864_000 + 90 * 60 + 7, 900, "nginx:1".to_owned())]);
+}
+
+#[tokio::test]
+async fn telegraf_without_an_inventory_is_told_what_is_missing() {
+    let server = servers::influxdb(false, 0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let line = "kubernetes_pod_container,namespace=shop,pod_name=p,container_name=c memory_working_set_bytes=5i";
+    fill(&server, "", &format!("{line} {}\n", now - 60));
+    let findings = examine(&Options::new(Endpoint::new(server.url())), now as i64).await.unwrap();
+    let images = findings.iter().find(|finding| finding.subject == "matched images").unwrap();
+    assert_eq!(images.verdict, Verdict::Bad);
+    assert!(images.advice.as_ref().unwrap().contains("kube_inventory"), "{images:?}");
+}
+
+/// No InfluxDB 2 can be had from Debian. What its documentation says of the API is what this one holds us to: a token, an
+/// organization, and the bucket as a database.
+#[tokio::test]
+async fn an_influxdb_2_is_given_token_organization_and_bucket() {
+    let fake = Fake::start(|asked| {
+        if asked.starts_with("GET /ping") {
+            let head = "HTTP/1.1 204 No Content\r\nConnection: close\r\nX-Influxdb-Version: v2.7.11\r\n\
+                        Date: Sat, 21 Nov 2026 00:00:00 GMT\r\n\r\n";
+            return Reply::Bytes(head.as_bytes().to_vec());
+        }
+        if header(asked, "authorization") != Some("Token s3cret") {
+            return answer(401, r#"{"code":"unauthorized","message":"unauthorized access"}"#);
+        }
+        if !asked.contains("db=metrics") || !asked.contains("org=team") {
+            return answer(404, r#"{"error":"database not found: other"}"#);
+        }
+        if asked.contains("WITH KEY IN") || asked.contains("FIRST(") {
+            return answer(200, r#"{"results":[{"statement_id":0}]}"#);
+        }
+        let series = if asked.contains("SHOW MEASUREMENTS") {
+            r#"{"name":"measurements","columns":["name"],"values":[["kubernetes_pod_container"]]}"#
+        } else if asked.contains("LAST(") {
+            r#"{"name":"kubernetes_pod_container","tags":{"container_name":"c","image":"nginx","pod_name":"p","version":"1"},"columns":["time","last"],"values":[[6000,0]]}"#
+        } else {
+            r#"{"name":"kubernetes_pod_container","tags":{"container_name":"c","pod_name":"p"},"columns":["time","max"],"values":[[6000,5],[6060,7]]}"#
+        };
+        answer(200, &format!(r#"{{"results":[{{"statement_id":0,"series":[{series}]}}]}}"#))
+    });
+    let mut options = Options::new(Endpoint::new(fake.url()));
+    options.endpoint.authentication = Authentication::Token("s3cret".into());
+    options.database = Some("metrics".to_owned());
+    options.organization = Some("team".to_owned());
+    let source = InfluxDb::connect(&options).await.unwrap();
+    assert_eq!(source.now().await, Ok(1_795_219_200));
+    let mut found = data::Read::default();
+    source.read("shop", Window { from: 6000, to: 6120 }, &mut |batch| found.take(batch)).await.unwrap();
+    assert_eq!(found.samples(), 4);
+    let findings = examine(&options, 1_795_219_200).await.unwrap();
+    assert!(findings.iter().all(|finding| finding.verdict != Verdict::Bad), "{findings:?}");
+
+    let arguments = ["influxdb", &fake.url(), "--org", "team", "--bucket", "metrics"];
+    let output = doctor(&arguments, &[("HEADROOM_TOKEN", "s3cret")]);
+    assert!(told(&output).contains("1 of 1 containers in the last 10 minutes"), "{}", told(&output));
+
+    options.endpoint.authentication = Authentication::None;
+    let refused = InfluxDb::connect(&options).await.err();
+    assert!(matches!(&refused, Some(SourceError::Permanent(text)) if text.contains("unauthorized")), "{refused:?}");
+}
+
+#[tokio::test]
+async fn clusters_that_share_a_database_are_told_apart() {
+    let server = servers::influxdb(false, 0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let line = |cluster: &str, bytes: u64| {
+        let tags = "type=pod_container,namespace_name=shop,pod_name=p,container_name=c,container_base_image=nginx:1";
+        format!("memory/working_set,{tags},cluster_name={cluster} value={bytes}i {}\n", now / 60 * 60 - 60)
+    };
+    fill(&server, "", &(line("prod", 5) + &line("test", 9)));
+    let mut options = Options::new(Endpoint::new(server.url()));
+    let refused = InfluxDb::connect(&options).await.err();
+    let expected = "tag `cluster_name`: `prod`, `test`): which one is this?";
+    assert!(matches!(&refused, Some(SourceError::Permanent(text)) if text.contains(expected)), "{refused:?}");
+    let findings = examine(&options, now as i64).await.unwrap();
+    assert!(findings.iter().any(|finding| (finding.verdict, finding.subject) == (Verdict::Bad, "cluster")));
+
+    options.condition = "cluster_name = 'prod'".to_owned();
+    let source = InfluxDb::connect(&options).await.unwrap();
+    let mut found = Vec::new();
+    let window = Window { from: now as i64 / 3600 * 3600 - 3600, to: now as i64 / 3600 * 3600 + 3600 };
+    source.read("shop", window, &mut |batch| found.push(batch)).await.unwrap();
+    let [headroom_companion::source::Batch::Usage(series)] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(series[0].samples.iter().map(|sample| sample.value).collect::<Vec<_>>(), [5]);
 }

@@ -12,11 +12,14 @@
 )]
 
 mod api_server;
+mod clouds;
 mod collected;
 mod data;
 mod fake;
 mod faults;
+mod forward;
 mod influxdb;
+mod network;
 mod prometheus;
 mod servers;
 mod victoria_metrics;

@@ -48,6 +48,7 @@ async fn what_is_read_is_what_was_used() {
     let source = Prometheus::connect(&options(server.url())).await.unwrap();
     let now = source.now().await.unwrap();
     assert!((now - cluster.window.to).abs() < 300, "{now}");
+    assert_eq!(source.cluster().await.unwrap().created, Some(data::CREATED));
     assert_eq!(source.namespaces(shifted(cluster.window)).await.unwrap(), ["pay", "shop"]);
 
     let whole = read(&source, shifted(cluster.window), 360 * 60).await;
@@ -167,6 +168,122 @@ async fn matchers_tell_clusters_apart_that_share_a_store() {
     assert!(Prometheus::connect(&options).await.is_err());
 }
 
+/// The text without what kube-state-metrics would have told between two minutes.
+fn without_state(cluster: &Cluster, text: &str, minutes: std::ops::Range<i64>) -> String {
+    let away = cluster.window.from + minutes.start * 60..cluster.window.from + minutes.end * 60;
+    let time = |line: &str| line.rsplit(' ').next().and_then(|time| time.parse().ok());
+    let is_gone = |line: &str| line.starts_with("kube_") && time(line).is_some_and(|time| away.contains(&time));
+    text.lines().filter(|line| !is_gone(line)).map(|line| format!("{line}\n")).collect()
+}
+
+/// The text with an image on the usage series that no pod names so.
+fn with_wrong_label(text: &str) -> String {
+    let label = |line: &str| match line.starts_with("container_") && !line.contains("image=") {
+        true => line.replacen('{', r#"{image="sha/wrong:1","#, 1) + "\n",
+        false => format!("{line}\n"),
+    };
+    text.lines().map(label).collect()
+}
+
+#[tokio::test]
+async fn kube_state_metrics_may_be_away_when_a_run_begins() {
+    let cluster = Cluster::until_now(120);
+    let text = with_wrong_label(&cluster.open_metrics());
+    let history = without_state(&cluster, &text, 95..125);
+    let server = PrometheusServer { history, ..PrometheusServer::default() }.start();
+    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    for window in [120 * 60, 17 * 60] {
+        let found = read(&source, shifted(cluster.window), window).await;
+        data::check(&found, &cluster.expected());
+        check_kills(&cluster, &found.kills);
+    }
+    let options = options(server.url());
+    let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
+    let image = findings.iter().find(|finding| finding.subject == "image").unwrap();
+    assert_eq!(
+        (image.verdict, image.found.as_str()),
+        (Verdict::Doubtful, "`kube_pod_container_info` was seen last 1 h ago")
+    );
+}
+
+#[tokio::test]
+async fn what_began_while_kube_state_metrics_was_away_waits_for_it() {
+    let cluster = Cluster::until_now(120);
+    let text = with_wrong_label(&cluster.open_metrics());
+    // What only the last minutes know: a pod that began after kube-state-metrics had gone.
+    let away = without_state(&cluster, &text, 95..125);
+    let young = |text: &str| {
+        let begun = cluster.window.from + 100 * 60;
+        let is_old = |line: &str| {
+            line.contains(r#"pod="api-1""#) && line.rsplit(' ').next().unwrap().parse::<i64>().unwrap() < begun
+        };
+        text.lines().filter(|line| !is_old(line)).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let server = PrometheusServer { history: young(&away), ..PrometheusServer::default() }.start();
+    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    let refused = source.read("pay", shifted(cluster.window), &mut |_| {}).await;
+    assert!(
+        matches!(&refused, Err(SourceError::Permanent(text)) if text.contains("waits until it is back") && text.contains("`api` of `pay/api-1`")),
+        "{refused:?}"
+    );
+    source.read("shop", shifted(cluster.window), &mut |_| {}).await.unwrap();
+
+    // It is back for the last minutes.
+    let back = without_state(&cluster, &text, 95..115);
+    let server = PrometheusServer { history: young(&back), ..PrometheusServer::default() }.start();
+    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    let mut found = Read::default();
+    source.read("pay", shifted(cluster.window), &mut |batch| found.take(batch)).await.unwrap();
+    let images: Vec<_> = found.series.keys().map(|key| key.image.as_str()).collect();
+    assert_eq!(images, ["registry.example/pay/api@sha256:9b2c"; 2]);
+}
+
+#[tokio::test]
+async fn a_kill_while_kube_state_metrics_was_away_is_told_when_it_is_back() {
+    let cluster = Cluster::until_now(360);
+    let killed_in = cluster.containers[3].kills[1] as i64;
+    let history = without_state(&cluster, &cluster.open_metrics(), killed_in - 10..killed_in + 80);
+    let server = PrometheusServer { history, ..PrometheusServer::default() }.start();
+    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    let back = cluster.window.from + (killed_in + 80) * 60;
+    for window in [360 * 60, 60 * 60] {
+        let kills = read(&source, shifted(cluster.window), window).await.kills;
+        let told: Vec<_> = kills.iter().map(|kill| (kill.at, kill.container.image.as_str())).collect();
+        let first = cluster.window.from + (cluster.containers[3].kills[0] as i64 + 1) * 60;
+        assert_eq!(told, [(first, "postgres:15"), (back, "postgres:16")]);
+    }
+}
+
+#[tokio::test]
+async fn clusters_that_share_a_store_are_asked_about() {
+    let cluster = Cluster::until_now(30);
+    let text = cluster.open_metrics();
+    let labelled = text.replace(r#"prometheus_replica="a""#, r#"cluster="prod""#);
+    let labelled = labelled.replace(r#"prometheus_replica="b""#, r#"cluster="staging""#);
+    let other_age = text.replace(
+        "# TYPE kube_namespace_created gauge\n",
+        &format!(
+            "# TYPE kube_namespace_created gauge\nkube_namespace_created{{namespace=\"kube-system\",k=\"b\"}} 1 {}\n",
+            cluster.window.to - 60
+        ),
+    );
+    for (history, question) in [
+        (
+            labelled,
+            "(label `cluster`: `prod`, `staging`): which one is this? Say so with --matchers 'cluster=\"prod\"'",
+        ),
+        (other_age, "has the usage of 2 clusters (by when their kube-system was created)"),
+    ] {
+        let server = PrometheusServer { history, ..PrometheusServer::default() }.start();
+        let options = options(server.url());
+        let refused = Prometheus::connect(&options).await.err();
+        assert!(matches!(&refused, Some(SourceError::Permanent(text)) if text.contains(question)), "{refused:?}");
+        let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
+        let finding = findings.iter().find(|finding| finding.subject == "cluster").unwrap();
+        assert!(finding.verdict == Verdict::Bad && finding.found.contains(question), "{finding:?}");
+    }
+}
+
 #[tokio::test]
 async fn an_empty_store_is_told_from_a_wrong_name() {
     let server = PrometheusServer::default().start();
@@ -194,11 +311,12 @@ async fn doctor_tells_what_was_found() {
         findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
     assert_eq!((told[0].0, told[0].1), (Verdict::Good, "clock"));
     assert_eq!(
-        told[1..7],
+        told[1..8],
         [
             (Verdict::Good, "memory metric", "`container_memory_working_set_bytes`, 5 containers"),
             (Verdict::Good, "cpu metric", "`container_cpu_usage_seconds_total`, 5 containers"),
             (Verdict::Good, "usage labels", "`namespace`, `pod`, `container`"),
+            (Verdict::Good, "cluster", "one (kube-system created 2026-01-02T03:04:05Z)"),
             (
                 Verdict::Good,
                 "image",
@@ -208,9 +326,9 @@ async fn doctor_tells_what_was_found() {
             (Verdict::Good, "oom kills", "`kube_pod_container_status_restarts_total`, 5 containers"),
         ]
     );
-    let matched = &findings[7];
+    let matched = &findings[8];
     assert!(matched.verdict == Verdict::Good && matched.found.starts_with("5 of 5 containers"), "{matched:?}");
-    assert_eq!((findings[8].verdict, findings[8].found.as_str()), (Verdict::Doubtful, "less than 1 d"));
+    assert_eq!((findings[9].verdict, findings[9].found.as_str()), (Verdict::Doubtful, "less than 1 d"));
 }
 
 #[tokio::test]

@@ -96,6 +96,8 @@ pub fn request(port: u16, method: &str, path: &str, body: &[u8]) -> std::io::Res
 pub struct PrometheusServer {
     /// OpenMetrics text that is already there when the server starts.
     pub history: String,
+    /// The same in a file, where there is much.
+    pub file: Option<PathBuf>,
     /// Where to scrape from, each second.
     pub scrape: Option<u16>,
     /// `--web.config.file`, for TLS and basic auth.
@@ -107,7 +109,12 @@ impl PrometheusServer {
     pub fn start(self) -> Server {
         let folder = tempfile::tempdir().unwrap();
         if !self.history.is_empty() {
-            backfill(folder.path(), &self.history);
+            let file = folder.path().join("history.om");
+            fs::write(&file, &self.history).unwrap();
+            backfill(folder.path(), &file);
+        }
+        if let Some(file) = &self.file {
+            backfill(folder.path(), file);
         }
         let mut config = "global:\n  scrape_interval: 1s\n".to_owned();
         if let Some(port) = self.scrape {
@@ -131,12 +138,11 @@ impl PrometheusServer {
     }
 }
 
-fn backfill(folder: &Path, text: &str) {
-    let file = folder.join("history.om");
-    fs::write(&file, text).unwrap();
+fn backfill(folder: &Path, file: &Path) {
     let output = Command::new("promtool")
         .args(["tsdb", "create-blocks-from", "openmetrics", "--quiet"])
-        .arg(&file)
+        .arg("--max-block-duration=162h") // it reads the whole file for each block
+        .arg(file)
         .arg(folder.join("data"))
         .output()
         .unwrap_or_else(|error| missing("promtool", &error));

@@ -9,8 +9,9 @@ use async_trait::async_trait;
 use headroom_companion::collect::pace::Pace;
 use headroom_companion::collect::windows::{Outcome, Run, RunError};
 use headroom_companion::metrics::Metrics;
-use headroom_companion::profile;
+use headroom_companion::profile::{self, Pooling};
 use headroom_companion::progress::Progress;
+use headroom_companion::source::cluster_id::ClusterId;
 use headroom_companion::source::{
     Batch, Container, OomKill, Reach, Resource, Sample, Series, Sink, Source, SourceError, Window,
 };
@@ -35,6 +36,7 @@ pub struct Workload {
 }
 
 pub struct Scripted {
+    pub cluster: ClusterId,
     pub now: i64,
     pub reach: Reach,
     pub workloads: Vec<Workload>,
@@ -47,6 +49,8 @@ pub struct Scripted {
     /// Answers also hold samples of the minutes around the window.
     pub sloppy: bool,
     pub failed: Mutex<BTreeMap<String, u32>>,
+    /// How many reads are under way, and how many there were at most.
+    pub under_way: Mutex<(u32, u32)>,
     /// Every read that was answered.
     pub reads: Mutex<Vec<(String, Window)>>,
 }
@@ -54,6 +58,7 @@ pub struct Scripted {
 impl Scripted {
     pub fn new(workloads: Vec<Workload>) -> Self {
         Self {
+            cluster: ClusterId::default(),
             now: NOW,
             reach: Reach::Past,
             workloads,
@@ -62,6 +67,7 @@ impl Scripted {
             hiccups: 0,
             sloppy: false,
             failed: Mutex::default(),
+            under_way: Mutex::default(),
             reads: Mutex::default(),
         }
     }
@@ -75,6 +81,10 @@ impl Scripted {
 
 #[async_trait]
 impl Source for Scripted {
+    async fn cluster(&self) -> Result<ClusterId, SourceError> {
+        Ok(self.cluster.clone())
+    }
+
     async fn now(&self) -> Result<i64, SourceError> {
         Ok(self.now)
     }
@@ -86,7 +96,13 @@ impl Source for Scripted {
     }
 
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
-        tokio::task::yield_now().await;
+        {
+            let mut under_way = self.under_way.lock().unwrap();
+            under_way.0 += 1;
+            under_way.1 = under_way.1.max(under_way.0);
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        self.under_way.lock().unwrap().0 -= 1;
         if window.seconds() > self.bears {
             return Err(SourceError::Overloaded("query would load too many samples".to_owned()));
         }
@@ -170,7 +186,9 @@ pub fn published(store: &Store, as_of: i64) -> String {
     let as_of = Timestamp::from_unix_seconds(as_of).unwrap();
     let own = store.namespaces().unwrap().into_iter().map(|namespace| (namespace, Scope::Namespace));
     let pooled = Shard::all().map(|shard| ("headroom".to_owned(), Scope::Pool(shard)));
-    let profiles = own.chain(pooled).map(|(namespace, scope)| profile::build(store, &namespace, scope, as_of).unwrap());
+    let profiles = own.chain(pooled).map(|(namespace, scope)| {
+        profile::build(store, &namespace, scope, as_of, &Pooling { quorum: 1, namespaces: Vec::new() }).unwrap()
+    });
     profiles.filter(|profile| !profile.images.is_empty()).map(|profile| format!("{profile}\n")).collect()
 }
 

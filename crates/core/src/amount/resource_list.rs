@@ -1,9 +1,11 @@
 //! Amounts by resource name: what Kubernetes calls a resource list.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::mem;
 
 use super::Quantity;
+use crate::find;
 use crate::json::{Malformed, Node};
 use crate::order;
 
@@ -12,7 +14,7 @@ pub type ResourceName<'d> = Cow<'d, str>;
 
 /// A resource of Kubernetes' own: a plain name, or one of its domain.
 pub fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
+    !name.contains('/') || find::contains(name, "kubernetes.io/")
 }
 
 /// A resource that is not Kubernetes' own, by the name that containers use: an extended resource.
@@ -55,7 +57,7 @@ impl<'d, V> ByResource<'d, V> {
         place_of(name, &self.0).is_some()
     }
 
-    /// Sets a value, replacing the one of that name. A new name moves those after it, so many are better collected.
+    /// Sets a value, replacing the one of that name. Inserting moves all later names, so collect long lists instead.
     pub fn set(&mut self, name: ResourceName<'d>, value: V) {
         // Tried first because Kubernetes writes its lists in name order.
         if self.ends_before(&name) {
@@ -74,6 +76,35 @@ impl<'d, V> ByResource<'d, V> {
 
     pub fn remove(&mut self, name: &str) -> Option<V> {
         Some(self.0.remove(place_of(name, &self.0)?).1)
+    }
+
+    /// Each value with what another list has under its name; both are gone over only once.
+    pub fn beside<'a, W>(
+        &'a self,
+        other: &'a ByResource<'d, W>,
+    ) -> impl Iterator<Item = (&'a ResourceName<'d>, &'a V, Option<&'a W>)> + use<'a, 'd, V, W> {
+        let mut rest = other.0.as_slice();
+        self.0.iter().map(move |(name, value)| {
+            loop {
+                match rest {
+                    [(have, found), after @ ..] => match have.as_ref().cmp(name) {
+                        Ordering::Less => rest = after,
+                        Ordering::Equal => return (name, value, Some(found)),
+                        Ordering::Greater => return (name, value, None),
+                    },
+                    [] => return (name, value, None),
+                }
+            }
+        })
+    }
+
+    /// Adds values in name order; none of the names may be in the list.
+    pub fn add_missing(&mut self, missing: Vec<(ResourceName<'d>, V)>) {
+        let ends_before = missing.first().is_none_or(|(first, _)| self.ends_before(first));
+        self.0.extend(missing);
+        if !ends_before {
+            order::sort_by(&mut self.0, |(one, _), (other, _)| one.cmp(other));
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceName<'d>, &V)> {
@@ -97,7 +128,7 @@ impl<'d, V> ByResource<'d, V> {
         Ok(if in_order { list } else { Self::of_pairs(list.0, mem::swap) })
     }
 
-    /// Puts pairs in order; `join` puts into the first value of a name what becomes of it and of the next.
+    /// Sorts pairs by name; `join` merges each later value of a name into the first.
     pub fn of_pairs(mut pairs: Vec<(ResourceName<'d>, V)>, join: fn(&mut V, &mut V)) -> Self {
         order::sort_by(&mut pairs, |(one, _), (other, _)| one.cmp(other));
         pairs.dedup_by(|(name, value), (kept_name, kept)| {
@@ -110,20 +141,21 @@ impl<'d, V> ByResource<'d, V> {
         Self(pairs)
     }
 
-    /// Takes in another list; `join` puts into the value of a name what becomes of it and of the other list's.
+    /// Merges another list into this one; `join` merges the value of a name that both have.
     fn merge(&mut self, other: &Self, join: &dyn Fn(&mut V, &V))
     where
         V: Clone,
     {
         let had = self.0.len();
+        let mut place = 0;
         for (name, value) in &other.0 {
             let (own, _) = self.0.split_at_mut(had);
-            match place_of(name, own).and_then(|place| own.get_mut(place)) {
-                Some((_, own)) => join(own, value),
+            match advance(own, &mut place, name) {
+                Some(own) => join(own, value),
                 None => self.0.push((name.clone(), value.clone())),
             }
         }
-        // What was added is in order itself.
+        // The added part is in order already.
         let (own, added) = self.0.split_at_mut(had);
         if own.last().map(|(name, _)| name) > added.first().map(|(name, _)| name) && !added.is_empty() {
             order::sort_by(&mut self.0, |(one, _), (other, _)| one.cmp(other));
@@ -131,10 +163,22 @@ impl<'d, V> ByResource<'d, V> {
     }
 }
 
+/// Goes on from a place in a list in name order to that of `name`; none if the list does not have it.
+fn advance<'l, V>(list: &'l mut [(ResourceName<'_>, V)], place: &mut usize, name: &str) -> Option<&'l mut V> {
+    while let Some((have, _)) = list.get(*place) {
+        match have.as_ref().cmp(name) {
+            Ordering::Less => *place += 1,
+            Ordering::Equal => break,
+            Ordering::Greater => return None,
+        }
+    }
+    list.get_mut(*place).map(|(_, value)| value)
+}
+
 /// Where the name is in a list in name order.
 #[inline(always)]
 fn place_of<V>(name: &str, list: &[(ResourceName<'_>, V)]) -> Option<usize> {
-    /// Up to here a scan beats a search: most names are told apart by their length.
+    /// Up to this length a scan is cheaper than a search: most names differ in length.
     const SHORT: usize = 8;
     if list.len() > SHORT {
         return place_in_long(name, list);
@@ -156,7 +200,7 @@ impl<'d, V> IntoIterator for ByResource<'d, V> {
     }
 }
 
-/// In any order; of several values of one name the last counts.
+/// From pairs in any order; the last value of a name counts.
 impl<'d, V> FromIterator<(ResourceName<'d>, V)> for ByResource<'d, V> {
     fn from_iter<I: IntoIterator<Item = (ResourceName<'d>, V)>>(pairs: I) -> Self {
         Self::of_pairs(pairs.into_iter().collect(), mem::swap)
@@ -174,6 +218,11 @@ impl<'d> ResourceList<'d> {
     /// The list in field `name` of an object, empty if absent.
     pub fn in_field(node: Node<'d>, name: &str) -> Result<Self, Malformed> {
         node.get(name)?.map_or_else(|| Ok(Self::default()), Self::read)
+    }
+
+    /// From amounts in name order, each name once.
+    pub fn in_order(amounts: impl Iterator<Item = (ResourceName<'d>, Quantity)>) -> Self {
+        Self(amounts.collect())
     }
 
     /// The sum of all amounts of each name, in any order.
@@ -229,7 +278,7 @@ mod tests {
         amounts.into_iter().map(|(name, units)| (name.into(), Quantity::from_units(*units))).collect()
     }
 
-    /// Few names, so that lists share some, and more than are looked at one by one.
+    /// From few names, so that lists share some; some lists are long enough to be searched.
     fn pairs() -> impl Strategy<Value = Vec<(String, i64)>> {
         prop::collection::vec(("[a-e]{1,2}", 0..9_i64), 0..30)
     }
@@ -277,8 +326,7 @@ mod tests {
         }
     }
 
-    /// 32 times the names take 32 times the time, and some more where caches end and on a busy machine; by the square it
-    /// would be 1,024 times.
+    /// 32 times the names should take a little more than 32 times as long; quadratic work would take 1,024 times.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the test takes the time of what has no clock")]
     fn a_long_list_takes_no_square_of_its_length() {

@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use crate::cut::shortened;
+use crate::find;
 use crate::json::{Document, Malformed, Node};
 use crate::order;
 use crate::ranges::Range;
@@ -16,12 +18,12 @@ use crate::request::{Bound, Container, Origin, Pod};
 pub const LIMIT_RANGER: &str = "kubernetes.io/limit-ranger";
 const PREFIX: &str = "LimitRanger plugin set: ";
 
-/// Marks LimitRanger's values. `ranges` are those that it may have used, if known.
+/// Marks LimitRanger's values, but for those that are known to be ours. `ranges` are those that it may have used, if known.
 pub fn mark<'d>(pod: &mut Pod<'d>, ranges: Option<&[Range<'d>]>) -> Result<(), Malformed> {
     let Some(text) = pod.annotation(LIMIT_RANGER)? else { return Ok(()) };
     let Some(clauses) = text.strip_prefix(PREFIX) else { return Ok(()) };
     let index = ContainerIndex::of(&pod.containers);
-    for clause in clauses.split("; ") {
+    for clause in find::parts(clauses, "; ") {
         mark_clause(pod, &index, clause, ranges);
     }
     let Some(ranges) = ranges else { return Ok(()) };
@@ -32,7 +34,7 @@ pub fn mark<'d>(pod: &mut Pod<'d>, ranges: Option<&[Range<'d>]>) -> Result<(), M
 
 /// `<names> request for container <c>` or `<names> limit for init container <i>`
 fn mark_clause<'d>(pod: &mut Pod<'d>, index: &ContainerIndex, clause: &str, ranges: Option<&[Range<'d>]>) {
-    let Some((what, container)) = clause.split_once(" for ") else { return };
+    let Some((what, container)) = find::around(clause, " for ") else { return };
     let (is_init, name) = match container.strip_prefix("init container ") {
         Some(name) => (true, name),
         None => (false, container.strip_prefix("container ").unwrap_or_default()),
@@ -41,9 +43,10 @@ fn mark_clause<'d>(pod: &mut Pod<'d>, index: &ContainerIndex, clause: &str, rang
     let Some(bound) = Bound::BOTH.into_iter().find(|have| have.noun() == bound) else { return };
     let place = index.find(&pod.containers, is_init, name);
     let Some(container) = place.and_then(|place| pod.containers.get_mut(place)) else { return };
-    for resource in names.split(", ") {
+    for resource in find::parts(names, ", ") {
         let is_default = ranges.is_none_or(|ranges| is_default(container, bound, resource, ranges));
         if let Some(value) = container.resources.of_mut(bound).get_mut(resource)
+            && value.origin.is_authored()
             && is_default
         {
             value.origin = Origin::LimitRanger;
@@ -168,7 +171,7 @@ pub fn text(pod: &Pod<'_>) -> Option<String> {
                 }
             }
             if !is_first {
-                for piece in [" ", bound.noun(), " for ", container.role.noun(), " ", &container.name] {
+                for piece in [" ", bound.noun(), " for ", container.role.noun(), " ", &shortened(&container.name)] {
                     text.push_str(piece);
                 }
             }

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::amount::ResourceName;
+use crate::cut::shortened;
+use crate::find;
 use crate::json::{Document, Malformed, json_string, write_string, write_string_with};
 use crate::request::pod::ContainerIndex;
 use crate::request::{Bound, Container, Origin, Pod, Value};
@@ -75,7 +77,7 @@ impl Values {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reasons {
     Full,
-    /// Without the histories that were passed over.
+    /// Without the histories that were skipped.
     Brief,
     None,
 }
@@ -144,7 +146,7 @@ fn push_value(
         text.push(',');
     }
     if let Some(container) = container {
-        write_string(text, container);
+        write_string(text, &shortened(container));
         text.push_str(":{");
     }
     write_string_with(text, |text| text.extend([bound.field(), ".", resource]));
@@ -189,7 +191,7 @@ fn read(text: &str, mut each: impl FnMut(Claim<'_>)) {
                 Some(("limits", resource)) => (Bound::Limit, resource),
                 _ => continue,
             };
-            let (value, reason) = claim.split_once(": ").unwrap_or((&claim, "set earlier"));
+            let (value, reason) = find::around(&claim, ": ").unwrap_or((&claim, "set earlier"));
             each(Claim { container: &container, bound, resource, value, reason });
         }
     }

@@ -73,15 +73,16 @@ impl<'d> Item<'d> {
 
     /// Reads an entry of `spec.limits`.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
+        let list = |node: Node<'d>| node.present().map_or_else(|| Ok(ResourceList::default()), ResourceList::read);
         let mut item = Self::default();
-        for (key, value) in node.fields()?.filter(|(_, value)| !value.is_null()) {
+        for (key, value) in node.fields()? {
             match key.str()?.as_ref() {
-                "type" => item.kind = value.str()?,
-                "min" => item.min = ResourceList::read(value)?,
-                "max" => item.max = ResourceList::read(value)?,
-                "default" => item.default_limit = ResourceList::read(value)?,
-                "defaultRequest" => item.default_request = ResourceList::read(value)?,
-                "maxLimitRequestRatio" => item.max_ratio = ResourceList::read(value)?,
+                "type" => item.kind = value.opt_str()?.unwrap_or_default(),
+                "min" => item.min = list(value)?,
+                "max" => item.max = list(value)?,
+                "default" => item.default_limit = list(value)?,
+                "defaultRequest" => item.default_request = list(value)?,
+                "maxLimitRequestRatio" => item.max_ratio = list(value)?,
                 _ => {}
             }
         }

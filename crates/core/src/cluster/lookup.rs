@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::find;
+
 use super::usage::address::{API_VERSION, KIND, Place, Scope};
 
 /// One object or list to read.
@@ -118,14 +120,16 @@ impl Lookup<'_> {
     /// Whether a failure only says that there is no such thing: a namespace without history, a cluster in which
     /// nobody collects any, a quota or a pod that was deleted.
     pub(super) fn is_absent(&self, problem: &str) -> bool {
-        let is_not_found = problem.contains("Cannot find");
-        let kind_is_unknown = problem.contains("error finding resource")
-            && ["404", "not found", "could not find"].iter().any(|sign| problem.contains(sign));
+        let is_not_found = find::contains(problem, "Cannot find");
+        let kind_is_unknown = || {
+            find::contains(problem, "error finding resource")
+                && ["404", "not found", "could not find"].iter().any(|sign| find::contains(problem, sign))
+        };
         match self {
-            Self::UsageProfile { .. } => is_not_found || kind_is_unknown,
+            Self::UsageProfile { .. } => is_not_found || kind_is_unknown(),
             Self::FreshQuota { .. } | Self::ClaimedFor { .. } => is_not_found,
             // Older clusters have no device classes of this version, and so none that stands for an extended resource.
-            Self::DeviceClasses => kind_is_unknown,
+            Self::DeviceClasses => kind_is_unknown(),
             Self::Namespace { .. }
             | Self::LimitRanges { .. }
             | Self::Quotas { .. }

@@ -66,7 +66,7 @@ impl<'d> ResourceQuota<'d> {
         Ok(quotas)
     }
 
-    /// Whether it speaks of a namespace. A list may come from a file that holds other namespaces too.
+    /// Whether it is about a namespace. A list may come from a file that holds other namespaces too.
     pub fn is_of(&self, namespace: &str) -> bool {
         self.namespace.is_empty() || self.namespace == namespace
     }

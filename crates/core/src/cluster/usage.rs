@@ -9,6 +9,7 @@
 pub mod address;
 pub mod read;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -52,18 +53,42 @@ impl Resource {
 
 /// A span of days that ends with the collection: `7d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Window {
-    pub days: u16,
+pub enum Window {
+    /// A month in which each day weighs half as much as the day after it.
+    Recent,
+    /// Each of so many days weighs the same.
+    Days(u16),
 }
 
 impl Window {
-    pub const WEEK: Self = Self { days: 7 };
-    pub const MONTH: Self = Self { days: 30 };
+    pub const WEEK: Self = Self::Days(7);
+    pub const MONTH: Self = Self::Days(30);
+    /// Those that profiles hold.
+    pub const PUBLISHED: [Self; 3] = [Self::Recent, Self::WEEK, Self::MONTH];
+
+    /// `7d`, `recent`. Those that profiles hold are written out, because formatting costs far more.
+    pub fn name(self) -> Cow<'static, str> {
+        match self {
+            Self::Recent => Cow::Borrowed("recent"),
+            Self::WEEK => Cow::Borrowed("7d"),
+            Self::MONTH => Cow::Borrowed("30d"),
+            Self::Days(days) => Cow::Owned(format!("{days}d")),
+        }
+    }
+
+    /// How many days before today it has.
+    pub fn days(self) -> u16 {
+        match self {
+            Self::Recent => 30,
+            Self::Days(days) => days,
+        }
+    }
 }
 
+/// `7d`, `recent`
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}d", self.days)
+        f.write_str(&self.name())
     }
 }
 
@@ -73,7 +98,7 @@ pub struct ParseWindowError;
 
 impl fmt::Display for ParseWindowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a window: expected a number of days from 1 to 65535, such as `7d`")
+        f.write_str("not a window: expected `recent`, or a number of days from 1 to 65535 such as `7d`")
     }
 }
 
@@ -83,10 +108,13 @@ impl FromStr for Window {
     type Err = ParseWindowError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "recent" {
+            return Ok(Self::Recent);
+        }
         // One spelling only, because the text is also the key that a window is found by.
         let digits = text.strip_suffix('d').filter(|days| days.starts_with(|c: char| matches!(c, '1'..='9')));
         let days = digits.and_then(|days| days.parse().ok()).ok_or(ParseWindowError)?;
-        Ok(Self { days })
+        Ok(Self::Days(days))
     }
 }
 
@@ -98,20 +126,24 @@ pub struct Percentile {
 }
 
 impl Percentile {
-    /// What is used unless settings choose another.
-    pub const DEFAULT: Self = Self::of(900, "90");
+    pub const P80: Self = Self::of(800, "80");
+    pub const P90: Self = Self::of(900, "90");
+    pub const P98: Self = Self::of(980, "98");
+    pub const P99_9: Self = Self::of(999, "99.9");
+    /// The highest amount.
+    pub const PEAK: Self = Self::of(1000, "peak");
     pub const PUBLISHED: [Self; 11] = [
         Self::of(500, "50"),
         Self::of(600, "60"),
         Self::of(700, "70"),
         Self::of(750, "75"),
-        Self::of(800, "80"),
+        Self::P80,
         Self::of(850, "85"),
-        Self::of(900, "90"),
+        Self::P90,
         Self::of(950, "95"),
-        Self::of(980, "98"),
+        Self::P98,
         Self::of(990, "99"),
-        Self::of(999, "99.9"),
+        Self::P99_9,
     ];
 
     const fn of(permille: u16, name: &'static str) -> Self {
@@ -123,15 +155,21 @@ impl Percentile {
         self.permille
     }
 
-    /// `90`, `99.9`
+    /// What people put before the name.
+    pub fn prefix(self) -> &'static str {
+        if self == Self::PEAK { "" } else { "p" }
+    }
+
+    /// `90`, `99.9`, `peak`: as profiles have it
     pub fn name(self) -> &'static str {
         self.name
     }
 }
 
+/// `p90`, `p99.9`, `peak`: as people have it
 impl fmt::Display for Percentile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
+        write!(f, "{}{}", self.prefix(), self.name)
     }
 }
 
@@ -142,7 +180,8 @@ pub struct ParsePercentileError;
 impl fmt::Display for ParsePercentileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("not a percentile that profiles hold: choose one of")?;
-        Percentile::PUBLISHED.iter().try_for_each(|percentile| write!(f, " {percentile}"))
+        Percentile::PUBLISHED.iter().try_for_each(|percentile| write!(f, " {}", percentile.name))?;
+        f.write_str(" peak")
     }
 }
 
@@ -151,7 +190,12 @@ impl std::error::Error for ParsePercentileError {}
 impl FromStr for Percentile {
     type Err = ParsePercentileError;
 
+    /// With its `p` or without.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == Self::PEAK.name {
+            return Ok(Self::PEAK);
+        }
+        let text = text.strip_prefix('p').unwrap_or(text);
         let (percent, tenths) = text.split_once('.').unwrap_or((text, "0"));
         let permille = match (percent.parse::<u16>(), tenths.parse::<u16>()) {
             (Ok(percent @ 0..100), Ok(tenths @ 0..10)) => percent * 10 + tenths,
@@ -165,19 +209,41 @@ impl FromStr for Percentile {
 pub fn find_in_usage<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let mut entries = text.as_bytes();
     loop {
-        let end = entries.iter().position(|byte| *byte == b' ');
         // Nearly every entry is told from the wanted one by the place of its `=`.
         if entries.get(name.len()) == Some(&b'=') && entries.starts_with(name.as_bytes()) {
             let start = text.len() - entries.len();
-            return text.get(start + name.len() + 1..end.map_or(text.len(), |end| start + end));
+            return text.get(start + name.len() + 1..space(entries).map_or(text.len(), |end| start + end));
         }
-        entries = entries.get(end? + 1..)?;
+        entries = entries.get(space(entries)? + 1..)?;
     }
+}
+
+/// The place of the first space, looked for in eight bytes at a time.
+fn space(bytes: &[u8]) -> Option<usize> {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    let (eights, rest) = bytes.as_chunks();
+    for (place, eight) in eights.iter().enumerate() {
+        // A byte is zero where there is a space, and then the lowest high bit that this leaves is its own.
+        let others = u64::from_le_bytes(*eight) ^ (LOW * 0x20);
+        let spaces = others.wrapping_sub(LOW) & !others & (LOW * 0x80);
+        if spaces != 0 {
+            return Some(place * 8 + spaces.trailing_zeros() as usize / 8);
+        }
+    }
+    let place = rest.iter().position(|byte| *byte == b' ')?;
+    Some(bytes.len() - rest.len() + place)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_space_is_found_wherever_it_is() {
+        proptest::proptest!(|(bytes in "[ !\u{7f}a=é]{0,24}")| {
+            proptest::prop_assert_eq!(space(bytes.as_bytes()), bytes.find(' '));
+        });
+    }
 
     #[test]
     fn percentiles_are_read_as_they_are_written() {
@@ -186,17 +252,24 @@ mod tests {
         for (text, percentile) in written.iter().zip(Percentile::PUBLISHED) {
             assert_eq!(text.parse(), Ok(percentile));
         }
-        assert_eq!("90.0".parse(), Ok(Percentile::DEFAULT));
+        for text in ["90.0", "p90"] {
+            assert_eq!(text.parse::<Percentile>().unwrap().name(), "90");
+        }
+        assert_eq!("peak".parse(), Ok(Percentile::PEAK));
+        assert_eq!(
+            "p99.9 peak".split(' ').map(|text| text.parse::<Percentile>().unwrap().to_string()).collect::<Vec<_>>(),
+            ["p99.9", "peak"]
+        );
     }
 
     #[test]
     fn other_percentiles_are_refused_with_the_published_ones() {
-        for text in ["", "0", "91", "100", "99.99", "-1", "p90", "6553.6"] {
+        for text in ["", "0", "91", "100", "99.99", "-1", "pp90", "ppeak", "p", "6553.6"] {
             assert_eq!(text.parse::<Percentile>(), Err(ParsePercentileError), "{text}");
         }
         assert_eq!(
             ParsePercentileError.to_string(),
-            "not a percentile that profiles hold: choose one of 50 60 70 75 80 85 90 95 98 99 99.9"
+            "not a percentile that profiles hold: choose one of 50 60 70 75 80 85 90 95 98 99 99.9 peak"
         );
     }
 
@@ -204,6 +277,8 @@ mod tests {
     fn windows_have_one_spelling() {
         assert_eq!("7d".parse(), Ok(Window::WEEK));
         assert_eq!(Window::MONTH.to_string(), "30d");
+        assert_eq!("recent".parse(), Ok(Window::Recent));
+        assert_eq!(Window::Recent.to_string(), "recent");
         for text in ["", "d", "7", "0d", "07d", "+7d", "7D", "65536d", "7d "] {
             assert_eq!(text.parse::<Window>(), Err(ParseWindowError), "{text}");
         }

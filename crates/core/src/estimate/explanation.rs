@@ -8,7 +8,7 @@ use crate::amount::Quantity;
 use crate::cluster::usage::read::Age;
 use crate::cluster::usage::{Percentile, Window};
 use crate::request::RangeName;
-use crate::settings::Whose;
+use crate::settings::{Margin, Whose};
 
 /// What an estimate is made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,15 +17,42 @@ pub enum Basis {
     WellKnown { source: &'static str },
 }
 
-/// `p90 of 7d nginx:1.27 in this namespace, 10080 samples, 5h old`
+impl Basis {
+    /// `p90 of 7d nginx:1.27 in this namespace`, put together by hand because formatting costs several times as much.
+    fn push_brief(&self, text: &mut String) {
+        match self {
+            Self::History { percentile, window, key, whose, .. } => {
+                text.extend([
+                    percentile.prefix(),
+                    percentile.name(),
+                    " of ",
+                    &window.name(),
+                    " ",
+                    key,
+                    " ",
+                    whose.place(),
+                ]);
+            }
+            Self::WellKnown { .. } => text.push_str("typical for this image"),
+        }
+    }
+
+    /// `p90 of 7d nginx:1.27 in this namespace, 10080 samples, 5h old`
+    fn push(&self, text: &mut String) {
+        self.push_brief(text);
+        // Writing to a string cannot fail.
+        let _ = match self {
+            Self::History { samples, age, .. } => write!(text, ", {samples} samples, {} old", Age(*age)),
+            Self::WellKnown { source } => write!(text, ": {source}"),
+        };
+    }
+}
+
 impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::History { percentile, window, key, whose, samples, age } => {
-                write!(f, "p{percentile} of {window} {key} {whose}, {samples} samples, {} old", Age(*age))
-            }
-            Self::WellKnown { source } => write!(f, "typical for this image: {source}"),
-        }
+        let mut text = String::new();
+        self.push(&mut text);
+        f.write_str(&text)
     }
 }
 
@@ -38,8 +65,15 @@ pub struct Adjustment<'d> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason<'d> {
-    /// In percent.
-    Margin(u64),
+    Margin(Margin),
+    ShortHistory {
+        percent: u64,
+        days: u64,
+    },
+    FewPods {
+        percent: u64,
+        pods: u64,
+    },
     OomKill {
         memory: Quantity,
         age: Duration,
@@ -54,11 +88,22 @@ pub enum Reason<'d> {
     Quota,
 }
 
+impl Reason<'_> {
+    /// Whether somebody decided so or something happened, instead of arithmetic that always applies.
+    fn is_from_outside(&self) -> bool {
+        !matches!(self, Self::Margin(_) | Self::ShortHistory { .. } | Self::FewPods { .. } | Self::Floor)
+    }
+}
+
 impl fmt::Display for Adjustment<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { from, reason } = self;
         match reason {
-            Reason::Margin(percent) => write!(f, "raised from {from} by a margin of {percent}%"),
+            Reason::Margin(margin) => write!(f, "{from} + {margin}"),
+            Reason::ShortHistory { percent, days: 1 } => write!(f, "+{percent}% for 1 day of history"),
+            Reason::ShortHistory { percent, days } => write!(f, "+{percent}% for {days} days of history"),
+            Reason::FewPods { percent, pods: 1 } => write!(f, "+{percent}% for 1 pod"),
+            Reason::FewPods { percent, pods } => write!(f, "+{percent}% for {pods} pods"),
             Reason::OomKill { memory, age } => {
                 write!(f, "raised from {from} for an out-of-memory kill at {memory} {} ago", Age(*age))
             }
@@ -78,18 +123,36 @@ impl fmt::Display for Adjustment<'_> {
 pub fn of(basis: &Basis, adjustments: &[Adjustment<'_>]) -> String {
     // Growing a text costs more than writing it.
     let mut text = String::with_capacity(192);
-    // Writing to a string cannot fail.
-    let _ = write!(text, "{basis}");
+    basis.push(&mut text);
     for adjustment in adjustments {
         let _ = write!(text, "; {adjustment}");
     }
     text
 }
 
+/// What a person has to know of it: whose history, and what else bounds it. Samples, margins and what was skipped are for
+/// the annotation.
+pub fn push_brief(text: &mut String, basis: &Basis, adjustments: &[Adjustment<'_>], passed_over: &[PassedOver]) {
+    basis.push_brief(text);
+    for adjustment in adjustments.iter().filter(|adjustment| adjustment.reason.is_from_outside()) {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "; {adjustment}");
+    }
+    if is_without_history(passed_over) {
+        text.extend(["; ", NO_HISTORY]);
+    }
+}
+
+const NO_HISTORY: &str = "no usage history yet";
+
+fn is_without_history(passed_over: &[PassedOver]) -> bool {
+    !passed_over.is_empty() && passed_over.iter().all(PassedOver::is_empty)
+}
+
 /// `skipped: 7d nginx:1.27 in this namespace: 12 samples, 60 needed; …`
 pub fn of_passed_over(passed_over: &[PassedOver]) -> String {
-    if !passed_over.is_empty() && passed_over.iter().all(PassedOver::is_empty) {
-        return "no usage history yet".to_owned();
+    if is_without_history(passed_over) {
+        return NO_HISTORY.to_owned();
     }
     if passed_over.is_empty() {
         return String::new();

@@ -1,6 +1,8 @@
 //! Which images' histories are wanted, and where to read them: the namespace's own first, and the pool only for the
 //! images whose own history leaves a question open.
 
+use std::borrow::Cow;
+
 use super::step::Sources;
 use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
@@ -22,11 +24,10 @@ struct WantedImage<'d> {
 }
 
 impl<'d> WantedHistory<'d> {
-    /// What a request wants. An image whose name cannot be read has no history.
-    pub fn of(request: &'d Request<'d>, wants: &[Want]) -> Self {
+    /// What a pod wants. An image whose name cannot be read has no history.
+    pub fn of(pod: Option<&Pod<'d>>, wants: &[Want]) -> Self {
         let mut images: Vec<WantedImage<'d>> = Vec::new();
-        // OK because a pod that cannot be read was refused before anything is wanted for it.
-        let Ok(Some(pod)) = request.pod() else { return Self(images) };
+        let Some(pod) = pod else { return Self(images) };
         for want in wants {
             let Some(text) = image_of(pod, *want) else { continue };
             match images.iter_mut().find(|image| image.text == text) {
@@ -72,8 +73,12 @@ impl<'d> WantedHistory<'d> {
     }
 }
 
-fn image_of<'a>(pod: &'a Pod<'_>, want: Want) -> Option<&'a str> {
-    pod.containers.get(want.container).map(|container| container.image.as_ref())
+fn image_of<'d>(pod: &Pod<'d>, want: Want) -> Option<&'d str> {
+    match pod.containers.get(want.container)?.image {
+        Cow::Borrowed(image) => Some(image),
+        // No image name needs escapes.
+        Cow::Owned(_) => None,
+    }
 }
 
 /// Adds what is to be read of an image's history, to the lookup of the same object where there is one.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::cluster::Context;
 use crate::cluster::usage::address::Place;
 use crate::cluster::usage::read::{Entry, HistoryNode, Observed, Unusable};
-use crate::cluster::usage::{Resource, Scope, Shard, TagKey, Window};
+use crate::cluster::usage::{Percentile, Resource, Scope, Shard, TagKey, Window};
 use crate::image::ImageName;
 use crate::settings::{EstimateSettings, HistoryScope, Matching, Step, Whose};
 use crate::timestamp::Timestamp;
@@ -39,6 +39,8 @@ enum Why {
     FewSamples { found: u64, needed: u64 },
     FewNamespaces { found: u64, needed: u64 },
     FewPods { found: u64, needed: u64 },
+    SmallQuorum { found: u64, needed: u64 },
+    Disagreement,
     Unusable,
 }
 
@@ -59,6 +61,8 @@ impl fmt::Display for PassedOver {
             Why::FewSamples { found, needed } => write!(f, "{found} samples, {needed} needed"),
             Why::FewNamespaces { found, needed } => write!(f, "{found} namespaces, {needed} needed"),
             Why::FewPods { found, needed } => write!(f, "{found} pods, {needed} needed"),
+            Why::SmallQuorum { found, needed } => write!(f, "agreed on by {found} namespaces, {needed} needed"),
+            Why::Disagreement => f.write_str("namespaces disagree"),
             Why::Unusable => f.write_str("unusable"),
         }
     }
@@ -109,7 +113,7 @@ impl<'i, 'd> Sources<'i, 'd> {
         Self { image, keys, own: source(Scope::Namespace), pool: source(pool_of(image)) }
     }
 
-    /// The first history with enough samples of a resource, and those passed over before it.
+    /// The first history with enough samples of a resource, and those skipped before it.
     pub fn choose(
         &self,
         resource: Resource,
@@ -133,7 +137,8 @@ impl<'i, 'd> Sources<'i, 'd> {
                         continue;
                     };
                     let looked_up = look_up(&entry, key.as_ref(), step.window, resource).and_then(|found| {
-                        let why = found.as_ref().map(|(_, observed)| too_little(observed, step, *whose, settings));
+                        let why =
+                            found.as_ref().map(|(_, observed)| too_little(&entry, observed, step, *whose, settings));
                         Ok(found.zip(why.transpose()?))
                     });
                     let (history, observed) = match looked_up {
@@ -174,8 +179,9 @@ impl<'i, 'd> Sources<'i, 'd> {
         let Some(key) = self.keys(step.matching).first() else { return false };
         settings.scope_of(step) != HistoryScope::Cluster
             && look_up(&own.entry, key.as_ref(), step.window, resource).is_ok_and(|found| {
-                found
-                    .is_some_and(|(_, observed)| too_little(&observed, step, Whose::OwnNamespace, settings) == Ok(None))
+                found.is_some_and(|(_, observed)| {
+                    too_little(&own.entry, &observed, step, Whose::OwnNamespace, settings) == Ok(None)
+                })
             })
     }
 
@@ -236,6 +242,7 @@ fn look_up<'d>(
 }
 
 fn too_little(
+    entry: &Entry<'_>,
     observed: &Observed<'_>,
     step: &Step,
     whose: Whose,
@@ -249,10 +256,29 @@ fn too_little(
         return Ok(None);
     }
     let (namespaces, pods) = (observed.namespaces()?, observed.pods()?);
-    if namespaces < pool.min_namespaces {
-        return Ok(Some(Why::FewNamespaces { found: namespaces, needed: pool.min_namespaces }));
+    let (found, needed) = (namespaces, pool.min_namespaces);
+    if found < needed {
+        return Ok(Some(Why::FewNamespaces { found, needed }));
     }
-    Ok((pods < pool.min_pods).then_some(Why::FewPods { found: pods, needed: pool.min_pods }))
+    if pods < pool.min_pods {
+        return Ok(Some(Why::FewPods { found: pods, needed: pool.min_pods }));
+    }
+    if entry.quorum < needed {
+        return Ok(Some(Why::SmallQuorum { found: entry.quorum, needed }));
+    }
+    let mut figures = settings.percentile.of(observed.resource).iter();
+    Ok((!figures.any(|figure| observed.has(figure.percentile))).then_some(Why::Disagreement))
+}
+
+/// Whether a figure may be used: in a pool, enough namespaces have to agree on it.
+pub(super) fn is_usable(
+    observed: &Observed<'_>,
+    percentile: Percentile,
+    whose: Whose,
+    settings: &EstimateSettings<'_>,
+) -> Result<bool, Unusable> {
+    Ok(whose == Whose::OwnNamespace
+        || observed.has(percentile) && observed.namespaces()? >= settings.pool.min_namespaces)
 }
 
 /// Where the pooled history of an image is.

@@ -14,7 +14,7 @@ pub(super) fn unescape(body: &str) -> String {
     text
 }
 
-/// Whether a checked string body stands for `text`, told in time that depends on the length of `text` alone.
+/// Whether a checked string body stands for `text`, in time that depends only on the length of `text`.
 pub(super) fn stands_for(body: &str, text: &str) -> bool {
     // The longest escape for one byte is `\u0041`.
     if body.len() / 6 > text.len() {
@@ -76,6 +76,11 @@ fn first_escape(bytes: &[u8]) -> (char, usize) {
 
 /// Writes `text` as a JSON string.
 pub fn write_string(out: &mut String, text: &str) {
+    /// Up to here looking for what needs an escape costs more in a short text than at the end of a long one.
+    const SHORT: usize = 64;
+    if text.len() <= SHORT {
+        return write_string_with(out, |out| out.push_str(text));
+    }
     out.push('"');
     push_escaped(out, text);
     out.push('"');
@@ -114,7 +119,7 @@ fn push_escaped(out: &mut String, text: &str) {
         match byte {
             b'"' | b'\\' => {
                 out.push('\\');
-                // It goes with what follows.
+                // The byte itself is written with what follows.
                 written -= 1;
             }
             b'\n' => out.push_str("\\n"),

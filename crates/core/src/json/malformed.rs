@@ -1,9 +1,10 @@
-//! What to say of a value that is not what its place asks for: its path and an excerpt, both short whatever the text is.
+//! Errors about values: a path and an excerpt, both short for any text.
 
 use std::fmt;
 
 use super::Node;
 use super::table::Shape;
+use crate::cut::on_one_line;
 
 /// A value that is not what its place asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Node<'_> {
     /// The beginning of the value as it is written.
     fn excerpt(self) -> String {
         const LONGEST: usize = 40;
-        shortened(self.text(), LONGEST)
+        on_one_line(self.text(), LONGEST)
     }
 
     /// The place of the value, such as `spec.containers[1].image`. Only errors ask, so it is searched for
@@ -60,7 +61,7 @@ impl Node<'_> {
             let found = node.inside().enumerate().find(|(_, value)| value.holds(self));
             let Some((position, value)) = found else { break };
             match node.shape() {
-                // The name of a field comes before its value.
+                // The name of a field precedes its value.
                 Shape::Object => push_field(&mut path, Node { index: value.index - 1, ..value }),
                 _ => path.push_str(&format!("[{position}]")),
             }
@@ -77,7 +78,7 @@ impl Node<'_> {
 /// Adds a field to a path: `.name`, or `[name]` where a dot inside the name would mislead.
 fn push_field(path: &mut String, name: Node<'_>) {
     const LONGEST: usize = 80;
-    let name = shortened(&name.str().unwrap_or_default(), LONGEST);
+    let name = on_one_line(&name.str().unwrap_or_default(), LONGEST);
     if name.contains(['.', '/', '[', ' ']) {
         path.push('[');
         path.push_str(&name);
@@ -88,15 +89,4 @@ fn push_field(path: &mut String, name: Node<'_>) {
         }
         path.push_str(&name);
     }
-}
-
-/// The first characters of a text, on one line.
-fn shortened(text: &str, longest: usize) -> String {
-    let mut chars = text.chars();
-    let mut short: String =
-        chars.by_ref().take(longest).map(|char| if char.is_control() { ' ' } else { char }).collect();
-    if chars.next().is_some() {
-        short.push('…');
-    }
-    short
 }

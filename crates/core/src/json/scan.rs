@@ -36,11 +36,11 @@ pub(super) fn scan(text: &str) -> Result<Vec<Entry>, SyntaxError> {
     if bytes.len() > Entry::LONGEST_TEXT {
         return Err(SyntaxError::new(0, "at most 512 MiB"));
     }
-    // The lists and objects that are open, outermost first: the index of each, and what closes the one around it.
+    // The open lists and objects, outermost first: the index of each, and the byte that closes the one around it.
     let mut open: Vec<(u32, u8)> = Vec::with_capacity(DEEPEST);
-    // Room for the most that it can take, so that nothing is moved; what is left over is given back.
+    // Allocated once for the most entries that the text can have; the unused rest is released at the end.
     let mut table = Vec::with_capacity(Entry::most_in(bytes.len()));
-    // What closes the innermost list or object: a bracket, or the end of the text.
+    // The byte that closes the innermost list or object, or `END` outside of all.
     let mut closing = END;
     let mut at = 0;
     'value: loop {
@@ -114,7 +114,7 @@ pub(super) fn scan(text: &str) -> Result<Vec<Entry>, SyntaxError> {
     ))
 }
 
-/// Closes the list or object at `index`: all that was read since is inside.
+/// Closes the list or object at `index`: all entries after it are inside.
 #[inline(always)]
 fn close(table: &mut [Entry], index: usize) {
     let next = table.len();
@@ -153,6 +153,9 @@ fn name(bytes: &[u8], (start, first): (usize, u8), table: &mut Vec<Entry>) -> Re
     }
     let (end, shape) = string(bytes, start)?;
     table.push(Entry::leaf(shape, start, end));
+    if byte_at(bytes, end) == b':' {
+        return Ok(end.wrapping_add(1));
+    }
     let (at, colon) = token(bytes, end);
     if colon == b':' { Ok(at.wrapping_add(1)) } else { Err(SyntaxError::new(at, "`:`")) }
 }

@@ -1,5 +1,5 @@
-//! The table of what stands in a text: eight bytes for each value and each name of a field, because every byte of a
-//! request is paid for in memory and in instructions.
+//! The table of a text's values: eight bytes for each value and each field name, because a request pays for every byte of
+//! it in memory and instructions.
 
 use super::escape;
 
@@ -32,10 +32,10 @@ impl Entry {
     const MOST: u32 = (1 << Self::SHAPE_AT) - 1;
     pub(super) const LONGEST_TEXT: usize = Self::MOST as usize;
 
-    /// What there is at an index that is not in the table.
+    /// The entry for an index outside the table: an empty `null`.
     pub(super) const NONE: Self = Self { start: 0, size: 0 };
 
-    /// The most entries that a text of so many bytes can have: something stands between any two values.
+    /// The most entries that a text of `length` bytes can have: values are at least one byte and separated by another.
     pub(super) fn most_in(length: usize) -> usize {
         length / 2 + 1
     }
@@ -111,7 +111,7 @@ impl Entry {
         text.get(self.start().wrapping_add(1)..self.end_of_leaf().wrapping_sub(1)).unwrap_or_default()
     }
 
-    /// Whether it is the name of a field that stands for `name`, without building that.
+    /// Whether this field name equals `name`, escapes resolved, without building the text.
     #[inline(always)]
     pub(super) fn is(self, name: &str, text: &str) -> bool {
         // Shape and length together decide in nearly all cases.

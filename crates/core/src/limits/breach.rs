@@ -180,7 +180,7 @@ impl Breach<'_> {
 impl fmt::Display for Subject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Container(name) => write!(f, "container {}", shortened(name.to_string())),
+            Self::Container(name) => write!(f, "container {}", shortened(name)),
             Self::Pod => f.write_str("pod total"),
             Self::Claim => f.write_str("claim"),
         }

@@ -1,12 +1,17 @@
 //! What an operator leaves unjudged.
 
 use crate::cluster::Context;
-use crate::json::Malformed;
+use crate::json::{Malformed, Node};
 use crate::request::{Pod, Request};
 use crate::settings::{Settings, any_matches};
 
-/// Whether `exempt` of the settings covers this object, as far as the request alone tells.
-pub fn by_request(request: &Request<'_>, pod: Option<&Pod<'_>>, settings: &Settings<'_>) -> Result<bool, Malformed> {
+/// Whether `exempt` of the settings covers this object, as far as the request tells, and the workload that it scales.
+pub fn by_request(
+    request: &Request<'_>,
+    pod: Option<&Pod<'_>>,
+    scaled: Option<Node<'_>>,
+    settings: &Settings<'_>,
+) -> Result<bool, Malformed> {
     let exempt = &settings.exempt;
     if any_matches(&exempt.namespaces, &request.namespace) {
         return Ok(true);
@@ -19,8 +24,14 @@ pub fn by_request(request: &Request<'_>, pod: Option<&Pod<'_>>, settings: &Setti
             return Ok(true);
         }
     }
-    match (&exempt.labels, &request.object) {
-        (Some(selector), Some(object)) => selector.matches(object.node.at(&["metadata", "labels"])?),
+    // A subresource does not change labels, whatever the client writes there.
+    let object = match request.subresource.as_ref() {
+        "" => request.object.map(|object| object.node),
+        "scale" => scaled,
+        _ => request.old().map(|old| old.node),
+    };
+    match (&exempt.labels, object) {
+        (Some(selector), Some(object)) => selector.matches(object.at(&["metadata", "labels"])?),
         _ => Ok(false),
     }
 }

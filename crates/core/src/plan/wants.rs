@@ -6,6 +6,7 @@ use crate::annotations::limit_ranger::LIMIT_RANGER;
 use crate::cluster::usage::Resource;
 use crate::cut::shortened;
 use crate::json::{Malformed, Node};
+use crate::request::pod::ContainerIndex;
 use crate::request::{Bound, Container, Origin, Pod};
 use crate::settings::{EstimateMode, EstimateSettings};
 
@@ -51,7 +52,7 @@ fn chosen(whose: &str, choice: Option<Cow<'_, str>>, notes: &mut Vec<String>) ->
     let words: Vec<String> = EstimateMode::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
     notes.push(format!(
         "`{CHOICE}: {}` of {whose} is ignored: expected one of {}",
-        shortened(choice.into_owned()),
+        shortened(&choice).into_owned(),
         words.join(", ")
     ));
     EstimateMode::Always
@@ -73,12 +74,18 @@ pub fn all(pod: &Pod<'_>, mode: EstimateMode, settings: &EstimateSettings<'_>, n
     let is_of_pod =
         |resource: Resource| Bound::BOTH.iter().any(|bound| pod.resources.of(*bound).contains(resource.name()));
     let wanted = Resource::ALL.map(|resource| *settings.resources.of(resource) && !is_of_pod(resource));
+    let by_name = (mode == EstimateMode::Always).then(|| ContainerIndex::of(&pod.containers));
+    // Of two containers with one name, which the API server refuses, our annotation tells of the first only.
+    let is_first = |place: usize, container: &Container<'_>| {
+        let first = |index: &ContainerIndex| index.find(&pod.containers, container.role.is_init(), &container.name);
+        by_name.as_ref().and_then(first) == Some(place)
+    };
     for (index, container) in pod.containers.iter().enumerate() {
         for (resource, is_wanted) in Resource::ALL.into_iter().zip(wanted) {
             let set_by = if is_wanted { SetBy::of(container, resource) } else { SetBy::Us };
             match set_by {
                 SetBy::Nobody => wants.push(Want { container: index, resource, beside: false }),
-                SetBy::Author if mode == EstimateMode::Always => {
+                SetBy::Author if is_first(index, container) => {
                     wants.push(Want { container: index, resource, beside: true });
                 }
                 SetBy::Author | SetBy::Us => {}

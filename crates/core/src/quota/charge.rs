@@ -100,10 +100,9 @@ impl<'d> Deltas<'d> {
     pub(super) fn charge_anything(&self, kind: Kind<'_>) -> bool {
         let Some(before) = self.before.as_ref().filter(|_| self.beginning.is_empty()) else { return true };
         let before = before.list(kind);
-        let is_growing = |(name, amount): (&ResourceName<'_>, &Quantity)| {
-            before.get(name).map_or(!amount.is_zero(), |before| before < amount)
-        };
-        self.in_full.list(kind).iter().any(is_growing)
+        let now = self.in_full.list(kind);
+        let mut amounts = now.beside(&before);
+        amounts.any(|(_, amount, before)| before.map_or(!amount.is_zero(), |before| before < amount))
     }
 }
 

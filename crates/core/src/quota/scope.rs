@@ -40,7 +40,7 @@ pub fn matches(object: &Object<'_, '_>, requirement: &ScopeRequirement<'_>) -> R
 }
 
 /// An operator on the set of values that an object has. With several, any one of them will do.
-fn selects(requirement: &ScopeRequirement<'_>, values: &[Cow<'_, str>]) -> bool {
+pub fn selects(requirement: &ScopeRequirement<'_>, values: &[Cow<'_, str>]) -> bool {
     let is_listed = |value: &Cow<'_, str>| requirement.values.contains(value);
     match requirement.operator.as_ref() {
         "In" => values.iter().any(is_listed),

@@ -28,13 +28,15 @@ pub fn new_limits_to_requests(pod: &mut Pod<'_>) {
 
 fn copy_limits<'d>(resources: &mut Resources<'d>, origin_of: impl Fn(&Origin<'d>) -> Option<Origin<'d>>) {
     let Resources { requests, limits } = resources;
-    for (name, limit) in limits.iter() {
-        if !requests.contains(name)
+    let mut missing = Vec::new();
+    for (name, limit, request) in limits.beside(requests) {
+        if request.is_none()
             && let Some(origin) = origin_of(&limit.origin)
         {
-            requests.set(name.clone(), Value { quantity: limit.quantity.clone(), origin });
+            missing.push((name.clone(), Value { quantity: limit.quantity.clone(), origin }));
         }
     }
+    requests.add_missing(missing);
 }
 
 /// The pod-level values that the API server makes of those that are there and of the containers', once admission has

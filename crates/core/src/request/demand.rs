@@ -15,8 +15,12 @@ use crate::order;
 
 /// The total over the containers, requests or limits. A name counts if any container has it.
 pub fn of_containers<'d>(pod: &Pod<'d>, bound: Bound) -> ResourceList<'d> {
+    of_some(pod, bound, &|_| true)
+}
+
+fn of_some<'d>(pod: &Pod<'d>, bound: Bound, is_wanted: &dyn Fn(&str) -> bool) -> ResourceList<'d> {
     total(pod.containers.iter().map(|container| {
-        let asked = container.resources.of(bound).iter();
+        let asked = container.resources.of(bound).iter().filter(|(name, _)| is_wanted(name));
         (container.role, asked.map(|(name, value)| (name, &value.quantity)))
     }))
 }
@@ -26,51 +30,101 @@ pub(super) fn total<'a, 'd: 'a, A>(containers: impl Iterator<Item = (Role, A)>) 
 where
     A: Iterator<Item = (&'a ResourceName<'d>, &'a Quantity)>,
 {
-    let mut asked: Vec<(&ResourceName<'d>, Role, &Quantity)> = Vec::new();
-    for (role, list) in containers {
-        asked.extend(list.map(|(name, quantity)| (name, role, quantity)));
+    /// So many names are summed up as they come. Most pods have no more; sorting all that is asked costs more.
+    const FEW: usize = 8;
+    let mut containers = containers;
+    let mut first = containers.next();
+    let second = containers.next();
+    if let (Some((_, list)), None) = (&mut first, &second) {
+        return ResourceList::in_order(list.map(|(name, quantity)| (name.clone(), quantity.clone())));
     }
-    // The sort is stable: within a name, containers stay in their order.
-    order::sort_by(&mut asked, |(a, ..), (b, ..)| a.cmp(b));
-    let mut total = ResourceList::default();
-    for of_name in asked.chunk_by(|(a, ..), (b, ..)| a == b) {
-        if let [(name, _, first), rest @ ..] = of_name {
-            let total_of_name = if rest.is_empty() { (*first).clone() } else { total_of_name(of_name) };
-            total.set((*name).clone(), total_of_name);
-        }
-    }
-    total
-}
-
-fn total_of_name(asked: &[(&ResourceName<'_>, Role, &Quantity)]) -> Quantity {
-    let (mut together, mut sidecars, mut peak) = (None, None, None::<Quantity>);
-    let plus =
-        |sum: &Option<Quantity>, more: &Quantity| sum.as_ref().map_or_else(|| more.clone(), |sum| sum.plus(more));
-    for (_, role, quantity) in asked {
-        match role {
-            Role::Main => together = Some(plus(&together, quantity)),
-            // The peak of a sidecar is the sum of the sidecars up to it, which the sum of all of them covers.
-            Role::Sidecar => sidecars = Some(plus(&sidecars, quantity)),
-            Role::Init => {
-                let with_sidecars = plus(&sidecars, quantity);
-                peak = peak.filter(|peak| *peak >= with_sidecars).or(Some(with_sidecars));
+    let mut few: Vec<(&'a ResourceName<'d>, Total)> = Vec::new();
+    let mut others: Vec<(&'a ResourceName<'d>, Role, &'a Quantity)> = Vec::new();
+    for (role, list) in first.into_iter().chain(second).chain(containers) {
+        // No list has a name twice.
+        let known = few.len();
+        for (name, quantity) in list {
+            let has_room = few.len() < FEW;
+            match few.iter_mut().take(known).find(|(have, _)| *have == name) {
+                Some((_, total)) => total.add(role, quantity),
+                None if has_room => few.push((name, Total::of(role, quantity))),
+                None => others.push((name, role, quantity)),
             }
         }
     }
-    let at_last = match (together, &sidecars) {
-        (Some(together), Some(sidecars)) => Some(together.plus(sidecars)),
-        (together, sidecars) => together.or_else(|| sidecars.clone()),
-    };
-    match (at_last, peak) {
-        (Some(at_last), Some(peak)) if peak > at_last => peak,
-        (at_last, peak) => at_last.or(peak).unwrap_or(Quantity::ZERO),
+    // The sort is stable: within a name, containers stay in their order.
+    order::sort_by(&mut others, |(a, ..), (b, ..)| a.cmp(b));
+    let mut totals = Vec::with_capacity(few.len() + others.len());
+    totals.extend(few.into_iter().map(|(name, total)| (name.clone(), total.amount())));
+    for of_name in others.chunk_by(|(a, ..), (b, ..)| a == b) {
+        let mut asked = of_name.iter();
+        let Some((name, role, first)) = asked.next() else { continue };
+        let mut total = Total::of(*role, first);
+        asked.for_each(|(_, role, quantity)| total.add(*role, quantity));
+        totals.push(((*name).clone(), total.amount()));
     }
+    totals.into_iter().collect()
+}
+
+/// What containers ask of one resource, in their order.
+#[derive(Default)]
+struct Total {
+    main: Option<Quantity>,
+    sidecars: Option<Quantity>,
+    /// The most at any moment before the main containers start.
+    before: Option<Quantity>,
+}
+
+impl Total {
+    fn of(role: Role, quantity: &Quantity) -> Self {
+        let mut total = Self::default();
+        total.add(role, quantity);
+        total
+    }
+
+    fn add(&mut self, role: Role, quantity: &Quantity) {
+        match role {
+            Role::Main => self.main = Some(plus(&self.main, quantity)),
+            // The peak of a sidecar is the sum of the sidecars up to it, which the sum of all of them covers.
+            Role::Sidecar => self.sidecars = Some(plus(&self.sidecars, quantity)),
+            Role::Init => {
+                let with_sidecars = plus(&self.sidecars, quantity);
+                if self.before.as_ref().is_none_or(|before| *before < with_sidecars) {
+                    self.before = Some(with_sidecars);
+                }
+            }
+        }
+    }
+
+    fn amount(self) -> Quantity {
+        let in_the_end = match (self.main, self.sidecars) {
+            (Some(main), Some(sidecars)) => Some(main.plus(&sidecars)),
+            (main, sidecars) => main.or(sidecars),
+        };
+        match (in_the_end, self.before) {
+            (Some(in_the_end), Some(before)) if before > in_the_end => before,
+            (in_the_end, before) => in_the_end.or(before).unwrap_or(Quantity::ZERO),
+        }
+    }
+}
+
+fn plus(sum: &Option<Quantity>, more: &Quantity) -> Quantity {
+    sum.as_ref().map_or_else(|| more.clone(), |sum| sum.plus(more))
 }
 
 /// The total as LimitRanges of type Pod see it: pod-level cpu and memory replace the sum.
 pub fn as_limit_ranges_see_it<'d>(pod: &Pod<'d>, bound: Bound) -> ResourceList<'d> {
-    let mut total = of_containers(pod, bound);
-    override_by_pod_level(&mut total, pod, bound, |name| matches!(name, "cpu" | "memory"));
+    some_as_limit_ranges_see_it(pod, bound, &|_| true)
+}
+
+/// The same of the wanted names alone: a pod may name thousands that no LimitRange does.
+pub fn some_as_limit_ranges_see_it<'d>(
+    pod: &Pod<'d>,
+    bound: Bound,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> ResourceList<'d> {
+    let mut total = of_some(pod, bound, is_wanted);
+    override_by_pod_level(&mut total, pod, bound, |name| matches!(name, "cpu" | "memory") && is_wanted(name));
     total
 }
 

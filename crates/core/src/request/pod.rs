@@ -115,9 +115,14 @@ impl<'d> Pod<'d> {
     /// Reads a pod from the object that has `metadata` and `spec`. `status` is what may be believed of its status.
     pub fn read(node: Node<'d>, status: Option<Node<'d>>) -> Result<Self, Malformed> {
         let spec = node.get("spec")?.ok_or_else(|| node.wrong("`spec` is missing"))?;
-        let mut containers = Vec::new();
+        let mut containers: Vec<Container<'d>> = Vec::new();
         for (field, is_init) in [("containers", false), ("initContainers", true)] {
             for container in spec.list(field)? {
+                if containers.len() == MOST_CONTAINERS {
+                    return Err(
+                        spec.wrong(format!("more than {MOST_CONTAINERS} containers, which no API server stores"))
+                    );
+                }
                 containers.push(Container::read(container, is_init)?);
             }
         }
@@ -163,18 +168,26 @@ impl<'d> Container<'d> {
             resources: Resources::default(),
             told: ByResource::default(),
         };
-        for (key, value) in node.fields()?.filter(|(_, value)| !value.is_null()) {
+        for (key, value) in node.fields()? {
             match key.str()?.as_ref() {
-                "name" => container.name = value.str()?,
-                "image" => container.image = value.str()?,
-                "resources" => container.resources = Resources::read(value)?,
-                "restartPolicy" if is_init && value.str()? == "Always" => container.role = Role::Sidecar,
+                "name" => container.name = value.opt_str()?.unwrap_or_default(),
+                "image" => container.image = value.opt_str()?.unwrap_or_default(),
+                "resources" => {
+                    container.resources = value.present().map(Resources::read).transpose()?.unwrap_or_default()
+                }
+                "restartPolicy" if is_init => {
+                    let always = value.opt_str()?.is_some_and(|policy| policy == "Always");
+                    container.role = if always { Role::Sidecar } else { Role::Init };
+                }
                 _ => {}
             }
         }
         Ok(container)
     }
 }
+
+/// More than fit into what the API server stores, with what it fills in for each.
+const MOST_CONTAINERS: usize = 10_000;
 
 /// Finds containers by name. Of several with one name it finds the first.
 #[derive(Debug)]

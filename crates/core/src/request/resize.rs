@@ -5,7 +5,7 @@
 //! See <https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/>.
 
 use super::demand;
-use super::pod::{Container, ContainerIndex, Pod, Role};
+use super::pod::{ContainerIndex, Pod};
 use crate::amount::{Bound, ResourceList};
 use crate::json::{Malformed, Node};
 
@@ -21,28 +21,19 @@ pub(super) fn largest_total<'d>(
         return Ok(None);
     }
     let is_infeasible = is_infeasible(status)?;
-    let spec = |container: &Container<'d>| -> ResourceList<'d> {
-        let values = container.resources.of(bound).iter();
-        values.map(|(name, value)| (name.clone(), value.quantity.clone())).collect()
+    let total = |list_of: for<'r> fn(&'r Reported<'d>) -> Option<&'r ResourceList<'d>>| {
+        demand::total(pod.containers.iter().zip(&reported).map(|(container, reported)| {
+            let list = list_of(reported);
+            // A container without numbers counts as its spec says, in every total, unless the spec is left out.
+            let is_left_out = list.is_some() || is_infeasible && reported.is_there;
+            let spec = (!is_left_out).then(|| container.resources.of(bound).iter());
+            let spec = spec.into_iter().flatten().map(|(name, value)| (name, &value.quantity));
+            (container.role, list.into_iter().flat_map(ResourceList::iter).chain(spec))
+        }))
     };
-    let total = |list_of: &dyn Fn(&Container<'d>, &Reported<'d>) -> ResourceList<'d>| {
-        let both = pod.containers.iter().zip(&reported);
-        let lists: Vec<(Role, ResourceList<'d>)> =
-            both.map(|(container, reported)| (container.role, list_of(container, reported))).collect();
-        demand::total(lists.iter().map(|(role, list)| (*role, list.iter())))
-    };
-    // A container without numbers counts as its spec says, in every total, unless the spec is left out.
-    let fallback = |container: &Container<'d>, reported: &Reported<'d>| {
-        if is_infeasible && reported.is_there { ResourceList::default() } else { spec(container) }
-    };
-    let mut largest = total(&|container, reported| {
-        let list = reported.actual.clone().or_else(|| reported.allocated.clone());
-        list.unwrap_or_else(|| fallback(container, reported))
-    });
+    let mut largest = total(|reported| reported.actual.as_ref().or(reported.allocated.as_ref()));
     if bound == Bound::Request {
-        largest.raise_to(&total(&|container, reported| {
-            reported.allocated.clone().unwrap_or_else(|| fallback(container, reported))
-        }));
+        largest.raise_to(&total(|reported| reported.allocated.as_ref()));
     }
     if !is_infeasible {
         largest.raise_to(of_spec);

@@ -6,7 +6,6 @@
 //! Of an object that the API server has reset already, nothing changes.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
 
 use super::kinds::PodKind;
 use super::{Pod, complete};
@@ -31,7 +30,6 @@ pub struct Request<'d> {
     pub object: Option<Object<'d>>,
     /// Whether the audit scanner asks, for an object that is stored already.
     pub is_audit: bool,
-    pod: OnceCell<Option<Pod<'d>>>,
 }
 
 /// What is done to the object.
@@ -128,24 +126,27 @@ impl<'d> Request<'d> {
             user: Cow::Borrowed(""),
             object: None,
             is_audit: false,
-            pod: OnceCell::new(),
         };
         let (mut operation, mut object, mut old) = (None, None, None);
-        for (key, value) in node.fields()?.filter(|(_, value)| !value.is_null()) {
+        let text_in = |record: Node<'d>, field: &str| -> Result<Cow<'d, str>, Malformed> {
+            let text = record.present().map(|record| record.string(field)).transpose()?;
+            Ok(text.flatten().unwrap_or_default())
+        };
+        for (key, value) in node.fields()? {
             match key.str()?.as_ref() {
-                "uid" => request.uid = value.str()?,
-                "operation" => operation = Some(value),
+                "uid" => request.uid = value.opt_str()?.unwrap_or_default(),
+                "operation" => operation = value.present(),
                 "resource" => {
-                    request.group = value.string("group")?.unwrap_or_default();
-                    request.resource = value.string("resource")?.unwrap_or_default();
+                    request.group = text_in(value, "group")?;
+                    request.resource = text_in(value, "resource")?;
                 }
-                "kind" => request.kind = value.string("kind")?.unwrap_or_default(),
-                "subResource" | "sub_resource" => request.subresource = value.str()?,
-                "namespace" => request.namespace = value.str()?,
-                "name" => request.name = value.str()?,
-                "userInfo" | "user_info" => request.user = value.string("username")?.unwrap_or_default(),
-                "object" => object = Some(value),
-                "oldObject" | "old_object" => old = Some(value),
+                "kind" => request.kind = text_in(value, "kind")?,
+                "subResource" | "sub_resource" => request.subresource = value.opt_str()?.unwrap_or_default(),
+                "namespace" => request.namespace = value.opt_str()?.unwrap_or_default(),
+                "name" => request.name = value.opt_str()?.unwrap_or_default(),
+                "userInfo" | "user_info" => request.user = text_in(value, "username")?,
+                "object" => object = value.present(),
+                "oldObject" | "old_object" => old = value.present(),
                 _ => {}
             }
         }
@@ -188,15 +189,8 @@ impl<'d> Request<'d> {
         PodKind::of(&self.group, &self.resource)
     }
 
-    /// The pod that the object is or makes; none if its kind makes no pods. Read when it is first asked for.
-    pub fn pod(&self) -> Result<Option<&Pod<'d>>, Malformed> {
-        if self.pod.get().is_none() {
-            let _ = self.pod.set(self.read_pod()?);
-        }
-        Ok(self.pod.get().and_then(Option::as_ref))
-    }
-
-    fn read_pod(&self) -> Result<Option<Pod<'d>>, Malformed> {
+    /// The pod that the object is or makes; none if its kind makes no pods.
+    pub fn pod(&self) -> Result<Option<Pod<'d>>, Malformed> {
         let (Some(kind), Some(object)) = (self.pod_kind(), self.object) else { return Ok(None) };
         let Some(mut pod) = object.pod_at(kind.path)? else { return Ok(None) };
         if self.subresource == "resize"

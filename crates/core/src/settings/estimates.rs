@@ -18,9 +18,12 @@ pub struct EstimateSettings<'d> {
     pub dry_run: bool,
     /// Which resources are estimated.
     pub resources: PerResource<bool>,
-    pub percentile: PerResource<Percentile>,
-    /// What is added to a measured amount, in percent.
-    pub margin: PerResource<u64>,
+    /// The largest of these is what a container needs.
+    pub percentile: PerResource<Cow<'static, [Figure]>>,
+    /// What is added to it.
+    pub margin: PerResource<Margin>,
+    /// Percents that are added to that for a history of one day, half of them for two days, and so on.
+    pub short_history: PerResource<u64>,
     pub floor: PerResource<Quantity>,
     /// Estimates are rounded up to a multiple of this.
     pub rounding: PerResource<Quantity>,
@@ -75,12 +78,18 @@ pub enum Whose {
     AllNamespaces,
 }
 
-impl fmt::Display for Whose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Whose {
+    pub fn place(self) -> &'static str {
+        match self {
             Self::OwnNamespace => "in this namespace",
             Self::AllNamespaces => "in all namespaces",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.place())
     }
 }
 
@@ -90,6 +99,51 @@ pub enum OnQuota {
     /// It stays, and the quota judges it.
     Keep,
     Shrink,
+}
+
+/// A figure of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figure {
+    pub percentile: Percentile,
+    /// That of the step unless it says another.
+    pub window: Option<Window>,
+}
+
+const fn figure(percentile: Percentile, window: Window) -> Figure {
+    Figure { percentile, window: Some(window) }
+}
+
+/// A container's usual load lately; a week's, so that a weekend does not make it forget office hours.
+const CPU_FIGURES: &[Figure] = &[figure(Percentile::P90, Window::Recent), figure(Percentile::P80, Window::WEEK)];
+/// All but ten minutes of a week; and what a month has seen for longer than that, such as its first days.
+const MEMORY_FIGURES: &[Figure] = &[figure(Percentile::P99_9, Window::WEEK), figure(Percentile::P98, Window::MONTH)];
+
+/// What is added to a measured amount: a part of it, and an amount that matters to the small ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Margin {
+    pub percent: u64,
+    pub amount: Quantity,
+}
+
+impl Margin {
+    pub fn is_zero(&self) -> bool {
+        self.percent == 0 && self.amount.is_zero()
+    }
+
+    pub fn added_to(&self, amount: &Quantity) -> Quantity {
+        amount.scaled(100 + self.percent, 100).plus(&self.amount)
+    }
+}
+
+/// `10% + 25m`
+impl fmt::Display for Margin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self { percent, amount } if amount.is_zero() => write!(f, "{percent}%"),
+            Self { percent: 0, amount } => write!(f, "{amount}"),
+            Self { percent, amount } => write!(f, "{percent}% + {amount}"),
+        }
+    }
 }
 
 /// One place to look for history.
@@ -126,6 +180,8 @@ pub struct PoolSettings<'d> {
     /// With fewer behind the figures, one tenant could set another's requests.
     pub min_namespaces: u64,
     pub min_pods: u64,
+    /// Percents that are added where one pod stands behind the figures, half of them for two pods, and so on.
+    pub few_pods: u64,
 }
 
 /// A choice for each resource that is estimated.
@@ -153,15 +209,19 @@ impl Default for EstimateSettings<'_> {
             mode: EstimateMode::IfNotSet,
             dry_run: false,
             resources: PerResource { cpu: true, memory: true },
-            percentile: PerResource { cpu: Percentile::DEFAULT, memory: Percentile::DEFAULT },
-            margin: PerResource { cpu: 0, memory: 0 },
+            percentile: PerResource { cpu: Cow::Borrowed(CPU_FIGURES), memory: Cow::Borrowed(MEMORY_FIGURES) },
+            margin: PerResource {
+                cpu: Margin { percent: 10, amount: Quantity::from_milli(25) },
+                memory: Margin { percent: 10, amount: Quantity::from_bytes(64 << 20) },
+            },
+            short_history: PerResource { cpu: 10, memory: 25 },
             floor: PerResource { cpu: Quantity::from_milli(10), memory: Quantity::from_bytes(32 << 20) },
             rounding: PerResource { cpu: Quantity::from_milli(1), memory: Quantity::from_bytes(1 << 20) },
             history: Cow::Borrowed(DEFAULT_HISTORY),
             scope: HistoryScope::NamespaceFirst,
             well_known_images: true,
             max_age: 15 * DAY,
-            pool: PoolSettings { namespace: Cow::Borrowed("headroom"), min_namespaces: 3, min_pods: 5 },
+            pool: PoolSettings { namespace: Cow::Borrowed("headroom"), min_namespaces: 3, min_pods: 5, few_pods: 100 },
             on_quota: OnQuota::Keep,
             skip_autoscaled: false,
             now: None,
@@ -181,8 +241,9 @@ impl<'d> EstimateSettings<'d> {
             mode: section.choice("mode", EstimateMode::WORDS, default.mode),
             dry_run: section.flag("dryRun", default.dry_run),
             resources: section.field("resources", read_resources).unwrap_or(default.resources),
-            percentile: read_percentile(&mut section, default.percentile),
-            margin: section.per_resource("margin", default.margin, read_percent),
+            percentile: read_figures(&mut section, default.percentile),
+            margin: section.per_resource("margin", default.margin, read_margin),
+            short_history: section.per_resource("shortHistory", default.short_history, read_percent),
             floor: section.per_resource("floor", default.floor, read_amount),
             rounding: section.per_resource("rounding", default.rounding, read_amount),
             history: if has_history { Cow::Owned(history) } else { default.history },
@@ -239,14 +300,20 @@ impl<'d> EstimateSettings<'d> {
         step.scope.unwrap_or(self.scope)
     }
 
-    /// The windows in which the steps look, for just an image or for all its tags.
+    /// The windows of which figures may be wanted, of just an image or of all its tags.
     pub fn windows(&self, matching: Matching) -> Vec<Window> {
         let mut windows = Vec::new();
-        for step in self.history.iter().filter(|step| step.matching == matching) {
-            if !windows.contains(&step.window) {
-                windows.push(step.window);
+        let mut add = |window| {
+            if !windows.contains(&window) {
+                windows.push(window);
             }
+        };
+        let mut steps = self.history.iter().filter(|step| step.matching == matching).peekable();
+        if steps.peek().is_some() {
+            let figures = Resource::ALL.into_iter().flat_map(|resource| self.percentile.of(resource).iter());
+            figures.filter_map(|figure| figure.window).for_each(&mut add);
         }
+        steps.for_each(|step| add(step.window));
         windows
     }
 
@@ -285,6 +352,7 @@ impl<'d> PoolSettings<'d> {
             namespace: section.string("namespace").unwrap_or(default.namespace),
             min_namespaces: section.field("minNamespaces", read_count).unwrap_or(default.min_namespaces),
             min_pods: section.field("minPods", read_count).unwrap_or(default.min_pods),
+            few_pods: section.field("fewPods", read_percent).unwrap_or(default.few_pods),
         };
         if read.namespace.is_empty() {
             section.problem("namespace", "is empty: name the namespace that the companion runs in");
@@ -312,17 +380,51 @@ impl<'d> Reader<'_, 'd> {
     }
 }
 
-/// One percentile for both resources, or one for each.
-fn read_percentile(section: &mut Reader<'_, '_>, default: PerResource<Percentile>) -> PerResource<Percentile> {
-    let read = |node: Node<'_>| node.scalar()?.parse::<Percentile>().map_err(|error| node.malformed_as(&error));
+/// The same figures for both resources, or those of each.
+fn read_figures(
+    section: &mut Reader<'_, '_>,
+    default: PerResource<Cow<'static, [Figure]>>,
+) -> PerResource<Cow<'static, [Figure]>> {
+    let read = |node: Node<'_>| figures(node).map(Cow::Owned);
     match section.field("percentile", Ok) {
         Some(node) if node.fields().is_ok() => section.per_resource("percentile", default, read),
         Some(_) => match section.field("percentile", read) {
-            Some(both) => PerResource { cpu: both, memory: both },
+            Some(both) => PerResource { cpu: both.clone(), memory: both },
             None => default,
         },
         None => default,
     }
+}
+
+/// One figure, or a list of them.
+fn figures(node: Node<'_>) -> Result<Vec<Figure>, Malformed> {
+    /// More than there are windows, and few enough to look at for every container.
+    const MOST: usize = 4;
+    let Ok(items) = node.items() else { return Ok(vec![read_figure(node)?]) };
+    let figures = items.map(read_figure).take(MOST + 1).collect::<Result<Vec<_>, _>>()?;
+    if (1..=MOST).contains(&figures.len()) {
+        Ok(figures)
+    } else {
+        Err(node.malformed("from 1 to 4 percentiles, such as `[p90 of recent, p80 of 7d]`"))
+    }
+}
+
+/// `90`, `p99.9 of 7d`, `peak of 30d`
+fn read_figure(node: Node<'_>) -> Result<Figure, Malformed> {
+    let text = node.scalar()?;
+    let (percentile, window) = match text.split_once(" of ") {
+        Some((percentile, window)) => (percentile, Some(window)),
+        None => (&*text, None),
+    };
+    let percentile = percentile.trim().parse::<Percentile>().map_err(|error| node.malformed_as(&error))?;
+    let window = match window.map(str::trim) {
+        None => None,
+        Some(window) => {
+            let known = Window::PUBLISHED.into_iter().find(|known| known.to_string() == window);
+            Some(known.ok_or_else(|| node.malformed("`of` one of `recent`, `7d`, `30d`, such as `p90 of recent`"))?)
+        }
+    };
+    Ok(Figure { percentile, window })
 }
 
 fn read_resources(list: Node<'_>) -> Result<PerResource<bool>, Malformed> {
@@ -339,11 +441,45 @@ fn read_resources(list: Node<'_>) -> Result<PerResource<bool>, Malformed> {
 
 /// Whole percents, with or without the sign: `15` or `15%`.
 fn read_percent(node: Node<'_>) -> Result<u64, Malformed> {
-    const MOST: u64 = 1_000;
-    let expected = || node.malformed("whole percents from 0 to 1000, such as `15%`");
     let text = node.scalar()?;
-    let percent: u64 = text.strip_suffix('%').unwrap_or(&text).parse().map_err(|_| expected())?;
-    if percent <= MOST { Ok(percent) } else { Err(expected()) }
+    let percent = percents(text.strip_suffix('%').unwrap_or(&text));
+    percent.ok_or_else(|| node.malformed("whole percents from 0 to 1000, such as `15%`"))
+}
+
+fn percents(digits: &str) -> Option<u64> {
+    const MOST: u64 = 1_000;
+    digits.parse().ok().filter(|percent| *percent <= MOST)
+}
+
+/// `10%`, `25m`, or both: `10% + 25m`
+fn read_margin(node: Node<'_>) -> Result<Margin, Malformed> {
+    let expected = || node.malformed("whole percents from 0 to 1000, an amount, or both, such as `10% + 64Mi`");
+    let text = node.scalar()?;
+    let mut margin = Margin { percent: 0, amount: Quantity::ZERO };
+    let (first, second) = match text.split_once('+') {
+        Some((first, second)) => (first.trim(), Some(second.trim())),
+        None => (text.trim(), None),
+    };
+    let amount = match (first.strip_suffix('%'), second) {
+        (Some(percent), amount) => {
+            margin.percent = percents(percent).ok_or_else(expected)?;
+            amount
+        }
+        // A number alone has always been percents.
+        (None, None) if percents(first).is_some() => {
+            margin.percent = percents(first).unwrap_or_default();
+            None
+        }
+        (None, None) => Some(first),
+        (None, Some(_)) => return Err(expected()),
+    };
+    if let Some(amount) = amount {
+        margin.amount = amount.parse().map_err(|_| expected())?;
+        if margin.amount.is_negative() {
+            return Err(expected());
+        }
+    }
+    Ok(margin)
 }
 
 fn read_amount(node: Node<'_>) -> Result<Quantity, Malformed> {

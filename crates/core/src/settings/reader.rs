@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::amount::{Quantity, read_quantity};
+use crate::cut::on_one_line;
 use crate::json::{Malformed, Node};
 
 /// One object of the settings. Each field asked for is a known field; [`Reader::finish`] complains of the others.
@@ -148,6 +149,8 @@ impl<'p, 'd> Reader<'p, 'd> {
             if self.known.iter().any(|known| *known == name) {
                 continue;
             }
+            const LONGEST: usize = 80;
+            let name = on_one_line(&name, LONGEST);
             let path = self.path_of(&name);
             self.problems.push(match nearest(&name, &self.known) {
                 Some(known) => format!("`{path}` is not a setting; did you mean `{known}`?"),

@@ -62,13 +62,13 @@ impl<'d> Rule<'d> {
         rule
     }
 
-    /// Whether the rule speaks of objects in this namespace.
+    /// Whether the rule selects objects in this namespace.
     pub fn selects_namespace(&self, name: &str, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
         let by_name = self.namespaces.is_empty() || any_matches(&self.namespaces, name);
         Ok(by_name && self.namespace_labels.as_ref().map_or(Ok(true), |selector| selector.matches(labels))?)
     }
 
-    /// Whether the rule speaks of a pod with these labels.
+    /// Whether the rule selects a pod with these labels.
     pub fn selects_pod(&self, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
         self.pod_labels.as_ref().map_or(Ok(true), |selector| selector.matches(labels))
     }
@@ -85,7 +85,7 @@ impl<'d> Rule<'d> {
     }
 
     fn selects_image(&self, image: &str) -> bool {
-        // A name that no runtime could pull is no image that a pattern speaks of.
+        // A name that no runtime could pull is no image that a pattern matches.
         ImageName::parse(image).is_ok_and(|name| self.images.iter().any(|pattern| pattern.matches(&name)))
     }
 }

@@ -1,4 +1,4 @@
-//! Which objects a setting speaks of, by their labels.
+//! Which objects a setting selects, by their labels.
 
 use std::borrow::Cow;
 

@@ -26,6 +26,24 @@ fn an_unquoted_off_of_yaml_is_off() {
     assert_eq!(Settings::read(Some(document.root())).unwrap().limit_ranges.mode, Mode::Off);
 }
 
+/// Found by `make fuzz`.
+#[test]
+fn a_problem_is_a_short_line_whatever_was_written() {
+    assert_eq!(
+        problems(r#"{"exempt":{"serviceAccou\nts":[]}}"#),
+        "`exempt.serviceAccou ts` is not a setting; did you mean `serviceAccounts`?"
+    );
+    let unknown = problems(&format!(r#"{{"{}":1}}"#, "limit".repeat(1_000)));
+    assert!(
+        unknown.starts_with("`limitlimit") && unknown.contains("…` is not a setting; known here are "),
+        "{unknown}"
+    );
+    let account = "web ".repeat(10_000);
+    let problem = problems(&format!(r#"{{"exempt":{{"serviceAccounts":["{account}"]}}}}"#));
+    assert!(problem.starts_with("`exempt.serviceAccounts` `web web") && problem.ends_with('…'), "{problem}");
+    assert_eq!(problem.chars().count(), 1_001);
+}
+
 #[test]
 fn every_problem_is_named_at_once() {
     let text = r#"{

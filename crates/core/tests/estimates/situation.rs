@@ -50,7 +50,7 @@ impl Situation {
     pub fn of_request(request: Value) -> Self {
         Self {
             request,
-            settings: json!({}),
+            settings: plain(json!({})),
             limit_ranges: Vec::new(),
             quotas: Vec::new(),
             namespace: json!({"metadata": {"name": "shop"}}),
@@ -61,6 +61,12 @@ impl Situation {
     }
 
     pub fn with_settings(mut self, settings: Value) -> Self {
+        self.settings = plain(settings);
+        self
+    }
+
+    /// With these and the defaults, and nothing that makes amounts easy to follow.
+    pub fn with_real_settings(mut self, settings: Value) -> Self {
         self.settings = settings;
         self
     }
@@ -170,6 +176,28 @@ impl Outcome {
     }
 }
 
+/// The settings, with one percentile and nothing added to it unless they say so, which keeps amounts easy to follow.
+fn plain(mut settings: Value) -> Value {
+    if settings.get("estimates").is_none() {
+        settings["estimates"] = json!({});
+    }
+    let estimates = &mut settings["estimates"];
+    for (name, plain) in [
+        ("percentile", json!("90")),
+        ("margin", json!({"cpu": 0, "memory": 0})),
+        ("shortHistory", json!({"cpu": 0, "memory": 0})),
+    ] {
+        if estimates.get(name).is_none() {
+            estimates[name] = plain;
+        }
+    }
+    let is_of_pool = estimates["scope"] != "namespace";
+    if is_of_pool && estimates["pool"].get("fewPods").is_none() {
+        estimates["pool"]["fewPods"] = json!(0);
+    }
+    settings
+}
+
 /// A profile of the namespace `shop`, collected an hour ago.
 pub fn own(images: Value) -> Value {
     profile("usage", "shop", images)
@@ -179,7 +207,7 @@ pub fn profile(name: &str, namespace: &str, images: Value) -> Value {
     json!({
         "apiVersion": "headroom.dev/v1alpha1", "kind": "UsageProfile",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"format": 1, "collectedAt": "2026-11-21T05:00:00Z", "images": images},
+        "spec": {"format": 1, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3, "images": images},
     })
 }
 

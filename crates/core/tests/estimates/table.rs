@@ -52,9 +52,8 @@ fn the_percentile_of_the_own_namespace_becomes_the_request_and_nothing_else() {
     assert_eq!(
         outcome.warnings,
         [
-            "web: cpu request set to 120m (p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old)",
-            "web: memory request set to 200Mi (p90 of 7d nginx:1.27 in this namespace, 10080 samples, \
-             1h old)",
+            "web: cpu request set to 120m (p90 of 7d nginx:1.27 in this namespace)",
+            "web: memory request set to 200Mi (p90 of 7d nginx:1.27 in this namespace)",
         ]
     );
     assert_eq!(
@@ -132,9 +131,10 @@ fn a_digest_is_looked_up_by_itself_and_then_by_its_tag() {
 fn an_image_without_history_gets_what_is_known_of_it_or_nothing() {
     let outcome = nginx_pod().judge();
     check(&outcome, "100m", "128Mi");
+    assert_eq!(outcome.warnings[0], "web: cpu request set to 100m (typical for this image; no usage history yet)");
     assert_eq!(
-        outcome.warnings[0],
-        "web: cpu request set to 100m (typical for this image: Bitnami chart, preset nano; no usage history yet)"
+        outcome.explained("web", "requests.cpu"),
+        "100m: typical for this image: Bitnami chart, preset nano; no usage history yet"
     );
     check(&nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).judge(), "", "");
     check(&Situation::of_pod(pod(container("registry.example.com/team/app:v1"))).judge(), "", "");
@@ -159,6 +159,112 @@ fn any_published_percentile_can_be_chosen() {
     window["memory"] = json!("samples=60 peak=900Mi 50=900Mi 90=900Mi 99=900Mi 99.9=899Mi");
     check_settings(json!({"percentile": {"cpu": 50, "memory": 99.9}}), images.clone(), "50m", "899Mi");
     check_settings(json!({"percentile": "50"}), images, "50m", "900Mi");
+}
+
+/// What was observed in a window: these texts.
+fn observed(cpu: &str, memory: &str) -> Value {
+    let text = |peak: &str, figures: &str| format!("samples=10080 peak={peak} {figures}");
+    json!({"pods": 12, "namespaces": 4, "cpu": text("9", cpu), "memory": text("9Gi", memory)})
+}
+
+/// Three windows in which each figure that the defaults use is another.
+fn with_figures() -> Value {
+    nginx(
+        json!({
+            "recent": observed("80=60m 90=90m", "98=500Mi 99.9=500Mi"),
+            "7d": observed("80=70m 90=300m", "98=100Mi 99.9=200Mi"),
+            "30d": observed("80=200m 90=400m", "98=150Mi 99.9=900Mi"),
+        }),
+        json!({}),
+    )
+}
+
+#[track_caller]
+fn check_defaults(images: &Value, cpu: &str, memory: &str) {
+    let outcome = nginx_pod().with_real_settings(json!({})).with_profile(own(images.clone())).judge();
+    let explained = |place| outcome.explained("web", place).split(" nginx").next().unwrap().to_owned();
+    assert_eq!((explained("requests.cpu"), explained("requests.memory")), (cpu.to_owned(), memory.to_owned()));
+}
+
+#[test]
+fn the_largest_of_the_default_figures_decides_and_gets_a_margin() {
+    let mut images = with_figures();
+    check_defaults(&images, "124m: p90 of recent", "284Mi: p99.9 of 7d");
+    let windows = |images: &mut Value| images[NGINX]["tags"]["1,27"]["windows"].take();
+    let mut of_tag = windows(&mut images);
+    of_tag["7d"] = observed("80=100m 90=300m", "98=100Mi 99.9=120Mi");
+    images[NGINX]["tags"]["1,27"]["windows"] = of_tag;
+    check_defaults(&images, "135m: p80 of 7d", "229Mi: p98 of 30d");
+    let outcome = nginx_pod().with_real_settings(json!({})).with_profile(own(images)).judge();
+    assert_eq!(
+        outcome.explained("web", "requests.memory"),
+        "229Mi: p98 of 30d nginx:1.27 in this namespace, 10080 samples, 1h old; 150Mi + 10% + 64Mi"
+    );
+}
+
+#[test]
+fn a_short_history_asks_for_more_by_the_day() {
+    let mut images = with_figures();
+    for (days, cpu, memory) in
+        [(1, "137m", "355Mi"), (2, "131m", "319Mi"), (10, "126m", "290Mi"), (26, "124m", "284Mi")]
+    {
+        images[NGINX]["tags"]["1,27"]["days"] = json!(days);
+        check_defaults(&images, &format!("{cpu}: p90 of recent"), &format!("{memory}: p99.9 of 7d"));
+    }
+    images[NGINX]["tags"]["1,27"]["days"] = json!(2);
+    let outcome = nginx_pod().with_real_settings(json!({})).with_profile(own(images.clone())).judge();
+    assert!(outcome.explained("web", "requests.cpu").ends_with("; 90m + 10% + 25m; +5% for 2 days of history"));
+    images[NGINX]["tags"]["1,27"]["days"] = json!(1);
+    let settings = json!({"percentile": {"cpu": "p90 of recent", "memory": 98}, "shortHistory": {"cpu": "50%"}});
+    check_settings(settings, images, "135m", "125Mi");
+}
+
+#[test]
+fn a_pool_of_few_pods_asks_for_more() {
+    let mut images = with_figures();
+    let check = |images: &Value, few_pods: Value, cpu, memory| {
+        let situation = nginx_pod().with_real_settings(json!({"estimates": {"pool": few_pods}}));
+        check(&situation.with_profile(profile(POOL, "headroom", images.clone())).judge(), cpu, memory);
+    };
+    check(&images, json!({}), "134m", "307Mi");
+    check(&images, json!({"fewPods": 0}), "124m", "284Mi");
+    images[NGINX]["tags"]["1,27"]["windows"]["7d"]["pods"] = json!(500);
+    check(&images, json!({}), "124m", "284Mi");
+}
+
+#[test]
+fn a_pool_is_only_heard_where_enough_namespaces_agree() {
+    let check = |profile: Value, why: &str| {
+        let situation = nginx_pod().with_real_settings(json!({})).with_profile(profile);
+        let explained = situation.judge().explained("web", "requests.cpu");
+        assert!(explained.contains(why), "{explained}");
+    };
+    let mut pool = profile(POOL, "headroom", with_figures());
+    pool["spec"]["quorum"] = json!(2);
+    check(pool.clone(), "7d nginx:1.27 in all namespaces: agreed on by 2 namespaces, 3 needed");
+    pool["spec"]["quorum"].take();
+    check(pool, "agreed on by 0 namespaces, 3 needed");
+    let mut images = with_figures();
+    let week = &mut images[NGINX]["tags"]["1,27"]["windows"]["7d"];
+    week["cpu"] = json!("samples=10080");
+    check(profile(POOL, "headroom", images.clone()), "7d nginx:1.27 in all namespaces: namespaces disagree");
+    // A window with too few of them is not looked into, and the others are.
+    let month = &mut images[NGINX]["tags"]["1,27"]["windows"]["30d"];
+    month["namespaces"] = json!(2);
+    let situation = nginx_pod().with_real_settings(json!({})).with_profile(profile(POOL, "headroom", images));
+    let explained = situation.judge().explained("web", "requests.memory");
+    assert!(explained.starts_with("307Mi: p99.9 of 7d"), "{explained}");
+}
+
+#[test]
+fn figures_are_chosen_by_window() {
+    let of =
+        |percentile: Value, cpu, memory| check_settings(json!({"percentile": percentile}), with_figures(), cpu, memory);
+    of(json!({"cpu": "p90 of 30d", "memory": ["p98 of 7d", "p98 of 30d"]}), "400m", "150Mi");
+    of(json!({"cpu": "90", "memory": "peak"}), "300m", "9Gi");
+    // Where no window that is wanted has samples, the one that was found has.
+    let only_month = nginx(json!({"30d": observed("90=40m", "90=40Mi")}), json!({}));
+    check_settings(json!({"percentile": ["p90 of 7d", "p90 of recent"]}), only_month, "40m", "40Mi");
 }
 
 #[test]
@@ -194,6 +300,30 @@ fn what_an_author_set_stays_and_is_not_estimated() {
     );
     assert!(outcome.warnings[0].starts_with("web: cpu is set to 7m, estimated at 120m (p90"));
     assert!(!always.judge_again(&outcome).changed);
+}
+
+/// Found by the fuzzer. The API server refuses such a pod, but only after us.
+#[test]
+fn two_containers_of_one_name_are_not_estimated_again_beside_our_own_values() {
+    let twin = json!({"name": "web", "image": "nginx:1.27"});
+    let situation = Situation::of_pod(pod(json!([twin, twin]))).with_settings(json!({"estimates": {"mode": "always"}}));
+    let outcome = situation.judge();
+    assert!(outcome.changed);
+    assert!(!situation.judge_again(&outcome).changed);
+}
+
+/// Found by the fuzzer: such a request looks like the copy that the API server makes of a default limit.
+#[test]
+fn a_request_that_equals_a_default_limit_of_ours_stays_its_authors() {
+    let containers =
+        json!([{"name": "web", "image": "nginx:1.27", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]);
+    let situation =
+        Situation::of_pod(pod(containers)).with_limits(json!([{"type": "Container", "default": {"memory": "1Gi"}}]));
+    let situation = situation.with_settings(json!({"estimates": {"mode": "always"}}));
+    let outcome = situation.judge();
+    assert_eq!(outcome.value("web", "limits.memory"), "1Gi");
+    let again = situation.judge_again(&outcome);
+    assert!(!again.changed, "{}", again.object);
 }
 
 #[test]
@@ -540,7 +670,7 @@ fn an_estimate_beyond_what_a_quota_has_left_is_kept_or_shrunk() {
     })];
     let outcome = situation.judge();
     assert!(!outcome.admitted && outcome.message.contains("exceeded quota: compute"), "{}", outcome.message);
-    situation.settings = json!({"estimates": {"onQuota": "shrink"}});
+    let mut situation = situation.with_settings(json!({"estimates": {"onQuota": "shrink"}}));
     let outcome = situation.judge();
     check(&outcome, "300m", "100Mi");
     assert_eq!(outcome.value("more", "requests.cpu"), "300m");

@@ -42,7 +42,8 @@ fn request(object: &Value, old: Option<&Value>) -> Value {
 fn told(request: &Value, used: &str, settings: &Value) -> Vec<String> {
     let cpu = |amount: &str| json!({"requests.cpu": amount});
     let quota = json!({"metadata": {"name": "team"}, "status": {"hard": cpu("4"), "used": cpu(used)}});
-    let template = workload("Deployment", json!({}));
+    let mut template = workload("Deployment", json!({}));
+    template["metadata"]["labels"] = json!({"tier": "free"});
     let lists = json!({"ResourceQuota": {"items": [quota]}, "Scaled": template});
     let answer = answer(&json!({"request": request, "settings": settings}), &lists, None);
     if answer.accepted { answer.warnings } else { vec![answer.message] }
@@ -157,6 +158,10 @@ fn a_scale_is_held_against_the_template_of_what_it_scales() {
         &["its pods would be refused: quota team: 4 of 5 replicas fit: requests.cpu short by 500m (1 available)"],
     );
     check(&request(5, 2), "4", &[]);
+    // A Scale has no labels of its own.
+    let exempt = |tier: &str| json!({"exempt": {"labels": {"matchLabels": {"tier": tier}}}});
+    assert_eq!(told(&request(2, 5), "3", &exempt("free")), [""; 0]);
+    assert_eq!(told(&request(2, 5), "3", &exempt("paid")).len(), 1);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use headroom_core::amount::Bound;
 use serde_json::Value;
 
 use super::Asked;
@@ -27,11 +28,16 @@ pub(super) fn all(asked: &[&Asked], advice: &Advice) -> anyhow::Result<Exit> {
             }
         }
     }
+    files_with(files)
+}
+
+/// Makes changes in files, and says so on standard error.
+pub(in crate::command) fn files_with(files: BTreeMap<PathBuf, Vec<Change>>) -> anyhow::Result<Exit> {
     let mut exit = Exit::Fine;
     let mut written = 0;
     for (file, changes) in files {
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
-        match edit::set_requests(&text, &changes) {
+        match edit::set_amounts(&text, &changes) {
             Ok(None) => {}
             Ok(Some(edited)) => {
                 replace(&file, &edited).with_context(|| format!("cannot write `{}`", file.display()))?;
@@ -54,11 +60,12 @@ fn changes(object: &Value, workload: &Workload) -> Vec<Change> {
     let text = |field| Some(metadata(object, field)).filter(|text| !text.is_empty()).map(str::to_owned);
     let object =
         Identity { kind: workload.kind.clone(), namespace: text("namespace"), name: text("name").unwrap_or_default() };
-    let change = |(container, requests): (&str, Vec<(&'static str, String)>)| Change {
+    let change = |(container, amounts): (&str, Vec<(&'static str, String)>)| Change {
+        bound: Bound::Request,
         object: object.clone(),
         path: workload.path.clone(),
         container: container.to_owned(),
-        requests,
+        amounts,
     };
     let wanted = workload.containers.iter().map(|container| (container.name.as_str(), container.to_write()));
     wanted.filter(|(_, requests)| !requests.is_empty()).map(change).collect()

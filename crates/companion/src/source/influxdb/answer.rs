@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::source::{Resource, Sample, SourceError, http as edge};
+use crate::source::{Sample, SourceError, http as edge};
 
 /// One portion of an answer; `Row` is a tuple of the columns.
 #[derive(Debug, Deserialize)]
@@ -58,12 +58,8 @@ impl<Row> Series<Row> {
 }
 
 impl Series<Point> {
-    /// Whole nanocores (Heapster counts in thousandths of a core) or bytes.
-    pub fn samples(&self, resource: Resource) -> Vec<Sample> {
-        let scale = match resource {
-            Resource::Cpu => 1e6,
-            Resource::Memory => 1.0,
-        };
+    /// Whole nanocores or bytes, of values that are to be multiplied by `scale`.
+    pub fn samples(&self, scale: f64) -> Vec<Sample> {
         let measured = self.values.iter().filter_map(|&(time, value)| Some((time, value?)));
         measured
             .filter(|(_, value)| value.is_finite() && *value >= 0.0)
@@ -104,6 +100,14 @@ pub fn refusal(store: &str, status: StatusCode, body: &str) -> SourceError {
     }
 }
 
+const NO_DATABASE: &str =
+    "name it with --database, or --bucket of an InfluxDB 2, which needs a DBRP mapping where it is older than 2.3";
+
+/// Whether an error says that the database is not there.
+pub fn is_no_database(error: &SourceError) -> bool {
+    matches!(error, SourceError::Permanent(text) if text.ends_with(NO_DATABASE))
+}
+
 fn failure(store: &str, error: &str) -> SourceError {
     let text = format!("`{store}` answers: `{}`", error.lines().next().unwrap_or_default());
     if error.contains("max-concurrent-queries") {
@@ -112,7 +116,7 @@ fn failure(store: &str, error: &str) -> SourceError {
         // "max-select-point limit exceeed", "max-select-series limit exceeded", "query-timeout limit exceeded"
         SourceError::Overloaded(text)
     } else if error.contains("database not found") {
-        SourceError::Permanent(format!("{text}: name it with --database"))
+        SourceError::Permanent(format!("{text}: {NO_DATABASE}"))
     } else if error.contains("engine: cache maximum memory size") || error.contains("shutting down") {
         SourceError::Temporary(text)
     } else {
@@ -135,7 +139,7 @@ mod tests {
         let series = &portion.series[0];
         assert_eq!((series.tag("pod_name"), series.tag("nodename")), ("web-1", ""));
         let expected = [Sample { time: 600, value: 12_000_000 }, Sample { time: 660, value: 13_500_000 }];
-        assert_eq!(series.samples(Resource::Cpu), expected);
+        assert_eq!(series.samples(1e6), expected);
     }
 
     #[test]
@@ -154,7 +158,7 @@ mod tests {
         let says = |error: &str| format!("`i` answers: `{error}`");
         check(
             "database not found: k8s",
-            SourceError::Permanent(says("database not found: k8s") + ": name it with --database"),
+            SourceError::Permanent(format!("{}: {NO_DATABASE}", says("database not found: k8s"))),
         );
         let point = "max-select-point limit exceeed: (11/10)";
         check(point, SourceError::Overloaded(says(point)));

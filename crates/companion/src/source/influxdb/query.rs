@@ -2,13 +2,15 @@
 
 use crate::source::{Resource, Window};
 
-/// How Heapster laid out its data.
+/// How the data is laid out, by who wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schema {
-    /// A measurement for each metric, its field called `value`: `cpu/usage_rate`.
+    /// Heapster's: a measurement for each metric, its field called `value`: `cpu/usage_rate`.
     Measurements,
-    /// With Heapster's `withfields=true`: measurement `cpu`, field `usage_rate`.
+    /// Heapster's with `withfields=true`: measurement `cpu`, field `usage_rate`.
     Fields,
+    /// Telegraf's: usage from its input `kubernetes`, images from its input `kube_inventory`, in one measurement.
+    Telegraf,
 }
 
 pub const LIST_MEASUREMENTS: &str = "SHOW MEASUREMENTS";
@@ -16,16 +18,43 @@ pub const LIST_MEASUREMENTS: &str = "SHOW MEASUREMENTS";
 /// Tags that say whose usage it is.
 pub const POD: &str = "pod_name";
 pub const CONTAINER: &str = "container_name";
+/// Heapster's.
 pub const IMAGE: &str = "container_base_image";
-pub const NAMESPACE: &str = "namespace_name";
+/// Telegraf's, in two parts.
+pub const IMAGE_NAME: &str = "image";
+pub const IMAGE_VERSION: &str = "version";
+
+const KILLED: &str = "OOMKilled";
+const DAY_SECONDS: i64 = 86_400;
+/// Inventory is told less often than usage: for so long before a window an image may have been told.
+const INVENTORY_SECONDS: i64 = 3_600;
 
 impl Schema {
+    pub const ALL: [Self; 3] = [Self::Measurements, Self::Fields, Self::Telegraf];
+
     fn metric(self, resource: Resource) -> (&'static str, &'static str) {
         match (self, resource) {
             (Self::Measurements, Resource::Cpu) => ("cpu/usage_rate", "value"),
             (Self::Measurements, Resource::Memory) => ("memory/working_set", "value"),
             (Self::Fields, Resource::Cpu) => ("cpu", "usage_rate"),
             (Self::Fields, Resource::Memory) => ("memory", "working_set"),
+            (Self::Telegraf, Resource::Cpu) => ("kubernetes_pod_container", "cpu_usage_nanocores"),
+            (Self::Telegraf, Resource::Memory) => ("kubernetes_pod_container", "memory_working_set_bytes"),
+        }
+    }
+
+    /// What a value has to be multiplied with to be in nanocores or bytes.
+    pub fn scale(self, resource: Resource) -> f64 {
+        match (self, resource) {
+            (Self::Measurements | Self::Fields, Resource::Cpu) => 1e6,
+            _ => 1.0,
+        }
+    }
+
+    pub fn writer(self) -> &'static str {
+        match self {
+            Self::Measurements | Self::Fields => "Heapster",
+            Self::Telegraf => "Telegraf",
         }
     }
 
@@ -33,7 +62,7 @@ impl Schema {
     pub fn name(self, resource: Resource) -> String {
         match (self, self.metric(resource)) {
             (Self::Measurements, (measurement, _)) => format!("`{measurement}`"),
-            (Self::Fields, (measurement, field)) => format!("`{field}` of `{measurement}`"),
+            (Self::Fields | Self::Telegraf, (measurement, field)) => format!("`{field}` of `{measurement}`"),
         }
     }
 
@@ -42,47 +71,149 @@ impl Schema {
         self.metric(resource).0
     }
 
+    /// The tag with the namespace.
+    pub fn namespace(self) -> &'static str {
+        match self {
+            Self::Measurements | Self::Fields => "namespace_name",
+            Self::Telegraf => "namespace",
+        }
+    }
+
+    /// Whether the image stands on the usage itself.
+    pub fn has_images_on_usage(self) -> bool {
+        self != Self::Telegraf
+    }
+}
+
+/// What stands in the tags of those who let several clusters share a database.
+const CLUSTER_TAGS: [&str; 5] = ["cluster", "cluster_name", "k8s_cluster", "k8s_cluster_name", "cluster_id"];
+
+/// Builds questions for one database.
+#[derive(Debug, Clone, Copy)]
+pub struct Questions<'a> {
+    pub schema: Schema,
+    /// Put into every question, such as `cluster = 'prod'`; may be empty.
+    pub condition: &'a str,
+}
+
+impl Questions<'_> {
     /// Usage of one namespace by container, one value a step, told at the step's beginning. The peak of memory and the
-    /// mean of CPU: Heapster's CPU is a mean already. Several points in a step (a finer resolution, a container told of
-    /// by two nodes) become one, and a step without any stays a gap.
-    pub fn usage(self, resource: Resource, namespace: &str, window: Window, step_seconds: u32) -> String {
-        let (measurement, field) = self.metric(resource);
+    /// mean of CPU, which is a mean already. Several points in a step (a finer resolution, a container told of by two
+    /// nodes) become one, and a step without any stays a gap.
+    pub fn usage(&self, resource: Resource, namespace: &str, window: Window, step_seconds: u32) -> String {
+        let (measurement, field) = self.schema.metric(resource);
         let function = match resource {
             Resource::Cpu => "MEAN",
             Resource::Memory => "MAX",
         };
         format!(
-            "SELECT {function}(\"{field}\") FROM \"{measurement}\" WHERE \"type\" = 'pod_container' \
-             AND \"{NAMESPACE}\" = {} AND time >= {}s AND time < {}s \
-             GROUP BY time({step_seconds}s), \"{POD}\", \"{CONTAINER}\", \"{IMAGE}\" fill(none)",
+            "SELECT {function}(\"{field}\") FROM \"{measurement}\" WHERE {}\"{}\" = {} AND {} \
+             GROUP BY time({step_seconds}s), {} fill(none)",
+            self.of_containers(),
+            self.schema.namespace(),
             quoted(namespace),
-            window.from,
-            window.to
+            within(window),
+            self.container(),
+        )
+    }
+
+    /// When each image of each container of a namespace was told last, up to the window's end.
+    pub fn images(&self, namespace: &str, window: Window) -> String {
+        let Window { from, to } = window;
+        format!(
+            "SELECT LAST(\"restarts_total\") FROM \"{}\" WHERE {}\"{}\" = {} AND \"{IMAGE_NAME}\" != '' AND {} \
+             GROUP BY \"{POD}\", \"{CONTAINER}\", \"{IMAGE_NAME}\", \"{IMAGE_VERSION}\"",
+            self.schema.measurement(Resource::Memory),
+            self.of_containers(),
+            self.schema.namespace(),
+            quoted(namespace),
+            within(Window { from: from - INVENTORY_SECONDS, to }),
+        )
+    }
+
+    /// The first time within a day before the window's end at which each container was down for want of memory, with its
+    /// limit. One that stays down, as a job's does, is told of again each time, but its first time lies in one window
+    /// only.
+    pub fn kills(&self, namespace: &str, window: Window) -> String {
+        let Window { from, to } = window;
+        format!(
+            "SELECT FIRST(\"resource_limits_memory_bytes\") FROM \"{}\" WHERE {}\"{}\" = {} AND {} \
+             AND (\"state_reason\" = '{KILLED}' OR \"terminated_reason\" = '{KILLED}') GROUP BY \"{POD}\", \"{CONTAINER}\"",
+            self.schema.measurement(Resource::Memory),
+            self.of_containers(),
+            self.schema.namespace(),
+            quoted(namespace),
+            within(Window { from: from - DAY_SECONDS, to }),
         )
     }
 
     /// All namespaces that the index knows, of any time: that costs the store little, and a namespace without data in
     /// a window costs one quick read.
-    pub fn namespaces(self) -> String {
-        let measurement = self.measurement(Resource::Memory);
-        format!("SHOW TAG VALUES FROM \"{measurement}\" WITH KEY = \"{NAMESPACE}\" WHERE \"type\" = 'pod_container'")
+    pub fn namespaces(&self) -> String {
+        format!("{} = \"{}\"{}", self.values_of_tags(), self.schema.namespace(), self.where_containers())
+    }
+
+    /// What the tags are that tell clusters apart.
+    pub fn clusters(&self) -> String {
+        let tags = CLUSTER_TAGS.map(|tag| format!("\"{tag}\"")).join(", ");
+        format!("{} IN ({tags}){}", self.values_of_tags(), self.where_containers())
+    }
+
+    fn values_of_tags(&self) -> String {
+        format!("SHOW TAG VALUES FROM \"{}\" WITH KEY", self.schema.measurement(Resource::Memory))
+    }
+
+    fn where_containers(&self) -> String {
+        match self.of_containers().strip_suffix(" AND ") {
+            None => String::new(),
+            Some(condition) => format!(" WHERE {condition}"),
+        }
     }
 
     /// The oldest point there is.
-    pub fn oldest(self) -> String {
-        let (measurement, field) = self.metric(Resource::Memory);
-        format!("SELECT \"{field}\" FROM \"{measurement}\" WHERE \"type\" = 'pod_container' ORDER BY time ASC LIMIT 1")
-    }
-
-    /// The newest points of each container, as they are stored.
-    pub fn newest(self, window: Window) -> String {
-        let (measurement, field) = self.metric(Resource::Memory);
+    pub fn oldest(&self) -> String {
+        let (measurement, field) = self.schema.metric(Resource::Memory);
+        // Some time has to be given to those who would else look at the last hour only.
         format!(
-            "SELECT \"{field}\" FROM \"{measurement}\" WHERE \"type\" = 'pod_container' \
-             AND time >= {}s AND time < {}s GROUP BY \"{NAMESPACE}\", \"{POD}\", \"{CONTAINER}\", \"{IMAGE}\"",
-            window.from, window.to
+            "SELECT \"{field}\" FROM \"{measurement}\" WHERE {}time > 0s ORDER BY time ASC LIMIT 1",
+            self.of_containers()
         )
     }
+
+    /// The newest points of each container of all namespaces, as they are stored.
+    pub fn newest(&self, window: Window) -> String {
+        let (measurement, field) = self.schema.metric(Resource::Memory);
+        format!(
+            "SELECT \"{field}\" FROM \"{measurement}\" WHERE {}{} GROUP BY \"{}\", {}",
+            self.of_containers(),
+            within(window),
+            self.schema.namespace(),
+            self.container(),
+        )
+    }
+
+    /// What tells containers from pods, nodes and the rest, for which Telegraf has measurements of their own; and the
+    /// condition.
+    fn of_containers(&self) -> String {
+        let mut text = match self.schema {
+            Schema::Measurements | Schema::Fields => "\"type\" = 'pod_container' AND ".to_owned(),
+            Schema::Telegraf => String::new(),
+        };
+        if !self.condition.is_empty() {
+            text.push_str(&format!("({}) AND ", self.condition));
+        }
+        text
+    }
+
+    /// The tags that tell a container from others of its namespace, and its image if that is among them.
+    fn container(&self) -> String {
+        let image = if self.schema.has_images_on_usage() { format!(", \"{IMAGE}\"") } else { String::new() };
+        format!("\"{POD}\", \"{CONTAINER}\"{image}")
+    }
+}
+
+fn within(window: Window) -> String {
+    format!("time >= {}s AND time < {}s", window.from, window.to)
 }
 
 /// A string of InfluxQL.
@@ -97,7 +228,8 @@ mod tests {
     const WINDOW: Window = Window { from: 600, to: 4200 };
 
     fn check(schema: Schema, resource: Resource, namespace: &str, expected: &str) {
-        assert_eq!(schema.usage(resource, namespace, WINDOW, 60), expected);
+        let questions = Questions { schema, condition: "" };
+        assert_eq!(questions.usage(resource, namespace, WINDOW, 60), expected);
     }
 
     #[test]
@@ -113,6 +245,35 @@ mod tests {
             Resource::Cpu,
             r"it's\",
             r#"SELECT MEAN("usage_rate") FROM "cpu" WHERE "type" = 'pod_container' AND "namespace_name" = 'it\'s\\' AND time >= 600s AND time < 4200s GROUP BY time(60s), "pod_name", "container_name", "container_base_image" fill(none)"#,
+        );
+        check(
+            Schema::Telegraf,
+            Resource::Cpu,
+            "shop",
+            r#"SELECT MEAN("cpu_usage_nanocores") FROM "kubernetes_pod_container" WHERE "namespace" = 'shop' AND time >= 600s AND time < 4200s GROUP BY time(60s), "pod_name", "container_name" fill(none)"#,
+        );
+    }
+
+    #[test]
+    fn a_condition_stands_in_every_question() {
+        let of = |schema| Questions { schema, condition: "cluster = 'prod' OR cluster = 'old'" };
+        for schema in Schema::ALL {
+            let questions = of(schema);
+            for question in [
+                questions.usage(Resource::Cpu, "shop", WINDOW, 60),
+                questions.images("shop", WINDOW),
+                questions.kills("shop", WINDOW),
+                questions.namespaces(),
+                questions.clusters(),
+                questions.oldest(),
+                questions.newest(WINDOW),
+            ] {
+                assert!(question.contains("(cluster = 'prod' OR cluster = 'old')"), "{question}");
+            }
+        }
+        assert_eq!(
+            of(Schema::Telegraf).namespaces(),
+            "SHOW TAG VALUES FROM \"kubernetes_pod_container\" WITH KEY = \"namespace\" WHERE (cluster = 'prod' OR cluster = 'old')"
         );
     }
 }

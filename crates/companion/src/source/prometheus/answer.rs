@@ -66,6 +66,12 @@ pub fn row(bytes: &[u8]) -> Result<Row, SourceError> {
         .map_err(|error| SourceError::Permanent(format!("the answer has a series that cannot be read: {error}")))
 }
 
+/// Reads the labels of one series.
+pub fn labels(bytes: &[u8]) -> Result<BTreeMap<String, String>, SourceError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| SourceError::Permanent(format!("the answer has labels that cannot be read: {error}")))
+}
+
 impl<'de> Deserialize<'de> for Points {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct PointsVisitor;

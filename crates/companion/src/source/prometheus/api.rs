@@ -1,8 +1,12 @@
 //! The two questions of Prometheus' API, and the one place that sends them.
 
+use std::collections::BTreeMap;
+
+use super::Options;
 use super::answer::{self, Row};
 use crate::source::framing::{Pieces, Shape};
-use crate::source::http::Http;
+use crate::source::http::{Authentication, Http};
+use crate::source::identity::Cloud;
 use crate::source::{SourceError, Window};
 
 /// Prometheus refuses to answer with more points than this in one series.
@@ -13,12 +17,20 @@ const MOST_POINTS: i64 = 11_000;
 pub struct Api {
     pub http: Http,
     pub accept_partial: bool,
+    /// Google's gateway, which knows every parameter of its APIs and refuses all others.
+    pub is_google: bool,
 }
 
 /// Takes one series of an answer.
 pub type EachRow<'a> = dyn FnMut(Row) -> Result<(), SourceError> + Send + 'a;
 
 impl Api {
+    pub fn new(http: Http, options: &Options) -> Self {
+        let by_identity = matches!(&options.endpoint.authentication, Authentication::Cloud(who) if who.is_google());
+        let is_google = by_identity || Cloud::of(options.endpoint.url.as_str()) == Some(Cloud::Google);
+        Self { http, accept_partial: options.accept_partial, is_google }
+    }
+
     /// Asks about each step of a window.
     pub async fn range(
         &self,
@@ -73,24 +85,54 @@ impl Api {
         moments: &[(&str, &str)],
         each: &mut EachRow<'_>,
     ) -> Result<(), SourceError> {
-        let timeout = format!("{}s", self.http.timeout().as_secs().max(1));
-        let partial = if self.accept_partial { ["true", "0"] } else { ["false", "1"] };
         let mut parameters = vec![("query", question)];
         parameters.extend(moments);
+        self.pieces(path, parameters, Shape::ArrayAt(2, "result"), &mut |piece| each(answer::row(piece)?)).await
+    }
+
+    /// The labels of every series that a selector matches within a window: told from the store's index, so without
+    /// reading a sample.
+    pub async fn series(
+        &self,
+        selector: &str,
+        window: Window,
+        each: &mut (dyn FnMut(BTreeMap<String, String>) + Send),
+    ) -> Result<(), SourceError> {
+        let (start, end) = (window.from.to_string(), window.to.to_string());
+        let parameters = vec![("match[]", selector), ("start", start.as_str()), ("end", end.as_str())];
+        self.pieces("/api/v1/series", parameters, Shape::ArrayAt(1, "data"), &mut |piece| {
+            each(answer::labels(piece)?);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Sends a question and cuts the answer into its series.
+    async fn pieces(
+        &self,
+        path: &str,
+        mut parameters: Vec<(&str, &str)>,
+        shape: Shape,
+        each: &mut (dyn FnMut(&[u8]) -> Result<(), SourceError> + Send),
+    ) -> Result<(), SourceError> {
+        let timeout = format!("{}s", self.http.timeout().as_secs().max(1));
+        let partial = if self.accept_partial { ["true", "0"] } else { ["false", "1"] };
         // The store gives up when we do; and each product has its own word for whole answers and for fresh ones.
         parameters.push(("timeout", &timeout));
-        parameters.push(("partial_response", partial[0])); // Thanos
-        parameters.push(("deny_partial_response", partial[1])); // VictoriaMetrics
-        parameters.push(("nocache", "1")); // VictoriaMetrics
-        tracing::debug!(question, ?moments, "asking");
+        if !self.is_google {
+            parameters.push(("partial_response", partial[0])); // Thanos
+            parameters.push(("deny_partial_response", partial[1])); // VictoriaMetrics
+            parameters.push(("nocache", "1")); // VictoriaMetrics
+        }
+        tracing::debug!(path, ?parameters, "asking");
         let mut answer = self.http.get(path, &parameters).await?;
         let status = answer.status();
         if !status.is_success() {
-            return Err(answer::refusal(self.http.name(), status, &answer.error_text().await?));
+            return Err(answer::refusal(self.http.name(), status, &answer.text().await?));
         }
-        let mut pieces = Pieces::new(Shape::ArrayAt(2, "result"));
+        let mut pieces = Pieces::new(shape);
         while let Some(bytes) = answer.next().await? {
-            pieces.feed(&bytes, &mut |piece| each(answer::row(piece)?))?;
+            pieces.feed(&bytes, each)?;
         }
         for warning in answer::close(&pieces.finish()?, self.accept_partial)? {
             tracing::warn!(store = self.http.name(), "the store warns: {warning}");

@@ -53,6 +53,8 @@ pub struct Names {
     pub usage_image: Option<String>,
     /// What kube-state-metrics tells of containers, if it is there.
     pub state: Option<State>,
+    /// When it was seen last, if it has gone and may come back.
+    pub state_away_since: Option<i64>,
     /// How far apart the store's own samples are.
     pub scrape_seconds: u32,
     /// The store is a VictoriaMetrics.
@@ -76,10 +78,42 @@ pub struct State {
 
 pub const CPU: &str = "container_cpu_usage_seconds_total";
 pub const MEMORY: &str = "container_memory_working_set_bytes";
+/// What Google's clusters tell of themselves, which Google Cloud Monitoring answers as PromQL too.
+const GOOGLE_CPU: &str = "kubernetes_io:container_cpu_core_usage_time";
+const GOOGLE_MEMORY: &str = "kubernetes_io:container_memory_used_bytes";
+/// The part of it that the kernel cannot take back: the working set.
+const GOOGLE_WORKING_SET: &str = r#"memory_type="non-evictable""#;
+/// Google adds to each series what it knows of the container.
+const GOOGLE_IMAGE: &str = "metadata_system_container_image";
 pub const INFO: &str = "kube_pod_container_info";
 pub const INIT_INFO: &str = "kube_pod_init_container_info";
 
+/// What has to stand in every selector of a metric, because it has a series for each part of what is measured.
+pub fn own_matcher(metric: &str) -> Option<&'static str> {
+    (metric == GOOGLE_MEMORY).then_some(GOOGLE_WORKING_SET)
+}
+
+/// Names of usage metrics that go together, and how they may be labelled.
+#[derive(Debug, Clone)]
+pub struct Usage {
+    pub cpu: Cpu,
+    pub memory: String,
+    pub places: Vec<Place>,
+}
+
 impl Overrides {
+    /// What usage may be called, likeliest first. Google Cloud Monitoring knows it even where nothing is scraped.
+    pub fn usages(&self, of_google: bool) -> Vec<Usage> {
+        let mut usages = vec![Usage { cpu: self.cpu(), memory: self.memory(), places: self.usage_places() }];
+        if of_google && self.cpu_metric.is_none() && self.memory_metric.is_none() {
+            let cpu = Cpu { metric: GOOGLE_CPU.to_owned(), is_rate: false };
+            let place = Place::of("namespace_name", "pod_name", "container_name");
+            let labels = [self.namespace_label.as_ref(), self.pod_label.as_ref(), self.container_label.as_ref()];
+            usages.push(Usage { cpu, memory: GOOGLE_MEMORY.to_owned(), places: self.places(&[place], labels) });
+        }
+        usages
+    }
+
     pub fn cpu(&self) -> Cpu {
         Cpu { metric: self.cpu_metric.clone().unwrap_or_else(|| CPU.to_owned()), is_rate: self.cpu_is_rate }
     }
@@ -125,7 +159,7 @@ impl Overrides {
     }
 
     pub fn usage_images(&self) -> Vec<String> {
-        self.image_label.clone().map_or_else(|| vec!["image".to_owned()], |label| vec![label])
+        self.image_label.clone().map_or_else(|| vec!["image".to_owned(), GOOGLE_IMAGE.to_owned()], |label| vec![label])
     }
 
     pub fn info(&self) -> String {

@@ -2,8 +2,8 @@
 //!
 //! kube-state-metrics tells states, not events: "the last end was an OOM kill" stays true until the next end. A kill
 //! is a change of state between two points: the count of restarts rose and the last end was a kill; or, in a pod that
-//! is not started again, the end appeared. What was not watched just before is not claimed, so that no kill is told
-//! twice after kube-state-metrics or we were away.
+//! is not started again, the end appeared. What was not watched before is not claimed, so that no kill is told twice. A
+//! change that nobody watched counts where it is seen first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +14,9 @@ use super::names::State;
 
 /// How far before its window a question has to begin, so that the first step has something to compare with.
 pub const LOOK_BACK_SECONDS: i64 = 300;
+/// For so long kube-state-metrics may have been away: a count of restarts that is higher afterwards is compared with the
+/// one before.
+pub const AWAY_SECONDS: i64 = 6 * 3_600;
 
 /// A container, as pod and name.
 type Key = (String, String);
@@ -26,6 +29,8 @@ pub struct States {
     /// While a container lies dead by a kill in a pod that failed.
     pub killed_for_good: Timelines,
     pub restarts: Timelines,
+    /// The last count of restarts from before all of these.
+    pub restarts_before: Timelines,
 }
 
 /// Points by container, in order of time.
@@ -61,16 +66,26 @@ impl Timelines {
 }
 
 impl States {
+    /// Whether there is a count of restarts after a kill with nothing to compare it with.
+    pub fn lacks_restarts(&self, window: Window) -> bool {
+        self.killed_and_restarted.0.keys().any(|key| {
+            let first = self.restarts.0.get(key).and_then(|points| points.first());
+            first.is_some_and(|(at, _)| window.contains(*at))
+        })
+    }
+
     /// Pod, container and time of each kill in the window.
     pub fn kills(&self, window: Window) -> Vec<(&str, &str, i64)> {
         let mut kills = BTreeSet::new();
         for ((pod, container), killed) in &self.killed_and_restarted.0 {
             let Some(restarts) = self.restarts.0.get(&(pod.clone(), container.clone())) else { continue };
-            for pair in restarts.windows(2) {
-                let [(_, before), (at, now)] = pair else { continue };
-                if now > before && killed.iter().any(|(time, _)| time == at) {
+            let first = restarts.first().map_or(0, |(at, _)| *at);
+            let mut before = self.restarts_before.before(pod, container, first);
+            for (at, now) in restarts {
+                if before.is_some_and(|before| *now > before) && killed.iter().any(|(time, _)| time == at) {
                     kills.insert((pod.as_str(), container.as_str(), *at));
                 }
+                before = Some(*now);
             }
         }
         for ((pod, container), dead) in &self.killed_for_good.0 {
@@ -127,9 +142,27 @@ mod tests {
                 killed_and_restarted: timelines(&[(660, 1.0), (720, 1.0)]),
                 restarts: timelines(&[(660, 3.0), (720, 3.0)]),
                 killed_for_good: timelines(&[(900, 1.0)]),
+                ..States::default()
             },
             &[900], // its restarts had been seen at 720
         );
+    }
+
+    #[test]
+    fn a_kill_while_nobody_told_of_it_is_found_afterwards() {
+        let mut states = States {
+            killed_and_restarted: timelines(&[(900, 1.0), (960, 1.0)]),
+            killed_for_good: timelines(&[(900, 1.0)]),
+            restarts: timelines(&[(900, 1.0), (960, 1.0)]),
+            ..States::default()
+        };
+        assert!(states.lacks_restarts(Window { from: 600, to: 1200 }));
+        check(&states, &[]);
+        states.restarts_before = timelines(&[(599, 1.0)]);
+        check(&states, &[]); // nothing has changed, and who lay dead before may lie dead still
+        states.restarts_before = timelines(&[(599, 0.0)]);
+        check(&states, &[900]);
+        assert!(!states.lacks_restarts(Window { from: 1200, to: 1800 }));
     }
 
     #[test]

@@ -7,7 +7,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::names::{Cpu, INIT_INFO, Names, Place, State};
+use super::names::{self, Cpu, INIT_INFO, Names, Place, State};
+
+/// Tells when a namespace was created.
+pub const CREATED: &str = "kube_namespace_created";
 
 /// Tells how often a container was started again.
 pub const RESTARTS: &str = "kube_pod_container_status_restarts_total";
@@ -25,8 +28,15 @@ impl Queries<'_> {
     /// CPU in cores, averaged over [`rate_seconds`]. `max by` leaves one series of an HA pair; `rate` sees counter
     /// resets, and gives nothing where the counter was not scraped.
     pub fn cpu(&self, namespace: &str, cpu: &Cpu, with_image: bool) -> String {
-        let selector = self.usage_selector(&cpu.metric, namespace);
-        let by = self.usage_labels(with_image);
+        self.cpu_of(&self.usage_selector(&cpu.metric, namespace), cpu, &self.usage_labels(with_image))
+    }
+
+    /// The same of many namespaces at once, which the answer names.
+    pub fn cpu_among(&self, namespaces: &[String], cpu: &Cpu) -> String {
+        self.cpu_of(&self.usage_among(&cpu.metric, namespaces), cpu, &self.usage_place())
+    }
+
+    fn cpu_of(&self, selector: &str, cpu: &Cpu, by: &str) -> String {
         if cpu.is_rate {
             format!("max by ({by}) (last_over_time({selector}[{}ms]))", self.gauge_milliseconds())
         } else {
@@ -40,12 +50,55 @@ impl Queries<'_> {
 
     /// The peak of memory within each step.
     pub fn memory(&self, namespace: &str, metric: &str, with_image: bool) -> String {
-        format!(
-            "max by ({}) (max_over_time({}[{}ms]))",
-            self.usage_labels(with_image),
-            self.usage_selector(metric, namespace),
-            self.gauge_milliseconds()
-        )
+        self.memory_of(&self.usage_selector(metric, namespace), &self.usage_labels(with_image))
+    }
+
+    /// The same of many namespaces at once, which the answer names.
+    pub fn memory_among(&self, namespaces: &[String], metric: &str) -> String {
+        self.memory_of(&self.usage_among(metric, namespaces), &self.usage_place())
+    }
+
+    fn memory_of(&self, selector: &str, by: &str) -> String {
+        format!("max by ({by}) (max_over_time({selector}[{}ms]))", self.gauge_milliseconds())
+    }
+
+    /// A counter of cAdvisor's as it stands, of many namespaces at once.
+    pub fn counter_among(&self, namespaces: &[String], metric: &str) -> String {
+        format!("max by ({}) ({})", self.usage_place(), self.usage_among(metric, namespaces))
+    }
+
+    /// How many containers each of these namespaces has.
+    pub fn containers_among(&self, namespaces: &[String], metric: &str) -> String {
+        let Place { namespace, .. } = &self.names.usage;
+        let selector = self.usage_among(metric, namespaces);
+        format!("count by ({namespace}) (group by ({}) ({selector}))", self.usage_place())
+    }
+
+    /// The series of one of kube-state-metrics' metrics in these namespaces.
+    pub fn state_among(
+        &self,
+        state: &State,
+        metric: &str,
+        namespaces: &[String],
+        more: &[(&str, &str, &str)],
+    ) -> String {
+        let pattern = pattern(namespaces);
+        let mut labels = vec![(state.place.namespace.as_str(), "=~", pattern.as_str())];
+        labels.extend(more);
+        self.selector(metric, &labels)
+    }
+
+    fn usage_among(&self, metric: &str, namespaces: &[String]) -> String {
+        let pattern = pattern(namespaces);
+        let mut labels = vec![(self.names.usage.namespace.as_str(), "=~", pattern.as_str())];
+        labels.extend(containers(&self.names.usage));
+        self.selector(metric, &labels)
+    }
+
+    /// The labels that say which container of all a series is about.
+    fn usage_place(&self) -> String {
+        let Place { namespace, pod, container } = &self.names.usage;
+        format!("{namespace}, {pod}, {container}")
     }
 
     /// The image of each container and init container, while it is known.
@@ -88,9 +141,18 @@ impl Queries<'_> {
 
     /// How often the containers of these pods were started again.
     pub fn restarts(&self, namespace: &str, state: &State, pods: &str) -> String {
+        self.restarts_by(namespace, state, pods, |selector| selector)
+    }
+
+    /// How often they had been started again when that was told last, in so many seconds.
+    pub fn restarts_before(&self, namespace: &str, state: &State, pods: &str, seconds: i64) -> String {
+        self.restarts_by(namespace, state, pods, |selector| format!("last_over_time({selector}[{seconds}s])"))
+    }
+
+    fn restarts_by(&self, namespace: &str, state: &State, pods: &str, over: impl Fn(String) -> String) -> String {
         let Place { pod, container, .. } = &state.place;
         let part = |metric: &str| {
-            let selector = self.state_selector(state, metric, namespace, &[(pod, "=~", pods)]);
+            let selector = over(self.state_selector(state, metric, namespace, &[(pod, "=~", pods)]));
             format!("max by ({pod}, {container}) ({selector})")
         };
         format!("{} or {}", part(RESTARTS), part("kube_pod_init_container_status_restarts_total"))
@@ -150,6 +212,11 @@ impl Queries<'_> {
     }
 }
 
+/// A regular expression that matches these namespaces: their names have no character that means something in it.
+fn pattern(namespaces: &[String]) -> String {
+    namespaces.join("|")
+}
+
 /// What tells a container's series from those of pods, cgroups and pause containers.
 fn containers(place: &Place) -> [(&str, &str, &str); 3] {
     [(&place.pod, "!=", ""), (&place.container, "!=", ""), (&place.container, "!=", "POD")]
@@ -170,9 +237,10 @@ pub fn selector(metric: &str, labels: &[(&str, &str, &str)], matchers: &str) -> 
         let _ = write!(text, "{separator}{label}{operator}\"{value}\"");
         separator = ",";
     }
-    if !matchers.is_empty() {
+    for matcher in names::own_matcher(metric).into_iter().chain((!matchers.is_empty()).then_some(matchers)) {
         text.push_str(separator);
-        text.push_str(matchers);
+        text.push_str(matcher);
+        separator = ",";
     }
     text.push('}');
     text
@@ -185,6 +253,16 @@ pub fn count_of_containers(metric: &str, place: &Place, image: Option<&str>, mat
     labels.extend(image.map(|image| (image, "!=", "")));
     let Place { namespace, pod, container } = place;
     format!("count(max by ({namespace}, {pod}, {container}) ({}))", selector(metric, &labels, matchers))
+}
+
+/// How many series a metric has.
+pub fn count_of_series(metric: &str, matchers: &str) -> String {
+    format!("count({})", selector(metric, &[], matchers))
+}
+
+/// How many series of containers a metric has, by some labels.
+pub fn count_by(labels: &[&str], metric: &str, place: &Place, matchers: &str) -> String {
+    format!("count by ({}) ({})", labels.join(", "), selector(metric, &containers(place), matchers))
 }
 
 /// A question that only VictoriaMetrics understands.
@@ -215,6 +293,7 @@ mod tests {
             usage: plain(),
             usage_image: Some("image".into()),
             state: Some(State { info: overrides.info(), place: plain(), image: "image_spec".into() }),
+            state_away_since: None,
             scrape_seconds,
             metrics_ql: false,
         }
@@ -258,6 +337,31 @@ mod tests {
     }
 
     #[test]
+    fn many_namespaces_are_asked_about_at_once() {
+        let all = ["shop".to_owned(), "pay-2".to_owned()];
+        let names = names(30);
+        check(
+            &names,
+            r#"cluster="a""#,
+            |queries| queries.memory_among(&all, "m"),
+            r#"max by (namespace, pod, container) (max_over_time(m{namespace=~"shop|pay-2",pod!="",container!="",container!="POD",cluster="a"}[59999ms]))"#,
+        );
+        check(
+            &names,
+            "",
+            |queries| queries.containers_among(&all, "m"),
+            r#"count by (namespace) (group by (namespace, pod, container) (m{namespace=~"shop|pay-2",pod!="",container!="",container!="POD"}))"#,
+        );
+        let state = names.state.clone().unwrap();
+        check(
+            &names,
+            "",
+            |queries| queries.state_among(&state, "kube_pod_owner", &all, &[("owner_kind", "!=", "")]),
+            r#"kube_pod_owner{namespace=~"shop|pay-2",owner_kind!=""}"#,
+        );
+    }
+
+    #[test]
     fn a_recording_rule_is_not_derived_again() {
         let rule = Cpu { metric: "ns_pod_container:cpu:sum_irate".into(), is_rate: true };
         check(
@@ -284,5 +388,9 @@ mod tests {
     fn label_values_are_quoted() {
         assert_eq!(selector("m", &[("a", "=", "x\"\\\n")], ""), r#"m{a="x\"\\\n"}"#);
         assert_eq!(selector("m", &[], r#"c="d""#), r#"m{c="d"}"#);
+        assert_eq!(
+            selector("kubernetes_io:container_memory_used_bytes", &[("a", "!=", "")], r#"c="d""#),
+            r#"kubernetes_io:container_memory_used_bytes{a!="",memory_type="non-evictable",c="d"}"#
+        );
     }
 }

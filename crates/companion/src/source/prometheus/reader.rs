@@ -8,10 +8,16 @@ use super::images::{self, Images};
 use super::names::{Names, State};
 use super::oom;
 use super::query::Queries;
+use crate::source::cluster_id::ClusterId;
 use crate::source::{Batch, Container, OomKill, Resource, Series, Sink, SourceError, Window};
 
 /// How finely a window is searched for namespaces.
 const LISTING_SECONDS: u32 = 300;
+
+/// For so long before a window an image is looked for that nobody tells within it.
+const BEFORE_SECONDS: i64 = 6 * 3_600;
+/// For so long after a window an image may be told that belongs into it.
+const LATER_SECONDS: i64 = 600;
 
 /// A store whose names are known.
 pub struct Reader {
@@ -19,6 +25,19 @@ pub struct Reader {
     pub names: Names,
     pub matchers: String,
     pub step_seconds: u32,
+    /// As far as the store can tell.
+    pub cluster: ClusterId,
+}
+
+/// A container that was killed because its memory ran out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Killed {
+    pub pod: String,
+    pub container: String,
+    /// Unix seconds.
+    pub at: i64,
+    /// The limit in force, or what was used; in bytes.
+    pub memory: u64,
 }
 
 /// What became of the series of a read.
@@ -31,8 +50,9 @@ pub struct Notes {
 }
 
 impl Reader {
-    pub fn new(api: Api, names: Names, options: &Options) -> Self {
-        Self { api, names, matchers: options.matchers.clone(), step_seconds: options.step_seconds.max(1) }
+    pub fn new(api: Api, names: Names, cluster: ClusterId, options: &Options) -> Self {
+        let (matchers, step_seconds) = (options.matchers.clone(), options.step_seconds.max(1));
+        Self { api, names, matchers, step_seconds, cluster }
     }
 
     pub fn queries(&self) -> Queries<'_> {
@@ -61,6 +81,12 @@ impl Reader {
         let images = self.read_images(namespace, window).await?;
         let notes = self.read_usage(namespace, window, &images, &mut *sink).await?;
         if let Some((pod, container)) = notes.unmatched.first() {
+            if let Some(since) = self.away_since(window) {
+                return Err(SourceError::Permanent(format!(
+                    "kube-state-metrics has not been seen since {since}, so the image of some containers is not known, such \
+                     as `{container}` of `{namespace}/{pod}`: their usage waits until it is back"
+                )));
+            }
             tracing::warn!(
                 namespace,
                 containers = notes.unmatched.len(),
@@ -86,8 +112,9 @@ impl Reader {
     ) -> Result<Notes, SourceError> {
         let mut notes = Notes::default();
         let queries = self.queries();
-        // Where kube-state-metrics tells nothing at all, the usage series have to name their image themselves.
-        let by_label = images.is_empty();
+        // Where kube-state-metrics tells nothing at all, the usage series have to name their image themselves. While it
+        // is only away, that would be another name for the same image.
+        let by_label = images.is_empty() && self.away_since(window).is_none();
         let cpu = self.names.cpu.as_ref().map(|cpu| (Resource::Cpu, queries.cpu(namespace, cpu, by_label)));
         let memory =
             self.names.memory.as_ref().map(|metric| (Resource::Memory, queries.memory(namespace, metric, by_label)));
@@ -128,6 +155,12 @@ impl Reader {
         Ok(notes)
     }
 
+    /// Since when kube-state-metrics is away, if that is before the window's end and it may come back.
+    fn away_since(&self, window: Window) -> Option<jiff::Timestamp> {
+        let since = self.names.state_away_since.filter(|since| *since < window.to)?;
+        jiff::Timestamp::from_second(since).ok()
+    }
+
     async fn namespaces_in(&self, window: Window, found: &mut BTreeSet<String>) -> Result<(), SourceError> {
         let label = &self.names.usage.namespace;
         let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric));
@@ -148,25 +181,31 @@ impl Reader {
 
     pub async fn read_images(&self, namespace: &str, window: Window) -> Result<Images, SourceError> {
         let mut images = Images::default();
-        if let Some(state) = &self.names.state {
+        let Some(state) = &self.names.state else { return Ok(images) };
+        // A little longer, for what kube-state-metrics tells only when it is back.
+        let step = i64::from(self.step_seconds);
+        let after = LATER_SECONDS.div_euclid(step).max(1) * step;
+        let longer = Window { from: window.from, to: window.to + after };
+        self.range(&self.queries().images(namespace, state), longer, &mut |row| {
+            images.add(&row, state);
+            Ok(())
+        })
+        .await?;
+        if images.is_empty() {
+            // It may have been away, and have told before.
+            let before = Window { from: window.from - BEFORE_SECONDS, to: window.from };
             let question = self.queries().images(namespace, state);
-            self.range(&question, window, &mut |row| {
+            let mut add = |row| {
                 images.add(&row, state);
                 Ok(())
-            })
-            .await?;
+            };
+            unless_too_much(self.api.range(&question, before, LISTING_SECONDS, &mut add).await)?;
         }
         Ok(images)
     }
 
     /// Most namespaces have no kill, and cost two questions; the rest is asked of the pods that have one.
-    async fn read_oom_kills(
-        &self,
-        namespace: &str,
-        state: &State,
-        window: Window,
-        images: &Images,
-    ) -> Result<Vec<OomKill>, SourceError> {
+    pub async fn kills(&self, namespace: &str, state: &State, window: Window) -> Result<Vec<Killed>, SourceError> {
         let queries = self.queries();
         let step = i64::from(self.step_seconds);
         let look_back = oom::LOOK_BACK_SECONDS.div_euclid(step).max(1) * step;
@@ -183,13 +222,23 @@ impl Reader {
         let mut states = oom::States {
             killed_and_restarted: timelines(queries.killed_and_restarted(namespace, state)).await?,
             killed_for_good: timelines(queries.killed_for_good(namespace, state)).await?,
-            restarts: oom::Timelines::default(),
+            ..oom::States::default()
         };
         if states.killed_and_restarted.is_empty() && states.killed_for_good.is_empty() {
             return Ok(Vec::new());
         }
         let pods = pod_pattern(states.killed_and_restarted.pods().chain(states.killed_for_good.pods()));
         states.restarts = timelines(queries.restarts(namespace, state, &pods)).await?;
+        if states.lacks_restarts(window) {
+            let question = queries.restarts_before(namespace, state, &pods, oom::AWAY_SECONDS);
+            // The step before the first.
+            let at = Window { from: wide.from - step, to: wide.from };
+            let mut add = |row| {
+                states.restarts_before.add(&row, state);
+                Ok(())
+            };
+            unless_too_much(self.range(&question, at, &mut add).await)?;
+        }
         let kills = states.kills(window);
         if kills.is_empty() {
             return Ok(Vec::new());
@@ -213,25 +262,41 @@ impl Reader {
                     .before(pod, container, at)
                     .or_else(|| limits.peak(pod, container, at, oom::LOOK_BACK_SECONDS))
                     .or_else(|| used.peak(pod, container, at, oom::LOOK_BACK_SECONDS))?;
-                let image = images.at(pod, container, at)?;
-                let memory = memory.round() as u64;
-                Some(OomKill {
-                    container: Container {
-                        namespace: namespace.to_owned(),
-                        pod: pod.to_owned(),
-                        name: container.to_owned(),
-                        image: image.to_owned(),
-                    },
-                    at,
-                    memory,
-                })
+                Some(Killed { pod: pod.to_owned(), container: container.to_owned(), at, memory: memory.round() as u64 })
             })
             .collect())
+    }
+
+    async fn read_oom_kills(
+        &self,
+        namespace: &str,
+        state: &State,
+        window: Window,
+        images: &Images,
+    ) -> Result<Vec<OomKill>, SourceError> {
+        let kills = self.kills(namespace, state, window).await?.into_iter();
+        let with_image = |Killed { pod, container: name, at, memory }: Killed| {
+            let image = images.at(&pod, &name, at)?.to_owned();
+            let container = Container { namespace: namespace.to_owned(), pod, name, image };
+            Some(OomKill { container, at, memory })
+        };
+        Ok(kills.filter_map(with_image).collect())
     }
 
     /// Asks a question about each step of a window.
     async fn range(&self, question: &str, window: Window, each: &mut EachRow<'_>) -> Result<(), SourceError> {
         self.api.range(question, window, self.step_seconds, each).await
+    }
+}
+
+/// What is asked besides may be too much for the store without harm to the rest.
+fn unless_too_much(asked: Result<(), SourceError>) -> Result<(), SourceError> {
+    match asked {
+        Err(SourceError::Overloaded(reason)) => {
+            tracing::debug!(reason, "not asked about the time before");
+            Ok(())
+        }
+        asked => asked,
     }
 }
 

@@ -83,10 +83,11 @@ impl Natural {
 
     pub(super) fn plus(&self, other: &Self) -> Self {
         let (longer, shorter) = if self.0.len() >= other.0.len() { (self, other) } else { (other, self) };
-        let mut sum = longer.clone();
-        let carry = add(&mut sum.0, &shorter.0);
-        sum.0.push(low_limb(carry));
-        sum.trimmed()
+        let mut sum = Vec::with_capacity(longer.0.len() + 1);
+        sum.extend_from_slice(&longer.0);
+        let carry = add(&mut sum, &shorter.0);
+        sum.push(low_limb(carry));
+        Self(sum).trimmed()
     }
 
     /// The distance between the two, whichever is larger.

@@ -201,6 +201,9 @@ impl Number {
     /// The number x `num` / `den`, away from zero to a nano; a zero `den` counts as one.
     pub(super) fn scaled(&self, num: u64, den: u64) -> Self {
         let den = den.max(1);
+        if let Some(scaled) = self.small_scaled(num, den) {
+            return scaled;
+        }
         let small = |nanos: u128| {
             Self::small_from_nanos(self.is_negative(), nanos.checked_mul(u128::from(num))?.div_ceil(u128::from(den)))
         };
@@ -208,6 +211,20 @@ impl Number {
             let nanos = self.nanos().times(&Natural::from(num)).divided_up_by(&Natural::from(den));
             Self::from_nanos(self.is_negative(), nanos)
         })
+    }
+
+    /// The same where 64 bits are enough at each step, as they are for what people use.
+    fn small_scaled(&self, num: u64, den: u64) -> Option<Self> {
+        const NANOS: u64 = NANOS_PER_UNIT as u64;
+        if num > NANOS || den > NANOS {
+            return None;
+        }
+        let (units, nanos) = self.small_magnitude()?;
+        let product = units.checked_mul(num)?;
+        // OK because both products are at most 10^18.
+        let more = ((product % den) * NANOS + u64::from(nanos) * num).div_ceil(den);
+        // OK because the remainder is below 10^9.
+        Self::small(self.is_negative(), (product / den).checked_add(more / NANOS)?, (more % NANOS) as u32)
     }
 
     /// The next multiple of `step` nanos away from zero, for a step of a unit or a part of one.
@@ -235,6 +252,11 @@ impl Number {
             return self.clone();
         }
         let rounded_small = || {
+            let ((units, nanos), step_parts) = (self.small_magnitude()?, step.small_magnitude()?);
+            if let (whole_units, 0) = step_parts {
+                let units = units.checked_add(u64::from(nanos > 0))?.checked_next_multiple_of(whole_units)?;
+                return Self::small(self.is_negative(), units, 0);
+            }
             let nanos = self.small_nanos()?.checked_next_multiple_of(step.small_nanos()?)?;
             Self::small_from_nanos(self.is_negative(), nanos)
         };

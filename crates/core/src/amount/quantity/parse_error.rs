@@ -64,7 +64,7 @@ impl fmt::Display for Quoted<'_> {
             if shown >= SHOWN {
                 return write!(f, "…");
             }
-            // An escape counts by its length: a text of nothing else is shown as shortly.
+            // An escape counts with its full length, so that many of them stay short too.
             if char.is_control() {
                 let escape = char.escape_default();
                 shown += escape.len();

@@ -141,8 +141,8 @@ impl TagKey {
 /// images there are, the answer stays this small.
 pub fn field_masks(place: &Place, image: &ImageName<'_>, of_tag: &[Window], of_all: &[Window]) -> Vec<String> {
     let entry = ["spec.images.", &place.key].concat();
-    let mut masks =
-        vec!["spec.format".to_owned(), "spec.collectedAt".to_owned(), [entry.as_str(), ".repository"].concat()];
+    let mut masks = vec!["spec.format".to_owned(), "spec.collectedAt".to_owned(), "spec.quorum".to_owned()];
+    masks.push([entry.as_str(), ".repository"].concat());
     push_history_masks(&mut masks, [entry.as_str(), ".all"].concat(), of_all);
     for tag in TagKey::of(image) {
         push_history_masks(&mut masks, [entry.as_str(), ".tags.", tag.as_str()].concat(), of_tag);
@@ -154,10 +154,11 @@ fn push_history_masks(masks: &mut Vec<String>, history: String, windows: &[Windo
     match windows {
         [] => {}
         [window] => {
+            masks.push([history.as_str(), ".days"].concat());
             masks.push([history.as_str(), ".oomKills"].concat());
-            masks.push([history.as_str(), ".windows.", &window.to_string()].concat());
+            masks.push([history.as_str(), ".windows.", &window.name()].concat());
         }
-        // There are no others than these.
+        // Nearly all that there is.
         _ => masks.push(history),
     }
 }
@@ -242,12 +243,14 @@ mod tests {
             [
                 "spec.format",
                 "spec.collectedAt",
+                "spec.quorum",
                 "spec.images.nginx-f7b30ec5501512a6.repository",
+                "spec.images.nginx-f7b30ec5501512a6.all.days",
                 "spec.images.nginx-f7b30ec5501512a6.all.oomKills",
                 "spec.images.nginx-f7b30ec5501512a6.all.windows.30d",
                 "spec.images.nginx-f7b30ec5501512a6.tags.1,27",
             ]
         );
-        assert_eq!(masks(&[], &[]).len(), 3);
+        assert_eq!(masks(&[], &[]).len(), 4);
     }
 }

@@ -74,6 +74,7 @@ impl fmt::Display for Age {
 pub struct Profile<'d> {
     images: Option<Node<'d>>,
     collected_at: Timestamp,
+    quorum: u64,
 }
 
 impl<'d> Profile<'d> {
@@ -85,7 +86,8 @@ impl<'d> Profile<'d> {
             return Err(Unusable::OtherFormat { found: format.text().chars().take(40).collect() });
         }
         let collected_at = moment(required(spec, "collectedAt")?)?;
-        Ok(Self { images: spec.get("images")?, collected_at })
+        let quorum = if spec.get("quorum")?.is_some() { count(spec, "quorum")? } else { 0 };
+        Ok(Self { images: spec.get("images")?, collected_at, quorum })
     }
 
     /// What it holds of the image with this place.
@@ -99,7 +101,7 @@ impl<'d> Profile<'d> {
                 return Err(Unusable::OtherRepository { path: repository.path(), found });
             }
         }
-        Ok(Entry { node, collected_at: self.collected_at })
+        Ok(Entry { node, collected_at: self.collected_at, quorum: self.quorum })
     }
 }
 
@@ -109,6 +111,8 @@ pub struct Entry<'d> {
     /// None if the profile does not know the image.
     node: Option<Node<'d>>,
     pub collected_at: Timestamp,
+    /// How many namespaces agree on each figure of a pool, at least.
+    pub quorum: u64,
 }
 
 impl<'d> Entry<'d> {
@@ -148,12 +152,17 @@ impl<'d> HistoryNode<'d> {
     /// What was observed of a resource within a window.
     pub fn observed(self, window: Window, resource: Resource) -> Result<Option<Observed<'d>>, Unusable> {
         let Some(windows) = self.0.get("windows")? else { return Ok(None) };
-        let Some(window) = windows.get(&window.to_string())? else { return Ok(None) };
+        let Some(window) = windows.get(&window.name())? else { return Ok(None) };
         let Some(usage) = window.get(resource.name())? else { return Ok(None) };
         let mut observed = Observed { window, usage, text: usage.plain_str()?, resource, samples: 0 };
         let samples = observed.find("samples")?;
         observed.samples = samples.parse().map_err(|_| observed.impossible("samples", samples))?;
         Ok(Some(observed))
+    }
+
+    /// On how many days anything was observed; none if the profile does not say.
+    pub fn days(self) -> Result<Option<u64>, Unusable> {
+        if self.0.get("days")?.is_none() { Ok(None) } else { count(self.0, "days").map(Some) }
     }
 
     /// The out-of-memory kills up to the collection.
@@ -181,11 +190,16 @@ pub struct Observed<'d> {
     usage: Node<'d>,
     /// What `usage` says.
     text: &'d str,
-    resource: Resource,
+    pub resource: Resource,
     pub samples: u64,
 }
 
 impl<'d> Observed<'d> {
+    /// Whether there is this figure: in a pool there is none that namespaces do not agree on.
+    pub fn has(&self, percentile: Percentile) -> bool {
+        find_in_usage(self.text, percentile.name()).is_some()
+    }
+
     /// Distinct pods behind the figures.
     pub fn pods(&self) -> Result<u64, Unusable> {
         count(self.window, "pods")
@@ -197,13 +211,15 @@ impl<'d> Observed<'d> {
     }
 
     pub fn peak(&self) -> Result<Quantity, Unusable> {
-        self.amount("peak")
+        self.amount(Percentile::PEAK.name())
     }
 
     /// The amount that was enough for so many in a hundred samples.
     pub fn percentile(&self, percentile: Percentile) -> Result<Quantity, Unusable> {
         let found = self.amount(percentile.name())?;
-        if found > self.peak()?.scaled(100 + SKETCH_ERROR_PERCENT, 100) {
+        let peak = self.peak()?;
+        // The first comparison costs much less, and nearly always says enough.
+        if found > peak && found > peak.scaled(100 + SKETCH_ERROR_PERCENT, 100) {
             return Err(self.impossible(percentile.name(), &found.to_string()));
         }
         Ok(found)

@@ -5,6 +5,7 @@
 
 mod annotate;
 mod artifacthub;
+#[cfg(feature = "compiler")]
 mod bench;
 mod changes;
 mod demo;
@@ -35,6 +36,7 @@ enum Command {
     /// Evaluate requests, and tell in words what the policy did
     Demo(demo::Arguments),
     /// Measure fuel, time and size, and check the budgets
+    #[cfg(feature = "compiler")]
     Bench(bench::Arguments),
 }
 
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Artifacthub(arguments) => artifacthub::artifacthub(&arguments),
         Command::Inspect(arguments) => inspect::inspect(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
+        #[cfg(feature = "compiler")]
         Command::Bench(arguments) => bench::bench(&arguments),
     };
     match outcome {

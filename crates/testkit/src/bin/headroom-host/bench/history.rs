@@ -26,10 +26,19 @@ pub fn use_known_images(request: &mut Value) {
     }
 }
 
+/// One of the images that a profile of enough images knows: there is one for each number.
+pub fn known_image(number: usize) -> String {
+    IMAGES.get(number).map_or_else(|| format!("{}:1.0", other_repository(number)), |(image, _, _)| (*image).to_owned())
+}
+
+fn other_repository(number: usize) -> String {
+    format!("registry.example.com/team/app-{number}")
+}
+
 /// A namespace's own profile of so many images, those of the containers among them.
 pub fn profile(images: usize) -> Value {
     let known = IMAGES.iter().map(|(_, repository, tag)| ((*repository).to_owned(), *tag));
-    let others = (0..).map(|number| (format!("registry.example.com/team/app-{number}"), "1,0"));
+    let others = (IMAGES.len()..).map(|number| (other_repository(number), "1,0"));
     let entries: serde_json::Map<String, Value> = known
         .chain(others)
         .take(images)

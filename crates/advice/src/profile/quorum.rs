@@ -1,0 +1,99 @@
+//! What many namespaces say together, so that few of them cannot make it say what they want.
+//!
+//! Each namespace has one figure, however many pods it runs. With a quorum of three, at least three namespaces use as much
+//! as what is chosen and at least three as little, so two who collude cannot move it out of what the others use:
+//! whatever their own figures are, at least one of the others is on either side, or is the chosen one.
+//!
+//! That takes five namespaces, twice the quorum less one. With fewer, two might be the majority. Then a figure is only
+//! chosen where those in the middle who would have the last word either way agree, so that it hardly matters which of
+//! them are honest.
+
+/// Those who have the last word either way agree if the higher is at most this much above the lower, in percent of it.
+const AGREEMENT_PERCENT: u128 = 125;
+
+/// The figure for so many per mille of the namespaces, as near to it as the quorum allows. None if there are fewer
+/// namespaces than the quorum, or too few that agree. Sorts the figures.
+pub fn agreed(figures: &mut [u64], permille: u16, quorum: u64) -> Option<u64> {
+    figures.sort_unstable();
+    let quorum = usize::try_from(quorum.max(1)).ok()?;
+    let count = figures.len();
+    // As many use at least the highest allowed as use at most the lowest allowed: the quorum.
+    let highest = count.checked_sub(quorum)?;
+    let lowest = quorum - 1;
+    if lowest <= highest {
+        let wanted = (count * usize::from(permille)).div_ceil(1000).saturating_sub(1);
+        return figures.get(wanted.clamp(lowest, highest)).copied();
+    }
+    let (lower, upper) = (*figures.get(highest)?, *figures.get(lowest)?);
+    (u128::from(upper) * 100 <= u128::from(lower) * AGREEMENT_PERCENT).then_some(lower)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(figures: &[u64], permille: u16, expected: Option<u64>) {
+        assert_eq!(agreed(&mut figures.to_vec(), permille, 3), expected, "{figures:?}");
+    }
+
+    #[test]
+    fn many_namespaces_choose_by_rank() {
+        let hundred: Vec<u64> = (1..=100).rev().collect();
+        check(&hundred, 700, Some(70));
+        check(&hundred, 900, Some(90));
+        check(&hundred, 0, Some(3));
+        check(&hundred, 1000, Some(98));
+    }
+
+    #[test]
+    fn the_quorum_is_above_and_below() {
+        check(&[1, 2, 3, 4, 5], 900, Some(3));
+        check(&[1, 2, 3, 4, 5, 6], 900, Some(4));
+        check(&[1, 2, 3, 4, 5, 6], 100, Some(3));
+    }
+
+    #[test]
+    fn few_namespaces_have_to_agree() {
+        check(&[], 700, None);
+        check(&[50, 50], 700, None);
+        check(&[50, 50, 50], 700, Some(50));
+        check(&[50, 60, 62], 700, Some(50));
+        check(&[50, 60, 63], 700, None);
+        // Whoever is not of their mind is alone with it.
+        check(&[50, 50, 50, 8000], 900, Some(50));
+        check(&[0, 50, 51, 52], 900, Some(50));
+        check(&[50, 50, 8000, 8000], 900, None);
+    }
+
+    proptest! {
+        #[test]
+        fn fewer_than_the_quorum_cannot_leave_what_the_others_span(
+            honest in vec(0..1_000_000_u64, 1..40),
+            hostile in vec(prop_oneof![0..10_u64, 0..2_000_000_u64, Just(u64::MAX)], 0..6),
+            quorum in 1..7_u64,
+            permille in 0..=1000_u16,
+        ) {
+            prop_assume!((hostile.len() as u64) < quorum);
+            let mut all = [honest.as_slice(), hostile.as_slice()].concat();
+            if let Some(chosen) = agreed(&mut all, permille, quorum) {
+                let (least, most) = (*honest.iter().min().unwrap(), *honest.iter().max().unwrap());
+                // Within a quarter where the hostile may be most.
+                let may_be_most = (all.len() as u64) < 2 * quorum - 1;
+                let slack = if may_be_most { 100 } else { 0 };
+                prop_assert!(chosen <= most + most * slack / 400 && chosen + chosen * slack / 400 + 1 >= least,
+                    "{chosen} is not within {least} and {most}");
+            }
+        }
+
+        #[test]
+        fn honest_namespaces_that_agree_are_always_heard(
+            base in 1_000..1_000_000_u64, spread in vec(0..200_u64, 3..20), permille in 0..=1000_u16,
+        ) {
+            let mut all: Vec<u64> = spread.iter().map(|spread| base + base * spread / 1000).collect();
+            prop_assert!(agreed(&mut all, permille, 3).is_some());
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! How good estimates are: `make bench-estimates TRACES=folder`.
+//!
+//! The program collects recorded usage, and recommends requests at moments of the past; what was used afterwards judges
+//! them, beside what others would have requested. What a folder of traces has to hold, and what the columns mean, say
+//! `tests/replay` and its `judge`.
+
+use std::path::Path;
+
+#[path = "../tests/replay/mod.rs"]
+mod replay;
+
+fn main() -> replay::Result<()> {
+    // `cargo test --benches` only wants to know that it builds.
+    if !std::env::args().any(|arg| arg == "--bench") {
+        return Ok(());
+    }
+    let folder = std::env::var("TRACES").map_err(|_| "which traces? make bench-estimates TRACES=folder")?;
+    print!("{}", replay::run(Path::new(&folder), Path::new(env!("CARGO_BIN_EXE_kubectl-headroom")))?);
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! `kubectl headroom ledger`: what its arguments mean. The work is `crate::ledger`'s.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::seconds;
+use crate::kubeconfig;
+use crate::ledger::api::Api;
+use crate::ledger::check::check;
+use crate::ledger::configure::Webhook;
+use crate::ledger::{Options, Replica};
+use crate::output::{self, Exit, Table};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  # In a cluster, as deploy/ledger does it: two replicas or more
+  kubectl headroom ledger serve --namespace headroom
+
+  # Outside of the cluster, where its API servers reach this machine
+  kubectl headroom ledger serve --url https://10.0.0.7:8443
+
+  # Whether what the ledgers say is true
+  kubectl headroom ledger check";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Enforce TenantQuotas: answer the API server's reviews, and count what is stored
+    Serve(Serve),
+    /// Count everything anew by live lists, and compare with the ledgers; exits with 1 on a difference
+    Check(Check),
+}
+
+#[derive(Debug, clap::Args)]
+struct Check {
+    /// Namespace of the ledgers
+    #[arg(long, default_value = "headroom", env = "HEADROOM_NAMESPACE")]
+    namespace: String,
+    /// Namespaces that are never charged, as given to `serve`
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    exempt_namespaces: Vec<String>,
+    /// Context of the kubeconfig
+    #[arg(long)]
+    context: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Serve {
+    /// Namespace of the ledgers, the Lease and the certificate
+    #[arg(long, default_value = "headroom", env = "HEADROOM_NAMESPACE")]
+    namespace: String,
+    /// Address for admission reviews
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8443")]
+    listen: SocketAddr,
+    /// Address for /healthz, /readyz and /metrics
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    listen_status: SocketAddr,
+    /// Service in front of the replicas, in the same namespace
+    #[arg(long, value_name = "NAME", default_value = "headroom-ledger")]
+    service: String,
+    /// URL by which API servers reach the replicas, instead of the Service
+    #[arg(long)]
+    url: Option<String>,
+    /// Leave the ValidatingWebhookConfiguration alone: somebody else writes it
+    #[arg(long)]
+    no_configure: bool,
+    /// Certificate in PEM, such as cert-manager's; unless given, the leader makes one and keeps it in a Secret
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// Key of that certificate in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Namespaces that are never charged, beside kube-system, kube-public, kube-node-lease and the ledger's own
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    exempt_namespaces: Vec<String>,
+    /// How long a failed request holds room. Must be longer than any request takes: 45s, or before Kubernetes 1.22 the API server's --request-timeout and 15s
+    #[arg(long, value_name = "DURATION", default_value = "45s", value_parser = seconds)]
+    request_lifetime: i64,
+    /// Leave out of refusals which namespaces use most
+    #[arg(long)]
+    hide_names: bool,
+    /// How long to answer reviews after being told to stop
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = seconds)]
+    drain: i64,
+    /// Context of the kubeconfig
+    #[arg(long)]
+    context: Option<String>,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    match args.command {
+        Command::Serve(serve) => run_server(serve).map(|()| Exit::Fine),
+        Command::Check(check) => check.run(),
+    }
+}
+
+fn run_server(serve: Serve) -> anyhow::Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).json().flatten_event(true).init();
+    tokio::runtime::Runtime::new().context("cannot start")?.block_on(serve.run())
+}
+
+impl Check {
+    fn run(self) -> anyhow::Result<Exit> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+        let report = runtime.block_on(async {
+            let client = kubeconfig::client(self.context.clone()).await?;
+            check(&Api::new(client), &self.namespace, &self.exempt_namespaces).await
+        });
+        let report = report.map_err(anyhow::Error::msg)?;
+        let mut text = String::new();
+        if !report.differences.is_empty() {
+            let mut table = Table::new(&["LEDGER", "QUOTA", "RESOURCE", "USED", "COUNTED"]);
+            report.differences.iter().for_each(|difference| table.row(difference.clone()));
+            text = table.lines().join("\n") + "\n";
+        }
+        report.problems.iter().for_each(|problem| text += &format!("{problem}\n"));
+        text += &format!(
+            "{} ledgers, {} claims of unfinished requests, {} differences, {} problems\n",
+            report.ledgers,
+            report.claims,
+            report.differences.len(),
+            report.problems.len()
+        );
+        output::print(&text)?;
+        Ok(if report.is_true() { Exit::Fine } else { Exit::Refused })
+    }
+}
+
+/// Shorter than an API server's request, room could be given away twice.
+const SHORTEST_LIFETIME: i64 = 20;
+
+impl Serve {
+    async fn run(self) -> anyhow::Result<()> {
+        if self.request_lifetime < SHORTEST_LIFETIME {
+            bail!(
+                "--request-lifetime must be at least {SHORTEST_LIFETIME}s: claims of requests under way would be released"
+            );
+        }
+        let client = kubeconfig::client(self.context.clone()).await.map_err(anyhow::Error::msg)?;
+        let reviews =
+            TcpListener::bind(self.listen).await.with_context(|| format!("cannot listen at {}", self.listen))?;
+        let status = TcpListener::bind(self.listen_status)
+            .await
+            .with_context(|| format!("cannot listen at {}", self.listen_status))?;
+        let stop = CancellationToken::new();
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let told = stop.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            tracing::info!("told to stop");
+            told.cancel();
+        });
+        let replica = Replica::new(self.options(), client, stop);
+        tracing::info!(identity = replica.identity, "serving");
+        replica.serve(reviews, Some(status)).await
+    }
+
+    fn options(self) -> Options {
+        let duration = |seconds: i64| Duration::from_secs(seconds.unsigned_abs());
+        let files = self.tls_certificate.zip(self.tls_key);
+        let webhook = Webhook { service: self.service, url: self.url, makes_certificate: files.is_none() };
+        Options {
+            namespace: self.namespace,
+            exempt_namespaces: self.exempt_namespaces,
+            request_lifetime: duration(self.request_lifetime),
+            message_names: !self.hide_names,
+            webhook: (!self.no_configure).then_some(webhook),
+            files,
+            drain: duration(self.drain),
+        }
+    }
+}

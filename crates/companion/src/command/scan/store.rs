@@ -1,0 +1,295 @@
+//! Finds the metrics store that a scan reads, and reads it: the one that was named, or the first in the cluster that
+//! answers, or the metrics API where there is none.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::Args;
+use crate::command::source::{behind_service, service_named};
+use crate::command::target::{Opened, Target};
+use crate::progress::Progress;
+use crate::scan::discover::{self, Candidate, USUAL_NAMESPACES};
+use crate::scan::history::{self, Histories, Places};
+use crate::scan::report::Source;
+use crate::source::http::{Authentication, Endpoint, Http, Url};
+use crate::source::prometheus::Options;
+use crate::source::prometheus::survey::Survey;
+use crate::source::{SourceError, Window, forward, metrics_api, proxy};
+use crate::surroundings::Surroundings;
+use crate::{clock, kubeconfig};
+
+/// What was found and read.
+pub struct Found {
+    pub histories: Histories,
+    pub source: Source,
+    pub notes: Vec<String>,
+}
+
+/// More stores than this are not tried.
+const MOST_TRIED: usize = 6;
+/// Clocks that differ by more than this are told of, in seconds.
+const SKEW: u64 = 120;
+const DAY: i64 = 86_400;
+
+pub fn read(
+    args: &Args,
+    opened: &mut Opened,
+    namespaces: &[String],
+    places: Places,
+    progress: &Progress,
+) -> anyhow::Result<Found> {
+    // Before the runtime, since the surroundings have their own.
+    let candidates = if args.store.prometheus.is_some() || args.store.service.is_some() || args.store.metrics_api {
+        Vec::new()
+    } else {
+        discover::candidates(&services(opened, namespaces))
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+    let found = runtime.block_on(async {
+        let stop = CancellationToken::new();
+        tokio::spawn(interrupted(stop.clone()));
+        let mut store = Reading { args, namespaces, progress, stop, notes: Vec::new() };
+        store.read(candidates, places).await
+    });
+    // What is still on its way is not waited for.
+    runtime.shutdown_background();
+    found
+}
+
+/// The first Ctrl-C ends the reading, and the report is made of what was read; the second ends everything.
+async fn interrupted(stop: CancellationToken) {
+    if tokio::signal::ctrl_c().await.is_ok() {
+        eprintln!("interrupted: the report is made of what was read; once more ends at once");
+        stop.cancel();
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(130);
+        }
+    }
+}
+
+/// All Services, or those of the namespaces where stores usually are. None where there is no cluster.
+fn services(opened: &mut Opened, namespaces: &[String]) -> Vec<Value> {
+    if let Ok(services) = opened.around.list("v1", "Service", None) {
+        return services;
+    }
+    let mut places: Vec<&str> = USUAL_NAMESPACES.to_vec();
+    places.extend(namespaces.iter().map(String::as_str));
+    let of_place = |place: &str| opened.around.list("v1", "Service", Some(place)).unwrap_or_default();
+    places.into_iter().flat_map(of_place).collect()
+}
+
+struct Reading<'a> {
+    args: &'a Args,
+    namespaces: &'a [String],
+    progress: &'a Progress,
+    stop: CancellationToken,
+    notes: Vec<String>,
+}
+
+impl Reading<'_> {
+    async fn read(&mut self, candidates: Vec<Candidate>, places: Places) -> anyhow::Result<Found> {
+        if self.args.store.metrics_api {
+            return self.of_now(places).await;
+        }
+        let named = match (&self.args.store.prometheus, &self.args.store.service) {
+            (Some(url), _) => Some((Http::new(&self.endpoint(Some(url))?)?, url.to_string())),
+            (None, Some(service)) => {
+                let client = self.client().await?;
+                let http = behind_service(client, service_named(service)?, &self.endpoint(None)?).await?;
+                Some((http, format!("service {service}")))
+            }
+            (None, None) => None,
+        };
+        if let Some((http, name)) = named {
+            let survey = self.connect(http).await?;
+            return self.history(survey, name, places).await;
+        }
+        match self.first_of(candidates).await? {
+            Some((survey, name)) => self.history(survey, name, places).await,
+            None => {
+                let found = self.of_now(places).await;
+                found.map_err(|error| {
+                    let tried = if self.notes.is_empty() {
+                        "no Service of the cluster looks like a metrics store".to_owned()
+                    } else {
+                        self.notes.join("; ")
+                    };
+                    anyhow!(
+                        "{tried}; name the store with --service NAMESPACE/SERVICE:PORT or --prometheus URL; {error:#}"
+                    )
+                })
+            }
+        }
+    }
+
+    fn endpoint(&self, url: Option<&Url>) -> anyhow::Result<Endpoint> {
+        self.args.access.endpoint(url.cloned().unwrap_or_else(|| Url::from("")))
+    }
+
+    fn options(&self) -> anyhow::Result<Options> {
+        let store = &self.args.store;
+        Ok(Options {
+            endpoint: self.endpoint(store.prometheus.as_ref())?,
+            names: self.args.names.overrides(),
+            matchers: store.matchers.clone(),
+            step_seconds: u32::try_from(store.step)?,
+            accept_partial: store.accept_partial,
+        })
+    }
+
+    async fn client(&self) -> anyhow::Result<kube::Client> {
+        client(&self.args.target).await
+    }
+
+    async fn connect(&self, http: Http) -> anyhow::Result<Survey> {
+        Ok(Survey::connect(http, self.options()?).await?)
+    }
+
+    /// The first candidate that answers and knows a container of the namespaces; why the others do not becomes notes.
+    async fn first_of(&mut self, candidates: Vec<Candidate>) -> anyhow::Result<Option<(Survey, String)>> {
+        if candidates.is_empty() {
+            return Ok(None);
+        }
+        let client = self.client().await?;
+        let mut rest = candidates.iter();
+        for candidate in rest.by_ref().take(MOST_TRIED) {
+            match self.reach(&client, candidate).await {
+                Ok(survey) => {
+                    let others: Vec<String> = rest.map(Candidate::told).collect();
+                    if !others.is_empty() {
+                        self.notes.push(format!(
+                            "read {}; there is also {}, which --service chooses",
+                            candidate.told(),
+                            others.join(", ")
+                        ));
+                    }
+                    return Ok(Some((survey, format!("{} at {}", candidate.product, candidate.told()))));
+                }
+                Err(error) => self.notes.push(format!("{} ({}): {error}", candidate.told(), candidate.product)),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn reach(&self, client: &kube::Client, candidate: &Candidate) -> anyhow::Result<Survey> {
+        let endpoint = self.endpoint(None)?;
+        if candidate.wants_token && matches!(endpoint.authentication, Authentication::None) {
+            bail!(
+                "it wants a token: HEADROOM_TOKEN=$(oc whoami -t) kubectl headroom scan --service {} \
+                 --insecure-skip-tls-verify, or --ca-file with the cluster's service CA",
+                candidate.told()
+            );
+        }
+        let http = behind_service(client.clone(), candidate.target.clone(), &endpoint).await?.below(candidate.path);
+        let survey = match Survey::connect(http, self.options()?).await {
+            Err(SourceError::Permanent(text)) if is_refusal(&text) => {
+                // Who may not use the proxy may be allowed to forward a port.
+                match forward::http(client.clone(), candidate.target.clone(), &endpoint).await {
+                    Ok(http) => Survey::connect(http.below(candidate.path), self.options()?).await?,
+                    Err(_) => bail!(
+                        "{text}; this account may neither `get services/proxy` nor `create pods/portforward` in namespace \
+                         {}: bind it to the Role of deploy/people/metrics.yaml",
+                        candidate.target.namespace
+                    ),
+                }
+            }
+            survey => survey?,
+        };
+        let now = survey.now().await?;
+        let counted = survey.containers(self.namespaces, Window { from: now - DAY, to: now }).await?;
+        if counted.values().all(|containers| *containers == 0) {
+            bail!("it knows no container of the namespaces that are asked about");
+        }
+        Ok(survey)
+    }
+
+    /// Reads the history of all workloads.
+    async fn history(&mut self, survey: Survey, name: String, mut places: Places) -> anyhow::Result<Found> {
+        let store_now = survey.now().await?;
+        let ours = clock::now();
+        if store_now.abs_diff(ours) > SKEW {
+            self.notes.push(format!(
+                "the store's clock and this machine's differ by {} s: check both; history is read by the store's",
+                store_now.abs_diff(ours)
+            ));
+        }
+        let step = i64::from(survey.step_seconds());
+        let to = store_now.div_euclid(step) * step;
+        let from = (to - i64::from(self.args.store.days) * DAY).div_euclid(step) * step;
+        let window = Window { from, to };
+        if !survey.knows_state() {
+            self.notes.push(
+                "the store has no kube-state-metrics: pods that are gone are told apart by their names, and \
+                 out-of-memory kills only as far as pods tell their last one"
+                    .to_owned(),
+            );
+        }
+        // Up to now, for who made a pod may have been told only since the last whole step.
+        let until_now = Window { to: store_now + 1, ..window };
+        let problems = history::makers(&survey, self.namespaces, until_now, &mut places.owners).await;
+        let parallel = usize::from(self.args.store.parallel);
+        let reading =
+            history::read(&survey, self.namespaces, window, places, parallel, self.progress, &self.stop).await;
+        let is_partial = reading.is_interrupted || !reading.problems.is_empty();
+        if reading.histories.is_empty()
+            && let Some(problem) = reading.problems.first()
+        {
+            bail!("nothing was read of {name}: {problem}");
+        }
+        if reading.is_interrupted {
+            self.notes
+                .push("the reading was interrupted: the advice is made of what was read, newest days first".to_owned());
+        }
+        if reading.strangers > 0 {
+            self.notes.push(format!(
+                "usage of about {} pods is left out: their workloads are gone, or not asked about",
+                reading.strangers
+            ));
+        }
+        self.notes.extend(problems);
+        self.notes.extend(reading.problems);
+        let moment = |at: i64| jiff::Timestamp::from_second(at).ok().map(|at| at.to_string());
+        let source = Source {
+            name,
+            from: moment(window.from),
+            to: moment(window.to),
+            step_seconds: Some(survey.step_seconds()),
+            is_partial,
+        };
+        Ok(Found { histories: reading.histories, source, notes: std::mem::take(&mut self.notes) })
+    }
+
+    /// One look at the metrics API.
+    async fn of_now(&mut self, places: Places) -> anyhow::Result<Found> {
+        let http = Http::api_server(self.client().await?, Duration::from_secs(60));
+        let source = metrics_api::MetricsApi::new(http, 60);
+        let all = self.args.target.all_namespaces;
+        let namespace = self.namespaces.first().map(String::as_str).filter(|_| !all);
+        let histories = history::look(&source, namespace, &places).await?;
+        self.notes.push(
+            "no history: the metrics API tells only this moment, one sample a container, which no request should be \
+             made of; name a metrics store with --service NAMESPACE/SERVICE:PORT or --prometheus URL"
+                .to_owned(),
+        );
+        let source = Source { name: "the metrics API".to_owned(), ..Source::default() };
+        Ok(Found { histories, source, notes: std::mem::take(&mut self.notes) })
+    }
+}
+
+/// A client of the cluster that is looked at.
+pub async fn client(target: &Target) -> anyhow::Result<kube::Client> {
+    if target.offline {
+        bail!("--offline reaches no cluster: name the store with --prometheus URL");
+    }
+    let config = kubeconfig::config(target.context.clone(), target.kubeconfig.as_deref()).await;
+    let client = config.and_then(|config| proxy::client(config).map_err(|error| error.to_string()));
+    client.map_err(|problem| anyhow!("the cluster cannot be reached: {problem}"))
+}
+
+/// Whether the API server says that it is not allowed.
+fn is_refusal(text: &str) -> bool {
+    text.contains("answers 403") || text.contains("answers 401")
+}

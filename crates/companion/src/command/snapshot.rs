@@ -1,0 +1,140 @@
+//! `kubectl headroom snapshot`: what the desk reads of a cluster as one file, for the page, for `--cluster-dir`, and to be
+//! shown to others.
+//!
+//! Secrets and ConfigMaps are not read at all. The values of environment variables are left out, as from recordings.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use headroom_core::cluster::usage::address::{API_VERSION, KIND};
+use headroom_desk::recording::redact::Redaction;
+use serde_json::{Value, json};
+
+use super::target::Target;
+use crate::output::{self, Exit};
+use crate::surroundings::{Surroundings, is_of_unknown_kind};
+
+const EXAMPLES: &str = "\
+Examples:
+  # The whole cluster, to be opened in the page
+  kubectl headroom snapshot -A -o cluster.json
+
+  # One namespace, and a question about it later
+  kubectl headroom snapshot -n shop -o shop.json
+  kubectl headroom check -f app/ --cluster-dir shop.json
+
+The snapshot has no Secrets, no ConfigMaps and no values of environment variables. Look at it before you show it to \
+others all the same: names, images and arguments of containers are in it.
+
+Exit codes: 0 it is complete, 2 something could not be read.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// File to write to; `-` for standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// What surrounds objects, and what runs. Kinds that a cluster does not have are skipped.
+const KINDS: [(&str, &str); 15] = [
+    ("v1", "Namespace"),
+    ("v1", "LimitRange"),
+    ("v1", "ResourceQuota"),
+    (API_VERSION, KIND),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "Service"),
+    ("autoscaling/v2", "HorizontalPodAutoscaler"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("apps/v1", "ReplicaSet"),
+    ("v1", "ReplicationController"),
+    ("batch/v1", "CronJob"),
+    ("batch/v1", "Job"),
+    ("v1", "Pod"),
+];
+
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    let snapshot = take(&args.target)?;
+    let text = snapshot.text()?;
+    if args.output.as_os_str() == "-" {
+        output::print(&text)?;
+    } else {
+        fs::write(&args.output, text).with_context(|| format!("cannot write `{}`", args.output.display()))?;
+        output::print(&format!("{}: {} objects\n", args.output.display(), snapshot.items.len()))?;
+    }
+    snapshot.missed.iter().for_each(|problem| eprintln!("warning: {problem}; the snapshot is without them"));
+    Ok(if snapshot.missed.is_empty() { Exit::Fine } else { Exit::NotJudged })
+}
+
+/// A snapshot of what is there now. What may not be read is left out.
+pub fn text(target: &Target) -> anyhow::Result<String> {
+    take(target)?.text()
+}
+
+fn take(target: &Target) -> anyhow::Result<Snapshot> {
+    let mut opened = target.open()?;
+    let scope = target.scope(&opened).map(str::to_owned);
+    let pool = pool_of(&opened.settings);
+    let mut snapshot = Snapshot::default();
+    for (api_version, kind) in KINDS {
+        match (kind, &scope) {
+            ("Namespace", Some(name)) => {
+                let found = opened.around.get(api_version, kind, None, name);
+                snapshot.take(found.map(|found| found.into_iter().collect()));
+            }
+            // The history of all namespaces is for each of them.
+            (KIND, Some(namespace)) => {
+                for namespace in BTreeSet::from([namespace.as_str(), pool.as_str()]) {
+                    snapshot.take(opened.around.list(api_version, kind, Some(namespace)));
+                }
+            }
+            _ => snapshot.take(opened.around.list(api_version, kind, scope.as_deref())),
+        }
+    }
+    Ok(snapshot)
+}
+
+/// Where the history of all namespaces is, by the settings.
+fn pool_of(settings: &Value) -> String {
+    let named = settings.pointer("/estimates/pool/namespace").and_then(Value::as_str);
+    named.unwrap_or("headroom").to_owned()
+}
+
+#[derive(Default)]
+struct Snapshot {
+    items: Vec<Value>,
+    missed: Vec<String>,
+    redaction: Redaction,
+}
+
+impl Snapshot {
+    fn text(&self) -> anyhow::Result<String> {
+        output::json(&json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": self.items}))
+    }
+
+    fn take(&mut self, read: Result<Vec<Value>, String>) {
+        match read {
+            Ok(objects) => {
+                for mut object in objects {
+                    self.redaction.redact(&mut object);
+                    if is_running(&object) {
+                        self.items.push(object);
+                    }
+                }
+            }
+            Err(problem) if is_of_unknown_kind(&problem) => {}
+            Err(problem) => self.missed.push(problem),
+        }
+    }
+}
+
+/// Whether an object is more than the history of another: old ReplicaSets are most of what many clusters hold.
+fn is_running(object: &Value) -> bool {
+    object.get("kind") != Some(&json!("ReplicaSet")) || object.pointer("/spec/replicas") != Some(&json!(0))
+}

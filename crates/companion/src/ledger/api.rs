@@ -1,0 +1,141 @@
+//! What is asked of the API server: plain JSON by path, each request with an end.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::{Method, Request, header};
+use kube::{Client, Error};
+use serde_json::Value;
+
+/// How long one request may take. A write that is answered later has to be looked for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a list may take, page by page.
+const LIST_PATIENCE: Duration = Duration::from_secs(30);
+/// Objects of a page.
+const PAGE: usize = 500;
+
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+}
+
+/// Why a request was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    NotFound,
+    /// Rights are missing, or a webhook or quota refuses.
+    Forbidden(String),
+    /// The object was changed meanwhile, or is there already.
+    Conflict,
+    /// Whether it was done is unknown.
+    Other(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound => f.write_str("not found"),
+            Self::Conflict => f.write_str("the object was changed meanwhile"),
+            Self::Forbidden(text) | Self::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Api(status) if status.code == 404 => Self::NotFound,
+            Error::Api(status) if status.code == 409 => Self::Conflict,
+            Error::Api(status) if status.code == 403 => Self::Forbidden(status.message.clone()),
+            Error::Api(status) => Self::Other(status.message.clone()),
+            Error::Service(_) => Self::Other("the API server cannot be reached".to_owned()),
+            error => Self::Other(error.to_string()),
+        }
+    }
+}
+
+impl Failure {
+    /// Whether trying again in a moment is of no use.
+    pub fn is_lasting(&self) -> bool {
+        matches!(self, Self::NotFound | Self::Forbidden(_))
+    }
+}
+
+pub type Answer<T> = Result<T, Failure>;
+
+impl Api {
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Reads from the store itself, past every cache.
+    pub async fn get(&self, path: &str) -> Answer<Value> {
+        self.send(Method::GET, path, None, "application/json").await
+    }
+
+    pub async fn create(&self, path: &str, object: &Value) -> Answer<Value> {
+        self.send(Method::POST, path, Some(object), "application/json").await
+    }
+
+    pub async fn replace(&self, path: &str, object: &Value) -> Answer<Value> {
+        self.send(Method::PUT, path, Some(object), "application/json").await
+    }
+
+    pub async fn merge(&self, path: &str, patch: &Value) -> Answer<Value> {
+        self.send(Method::PATCH, path, Some(patch), "application/merge-patch+json").await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer<Value> {
+        self.send(Method::DELETE, path, None, "application/json").await
+    }
+
+    /// All objects of a collection, with the revision that they were listed at: from the store itself, page by page.
+    pub async fn list(&self, path: &str) -> Answer<(u64, Vec<Value>)> {
+        let (mut items, mut next, mut revision) = (Vec::new(), String::new(), 0);
+        loop {
+            let continued: String = form_urlencoded::byte_serialize(next.as_bytes()).collect();
+            let page = format!("{path}?limit={PAGE}&continue={continued}");
+            let mut page = self.get_within(&page, LIST_PATIENCE).await?;
+            // All pages show one revision.
+            revision = revision_of(&page).unwrap_or(revision);
+            next = page.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().to_owned();
+            if let Some(Value::Array(more)) = page.get_mut("items").map(Value::take) {
+                items.extend(more);
+            }
+            if next.is_empty() {
+                return Ok((revision, items));
+            }
+        }
+    }
+
+    async fn get_within(&self, path: &str, patience: Duration) -> Answer<Value> {
+        let request = request(Method::GET, path, Vec::new(), "application/json")?;
+        within(patience, self.client.request(request)).await
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Option<&Value>, kind: &str) -> Answer<Value> {
+        let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
+        within(PATIENCE, self.client.request(request(method, path, body, kind)?)).await
+    }
+}
+
+fn request(method: Method, path: &str, body: Vec<u8>, kind: &str) -> Answer<Request<Vec<u8>>> {
+    let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, kind).body(body);
+    request.map_err(|error| Failure::Other(error.to_string()))
+}
+
+async fn within(patience: Duration, answer: impl Future<Output = kube::Result<Value>>) -> Answer<Value> {
+    match tokio::time::timeout(patience, answer).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(Failure::Other(format!("no answer within {} s", patience.as_secs()))),
+    }
+}
+
+/// A `metadata.resourceVersion` as the number that it is.
+pub fn revision_of(object: &Value) -> Option<u64> {
+    object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
+}

@@ -1,0 +1,187 @@
+//! The ledgers as this replica knows them, by its watch and by its own writes, whichever is newer.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use headroom_ledger::{Plan, State};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::api::Api;
+use super::objects::{self, Kept};
+use super::watch::Seen;
+
+/// A ledger at one revision.
+#[derive(Debug, Clone)]
+pub struct View {
+    pub ledger: String,
+    pub revision: u64,
+    pub plan: Arc<Plan>,
+    pub state: Arc<State>,
+}
+
+pub struct Board {
+    api: Api,
+    namespace: String,
+    inner: Mutex<Inner>,
+    /// Counts changes.
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    views: BTreeMap<String, View>,
+    plans: HashMap<(String, u64), Arc<Plan>>,
+    /// Ledgers that cannot be read, and why.
+    broken: BTreeMap<String, String>,
+    is_listed: bool,
+}
+
+impl Board {
+    pub fn new(api: Api, namespace: &str) -> Self {
+        let namespace = namespace.to_owned();
+        Self { api, namespace, inner: Mutex::default(), changes: watch::Sender::new(0) }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes whenever a ledger changes.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    pub fn is_listed(&self) -> bool {
+        self.inner().is_listed
+    }
+
+    pub fn view(&self, ledger: &str) -> Option<View> {
+        self.inner().views.get(ledger).cloned()
+    }
+
+    pub fn views(&self) -> Vec<View> {
+        self.inner().views.values().cloned().collect()
+    }
+
+    /// The ledgers that a namespace is charged to, in the order in which all replicas reserve.
+    pub fn covering(&self, namespace: &str) -> Vec<View> {
+        let covers = |view: &&View| view.plan.namespaces.contains_key(namespace);
+        self.inner().views.values().filter(covers).cloned().collect()
+    }
+
+    pub fn broken(&self) -> BTreeMap<String, String> {
+        self.inner().broken.clone()
+    }
+
+    /// The highest number of a ledger's plans, in force or not.
+    pub fn last_plan(&self, ledger: &str) -> u64 {
+        let inner = self.inner();
+        let numbers = inner.plans.keys().filter(|(of, _)| of == ledger).map(|(_, number)| *number);
+        let in_force = inner.views.get(ledger).map(|view| view.plan.number);
+        numbers.chain(in_force).max().unwrap_or_default()
+    }
+
+    /// Plans that are in force nowhere.
+    pub fn stale_plans(&self) -> Vec<(String, u64)> {
+        let inner = self.inner();
+        let is_stale =
+            |(ledger, number): &&(String, u64)| inner.views.get(ledger).is_none_or(|view| *number < view.plan.number);
+        inner.plans.keys().filter(is_stale).cloned().collect()
+    }
+
+    pub fn add_plan(&self, ledger: &str, plan: Arc<Plan>) {
+        self.inner().plans.insert((ledger.to_owned(), plan.number), plan);
+    }
+
+    /// Takes in a state that was read or written; an older one is nothing new.
+    pub fn add_state(&self, ledger: &str, revision: u64, state: State) -> Option<View> {
+        let mut inner = self.inner();
+        if let Some(view) = inner.views.get(ledger).filter(|view| view.revision >= revision) {
+            return Some(view.clone());
+        }
+        let plan = inner.plans.get(&(ledger.to_owned(), state.plan)).cloned()?;
+        let view = View { ledger: ledger.to_owned(), revision, plan, state: Arc::new(state) };
+        inner.views.insert(ledger.to_owned(), view.clone());
+        inner.broken.remove(ledger);
+        drop(inner);
+        self.changed();
+        Some(view)
+    }
+
+    pub fn take(&self, seen: Seen) {
+        match seen {
+            Seen::Listed(_, objects) => {
+                let names: Vec<&str> = objects.iter().map(objects::name_of).collect();
+                let mut inner = self.inner();
+                inner.views.retain(|ledger, _| names.contains(&ledger.as_str()));
+                inner.broken.retain(|ledger, _| names.contains(&ledger.as_str()));
+                inner.plans.retain(|(ledger, number), _| {
+                    let name = objects::plan_name(ledger, *number);
+                    names.contains(&name.as_str())
+                });
+                inner.is_listed = true;
+                drop(inner);
+                // Plans before the states that name them.
+                let is_state = |object: &&Value| object.pointer("/metadata/labels/headroom.dev~1ledger").is_none();
+                objects.iter().filter(|object| !is_state(object)).for_each(|object| self.store(object));
+                objects.iter().filter(is_state).for_each(|object| self.store(object));
+                self.changed();
+            }
+            Seen::Stored(object) => self.store(&object),
+            Seen::Deleted(object) => {
+                let name = objects::name_of(&object);
+                let mut inner = self.inner();
+                match objects::read(&object) {
+                    Ok(Kept::Plan { ledger, plan }) => {
+                        inner.plans.remove(&(ledger, plan.number));
+                    }
+                    _ => {
+                        inner.views.remove(name);
+                        inner.broken.remove(name);
+                    }
+                }
+                drop(inner);
+                self.changed();
+            }
+            Seen::UpTo(_) | Seen::Lost(_) => {}
+        }
+    }
+
+    fn store(&self, object: &Value) {
+        match objects::read(object) {
+            Ok(Kept::Plan { ledger, plan }) => self.add_plan(&ledger, Arc::new(plan)),
+            Ok(Kept::State { ledger, revision, state }) => {
+                // Its plan is read by whoever needs it, if the watch has not brought it yet.
+                self.add_state(&ledger, revision, state);
+            }
+            Err(unreadable) => {
+                let name = objects::name_of(object);
+                tracing::error!(ledger = name, %unreadable, "a ledger was edited");
+                self.inner().broken.insert(name.to_owned(), unreadable.to_string());
+                self.changed();
+            }
+        }
+    }
+
+    /// Reads a ledger from the store itself. The text of an error says what is wrong.
+    pub async fn load(&self, ledger: &str) -> Result<View, String> {
+        let path = objects::ledgers(&self.namespace);
+        let object = self.api.get(&format!("{path}/{ledger}")).await.map_err(|failure| failure.to_string())?;
+        let Kept::State { revision, state, .. } = objects::read(&object).map_err(|error| error.to_string())? else {
+            return Err("it is no state".to_owned());
+        };
+        let number = state.plan;
+        if let Some(view) = self.add_state(ledger, revision, state.clone()) {
+            return Ok(view);
+        }
+        let name = objects::plan_name(ledger, number);
+        let object = self.api.get(&format!("{path}/{name}")).await.map_err(|failure| format!("{name}: {failure}"))?;
+        self.store(&object);
+        self.add_state(ledger, revision, state).ok_or_else(|| format!("{name} cannot be read"))
+    }
+}

@@ -1,0 +1,97 @@
+//! Whether ledgers are true: their plans as quotas and namespaces have it, their usage as live lists count it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headroom_ledger::tree::trees;
+use headroom_ledger::{Cache, Plan};
+
+use super::api::Api;
+use super::board::{Board, View};
+use super::count::{Collection, stored};
+use super::objects::{TENANT_QUOTAS, ledgers};
+use super::planner::recount;
+use super::tenants::Tenants;
+use super::watch::Seen;
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub ledgers: usize,
+    pub claims: usize,
+    /// Bounds whose usage is not what is counted: ledger, quota, name, used, counted.
+    pub differences: Vec<[String; 5]>,
+    pub problems: Vec<String>,
+}
+
+impl Report {
+    pub fn is_true(&self) -> bool {
+        self.differences.is_empty() && self.problems.is_empty()
+    }
+}
+
+/// Reads and counts everything. The text of an error says what could not be read.
+pub async fn check(api: &Api, namespace: &str, exempt: &[String]) -> Result<Report, String> {
+    let list = async |path: &str| {
+        let listed = api.list(path).await.map_err(|failure| format!("cannot list {path}: {failure}"))?;
+        Ok::<Seen, String>(Seen::Listed(listed.0, listed.1))
+    };
+    let board = Board::new(api.clone(), namespace);
+    board.take(list(&ledgers(namespace)).await?);
+    let tenants = Tenants::new(namespace, exempt);
+    tenants.take_quotas(list(TENANT_QUOTAS).await?);
+    tenants.take_namespaces(list("/api/v1/namespaces").await?);
+    let mut report = Report::default();
+    for (ledger, problem) in board.broken() {
+        report.problems.push(format!("ledger {ledger} cannot be read: {problem}"));
+    }
+    let (quotas, unreadable) = tenants.quotas();
+    report.problems.extend(unreadable.iter().map(|(name, problem)| format!("tenant quota {name}: {problem}")));
+    let (trees, parents) = trees(&quotas);
+    report.problems.extend(parents.iter().map(|(name, problem)| format!("tenant quota {name}: {problem}")));
+    let views = board.views();
+    let namespaces = tenants.namespaces();
+    for tree in &trees {
+        let wanted = Plan::of_tree(tree, &namespaces);
+        match views.iter().find(|view| view.ledger == tree.name()) {
+            Some(view) if view.plan.is_same_as(&wanted) => {}
+            Some(_) => report.problems.push(format!("ledger {}: its plan is not what the quotas say", tree.name())),
+            None => report.problems.push(format!("ledger {} does not exist", tree.name())),
+        }
+    }
+    let kinds: BTreeSet<String> = views.iter().flat_map(|view| view.plan.kinds()).collect();
+    let mut cache = Cache::default();
+    for kind in &kinds {
+        match Collection::find(api, kind).await {
+            Ok(collection) => {
+                let (revision, objects) =
+                    api.list(&collection.all()).await.map_err(|failure| format!("cannot list {kind}: {failure}"))?;
+                cache.list(kind, revision, objects.iter().filter_map(|object| stored(kind, object)));
+            }
+            Err(unfound) => report.problems.push(unfound.problem),
+        }
+    }
+    for view in &views {
+        report.ledgers += 1;
+        report.claims += view.state.claims.len();
+        report.differences.extend(differences(view, &cache));
+    }
+    Ok(report)
+}
+
+fn differences(view: &View, cache: &Cache) -> Vec<[String; 5]> {
+    let counted = recount(&view.plan, cache).map(|state| state.used).unwrap_or_default();
+    let mut differences = Vec::new();
+    for ((node, used), counted) in view.plan.nodes.iter().zip(&view.state.used).zip(&counted) {
+        let names: BTreeMap<&str, ()> = used.names().chain(counted.names()).map(|name| (name.as_ref(), ())).collect();
+        for name in names.into_keys() {
+            let (used, counted) = (used.get(name), counted.get(name));
+            if used != counted {
+                let told = |amount: Option<&headroom_core::amount::Quantity>| {
+                    amount.map_or("unknown".to_owned(), ToString::to_string)
+                };
+                differences.push([view.ledger.clone(), node.quota.clone(), name.to_owned(), told(used), told(counted)]);
+            }
+        }
+    }
+    differences
+}

@@ -1,0 +1,334 @@
+//! The webhook configuration and the certificate, kept by the leader.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use headroom_ledger::plan::{Plan, is_charged_on_update};
+use headroom_ledger::selector::Requirement;
+use headroom_ledger::tenant_quota::TenantQuota;
+use serde_json::{Value, json};
+
+use super::api::{Answer, Failure};
+use super::tls::{self, Made};
+use super::{Replica, tenants::Tenants};
+use crate::clock;
+
+/// A change by somebody else is undone within this.
+const EVERY: Duration = Duration::from_secs(1);
+const CONFIGURATION: &str = "headroom-ledger";
+const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+const SECRET: &str = "headroom-ledger-tls";
+/// Namespaces carry their name as a label since Kubernetes 1.21.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+/// A certificate's days, and after which it is replaced.
+const DAYS: i64 = 90;
+const RENEWED_AFTER: i64 = 60 * 86_400;
+/// API servers trust a new authority before a certificate of it is used.
+const TRUSTED_AFTER: i64 = 60;
+/// Entries of one configuration; more quotas than this share one for all namespaces.
+const MOST_ENTRIES: usize = 200;
+
+/// Keeps both until the term ends.
+pub async fn configure(replica: Arc<Replica>) {
+    let mut told = String::new();
+    loop {
+        if let Some(webhook) = &replica.options.webhook
+            && replica.tenants.is_listed()
+            && let Err(failure) = configure_once(&replica, webhook).await
+            && failure.to_string() != told
+        {
+            told = failure.to_string();
+            tracing::warn!(%failure, "cannot keep the webhook configuration");
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+/// How API servers reach the replicas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Webhook {
+    /// Of the Service in our own namespace.
+    pub service: String,
+    /// Instead of the Service, for replicas outside of the cluster.
+    pub url: Option<String>,
+    /// Whether the certificate is ours to make; otherwise `caBundle` is somebody else's.
+    pub makes_certificate: bool,
+}
+
+async fn configure_once(replica: &Replica, webhook: &Webhook) -> Answer<()> {
+    let authority = if webhook.makes_certificate { Some(keep_certificate(replica, webhook).await?) } else { None };
+    let (quotas, _) = replica.tenants.quotas();
+    let valid: Vec<&TenantQuota> = quotas.iter().filter(|quota| quota.problems().is_empty()).collect();
+    let mut client = match &webhook.url {
+        Some(url) => json!({"url": format!("{}/review", url.trim_end_matches('/'))}),
+        None => json!({"service": {
+            "name": webhook.service, "namespace": replica.options.namespace, "path": "/review", "port": 443,
+        }}),
+    };
+    if let (Some(authority), Value::Object(fields)) = (authority, &mut client) {
+        fields.insert("caBundle".to_owned(), json!(STANDARD.encode(authority)));
+    }
+    let webhooks = Value::Array(entries(&valid, &replica.tenants, &client));
+    let path = format!("{CONFIGURATIONS}/{CONFIGURATION}");
+    let object = |version: Option<&Value>| {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": CONFIGURATION, "resourceVersion": version}, "webhooks": webhooks,
+        })
+    };
+    match replica.api.get(&path).await {
+        Ok(there) if is_within(&webhooks, there.get("webhooks").unwrap_or(&Value::Null)) => Ok(()),
+        Ok(there) => {
+            tracing::info!("writing the webhook configuration");
+            replica.api.replace(&path, &object(there.pointer("/metadata/resourceVersion"))).await.map(|_| ())
+        }
+        Err(Failure::NotFound) => replica.api.create(CONFIGURATIONS, &object(None)).await.map(|_| ()),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Whether everything that is wanted is there. The API server adds defaults.
+fn is_within(wanted: &Value, there: &Value) -> bool {
+    match (wanted, there) {
+        (Value::Object(wanted), Value::Object(there)) => {
+            wanted.iter().all(|(name, value)| is_within(value, there.get(name).unwrap_or(&Value::Null)))
+        }
+        (Value::Array(wanted), Value::Array(there)) => {
+            wanted.len() == there.len() && wanted.iter().zip(there).all(|(wanted, there)| is_within(wanted, there))
+        }
+        (wanted, there) => wanted == there,
+    }
+}
+
+/// An entry for each selector, so that an outage refuses requests in the namespaces that are charged, and in no other.
+fn entries(quotas: &[&TenantQuota], tenants: &Tenants, client: &Value) -> Vec<Value> {
+    let rules = rules(quotas);
+    let entry = |name: &str, rules: &Value, policy: &str, selector: Value| {
+        json!({
+            "name": name, "clientConfig": client, "rules": rules, "failurePolicy": policy, "matchPolicy": "Equivalent",
+            "namespaceSelector": selector, "sideEffects": "NoneOnDryRun", "timeoutSeconds": 10,
+            "admissionReviewVersions": ["v1"],
+        })
+    };
+    let not_exempt = json!({"key": NAME_LABEL, "operator": "NotIn", "values": tenants.exempt()});
+    let expression = |Requirement { key, operator, values }: &Requirement| json!({"key": key, "operator": operator, "values": values});
+    let mut selectors: BTreeMap<String, Value> = BTreeMap::new();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for quota in quotas {
+        names.extend(quota.names.iter().map(String::as_str).filter(|name| !tenants.is_exempt(name)));
+        if let Some(selector) = &quota.selector {
+            let mut expressions: Vec<Value> = selector.requirements().iter().map(expression).collect();
+            expressions.push(not_exempt.clone());
+            let selector = json!({"matchExpressions": expressions});
+            selectors.insert(selector.to_string(), selector);
+        }
+    }
+    let has_name_labels = tenants.labels("kube-system").is_none_or(|labels| labels.contains_key(NAME_LABEL));
+    let mut entries = Vec::new();
+    if !names.is_empty() && !has_name_labels || selectors.len() > MOST_ENTRIES {
+        entries.push(entry("quota.headroom.dev", &rules, "Fail", json!({"matchExpressions": [not_exempt]})));
+    } else {
+        if !names.is_empty() {
+            let names = json!({"matchExpressions": [{"key": NAME_LABEL, "operator": "In", "values": names}]});
+            entries.push(entry("quota.headroom.dev", &rules, "Fail", names));
+        }
+        for (at, selector) in selectors.into_values().enumerate() {
+            entries.push(entry(&format!("quota-{at}.headroom.dev"), &rules, "Fail", selector));
+        }
+    }
+    if rules.as_array().is_none_or(Vec::is_empty) {
+        entries.clear();
+    }
+    // What is wrong with a quota is told by its status too, so nobody has to wait for this one.
+    let of_quotas = json!([{"apiGroups": ["headroom.dev"], "apiVersions": ["*"], "resources": ["tenantquotas"],
+        "operations": ["CREATE", "UPDATE"], "scope": "Cluster"}]);
+    entries.push(entry("tenantquotas.headroom.dev", &of_quotas, "Ignore", json!({})));
+    entries
+}
+
+/// What is asked about: the kinds that are charged, and of those only what can raise usage.
+fn rules(quotas: &[&TenantQuota]) -> Value {
+    let nodes = quotas.iter().map(|quota| headroom_ledger::plan::Node {
+        hard: quota.quota.spec_hard.clone(),
+        ..headroom_ledger::plan::Node::default()
+    });
+    let kinds = Plan { nodes: nodes.collect(), ..Plan::default() }.kinds();
+    let has_deadline_scope = quotas
+        .iter()
+        .any(|quota| quota.quota.requirements().any(|requirement| requirement.scope.ends_with("Terminating")));
+    let mut rules = Vec::new();
+    let mut add = |group: &str, resource: &str, operations: &[&str]| {
+        rules.push(json!({"apiGroups": [group], "apiVersions": ["*"], "resources": [resource],
+            "operations": operations, "scope": "Namespaced"}));
+    };
+    for kind in &kinds {
+        let (resource, group) = kind.split_once('.').unwrap_or((kind, ""));
+        if kind == "pods" {
+            add("", "pods", if has_deadline_scope { &["CREATE", "UPDATE"] } else { &["CREATE"] });
+            add("", "pods/resize", &["UPDATE"]);
+        } else {
+            add(group, resource, if is_charged_on_update(kind) { &["CREATE", "UPDATE"] } else { &["CREATE"] });
+        }
+    }
+    json!(rules)
+}
+
+fn secrets(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/secrets")
+}
+
+/// Reads a Secret's field.
+fn field(secret: &Value, name: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(secret.get("data")?.get(name)?.as_str()?).ok()
+}
+
+/// Takes the certificate of the Secret into use; whether there is one.
+pub async fn use_certificate(replica: &Replica) -> Answer<bool> {
+    let secret = match replica.api.get(&format!("{}/{SECRET}", secrets(&replica.options.namespace))).await {
+        Ok(secret) => secret,
+        Err(Failure::NotFound) => return Ok(false),
+        Err(failure) => return Err(failure),
+    };
+    let (Some(certificate), Some(key)) = (field(&secret, "tls.crt"), field(&secret, "tls.key")) else {
+        return Ok(false);
+    };
+    let used = replica.certificate.set(&certificate, &key);
+    used.map(|()| true).map_err(|error| Failure::Other(format!("secret {SECRET}: {error:#}")))
+}
+
+/// Makes a certificate where there is none, and the next one in time; the authorities to be trusted.
+async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> Answer<Vec<u8>> {
+    let namespace = &replica.options.namespace;
+    let path = secrets(namespace);
+    let there = match replica.api.get(&format!("{path}/{SECRET}")).await {
+        Ok(there) => Some(there),
+        Err(Failure::NotFound) => None,
+        Err(failure) => return Err(failure),
+    };
+    let since = |name: &str| -> Option<i64> {
+        let moment = there.as_ref()?.pointer("/metadata/annotations")?.get(name)?.as_str()?;
+        moment.parse().ok()
+    };
+    let now = clock::now();
+    let get = |name: &str| there.as_ref().and_then(|secret| field(secret, name));
+    let names = names(webhook, namespace);
+    let make =
+        || tls::make(&names, DAYS).map_err(|error| Failure::Other(format!("cannot make a certificate: {error:#}")));
+    const MADE: &str = "headroom.dev/made-at";
+    const NEXT: &str = "headroom.dev/next-made-at";
+    let (data, made_at, next_at) = match (get("ca.crt"), get("tls.crt"), since(NEXT)) {
+        // An authority more, and its certificate when API servers know it.
+        (Some(authorities), Some(_), None) if now - since(MADE).unwrap_or_default() > RENEWED_AFTER => {
+            let Made { authority, certificate, key } = make()?;
+            // Of those that were trusted, only the last is still in use.
+            let last = last_certificate(&authorities);
+            let keep = |name: &str| STANDARD.encode(get(name).unwrap_or_default());
+            let data = json!({
+                "ca.crt": STANDARD.encode([last, authority.into_bytes()].concat()), "tls.crt": keep("tls.crt"),
+                "tls.key": keep("tls.key"), "next.crt": STANDARD.encode(certificate), "next.key": STANDARD.encode(key),
+            });
+            (data, since(MADE).unwrap_or_default(), Some(now))
+        }
+        (Some(authorities), Some(_), Some(next)) if now - next > TRUSTED_AFTER => {
+            let data = json!({
+                "ca.crt": STANDARD.encode(authorities), "tls.crt": STANDARD.encode(get("next.crt").unwrap_or_default()),
+                "tls.key": STANDARD.encode(get("next.key").unwrap_or_default()),
+            });
+            (data, next, None)
+        }
+        (Some(authorities), Some(_), _) => return Ok(authorities),
+        _ => {
+            let Made { authority, certificate, key } = make()?;
+            let data = json!({"ca.crt": STANDARD.encode(authority), "tls.crt": STANDARD.encode(certificate),
+                "tls.key": STANDARD.encode(key)});
+            (data, now, None)
+        }
+    };
+    let mut annotations = json!({MADE: made_at.to_string()});
+    if let (Value::Object(fields), Some(next)) = (&mut annotations, next_at) {
+        fields.insert(NEXT.to_owned(), json!(next.to_string()));
+    }
+    let version = there.as_ref().and_then(|there| there.pointer("/metadata/resourceVersion"));
+    let object = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": data,
+        "metadata": {"name": SECRET, "namespace": namespace, "resourceVersion": version, "annotations": annotations},
+    });
+    let written = match version {
+        Some(_) => replica.api.replace(&format!("{path}/{SECRET}"), &object).await?,
+        None => replica.api.create(&path, &object).await?,
+    };
+    field(&written, "ca.crt").ok_or_else(|| Failure::Other(format!("secret {SECRET} has no ca.crt")))
+}
+
+/// The names that API servers call.
+fn names(webhook: &Webhook, namespace: &str) -> Vec<String> {
+    let host = webhook.url.as_deref().and_then(|url| url.parse::<http::Uri>().ok()?.host().map(str::to_owned));
+    let service = format!("{}.{namespace}.svc", webhook.service);
+    host.into_iter().chain([service]).collect()
+}
+
+fn last_certificate(pem: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(pem);
+    let begin = text.rfind("-----BEGIN CERTIFICATE-----").unwrap_or_default();
+    text.get(begin..).unwrap_or_default().as_bytes().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::tenants::read_quota;
+
+    #[test]
+    fn only_charged_namespaces_and_growing_requests_are_asked_about() {
+        let quotas = [
+            json!({"metadata": {"name": "a"}, "spec": {"namespaces": {"names": ["shop", "kube-system"]},
+                "quota": {"hard": {"pods": "1", "count/jobs.batch": "2"}}}}),
+            json!({"metadata": {"name": "b"}, "spec": {"namespaces": {"selector": {"matchLabels": {"team": "b"}}},
+                "quota": {"hard": {"services": "1"}}}}),
+        ];
+        let quotas: Vec<TenantQuota> = quotas.iter().map(|quota| read_quota(quota).unwrap()).collect();
+        let tenants = Tenants::new("headroom", &[]);
+        let entries = entries(&quotas.iter().collect::<Vec<_>>(), &tenants, &json!({"url": "https://here/review"}));
+        let told: Vec<String> = entries
+            .iter()
+            .map(|entry| {
+                let name = entry["name"].as_str().unwrap();
+                format!("{name} {} {}", entry["failurePolicy"].as_str().unwrap(), entry["namespaceSelector"])
+            })
+            .collect();
+        let exempt = r#"{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["headroom","kube-node-lease","kube-public","kube-system"]}"#;
+        assert_eq!(
+            told,
+            [
+                r#"quota.headroom.dev Fail {"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"In","values":["shop"]}]}"#.to_owned(),
+                format!(r#"quota-0.headroom.dev Fail {{"matchExpressions":[{{"key":"team","operator":"In","values":["b"]}},{exempt}]}}"#),
+                "tenantquotas.headroom.dev Ignore {}".to_owned(),
+            ]
+        );
+        let rules = entries[0]["rules"].as_array().unwrap();
+        let told: Vec<String> = rules
+            .iter()
+            .map(|rule| format!("{}{} {}", rule["apiGroups"], rule["resources"], rule["operations"]))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                r#"["batch"]["jobs"] ["CREATE"]"#,
+                r#"[""]["pods"] ["CREATE"]"#,
+                r#"[""]["pods/resize"] ["UPDATE"]"#,
+                r#"[""]["services"] ["CREATE","UPDATE"]"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_configuration_is_written_only_if_something_of_ours_is_missing() {
+        let wanted = json!([{"name": "a", "rules": [{"resources": ["pods"]}]}]);
+        assert!(is_within(&wanted, &json!([{"name": "a", "rules": [{"resources": ["pods"], "scope": "*"}], "x": 1}])));
+        assert!(!is_within(&wanted, &json!([{"name": "a", "rules": [{"resources": ["pods", "services"]}]}])));
+        assert!(!is_within(&wanted, &json!([])));
+    }
+}

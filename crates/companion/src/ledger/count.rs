@@ -1,0 +1,323 @@
+//! What the leader counts: every charged kind, followed, reduced to keys, versions and shapes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use headroom_core::json::Document;
+use headroom_core::timestamp::Timestamp;
+use headroom_ledger::cache::{Cache, Stored};
+use headroom_ledger::state::Key;
+use headroom_ledger::{Plan, Shape, State, settle};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::api::{Api, Failure, revision_of};
+use super::watch::{Seen, follow};
+use crate::clock;
+use crate::kinds::metadata;
+
+/// Counts while this replica leads; otherwise it counts nothing.
+#[derive(Debug, Default)]
+pub struct Counter {
+    inner: Mutex<Inner>,
+    /// Something was seen, or released.
+    pub news: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    is_leading: bool,
+    cache: Cache,
+    kinds: BTreeMap<String, OfKind>,
+    /// Kinds that cannot be followed at all, and why.
+    unserved: BTreeMap<String, String>,
+    /// Namespaces in which something has changed.
+    changed: BTreeSet<String>,
+    released: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct OfKind {
+    stop: CancellationToken,
+    /// The path of its objects; how it is read live.
+    collection: Collection,
+    lost: Option<String>,
+}
+
+/// How long a kind may take to be listed before others are planned without it.
+const LIST_PATIENCE: Duration = Duration::from_secs(30);
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Where objects of a kind are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collection {
+    /// `/api/v1` or `/apis/apps/v1`
+    pub version: String,
+    pub plural: String,
+}
+
+impl Collection {
+    pub fn all(&self) -> String {
+        format!("{}/{}", self.version, self.plural)
+    }
+
+    pub fn object(&self, key: &Key) -> String {
+        let name: String = form_urlencoded::byte_serialize(key.name.as_bytes()).collect();
+        format!("{}/namespaces/{}/{}/{}", self.version, key.namespace, self.plural, name.replace('+', "%20"))
+    }
+
+    /// Finds out by which version a kind such as `pods` or `deployments.apps` is served.
+    pub async fn find(api: &Api, kind: &str) -> Result<Self, Unfound> {
+        let unfound =
+            |failure: Failure| Unfound { is_lasting: failure.is_lasting(), problem: format!("{kind}: {failure}") };
+        let never = |problem: &str| Unfound { is_lasting: true, problem: format!("{kind}: {problem}") };
+        let (plural, group) = kind.split_once('.').unwrap_or((kind, ""));
+        let version = if group.is_empty() {
+            "/api/v1".to_owned()
+        } else {
+            let group = api.get(&format!("/apis/{group}")).await.map_err(unfound)?;
+            let preferred = group.pointer("/preferredVersion/groupVersion").and_then(Value::as_str);
+            format!("/apis/{}", preferred.ok_or_else(|| never("no version is served"))?)
+        };
+        let served = api.get(&version).await.map_err(unfound)?;
+        let resources = served.get("resources").and_then(Value::as_array);
+        let is_it = |resource: &&Value| resource.get("name").is_some_and(|name| name == plural);
+        match resources.and_then(|resources| resources.iter().find(is_it)) {
+            Some(resource) if resource.get("namespaced") == Some(&Value::Bool(true)) => {
+                Ok(Self { version, plural: plural.to_owned() })
+            }
+            Some(_) => Err(never("not namespaced")),
+            None => Err(never("no such kind is served")),
+        }
+    }
+}
+
+/// Why a kind was not found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfound {
+    /// Whether trying again in a moment is of no use.
+    is_lasting: bool,
+    pub problem: String,
+}
+
+impl Counter {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn lead(&self) {
+        self.inner().is_leading = true;
+    }
+
+    /// Forgets everything: whoever leads next counts anew.
+    pub fn resign(&self) {
+        let mut inner = self.inner();
+        inner.kinds.values().for_each(|kind| kind.stop.cancel());
+        *inner = Inner::default();
+    }
+
+    /// Follows these kinds and no others, and waits until each was listed, or cannot be.
+    pub async fn follow(self: &Arc<Self>, api: &Api, kinds: &BTreeSet<String>) {
+        let missing: Vec<String> = {
+            let mut inner = self.inner();
+            let gone: Vec<String> = inner.kinds.keys().filter(|kind| !kinds.contains(*kind)).cloned().collect();
+            for kind in gone {
+                if let Some(of_kind) = inner.kinds.remove(&kind) {
+                    of_kind.stop.cancel();
+                }
+                inner.cache.forget(&kind);
+            }
+            inner.unserved.retain(|kind, _| kinds.contains(kind));
+            kinds.iter().filter(|kind| !inner.kinds.contains_key(*kind)).cloned().collect()
+        };
+        let deadline = Instant::now() + LIST_PATIENCE;
+        for kind in missing {
+            while !self.begin(api, &kind).await && Instant::now() < deadline {
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+        while Instant::now() < deadline && !self.has_all(kinds) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn has_all(&self, kinds: &BTreeSet<String>) -> bool {
+        let inner = self.inner();
+        kinds.iter().all(|kind| inner.is_known(kind))
+    }
+
+    /// Begins to follow a kind, or finds out that it cannot be; false if it is to be tried again.
+    async fn begin(self: &Arc<Self>, api: &Api, kind: &str) -> bool {
+        let collection = match Collection::find(api, kind).await {
+            Ok(collection) => collection,
+            Err(Unfound { is_lasting, problem }) => {
+                tracing::warn!(problem, "cannot count a kind");
+                if is_lasting {
+                    self.inner().unserved.insert(kind.to_owned(), problem);
+                }
+                return is_lasting;
+            }
+        };
+        let stop = CancellationToken::new();
+        let path = collection.all();
+        {
+            let mut inner = self.inner();
+            if !inner.is_leading {
+                return true;
+            }
+            inner.unserved.remove(kind);
+            inner.kinds.insert(kind.to_owned(), OfKind { stop: stop.clone(), collection, lost: None });
+        }
+        let (counter, of, ended) = (Arc::clone(self), kind.to_owned(), stop.clone());
+        tokio::spawn(follow(api.clone(), path, stop, move |seen| {
+            // What comes after the end belongs to no leader.
+            if !ended.is_cancelled() {
+                counter.take(&of, seen);
+            }
+        }));
+        true
+    }
+
+    fn take(&self, kind: &str, seen: Seen) {
+        let mut inner = self.inner();
+        if !inner.is_leading {
+            return;
+        }
+        match seen {
+            Seen::Listed(revision, objects) => {
+                let stored = objects.iter().filter_map(|object| stored(kind, object));
+                inner.cache.list(kind, revision, stored.collect::<Vec<_>>());
+                inner.changed.insert(String::new());
+                if let Some(of_kind) = inner.kinds.get_mut(kind) {
+                    of_kind.lost = None;
+                }
+            }
+            Seen::Stored(object) => {
+                if let Some((key, stored)) = stored(kind, &object) {
+                    inner.changed.insert(key.namespace.clone());
+                    inner.cache.put(key, stored);
+                }
+            }
+            Seen::Deleted(object) => {
+                let key = Key::new(kind, metadata(&object, "namespace"), metadata(&object, "name"));
+                inner.changed.insert(key.namespace.clone());
+                inner.cache.remove(&key, revision_of(&object).unwrap_or_default());
+            }
+            Seen::UpTo(revision) => inner.cache.advance(kind, revision),
+            Seen::Lost(problem) => {
+                // What was counted is not known any more.
+                inner.cache.forget(kind);
+                inner.changed.insert(String::new());
+                if let Some(of_kind) = inner.kinds.get_mut(kind) {
+                    of_kind.lost = Some(problem);
+                }
+            }
+        }
+        drop(inner);
+        self.news.notify_one();
+    }
+
+    /// The state as it is to be counted now; none if this replica does not count, or has seen too little.
+    pub fn settle(&self, ledger: &str, plan: &Plan, state: &State) -> Option<State> {
+        let inner = self.inner();
+        if !inner.is_leading || !plan.kinds().iter().all(|kind| inner.is_known(kind)) {
+            return None;
+        }
+        match settle(plan, state, &inner.cache, &inner.released) {
+            Ok(settled) => Some(settled.unwrap_or_else(|| state.clone())),
+            Err(behind) => {
+                tracing::debug!(ledger, %behind, "not settled");
+                None
+            }
+        }
+    }
+
+    /// Namespaces in which something has changed since; an empty name stands for all.
+    pub fn take_changed(&self) -> BTreeSet<String> {
+        let mut inner = self.inner();
+        if inner.cache.tick(clock::now()) {
+            inner.changed.insert(String::new());
+        }
+        std::mem::take(&mut inner.changed)
+    }
+
+    /// How an object is stored, as the watch has it; none if its kind is not counted.
+    pub fn look(&self, key: &Key) -> Option<(Collection, Option<(String, u64)>)> {
+        let inner = self.inner();
+        inner.cache.revision(&key.kind)?;
+        let collection = inner.kinds.get(&key.kind)?.collection.clone();
+        Some((collection, inner.cache.get(key).map(|stored| (stored.uid.clone(), stored.version))))
+    }
+
+    pub fn release(&self, token: String) {
+        self.inner().released.insert(token);
+        self.news.notify_one();
+    }
+
+    /// Forgets released entries that are in no ledger any more.
+    pub fn retain_released(&self, is_there: impl Fn(&String) -> bool) {
+        self.inner().released.retain(is_there);
+    }
+
+    /// Kinds that cannot be counted, with the reason.
+    pub fn lost(&self, kinds: &BTreeSet<String>) -> BTreeMap<String, String> {
+        let inner = self.inner();
+        let lost = |kind: &String| match inner.kinds.get(kind) {
+            Some(OfKind { lost: Some(problem), .. }) => Some((kind.clone(), problem.clone())),
+            Some(_) => None,
+            None => inner.unserved.get(kind).map(|problem| (kind.clone(), problem.clone())),
+        };
+        kinds.iter().filter_map(lost).collect()
+    }
+
+    /// What each namespace is charged at a node.
+    pub fn namespaces(&self, plan: &Plan, node: usize) -> Vec<(String, headroom_core::amount::ResourceList<'static>)> {
+        let inner = self.inner();
+        let direct = plan.namespaces.iter().filter(|(_, nodes)| nodes.contains(&node));
+        direct.map(|(name, _)| (name.clone(), inner.cache.count_namespace(plan, name, node))).collect()
+    }
+
+    pub fn objects(&self) -> usize {
+        self.inner().cache.objects()
+    }
+}
+
+impl Inner {
+    /// Whether a kind was listed, or is known to be impossible to list.
+    fn is_known(&self, kind: &str) -> bool {
+        let is_lost = || self.kinds.get(kind).is_some_and(|kind| kind.lost.is_some());
+        self.cache.revision(kind).is_some() || is_lost() || self.unserved.contains_key(kind)
+    }
+}
+
+/// What is remembered of an object. One that cannot be read is told, and counts as one object of its kind.
+pub fn stored(kind: &str, object: &Value) -> Option<(Key, Stored)> {
+    let key = Key::new(kind, metadata(object, "namespace"), metadata(object, "name"));
+    let text = object.to_string();
+    let document = Document::read(&text).ok()?;
+    let shape = Shape::of_stored(kind, document.root(), None).unwrap_or_else(|malformed| {
+        tracing::error!(%key, %malformed, "an object cannot be read");
+        let count = format!("count/{kind}").into();
+        let mut shape = Shape::default();
+        shape.amounts.set(count, headroom_core::amount::Quantity::from_units(1));
+        shape
+    });
+    let ends = ends_at(object).and_then(|at| {
+        let later = Timestamp::from_unix_seconds(at.saturating_add(1))?;
+        let ended = Shape::of_stored(kind, document.root(), Some(later)).ok()?;
+        // Five seconds more, because clocks differ.
+        (ended != shape).then(|| Box::new((at.saturating_add(5), ended)))
+    });
+    let (uid, version) = (metadata(object, "uid").to_owned(), revision_of(object)?);
+    Some((key, Stored { uid, version, shape: Arc::new(shape), ends }))
+}
+
+/// The second after which a pod that is being deleted is overdue.
+fn ends_at(object: &Value) -> Option<i64> {
+    let deletion: Timestamp = metadata(object, "deletionTimestamp").parse().ok()?;
+    let grace = object.pointer("/metadata/deletionGracePeriodSeconds")?.as_i64()?;
+    Some(deletion.unix_seconds().saturating_add(grace))
+}

@@ -1,0 +1,261 @@
+//! `kubectl headroom describe tenantquota`: what the status of TenantQuotas comes to, read together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use headroom_core::amount::{Quantity, ResourceList};
+use headroom_ledger::tenant_quota::TenantQuota;
+use serde_json::Value;
+
+use super::tenants::read_quota;
+use crate::draw::{Charset, gauge};
+use crate::output::Table;
+
+/// Columns of a gauge.
+const GAUGE: usize = 20;
+
+/// All TenantQuotas, with what their status says.
+pub struct Quotas(BTreeMap<String, Quota>);
+
+struct Quota {
+    spec: TenantQuota,
+    object: Value,
+    hard: ResourceList<'static>,
+    used: ResourceList<'static>,
+    reserved: ResourceList<'static>,
+}
+
+impl Quotas {
+    /// The text of an error says which quota cannot be read.
+    pub fn read(objects: Vec<Value>) -> Result<Self, String> {
+        let mut quotas = BTreeMap::new();
+        for object in objects {
+            let spec = read_quota(&object)
+                .map_err(|problem| format!("tenant quota {}: {problem}", crate::kinds::metadata(&object, "name")))?;
+            let list = |field: &str| amounts(object.pointer(&format!("/status/{field}")));
+            let (used, reserved) = (list("used"), list("reserved"));
+            let hard = spec.quota.spec_hard.clone();
+            quotas.insert(spec.name.clone(), Quota { hard, used, reserved, spec, object });
+        }
+        Ok(Self(quotas))
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// A quota in full; none if there is no such quota.
+    pub fn describe(&self, name: &str, top: usize, charset: Charset) -> Option<String> {
+        let quota = self.0.get(name)?;
+        let mut text = String::new();
+        let mut line = |title: &str, value: &str| _ = writeln!(text, "{:13}{value}", format!("{title}:"));
+        line("Name", name);
+        line("Parent", quota.spec.parent.as_deref().unwrap_or("<none>"));
+        let count = quota.object.pointer("/status/namespaceCount").and_then(Value::as_u64);
+        line("Namespaces", &count.map_or("unknown".to_owned(), |count| count.to_string()));
+        for condition in quota.object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten() {
+            let of = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
+            if of("status") != "True" {
+                line(of("type"), &format!("{}: {}", of("status"), of("message")));
+            }
+        }
+        text.push('\n');
+        let mut table = Table::new(&["RESOURCE", "USED", "RESERVED", "AVAILABLE", "HARD", "", "TIGHTEST ANCESTOR"]);
+        for (name, hard) in quota.hard.iter() {
+            let told = |amount: Option<&Quantity>| amount.map_or("unknown".to_owned(), ToString::to_string);
+            let reserved = quota.reserved.get(name).cloned().unwrap_or(Quantity::ZERO);
+            let held = quota.held(name);
+            let gauge = held.as_ref().map(|held| {
+                let (part, whole) = (thousandths(held), thousandths(hard));
+                let percent = part.saturating_mul(100).checked_div(whole).unwrap_or(100);
+                format!("{percent}% {}", gauge(part, whole, GAUGE, charset))
+            });
+            table.row([
+                name.to_string(),
+                told(quota.used.get(name)),
+                reserved.to_string(),
+                quota.available(name).map_or("unknown".to_owned(), |free| free.to_string()),
+                hard.to_string(),
+                gauge.unwrap_or_default(),
+                self.tightest_ancestor(quota, name).unwrap_or_default(),
+            ]);
+        }
+        table.lines().iter().for_each(|line| _ = writeln!(text, "{line}"));
+        for (title, field) in [("Top namespaces", "namespaces"), ("Children", "children")] {
+            let table = quota.consumers(field, top);
+            if !table.is_empty() {
+                _ = writeln!(text, "\n{title}:");
+                table.lines().iter().for_each(|line| _ = writeln!(text, "{line}"));
+            }
+        }
+        let warnings = self.overcommitted(quota);
+        if !warnings.is_empty() {
+            text.push('\n');
+            warnings.iter().for_each(|warning| _ = writeln!(text, "Warning: {warning}"));
+        }
+        Some(text)
+    }
+
+    /// All quotas, each below its parent, with what is held of each bound.
+    pub fn tree(&self) -> String {
+        let mut table = Table::new(&["TENANT QUOTA", "NAMESPACES", "HELD"]);
+        let mut told: BTreeSet<&str> = BTreeSet::new();
+        let is_root = |quota: &Quota| quota.spec.parent.as_ref().is_none_or(|parent| !self.0.contains_key(parent));
+        for (name, quota) in &self.0 {
+            if is_root(quota) {
+                self.add_branch(name, 0, &mut table, &mut told);
+            }
+        }
+        // Whose parents form a cycle.
+        let rest: Vec<&str> = self.names().filter(|name| !told.contains(name)).collect();
+        for name in rest {
+            self.add_branch(name, 0, &mut table, &mut told);
+        }
+        table.lines().join("\n") + "\n"
+    }
+
+    fn add_branch<'q>(&'q self, name: &'q str, level: usize, table: &mut Table, told: &mut BTreeSet<&'q str>) {
+        let Some(quota) = self.0.get(name).filter(|_| told.insert(name)) else { return };
+        let count = quota.object.pointer("/status/namespaceCount").and_then(Value::as_u64);
+        let held = quota.hard.iter().map(|(name, hard)| {
+            format!("{name} {}/{hard}", quota.held(name).map_or("unknown".to_owned(), |held| held.to_string()))
+        });
+        table.row([
+            format!("{}{name}", "  ".repeat(level)),
+            count.map_or("unknown".to_owned(), |count| count.to_string()),
+            held.collect::<Vec<_>>().join(", "),
+        ]);
+        for (child, of_child) in &self.0 {
+            if of_child.spec.parent.as_deref() == Some(name) {
+                self.add_branch(child, level + 1, table, told);
+            }
+        }
+    }
+
+    /// The ancestor that leaves less than the quota itself, and least of all: `acme: 12 of 300 available`.
+    fn tightest_ancestor(&self, quota: &Quota, name: &str) -> Option<String> {
+        let mut least = quota.available(name)?;
+        let mut told = None;
+        let mut seen = BTreeSet::new();
+        let mut above = quota.spec.parent.as_deref();
+        while let Some(ancestor) = above.filter(|name| seen.insert(*name)).and_then(|name| self.0.get(name)) {
+            if let (Some(free), Some(hard)) = (ancestor.available(name), ancestor.hard.get(name))
+                && free < least
+            {
+                told = Some(format!("{}: {free} of {hard} available", ancestor.spec.name));
+                least = free;
+            }
+            above = ancestor.spec.parent.as_deref();
+        }
+        told
+    }
+
+    /// What children may use in total beyond what the quota has.
+    fn overcommitted(&self, quota: &Quota) -> Vec<String> {
+        let children = || self.0.values().filter(|child| child.spec.parent.as_deref() == Some(&quota.spec.name));
+        let over = quota.hard.iter().filter_map(|(name, hard)| {
+            let given = children().filter_map(|child| child.hard.get(name));
+            let given = given.fold(Quantity::ZERO, |sum, hard| sum.plus(hard));
+            (given > *hard)
+                .then(|| format!("children have {name} {given} in total, {} more than this quota", given.minus(hard)))
+        });
+        over.collect()
+    }
+}
+
+impl Quota {
+    /// What is used and reserved.
+    fn held(&self, name: &str) -> Option<Quantity> {
+        let used = self.used.get(name)?;
+        Some(self.reserved.get(name).map_or(used.clone(), |reserved| used.plus(reserved)))
+    }
+
+    fn available(&self, name: &str) -> Option<Quantity> {
+        let (hard, held) = (self.hard.get(name)?, self.held(name)?);
+        Some(if held < *hard { hard.minus(&held) } else { Quantity::ZERO })
+    }
+
+    fn consumers(&self, field: &str, top: usize) -> Table {
+        let mut table = Table::new(&["RESOURCE", "NAME", "AMOUNT", "SHARE"]);
+        let consumers = self.object.pointer(&format!("/status/{field}")).and_then(Value::as_array);
+        for (name, _) in self.hard.iter() {
+            let amount = |consumer: &Value| {
+                let amount = amounts(consumer.get("used")).get(name).cloned()?;
+                Some((consumer.get("name")?.as_str()?.to_owned(), amount)).filter(|(_, amount)| amount.is_positive())
+            };
+            let mut consumers: Vec<(String, Quantity)> = consumers.into_iter().flatten().filter_map(amount).collect();
+            consumers.sort_by(|(_, one), (_, other)| other.cmp(one));
+            for (consumer, amount) in consumers.into_iter().take(top) {
+                let used = self.used.get(name).map(thousandths).unwrap_or_default();
+                let share = thousandths(&amount).saturating_mul(100).checked_div(used).unwrap_or_default();
+                table.row([name.to_string(), consumer, amount.to_string(), format!("{share}%")]);
+            }
+        }
+        table
+    }
+}
+
+fn amounts(list: Option<&Value>) -> ResourceList<'static> {
+    let pair = |(name, amount): (&String, &Value)| Some((name.clone().into(), amount.as_str()?.parse().ok()?));
+    list.and_then(Value::as_object).into_iter().flatten().filter_map(pair).collect()
+}
+
+fn thousandths(amount: &Quantity) -> u64 {
+    u64::try_from(amount.milli_value()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn quotas() -> Quotas {
+        Quotas::read(vec![
+            json!({"metadata": {"name": "acme"}, "spec": {"quota": {"hard": {"requests.cpu": "300", "pods": "10"}}},
+                "status": {"used": {"requests.cpu": "288", "pods": "3"}, "namespaceCount": 0,
+                    "children": [{"name": "payments", "used": {"requests.cpu": "61200m"}}]}}),
+            json!({"metadata": {"name": "payments"}, "spec": {"parent": "acme",
+                    "namespaces": {"names": ["shop"]}, "quota": {"hard": {"requests.cpu": "400"}}},
+                "status": {"used": {"requests.cpu": "61200m"}, "reserved": {"requests.cpu": "500m"}, "namespaceCount": 1,
+                    "namespaces": [{"name": "shop", "used": {"requests.cpu": "61200m"}}],
+                    "conditions": [{"type": "Ready", "status": "False", "message": "cannot count pods: forbidden"},
+                        {"type": "Valid", "status": "True"}]}}),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn a_quota_is_described_with_its_ancestors_and_consumers() {
+        assert_eq!(
+            quotas().describe("payments", 3, Charset::Ascii).unwrap(),
+            "Name:        payments\n\
+             Parent:      acme\n\
+             Namespaces:  1\n\
+             Ready:       False: cannot count pods: forbidden\n\
+             \n\
+             RESOURCE       USED     RESERVED   AVAILABLE   HARD                                TIGHTEST ANCESTOR\n\
+             requests.cpu   61200m   500m       338300m     400    15% [###.................]   acme: 12 of 300 available\n\
+             \n\
+             Top namespaces:\n\
+             RESOURCE       NAME   AMOUNT   SHARE\n\
+             requests.cpu   shop   61200m   100%\n"
+        );
+        let acme = quotas().describe("acme", 3, Charset::Ascii).unwrap();
+        assert!(acme.contains("Children:\nRESOURCE       NAME       AMOUNT   SHARE\n"), "{acme}");
+        assert!(
+            acme.ends_with("Warning: children have requests.cpu 400 in total, 100 more than this quota\n"),
+            "{acme}"
+        );
+        assert_eq!(quotas().describe("nobody", 3, Charset::Ascii), None);
+    }
+
+    #[test]
+    fn quotas_stand_below_their_parents() {
+        assert_eq!(
+            quotas().tree(),
+            "TENANT QUOTA   NAMESPACES   HELD\n\
+             acme           0            pods 3/10, requests.cpu 288/300\n  \
+               payments     1            requests.cpu 61700m/400\n"
+        );
+    }
+}

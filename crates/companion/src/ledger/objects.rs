@@ -1,0 +1,139 @@
+//! The ledger's objects as the API server keeps them.
+
+use headroom_ledger::plan::{self, Plan};
+use headroom_ledger::state::{self, State};
+use headroom_ledger::text::Unreadable;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::api::revision_of;
+
+pub const API_VERSION: &str = "headroom.dev/v1alpha1";
+pub const TENANT_QUOTAS: &str = "/apis/headroom.dev/v1alpha1/tenantquotas";
+pub const KIND: &str = "QuotaLedger";
+/// On the object of a state: the number of the plan in force.
+pub const PLAN_LABEL: &str = "headroom.dev/plan";
+/// On the object of a plan: whose it is.
+pub const LEDGER_LABEL: &str = "headroom.dev/ledger";
+
+/// One list or the other, never nested: see `headroom_ledger::text`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Ledger {
+    #[serde(skip_serializing_if = "is_zero")]
+    plan: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nodes: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    namespaces: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    used: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    counted_at: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shapes: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    claims: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// An object of the kind, read.
+#[derive(Debug)]
+pub enum Kept {
+    Plan { ledger: String, plan: Plan },
+    State { ledger: String, revision: u64, state: State },
+}
+
+/// Where ledgers are kept.
+pub fn ledgers(namespace: &str) -> String {
+    format!("/apis/headroom.dev/v1alpha1/namespaces/{namespace}/quotaledgers")
+}
+
+pub fn plan_name(ledger: &str, number: u64) -> String {
+    format!("{ledger}.plan-{number}")
+}
+
+pub fn name_of(object: &Value) -> &str {
+    crate::kinds::metadata(object, "name")
+}
+
+pub fn read(object: &Value) -> Result<Kept, Unreadable> {
+    let broken = |problem| Unreadable::new(name_of(object), problem);
+    let label = |name: &str| object.pointer("/metadata/labels")?.get(name)?.as_str().map(str::to_owned);
+    // Text of the wrong type is as unreadable as a wrong text.
+    let ledger = Ledger::deserialize(object).map_err(|_| broken("expected lists of strings"))?;
+    if let Some(of) = label(LEDGER_LABEL) {
+        let number = name_of(object).rsplit_once(".plan-").and_then(|(_, number)| number.parse().ok());
+        let number = number.ok_or_else(|| broken("expected a name that ends with the plan's number"))?;
+        let lines = plan::Lines { nodes: ledger.nodes, namespaces: ledger.namespaces };
+        return Ok(Kept::Plan { ledger: of, plan: Plan::read(number, &lines)? });
+    }
+    let Ledger { plan, used, counted_at, shapes, claims, .. } = ledger;
+    let state = State::read(&state::Lines { plan, used, counted_at, shapes, claims })?;
+    let revision = revision_of(object).ok_or_else(|| broken("expected a resourceVersion that is a number"))?;
+    Ok(Kept::State { ledger: name_of(object).to_owned(), revision, state })
+}
+
+pub fn write_plan(namespace: &str, ledger: &str, plan: &Plan) -> Value {
+    let plan::Lines { nodes, namespaces } = plan.write();
+    let labels = json!({LEDGER_LABEL: ledger});
+    object(namespace, &plan_name(ledger, plan.number), &labels, None, Ledger { nodes, namespaces, ..Ledger::default() })
+}
+
+/// The state, to be written only where the object still has `revision`; or to be created.
+pub fn write_state(namespace: &str, ledger: &str, state: &State, revision: Option<u64>) -> Value {
+    let state::Lines { plan, used, counted_at, shapes, claims } = state.write();
+    let labels = json!({PLAN_LABEL: plan.to_string()});
+    let lines = Ledger { plan, used, counted_at, shapes, claims, ..Ledger::default() };
+    object(namespace, ledger, &labels, revision, lines)
+}
+
+fn object(namespace: &str, name: &str, labels: &Value, revision: Option<u64>, ledger: Ledger) -> Value {
+    let mut metadata = json!({"name": name, "namespace": namespace, "labels": labels});
+    if let (Value::Object(fields), Some(revision)) = (&mut metadata, revision) {
+        fields.insert("resourceVersion".to_owned(), json!(revision.to_string()));
+    }
+    let mut object = serde_json::to_value(ledger).unwrap_or_default();
+    if let Value::Object(fields) = &mut object {
+        fields.insert("apiVersion".to_owned(), json!(API_VERSION));
+        fields.insert("kind".to_owned(), json!(KIND));
+        fields.insert("metadata".to_owned(), metadata);
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again_and_a_broken_line_is_named() {
+        let nodes = vec!["acme 4 - pods=10".to_owned()];
+        let plan = Plan::read(7, &plan::Lines { nodes, namespaces: vec!["shop 0".to_owned()] }).unwrap();
+        let Kept::Plan { ledger, plan: read_plan } = read(&write_plan("headroom", "acme", &plan)).unwrap() else {
+            panic!("a plan is read as a state");
+        };
+        assert_eq!((ledger.as_str(), read_plan), ("acme", plan));
+        let lines = state::Lines {
+            plan: 7,
+            used: vec!["pods=1".to_owned()],
+            counted_at: vec!["pods 88".to_owned()],
+            shapes: vec!["pods=1".to_owned()],
+            claims: vec!["pods/shop/web-0 - 3f9a:8c1e:-:0".to_owned()],
+        };
+        let state = State::read(&lines).unwrap();
+        let mut object = write_state("headroom", "acme", &state, Some(12));
+        let Kept::State { revision, state: read_state, .. } = read(&object).unwrap() else {
+            panic!("a state is read as a plan");
+        };
+        assert_eq!((revision, read_state), (12, state));
+        object["claims"] = json!(["pods/shop/web-0 - 3f9a:8c1e:-:5"]);
+        assert!(read(&object).unwrap_err().to_string().ends_with("there is no such shape"));
+        object["claims"] = json!("none");
+        assert!(read(&object).unwrap_err().to_string().ends_with("expected lists of strings"));
+    }
+}

@@ -1,0 +1,245 @@
+//! One admission review: what it asks of which ledgers, and the answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headroom_core::json::Document;
+use headroom_core::request::Request;
+use headroom_ledger::ask::{self, Ask, Unasked};
+use headroom_ledger::reserve::Book;
+use headroom_ledger::{Plan, Verdict, message};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::Replica;
+use super::api::Failure;
+use super::board::View;
+use super::tenants::{labels_of, read_quota};
+use super::token::token;
+use super::writer::Answer;
+
+/// The API server waits for 10 s.
+const PATIENCE: Duration = Duration::from_secs(7);
+/// A namespace that a quota selects gets its plan within this.
+const PLAN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the API server is told.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reply {
+    Allowed,
+    Refused(String),
+    /// To come again, which Kubernetes' own clients do by themselves.
+    Busy(String),
+    /// The object itself is wrong.
+    Invalid(String),
+    /// No API server asks this.
+    Forged(String),
+}
+
+impl Reply {
+    pub fn response(&self, uid: &str) -> Value {
+        let denied = |code: u16, reason: &str, message: &str| {
+            let mut status = json!({"code": code, "reason": reason, "message": message});
+            if let (429, Value::Object(fields)) = (code, &mut status) {
+                fields.insert("details".to_owned(), json!({"retryAfterSeconds": 1}));
+            }
+            json!({"uid": uid, "allowed": false, "status": status})
+        };
+        match self {
+            Self::Allowed => json!({"uid": uid, "allowed": true}),
+            Self::Refused(text) => denied(403, "Forbidden", text),
+            Self::Busy(text) => denied(429, "TooManyRequests", text),
+            Self::Invalid(text) => denied(422, "Invalid", text),
+            Self::Forged(text) => denied(400, "BadRequest", text),
+        }
+    }
+}
+
+/// Answers the body of an AdmissionReview; the text of an error goes to whoever sent something else.
+pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(body).map_err(|_| "expected an AdmissionReview: not UTF-8".to_owned())?;
+    let (uid, asked) = {
+        let document = Document::read(text).map_err(|error| format!("expected an AdmissionReview: {error}"))?;
+        let wrong = |error| format!("expected an AdmissionReview: {error}");
+        let node =
+            document.root().get("request").map_err(wrong)?.ok_or("expected an AdmissionReview with a request")?;
+        let request = Request::read(node).map_err(wrong)?;
+        (request.uid.to_string(), Asked::of(replica, &request, node))
+    };
+    let began = Instant::now();
+    let reply = match asked {
+        Ok(Asked::Nothing) => Reply::Allowed,
+        Ok(Asked::Quota(problems)) if problems.is_empty() => Reply::Allowed,
+        Ok(Asked::Quota(problems)) => Reply::Invalid(problems),
+        Ok(Asked::Room { ask, is_dry_run, namespace, name }) => {
+            let reply = room(replica, text, *ask, is_dry_run, &namespace, &name, began + PATIENCE).await;
+            let metrics = &replica.metrics;
+            match reply {
+                Reply::Allowed => metrics.allowed.add(1),
+                Reply::Busy(_) => metrics.busy.add(1),
+                _ => metrics.refused.add(1),
+            }
+            metrics.review_micros.add(began.elapsed().as_micros().try_into().unwrap_or_default());
+            reply
+        }
+        Err(reply) => reply,
+    };
+    Ok(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": reply.response(&uid)}))
+}
+
+enum Asked {
+    Nothing,
+    /// A TenantQuota is written, with all that is wrong with it.
+    Quota(String),
+    Room {
+        ask: Box<Ask>,
+        is_dry_run: bool,
+        namespace: String,
+        name: String,
+    },
+}
+
+impl Asked {
+    fn of(replica: &Replica, request: &Request<'_>, node: headroom_core::json::Node<'_>) -> Result<Self, Reply> {
+        if request.resource == "tenantquotas" && request.group == "headroom.dev" && request.subresource.is_empty() {
+            let Some(object) = request.object else { return Ok(Self::Nothing) };
+            let quota = headroom_ledger::tenant_quota::TenantQuota::read(object.node);
+            let problems = match quota {
+                Ok(quota) => quota.problems().iter().map(ToString::to_string).collect(),
+                Err(malformed) => vec![malformed.to_string()],
+            };
+            return Ok(Self::Quota(problems.join("; ")));
+        }
+        if request.namespace.is_empty() || replica.tenants.is_exempt(&request.namespace) {
+            return Ok(Self::Nothing);
+        }
+        let ask = Ask::of(request, token).map_err(|unasked| match unasked {
+            // It would be charged nobody knows what.
+            Unasked::Malformed(_) => Reply::Invalid(unasked.to_string()),
+            Unasked::Forged(_) => Reply::Forged(unasked.to_string()),
+        })?;
+        let Some(ask) = ask else { return Ok(Self::Nothing) };
+        if request.user.is_empty() {
+            return Err(Reply::Forged("not a request of an API server: userInfo.username is missing".to_owned()));
+        }
+        let is_dry_run = node.get("dryRun").ok().flatten().and_then(|dry| dry.bool().ok()).unwrap_or_default();
+        let name = ask.key.name.clone();
+        Ok(Self::Room { ask: Box::new(ask), is_dry_run, namespace: request.namespace.to_string(), name })
+    }
+}
+
+async fn room(
+    replica: &Arc<Replica>,
+    text: &str,
+    ask: Ask,
+    is_dry_run: bool,
+    namespace: &str,
+    name: &str,
+    until: Instant,
+) -> Reply {
+    let views = match covering(replica, namespace).await {
+        Ok(views) => views,
+        Err(reply) => return reply,
+    };
+    let mut growing = Vec::new();
+    for view in views.into_iter().filter(|view| ask.grows(&view.plan)) {
+        let faults = faults(text, &view.plan);
+        if !faults.is_empty() {
+            return Reply::Refused(format!("{} \"{name}\" is forbidden: {}", ask.key.kind, faults.join("; ")));
+        }
+        growing.push(view);
+    }
+    if growing.is_empty() {
+        return Reply::Allowed;
+    }
+    if is_dry_run {
+        return dry_run(replica, &ask, &growing);
+    }
+    let mut reserved: Vec<String> = Vec::new();
+    for view in &growing {
+        let reply = match replica.writers.reserve(&view.ledger, ask.clone(), until).await {
+            Answer::Granted => {
+                reserved.push(view.ledger.clone());
+                continue;
+            }
+            Answer::Refused { plan, refusal } => refused(replica, &ask, &plan, &refusal),
+            Answer::Busy(text) => Reply::Busy(text),
+        };
+        for ledger in &reserved {
+            replica.writers.take_back(ledger, ask.key.clone(), ask.token.clone()).await;
+        }
+        return reply;
+    }
+    Reply::Allowed
+}
+
+/// The ledgers that charge a namespace; waits for a plan where one is due.
+async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, Reply> {
+    let busy = |why: &str| Reply::Busy(format!("namespace {namespace}: {why}; retry"));
+    if !replica.is_ready() {
+        return Err(busy("the ledger is starting"));
+    }
+    let mut changes = replica.board.changes();
+    let deadline = Instant::now() + PLAN_PATIENCE;
+    loop {
+        let views = replica.board.covering(namespace);
+        if !views.is_empty() {
+            return Ok(views);
+        }
+        let labels = match replica.tenants.labels(namespace) {
+            Some(labels) => labels,
+            // A namespace so new that the watch has not brought it.
+            None => match replica.api.get(&format!("/api/v1/namespaces/{namespace}")).await {
+                Ok(object) => labels_of(&object),
+                Err(Failure::NotFound) => return Err(Reply::Forged(format!("namespace {namespace} does not exist"))),
+                Err(failure) => return Err(busy(&format!("cannot be read ({failure})"))),
+            },
+        };
+        if !replica.tenants.is_covered(namespace, &labels) {
+            return Ok(Vec::new());
+        }
+        if tokio::time::timeout_at(deadline, changes.changed()).await.is_err() {
+            return Err(busy("its quotas are not in force yet"));
+        }
+    }
+}
+
+/// What refuses the request whatever is used. The text was read before, so it can be read again.
+fn faults(text: &str, plan: &Plan) -> Vec<String> {
+    let found = || {
+        let document = Document::read(text).ok()?;
+        let request = Request::read(document.root().get("request").ok()??).ok()?;
+        ask::faults(&request, plan).ok()
+    };
+    found().unwrap_or_else(|| vec!["the request cannot be read".to_owned()])
+}
+
+/// The same verdict, of what is known now, and nothing written.
+fn dry_run(replica: &Replica, ask: &Ask, views: &[View]) -> Reply {
+    for view in views {
+        let mut book = Book::open(&view.plan, view.state.as_ref().clone());
+        match book.reserve(ask) {
+            Verdict::Granted => {}
+            Verdict::Refused(refusal) => return refused(replica, ask, &view.plan, &refusal),
+            Verdict::Busy(busy) => return Reply::Busy(message::busy(&view.ledger, busy)),
+        }
+    }
+    Reply::Allowed
+}
+
+fn refused(replica: &Replica, ask: &Ask, plan: &Plan, refusal: &headroom_ledger::reserve::Refusal) -> Reply {
+    let consumers = |quota: &str, name: &str| match replica.options.message_names {
+        true => replica.tenants.consumers(quota, name),
+        false => message::Consumers::default(),
+    };
+    let text = message::refusal(&ask.key, plan, refusal, &consumers);
+    Reply::Refused(text)
+}
+
+/// All that is wrong with a TenantQuota in a file.
+pub fn problems_of(object: &Value) -> Vec<String> {
+    match read_quota(object) {
+        Ok(quota) => quota.problems().iter().map(ToString::to_string).collect(),
+        Err(problem) => vec![problem],
+    }
+}

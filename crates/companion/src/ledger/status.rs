@@ -1,0 +1,217 @@
+//! The status of TenantQuotas: at most once a second, and only what has changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headroom_core::amount::ResourceList;
+use headroom_ledger::Plan;
+use headroom_ledger::tenant_quota::TenantQuota;
+use headroom_ledger::tree::trees;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::Replica;
+use super::board::View;
+use super::lead::used_and_reserved;
+use super::objects::TENANT_QUOTAS;
+
+const EVERY: Duration = Duration::from_secs(1);
+/// The largest namespaces and children are listed.
+const MOST_LISTED: usize = 50;
+
+pub async fn report(replica: Arc<Replica>) {
+    let mut told = String::new();
+    loop {
+        let next = Instant::now() + EVERY;
+        if replica.tenants.is_listed() && replica.board.is_listed() {
+            report_once(&replica, &mut told).await;
+        }
+        tokio::time::sleep_until(next).await;
+    }
+}
+
+/// `told` is the last failure, which is told once.
+async fn report_once(replica: &Replica, told: &mut String) {
+    let (quotas, unreadable) = replica.tenants.quotas();
+    let (_, parents) = trees(&quotas);
+    let views = replica.board.views();
+    for (name, object) in replica.tenants.objects() {
+        let generation = object.pointer("/metadata/generation").cloned().unwrap_or_default();
+        let quota = quotas.iter().find(|quota| quota.name == name);
+        let problem = match quota {
+            Some(quota) => {
+                let problems: Vec<String> = quota.problems().iter().map(ToString::to_string).collect();
+                let all = problems.into_iter().chain(parents.get(name.as_str()).cloned());
+                all.collect::<Vec<_>>().join("; ")
+            }
+            None => unreadable.get(&name).cloned().unwrap_or_default(),
+        };
+        let charged =
+            views.iter().find_map(|view| Some((view, view.plan.nodes.iter().position(|node| node.quota == name)?)));
+        let mut status = match (quota, charged) {
+            (Some(quota), Some((view, node))) => amounts(replica, quota, view, node),
+            _ => json!({}),
+        };
+        set(&mut status, "observedGeneration", generation);
+        let conditions = conditions(replica, &status, charged, &problem, object.pointer("/status/conditions"));
+        set(&mut status, "conditions", conditions);
+        let before = object.get("status").cloned().unwrap_or_default();
+        if let Some(patch) = patch(&before, &status) {
+            let path = format!("{TENANT_QUOTAS}/{name}/status");
+            if let Err(failure) = replica.api.merge(&path, &json!({"status": patch})).await
+                && failure.to_string() != *told
+            {
+                *told = failure.to_string();
+                tracing::warn!(name, %failure, "cannot write a status");
+            }
+        }
+    }
+}
+
+fn set(object: &mut Value, field: &str, value: Value) {
+    if let Value::Object(fields) = object {
+        fields.insert(field.to_owned(), value);
+    }
+}
+
+fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> Value {
+    let pairs = used_and_reserved(view);
+    let empty = (ResourceList::default(), ResourceList::default());
+    let (used, reserved) = pairs.get(node).unwrap_or(&empty);
+    let mut namespaces = replica.counter.namespaces(&view.plan, node);
+    let count = namespaces.len();
+    namespaces.sort_by(|(_, one), (_, other)| {
+        weight(other, &quota.quota.spec_hard).cmp(&weight(one, &quota.quota.spec_hard))
+    });
+    let namespaces: Vec<Value> =
+        namespaces.iter().take(MOST_LISTED).map(|(name, used)| json!({"name": name, "used": list(used)})).collect();
+    let children = children(&view.plan, node).take(MOST_LISTED).filter_map(|child| {
+        let (used, _) = pairs.get(child)?;
+        Some(json!({"name": view.plan.nodes.get(child)?.quota, "used": list(used)}))
+    });
+    let held = |name: &str| {
+        let reserved = reserved.get(name).cloned().unwrap_or(headroom_core::amount::Quantity::ZERO);
+        used.get(name).map(|used| used.plus(&reserved))
+    };
+    let column = |is_limit: bool| {
+        let names = quota.quota.spec_hard.iter().filter(|(name, _)| name.starts_with("limits.") == is_limit);
+        let parts: Vec<String> = names
+            .map(|(name, hard)| match held(name) {
+                Some(held) => format!("{name}: {held}/{hard}"),
+                None => format!("{name}: unknown/{hard}"),
+            })
+            .collect();
+        parts.join(", ")
+    };
+    let mut amounts = json!({
+        "hard": list(&quota.quota.spec_hard), "used": list(used), "reserved": list(reserved),
+        "namespaceCount": count, "namespaces": namespaces, "children": children.collect::<Vec<_>>(),
+    });
+    for (field, is_limit) in [("request", false), ("limit", true)] {
+        // Old API servers take an empty text for none, and refuse that.
+        let text = column(is_limit);
+        if !text.is_empty() {
+            set(&mut amounts, field, json!(text));
+        }
+    }
+    amounts
+}
+
+/// By how much a share counts among others: the largest part of any bound, in millionths.
+fn weight(used: &ResourceList<'static>, hard: &ResourceList<'static>) -> u64 {
+    let parts = hard.beside(used).filter_map(|(_, hard, used)| {
+        let (used, hard) = (u128::try_from(used?.milli_value()).ok()?, u128::try_from(hard.milli_value()).ok()?);
+        u64::try_from(used.saturating_mul(1_000_000) / hard.max(1)).ok()
+    });
+    parts.max().unwrap_or_default()
+}
+
+fn children(plan: &Plan, node: usize) -> impl Iterator<Item = usize> {
+    plan.nodes.iter().enumerate().filter(move |(_, child)| child.parent == Some(node)).map(|(at, _)| at)
+}
+
+fn list(amounts: &ResourceList<'static>) -> Value {
+    Value::Object(amounts.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string()))).collect())
+}
+
+fn conditions(
+    replica: &Replica,
+    status: &Value,
+    charged: Option<(&View, usize)>,
+    problem: &str,
+    before: Option<&Value>,
+) -> Value {
+    let lost = charged.map(|(view, _)| replica.counter.lost(&view.plan.kinds())).unwrap_or_default();
+    let over: Vec<String> = charged.map(|(view, node)| over(view, node)).unwrap_or_default();
+    let ready = if charged.is_none() {
+        (false, "NotInForce", "no ledger charges this quota yet".to_owned())
+    } else if !lost.is_empty() {
+        let lost: Vec<String> = lost.iter().map(|(kind, problem)| format!("{kind}: {problem}")).collect();
+        (false, "NotCounted", format!("cannot count {}", lost.join("; ")))
+    } else {
+        (true, "InForce", "enforced and counted".to_owned())
+    };
+    let valid = match problem {
+        "" => (true, "Valid", "the quota is valid".to_owned()),
+        problem => (false, "Invalid", problem.to_owned()),
+    };
+    let within = match over.is_empty() {
+        true => (true, "WithinBounds", "used is within hard".to_owned()),
+        false => (false, "AboveBounds", format!("used exceeds hard: {}; only growth is refused", over.join(", "))),
+    };
+    let generation = status.get("observedGeneration").cloned().unwrap_or_default();
+    let condition = |kind: &str, (is, reason, message): (bool, &str, String)| {
+        let state = if is { "True" } else { "False" };
+        let known = before.and_then(Value::as_array).into_iter().flatten();
+        let mut known = known.filter(|known| known.get("type").is_some_and(|known| known == kind));
+        let same = known.find(|known| known.get("status").is_some_and(|known| known == state));
+        let since = same.and_then(|same| same.get("lastTransitionTime").cloned());
+        let since = since.unwrap_or_else(|| json!(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
+        json!({"type": kind, "status": state, "reason": reason, "message": message,
+            "lastTransitionTime": since, "observedGeneration": generation})
+    };
+    json!([condition("Ready", ready), condition("WithinBounds", within), condition("Valid", valid)])
+}
+
+fn over(view: &View, node: usize) -> Vec<String> {
+    let (Some(node), Some(used)) = (view.plan.nodes.get(node), view.state.used.get(node)) else { return Vec::new() };
+    let over = node.hard.beside(used).filter(|(_, hard, used)| used.is_some_and(|used| used > *hard));
+    over.map(|(name, hard, used)| format!("{name} {}/{hard}", used.map(ToString::to_string).unwrap_or_default()))
+        .collect()
+}
+
+/// A merge patch that makes one object of the other; none if they are the same.
+fn patch(before: &Value, after: &Value) -> Option<Value> {
+    match (before, after) {
+        (before, after) if before == after => None,
+        (Value::Object(old), Value::Object(new)) => {
+            let mut fields: Map<String, Value> =
+                old.keys().filter(|name| !new.contains_key(*name)).map(|name| (name.clone(), Value::Null)).collect();
+            for (name, value) in new {
+                if let Some(part) = patch(old.get(name).unwrap_or(&Value::Null), value) {
+                    fields.insert(name.clone(), part);
+                }
+            }
+            Some(Value::Object(fields))
+        }
+        _ => Some(after.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_says_only_what_is_new() {
+        let check = |before: Value, after: Value, expected: Option<Value>| assert_eq!(patch(&before, &after), expected);
+        check(json!({"used": {"pods": "1"}}), json!({"used": {"pods": "1"}}), None);
+        check(
+            json!({"used": {"pods": "1", "cpu": "1"}, "count": 1}),
+            json!({"used": {"pods": "2"}, "count": 1}),
+            Some(json!({"used": {"pods": "2", "cpu": null}})),
+        );
+        check(Value::Null, json!({"used": {}}), Some(json!({"used": {}})));
+    }
+}

@@ -1,0 +1,168 @@
+//! TenantQuotas and namespaces, as this replica's watches tell them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use headroom_core::amount::Quantity;
+use headroom_core::json::Document;
+use headroom_ledger::message::Consumers;
+use headroom_ledger::selector::Labels;
+use headroom_ledger::tenant_quota::TenantQuota;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::objects::name_of;
+use super::watch::Seen;
+
+#[derive(Debug)]
+pub struct Tenants {
+    /// Namespaces that are never charged.
+    exempt: BTreeSet<String>,
+    inner: Mutex<Inner>,
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// As they were read, for their status.
+    quotas: BTreeMap<String, Value>,
+    namespaces: BTreeMap<String, Labels>,
+    has_quotas: bool,
+    has_namespaces: bool,
+}
+
+/// Charged by nobody: what the cluster itself needs to come up.
+const SYSTEM: [&str; 3] = ["kube-system", "kube-node-lease", "kube-public"];
+
+impl Tenants {
+    pub fn new(own: &str, exempt: &[String]) -> Self {
+        let exempt = SYSTEM.into_iter().chain([own]).map(str::to_owned).chain(exempt.iter().cloned()).collect();
+        Self { exempt, inner: Mutex::default(), changes: watch::Sender::new(0) }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    pub fn is_listed(&self) -> bool {
+        let inner = self.inner();
+        inner.has_quotas && inner.has_namespaces
+    }
+
+    pub fn is_exempt(&self, namespace: &str) -> bool {
+        self.exempt.contains(namespace)
+    }
+
+    pub fn exempt(&self) -> &BTreeSet<String> {
+        &self.exempt
+    }
+
+    /// The quotas that can be read, and the names of those that cannot, with the reason.
+    pub fn quotas(&self) -> (Vec<TenantQuota>, BTreeMap<String, String>) {
+        let (mut quotas, mut unreadable) = (Vec::new(), BTreeMap::new());
+        for (name, object) in &self.inner().quotas {
+            match read_quota(object) {
+                Ok(quota) => quotas.push(quota),
+                Err(problem) => _ = unreadable.insert(name.clone(), problem),
+            }
+        }
+        (quotas, unreadable)
+    }
+
+    pub fn objects(&self) -> BTreeMap<String, Value> {
+        self.inner().quotas.clone()
+    }
+
+    /// The labels of all namespaces that may be charged.
+    pub fn namespaces(&self) -> BTreeMap<String, Labels> {
+        let mut namespaces = self.inner().namespaces.clone();
+        namespaces.retain(|name, _| !self.is_exempt(name));
+        namespaces
+    }
+
+    pub fn labels(&self, namespace: &str) -> Option<Labels> {
+        self.inner().namespaces.get(namespace).cloned()
+    }
+
+    /// Whether a valid quota covers a namespace with these labels, so that some plan has to list it.
+    pub fn is_covered(&self, namespace: &str, labels: &Labels) -> bool {
+        let (quotas, _) = self.quotas();
+        quotas.iter().any(|quota| quota.covers(namespace, labels) && quota.problems().is_empty())
+    }
+
+    /// Who uses most of a bound, by the quota's status.
+    pub fn consumers(&self, quota: &str, name: &str) -> Consumers {
+        let inner = self.inner();
+        let list = |field: &str| {
+            let shares = inner.quotas.get(quota).and_then(|quota| quota.pointer("/status")?.get(field)?.as_array());
+            let share = |share: &Value| {
+                let amount: Quantity = share.get("used")?.get(name)?.as_str()?.parse().ok()?;
+                Some((share.get("name")?.as_str()?.to_owned(), amount)).filter(|(_, amount)| amount.is_positive())
+            };
+            let mut shares: Vec<(String, Quantity)> = shares.into_iter().flatten().filter_map(share).collect();
+            shares.sort_by(|(_, one), (_, other)| other.cmp(one));
+            shares
+        };
+        Consumers { namespaces: list("namespaces"), children: list("children") }
+    }
+
+    pub fn take_quotas(&self, seen: Seen) {
+        self.take(
+            seen,
+            |inner, name, object| match object {
+                Some(object) => _ = inner.quotas.insert(name, object),
+                None => _ = inner.quotas.remove(&name),
+            },
+            |inner| {
+                inner.quotas.clear();
+                inner.has_quotas = true;
+            },
+        );
+    }
+
+    pub fn take_namespaces(&self, seen: Seen) {
+        self.take(
+            seen,
+            |inner, name, object| match object {
+                Some(object) => _ = inner.namespaces.insert(name, labels_of(&object)),
+                None => _ = inner.namespaces.remove(&name),
+            },
+            |inner| {
+                inner.namespaces.clear();
+                inner.has_namespaces = true;
+            },
+        );
+    }
+
+    fn take(&self, seen: Seen, put: impl Fn(&mut Inner, String, Option<Value>), clear: impl Fn(&mut Inner)) {
+        let mut inner = self.inner();
+        match seen {
+            Seen::Listed(_, objects) => {
+                clear(&mut inner);
+                objects.into_iter().for_each(|object| put(&mut inner, name_of(&object).to_owned(), Some(object)));
+            }
+            Seen::Stored(object) => put(&mut inner, name_of(&object).to_owned(), Some(object)),
+            Seen::Deleted(object) => put(&mut inner, name_of(&object).to_owned(), None),
+            Seen::UpTo(_) | Seen::Lost(_) => return,
+        }
+        drop(inner);
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}
+
+/// Reads a TenantQuota, or says what is wrong with it.
+pub fn read_quota(object: &Value) -> Result<TenantQuota, String> {
+    let text = object.to_string();
+    let document = Document::read(&text).map_err(|error| error.to_string())?;
+    TenantQuota::read(document.root()).map_err(|malformed| malformed.to_string())
+}
+
+pub fn labels_of(object: &Value) -> Labels {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+    labels.into_iter().flatten().filter_map(text).collect()
+}

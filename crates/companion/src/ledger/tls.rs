@@ -1,0 +1,104 @@
+//! The certificate that reviews are answered with: from files, or from the Secret that the leader keeps.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use anyhow::{Context, Result, bail};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+
+/// The certificate in use; may change while connections are open.
+#[derive(Debug, Default)]
+pub struct Certificate(RwLock<Option<Arc<CertifiedKey>>>);
+
+impl Certificate {
+    pub fn is_there(&self) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Uses a certificate and its key, both in PEM.
+    pub fn set(&self, certificate: &[u8], key: &[u8]) -> Result<()> {
+        let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>();
+        let chain = chain.context("cannot read the certificate")?;
+        if chain.is_empty() {
+            bail!("there is no certificate in PEM");
+        }
+        let key = PrivateKeyDer::from_pem_slice(key).context("cannot read the key")?;
+        let key = CertifiedKey::from_der(chain, key, &ring::default_provider()).context("certificate and key")?;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(key));
+        Ok(())
+    }
+
+    pub fn read_files(&self, certificate: &Path, key: &Path) -> Result<()> {
+        let read = |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+        self.set(&read(certificate)?, &read(key)?)
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+pub fn acceptor(certificate: Arc<Certificate>) -> Result<TlsAcceptor> {
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(certificate);
+    // API servers ask for HTTP/2 only where it is offered; by HTTP/1.1 their calls spread over the replicas.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// A certificate, its key, and the authority that signed it, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    pub authority: String,
+    pub certificate: String,
+    pub key: String,
+}
+
+/// Makes a certificate for these names, valid for some days, by an authority whose key is forgotten at once.
+pub fn make(names: &[String], days: i64) -> Result<Made> {
+    let now = jiff::Timestamp::now();
+    let day = |offset: i64| -> Result<_> {
+        let date = now.checked_add(jiff::SignedDuration::from_hours(24 * offset))?.to_zoned(jiff::tz::TimeZone::UTC);
+        Ok(rcgen::date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs()))
+    };
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "headroom-ledger authority");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    (params.not_before, params.not_after) = (day(-1)?, day(days + 1)?);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(names.to_vec())?;
+    params.distinguished_name.push(DnType::CommonName, "headroom-ledger");
+    (params.not_before, params.not_after) = (day(-1)?, day(days + 1)?);
+    let certificate = params.signed_by(&key, &authority)?;
+    Ok(Made { authority: authority.pem(), certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_was_made_can_be_used() {
+        let made = make(&["headroom-ledger.headroom.svc".to_owned(), "127.0.0.1".to_owned()], 90).unwrap();
+        let certificate = Certificate::default();
+        assert!(!certificate.is_there());
+        certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
+        assert!(certificate.is_there());
+        let other = make(&["x".to_owned()], 90).unwrap();
+        assert!(certificate.set(made.certificate.as_bytes(), other.key.as_bytes()).is_err());
+        assert!(certificate.set(b"", made.key.as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! A collection, followed: listed from the store itself, then watched from that revision on.
+//!
+//! Not kube's own reflector, because the ledger must know up to which revision it has seen, and that is in bookmarks.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use http::Request;
+use kube::core::WatchEvent;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::api::{Api, Failure, revision_of};
+
+/// What is seen of a collection.
+#[derive(Debug)]
+pub enum Seen {
+    /// Everything, at a revision: what was seen before is void.
+    Listed(u64, Vec<Value>),
+    Stored(Value),
+    Deleted(Value),
+    /// Nothing else has changed up to here.
+    UpTo(u64),
+    /// It cannot be listed, and trying again will not help soon: rights are missing, or the kind is not served.
+    Lost(String),
+}
+
+/// The API server ends a watch after so long, and another one begins.
+const LONGEST_WATCH: u64 = 290;
+/// Longest silence of a watch, whose bookmarks come every minute.
+const SILENCE: Duration = Duration::from_secs(LONGEST_WATCH + 10);
+const PAUSE: Duration = Duration::from_millis(200);
+const LONG_PAUSE: Duration = Duration::from_secs(2);
+
+/// Tells what happens in a collection until `stop`.
+pub async fn follow(api: Api, path: String, stop: CancellationToken, tell: impl FnMut(Seen)) {
+    stop.run_until_cancelled(follow_on(api, path, tell)).await;
+}
+
+async fn follow_on(api: Api, path: String, mut tell: impl FnMut(Seen)) {
+    loop {
+        let mut revision = match api.list(&path).await {
+            Ok((revision, items)) => {
+                tell(Seen::Listed(revision, items));
+                revision
+            }
+            Err(failure) => {
+                tracing::warn!(path, %failure, "cannot list");
+                // What was seen stays known while the API server is away for a moment.
+                if failure.is_lasting() {
+                    tell(Seen::Lost(failure.to_string()));
+                }
+                tokio::time::sleep(if failure.is_lasting() { LONG_PAUSE } else { PAUSE }).await;
+                continue;
+            }
+        };
+        // A watch that breaks goes on from where it was, until the API server has forgotten that.
+        while let Ends::Early = watch(&api, &path, &mut revision, &mut tell).await {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+enum Ends {
+    Early,
+    /// The revision is too old: everything has to be listed again.
+    Gone,
+}
+
+async fn watch(api: &Api, path: &str, revision: &mut u64, tell: &mut impl FnMut(Seen)) -> Ends {
+    let query = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={LONGEST_WATCH}&resourceVersion={revision}");
+    let Ok(request) = Request::get(format!("{path}?{query}")).body(Vec::new()) else { return Ends::Gone };
+    let events = match api.client().request_events::<Value>(request).await {
+        Ok(events) => events,
+        Err(kube::Error::Api(status)) if status.code == 410 => return Ends::Gone,
+        Err(error) => {
+            tracing::debug!(path, failure = %Failure::from(error), "cannot watch");
+            return Ends::Early;
+        }
+    };
+    let mut events = pin!(events);
+    loop {
+        let event = match tokio::time::timeout(SILENCE, events.try_next()).await {
+            Ok(Ok(Some(event))) => event,
+            Ok(Ok(None)) | Err(_) => return Ends::Early,
+            Ok(Err(error)) => {
+                tracing::debug!(path, failure = %Failure::from(error), "a watch ended");
+                return Ends::Early;
+            }
+        };
+        let (object, is_deleted) = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
+            WatchEvent::Deleted(object) => (object, true),
+            WatchEvent::Bookmark(bookmark) => {
+                if let Ok(seen) = bookmark.metadata.resource_version.parse() {
+                    *revision = seen;
+                    tell(Seen::UpTo(seen));
+                }
+                continue;
+            }
+            WatchEvent::Error(status) => {
+                tracing::debug!(path, %status.message, "a watch ended");
+                return if status.code == 410 { Ends::Gone } else { Ends::Early };
+            }
+        };
+        // Without a revision nothing can be counted: start over.
+        let Some(seen) = revision_of(&object) else { return Ends::Gone };
+        *revision = seen;
+        tell(if is_deleted { Seen::Deleted(object) } else { Seen::Stored(object) });
+    }
+}

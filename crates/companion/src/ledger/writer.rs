@@ -1,0 +1,330 @@
+//! One task for each ledger: judges all waiting requests against one copy of the state, and writes it once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use headroom_ledger::ask::Ask;
+use headroom_ledger::reserve::Refusal;
+use headroom_ledger::state::Key;
+use headroom_ledger::{Book, Plan, State, Verdict, message};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::api::{Api, Failure, revision_of};
+use super::board::{Board, View};
+use super::count::Counter;
+use super::metrics::Metrics;
+use super::objects;
+
+/// A request that is refused only because others are unfinished waits for those that are no older than this.
+const WAITS_FOR: Duration = Duration::from_secs(2);
+/// After a failed write.
+const PAUSE: Duration = Duration::from_millis(50);
+/// What is no longer asked for ends its task.
+const IDLE: Duration = Duration::from_secs(600);
+
+/// What a ledger says to a request.
+#[derive(Debug)]
+pub enum Answer {
+    Granted,
+    Refused { plan: Arc<Plan>, refusal: Refusal },
+    Busy(String),
+}
+
+enum Job {
+    Reserve(Waiting),
+    TakeBack(Key, String, oneshot::Sender<()>),
+    /// Count and drop what is settled.
+    Settle,
+    /// Charge by another plan from now on.
+    Replan(Arc<Plan>, oneshot::Sender<()>),
+}
+
+struct Waiting {
+    ask: Ask,
+    /// After this the request is told to come again.
+    until: Instant,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// The tasks, by ledger.
+pub struct Writers {
+    pub api: Api,
+    pub namespace: String,
+    pub board: Arc<Board>,
+    pub counter: Arc<Counter>,
+    pub metrics: Arc<Metrics>,
+    pub stop: CancellationToken,
+    tasks: Mutex<HashMap<String, mpsc::UnboundedSender<Job>>>,
+}
+
+impl Writers {
+    pub fn new(
+        api: Api,
+        namespace: &str,
+        board: Arc<Board>,
+        counter: Arc<Counter>,
+        metrics: Arc<Metrics>,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        let (namespace, tasks) = (namespace.to_owned(), Mutex::default());
+        Arc::new(Self { api, namespace, board, counter, metrics, stop, tasks })
+    }
+
+    fn send(self: &Arc<Self>, ledger: &str, job: Job) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let job = match tasks.get(ledger) {
+            Some(task) => match task.send(job) {
+                Ok(()) => return,
+                // Its task has ended, because nobody asked for long.
+                Err(mpsc::error::SendError(job)) => job,
+            },
+            None => job,
+        };
+        let (sender, jobs) = mpsc::unbounded_channel();
+        // The other end is held here.
+        _ = sender.send(job);
+        tasks.insert(ledger.to_owned(), sender);
+        self.spawn(ledger, jobs);
+    }
+
+    fn spawn(self: &Arc<Self>, ledger: &str, jobs: mpsc::UnboundedReceiver<Job>) {
+        let (writers, ledger) = (Arc::clone(self), ledger.to_owned());
+        tokio::spawn(async move {
+            let stop = writers.stop.clone();
+            let changes = writers.board.changes();
+            let mut writer = Writer {
+                writers,
+                ledger,
+                jobs,
+                changes,
+                batch: Batch::default(),
+                first_seen: HashMap::new(),
+                round_trip: PAUSE,
+            };
+            stop.run_until_cancelled(writer.run()).await;
+        });
+    }
+
+    /// Room for an object; comes back when the claim is written, or there is none.
+    pub async fn reserve(self: &Arc<Self>, ledger: &str, ask: Ask, until: Instant) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        self.send(ledger, Job::Reserve(Waiting { ask, until, answer }));
+        answered.await.unwrap_or_else(|_| Answer::Busy(message::not_writable(ledger, "shutting down")))
+    }
+
+    /// Gives back what was reserved under a token.
+    pub async fn take_back(self: &Arc<Self>, ledger: &str, key: Key, token: String) {
+        let (done, is_done) = oneshot::channel();
+        self.send(ledger, Job::TakeBack(key, token, done));
+        // If not, the claim is released when its request is over.
+        _ = is_done.await;
+    }
+
+    pub fn settle(self: &Arc<Self>, ledger: &str) {
+        self.send(ledger, Job::Settle);
+    }
+
+    /// Puts a plan in force, whose object was written before; whether that worked.
+    pub async fn replan(self: &Arc<Self>, ledger: &str, plan: Arc<Plan>) -> bool {
+        let (done, is_done) = oneshot::channel();
+        self.send(ledger, Job::Replan(plan, done));
+        is_done.await.is_ok()
+    }
+}
+
+#[derive(Default)]
+struct Batch {
+    waiting: Vec<Waiting>,
+    /// Refused because of others that are unfinished, until the ledger changes.
+    parked: Vec<Waiting>,
+    back: Vec<(Key, String, oneshot::Sender<()>)>,
+    settle: bool,
+    replan: Option<(Arc<Plan>, oneshot::Sender<()>)>,
+}
+
+impl Batch {
+    fn add(&mut self, job: Job) {
+        match job {
+            Job::Reserve(waiting) => self.waiting.push(waiting),
+            Job::TakeBack(key, token, done) => self.back.push((key, token, done)),
+            Job::Settle => self.settle = true,
+            Job::Replan(plan, done) => self.replan = Some((plan, done)),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.back.is_empty() && !self.settle && self.replan.is_none()
+    }
+}
+
+struct Writer {
+    writers: Arc<Writers>,
+    ledger: String,
+    jobs: mpsc::UnboundedReceiver<Job>,
+    changes: watch::Receiver<u64>,
+    batch: Batch,
+    /// Of each entry under way, since when it is known here.
+    first_seen: HashMap<String, Instant>,
+    /// How long the last write took.
+    round_trip: Duration,
+}
+
+impl Writer {
+    async fn run(&mut self) {
+        while self.wait().await {
+            while let Ok(job) = self.jobs.try_recv() {
+                self.batch.add(job);
+            }
+            self.round().await;
+        }
+    }
+
+    /// Waits for something to do; false once nobody asks any more.
+    async fn wait(&mut self) -> bool {
+        while self.batch.is_idle() {
+            if self.batch.parked.is_empty() {
+                match tokio::time::timeout(IDLE, self.jobs.recv()).await {
+                    Ok(Some(job)) => self.batch.add(job),
+                    // Whoever asks after this starts another task.
+                    _ => self.jobs.close(),
+                }
+                if self.jobs.is_closed() && self.batch.is_idle() {
+                    return false;
+                }
+                continue;
+            }
+            let patience = Duration::from_millis(250);
+            tokio::select! {
+                job = self.jobs.recv() => match job {
+                    Some(job) => self.batch.add(job),
+                    None => return false,
+                },
+                _ = self.changes.changed() => self.batch.waiting.append(&mut self.batch.parked),
+                () = tokio::time::sleep(patience) => self.batch.waiting.append(&mut self.batch.parked),
+            }
+        }
+        true
+    }
+
+    /// Judges and writes until all that waits is answered or parked.
+    async fn round(&mut self) {
+        let mut view = match self.writers.board.view(&self.ledger) {
+            Some(view) => Ok(view),
+            None => self.writers.board.load(&self.ledger).await,
+        };
+        loop {
+            self.changes.mark_unchanged();
+            let cause = match &view {
+                Ok(current) => match self.attempt(current).await {
+                    Ok(()) => return,
+                    Err(cause) => cause,
+                },
+                Err(problem) => Failure::Other(problem.clone()),
+            };
+            if cause == Failure::Conflict {
+                self.writers.metrics.conflicts.add(1);
+                tokio::time::sleep(random_part_of(self.round_trip)).await;
+            } else {
+                tracing::warn!(ledger = self.ledger, %cause, "cannot write a ledger");
+                tokio::time::sleep(PAUSE).await;
+            }
+            self.give_up(&cause);
+            if self.batch.is_idle() {
+                return;
+            }
+            view = self.writers.board.load(&self.ledger).await;
+        }
+    }
+
+    /// Tells those whose time is up to come again.
+    fn give_up(&mut self, cause: &Failure) {
+        let now = Instant::now();
+        let told = message::not_writable(&self.ledger, &cause.to_string());
+        for late in self.batch.waiting.extract_if(.., |waiting| waiting.until <= now) {
+            _ = late.answer.send(Answer::Busy(told.clone()));
+        }
+        self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
+        if self.batch.settle && *cause != Failure::Conflict {
+            // It is asked for again.
+            self.batch.settle = false;
+            self.batch.replan = None;
+        }
+    }
+
+    async fn attempt(&mut self, view: &View) -> Result<(), Failure> {
+        let plan = match &self.batch.replan {
+            Some((plan, _)) => Arc::clone(plan),
+            None => Arc::clone(&view.plan),
+        };
+        // Whoever counts, counts with every write: that is one write less, and nobody is refused by an old count.
+        let state = match self.writers.counter.settle(&self.ledger, &plan, &view.state) {
+            Some(settled) => settled,
+            None if self.batch.replan.is_some() => {
+                return Err(Failure::Other("this replica does not count".to_owned()));
+            }
+            None => State::clone(&view.state),
+        };
+        let now = Instant::now();
+        let mut book = Book::open(&plan, state);
+        for (key, token, _) in &self.batch.back {
+            book.take_back(key, token);
+        }
+        let verdicts: Vec<Verdict> = self.batch.waiting.iter().map(|waiting| book.reserve(&waiting.ask)).collect();
+        let state = book.close();
+        self.first_seen.retain(|token, _| state.entries().any(|(_, entry)| entry.token == *token));
+        for (_, entry) in state.entries() {
+            self.first_seen.entry(entry.token.clone()).or_insert(now);
+        }
+        if state != *view.state {
+            let object = objects::write_state(&self.writers.namespace, &self.ledger, &state, Some(view.revision));
+            let path = format!("{}/{}", objects::ledgers(&self.writers.namespace), self.ledger);
+            let written = self.writers.api.replace(&path, &object).await?;
+            self.round_trip = now.elapsed();
+            let metrics = &self.writers.metrics;
+            metrics.writes.add(1);
+            metrics.batched.add(self.batch.waiting.len().try_into().unwrap_or(u64::MAX));
+            if let Some(revision) = revision_of(&written) {
+                self.writers.board.add_state(&self.ledger, revision, state);
+            }
+        }
+        self.answer(verdicts, &plan);
+        Ok(())
+    }
+
+    fn answer(&mut self, verdicts: Vec<Verdict>, plan: &Arc<Plan>) {
+        let now = Instant::now();
+        self.batch.settle = false;
+        if let Some((_, done)) = self.batch.replan.take() {
+            _ = done.send(());
+        }
+        for (_, _, done) in self.batch.back.drain(..) {
+            _ = done.send(());
+        }
+        for (waiting, verdict) in self.batch.waiting.drain(..).zip(verdicts) {
+            let answer = match verdict {
+                Verdict::Granted => Answer::Granted,
+                Verdict::Busy(busy) => Answer::Busy(message::busy(&self.ledger, busy)),
+                Verdict::Refused(refusal) => {
+                    let is_young = |token: &String| {
+                        self.first_seen.get(token).is_some_and(|seen| now.duration_since(*seen) < WAITS_FOR)
+                    };
+                    if refusal.waits_for.iter().any(is_young) && now < waiting.until {
+                        self.batch.parked.push(waiting);
+                        continue;
+                    }
+                    Answer::Refused { plan: Arc::clone(plan), refusal }
+                }
+            };
+            // Who has gone has its claim released.
+            _ = waiting.answer.send(answer);
+        }
+    }
+}
+
+/// Between nothing and `most`. Two replicas must not meet again and again; any spread will do.
+fn random_part_of(most: Duration) -> Duration {
+    most.mul_f64(f64::from(super::token::random() & 0xFFFF) / f64::from(0x1_0000_u32))
+}

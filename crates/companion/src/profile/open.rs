@@ -1,0 +1,205 @@
+//! The days of one history merged, window by window.
+
+use headroom_advice::profile::{History, Percentiles, Usage, WindowUsage};
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window};
+use headroom_core::timestamp::Timestamp;
+
+use super::{Open, cores};
+use crate::history::bytes::{self, Damaged};
+use crate::history::observed::{Kill, Observed};
+use crate::history::sketch::Sketch;
+use crate::store::{DAYS_KEPT, StoredDay};
+
+/// What was observed in one namespace.
+#[derive(Debug, Default)]
+pub struct OpenHistory {
+    week: Observed,
+    month: Observed,
+    /// The month, each day weighing half of the day after it.
+    recent: Recent,
+    /// A bit for each day on which anything was observed, today's the lowest.
+    days: u64,
+}
+
+#[derive(Debug, Default)]
+struct Recent {
+    cpu: Sketch,
+    memory: Sketch,
+}
+
+impl Open for OpenHistory {
+    type Rules = ();
+
+    fn add(&mut self, age: u32, day: &StoredDay) -> Result<(), Damaged> {
+        self.add_observed(age, &day.observed);
+        Ok(())
+    }
+
+    fn close(self, (): &()) -> Result<Option<History>, Damaged> {
+        Ok(self.history())
+    }
+}
+
+impl OpenHistory {
+    /// What would be published; none if nothing was observed within the longest window.
+    pub fn history(&self) -> Option<History> {
+        let last_seen = moment(self.month.last_seen)?;
+        let windows = Window::PUBLISHED.into_iter().filter(|window| self.has(*window));
+        let windows = windows.map(|window| (window, self.window_usage(window))).collect();
+        let oom_kills = self.kills().iter().filter_map(|kill| oom_kill(kill.at, kill.memory)).collect();
+        Some(History { last_seen, days: self.days(), oom_kills, windows })
+    }
+
+    pub fn add_observed(&mut self, age: u32, observed: &Observed) {
+        if age > DAYS_KEPT {
+            return;
+        }
+        if age <= 7 {
+            self.week.merge(observed);
+        }
+        self.month.merge(observed);
+        let weight = 1_u64 << DAYS_KEPT.saturating_sub(age);
+        self.recent.cpu.merge_weighted(&observed.cpu, weight);
+        self.recent.memory.merge_weighted(&observed.memory, weight);
+        self.days |= 1 << age;
+    }
+
+    pub fn days(&self) -> u64 {
+        self.days.count_ones().into()
+    }
+
+    /// Newest first.
+    pub fn kills(&self) -> &[Kill] {
+        self.month.kills()
+    }
+
+    pub fn last_seen(&self) -> i64 {
+        self.month.last_seen
+    }
+
+    /// Whether anything was observed in a window.
+    pub fn has(&self, window: Window) -> bool {
+        self.counted(window).last_seen > 0
+    }
+
+    /// What is counted of a window: its pods, and its minutes as they were.
+    pub fn counted(&self, window: Window) -> &Observed {
+        if window == Window::WEEK { &self.week } else { &self.month }
+    }
+
+    pub fn sketch(&self, window: Window, resource: Resource) -> &Sketch {
+        match (window, resource) {
+            (Window::Recent, Resource::Cpu) => &self.recent.cpu,
+            (Window::Recent, Resource::Memory) => &self.recent.memory,
+            (_, Resource::Cpu) => &self.counted(window).cpu,
+            (_, Resource::Memory) => &self.counted(window).memory,
+        }
+    }
+
+    fn window_usage(&self, window: Window) -> WindowUsage {
+        let usage = |resource| {
+            let sketch = self.sketch(window, resource);
+            let mut amounts = sketch.percentiles(Percentile::PUBLISHED.map(Percentile::permille)).into_iter();
+            (!sketch.is_empty()).then(|| Usage {
+                samples: self.samples(window, resource),
+                percentiles: Percentiles::agreed(|_| Some(quantity(amounts.next()?, resource))),
+                peak: Some(quantity(sketch.peak(), resource)),
+            })
+        };
+        WindowUsage {
+            pods: self.counted(window).pods.count(),
+            namespaces: 1,
+            cpu: usage(Resource::Cpu),
+            memory: usage(Resource::Memory),
+        }
+    }
+
+    /// Minutes observed.
+    pub fn samples(&self, window: Window, resource: Resource) -> u64 {
+        let Observed { cpu, memory, .. } = self.counted(window);
+        let sketch = match resource {
+            Resource::Cpu => cpu,
+            Resource::Memory => memory,
+        };
+        // A container that lived for less than a minute was observed all the same.
+        sketch.seconds().div_ceil(60)
+    }
+
+    pub fn write(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        bytes::write(&mut out, self.days);
+        self.recent.cpu.write(&mut out);
+        self.recent.memory.write(&mut out);
+        let mut week = Vec::new();
+        self.week.write(&mut week);
+        bytes::write(&mut out, week.len() as u64);
+        out.extend_from_slice(&week);
+        self.month.write(&mut out);
+        out.shrink_to_fit();
+        out
+    }
+
+    pub fn read(mut rest: &[u8]) -> Result<Self, Damaged> {
+        let days = bytes::read(&mut rest)?;
+        let recent = Recent { cpu: Sketch::read(&mut rest)?, memory: Sketch::read(&mut rest)? };
+        let length = usize::try_from(bytes::read(&mut rest)?).map_err(|_| Damaged)?;
+        let (week, month) = rest.split_at_checked(length).ok_or(Damaged)?;
+        Ok(Self { week: Observed::read(week)?, month: Observed::read(month)?, recent, days })
+    }
+}
+
+pub fn quantity(amount: u64, resource: Resource) -> Quantity {
+    match resource {
+        Resource::Cpu => cores(amount),
+        Resource::Memory => Quantity::from_bytes(amount),
+    }
+}
+
+pub fn oom_kill(at: i64, memory: u64) -> Option<OomKill> {
+    Some(OomKill { at: moment(at)?, memory: Quantity::from_bytes(memory) })
+}
+
+/// None if nothing ever happened.
+pub fn moment(unix_seconds: i64) -> Option<Timestamp> {
+    Timestamp::from_unix_seconds(unix_seconds).filter(|_| unix_seconds > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn day(amount: u64) -> Observed {
+        let mut observed = Observed::default();
+        observed.cpu.add(amount, 86_400);
+        observed.last_seen = 1_000;
+        observed
+    }
+
+    #[test]
+    fn recent_days_outweigh_all_before_them() {
+        let mut open = OpenHistory::default();
+        open.add_observed(1, &day(100));
+        (2..=30).for_each(|age| open.add_observed(age, &day(10)));
+        let recent = open.sketch(Window::Recent, Resource::Cpu);
+        assert_eq!((recent.percentile(490), recent.percentile(510)), (10, 100));
+        assert_eq!(open.sketch(Window::MONTH, Resource::Cpu).percentile(960), 10);
+        assert_eq!((open.days(), open.samples(Window::Recent, Resource::Cpu)), (30, 30 * 24 * 60));
+    }
+
+    #[test]
+    fn what_is_older_than_a_month_is_nothing() {
+        let mut open = OpenHistory::default();
+        open.add_observed(31, &day(100));
+        assert!(!open.has(Window::MONTH) && open.close(&()).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_put_away_comes_back() {
+        let mut open = OpenHistory::default();
+        (0..12).for_each(|age| open.add_observed(age, &day(u64::from(age) << 20)));
+        let back = OpenHistory::read(&open.write()).unwrap();
+        assert_eq!(back.close(&()), open.close(&()));
+        assert!(OpenHistory::read(&[1, 2, 3]).is_err());
+    }
+}

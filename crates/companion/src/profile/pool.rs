@@ -1,0 +1,174 @@
+//! One history of many namespaces, each of which counts once.
+//!
+//! Whatever is published here is what a quorum of namespaces stands behind ([`agreed`]): percentiles, peaks, kills, and how
+//! long the history is. What is only counted (samples, pods, namespaces) is the sum. What fewer namespaces than the quorum
+//! have used is not published at all: nobody could use it, and most images run in one namespace only.
+
+use std::collections::BTreeMap;
+
+use headroom_advice::profile::quorum::agreed;
+use headroom_advice::profile::{History, Percentiles, Usage, WindowUsage};
+use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window};
+
+use super::Open;
+use super::open::{OpenHistory, moment, oom_kill, quantity};
+use crate::history::bytes::Damaged;
+use crate::history::distinct::Distinct;
+use crate::store::StoredDay;
+
+/// Of so many per mille of the namespaces an estimate is to be enough. More of memory, because a container that has too
+/// little of it is killed.
+const CPU_PERMILLE: u16 = 700;
+const MEMORY_PERMILLE: u16 = 900;
+const DAYS_PERMILLE: u16 = 500;
+
+#[derive(Debug, Default)]
+pub struct OpenPool {
+    /// The namespace whose days are being added: they come one after the other.
+    current: Option<(String, OpenHistory)>,
+    /// The others, in few bytes, because some images run in thousands of namespaces.
+    others: BTreeMap<String, Vec<u8>>,
+}
+
+impl Open for OpenPool {
+    type Rules = u64;
+
+    fn add(&mut self, age: u32, day: &StoredDay) -> Result<(), Damaged> {
+        let namespace = &day.place.namespace;
+        if self.current.as_ref().is_none_or(|(name, _)| name != namespace) {
+            self.put_away()?;
+            let known = self.others.remove(namespace).map(|bytes| OpenHistory::read(&bytes)).transpose()?;
+            self.current = Some((namespace.clone(), known.unwrap_or_default()));
+        }
+        if let Some((_, open)) = &mut self.current {
+            open.add_observed(age, &day.observed);
+        }
+        Ok(())
+    }
+
+    fn close(mut self, quorum: &u64) -> Result<Option<History>, Damaged> {
+        self.put_away()?;
+        let mut votes = Votes::default();
+        for bytes in self.others.values() {
+            votes.hear(&OpenHistory::read(bytes)?);
+        }
+        Ok(votes.close(*quorum))
+    }
+}
+
+impl OpenPool {
+    fn put_away(&mut self) -> Result<(), Damaged> {
+        if let Some((namespace, open)) = self.current.take() {
+            self.others.insert(namespace, open.write());
+        }
+        Ok(())
+    }
+}
+
+/// What each namespace says.
+#[derive(Debug, Default)]
+struct Votes {
+    last_seen: i64,
+    days: Vec<u64>,
+    /// Of each namespace with any, the newest and the largest.
+    killed_at: Vec<u64>,
+    killed_with: Vec<u64>,
+    windows: [WindowVotes; Window::PUBLISHED.len()],
+}
+
+#[derive(Debug, Default)]
+struct WindowVotes {
+    namespaces: u64,
+    pods: Distinct,
+    cpu: UsageVotes,
+    memory: UsageVotes,
+}
+
+#[derive(Debug, Default)]
+struct UsageVotes {
+    samples: u64,
+    peaks: Vec<u64>,
+    percentiles: [Vec<u64>; Percentile::PUBLISHED.len()],
+}
+
+impl Votes {
+    fn hear(&mut self, one: &OpenHistory) {
+        if one.last_seen() <= 0 {
+            return;
+        }
+        self.last_seen = self.last_seen.max(one.last_seen());
+        self.days.push(one.days());
+        self.killed_at.extend(one.kills().iter().filter_map(|kill| u64::try_from(kill.at).ok()).max());
+        self.killed_with.extend(one.kills().iter().map(|kill| kill.memory).max());
+        for (window, votes) in Window::PUBLISHED.into_iter().zip(&mut self.windows) {
+            if !one.has(window) {
+                continue;
+            }
+            votes.namespaces += 1;
+            votes.pods.merge(&one.counted(window).pods);
+            votes.cpu.hear(one, window, Resource::Cpu);
+            votes.memory.hear(one, window, Resource::Memory);
+        }
+    }
+
+    fn close(mut self, quorum: u64) -> Option<History> {
+        let last_seen = moment(self.last_seen).filter(|_| self.days.len() as u64 >= quorum)?;
+        let days = agreed(&mut self.days, DAYS_PERMILLE, quorum).unwrap_or(1);
+        let oom_kills = self.oom_kill(quorum).into_iter().collect();
+        let windows = Window::PUBLISHED.into_iter().zip(self.windows).filter(|(_, votes)| votes.namespaces > 0);
+        let windows = windows.map(|(window, votes)| (window, votes.close(quorum))).collect();
+        Some(History { last_seen, days, oom_kills, windows })
+    }
+
+    /// As much and as lately as a quorum of namespaces had one.
+    fn oom_kill(&mut self, quorum: u64) -> Option<OomKill> {
+        let reached_by_quorum = |figures: &mut Vec<u64>| {
+            figures.sort_unstable();
+            let place = figures.len().checked_sub(usize::try_from(quorum.max(1)).ok()?)?;
+            figures.get(place).copied()
+        };
+        let at = reached_by_quorum(&mut self.killed_at)?;
+        oom_kill(i64::try_from(at).ok()?, reached_by_quorum(&mut self.killed_with)?)
+    }
+}
+
+impl WindowVotes {
+    fn close(self, quorum: u64) -> WindowUsage {
+        WindowUsage {
+            pods: self.pods.count(),
+            namespaces: self.namespaces,
+            cpu: self.cpu.close(quorum, CPU_PERMILLE, Resource::Cpu),
+            memory: self.memory.close(quorum, MEMORY_PERMILLE, Resource::Memory),
+        }
+    }
+}
+
+impl UsageVotes {
+    fn hear(&mut self, one: &OpenHistory, window: Window, resource: Resource) {
+        let sketch = one.sketch(window, resource);
+        if sketch.is_empty() {
+            return;
+        }
+        self.samples += one.samples(window, resource);
+        self.peaks.push(sketch.peak());
+        let amounts = sketch.percentiles(Percentile::PUBLISHED.map(Percentile::permille));
+        self.percentiles.iter_mut().zip(amounts).for_each(|(votes, amount)| votes.push(amount));
+    }
+
+    fn close(mut self, quorum: u64, permille: u16, resource: Resource) -> Option<Usage> {
+        if self.samples == 0 {
+            return None;
+        }
+        let mut votes = self.percentiles.iter_mut();
+        let mut highest = None;
+        let percentiles = Percentiles::agreed(|_| {
+            let amount = agreed(votes.next()?, permille, quorum)?;
+            highest = highest.max(Some(amount));
+            Some(quantity(amount, resource))
+        });
+        // Where peaks differ widely, what is agreed on below them stands for them.
+        let peak = agreed(&mut self.peaks, permille, quorum).max(highest);
+        let peak = peak.map(|peak| quantity(peak, resource));
+        Some(Usage { samples: self.samples, percentiles, peak })
+    }
+}

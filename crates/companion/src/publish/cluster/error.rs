@@ -1,0 +1,163 @@
+//! Why the cluster did not take a profile, what to do, and whether other profiles would meet the same.
+
+use headroom_core::cluster::usage::address::KIND;
+use kube::Error;
+use kube::core::Status;
+
+/// A longer message of the API server is cut; a conflict over a whole profile names every field of it.
+const LONGEST_MESSAGE: usize = 300;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    #[error(
+        "another writer owns parts of usageprofile `{object}` ({message}): let one of the two keep it, or take it over with --force-conflicts"
+    )]
+    Conflict { object: String, message: String },
+    #[error(
+        "not allowed to {verb} {what} ({message}): bind this account to the roles in deploy/collector/base/rbac.yaml"
+    )]
+    Forbidden { verb: &'static str, what: &'static str, message: String },
+    #[error(
+        "usageprofile `{object}` is refused ({message}): let the quota or admission webhook of its namespace admit usageprofiles"
+    )]
+    Refused { object: String, message: String },
+    #[error("the cluster does not know this account ({message}): check the kubeconfig or the service account's token")]
+    Unauthenticated { message: String },
+    #[error("the cluster does not know the kind {KIND}: apply deploy/crd.yaml")]
+    NotInstalled,
+    #[error("the cluster refuses usageprofile `{object}` ({message}): apply the deploy/crd.yaml of this version")]
+    Invalid { object: String, message: String },
+    #[error("cannot {verb} {what}: {message}")]
+    Failed { verb: &'static str, what: &'static str, message: String },
+    #[error("cannot {verb} {what}: the API server cannot be reached ({message})")]
+    Unreachable { verb: &'static str, what: &'static str, message: String },
+    #[error(
+        "another collector, `{holder}`, writes the profiles of this cluster (it renewed the lease {lease} at {renewed}): \
+         stop one of the two, or write elsewhere with --output"
+    )]
+    NotOurTurn { holder: String, lease: String, renewed: String },
+    #[error(
+        "the lease was lost while profiles were written: another collector may have taken it; the next run tries again"
+    )]
+    LostTurn,
+    #[error(
+        "there is no namespace `{namespace}` for the pooled profiles: create it (deploy/collector/base/namespace.yaml), \
+         or name another with --pool-namespace"
+    )]
+    NoPoolNamespace { namespace: String },
+    #[error("no cluster to write to ({message}): give a kubeconfig, or choose --output with a folder or `stdout`")]
+    NoCluster { message: String },
+}
+
+impl ClusterError {
+    /// Whether every other profile would meet the same. Rights may be given for some namespaces only, and a quota, a
+    /// webhook or a webhook's server that is down may belong to one namespace.
+    pub fn concerns_all(&self) -> bool {
+        !matches!(
+            self,
+            Self::Conflict { .. }
+                | Self::Forbidden { .. }
+                | Self::Refused { .. }
+                | Self::Invalid { .. }
+                | Self::Failed { .. }
+        )
+    }
+
+    /// What the API server answered to a request about an object, or about objects of a kind.
+    pub(in crate::publish) fn of(error: Error, verb: &'static str, what: &'static str, object: &str) -> Self {
+        let object = object.to_owned();
+        match error {
+            Error::Api(status) => {
+                let message = one_line(&status.message);
+                match status.code {
+                    401 => Self::Unauthenticated { message },
+                    403 if lacks_rights(&message) => Self::Forbidden { verb, what, message },
+                    403 => Self::Refused { object, message },
+                    404 => Self::NotInstalled,
+                    409 => Self::Conflict { object, message },
+                    400 | 422 => Self::Invalid { object, message },
+                    _ => Self::Failed { verb, what, message },
+                }
+            }
+            Error::Service(cause) => Self::Unreachable { verb, what, message: cause.to_string() },
+            error => Self::Failed { verb, what, message: error.to_string() },
+        }
+    }
+}
+
+/// The authorizer names who asked: `pods "a" is forbidden: User "eve" cannot get resource …`. A quota says `… is
+/// forbidden: exceeded quota`, and a webhook `admission webhook "…" denied the request`.
+fn lacks_rights(message: &str) -> bool {
+    message.contains("is forbidden: User \"")
+}
+
+/// The namespace was deleted, or is being deleted.
+pub(in crate::publish) fn is_namespace_gone(status: &Status) -> bool {
+    let Some(details) = &status.details else { return false };
+    let is_missing = status.code == 404 && details.kind == "namespaces";
+    is_missing || details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+/// May work when tried again: no connection, too many requests, a server error.
+pub(super) fn is_passing(error: &Error) -> bool {
+    match error {
+        Error::Api(status) => status.code == 429 || status.code >= 500,
+        Error::Service(_) | Error::HyperError(_) => true,
+        _ => false,
+    }
+}
+
+fn one_line(message: &str) -> String {
+    let words: Vec<&str> = message.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(LONGEST_MESSAGE) {
+        None => line,
+        Some((end, _)) => format!("{}…", line.split_at(end).0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(code: u16, message: &str, expected: &str, concerns_all: bool) {
+        let error = Error::Api(Status::failure(message, "").with_code(code).boxed());
+        let error = ClusterError::of(error, "patch", "usageprofiles", "shop/usage");
+        assert_eq!((error.to_string().as_str(), error.concerns_all()), (expected, concerns_all));
+    }
+
+    #[test]
+    fn a_refusal_is_told_from_missing_rights() {
+        let rights =
+            r#"usageprofiles.headroom.dev "usage" is forbidden: User "eve" cannot patch resource "usageprofiles""#;
+        check(
+            403,
+            rights,
+            &format!(
+                "not allowed to patch usageprofiles ({rights}): bind this account to the roles in deploy/collector/base/rbac.yaml"
+            ),
+            false,
+        );
+        for refusal in [
+            r#"usageprofiles.headroom.dev "usage" is forbidden: exceeded quota: objects, requested: count/usageprofiles.headroom.dev=1"#,
+            r#"admission webhook "guard.example" denied the request: no"#,
+        ] {
+            check(
+                403,
+                refusal,
+                &format!(
+                    "usageprofile `shop/usage` is refused ({refusal}): let the quota or admission webhook of its namespace admit usageprofiles"
+                ),
+                false,
+            );
+        }
+        check(500, "failed calling webhook", "cannot patch usageprofiles: failed calling webhook", false);
+        check(
+            401,
+            "Unauthorized",
+            "the cluster does not know this account (Unauthorized): check the kubeconfig or the service account's token",
+            true,
+        );
+    }
+}

@@ -1,0 +1,388 @@
+//! Advice on one workload: the policy's own estimate from what the workload used, and what would be different with it.
+//!
+//! The engine is asked three times. As the object stands: what it asks for now. With its history, and with new memory
+//! limits where the author has any: what it should ask for. With all of that written: what admission would make of the
+//! next pod, which QoS class it has, what it is charged, and whether the LimitRanges let it in.
+
+use headroom_advice::recommend as core;
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::Resource;
+use headroom_core::image::ImageName;
+use headroom_core::json::Malformed;
+use headroom_core::request::{Bound, Pod};
+use headroom_core::timestamp::Timestamp;
+use headroom_core::{Context, Request, Settings, limits as bounds, ranges};
+use serde_json::{Value, json};
+
+use super::autoscaler;
+use super::history::{Histories, Kept};
+use super::laid::Laid;
+use super::limits;
+use super::report::{Amounts, ContainerRow, Evidence, ResourceRow, Row, Used};
+use super::world::Workload;
+use crate::gather;
+use crate::judge::request;
+use crate::kinds::{ApiKind, metadata};
+use crate::recommend::effect::{self, Charge, QuotaEffect};
+use crate::recommend::{self as desk, Current, Subject, advise};
+use crate::surroundings::Surroundings;
+
+/// What all workloads of a scan have in common.
+pub struct Scan<'s> {
+    pub histories: &'s Histories,
+    pub autoscalers: &'s [Value],
+    pub settings: &'s Value,
+    pub now: Timestamp,
+}
+
+/// A workload's row, and what taking the advice would do to the quotas; none if it runs no containers. Notes are what
+/// could not be taken into account.
+pub fn on(
+    number: usize,
+    workload: &Workload,
+    scan: &Scan<'_>,
+    around: &mut dyn Surroundings,
+    notes: &mut Vec<String>,
+) -> Result<Option<(Row, Vec<QuotaEffect>)>, String> {
+    let kind = ApiKind::of(&workload.object);
+    let namespace = workload.key.namespace.as_str();
+    let Some(now) = look(&workload.object, &kind, scan.settings, &mut Laid::without(around))? else { return Ok(None) };
+    for problem in &now.missing {
+        if !notes.contains(problem) {
+            notes.push(problem.clone());
+        }
+    }
+    let containers = &now.advice.containers;
+    let kept: Vec<Option<&Kept>> =
+        containers.iter().map(|container| scan.histories.get(number, &container.name)).collect();
+
+    let mut asked = Asked { kind: &kind, scan, namespace, kept: &kept };
+    let mut new_limits = asked.new_limits(&workload.object, &now, around)?;
+    let mut object = workload.object.clone();
+    for (container, limit) in containers.iter().zip(&new_limits) {
+        if let Some(limit) = limit {
+            write(&mut object, &now.advice, container, Bound::Limit, "memory", Some(limit));
+        }
+    }
+    let (mut recommended, mut with_all) = asked.recommended(&object, &now, around)?;
+    let mut limits_kept = None;
+    if let Some(breach) = new_breach(&now, &with_all)
+        && new_limits.iter().any(Option::is_some)
+    {
+        // The LimitRanges will not have the new limits, so the author's stay.
+        new_limits.iter_mut().for_each(|limit| *limit = None);
+        limits_kept = Some(breach);
+        (recommended, with_all) = asked.recommended(&workload.object, &now, around)?;
+    }
+
+    let pods = pods_of(workload, &now.advice);
+    let (charges_before, charges_after) = (&now.charges, &with_all.charges);
+    let quotas = effect::between(namespace, pods, charges_before, charges_after);
+    let mut rows = Vec::new();
+    for (place, container) in containers.iter().enumerate() {
+        let of = |list: &[desk::ContainerAdvice]| list.get(place).cloned();
+        let advised = of(&recommended).unwrap_or_else(|| container.clone());
+        let kept = kept.get(place).copied().flatten();
+        let limit = new_limits.get(place).cloned().flatten();
+        rows.push(row(container, &advised, kept, limit, workload, pods));
+    }
+    let scaled = autoscaler::effects(&workload.key, scan.autoscalers, &rows, workload.running.pods.max(pods));
+    let mut told: Vec<String> = now.advice.notes.clone();
+    told.extend(limits_kept.map(|breach| format!("memory limits are left as they are: {breach}")));
+    told.extend(new_breach(&now, &with_all).map(|breach| format!("admission would still refuse it: {breach}")));
+    told.extend(
+        workload
+            .through
+            .as_ref()
+            .map(|through| format!("read from {through}: set the requests in the template of {}", workload.key.told())),
+    );
+    let row = Row {
+        api_version: workload.api_version.clone(),
+        kind: workload.key.kind.clone(),
+        namespace: namespace.to_owned(),
+        name: workload.key.name.clone(),
+        through: workload.through.clone(),
+        managed_by: workload.managed_by.clone(),
+        pods,
+        qos: now.qos,
+        qos_after: with_all.qos,
+        autoscalers: scaled,
+        containers: rows,
+        notes: told,
+        path: now.advice.path.clone(),
+    };
+    Ok(Some((row, quotas)))
+}
+
+/// What the engine says of an object.
+struct Look {
+    advice: desk::Workload,
+    qos: &'static str,
+    charges: Vec<Charge>,
+    breaches: Vec<String>,
+    missing: Vec<String>,
+}
+
+fn look(
+    object: &Value,
+    kind: &ApiKind,
+    settings: &Value,
+    around: &mut dyn Surroundings,
+) -> Result<Option<Look>, String> {
+    let request = request::create(object.clone(), kind, metadata(object, "namespace"));
+    let subject = Subject { api_version: kind.api_version(), kind: kind.kind.clone(), file: None, is_running: true };
+    gather::with_context(&request, settings, around, |request, context, settings| {
+        looked(&subject, request, context, settings)
+    })
+}
+
+fn looked<'d>(
+    subject: &Subject,
+    request: &'d Request<'d>,
+    context: &Context<'d>,
+    settings: &'d Settings<'d>,
+) -> Result<Option<Look>, Malformed> {
+    let Some((advice, _)) = advise(subject, request, context, settings)? else { return Ok(None) };
+    let Some(found) = core::recommend(request, context, settings)? else { return Ok(None) };
+    let admitted = &found.before;
+    let ranges = ranges::applicable(request, Some(admitted), context, settings)?;
+    let breaches = bounds::check_pod(admitted, None, &ranges).first.iter().map(ToString::to_string).collect();
+    Ok(Some(Look {
+        advice,
+        qos: qos(admitted),
+        charges: effect::charges(admitted, context)?,
+        breaches,
+        missing: gather::told(&context.missing),
+    }))
+}
+
+/// The first breach that there was not before.
+fn new_breach(before: &Look, after: &Look) -> Option<String> {
+    after.breaches.iter().find(|breach| !before.breaches.contains(breach)).cloned()
+}
+
+/// What the history of a workload is asked with.
+struct Asked<'a> {
+    kind: &'a ApiKind,
+    scan: &'a Scan<'a>,
+    namespace: &'a str,
+    kept: &'a [Option<&'a Kept>],
+}
+
+impl Asked<'_> {
+    /// A memory limit for each container whose author has one and that used something: at least what the container should
+    /// request if it had none, so that the limit does not cut the request.
+    fn new_limits(
+        &mut self,
+        object: &Value,
+        now: &Look,
+        around: &mut dyn Surroundings,
+    ) -> Result<Vec<Option<Quantity>>, String> {
+        let containers = &now.advice.containers;
+        let mut limits: Vec<Option<Quantity>> =
+            containers.iter().zip(self.kept).map(|(container, kept)| limit_of_usage(container, *kept)).collect();
+        if limits.iter().all(Option::is_none) {
+            return Ok(limits);
+        }
+        let mut unlimited = object.clone();
+        for (container, _) in containers.iter().zip(&limits).filter(|(_, limit)| limit.is_some()) {
+            write(&mut unlimited, &now.advice, container, Bound::Limit, "memory", None);
+        }
+        let (advised, _) = self.recommended(&unlimited, now, around)?;
+        for ((limit, advised), container) in limits.iter_mut().zip(&advised).zip(containers) {
+            let memory = advised.resources.iter().find(|advice| advice.resource == "memory");
+            let request = memory.and_then(|memory| memory.recommended.as_ref()?.parse::<Quantity>().ok());
+            if let (Some(limit), Some(request)) = (limit.as_mut(), request) {
+                *limit = limit.clone().max(request);
+            }
+            // What is so already is no advice.
+            limit.take_if(|limit| written_memory_limit(container) == Some(limit));
+        }
+        Ok(limits)
+    }
+
+    /// Advice on each container of an object, and what admission would make of it with that written.
+    fn recommended(
+        &mut self,
+        object: &Value,
+        now: &Look,
+        around: &mut dyn Surroundings,
+    ) -> Result<(Vec<desk::ContainerAdvice>, Look), String> {
+        let mut advised = now.advice.containers.clone();
+        let turns = turns(&now.advice.containers);
+        for turn in 0..=turns.iter().copied().max().unwrap_or(0) {
+            let is_its_turn = |place: &usize| turns.get(*place) == Some(&turn);
+            let histories = now.advice.containers.iter().enumerate().filter(|(place, _)| is_its_turn(place));
+            let histories = histories.filter_map(|(place, container)| {
+                let kept = self.kept.get(place).copied().flatten()?;
+                Some((container.image.as_str(), kept.usage.history()?))
+            });
+            let mut laid = Laid::with(around, self.namespace, self.scan.now, histories);
+            let Some(found) = look(object, self.kind, self.scan.settings, &mut laid)? else { continue };
+            for (place, container) in found.advice.containers.into_iter().enumerate().filter(|(at, _)| is_its_turn(at))
+            {
+                if let Some(slot) = advised.get_mut(place) {
+                    *slot = container;
+                }
+            }
+        }
+        let mut written = object.clone();
+        for container in &advised {
+            for advice in &container.resources {
+                if let Some(amount) = advice.recommended.as_ref().and_then(|text| text.parse().ok()) {
+                    write(&mut written, &now.advice, container, Bound::Request, advice.resource, Some(&amount));
+                }
+            }
+        }
+        let with_all = look(&written, self.kind, self.scan.settings, &mut Laid::without(around))?;
+        Ok((advised, with_all.ok_or("the object runs no containers any more")?))
+    }
+}
+
+/// In which turn each container is asked about: the policy knows histories by image, so two containers with the same
+/// image wait for each other.
+fn turns(containers: &[desk::ContainerAdvice]) -> Vec<usize> {
+    let repositories: Vec<Option<String>> = containers
+        .iter()
+        .map(|container| ImageName::parse(&container.image).ok().map(|image| image.repository().to_owned()))
+        .collect();
+    let before = |place: usize| repositories.iter().take(place);
+    repositories
+        .iter()
+        .enumerate()
+        .map(|(place, repository)| before(place).filter(|other| *other == repository).count())
+        .collect()
+}
+
+/// Where the author has a memory limit and something was used.
+fn limit_of_usage(container: &desk::ContainerAdvice, kept: Option<&Kept>) -> Option<Quantity> {
+    let sketch = kept.map(|kept| kept.sketch(Resource::Memory)).filter(|sketch| !sketch.is_empty())?;
+    written_memory_limit(container)?;
+    let killed_at = kept.and_then(|kept| kept.usage.kills().iter().map(|kill| kill.memory).max());
+    Some(limits::of_memory(sketch.peak(), killed_at))
+}
+
+fn written_memory_limit(container: &desk::ContainerAdvice) -> Option<&Quantity> {
+    container.resources.iter().find(|advice| advice.resource == "memory")?.written_limit.as_ref()
+}
+
+/// Sets an amount in an object that makes pods, where the container stands, or takes it away.
+pub fn write(
+    object: &mut Value,
+    workload: &desk::Workload,
+    container: &desk::ContainerAdvice,
+    bound: Bound,
+    resource: &str,
+    amount: Option<&Quantity>,
+) {
+    let list = if container.is_init { "initContainers" } else { "containers" };
+    let path: String = workload.path.iter().chain(&["spec", list]).map(|key| format!("/{key}")).collect();
+    let containers = object.pointer_mut(&path).and_then(Value::as_array_mut).into_iter().flatten();
+    for of_object in containers.filter(|of_object| of_object.get("name") == Some(&json!(container.name))) {
+        let Some(fields) = of_object.as_object_mut() else { continue };
+        let resources = fields.entry("resources").or_insert_with(|| json!({}));
+        let Some(resources) = resources.as_object_mut() else { continue };
+        let amounts = resources.entry(bound.field()).or_insert_with(|| json!({}));
+        if let Some(amounts) = amounts.as_object_mut() {
+            match amount {
+                Some(amount) => amounts.insert(resource.to_owned(), json!(amount.to_string())),
+                None => amounts.remove(resource),
+            };
+        }
+    }
+}
+
+/// How many pods the advice is about: what runs, for what runs now and then.
+fn pods_of(workload: &Workload, advice: &desk::Workload) -> u64 {
+    match workload.key.kind.as_str() {
+        "CronJob" | "Job" => workload.running.pods,
+        _ if workload.through.is_some() => workload.running.pods.max(1),
+        _ => advice.pods,
+    }
+}
+
+fn row(
+    container: &desk::ContainerAdvice,
+    advised: &desk::ContainerAdvice,
+    kept: Option<&Kept>,
+    limit: Option<Quantity>,
+    workload: &Workload,
+    pods: u64,
+) -> ContainerRow {
+    let resources = container.resources.iter().map(|stood| {
+        let resource = if stood.resource == "cpu" { Resource::Cpu } else { Resource::Memory };
+        let advice = advised.resources.iter().find(|advice| advice.resource == stood.resource);
+        let used = kept.and_then(|kept| Used::of(kept.sketch(resource), resource));
+        let limit = limit.clone().filter(|_| resource == Resource::Memory);
+        resource_row(stood, advice, used, limit, pods)
+    });
+    let running = &workload.running;
+    let of = |counts: &std::collections::BTreeMap<String, u64>| counts.get(&container.name).copied().unwrap_or(0);
+    ContainerRow {
+        name: container.name.clone(),
+        image: container.image.clone(),
+        is_init: container.is_init,
+        resources: resources.collect(),
+        evidence: kept.and_then(Evidence::of),
+        oom_kills: kept.map_or(0, |kept| kept.kills).max(of(&running.killed)),
+        throttled_percent: kept.and_then(|kept| throttled(kept.throttling.throttled, kept.throttling.periods)),
+        restarts: of(&running.restarts),
+    }
+}
+
+fn throttled(throttled: u64, periods: u64) -> Option<u64> {
+    (periods > 0).then(|| (throttled.saturating_mul(100) + periods / 2) / periods)
+}
+
+fn resource_row(
+    stood: &desk::ResourceAdvice,
+    advice: Option<&desk::ResourceAdvice>,
+    used: Option<Used>,
+    new_limit: Option<Quantity>,
+    pods: u64,
+) -> ResourceRow {
+    let parsed = |text: Option<&String>| text.and_then(|text| text.parse::<Quantity>().ok());
+    let current = parsed(stood.current.as_ref().map(|Current { value, .. }| value));
+    let recommended = parsed(advice.and_then(|advice| advice.recommended.as_ref()));
+    let evidence = advice.and_then(|advice| advice.evidence.as_ref());
+    ResourceRow {
+        resource: stood.resource,
+        request: stood.current.clone(),
+        limit: stood.limit.clone(),
+        recommended: recommended.as_ref().map(ToString::to_string),
+        recommended_limit: new_limit.map(|limit| limit.to_string()),
+        change: advice.and_then(|advice| advice.change.clone()),
+        used,
+        reasons: evidence.map(|evidence| evidence.adjustments.clone()).unwrap_or_default(),
+        is_measured: evidence.is_some_and(|evidence| evidence.history.is_some()),
+        unknown: advice.and_then(|advice| advice.unknown.clone()),
+        amounts: Amounts { current, recommended, written: stood.written.clone(), pods },
+    }
+}
+
+/// <https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/>
+fn qos(pod: &Pod<'_>) -> &'static str {
+    let all: Vec<_> = if pod.resources.of(Bound::Request).is_empty() && pod.resources.of(Bound::Limit).is_empty() {
+        pod.containers.iter().map(|container| &container.resources).collect()
+    } else {
+        vec![&pod.resources]
+    };
+    let amount = |resources: &headroom_core::request::Resources<'_>, bound, name| {
+        resources.quantity(bound, name).filter(|amount| !amount.is_zero()).cloned()
+    };
+    let is_set =
+        |name| all.iter().any(|resources| Bound::BOTH.iter().any(|bound| amount(resources, *bound, name).is_some()));
+    if !is_set("cpu") && !is_set("memory") {
+        return "BestEffort";
+    }
+    let is_guaranteed = all.iter().all(|resources| {
+        ["cpu", "memory"].iter().all(|name| {
+            let limit = amount(resources, Bound::Limit, name);
+            limit.is_some() && limit == amount(resources, Bound::Request, name)
+        })
+    });
+    if is_guaranteed { "Guaranteed" } else { "Burstable" }
+}
+
+#[cfg(test)]
+mod tests;

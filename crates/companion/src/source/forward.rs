@@ -1,0 +1,170 @@
+//! A way to a Service for those to whom only the API server is open, as `kubectl port-forward` has it: a port of this
+//! machine leads to a pod behind the Service.
+//!
+//! The API server's own proxy to Services would be simpler, but it keeps `Authorization` to itself and checks no
+//! certificate. Here the store itself is spoken to, with whatever it wants.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::api::{Api, ListParams};
+use kube::{Client, Error};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::SourceError;
+use super::http::{Endpoint, Http};
+
+/// A port of a Service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub namespace: String,
+    pub service: String,
+    /// A number or a name.
+    pub port: String,
+    pub is_tls: bool,
+}
+
+impl Target {
+    /// `NAMESPACE/SERVICE:PORT` or `NAMESPACE/https:SERVICE:PORT`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (namespace, service) = text.split_once('/')?;
+        let (is_tls, service) = match service.strip_prefix("https:") {
+            Some(service) => (true, service),
+            None => (false, service.strip_prefix("http:").unwrap_or(service)),
+        };
+        let (service, port) = service.split_once(':')?;
+        let is_whole = ![namespace, service, port].iter().any(|part| part.is_empty() || part.contains(['/', ':']));
+        let [namespace, service, port] = [namespace, service, port].map(str::to_owned);
+        is_whole.then_some(Self { namespace, service, port, is_tls })
+    }
+}
+
+/// The store behind a Service, with everything that an endpoint may have.
+pub async fn http(client: Client, target: Target, endpoint: &Endpoint) -> Result<Http, SourceError> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await;
+    let listener =
+        listener.map_err(|error| SourceError::Permanent(format!("cannot listen on this machine: {error}")))?;
+    let address = listener.local_addr();
+    let address: SocketAddr = address.map_err(|error| SourceError::Permanent(error.to_string()))?;
+    let scheme = if target.is_tls { "https" } else { "http" };
+    let endpoint = Endpoint {
+        url: format!("{scheme}://{address}").into(),
+        tls_server_name: target.is_tls.then(|| format!("{}.{}.svc", target.service, target.namespace)),
+        ..endpoint.clone()
+    };
+    let name = format!("service {}/{}:{}", target.namespace, target.service, target.port);
+    let http = Http::new(&endpoint)?.called(name);
+    // Found out at once, so that a Service that is not there is told so, and again for each connection.
+    find(&client, &target).await?;
+    tokio::spawn(serve(listener, client, target));
+    Ok(http)
+}
+
+async fn serve(listener: TcpListener, client: Client, target: Target) {
+    while let Ok((connection, _)) = listener.accept().await {
+        let (client, target) = (client.clone(), target.clone());
+        tokio::spawn(async move {
+            if let Err(error) = lead(connection, &client, &target).await {
+                tracing::warn!(%error, "a port-forward ended");
+            }
+        });
+    }
+}
+
+async fn lead(mut connection: TcpStream, client: &Client, target: &Target) -> Result<(), SourceError> {
+    let (pod, port) = find(client, target).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &target.namespace);
+    let forwarded = pods.portforward(&pod, &[port]).await;
+    let mut forwarded = forwarded.map_err(|error| refused(error, "create pods/portforward", target))?;
+    let Some(mut stream) = forwarded.take_stream(port) else { return Ok(()) };
+    // Whichever side closes ends it.
+    let copied = tokio::io::copy_bidirectional(&mut connection, &mut stream).await;
+    drop(stream);
+    copied.map(|_| ()).map_err(|error| SourceError::Temporary(error.to_string()))
+}
+
+/// A pod behind the Service that is ready, and its port.
+async fn find(client: &Client, target: &Target) -> Result<(String, u16), SourceError> {
+    let Target { namespace, service: name, port, .. } = target;
+    let services: Api<Service> = Api::namespaced(client.clone(), namespace);
+    let service = services.get(name).await.map_err(|error| refused(error, "get services", target))?;
+    let spec = service.spec.unwrap_or_default();
+    let wanted = spec
+        .ports
+        .unwrap_or_default()
+        .into_iter()
+        .find(|known| known.port.to_string() == *port || known.name.as_deref() == Some(port));
+    let wanted = wanted.ok_or_else(|| {
+        SourceError::Permanent(format!("service {namespace}/{name} has no port `{port}`: give its number or name"))
+    })?;
+    let labels: BTreeMap<String, String> = spec.selector.unwrap_or_default();
+    let selector: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let params = ListParams::default().labels(&selector.join(","));
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let pods = pods.list(&params).await.map_err(|error| refused(error, "list pods", target))?;
+    let mut ready = pods.items.into_iter().filter(|pod| !labels.is_empty() && is_ready(pod));
+    let pod = ready
+        .next()
+        .ok_or_else(|| SourceError::Temporary(format!("no pod behind service {namespace}/{name} is ready")))?;
+    let target_port = wanted.target_port.unwrap_or(IntOrString::Int(wanted.port));
+    let number = port_of(&pod, &target_port).ok_or_else(|| {
+        SourceError::Permanent(format!("the pods behind service {namespace}/{name} have no port {target_port:?}"))
+    })?;
+    Ok((pod.metadata.name.unwrap_or_default(), number))
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn port_of(pod: &Pod, port: &IntOrString) -> Option<u16> {
+    match port {
+        IntOrString::Int(number) => u16::try_from(*number).ok(),
+        IntOrString::String(name) => {
+            let containers = &pod.spec.as_ref()?.containers;
+            let mut ports = containers.iter().flat_map(|container| container.ports.iter().flatten());
+            let port = ports.find(|port| port.name.as_ref() == Some(name))?;
+            u16::try_from(port.container_port).ok()
+        }
+    }
+}
+
+fn refused(error: Error, right: &str, target: &Target) -> SourceError {
+    let Target { namespace, service, .. } = target;
+    match error {
+        Error::Api(status) if status.code == 403 => SourceError::Permanent(format!(
+            "service {namespace}/{service} is reached by a port-forward, since it is given a token, user or authority, and \
+             that is not allowed: grant `{right}` ({})",
+            status.message
+        )),
+        Error::Api(status) if status.code == 404 => {
+            SourceError::Permanent(format!("service {namespace}/{service} cannot be reached: {}", status.message))
+        }
+        error => SourceError::Temporary(format!("service {namespace}/{service} cannot be reached: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_named_as_the_api_server_names_it() {
+        let check = |text: &str, expected: Option<(&str, &str, &str, bool)>| {
+            let target = Target::parse(text);
+            let found = target.as_ref().map(|target| {
+                (target.namespace.as_str(), target.service.as_str(), target.port.as_str(), target.is_tls)
+            });
+            assert_eq!(found, expected, "{text}");
+        };
+        check("monitoring/prometheus:9090", Some(("monitoring", "prometheus", "9090", false)));
+        check("monitoring/https:thanos:web", Some(("monitoring", "thanos", "web", true)));
+        check("monitoring/http:thanos:web", Some(("monitoring", "thanos", "web", false)));
+        for wrong in ["prometheus:9090", "monitoring/prometheus", "/a:1", "a/b:", "a/b:1/c", "a/b:c:d"] {
+            check(wrong, None);
+        }
+    }
+}

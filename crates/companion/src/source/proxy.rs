@@ -1,0 +1,116 @@
+//! Which proxy leads to a server, by the usual environment variables.
+//!
+//! As in Go's tools: `HTTPS_PROXY` or `HTTP_PROXY` by the scheme of the URL, `ALL_PROXY` for both, none for what
+//! `NO_PROXY` names, and never one for this machine or for a cloud's metadata server, which only this machine can reach.
+//! A request goes through the proxy by `CONNECT`.
+
+use std::env;
+use std::net::IpAddr;
+
+use http::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
+
+/// The proxies that the environment names.
+pub struct Proxies {
+    http: String,
+    https: String,
+    matcher: Matcher,
+}
+
+impl Proxies {
+    pub fn from_env() -> Self {
+        let value = |name: &str| {
+            let upper = env::var(name).unwrap_or_default();
+            if upper.is_empty() { env::var(name.to_lowercase()).unwrap_or_default() } else { upper }
+        };
+        Self::new(&value("HTTP_PROXY"), &value("HTTPS_PROXY"), &value("ALL_PROXY"), &value("NO_PROXY"))
+    }
+
+    pub fn new(http: &str, https: &str, all: &str, no: &str) -> Self {
+        let chosen = |own: &str| if own.is_empty() { all.to_owned() } else { own.to_owned() };
+        let (http, https) = (chosen(http), chosen(https));
+        let matcher = Matcher::builder().http(http.clone()).https(https.clone()).no(no.to_owned()).build();
+        Self { http, https, matcher }
+    }
+
+    /// The proxy to ask for `url`, with the user and password that its own URL may hold.
+    pub fn of(&self, url: &Uri) -> Option<Uri> {
+        self.matcher.intercept(url).filter(|_| !is_this_machine(url))?;
+        let proxy = if url.scheme_str() == Some("https") { &self.https } else { &self.http };
+        let with_scheme = if proxy.contains("://") { proxy.clone() } else { format!("http://{proxy}") };
+        with_scheme.parse().ok()
+    }
+
+    /// Whether this is what the environment names for HTTPS.
+    pub fn names(&self, proxy: &Uri) -> bool {
+        self.https.parse().is_ok_and(|named: Uri| named == *proxy)
+    }
+}
+
+fn is_this_machine(url: &Uri) -> bool {
+    let host = url.host().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let is_link_local = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    matches!(host, "localhost" | "metadata.google.internal")
+        || address.is_ok_and(|address| address.is_loopback() || is_link_local(address))
+}
+
+/// A client as `config` describes it. The text of an error holds no password.
+pub fn client(config: kube::Config) -> Result<kube::Client, kube::Error> {
+    if let Some(proxy) = &config.proxy_url
+        && !matches!(proxy.scheme_str(), Some("http" | "https" | "socks5"))
+    {
+        // kube's own error quotes the URL.
+        return Err(kube::Error::Service("the URL of a proxy must start with http://, https:// or socks5://".into()));
+    }
+    kube::Client::try_from(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(url: &str, expected: Option<&str>) {
+        let proxies = Proxies::new("plain:3128", "http://ann:secret@tls:3128", "", "10.0.0.0/8, .corp, exact.example");
+        let proxy = proxies.of(&url.parse().unwrap());
+        assert_eq!(proxy, expected.map(|proxy| proxy.parse().unwrap()), "{url}");
+    }
+
+    #[test]
+    fn the_scheme_chooses_and_no_proxy_excepts() {
+        check("http://prometheus.example:9090/", Some("http://plain:3128"));
+        check("https://prometheus.example/", Some("http://ann:secret@tls:3128"));
+        check("https://metrics.corp/", None);
+        check("http://exact.example/", None);
+        check("http://10.1.2.3:9090/", None);
+    }
+
+    #[test]
+    fn this_machine_needs_no_proxy() {
+        check("http://localhost:9090/", None);
+        check("http://127.0.0.1:9090/", None);
+        check("https://[::1]:6443/", None);
+        check("http://169.254.169.254/metadata/identity", None);
+        check("http://metadata.google.internal/computeMetadata/v1", None);
+    }
+
+    #[test]
+    fn one_proxy_may_serve_both_schemes() {
+        let proxies = Proxies::new("", "", "socks5://both:1080", "");
+        for url in ["http://a.example/", "https://a.example/"] {
+            assert_eq!(proxies.of(&url.parse().unwrap()), Some("socks5://both:1080".parse().unwrap()));
+        }
+        assert_eq!(Proxies::new("", "", "", "").of(&"http://a.example/".parse().unwrap()), None);
+    }
+
+    #[tokio::test]
+    async fn an_unknown_kind_of_proxy_is_refused_without_its_password() {
+        let mut config = kube::Config::new("https://a.example".parse().unwrap());
+        config.proxy_url = Some("ftp://ann:secret@tls:3128".parse().unwrap());
+        let error = format!("{:?}", client(config).err().unwrap());
+        assert!(error.contains("must start with") && !error.contains("secret"), "{error}");
+    }
+}

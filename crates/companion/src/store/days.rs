@@ -1,0 +1,163 @@
+//! The summaries: added, and visited in the order in which profiles are built of them.
+
+use std::ops::Range;
+
+use headroom_core::cluster::usage::Shard;
+use redb::{ReadTransaction, ReadableTable, WriteTransaction};
+
+use super::{DAYS, FACTS, NEWEST_FACT, PLACES, SUBJECTS, Store, StoreError, Trouble};
+use crate::collect::gathered::{Gathered, Place};
+use crate::history::bytes::Damaged;
+use crate::history::observed::Observed;
+
+/// One row, as profiles are built of it.
+#[derive(Debug)]
+pub struct StoredDay {
+    pub place: Place,
+    pub day: u32,
+    pub observed: Observed,
+}
+
+/// When an image was seen last on a day.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'k> {
+    pub repository: &'k str,
+    pub reference: &'k str,
+    pub day: u32,
+    pub last_seen: i64,
+}
+
+impl Store {
+    /// The moment of the newest observation; none in an empty store.
+    pub fn newest(&self) -> Result<Option<i64>, StoreError> {
+        Ok(self.fact(NEWEST_FACT)?.filter(|newest| *newest > 0))
+    }
+
+    /// The namespaces that anything is known of.
+    pub fn namespaces(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|txn| {
+            let mut namespaces: Vec<String> = Vec::new();
+            for entry in txn.open_table(PLACES)?.range::<(&str, &str, &str)>(..)? {
+                let key = entry?.0;
+                let (namespace, ..) = key.value();
+                if namespaces.last().is_none_or(|last| last != namespace) {
+                    namespaces.push(namespace.to_owned());
+                }
+            }
+            Ok(namespaces)
+        })
+    }
+
+    /// Visits what is known of a shard's images, a repository after the other.
+    pub fn visit_shard(&self, shard: Shard, mut visit: impl FnMut(StoredDay)) -> Result<(), StoreError> {
+        self.read(|txn| each_day(txn, shard_rows(shard), &mut |key, row| whole(key, row).map(&mut visit)))
+    }
+
+    /// Visits what is known of a namespace's images, a repository after the other.
+    pub fn visit_namespace(&self, namespace: &str, mut visit: impl FnMut(StoredDay)) -> Result<(), StoreError> {
+        self.read(|txn| each_day_of_namespace(txn, namespace, &mut |key, row| whole(key, row).map(&mut visit)))
+    }
+
+    /// Visits when each day's images of a shard were seen last, in the same order and at less cost.
+    pub fn visit_shard_moments(&self, shard: Shard, mut visit: impl FnMut(Seen<'_>)) -> Result<(), StoreError> {
+        self.read(|txn| each_day(txn, shard_rows(shard), &mut |key, row| seen(key, row).map(&mut visit)))
+    }
+
+    /// Visits when each day's images of a namespace were seen last, in the same order and at less cost.
+    pub fn visit_namespace_moments(&self, namespace: &str, mut visit: impl FnMut(Seen<'_>)) -> Result<(), StoreError> {
+        self.read(|txn| each_day_of_namespace(txn, namespace, &mut |key, row| seen(key, row).map(&mut visit)))
+    }
+}
+
+/// Merges what was gathered into what is there.
+pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Trouble> {
+    let mut days = txn.open_table(DAYS)?;
+    let mut places = txn.open_table(PLACES)?;
+    let mut facts = txn.open_table(FACTS)?;
+    let mut newest = facts.get(NEWEST_FACT)?.map_or(0, |newest| newest.value());
+    let mut text = Vec::new();
+    for (place, row) in gathered.rows() {
+        let Place { repository, reference, namespace } = place;
+        let key = (number_of(repository), repository.as_str(), reference.as_str(), namespace.as_str(), row.day, "");
+        newest = newest.max(row.observed.last_seen);
+        let known = days.get(key)?.map(|known| Observed::read(known.value())).transpose()?;
+        text.clear();
+        match known {
+            None => row.observed.write(&mut text),
+            Some(mut observed) => {
+                observed.merge(&row.observed);
+                observed.write(&mut text);
+            }
+        }
+        days.insert(key, text.as_slice())?;
+        places.insert((namespace.as_str(), repository.as_str(), reference.as_str()), ())?;
+    }
+    let mut subjects = txn.open_table(SUBJECTS)?;
+    for new in &gathered.replacements {
+        let Place { repository, reference, namespace } = &new.place;
+        let subject = new.subject.as_str();
+        let key =
+            (number_of(repository), repository.as_str(), reference.as_str(), namespace.as_str(), new.day, subject);
+        {
+            let before =
+                subjects.insert((namespace.as_str(), subject), (repository.as_str(), reference.as_str(), new.day))?;
+            if let Some(before) = before {
+                let (repository, reference, day) = before.value();
+                days.remove((number_of(repository), repository, reference, namespace.as_str(), day, subject))?;
+            }
+        }
+        newest = newest.max(new.observed.last_seen);
+        text.clear();
+        new.observed.write(&mut text);
+        days.insert(key, text.as_slice())?;
+        places.insert((namespace.as_str(), repository.as_str(), reference.as_str()), ())?;
+    }
+    facts.insert(NEWEST_FACT, newest)?;
+    Ok(())
+}
+
+type KeyText<'a> = (u8, &'a str, &'a str, &'a str, u32, &'a str);
+type EachRow<'a> = dyn FnMut(KeyText<'_>, &[u8]) -> Result<(), Damaged> + 'a;
+
+fn shard_rows(shard: Shard) -> Range<KeyText<'static>> {
+    let number = Shard::all().position(|known| known == shard).unwrap_or_default() as u8;
+    (number, "", "", "", 0, "")..(number + 1, "", "", "", 0, "")
+}
+
+fn each_day(txn: &ReadTransaction, rows: Range<KeyText<'_>>, each: &mut EachRow<'_>) -> Result<(), Trouble> {
+    for entry in txn.open_table(DAYS)?.range(rows)? {
+        let (key, observed) = entry?;
+        each(key.value(), observed.value())?;
+    }
+    Ok(())
+}
+
+fn each_day_of_namespace(txn: &ReadTransaction, namespace: &str, each: &mut EachRow<'_>) -> Result<(), Trouble> {
+    let places = txn.open_table(PLACES)?;
+    for entry in places.range((namespace, "", "")..)? {
+        let key = entry?.0;
+        let (found, repository, reference) = key.value();
+        if found != namespace {
+            break;
+        }
+        let shard = number_of(repository);
+        let from = (shard, repository, reference, namespace, 0, "");
+        each_day(txn, from..(shard, repository, reference, namespace, u32::MAX, ""), each)?;
+    }
+    Ok(())
+}
+
+fn whole((_, repository, reference, namespace, day, _): KeyText<'_>, row: &[u8]) -> Result<StoredDay, Damaged> {
+    let place =
+        Place { repository: repository.to_owned(), reference: reference.to_owned(), namespace: namespace.to_owned() };
+    Ok(StoredDay { place, day, observed: Observed::read(row)? })
+}
+
+fn seen<'k>((_, repository, reference, _, day, _): KeyText<'k>, row: &[u8]) -> Result<Seen<'k>, Damaged> {
+    Ok(Seen { repository, reference, day, last_seen: Observed::read_last_seen(row)? })
+}
+
+pub(super) fn number_of(repository: &str) -> u8 {
+    let shard = Shard::of(repository);
+    Shard::all().position(|known| known == shard).unwrap_or_default() as u8
+}

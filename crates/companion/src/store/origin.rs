@@ -1,0 +1,58 @@
+//! Whose usage a store holds: that of one cluster, read from one source.
+
+use redb::ReadableTable;
+
+use super::{ADDRESS_NOTE, CREATED_FACT, FACTS, NOTES, SOURCE_NOTE, Store, StoreError, Trouble, UID_NOTE};
+use crate::source::cluster_id::ClusterId;
+
+/// Where usage is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    pub cluster: ClusterId,
+    /// Kind and address of the source, for people and for comparison.
+    pub source: String,
+}
+
+impl Store {
+    /// Which cluster's usage is here, as far as that was ever known.
+    pub fn cluster(&self) -> Result<ClusterId, StoreError> {
+        let created = self.fact(CREATED_FACT)?;
+        self.read(|txn| {
+            let notes = txn.open_table(NOTES)?;
+            let note = |name| Ok::<_, Trouble>(notes.get(name)?.map(|note| note.value().to_owned()));
+            Ok(ClusterId { address: note(ADDRESS_NOTE)?, uid: note(UID_NOTE)?, created })
+        })
+    }
+
+    /// From now on the store takes usage of this origin only. Refuses an origin that is certainly not the one so far;
+    /// with `change_source`, another source of the same cluster is taken.
+    pub fn claim(&self, origin: &Origin, change_source: bool) -> Result<(), StoreError> {
+        let is_empty = self.newest()?.is_none() && self.planned()?.is_none();
+        let mut cluster = if is_empty { ClusterId::default() } else { self.cluster()? };
+        if cluster.differs_from(&origin.cluster) {
+            let (known, found) = (Box::new(cluster), Box::new(origin.cluster.clone()));
+            return Err(StoreError::OtherCluster { path: self.path.clone(), known, found });
+        }
+        cluster.add(&origin.cluster);
+        self.write(|txn| {
+            let mut facts = txn.open_table(FACTS)?;
+            let mut notes = txn.open_table(NOTES)?;
+            let known = notes.get(SOURCE_NOTE)?.map(|source| source.value().to_owned());
+            if let Some(known) = known.filter(|known| *known != origin.source && !is_empty && !change_source) {
+                return Err(Trouble::OtherSource(known, origin.source.clone()));
+            }
+            notes.insert(SOURCE_NOTE, origin.source.as_str())?;
+            for (name, note) in [(UID_NOTE, &cluster.uid), (ADDRESS_NOTE, &cluster.address)] {
+                match note {
+                    Some(note) => notes.insert(name, note.as_str())?,
+                    None => notes.remove(name)?,
+                };
+            }
+            match cluster.created {
+                Some(created) => facts.insert(CREATED_FACT, created)?,
+                None => facts.remove(CREATED_FACT)?,
+            };
+            Ok(())
+        })
+    }
+}

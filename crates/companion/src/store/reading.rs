@@ -1,0 +1,111 @@
+//! What was read, and what is still to be read. Each step adds what was read in the transaction that notes it.
+
+use redb::ReadableTable;
+
+use super::days::add;
+use super::{FACTS, FILES, MEMORY, OWED, PLANNED_FACT, Store, StoreError, Trouble};
+use crate::collect::gathered::Gathered;
+use crate::source::Window;
+
+/// A namespace's usage in a window that was not read yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    pub namespace: String,
+    pub window: Window,
+}
+
+impl Store {
+    /// Everything before this moment was read or is owed; None if nothing was ever planned.
+    pub fn planned(&self) -> Result<Option<i64>, StoreError> {
+        self.fact(PLANNED_FACT)
+    }
+
+    /// Notes that a window is to be read, for each of these namespaces.
+    pub fn plan(&self, window: Window, namespaces: &[String]) -> Result<(), StoreError> {
+        self.write(|txn| {
+            let mut owed = txn.open_table(OWED)?;
+            for namespace in namespaces {
+                let namespace = namespace.as_str();
+                // What follows on something owed becomes one with it, so that a namespace that cannot be read for a
+                // month is one entry and not hundreds.
+                let of_namespace = owed.range((namespace, i64::MIN)..=(namespace, i64::MAX))?;
+                let touching = of_namespace
+                    .filter_map(|entry| match entry {
+                        Ok((key, to)) if to.value() == window.from => Some(Ok(key.value().1)),
+                        Ok(_) => None,
+                        Err(error) => Some(Err(error)),
+                    })
+                    .next()
+                    .transpose()?;
+                owed.insert((namespace, touching.unwrap_or(window.from)), window.to)?;
+            }
+            txn.open_table(FACTS)?.insert(PLANNED_FACT, window.to)?;
+            Ok(())
+        })
+    }
+
+    /// What is still to be read, by namespace, oldest first.
+    pub fn owed(&self) -> Result<Vec<Piece>, StoreError> {
+        self.read(|txn| {
+            let mut pieces = Vec::new();
+            for entry in txn.open_table(OWED)?.range::<(&str, i64)>(..)? {
+                let (key, to) = entry?;
+                let (namespace, from) = key.value();
+                pieces.push(Piece { namespace: namespace.to_owned(), window: Window { from, to: to.value() } });
+            }
+            Ok(pieces)
+        })
+    }
+
+    /// Adds what was read of a piece up to some moment, and notes that it was.
+    pub fn settle(&self, piece: &Piece, up_to: i64, gathered: &Gathered) -> Result<(), StoreError> {
+        let Window { from, to } = piece.window;
+        let namespace = piece.namespace.as_str();
+        self.write(|txn| {
+            let mut owed = txn.open_table(OWED)?;
+            let known = owed.remove((namespace, from))?.map(|known| known.value());
+            if known != Some(to) {
+                return Err(Trouble::NotOwed(format!("{namespace} from {from} to {to}")));
+            }
+            if up_to < to {
+                owed.insert((namespace, up_to), to)?;
+            }
+            add(txn, gathered)
+        })
+    }
+
+    /// What the source had told when something was last added.
+    pub fn memory(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(|txn| Ok(txn.open_table(MEMORY)?.get(())?.map(|memory| memory.value().to_vec())))
+    }
+
+    /// Adds what was seen in a window that cannot be read again, with what the source has told by now.
+    pub fn add_present(&self, window: Window, gathered: &Gathered, memory: Option<&[u8]>) -> Result<(), StoreError> {
+        self.write(|txn| {
+            let planned = txn.open_table(FACTS)?.insert(PLANNED_FACT, window.to)?.map(|planned| planned.value());
+            if planned.is_some_and(|planned| planned > window.from) {
+                return Err(Trouble::NotOwed(format!("the window from {}", window.from)));
+            }
+            if let Some(memory) = memory {
+                txn.open_table(MEMORY)?.insert((), memory)?;
+            }
+            add(txn, gathered)
+        })
+    }
+
+    /// How many bytes were read of the file that begins so.
+    pub fn file_position(&self, beginning: &str) -> Result<u64, StoreError> {
+        self.read(|txn| Ok(txn.open_table(FILES)?.get(beginning)?.map_or(0, |position| position.value())))
+    }
+
+    /// Adds what was read of a file between two positions, and notes that it was.
+    pub fn settle_file(&self, beginning: &str, from: u64, to: u64, gathered: &Gathered) -> Result<(), StoreError> {
+        self.write(|txn| {
+            let known = txn.open_table(FILES)?.insert(beginning, to)?.map_or(0, |position| position.value());
+            if known != from {
+                return Err(Trouble::NotOwed(format!("bytes {from} to {to}")));
+            }
+            add(txn, gathered)
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! Two collectors of one cluster take turns by a Lease.
+
+use std::time::{Duration, Instant};
+
+use headroom_companion::publish::turns::{Timing, Turn, Turns};
+use headroom_companion::publish::{PublishError, cluster::ClusterError};
+
+use crate::api_server::{ApiServer, Scenario};
+use crate::cluster::{publish_in_turn, store};
+use crate::support::*;
+
+/// A Lease of two seconds instead of a minute.
+const FAST: Timing =
+    Timing { duration: Duration::from_secs(2), renewal: Duration::from_millis(200), look: Duration::from_millis(50) };
+
+async fn turns(server: &std::sync::Arc<ApiServer>, store: &str) -> Turns {
+    Turns::new(server.client().await, "headroom", store, FAST, pace())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_holds_the_lease_and_the_other_says_who() {
+    let server = ApiServer::new("1");
+    let (first, second) = (turns(&server, "aaaa").await, turns(&server, "bbbb").await);
+    assert_eq!(first.take().await.unwrap(), Turn::Ours);
+    assert_eq!(first.take().await.unwrap(), Turn::Ours);
+    let holder = server.holder();
+    assert!(holder.ends_with("_aaaa"), "{holder}");
+    let begun = Instant::now();
+    match second.take().await.unwrap() {
+        Turn::Theirs { holder: theirs, renewed } => assert!(theirs == holder && renewed.is_some()),
+        Turn::Ours => panic!("both have it"),
+    }
+    assert!(begun.elapsed() < FAST.duration, "a renewal shows that the holder lives");
+    assert!(first.are_ours() && !second.are_ours());
+    // Longer than it lasts, because it is renewed.
+    tokio::time::sleep(FAST.duration + FAST.renewal).await;
+    assert!(first.are_ours());
+
+    first.give_back().await;
+    assert!(!first.are_ours() && server.holder().is_empty());
+    let begun = Instant::now();
+    assert_eq!(second.take().await.unwrap(), Turn::Ours);
+    assert!(begun.elapsed() < FAST.duration / 2, "what was given back is taken at once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lease_of_one_who_was_killed_runs_out() {
+    let server = ApiServer::new("1");
+    let killed = turns(&server, "aaaa").await;
+    assert_eq!(killed.take().await.unwrap(), Turn::Ours);
+    drop(killed);
+    // With the same store it comes back at once, since nobody else can have that open.
+    let begun = Instant::now();
+    let again = turns(&server, "aaaa").await;
+    assert_eq!(again.take().await.unwrap(), Turn::Ours);
+    assert!(begun.elapsed() < FAST.duration / 2);
+    drop(again);
+    let other = turns(&server, "bbbb").await;
+    let begun = Instant::now();
+    assert_eq!(other.take().await.unwrap(), Turn::Ours);
+    assert!(begun.elapsed() >= FAST.duration / 2, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_at_once_one_gets_it() {
+    let server = ApiServer::new("1");
+    let mut tasks = Vec::new();
+    for number in 0..8 {
+        let turns = turns(&server, &format!("{number:04}")).await;
+        tasks.push(tokio::spawn(async move { (turns.take().await.unwrap(), turns) }));
+    }
+    let mut winners = 0;
+    let mut kept = Vec::new();
+    for task in tasks {
+        let (turn, turns) = task.await.unwrap();
+        winners += u32::from(turn == Turn::Ours);
+        kept.push(turns);
+    }
+    assert_eq!(winners, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_loses_the_lease_stops_writing() {
+    let server = ApiServer::new("1");
+    let (_folder, store) = store().await;
+    let ours = turns(&server, store.id()).await;
+    assert_eq!(ours.take().await.unwrap(), Turn::Ours);
+    publish_in_turn(&store, server.start().await, NOW, Some(&ours)).await.unwrap();
+    let written = server.writes.lock().unwrap().len();
+    assert!(server.writes.lock().unwrap().iter().all(|write| write.holder.ends_with(store.id())));
+    // Somebody takes it by force.
+    server.lease.lock().unwrap().as_mut().unwrap()["spec"]["holderIdentity"] = serde_json::json!("eve_bbbb");
+    let deadline = Instant::now() + 4 * FAST.duration;
+    while ours.are_ours() {
+        assert!(Instant::now() < deadline);
+        tokio::time::sleep(FAST.look).await;
+    }
+    let error = publish_in_turn(&store, server.start().await, NOW + 7 * HOUR, Some(&ours)).await.unwrap_err();
+    assert!(matches!(error, PublishError::Cluster(ClusterError::LostTurn)), "{error}");
+    assert_eq!(server.writes.lock().unwrap().len(), written);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_that_is_away_ends_the_turn_in_time() {
+    let server = ApiServer::new("1");
+    let ours = turns(&server, "aaaa").await;
+    assert_eq!(ours.take().await.unwrap(), Turn::Ours);
+    *server.scenario.lock().unwrap() = Scenario::Down;
+    tokio::time::sleep(FAST.duration).await;
+    assert!(!ours.are_ours());
+    *server.scenario.lock().unwrap() = Scenario::Ordinary;
+    assert_eq!(ours.take().await.unwrap(), Turn::Ours);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_namespace_is_named() {
+    let server = ApiServer::new("1");
+    *server.scenario.lock().unwrap() = Scenario::NoPoolNamespace;
+    let error = turns(&server, "aaaa").await.take().await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "there is no namespace `headroom` for the pooled profiles: create it (deploy/collector/base/namespace.yaml), or \
+         name another with --pool-namespace"
+    );
+}

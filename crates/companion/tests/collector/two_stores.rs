@@ -1,0 +1,244 @@
+//! A young store beside what an older one has published: nothing is deleted that it did not write itself, and no longer
+//! history is replaced by a shorter one.
+
+use headroom_companion::collect::gathered::Gathered;
+use headroom_companion::metrics::Metrics;
+use headroom_companion::profile::Pooling;
+use headroom_companion::publish::folder::Folder;
+use headroom_companion::publish::manifest::Format;
+use headroom_companion::publish::{Destination, Published, Publisher};
+use headroom_companion::source::{Reach, Source, Window};
+use headroom_companion::store::Store;
+use headroom_core::cluster::usage::address::image_key;
+use headroom_core::cluster::usage::find_in_usage;
+use headroom_core::timestamp::Timestamp;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::api_server::{ApiServer, store_of};
+use crate::cluster::{publish, store};
+use crate::support::*;
+
+/// Reads these namespaces of three workloads into a store.
+async fn fill(store: &Store, source: &Scripted, namespaces: &[&str], window: Window) {
+    let mut gathered = Gathered::default();
+    for namespace in namespaces {
+        source.read(namespace, window, &mut |batch| gathered.take(batch, window)).await.unwrap();
+    }
+    store.add_present(window, &gathered, None).unwrap();
+}
+
+/// The last hour of the three workloads, and the present.
+fn last_hour() -> (Scripted, Window) {
+    let mut source = Scripted::new(three_workloads());
+    for workload in &mut source.workloads {
+        workload.to = NOW + 40 * DAY;
+    }
+    (source, Window { from: NOW, to: NOW + HOUR })
+}
+
+fn samples(server: &ApiServer, profile: &str, image: &str, window: &str) -> u64 {
+    let profiles = server.profiles.lock().unwrap();
+    let windows = &profiles[profile]["spec"]["images"][image_key(image)]["all"]["windows"];
+    let usage = windows[window]["cpu"].as_str().unwrap();
+    find_in_usage(usage, "samples").unwrap().parse().unwrap()
+}
+
+const JOB: &str = "registry.example/lab/job";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fresh_volume_takes_away_nothing_and_replaces_no_longer_history() {
+    let (_folder, old) = store().await;
+    let server = ApiServer::new("1");
+    publish(&old, server.start().await, NOW).await.unwrap();
+    let before = server.histories();
+    let month = samples(&server, "lab/usage", JOB, "30d");
+
+    let folder = tempfile::tempdir().unwrap();
+    let young = open(folder.path());
+    let (source, hour) = last_hour();
+    fill(&young, &source, &["lab"], hour).await;
+    let published = publish(&young, server.start().await, NOW + HOUR).await.unwrap();
+    assert_eq!(published.deleted, 0);
+    assert_eq!(server.names(), before.keys().cloned().collect::<Vec<_>>());
+    assert_eq!(server.histories()["shop/usage"], before["shop/usage"], "it knows nothing of shop");
+    assert_eq!(samples(&server, "lab/usage", JOB, "30d"), month);
+    assert!(server.histories()["headroom/pool-26"] == before["headroom/pool-26"]);
+    assert_eq!(store_of(&server.profiles.lock().unwrap()["lab/usage"]), young.id());
+
+    // It is published further while it counts for more, and ours as soon as that does.
+    let day = |days: i64| Window { from: NOW + HOUR + days * DAY, to: NOW + HOUR + (days + 1) * DAY };
+    for days in 0..4 {
+        fill(&young, &source, &["lab"], day(days)).await;
+        young.expire(((NOW + (days + 1) * DAY) / DAY) as u32).unwrap();
+        publish(&young, server.start().await, day(days).to).await.unwrap();
+    }
+    let ours = |days: u64| 60 + days * 24 * 60;
+    assert_eq!(samples(&server, "lab/usage", JOB, "30d"), ours(4));
+    for days in 4..35 {
+        fill(&young, &source, &["lab"], day(days)).await;
+    }
+    young.expire(((NOW + 36 * DAY) / DAY) as u32).unwrap();
+    assert_eq!(young.adopted("lab", "usage").unwrap(), None, "too old");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_look_of_the_metrics_api_does_not_replace_a_month() {
+    let (_folder, old) = store().await;
+    let server = ApiServer::new("1");
+    publish(&old, server.start().await, NOW).await.unwrap();
+    let before = samples(&server, "lab/usage", JOB, "7d");
+
+    let folder = tempfile::tempdir().unwrap();
+    let young = open(folder.path());
+    let source = Scripted { reach: Reach::Present, now: NOW, ..last_hour().0 };
+    collect(&source, &young, &CancellationToken::new()).await.unwrap();
+    publish(&young, server.start().await, NOW + STEP).await.unwrap();
+    assert_eq!(samples(&server, "lab/usage", JOB, "7d"), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_less_in_view_deletes_nothing_and_the_owner_gets_its_profiles_back() {
+    let (_folder, old) = store().await;
+    let server = ApiServer::new("1");
+    publish(&old, server.start().await, NOW).await.unwrap();
+    let before = server.histories();
+
+    // As with `--matchers 'namespace="shop"'`, for all of the time.
+    let folder = tempfile::tempdir().unwrap();
+    let laptop = open(folder.path());
+    fill(&laptop, &Scripted::new(three_workloads()), &["shop"], Window { from: NOW - 30 * DAY, to: NOW }).await;
+    for _ in 0..2 {
+        let published = publish(&laptop, server.start().await, NOW).await.unwrap();
+        assert_eq!((published.deleted, server.histories()), (0, before.clone()));
+    }
+    let published = publish(&old, server.start().await, NOW + HOUR).await.unwrap();
+    assert_eq!((published.deleted, server.histories()), (0, before));
+    assert!(server.profiles.lock().unwrap().values().all(|profile| store_of(profile) == old.id()));
+}
+
+/// A store whose whole history expires but for one namespace that goes on.
+async fn expired() -> (tempfile::TempDir, Store) {
+    let (folder, store) = store().await;
+    let source = Scripted::new(vec![Workload {
+        namespace: "new",
+        pod: "web-0",
+        image: "nginx",
+        from: NOW + 39 * DAY,
+        to: NOW + 40 * DAY,
+    }]);
+    fill(&store, &source, &["new"], Window { from: NOW + 39 * DAY, to: NOW + 40 * DAY }).await;
+    store.expire(((NOW + 40 * DAY) / DAY) as u32).unwrap();
+    (folder, store)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_store_saw_end_is_deleted_if_it_wrote_it() {
+    let server = ApiServer::new("1");
+    // Written by another store, which nobody knows to have ended.
+    let (_other_folder, other) = store().await;
+    publish(&other, server.start().await, NOW).await.unwrap();
+    let (_folder, expired) = expired().await;
+    let later = NOW + 40 * DAY;
+    let published = publish(&expired, server.start().await, later).await.unwrap();
+    assert_eq!(published.deleted, 0);
+    assert!(server.names().contains(&"shop/usage".to_owned()), "{:?}", server.names());
+    assert_eq!(expired.ended().unwrap(), [], "there is nothing more to do");
+
+    // Written by the same.
+    let server = ApiServer::new("1");
+    let (_folder, store) = store().await;
+    publish(&store, server.start().await, NOW).await.unwrap();
+    let written = server.names().len() as u64;
+    let source =
+        Scripted::new(vec![Workload { namespace: "new", pod: "web-0", image: "nginx", from: later - DAY, to: later }]);
+    fill(&store, &source, &["new"], Window { from: later - DAY, to: later }).await;
+    store.expire((later / DAY) as u32).unwrap();
+    // Not while something is still to be read of the namespace.
+    store.plan(Window { from: later, to: later + HOUR }, &["lab".to_owned()]).unwrap();
+    let published = publish(&store, server.start().await, later).await.unwrap();
+    assert_eq!(server.names(), ["headroom/pool-26", "lab/usage", "new/usage"], "{published:?}");
+    assert_eq!(published.deleted, written - 2, "lab is not yet known to have ended, and pool-26 goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_comes_back_is_not_deleted() {
+    let server = ApiServer::new("1");
+    let (_folder, store) = expired().await;
+    let later = NOW + 40 * DAY;
+    let mut source = Scripted::new(three_workloads());
+    source.workloads[0].to = later + DAY;
+    fill(&store, &source, &["shop"], Window { from: later, to: later + HOUR }).await;
+    publish(&store, server.start().await, later + HOUR).await.unwrap();
+    assert!(server.names().contains(&"shop/usage".to_owned()));
+    assert_eq!(store.ended().unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_collected_later_is_left() {
+    let server = ApiServer::new("1");
+    let (_folder, store) = store().await;
+    publish(&store, server.start().await, NOW - DAY).await.unwrap();
+    let before = server.histories();
+    let writes = server.writes.lock().unwrap().len();
+    // As with `--as-of` and the year mistyped.
+    let published = publish(&store, server.start().await, NOW - 400 * DAY).await.unwrap();
+    assert_eq!((published.deleted, published.written, server.histories()), (0, 0, before));
+    assert_eq!(server.writes.lock().unwrap().len(), writes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_profiles_are_treated_alike() {
+    let (_old_folder, old) = store().await;
+    let (young_folder, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let young = open(young_folder.path());
+    let (source, hour) = last_hour();
+    fill(&young, &source, &["lab"], hour).await;
+    for format in [Format::Yaml, Format::Json] {
+        let path = target.path().join(format.name());
+        let destination = Destination::Folder(Folder { path: path.clone(), format });
+        let publish = async |store: &Store, as_of: i64| -> Published {
+            let (refresh, metrics) = (6 * HOUR, Metrics::default());
+            let publisher = Publisher {
+                store,
+                destination: &destination,
+                pool_namespace: "headroom",
+                pooling: &Pooling { quorum: 1, namespaces: Vec::new() },
+                refresh,
+                turns: None,
+                metrics: &metrics,
+            };
+            publisher.publish(Timestamp::from_unix_seconds(as_of).unwrap()).await.unwrap()
+        };
+        let read = |name: &str| -> Value {
+            let text = std::fs::read_to_string(path.join(format!("{name}.{}", format.name()))).unwrap();
+            serde_saphyr::from_str(&text).unwrap()
+        };
+        assert!(publish(&old, NOW).await.written > 2);
+        let (shop, lab) = (read("shop/usage"), read("lab/usage"));
+        assert_eq!(publish(&young, NOW + HOUR).await.deleted, 0);
+        assert_eq!(read("shop/usage"), shop);
+        assert_eq!(store_of(&read("lab/usage")), young.id());
+        let month = |profile: &Value| profile["spec"]["images"][image_key(JOB)]["all"]["windows"]["30d"].clone();
+        assert_eq!(month(&read("lab/usage")), month(&lab));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_collector_wrote_is_no_history() {
+    let server = ApiServer::new("1");
+    let (_folder, old) = store().await;
+    publish(&old, server.start().await, NOW).await.unwrap();
+    {
+        let mut profiles = server.profiles.lock().unwrap();
+        let lab = profiles.get_mut("lab/usage").unwrap();
+        lab["metadata"]["labels"] = serde_json::json!({});
+        lab["metadata"]["annotations"] = serde_json::json!({});
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let young = open(folder.path());
+    let (source, hour) = last_hour();
+    fill(&young, &source, &["lab"], hour).await;
+    publish(&young, server.start().await, NOW + HOUR).await.unwrap();
+    assert_eq!(samples(&server, "lab/usage", JOB, "30d"), 60);
+}

@@ -1,0 +1,46 @@
+//! A snapshot holds what questions need and nothing confidential.
+
+use serde_json::Value;
+
+use crate::support::{folder, headroom, limit_range, pod, quota};
+
+const CONFIDENTIAL: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: shop}\ndata: {password: c2VjcmV0}\n---\n\
+    apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map, namespace: shop}\ndata: {a: secret}\n---\n\
+    apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop}\n\
+    spec: {containers: [{name: app, image: app, env: [{name: PASSWORD, value: secret}]}]}\n";
+
+#[test]
+fn what_is_confidential_stays_out_and_the_rest_answers_as_the_cluster_did() {
+    let files = folder(&[
+        ("cluster/limits.yaml", &limit_range("limits", "max: {memory: 1Gi}")),
+        ("cluster/quota.yaml", &quota("team", "{pods: 3}")),
+        ("cluster/others.yaml", CONFIDENTIAL),
+        ("app.yaml", &pod("db", "{limits: {memory: 2Gi}}")),
+    ]);
+    let taken = headroom(files.path(), &["snapshot", "-A", "--cluster-dir", "cluster", "-o", "cluster.json"]);
+    assert_eq!((taken.code, taken.out.as_str()), (0, "cluster.json: 3 objects\n"), "{taken:?}");
+    let text = std::fs::read_to_string(files.path().join("cluster.json")).unwrap();
+    assert!(!text.contains("secret") && !text.contains("c2VjcmV0"), "{text}");
+    let snapshot: Value = serde_json::from_str(&text).unwrap();
+    let kinds: Vec<&Value> = snapshot["items"].as_array().unwrap().iter().map(|item| &item["kind"]).collect();
+    assert_eq!(kinds, ["LimitRange", "ResourceQuota", "Pod"]);
+    let check = |from: &str| headroom(files.path(), &["check", "-f", "app.yaml", "--cluster-dir", from, "-o", "json"]);
+    let (of_cluster, of_snapshot) = (check("cluster"), check("cluster.json"));
+    assert_eq!(of_cluster.code, 1);
+    assert_eq!(of_snapshot.out, of_cluster.out);
+}
+
+#[test]
+fn a_snapshot_of_one_namespace_has_its_own_objects_alone() {
+    let files = folder(&[(
+        "cluster.yaml",
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: lab}\n---\n\
+         apiVersion: v1\nkind: LimitRange\nmetadata: {name: a, namespace: lab}\nspec: {limits: []}\n---\n\
+         apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: old, namespace: shop}\nspec: {replicas: 0}\n",
+    )]);
+    let taken = headroom(files.path(), &["snapshot", "-n", "shop", "--cluster-dir", "cluster.yaml"]);
+    let snapshot: Value = serde_json::from_str(&taken.out).unwrap();
+    let names: Vec<&Value> =
+        snapshot["items"].as_array().unwrap().iter().map(|item| &item["metadata"]["name"]).collect();
+    assert_eq!(names, ["shop"]);
+}

@@ -1,0 +1,329 @@
+//! An API server made of a map, behind kube's own client. It is slow, cuts watches and forgets revisions, fails before a
+//! write or after it, by a seed. Conflicts are real ones.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+/// Random by a seed, for many tasks.
+pub struct Chance(Mutex<fastrand::Rng>);
+
+impl Chance {
+    pub fn u64(&self) -> u64 {
+        self.0.lock().unwrap().u64(..)
+    }
+
+    pub fn below(&self, end: usize) -> usize {
+        self.0.lock().unwrap().usize(..end)
+    }
+
+    pub fn one_in(&self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+
+    /// Up to so long.
+    pub fn millis(&self, most: u64) -> Duration {
+        Duration::from_millis(self.0.lock().unwrap().u64(..=most))
+    }
+}
+
+pub struct ApiServer {
+    pub chance: Chance,
+    inner: Mutex<Inner>,
+    /// The revision, for watches.
+    news: watch::Sender<u64>,
+    conflicts: AtomicUsize,
+    failures: AtomicUsize,
+    cuts: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Inner {
+    revision: u64,
+    /// By collection, namespace and name.
+    objects: BTreeMap<(String, String, String), Value>,
+    /// Of each change its revision, collection and namespace.
+    events: Vec<(u64, String, String, Value)>,
+}
+
+/// What a path names.
+struct Place {
+    /// `/api/v1/pods`, whatever the namespace.
+    collection: String,
+    namespace: String,
+    name: String,
+}
+
+impl Place {
+    fn of(path: &str) -> Option<Self> {
+        let path = path.strip_suffix("/status").unwrap_or(path);
+        let mut parts = path.trim_start_matches('/').split('/');
+        let version: Vec<&str> = match parts.next()? {
+            "api" => vec!["api", parts.next()?],
+            _ => vec!["apis", parts.next()?, parts.next()?],
+        };
+        let rest: Vec<&str> = parts.collect();
+        let (namespace, plural, name) = match rest.as_slice() {
+            ["namespaces", namespace, plural] => (*namespace, *plural, ""),
+            ["namespaces", namespace, plural, name] => (*namespace, *plural, *name),
+            [plural, name] => ("", *plural, *name),
+            [plural] => ("", *plural, ""),
+            _ => return None,
+        };
+        let collection = format!("/{}/{plural}", version.join("/"));
+        Some(Self { collection, namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+}
+
+type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+fn answer(code: StatusCode, object: &Value) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from(object.to_string())).boxed_unsync());
+    *response.status_mut() = code;
+    response
+}
+
+fn status(code: u16, reason: &str) -> Answer {
+    let object = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason});
+    answer(StatusCode::from_u16(code).unwrap(), &object)
+}
+
+impl ApiServer {
+    pub fn new(seed: u64) -> Arc<Self> {
+        Arc::new(Self {
+            chance: Chance(Mutex::new(fastrand::Rng::with_seed(seed))),
+            inner: Mutex::default(),
+            news: watch::Sender::new(0),
+            conflicts: AtomicUsize::new(0),
+            failures: AtomicUsize::new(0),
+            cuts: AtomicUsize::new(0),
+        })
+    }
+
+    pub fn client(self: &Arc<Self>) -> Client {
+        let server = Arc::clone(self);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = Arc::clone(&server);
+            async move { server.answer(request).await }
+        });
+        Client::new(service, "default")
+    }
+
+    pub fn told(&self) -> String {
+        let count = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        format!(
+            "{} conflicts, {} failures, {} watches cut",
+            count(&self.conflicts),
+            count(&self.failures),
+            count(&self.cuts)
+        )
+    }
+
+    async fn answer(self: Arc<Self>, request: Request<Body>) -> Result<Answer, std::io::Error> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect_bytes().await.unwrap_or_default();
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        tokio::time::sleep(self.chance.millis(6)).await;
+        if self.chance.one_in(40) {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+            return Ok(status(500, "etcdserver: request timed out"));
+        }
+        let query = parts.uri.query().unwrap_or_default();
+        if query.contains("watch=1") {
+            return Ok(self.watch(parts.uri.path(), query));
+        }
+        let done = self.done(&parts.method, parts.uri.path(), body);
+        tokio::time::sleep(self.chance.millis(6)).await;
+        if parts.method != Method::GET && self.chance.one_in(25) {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+            return Err(std::io::Error::other("the answer is lost"));
+        }
+        Ok(done)
+    }
+
+    fn done(&self, method: &Method, path: &str, body: Value) -> Answer {
+        if path == "/api/v1" {
+            return answer(StatusCode::OK, &json!({"resources": [{"name": "pods", "namespaced": true}]}));
+        }
+        let Some(place) = Place::of(path) else { return status(404, "NotFound") };
+        let mut inner = self.inner.lock().unwrap();
+        let name = match body.pointer("/metadata/name").and_then(Value::as_str) {
+            Some(name) if method == Method::POST => name.to_owned(),
+            _ => place.name.clone(),
+        };
+        let key = (place.collection.clone(), place.namespace.clone(), name.clone());
+        if method == Method::GET && name.is_empty() {
+            let items: Vec<&Value> = inner
+                .objects
+                .iter()
+                .filter(|((collection, namespace, _), _)| {
+                    *collection == place.collection && (place.namespace.is_empty() || *namespace == place.namespace)
+                })
+                .map(|(_, object)| object)
+                .collect();
+            let list = json!({"metadata": {"resourceVersion": inner.revision.to_string()}, "items": items});
+            return answer(StatusCode::OK, &list);
+        }
+        let there = inner.objects.get(&key).cloned();
+        let object = match (method.as_str(), there) {
+            ("GET", Some(there)) => return answer(StatusCode::OK, &there),
+            ("POST", Some(_)) => return status(409, "AlreadyExists"),
+            ("POST", None) => body,
+            ("PUT", Some(there)) => {
+                if body["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"] {
+                    self.conflicts.fetch_add(1, Ordering::Relaxed);
+                    return status(409, "Conflict");
+                }
+                body
+            }
+            ("PATCH", Some(mut there)) => {
+                merge(&mut there, &body);
+                there
+            }
+            ("DELETE", Some(there)) => {
+                inner.objects.remove(&key);
+                inner.write(&place, there, "DELETED");
+                drop(inner);
+                self.tell();
+                return answer(StatusCode::OK, &json!({"kind": "Status", "status": "Success"}));
+            }
+            _ => return status(404, "NotFound"),
+        };
+        let object = inner.write(&place, object, if method == Method::POST { "ADDED" } else { "MODIFIED" });
+        inner.objects.insert(key, object.clone());
+        drop(inner);
+        self.tell();
+        answer(StatusCode::OK, &object)
+    }
+
+    fn tell(&self) {
+        let revision = self.inner.lock().unwrap().revision;
+        self.news.send_replace(revision);
+    }
+
+    fn watch(self: Arc<Self>, path: &str, query: &str) -> Answer {
+        let from = query.split('&').find_map(|part| part.strip_prefix("resourceVersion=")).unwrap();
+        let mut seen: u64 = from.parse().unwrap();
+        let place = Place::of(path).unwrap();
+        if self.chance.one_in(12) {
+            self.cuts.fetch_add(1, Ordering::Relaxed);
+            return status(410, "Expired");
+        }
+        let mut news = self.news.subscribe();
+        let (sender, receiver) = tokio::sync::mpsc::channel(16);
+        tokio::spawn(async move {
+            for _ in 0..self.chance.below(60) {
+                let lines: Vec<(u64, Value)> = {
+                    let inner = self.inner.lock().unwrap();
+                    let is_new = |(revision, collection, namespace, _): &&(u64, String, String, Value)| {
+                        *revision > seen
+                            && *collection == place.collection
+                            && (place.namespace.is_empty() || *namespace == place.namespace)
+                    };
+                    inner.events.iter().filter(is_new).map(|event| (event.0, event.3.clone())).collect()
+                };
+                for (revision, line) in lines {
+                    seen = revision;
+                    // A watch lags, now and then for long.
+                    let lag = if self.chance.one_in(50) { 300 } else { 15 };
+                    tokio::time::sleep(self.chance.millis(lag)).await;
+                    let frame = Frame::data(Bytes::from(format!("{line}\n")));
+                    if sender.send(Ok::<_, Infallible>(frame)).await.is_err() {
+                        return;
+                    }
+                }
+                tokio::select! {
+                    _ = news.changed() => {}
+                    () = sender.closed() => return,
+                }
+            }
+            self.cuts.fetch_add(1, Ordering::Relaxed);
+        });
+        let stream = futures::stream::unfold(receiver, |mut receiver| async move {
+            receiver.recv().await.map(|frame| (frame, receiver))
+        });
+        Response::new(StreamBody::new(stream).boxed_unsync())
+    }
+
+    /// Writes an object without any trouble.
+    pub fn put(&self, version: &str, namespace: Option<&str>, object: Value, plural: &str) {
+        let collection = format!("{version}/{plural}");
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let place = Place { collection, namespace: namespace.unwrap_or_default().to_owned(), name: name.clone() };
+        let mut inner = self.inner.lock().unwrap();
+        let object = inner.write(&place, object, "ADDED");
+        inner.objects.insert((place.collection, place.namespace, name), object);
+        drop(inner);
+        self.tell();
+    }
+
+    /// Stores a pod, if its name is free; never more than `most`.
+    pub fn store_pod(&self, pod: Value, most: usize) -> bool {
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap().to_owned();
+        let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+        let key = ("/api/v1/pods".to_owned(), namespace.clone(), name);
+        if self.inner.lock().unwrap().objects.contains_key(&key) {
+            return false;
+        }
+        self.put("/api/v1", Some(&namespace), pod, "pods");
+        let stored = self.pods();
+        assert!(stored <= most, "{stored} are stored, {most} are allowed");
+        true
+    }
+
+    pub fn delete_pod(&self, namespace: &str, name: &str) {
+        drop(self.done(&Method::DELETE, &format!("/api/v1/namespaces/{namespace}/pods/{name}"), Value::Null));
+    }
+
+    pub fn pods(&self) -> usize {
+        self.inner.lock().unwrap().objects.keys().filter(|(collection, ..)| collection == "/api/v1/pods").count()
+    }
+
+    /// The ledger of the quota `team`, if there is one.
+    pub fn ledger(&self) -> Value {
+        let inner = self.inner.lock().unwrap();
+        let found = inner
+            .objects
+            .iter()
+            .find(|((collection, _, name), _)| collection.ends_with("quotaledgers") && name == "team");
+        found.map(|(_, ledger)| ledger.clone()).unwrap_or_default()
+    }
+}
+
+impl Inner {
+    /// The object at the next revision, told to watches.
+    fn write(&mut self, place: &Place, mut object: Value, event: &str) -> Value {
+        self.revision += 1;
+        object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        let told = json!({"type": event, "object": object});
+        self.events.push((self.revision, place.collection.clone(), place.namespace.clone(), told));
+        object
+    }
+}
+
+fn merge(object: &mut Value, patch: &Value) {
+    match (object, patch) {
+        (Value::Object(object), Value::Object(patch)) => {
+            for (name, value) in patch {
+                if value.is_null() {
+                    object.remove(name);
+                } else {
+                    merge(object.entry(name.clone()).or_insert(Value::Null), value);
+                }
+            }
+        }
+        (object, patch) => *object = patch.clone(),
+    }
+}

@@ -1,0 +1,148 @@
+//! The ledger's replicas at an API server in memory that is slow, forgets watches, refuses writes and loses answers, all
+//! by a seed. What is stored is held against the bound at every write. `HEADROOM_LEDGER_SEEDS=1000` tries more.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop")]
+
+mod api_server;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use api_server::ApiServer;
+use headroom_companion::ledger::{Options, Replica, review, tls};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+const HARD: usize = 6;
+/// Longer than any request of [`request`] takes after its review, on a machine that is busy.
+const REQUEST_LIFETIME: Duration = Duration::from_secs(6);
+
+fn replica(server: &Arc<ApiServer>, made: &tls::Made) -> Arc<Replica> {
+    let options = Options { request_lifetime: REQUEST_LIFETIME, ..Options::new("headroom") };
+    let replica = Replica::new(options, server.client(), CancellationToken::new());
+    replica.certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
+    drop(replica.start());
+    replica
+}
+
+/// As a process that is killed: whatever it does ends where it is.
+fn kill(replica: &Replica) {
+    replica.stop.cancel();
+    replica.drained.cancel();
+}
+
+fn pod(namespace: &str, name: &str, uid: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, "uid": uid},
+        "spec": {"containers": [{"name": "a", "image": "a"}]}})
+}
+
+/// What became of a create.
+#[derive(Debug, Default)]
+struct Tally {
+    stored: AtomicUsize,
+    refused: AtomicUsize,
+    others: AtomicUsize,
+}
+
+/// A create, as an API server handles it: reviewed, perhaps refused by another or given up, stored.
+async fn request(server: &ApiServer, replica: &Arc<Replica>, namespace: &str, name: &str, tally: &Tally) -> bool {
+    let uid = format!("uid-{}", server.chance.u64());
+    let object = pod(namespace, name, &uid);
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": format!("review-{uid}"), "operation": "CREATE", "namespace": namespace, "name": name,
+        "resource": {"group": "", "version": "v1", "resource": "pods"}, "kind": {"kind": "Pod"},
+        "userInfo": {"username": "ann"}, "object": object,
+    }});
+    let body = review.to_string().into_bytes();
+    let patience = if server.chance.one_in(20) { server.chance.millis(30) } else { Duration::from_secs(10) };
+    let Ok(answer) = tokio::time::timeout(patience, review::answer(replica, &body)).await else {
+        tally.others.fetch_add(1, Ordering::Relaxed);
+        return false;
+    };
+    let response = &answer.unwrap()["response"];
+    if response["allowed"] != true {
+        let text = response["status"]["message"].as_str().unwrap();
+        let is_refused = text.contains("exceeded quota: team") && response["status"]["code"] == 403;
+        assert!(is_refused || response["status"]["code"] == 429, "{response}");
+        (if is_refused { &tally.refused } else { &tally.others }).fetch_add(1, Ordering::Relaxed);
+        return false;
+    }
+    tokio::time::sleep(server.chance.millis(40)).await;
+    if server.chance.one_in(8) || !server.store_pod(object, HARD) {
+        tally.others.fetch_add(1, Ordering::Relaxed);
+        return false;
+    }
+    tally.stored.fetch_add(1, Ordering::Relaxed);
+    true
+}
+
+async fn run(seed: u64, made: Arc<tls::Made>) {
+    let server = ApiServer::new(seed);
+    server.put("/api/v1", None, json!({"metadata": {"name": "shop", "labels": {"team": "a"}}}), "namespaces");
+    server.put("/api/v1", None, json!({"metadata": {"name": "web", "labels": {"team": "a"}}}), "namespaces");
+    let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
+        "namespaces": {"selector": {"matchLabels": {"team": "a"}}}, "quota": {"hard": {"pods": HARD.to_string()}}}});
+    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    let replicas = [replica(&server, &made), replica(&server, &made)];
+    let replicas = Arc::new(std::sync::Mutex::new(replicas));
+    let tally = Arc::new(Tally::default());
+    let writers = (0..8).map(|writer| {
+        let (server, replicas, tally) = (Arc::clone(&server), Arc::clone(&replicas), Arc::clone(&tally));
+        tokio::spawn(async move {
+            let namespace = ["shop", "web"][writer % 2];
+            for round in 0..12 {
+                let which = server.chance.below(2);
+                let replica = Arc::clone(&replicas.lock().unwrap()[which]);
+                // Some names clash, and some are created again.
+                let name = format!("pod-{}-{}", writer / 2, round % 5);
+                let is_stored = request(&server, &replica, namespace, &name, &tally).await;
+                if !is_stored || server.chance.one_in(2) {
+                    server.delete_pod(namespace, &format!("pod-{}-{}", writer / 2, server.chance.below(5)));
+                }
+                tokio::time::sleep(server.chance.millis(20)).await;
+            }
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    for _ in 0..3 {
+        tokio::time::sleep(server.chance.millis(900)).await;
+        let which = server.chance.below(2);
+        let fresh = replica(&server, &made);
+        let killed = std::mem::replace(&mut replicas.lock().unwrap()[which], fresh);
+        kill(&killed);
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    // Without further requests, the ledger comes to equal what is stored.
+    let deadline = tokio::time::Instant::now() + REQUEST_LIFETIME + Duration::from_secs(60);
+    loop {
+        let (stored, ledger) = (server.pods(), server.ledger());
+        let is_counted = ledger["used"][0] == format!("pods={stored}");
+        if is_counted && ledger.get("claims").is_none() {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "seed {seed}: {stored} are stored, the ledger has {ledger}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    println!("seed {seed}: {tally:?}, {}", server.told());
+    assert!(tally.stored.load(Ordering::Relaxed) > 0, "seed {seed}: nothing was stored");
+    replicas.lock().unwrap().iter().for_each(|replica| kill(replica));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_schedule_exceeds_a_bound_or_leaves_a_claim() {
+    let seeds: u64 = std::env::var("HEADROOM_LEDGER_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
+    let made = Arc::new(tls::make(&["127.0.0.1".to_owned()], 1).unwrap());
+    let mut runs = tokio::task::JoinSet::new();
+    for seed in 0..seeds {
+        if runs.len() == 6 {
+            runs.join_next().await.unwrap().unwrap();
+        }
+        runs.spawn(run(seed, Arc::clone(&made)));
+    }
+    while let Some(ended) = runs.join_next().await {
+        ended.unwrap();
+    }
+}

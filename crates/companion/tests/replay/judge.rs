@@ -1,0 +1,184 @@
+//! How good requests were, by what was then used.
+
+use super::requests::Requests;
+use super::traces::{Resource, Used};
+
+/// What each column of requests comes to, on the pods that all of them have a request for.
+#[derive(Debug)]
+pub struct Judged {
+    pub pods: usize,
+    pub all_pods: usize,
+    pub columns: Vec<(String, Figures)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figures {
+    /// Requested over used, of all pods and all time.
+    pub asked: f64,
+    /// The share of the time that is above the request, in percent.
+    pub time_above: f64,
+    /// The pods that are above it for more than a twentieth of their time, in percent.
+    pub pods_above: f64,
+    /// The pods whose peak is more than a fifth above it, in percent.
+    pub peaks_above: f64,
+    /// The share of what is used that is above the request, in percent.
+    pub use_above: f64,
+    /// Requested over used, of the pod in the middle.
+    pub typical: f64,
+    /// What is asked in percent of what the yardstick asks, once all requests are multiplied by the number that makes
+    /// `time_above` and `pods_above` no larger than the yardstick's. None if no number does.
+    pub as_risky: Option<f64>,
+    /// Likewise, with `use_above` too.
+    pub as_risky_with_use: Option<f64>,
+}
+
+/// What one pod used, in order.
+struct Pod {
+    amounts: Vec<f64>,
+    /// What the first so many amounts add up to.
+    sums: Vec<f64>,
+}
+
+/// The pods, and what the column requests for each.
+struct Column<'a> {
+    pods: &'a [Pod],
+    requests: Vec<f64>,
+}
+
+struct Risk {
+    time: f64,
+    pods: f64,
+    used: f64,
+}
+
+impl Judged {
+    /// The first of the columns is the yardstick.
+    pub fn of(used: &[Used], columns: &[&Requests], resource: Resource) -> Self {
+        let mut pods = Vec::new();
+        let mut requests: Vec<Vec<f64>> = columns.iter().map(|_| Vec::new()).collect();
+        for one in used {
+            let wanted = columns.iter().map(|column| column.of(&one.moment, &one.image, resource));
+            let Some(wanted) = wanted.collect::<Option<Vec<f64>>>() else { continue };
+            pods.push(Pod::of(&one.amounts));
+            requests.iter_mut().zip(wanted).for_each(|(requests, wanted)| requests.push(wanted));
+        }
+        let judged: Vec<Column<'_>> = requests.into_iter().map(|requests| Column { pods: &pods, requests }).collect();
+        let figures = judged.first().map(|yardstick| judged.iter().map(|column| column.figures(yardstick)));
+        let names = columns.iter().map(|column| column.name.clone());
+        let columns = figures.into_iter().flatten().zip(names).map(|(figures, name)| (name, figures)).collect();
+        Self { pods: pods.len(), all_pods: used.len(), columns }
+    }
+}
+
+impl Pod {
+    fn of(amounts: &[f64]) -> Self {
+        let mut amounts = amounts.to_vec();
+        amounts.sort_by(f64::total_cmp);
+        let mut sum = 0.0;
+        let sums = std::iter::once(0.0).chain(amounts.iter().map(|amount| {
+            sum += amount;
+            sum
+        }));
+        Self { sums: sums.collect(), amounts }
+    }
+
+    fn count(&self) -> f64 {
+        self.amounts.len() as f64
+    }
+
+    fn sum(&self) -> f64 {
+        self.sums.last().copied().unwrap_or_default()
+    }
+
+    fn peak(&self) -> f64 {
+        self.amounts.last().copied().unwrap_or_default()
+    }
+
+    /// How many amounts are above a request, and by how much together.
+    fn above(&self, request: f64) -> (f64, f64) {
+        let within = self.amounts.partition_point(|amount| *amount <= request);
+        let above = (self.amounts.len() - within) as f64;
+        let by = self.sum() - self.sums.get(within).copied().unwrap_or_default() - above * request;
+        (above, by)
+    }
+}
+
+impl Column<'_> {
+    fn figures(&self, yardstick: &Self) -> Figures {
+        let risk = self.risk(1.0);
+        let count = self.pods.len() as f64;
+        let peaks = self.each().filter(|(pod, request)| pod.peak() > 1.2 * request).count() as f64;
+        let mut typical: Vec<f64> =
+            self.each().map(|(pod, request)| request * pod.count() / pod.sum().max(1e-9)).collect();
+        typical.sort_by(f64::total_cmp);
+        let as_risky = |with_use| self.as_risky(yardstick, with_use);
+        Figures {
+            asked: self.asked(),
+            time_above: risk.time,
+            pods_above: risk.pods,
+            peaks_above: 100.0 * peaks / count,
+            use_above: risk.used,
+            typical: median(&typical),
+            as_risky: as_risky(false),
+            as_risky_with_use: as_risky(true),
+        }
+    }
+
+    fn each(&self) -> impl Iterator<Item = (&Pod, f64)> {
+        self.pods.iter().zip(self.requests.iter().copied())
+    }
+
+    fn asked(&self) -> f64 {
+        let asked: f64 = self.each().map(|(pod, request)| pod.count() * request).sum();
+        asked / self.pods.iter().map(Pod::sum).sum::<f64>()
+    }
+
+    fn risk(&self, scale: f64) -> Risk {
+        let (mut time, mut pods, mut used) = (0.0, 0.0, 0.0);
+        for (pod, request) in self.each() {
+            let (above, by) = pod.above(request * scale);
+            time += above;
+            used += by;
+            pods += f64::from(above > 0.05 * pod.count());
+        }
+        let all_time: f64 = self.pods.iter().map(Pod::count).sum();
+        let all_use: f64 = self.pods.iter().map(Pod::sum).sum();
+        let percent = |part: f64, whole: f64| 100.0 * part / whole;
+        Risk {
+            time: percent(time, all_time),
+            pods: percent(pods, self.pods.len() as f64),
+            used: percent(used, all_use),
+        }
+    }
+
+    fn as_risky(&self, yardstick: &Self, with_use: bool) -> Option<f64> {
+        const HALVINGS: u32 = 14;
+        let most = yardstick.risk(1.0);
+        let is_safe = |scale: f64| {
+            let risk = self.risk(scale);
+            let is_no_more = |mine: f64, its: f64| mine <= its + 1e-9;
+            is_no_more(risk.time, most.time)
+                && is_no_more(risk.pods, most.pods)
+                && (!with_use || is_no_more(risk.used, most.used))
+        };
+        let (mut low, mut high) = (0.2_f64, 5.0_f64);
+        if !is_safe(high) {
+            return None;
+        }
+        for _ in 0..HALVINGS {
+            let middle = (low * high).sqrt();
+            if is_safe(middle) {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        Some(100.0 * high * self.asked() / yardstick.asked())
+    }
+}
+
+fn median(sorted: &[f64]) -> f64 {
+    let at = |place: usize| sorted.get(place).copied().unwrap_or(f64::NAN);
+    let middle = sorted.len() / 2;
+    if sorted.len().is_multiple_of(2) { (at(middle.wrapping_sub(1)) + at(middle)) / 2.0 } else { at(middle) }
+}

@@ -1,0 +1,45 @@
+//! Replays recorded usage: at moments of the past the program estimates from what was known until then, and what was used
+//! afterwards shows how good that was.
+//!
+//! A folder of traces has a folder for each set of recordings, with a file for each stretch of time in the format of `collect
+//! files`, named by the day it begins with (`2026-11-01.csv`, or packed with gzip); `pods/SET.yaml` with a pod of each image;
+//! and `requests/NAME.json` with what others would have requested, by moment and image. One of those is `vpa`, which all are
+//! compared with.
+
+pub mod judge;
+pub mod product;
+pub mod requests;
+pub mod table;
+pub mod traces;
+
+use std::error::Error;
+use std::path::Path;
+
+use judge::Judged;
+use requests::Requests;
+use traces::Traces;
+
+pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const YARDSTICK: &str = "vpa";
+const OURS: &str = "headroom";
+
+/// The judged tables of all sets in the folder.
+pub fn run(folder: &Path, program: &Path) -> Result<String> {
+    let traces = Traces::open(folder)?;
+    let mut all = requests::of_others(&folder.join("requests"))?;
+    let yardstick = all.iter().position(|one| one.name == YARDSTICK);
+    all.swap(0, yardstick.ok_or("requests/vpa.json is missing: it is what all are compared with")?);
+    let mut text = String::new();
+    for set in &traces.sets {
+        let estimated = product::estimate(set, &folder.join("pods").join(format!("{}.yaml", set.name)), program)?;
+        let ours = Requests { name: OURS.to_owned(), by_moment: estimated };
+        let columns: Vec<&Requests> = all.iter().chain([&ours]).collect();
+        for resource in traces::Resource::ALL {
+            let used = set.used_after(resource)?;
+            let judged = Judged::of(&used, &columns, resource);
+            text.push_str(&table::text(&set.name, resource, &judged));
+        }
+    }
+    Ok(text)
+}

@@ -1,0 +1,46 @@
+//! What the program itself estimates: it collects the recordings before a moment, and recommends at that moment.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::Result;
+use super::requests::{ByMoment, recommended};
+use super::traces::Set;
+
+/// The estimates at the moments at which the set's recordings begin, but the first.
+pub fn estimate(set: &Set, pods: &Path, program: &Path) -> Result<ByMoment> {
+    let work = tempfile::tempdir()?;
+    let step = format!("{}s", set.step()?);
+    let mut known = Vec::new();
+    let mut by_moment = ByMoment::new();
+    for file in &set.files {
+        let moment = file.moment();
+        if !known.is_empty() {
+            let profiles = work.path().join(&file.day);
+            fs::create_dir(&profiles)?;
+            let mut collect = Command::new(program);
+            collect.args(["collect", "files"]).args(&known).args(["--step", &step, "--as-of", &moment]);
+            collect.arg("--store").arg(work.path().join("store")).arg("--output").arg(&profiles);
+            succeeded(collect.output()?)?;
+            let settings = work.path().join("settings.yaml");
+            fs::write(&settings, format!("estimates: {{now: \"{moment}\"}}\n"))?;
+            let mut recommend = Command::new(program);
+            recommend.args(["recommend", "-o", "json", "-f"]).arg(pods).arg("--cluster-dir").arg(&profiles);
+            recommend.arg("--settings").arg(&settings);
+            // Where nothing is known of any image it says so.
+            let told = recommend.output()?.stdout;
+            if !told.is_empty() {
+                by_moment.insert(moment, recommended(&serde_json::from_slice(&told)?)?);
+            }
+        }
+        let csv = work.path().join(format!("{}.csv", file.day));
+        fs::write(&csv, file.lines()?)?;
+        known.push(csv);
+    }
+    Ok(by_moment)
+}
+
+fn succeeded(output: Output) -> Result<()> {
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned().into()) }
+}

@@ -1,0 +1,76 @@
+//! What is requested for a new pod of an image at a moment.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use headroom_core::amount::Quantity;
+use serde_json::Value;
+
+use super::Result;
+use super::traces::Resource;
+
+/// Moment, then image, then resource.
+pub type ByMoment = BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>;
+
+#[derive(Debug)]
+pub struct Requests {
+    pub name: String,
+    pub by_moment: ByMoment,
+}
+
+impl Requests {
+    /// In cores or bytes.
+    pub fn of(&self, moment: &str, image: &str, resource: Resource) -> Option<f64> {
+        self.by_moment.get(moment)?.get(image)?.get(resource.name()).copied()
+    }
+}
+
+/// Those of each file in a folder, in the order of their names.
+pub fn of_others(folder: &Path) -> Result<Vec<Requests>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| format!("cannot read `{}`: {error}", folder.display()))? {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let written: BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>> =
+            serde_json::from_str(&fs::read_to_string(&path)?)?;
+        let mut by_moment = ByMoment::new();
+        for (moment, images) in written {
+            for (image, amounts) in images {
+                for (resource, text) in amounts {
+                    let amount = amount(&text)?;
+                    by_moment
+                        .entry(moment.clone())
+                        .or_default()
+                        .entry(image.clone())
+                        .or_default()
+                        .insert(resource, amount);
+                }
+            }
+        }
+        all.push(Requests { name, by_moment });
+    }
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(all)
+}
+
+/// By image, what `recommend -o json` advises.
+pub fn recommended(json: &Value) -> Result<BTreeMap<String, BTreeMap<String, f64>>> {
+    let mut images: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
+    let list = |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    for container in list(json, "workloads").iter().flat_map(|workload| list(workload, "containers")) {
+        let Some(image) = container.get("image").and_then(Value::as_str) else { continue };
+        for resource in list(&container, "resources") {
+            let text = |name| resource.get(name).and_then(Value::as_str);
+            if let (Some(name), Some(recommended)) = (text("resource"), text("recommended")) {
+                images.entry(image.to_owned()).or_default().insert(name.to_owned(), amount(recommended)?);
+            }
+        }
+    }
+    Ok(images)
+}
+
+fn amount(text: &str) -> Result<f64> {
+    let amount: Quantity = text.parse().map_err(|error| format!("`{text}`: {error}"))?;
+    Ok(amount.milli_value() as f64 / 1000.0)
+}

@@ -1,0 +1,34 @@
+//! The figures as people read them.
+
+use super::judge::{Figures, Judged};
+use super::traces::Resource;
+
+const HEADS: [&str; 8] = ["asked", "time>", "pods>", "peak>", "use>", "typical", "as risky", "+use"];
+
+/// Nothing if no pod can be judged.
+pub fn text(set: &str, resource: Resource, judged: &Judged) -> String {
+    let Judged { pods, all_pods, columns } = judged;
+    if *pods == 0 {
+        return String::new();
+    }
+    let mut text = format!("\n{set} {}: {pods} of {all_pods} pods have a request\n{:16}", resource.name(), "");
+    HEADS.iter().for_each(|head| text.push_str(&format!("{head:>10}")));
+    text.push('\n');
+    for (name, figures) in columns {
+        text.push_str(&format!("{name:16}{}\n", cells(figures)));
+    }
+    text
+}
+
+fn cells(figures: &Figures) -> String {
+    let Figures { asked, time_above, pods_above, peaks_above, use_above, typical, .. } = figures;
+    let plain = [asked, time_above, pods_above, peaks_above, use_above, typical];
+    let mut text: String = plain.iter().map(|figure| format!("{figure:10.2}")).collect();
+    for percent in [figures.as_risky, figures.as_risky_with_use] {
+        match percent {
+            Some(percent) => text.push_str(&format!("{percent:10.1}")),
+            None => text.push_str(&format!("{:>10}", "never")),
+        }
+    }
+    text
+}

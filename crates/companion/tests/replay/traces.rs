@@ -1,0 +1,165 @@
+//! Recorded usage, as it lies in a folder.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use headroom_core::timestamp::Timestamp;
+
+use super::Result;
+
+const DAY: i64 = 86_400;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    Cpu,
+    Memory,
+}
+
+impl Resource {
+    pub const ALL: [Self; 2] = [Self::Cpu, Self::Memory];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+        }
+    }
+
+    /// Where it stands in a line of a recording.
+    fn column(self) -> usize {
+        match self {
+            Self::Cpu => 5,
+            Self::Memory => 6,
+        }
+    }
+}
+
+pub struct Traces {
+    pub sets: Vec<Set>,
+}
+
+/// Recordings that belong together.
+pub struct Set {
+    pub name: String,
+    /// In the order of their days.
+    pub files: Vec<Recording>,
+}
+
+pub struct Recording {
+    pub path: PathBuf,
+    /// As in its name, `2026-11-01`.
+    pub day: String,
+    begins: i64,
+}
+
+/// What a pod used after a request for it was made.
+#[derive(Debug)]
+pub struct Used {
+    pub moment: String,
+    pub image: String,
+    pub amounts: Vec<f64>,
+}
+
+impl Traces {
+    pub fn open(folder: &Path) -> Result<Self> {
+        let mut sets = Vec::new();
+        for entry in fs::read_dir(folder).map_err(|error| format!("cannot read `{}`: {error}", folder.display()))? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() && name != "pods" && name != "requests" {
+                sets.push(Set::open(name, &path)?);
+            }
+        }
+        sets.retain(|set| set.files.len() > 1);
+        sets.sort_by(|one, other| one.name.cmp(&other.name));
+        if sets.is_empty() { Err(format!("`{}` has no traces", folder.display()).into()) } else { Ok(Self { sets }) }
+    }
+}
+
+impl Set {
+    fn open(name: String, folder: &Path) -> Result<Self> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let day = file.strip_suffix(".gz").unwrap_or(&file).strip_suffix(".csv").map(str::to_owned);
+            if let Some(day) = day {
+                let begins = midnight(&day)?.unix_seconds();
+                files.push(Recording { path, day, begins });
+            }
+        }
+        files.sort_by_key(|file| file.begins);
+        Ok(Self { name, files })
+    }
+
+    /// How long a request is judged: a week where the set is of machines that go on, else the day it begins with.
+    fn horizon(&self) -> i64 {
+        if self.name == "bitbrains" { 7 * DAY } else { DAY }
+    }
+
+    /// How many seconds a line stands for: what lies between the first two of a pod.
+    pub fn step(&self) -> Result<i64> {
+        let first = self.files.first().ok_or("no recording")?.lines()?;
+        let lines: Vec<Vec<&str>> = first.lines().skip(1).take(2).map(|line| line.split(',').collect()).collect();
+        match lines.as_slice() {
+            [one, other] => Ok(time(other)? - time(one)?),
+            _ => Err(format!("the first recording of {} has fewer than two lines", self.name).into()),
+        }
+    }
+
+    /// What each pod used after each moment at which a recording begins, but the first.
+    pub fn used_after(&self, resource: Resource) -> Result<Vec<Used>> {
+        let mut pods: BTreeMap<(i64, String), Used> = BTreeMap::new();
+        for (place, file) in self.files.iter().enumerate() {
+            let ends = self.files.get(place + 1).map_or(i64::MAX, |next| next.begins);
+            let moments: Vec<&Recording> = self.files.iter().skip(1).filter(|moment| moment.begins < ends).collect();
+            for line in file.lines()?.lines().skip(1) {
+                let fields: Vec<&str> = line.split(',').collect();
+                let (Some(image), Some(amount)) = (fields.get(4), fields.get(resource.column())) else { continue };
+                let Ok(amount) = amount.parse::<f64>() else { continue };
+                let (time, whose) = (time(&fields)?, fields.get(1..5).unwrap_or_default().join(","));
+                let is_judged = |moment: &&&Recording| (moment.begins..moment.begins + self.horizon()).contains(&time);
+                for moment in moments.iter().filter(is_judged) {
+                    let used = pods.entry((moment.begins, whose.clone())).or_insert_with(|| Used {
+                        moment: moment.moment(),
+                        image: (*image).to_owned(),
+                        amounts: Vec::new(),
+                    });
+                    used.amounts.push(amount);
+                }
+            }
+        }
+        Ok(pods.into_values().collect())
+    }
+}
+
+impl Recording {
+    /// When it begins, as requests name it.
+    pub fn moment(&self) -> String {
+        format!("{}T00:00:00Z", self.day)
+    }
+
+    pub fn lines(&self) -> Result<String> {
+        if self.path.extension().is_none_or(|extension| extension != "gz") {
+            return Ok(fs::read_to_string(&self.path)?);
+        }
+        let unpacked = Command::new("gzip").arg("--decompress").arg("--stdout").arg(&self.path).output()?;
+        if !unpacked.status.success() {
+            return Err(format!("cannot unpack `{}`", self.path.display()).into());
+        }
+        Ok(String::from_utf8(unpacked.stdout)?)
+    }
+}
+
+fn midnight(day: &str) -> Result<Timestamp> {
+    let moment = format!("{day}T00:00:00Z").parse::<Timestamp>();
+    moment.map_err(|error| format!("`{day}.csv` is not named by a day: {error}").into())
+}
+
+fn time(fields: &[&str]) -> Result<i64> {
+    let text = fields.first().copied().unwrap_or_default();
+    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is no time in seconds"))?;
+    Ok(seconds as i64)
+}

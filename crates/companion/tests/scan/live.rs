@@ -1,0 +1,273 @@
+//! A live cluster, or what answers like one: how the store is found and reached, what is said where that is not allowed,
+//! and how the advice is applied.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use crate::{Said, cluster, here, prometheus, servers};
+
+/// How the API server behaves.
+#[derive(Default, Clone)]
+struct Rules {
+    /// Where the store is.
+    prometheus: Option<u16>,
+    has_service: bool,
+    /// Paths that hold this are forbidden.
+    forbidden: Vec<&'static str>,
+    has_metrics_api: bool,
+    /// Patches conflict unless they are forced.
+    conflicts: bool,
+}
+
+struct ApiServer {
+    kubeconfig: PathBuf,
+    folder: tempfile::TempDir,
+    /// Method, target and body.
+    asked: Arc<Mutex<Vec<(String, String, String)>>>,
+}
+
+fn documents() -> Vec<Value> {
+    serde_saphyr::from_multiple(&fs::read_to_string(here().join("world/shop.yaml")).unwrap()).unwrap()
+}
+
+fn status(code: u16, message: &str) -> (u16, String) {
+    (code, json!({"kind": "Status", "status": "Failure", "code": code, "message": message}).to_string())
+}
+
+fn metrics() -> Value {
+    let now = jiff::Timestamp::now().to_string();
+    let usage = json!([{"name": "front", "usage": {"cpu": "200m", "memory": "200Mi"}}]);
+    json!({"kind": "PodMetricsList", "metadata": {}, "items": [
+        {"metadata": {"name": "web-6d4cf56db6-x7x2k", "namespace": "shop"}, "timestamp": now, "containers": usage}]})
+}
+
+impl ApiServer {
+    fn start(rules: Rules) -> Self {
+        let mut lists: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        let mut objects = documents();
+        for object in &mut objects {
+            // The metrics API names containers by the pod's spec.
+            if object["kind"] == "Pod" {
+                object["spec"] = json!({"containers": [{"name": "front", "image": "registry.example/shop/app:1.4"}]});
+            }
+        }
+        if rules.has_service {
+            objects.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "prometheus-k8s",
+                "namespace": "monitoring"}, "spec": {"ports": [{"name": "web", "port": 9090}], "selector": {"a": "b"}}}));
+        }
+        for object in objects {
+            let api = object["apiVersion"].as_str().unwrap();
+            let prefix = if api == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api}") };
+            let plural = format!("{}s", object["kind"].as_str().unwrap().to_lowercase());
+            if let Some(namespace) = object["metadata"]["namespace"].as_str() {
+                lists.entry(format!("{prefix}/namespaces/{namespace}/{plural}")).or_default().push(object.clone());
+            }
+            lists.entry(format!("{prefix}/{plural}")).or_default().push(object);
+        }
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.unwrap();
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                let mut first = String::new();
+                if reader.read_line(&mut first).unwrap_or(0) == 0 {
+                    continue;
+                }
+                let mut length = 0;
+                loop {
+                    let mut line = String::new();
+                    if reader.read_line(&mut line).unwrap_or(0) <= 2 {
+                        break;
+                    }
+                    if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                        length = value.trim().parse().unwrap();
+                    }
+                }
+                let mut body = vec![0; length];
+                reader.read_exact(&mut body).unwrap();
+                let (method, target) = (first.split(' ').next().unwrap(), first.split(' ').nth(1).unwrap());
+                let body = String::from_utf8(body).unwrap();
+                let (code, answer) = answer(&rules, &lists, method, target);
+                log.lock().unwrap().push((method.to_owned(), target.to_owned(), body));
+                let length = answer.len();
+                // Whoever asked may have gone.
+                let _ = write!(
+                    &stream,
+                    "HTTP/1.1 {code} Status\r\nConnection: close\r\nDate: {}\r\nContent-Type: application/json\r\n\
+                     Content-Length: {length}\r\n\r\n{answer}",
+                    jiff::Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT")
+                );
+            }
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {"server": url}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": "shop"}}],
+            "users": [{"name": "test", "user": {}}]});
+        fs::write(&kubeconfig, config.to_string()).unwrap();
+        Self { kubeconfig, folder, asked }
+    }
+
+    fn scan(&self, arguments: &str) -> Said {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+        command.current_dir(self.folder.path()).env("KUBECONFIG", &self.kubeconfig).env("LC_ALL", "C.UTF-8");
+        let output = command.arg("scan").args(arguments.split_whitespace()).output().unwrap();
+        Said {
+            exit: output.status.code().unwrap(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn asked(&self) -> Vec<(String, String, String)> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn answer(rules: &Rules, lists: &BTreeMap<String, Vec<Value>>, method: &str, target: &str) -> (u16, String) {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if rules.forbidden.iter().any(|part| path.contains(part)) {
+        return status(403, &format!("{path} is forbidden: User \"eve\" cannot do that"));
+    }
+    if let Some((_, rest)) = target.split_once("/services/prometheus-k8s:9090/proxy") {
+        return servers::request(rules.prometheus.unwrap(), method, rest, b"").unwrap();
+    }
+    if path.ends_with("metrics.k8s.io/v1beta1/namespaces/shop/pods") {
+        return if rules.has_metrics_api { (200, metrics().to_string()) } else { status(404, "not found") };
+    }
+    if let Some(items) = lists.get(path) {
+        return (200, json!({"kind": "List", "metadata": {"resourceVersion": "7"}, "items": items}).to_string());
+    }
+    let (list, name) = path.rsplit_once('/').unwrap();
+    let found = lists.get(list).and_then(|list| list.iter().find(|one| one["metadata"]["name"] == name));
+    match (method, found) {
+        ("PATCH", Some(_)) if rules.conflicts && !query.contains("force=true") => {
+            status(409, "Apply failed with 1 conflict: conflict with \"helm\": .spec.template")
+        }
+        (_, Some(object)) => (200, object.to_string()),
+        // Kubernetes' own kinds are there even when no object is.
+        (_, None) if !path.contains("argoproj") => (200, json!({"kind": "List", "items": []}).to_string()),
+        _ => status(404, "the server could not find the requested resource"),
+    }
+}
+
+#[test]
+fn the_store_is_found_and_read_through_the_api_server() {
+    let store = prometheus(cluster::history(true));
+    let server = ApiServer::start(Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() });
+    for arguments in ["-o json", "-A -o json"] {
+        let said = server.scan(arguments);
+        assert_eq!(said.exit, 0, "{}", said.err);
+        let report: Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(report["source"]["name"], "Prometheus at monitoring/prometheus-k8s:9090");
+        assert_eq!(report["total"]["withoutAdvice"], 2, "{report}");
+    }
+    // Nothing but reading.
+    assert!(server.asked().iter().all(|(method, ..)| method == "GET"));
+}
+
+#[test]
+fn where_the_store_may_not_be_reached_the_right_is_named() {
+    let store = prometheus(cluster::history(true));
+    let rules = Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() };
+    let server = ApiServer::start(Rules { forbidden: vec!["/proxy", "portforward"], ..rules.clone() });
+    let said = server.scan("");
+    assert_eq!(said.exit, 2);
+    assert!(said.err.contains("bind it to the Role of deploy/people/metrics.yaml"), "{}", said.err);
+    // Without the Services of all namespaces, the usual ones are looked into.
+    let server = ApiServer::start(Rules { forbidden: vec!["/api/v1/services"], ..rules });
+    let said = server.scan("-o json");
+    assert_eq!(said.exit, 0, "{}", said.err);
+    assert!(said.out.contains("Prometheus at monitoring/prometheus-k8s:9090"));
+}
+
+#[test]
+fn without_a_store_the_metrics_api_tells_how_little_it_is() {
+    let server = ApiServer::start(Rules { has_metrics_api: true, ..Rules::default() });
+    let said = server.scan("deployment/web --container front");
+    assert_eq!(said.exit, 0, "{}", said.err);
+    assert!(
+        said.out.contains("no history: the metrics API tells only this moment, one sample a container"),
+        "{}",
+        said.out
+    );
+    assert!(said.out.contains("1d, 1 pods"), "{}", said.out);
+    let server = ApiServer::start(Rules::default());
+    let said = server.scan("");
+    assert_eq!(said.exit, 2);
+    assert!(
+        said.err.starts_with(
+            "error: no Service of the cluster looks like a metrics store; name the store with --service \
+             NAMESPACE/SERVICE:PORT or --prometheus URL; "
+        ),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn advice_is_applied_after_a_dry_run_and_can_be_put_back() {
+    let store = prometheus(cluster::history(true));
+    let rules = Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() };
+    let server = ApiServer::start(rules.clone());
+    let patches = |server: &ApiServer| -> Vec<(String, Value)> {
+        let asked = server.asked().into_iter().filter(|(method, ..)| method == "PATCH");
+        asked.map(|(_, target, body)| (target, serde_json::from_str(&body).unwrap())).collect()
+    };
+    // Nobody can be asked here, so it is only tried.
+    let said = server.scan("statefulset/db --patch --no-headers");
+    assert_eq!(said.exit, 0, "{}", said.err);
+    assert!(
+        said.err.contains("1 workloads would be changed, and the API server would accept that: give --yes"),
+        "{}",
+        said.err
+    );
+    let tried = patches(&server);
+    assert_eq!(tried.len(), 1);
+    assert!(
+        tried[0].0.contains("dryRun=All") && tried[0].0.contains("fieldManager=kubectl-headroom"),
+        "{}",
+        tried[0].0
+    );
+    let rollback = server.folder.path().join("headroom-rollback.sh");
+    assert!(!rollback.exists());
+
+    let said = server.scan("statefulset/db --patch --yes --no-headers");
+    assert_eq!(said.exit, 0, "{}", said.err);
+    let made = patches(&server);
+    assert_eq!(made.len(), 3);
+    assert!(!made[2].0.contains("dryRun") && !made[2].0.contains("force"), "{}", made[2].0);
+    let resources = "/spec/template/spec/containers/0/resources";
+    let set = made[2].1.pointer(resources).unwrap();
+    assert!(set["limits"]["memory"].is_string() && set["requests"]["cpu"] == "49m", "{set}");
+    let text = fs::read_to_string(&rollback).unwrap();
+    let back = r#"{"spec":{"template":{"spec":{"containers":[{"name":"postgres","resources":{"limits":{"memory":"256Mi"},"requests":{"cpu":"100m","memory":"256Mi"}}}]}}}}"#;
+    let command = format!("kubectl patch 'statefulset.apps/db' --namespace 'shop' --type strategic --patch '{back}'");
+    assert_eq!(text.lines().last(), Some(command.as_str()));
+    // What an earlier run has to be put back with is never lost.
+    let said = server.scan("statefulset/db --patch --yes");
+    assert_eq!(said.exit, 2);
+    assert!(said.err.contains("exists already: choose another file with --rollback"), "{}", said.err);
+
+    let server = ApiServer::start(Rules { conflicts: true, ..rules });
+    let said = server.scan("--patch --yes --no-headers");
+    assert_eq!(said.exit, 1);
+    assert!(
+        said.err.contains("conflict with \"helm\": .spec.template; --force-conflicts takes the fields over"),
+        "{}",
+        said.err
+    );
+    assert!(said.err.contains("nothing was changed: 2 of 2 changes would be refused"), "{}", said.err);
+    assert!(patches(&server).iter().all(|(target, _)| target.contains("dryRun=All")));
+}

@@ -1,0 +1,49 @@
+//! `kubectl headroom scan` as people run it: a little cluster in files, and a real Prometheus that knows what it used.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may stop where something is not as it made it"
+)]
+
+mod cluster;
+mod live;
+mod page;
+mod reports;
+#[path = "../sources/servers.rs"]
+#[expect(dead_code, reason = "the tests of the sources need more servers")]
+mod servers;
+mod write;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use servers::{PrometheusServer, Server};
+
+/// What a run came to.
+pub struct Said {
+    pub exit: i32,
+    pub out: String,
+    pub err: String,
+}
+
+pub fn here() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/scan")
+}
+
+pub fn prometheus(history: String) -> Server {
+    PrometheusServer { history, ..PrometheusServer::default() }.start()
+}
+
+/// Runs with arguments that blanks separate, in a place without a cluster.
+pub fn scan(arguments: &str) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+    command.current_dir(here()).env("KUBECONFIG", "/dev/null").env("LC_ALL", "C.UTF-8");
+    let output = command.arg("scan").args(arguments.split_whitespace()).output().unwrap();
+    Said {
+        exit: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}

@@ -1,0 +1,88 @@
+//! The page in a real browser: it sorts, filters and reads without a network, and runs nothing that a name brings along.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::{cluster, prometheus, scan};
+
+/// The document as it is when its scripts have run.
+fn opened(page: &Path) -> String {
+    let profile = tempfile::tempdir().unwrap();
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--virtual-time-budget=2000"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg("--dump-dom")
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap_or_else(|error| panic!("cannot start `chromium`: {error}: run hack/ensure-chromium"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn page(url: &str, world: &str) -> String {
+    let said =
+        scan(&format!("-n shop --cluster-dir {world} -o html --price-cpu 23 --price-memory 3 --prometheus {url}"));
+    assert_eq!(said.exit, 0, "{}", said.err);
+    said.out
+}
+
+/// What the test does in the page stands in its title afterwards.
+fn title(document: &str) -> &str {
+    document.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).map_or("", |(title, _)| title)
+}
+
+#[test]
+fn the_page_sorts_and_filters_in_a_browser() {
+    let server = prometheus(cluster::history(true));
+    let html = page(&server.url(), "world");
+    // Nothing is loaded from anywhere.
+    for outside in ["src=", "href=", "@import", "url("] {
+        assert!(!html.contains(outside), "{outside}");
+    }
+    // The page allows no other script, so a test without its policy clicks in its place.
+    let clicks = r##"<script>
+        const names = () => Array.from(document.querySelectorAll("#containers tbody tr"))
+            .filter((row) => !row.hidden).map((row) => row.cells[2].firstChild.textContent).join(" ");
+        const header = (at) => document.querySelectorAll("#containers th button")[at];
+        const told = [names()];
+        header(2).click(); told.push(names());
+        header(2).click(); told.push(names());
+        header(6).click(); told.push(names());
+        const filter = document.getElementById("filter");
+        filter.value = "OOM db"; filter.dispatchEvent(new Event("input")); told.push(names());
+        document.getElementById("look").click(); told.push(document.documentElement.dataset.look);
+        document.title = told.join("; ");
+    </script></body>"##;
+    let policy = html.lines().find(|line| line.contains("Content-Security-Policy")).unwrap();
+    let clicked = html.replace(policy, "").replace("</body>", clicks);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("clicked.html");
+    fs::write(&file, clicked).unwrap();
+    assert_eq!(
+        title(&opened(&file)),
+        "front worker postgres night new canary; canary front new night postgres worker; worker postgres night new front \
+         canary; front postgres worker night new canary; postgres; dark"
+    );
+}
+
+#[test]
+fn no_name_runs_in_the_page() {
+    let server = prometheus(cluster::history(true));
+    let folder = tempfile::tempdir().unwrap();
+    let hostile = r#"<img src=x onerror="document.title='run'"></td><script>document.title='run'</script>"#;
+    let object = serde_json::json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": hostile, "image": hostile}]}}}});
+    fs::write(folder.path().join("object.json"), object.to_string()).unwrap();
+    let html = page(&server.url(), &folder.path().display().to_string());
+    assert!(html.contains("&lt;img src=x") && !html.contains("<img"));
+    let file = folder.path().join("page.html");
+    fs::write(&file, &html).unwrap();
+    let document = opened(&file);
+    assert_eq!(title(&document), "Headroom scan");
+    assert!(document.contains("onerror=") && !document.contains("<img"), "{document}");
+    // Were it let in unescaped, the page's policy would still not run it.
+    fs::write(&file, html.replace("</body>", &format!("{hostile}</body>"))).unwrap();
+    assert_eq!(title(&opened(&file)), "Headroom scan");
+}

@@ -1,0 +1,81 @@
+//! Every output, as it was when somebody last looked at it.
+
+use std::fs;
+
+use crate::{Said, cluster, here, prometheus, scan};
+
+/// What is different every time.
+fn steady(text: &str, url: &str) -> String {
+    let mut steady = String::new();
+    let text = text.replace(url, "http://prometheus:9090");
+    let mut rest = text.as_str();
+    // 2026-11-22T10:00:00Z
+    while let Some(at) = rest.find("202") {
+        let (before, found) = rest.split_at(at);
+        steady.push_str(before);
+        let moment = found.get(..20).filter(|moment| moment.ends_with('Z') && moment.as_bytes()[10] == b'T');
+        steady.push_str(if moment.is_some() { "MOMENT" } else { "202" });
+        rest = &found[moment.map_or(3, str::len)..];
+    }
+    steady.push_str(rest);
+    // How many fall into the window depends on the second in which the test runs.
+    let without_count = |line: &str| match line.split_once("samples") {
+        Some((before, after)) if after.trim_end_matches(',').ends_with(|end: char| end.is_ascii_digit()) => {
+            format!("{before}samples{}N", after.trim_end_matches(|end: char| end.is_ascii_digit() || end == ','))
+        }
+        _ => line.to_owned(),
+    };
+    steady.lines().map(|line| without_count(line) + "\n").collect()
+}
+
+#[track_caller]
+fn check(name: &str, arguments: &str, url: &str) {
+    let Said { exit, out, err } = scan(&format!("{arguments} --prometheus {url}"));
+    let said = format!("$ kubectl headroom scan {arguments}\n# exit code {exit}\n{out}{err}");
+    let said = steady(&said, url);
+    let path = here().join("expected").join(name);
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        return fs::write(path, said).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert!(said == expected, "{name} is otherwise now (UPDATE_SNAPSHOTS=1 keeps it):\n{said}");
+}
+
+#[test]
+fn a_cluster_is_reported_in_every_form() {
+    let server = prometheus(cluster::history(true));
+    let url = server.url();
+    let check = |name: &str, arguments: &str| check(name, &format!("-n shop --cluster-dir world {arguments}"), &url);
+    check("table.txt", "");
+    check("wide.txt", "-o wide --price-cpu 23 --price-memory 3.10");
+    check("bare.txt", "--no-headers --sort-by name");
+    check("json.txt", "deployment/web -o json");
+    check("yaml.txt", "rollout/canary -o yaml");
+    check("csv.txt", "-o csv");
+    check("markdown.txt", "-o markdown --price-cpu 23");
+    check("sarif.txt", "-o sarif --fail-above 100 --container front");
+    check("junit.txt", "-o junit --fail-above 30");
+    check("selected.txt", "-l app=db");
+    check("kinds.txt", "--kind Rollout,statefulset --sort-by oom-kills");
+    check("fine.txt", "-l app=db --fail-above 2000 --no-headers");
+    check("missing.txt", "deployment/wbe");
+}
+
+#[test]
+fn without_kube_state_metrics_pods_are_told_apart_by_their_names() {
+    let server = prometheus(cluster::history(false));
+    check("no-state.txt", "-n shop --cluster-dir world", &server.url());
+}
+
+#[test]
+fn a_store_without_usage_says_what_to_do() {
+    let server = prometheus("# TYPE up gauge\nup 1 1795219200\n# EOF\n".to_owned());
+    check("no-usage.txt", "-n shop --cluster-dir world", &server.url());
+    let Said { exit, err, .. } = scan("-n shop --cluster-dir world --prometheus http://127.0.0.1:9");
+    assert_eq!(exit, 2);
+    assert!(err.contains("cannot reach `http://127.0.0.1:9"), "{err}");
+    let Said { exit, err, .. } = scan("-n shop --cluster-dir world");
+    assert_eq!(exit, 2);
+    assert!(err.contains("name the store with --service NAMESPACE/SERVICE:PORT or --prometheus URL"), "{err}");
+}

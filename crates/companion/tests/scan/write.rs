@@ -1,0 +1,55 @@
+//! The advice written into manifests, and as patches and values.
+
+use std::fs;
+
+use crate::{cluster, here, prometheus, scan};
+
+#[test]
+fn manifests_get_the_advice_and_stay_as_they_are_otherwise() {
+    let server = prometheus(cluster::history(true));
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = folder.path().join("shop.yaml");
+    fs::copy(here().join("world/shop.yaml"), &manifest).unwrap();
+    let arguments = format!(
+        "-n shop --cluster-dir world --prometheus {} --no-headers --write {}",
+        server.url(),
+        folder.path().display()
+    );
+    let said = scan(&arguments);
+    assert_eq!((said.exit, said.err), (0, format!("wrote {}\n", manifest.display())));
+    let (before, after) =
+        (fs::read_to_string(here().join("world/shop.yaml")).unwrap(), fs::read_to_string(&manifest).unwrap());
+    let changed: Vec<(&str, &str)> =
+        before.lines().zip(after.lines()).filter(|(before, after)| before != after).collect();
+    assert_eq!(before.lines().count(), after.lines().count());
+    assert_eq!(changed.len(), 3, "{changed:?}");
+    assert!(changed[1].1.contains("{cpu: 83m, memory: 450Mi}"), "{changed:?}");
+    assert!(changed[2].1.contains("{requests: {cpu: 49m, memory: 367Mi}, limits: {memory: 367Mi}}"), "{changed:?}");
+    // A scan of what was written has nothing more to say.
+    let said = scan(&format!(
+        "statefulset/db -n shop --cluster-dir {0} --prometheus {1} --no-headers --write {0}",
+        folder.path().display(),
+        server.url()
+    ));
+    assert_eq!((said.exit, said.err.as_str()), (0, "nothing to write: the manifests say it already\n"));
+}
+
+#[test]
+fn patches_and_values_hold_requests_and_limits() {
+    let server = prometheus(cluster::history(true));
+    let said = scan(&format!("-l app=db -n shop --cluster-dir world -o kustomize --prometheus {}", server.url()));
+    assert_eq!(
+        said.out,
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n  name: db\n  namespace: shop\nspec:\n  template:\n    spec:\n      \
+         containers:\n      - name: postgres\n        resources:\n          limits:\n            memory: 367Mi\n          \
+         requests:\n            cpu: 49m\n            memory: 367Mi\n"
+    );
+    let said = scan(&format!(
+        "-l app=db -n shop --cluster-dir world -o helm --values-path {{name}}.resources --prometheus {}",
+        server.url()
+    ));
+    assert_eq!(
+        said.out,
+        "db:\n  resources:\n    limits:\n      memory: 367Mi\n    requests:\n      cpu: 49m\n      memory: 367Mi\n"
+    );
+}

@@ -1,0 +1,276 @@
+//! An API server made of a map, for what the collector asks of one: namespaces, leases and profiles. It remembers who
+//! asked what, and who held the lease when a profile was written.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+
+/// How the API server behaves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scenario {
+    #[default]
+    Ordinary,
+    /// Every second request fails.
+    Shaky,
+    NotInstalled,
+    Forbidden,
+    /// Rights in some namespaces only.
+    ForbiddenInLab,
+    Conflict,
+    ShopIsGone,
+    /// A quota on objects of the kind.
+    QuotaInLab,
+    /// A webhook that denies.
+    WebhookInLab,
+    /// A webhook whose server is down.
+    BrokenWebhookInLab,
+    /// Every request fails.
+    Down,
+    NoPoolNamespace,
+}
+
+const FORBIDDEN: &str = r#"usageprofiles.headroom.dev "usage" is forbidden: User "system:serviceaccount:headroom:collector" cannot patch resource "usageprofiles" in API group "headroom.dev" in the namespace "lab""#;
+const QUOTA: &str = r#"usageprofiles.headroom.dev "usage" is forbidden: exceeded quota: objects, requested: count/usageprofiles.headroom.dev=1, used: count/usageprofiles.headroom.dev=0, limited: count/usageprofiles.headroom.dev=0"#;
+const WEBHOOK: &str = r#"admission webhook "guard.example" denied the request: only people may write here"#;
+const BROKEN_WEBHOOK: &str = r#"Internal error occurred: failed calling webhook "guard.example": connection refused"#;
+
+/// A write of a profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    pub object: String,
+    /// Of the store that the profile is made of.
+    pub store: String,
+    /// Who held the lease then.
+    pub holder: String,
+}
+
+pub struct ApiServer {
+    pub scenario: Mutex<Scenario>,
+    /// UID of kube-system.
+    pub uid: String,
+    /// Profiles by `namespace/name`.
+    pub profiles: Mutex<BTreeMap<String, Value>>,
+    pub lease: Mutex<Option<Value>>,
+    pub writes: Mutex<Vec<Write>>,
+    /// Method, path and query of each request.
+    pub requests: Mutex<Vec<String>>,
+    /// How long each answer takes.
+    pub delay: Mutex<Duration>,
+    versions: Mutex<u64>,
+}
+
+fn status(code: StatusCode, reason: &str, message: &str, details: Value) -> (StatusCode, Value) {
+    let number = code.as_u16();
+    let object = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": number, "reason": reason,
+        "message": message, "details": details});
+    (code, object)
+}
+
+fn not_found(kind: &str, name: &str) -> (StatusCode, Value) {
+    let message = format!("{kind} \"{name}\" not found");
+    status(StatusCode::NOT_FOUND, "NotFound", &message, json!({"kind": kind, "name": name}))
+}
+
+impl ApiServer {
+    pub fn new(uid: &str) -> Arc<Self> {
+        Arc::new(Self {
+            scenario: Mutex::default(),
+            uid: uid.to_owned(),
+            profiles: Mutex::default(),
+            lease: Mutex::default(),
+            writes: Mutex::default(),
+            requests: Mutex::default(),
+            delay: Mutex::default(),
+            versions: Mutex::default(),
+        })
+    }
+
+    /// Listens on loopback, within a Tokio runtime.
+    pub async fn listen(self: &Arc<Self>) -> SocketAddr {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = Arc::clone(self);
+        tokio::spawn(async move {
+            loop {
+                let (connection, _) = listener.accept().await.unwrap();
+                let server = Arc::clone(&server);
+                tokio::spawn(async move {
+                    let service = service_fn(move |request| {
+                        let server = Arc::clone(&server);
+                        async move { Ok::<_, Infallible>(server.answer(request).await) }
+                    });
+                    let _ = hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(connection), service)
+                        .await;
+                });
+            }
+        });
+        address
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (parts, body) = request.into_parts();
+        // A client that was killed in the middle has asked nothing.
+        let Ok(body) = body.collect().await else { return Response::new(Full::default()) };
+        let body = body.to_bytes();
+        let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        let delay = *self.delay.lock().unwrap();
+        tokio::time::sleep(delay).await;
+        self.requests.lock().unwrap().push(format!("{} {}", parts.method, parts.uri));
+        let (code, body) = self.object(&parts, body);
+        let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+        *response.status_mut() = code;
+        response
+    }
+
+    fn object(&self, request: &http::request::Parts, body: Value) -> (StatusCode, Value) {
+        let scenario = *self.scenario.lock().unwrap();
+        let is_second = self.requests.lock().unwrap().len().is_multiple_of(2);
+        if scenario == Scenario::Down || scenario == Scenario::Shaky && is_second {
+            return status(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "etcd has no leader", json!({}));
+        }
+        let path = request.uri.path();
+        if path == "/api/v1/namespaces/kube-system" {
+            let created = "2026-01-02T03:04:05Z";
+            let metadata = json!({"name": "kube-system", "uid": self.uid, "creationTimestamp": created});
+            return (StatusCode::OK, json!({"kind": "Namespace", "apiVersion": "v1", "metadata": metadata}));
+        }
+        if let Some(path) = path.strip_prefix("/apis/coordination.k8s.io/v1/namespaces/") {
+            return self.lease(&request.method, path, body);
+        }
+        let path = path.strip_prefix("/apis/headroom.dev/v1alpha1/namespaces/").unwrap();
+        if scenario == Scenario::NotInstalled {
+            let message = "the server could not find the requested resource";
+            return status(StatusCode::NOT_FOUND, "NotFound", message, json!({}));
+        }
+        let (namespace, name) = path.split_once("/usageprofiles/").unwrap();
+        self.profile(request, namespace, name, body)
+    }
+
+    fn profile(&self, request: &http::request::Parts, namespace: &str, name: &str, body: Value) -> (StatusCode, Value) {
+        let mut profiles = self.profiles.lock().unwrap();
+        let key = format!("{namespace}/{name}");
+        match request.method {
+            Method::GET => match profiles.get(&key) {
+                Some(profile) => (StatusCode::OK, profile.clone()),
+                None => not_found("usageprofiles", name),
+            },
+            Method::DELETE => {
+                let Some(profile) = profiles.get(&key) else { return not_found("usageprofiles", name) };
+                if body["preconditions"]["resourceVersion"] != profile["metadata"]["resourceVersion"] {
+                    return status(StatusCode::CONFLICT, "Conflict", "the object was changed", json!({}));
+                }
+                (StatusCode::OK, profiles.remove(&key).unwrap())
+            }
+            Method::PATCH => {
+                assert_eq!(request.headers["content-type"], "application/apply-patch+yaml");
+                if let Some(refused) = self.refusal(namespace) {
+                    return refused;
+                }
+                let mut profile = body;
+                let uid = profiles.get(&key).map_or_else(
+                    || format!("uid of {key}"),
+                    |there| there["metadata"]["uid"].as_str().unwrap().to_owned(),
+                );
+                profile["metadata"]["uid"] = json!(uid);
+                profile["metadata"]["resourceVersion"] = json!(self.next_version());
+                self.writes.lock().unwrap().push(Write {
+                    object: key.clone(),
+                    store: store_of(&profile),
+                    holder: self.holder(),
+                });
+                profiles.insert(key, profile.clone());
+                (StatusCode::OK, profile)
+            }
+            _ => unreachable!("{}", request.method),
+        }
+    }
+
+    fn refusal(&self, namespace: &str) -> Option<(StatusCode, Value)> {
+        let lab = |code, message| (namespace == "lab").then(|| status(code, "Forbidden", message, json!({})));
+        match *self.scenario.lock().unwrap() {
+            Scenario::Forbidden => Some(status(StatusCode::FORBIDDEN, "Forbidden", FORBIDDEN, json!({}))),
+            Scenario::ForbiddenInLab => lab(StatusCode::FORBIDDEN, FORBIDDEN),
+            Scenario::QuotaInLab => lab(StatusCode::FORBIDDEN, QUOTA),
+            Scenario::WebhookInLab => lab(StatusCode::FORBIDDEN, WEBHOOK),
+            Scenario::BrokenWebhookInLab => lab(StatusCode::INTERNAL_SERVER_ERROR, BROKEN_WEBHOOK),
+            Scenario::Conflict => {
+                lab(StatusCode::CONFLICT, r#"Apply failed with 1 conflict: conflict with "kubectl": .spec"#)
+            }
+            Scenario::ShopIsGone => (namespace == "shop").then(|| not_found("namespaces", "shop")),
+            _ => None,
+        }
+    }
+
+    /// `path` is `headroom/leases` or `headroom/leases/headroom-collector`.
+    fn lease(&self, method: &Method, path: &str, body: Value) -> (StatusCode, Value) {
+        let mut lease = self.lease.lock().unwrap();
+        let put = |lease: &mut Option<Value>, mut body: Value| {
+            body["metadata"]["resourceVersion"] = json!(self.next_version());
+            *lease = Some(body.clone());
+            (StatusCode::OK, body)
+        };
+        match (method, &*lease) {
+            (&Method::GET, None) => not_found("leases", path),
+            (&Method::GET, Some(there)) => (StatusCode::OK, there.clone()),
+            (&Method::POST, None) if *self.scenario.lock().unwrap() == Scenario::NoPoolNamespace => {
+                not_found("namespaces", "headroom")
+            }
+            (&Method::POST, None) => put(&mut lease, body),
+            (&Method::PUT, Some(there))
+                if body["metadata"]["resourceVersion"] == there["metadata"]["resourceVersion"] =>
+            {
+                put(&mut lease, body)
+            }
+            _ => status(StatusCode::CONFLICT, "Conflict", "the object was changed", json!({})),
+        }
+    }
+
+    fn next_version(&self) -> String {
+        let mut versions = self.versions.lock().unwrap();
+        *versions += 1;
+        versions.to_string()
+    }
+
+    /// Who holds the lease; nobody is empty.
+    pub fn holder(&self) -> String {
+        let lease = self.lease.lock().unwrap();
+        let holder = lease.as_ref().map(|lease| lease["spec"]["holderIdentity"].clone()).unwrap_or_default();
+        holder.as_str().unwrap_or_default().to_owned()
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.profiles.lock().unwrap().keys().cloned().collect()
+    }
+
+    /// The text of each profile's histories.
+    pub fn histories(&self) -> BTreeMap<String, String> {
+        let profiles = self.profiles.lock().unwrap();
+        profiles.iter().map(|(name, profile)| (name.clone(), profile["spec"]["images"].to_string())).collect()
+    }
+}
+
+pub fn store_of(profile: &Value) -> String {
+    profile["metadata"]["annotations"]["headroom.dev/store"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Writes a kubeconfig with a context for each server; the first is the current one.
+pub fn kubeconfig(path: &Path, servers: &[(&str, SocketAddr)]) {
+    let clusters: Vec<_> =
+        servers.iter().map(|(name, at)| json!({"name": name, "cluster": {"server": format!("http://{at}")}})).collect();
+    let contexts: Vec<_> =
+        servers.iter().map(|(name, _)| json!({"name": name, "context": {"cluster": name, "user": "u"}})).collect();
+    let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": servers[0].0, "clusters": clusters,
+        "contexts": contexts, "users": [{"name": "u", "user": {}}]});
+    std::fs::write(path, config.to_string()).unwrap();
+}

@@ -1,0 +1,114 @@
+//! The amount that a history suggests: the largest of the chosen figures, and what is added to it.
+
+use super::explanation::{Adjustment, Basis, Reason};
+use super::{in_usual_suffixes, oom, step};
+use crate::amount::Quantity;
+use crate::cluster::Context;
+use crate::cluster::usage::read::Unusable;
+use crate::cluster::usage::{Percentile, Resource, Window};
+use crate::settings::{EstimateSettings, Settings, Whose};
+
+/// An amount out of the history.
+pub struct Measured {
+    pub quantity: Quantity,
+    pub basis: Basis,
+}
+
+impl Measured {
+    /// The largest of the figures, with the margins and what out-of-memory kills add.
+    pub fn of(
+        chosen: &step::Chosen<'_>,
+        resource: Resource,
+        context: &Context<'_>,
+        settings: &Settings<'_>,
+        adjustments: &mut Vec<Adjustment<'_>>,
+    ) -> Result<Self, Unusable> {
+        let settings = &settings.estimates;
+        let (figure, window, amount) = largest_figure(chosen, resource, settings)?;
+        let mut quantity = in_usual_suffixes(amount, resource);
+        let margin = settings.margin.of(resource);
+        if !margin.is_zero() {
+            let raised = margin.added_to(&quantity);
+            let from = quantity.rounded_up_to_multiple_of(&smallest_told(resource));
+            adjustments.push(Adjustment { from, reason: Reason::Margin(margin.clone()) });
+            quantity = raised;
+        }
+        let mut raise = |quantity: &mut Quantity, to: Quantity, reason: Reason<'static>| {
+            if to > *quantity {
+                adjustments.push(Adjustment { from: std::mem::replace(quantity, to), reason });
+            }
+        };
+        let by_percent = |quantity: &Quantity, percent: u64| {
+            if percent == 0 { quantity.clone() } else { quantity.scaled(100 + percent, 100) }
+        };
+        if let Some(days) = chosen.history.days()? {
+            // Whole percents, so that what is told is what was done.
+            let percent = settings.short_history.of(resource) / days.max(1);
+            let raised = by_percent(&quantity, percent);
+            raise(&mut quantity, raised, Reason::ShortHistory { percent, days });
+        }
+        if chosen.whose == Whose::AllNamespaces {
+            let pods = chosen.observed.pods()?;
+            let percent = settings.pool.few_pods / pods.max(1);
+            let raised = by_percent(&quantity, percent);
+            raise(&mut quantity, raised, Reason::FewPods { percent, pods });
+        }
+        if resource == Resource::Memory
+            && let Some(now) = settings.now.or(context.now)
+        {
+            let kills = chosen.history.oom_kills(chosen.collected_at)?;
+            if let Some(raised) = oom::raise(&quantity, &kills, &chosen.observed.peak()?, now) {
+                let reason = Reason::OomKill { memory: raised.killed_at, age: raised.age };
+                raise(&mut quantity, raised.to, reason);
+            }
+        }
+        let basis = Basis::History {
+            percentile: figure,
+            window,
+            key: chosen.key.clone(),
+            whose: chosen.whose,
+            samples: chosen.observed.samples,
+            age: chosen.age,
+        };
+        Ok(Self { quantity, basis })
+    }
+}
+
+/// The largest of the figures that the settings choose, of those whose windows have any samples; where none has, the
+/// first one's percentile in the window of the step.
+fn largest_figure(
+    chosen: &step::Chosen<'_>,
+    resource: Resource,
+    settings: &EstimateSettings<'_>,
+) -> Result<(Percentile, Window, Quantity), Unusable> {
+    let figures = settings.percentile.of(resource);
+    let mut largest: Option<(Percentile, Window, Quantity)> = None;
+    for figure in figures.iter() {
+        let window = figure.window.unwrap_or(chosen.window);
+        let observed =
+            if window == chosen.window { Some(chosen.observed) } else { chosen.history.observed(window, resource)? };
+        let Some(observed) = observed else { continue };
+        if !step::is_usable(&observed, figure.percentile, chosen.whose, settings)? {
+            continue;
+        }
+        let amount = observed.percentile(figure.percentile)?;
+        if largest.as_ref().is_none_or(|(_, _, known)| amount > *known) {
+            largest = Some((figure.percentile, window, amount));
+        }
+    }
+    match (largest, figures.first()) {
+        (Some(largest), _) => Ok(largest),
+        (None, first) => {
+            let percentile = first.map_or(Percentile::P90, |figure| figure.percentile);
+            Ok((percentile, chosen.window, chosen.observed.percentile(percentile)?))
+        }
+    }
+}
+
+/// People are told no millionths of a core.
+fn smallest_told(resource: Resource) -> Quantity {
+    match resource {
+        Resource::Cpu => Quantity::from_milli(1),
+        Resource::Memory => Quantity::from_bytes(1 << 20),
+    }
+}

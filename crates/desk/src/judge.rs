@@ -1,0 +1,136 @@
+//! One object judged at the desk, by the same core and in the same order as the policy judges it: the request as the API
+//! server would send it, the objects that the core asks for, the decision, and what of it concerns people.
+//!
+//! Where the objects come from is the surroundings' business; how a judgement is told is the commands'.
+
+mod apply;
+mod autoscaled;
+mod bounds;
+mod judgement;
+pub mod request;
+mod run;
+
+use headroom_core::cluster::lookup::Lookup;
+use headroom_core::json::{Document, Malformed};
+use headroom_core::ranges;
+use headroom_core::settings::Mode;
+use headroom_core::timestamp::Timestamp;
+use headroom_core::verdict::Violation;
+use headroom_core::{Answers, Context, Decision, Inquiry, Request, Settings};
+use serde_json::{Value, json};
+
+use crate::clock;
+use crate::surroundings::Surroundings;
+
+pub use bounds::{Edge, HeldAgainst};
+pub use judgement::{
+    Amount, Call, Charge, ContainerValues, Exchange, Judgement, Operation, Reason, Speaker, SpokenValue, Topic, Verdict,
+};
+pub use run::{Run, problems};
+
+/// Judges a request in its surroundings. `settings` is the JSON of valid settings.
+pub fn judge(request: Value, settings: &str, around: &mut dyn Surroundings) -> Judgement {
+    // In its envelope as the policy gets it, so that places in it are told alike.
+    let text = json!({ "request": request }).to_string();
+    let mut judgement = Judgement::of(request);
+    if let Err(problem) = decide_on(&text, settings, around, &mut judgement) {
+        judgement.verdict = Verdict::NotJudged;
+        judgement.reasons = vec![Reason { topic: Topic::Unreadable, text: problem, cause: None }];
+    }
+    judgement
+}
+
+/// The policy's own way, with what surrounds the object in place of the host.
+fn decide_on(
+    text: &str,
+    settings: &str,
+    around: &mut dyn Surroundings,
+    judgement: &mut Judgement,
+) -> Result<(), String> {
+    let document = Document::read(text).map_err(|error| error.to_string())?;
+    let request = document.root().get("request").transpose().unwrap_or_else(|| Ok(document.root()));
+    let request = match request.and_then(Request::read) {
+        Ok(request) => request,
+        Err(malformed) => {
+            judgement.take(&Decision::refusing(Violation::Unreadable(malformed)), &Context::default(), None);
+            return Ok(());
+        }
+    };
+    let settings_document = Document::read(settings).map_err(|error| format!("invalid settings: {error}"))?;
+    let settings = Settings::read(Some(settings_document.root())).map_err(|error| error.to_string())?;
+    let answers = Answers::default();
+    let mut inquiry = Inquiry::new(&request, &settings, &answers);
+    let now = || Timestamp::from_unix_seconds(clock::now());
+    let decision = inquiry.run(|lookups| fetch(lookups, around, &settings, judgement), now);
+    judgement.take(&decision, inquiry.context(), changed(&decision, &request)?);
+    if settings.limit_ranges.mode != Mode::Off {
+        let held = held_against(&request, &decision, inquiry.context(), &settings);
+        judgement.held_against = held.map_err(|malformed| malformed.to_string())?;
+    }
+    Ok(())
+}
+
+/// The bounds that the request's pod or claim was held against.
+fn held_against<'d>(
+    request: &Request<'d>,
+    decision: &Decision<'d>,
+    context: &Context<'d>,
+    settings: &'d Settings<'d>,
+) -> Result<Vec<HeldAgainst>, Malformed> {
+    match (&decision.pod, request.object) {
+        (Some(pod), _) => {
+            let ranges = ranges::applicable(request, Some(pod), context, settings)?;
+            Ok(bounds::of_pod(pod, &ranges))
+        }
+        // What cannot be read was refused for that, and is held against nothing.
+        (None, Some(claim)) if request.is("", "persistentvolumeclaims", "") && !is_unreadable(decision) => {
+            bounds::of_claim(&claim, &ranges::applicable(request, None, context, settings)?)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn is_unreadable(decision: &Decision<'_>) -> bool {
+    decision.violations.iter().any(|violation| matches!(violation, Violation::Unreadable(_)))
+}
+
+fn changed(decision: &Decision<'_>, request: &Request<'_>) -> Result<Option<Value>, String> {
+    let Some(object) = request.object else { return Ok(None) };
+    let Some(text) = decision.changed_object(object.node).map_err(|malformed| malformed.to_string())? else {
+        return Ok(None);
+    };
+    serde_json::from_str(&text).map(Some).map_err(|error| error.to_string())
+}
+
+/// Reads what some lookups ask for, in their order, and notes what was asked and answered.
+fn fetch(
+    lookups: &[Lookup<'_>],
+    around: &mut dyn Surroundings,
+    settings: &Settings<'_>,
+    judgement: &mut Judgement,
+) -> Vec<Result<Vec<u8>, String>> {
+    let mut answers = Vec::new();
+    for lookup in lookups {
+        let answer = read(lookup, around, settings);
+        judgement.exchanges.push(Exchange::new(&lookup.call(), &answer));
+        answers.push(answer);
+    }
+    answers
+}
+
+/// Reads what a lookup asks for.
+///
+/// Before an object can be sent its namespace must be there. One that nobody describes says nothing for or against
+/// estimates; but what its labels are is not guessed where settings select by them.
+pub fn read(lookup: &Lookup<'_>, around: &mut dyn Surroundings, settings: &Settings<'_>) -> Result<Vec<u8>, String> {
+    let answer = around.read(&lookup.call());
+    match (lookup, &answer) {
+        (Lookup::Namespace { name }, Err(problem))
+            if problem.starts_with("Cannot find") && !settings.selects_by_namespace_labels() =>
+        {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            Ok(namespace.to_string().into_bytes())
+        }
+        _ => answer,
+    }
+}

@@ -1,0 +1,83 @@
+//! What a HorizontalPodAutoscaler may ask for: its target at `maxReplicas`, judged as if it were scaled to that.
+
+use serde_json::{Value, json};
+
+use super::{judge, request};
+use crate::kinds::{ApiKind, metadata};
+use crate::surroundings::Surroundings;
+
+pub fn is_autoscaler(kind: &ApiKind) -> bool {
+    kind.group == "autoscaling" && kind.kind == "HorizontalPodAutoscaler"
+}
+
+/// What would be warned of at the largest number of replicas, and is not warned of as the target stands.
+pub fn warnings(autoscaler: &Value, settings: &str, around: &mut dyn Surroundings) -> Vec<String> {
+    let text = |path: &str| autoscaler.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind, name) =
+        (text("/spec/scaleTargetRef/apiVersion"), text("/spec/scaleTargetRef/kind"), text("/spec/scaleTargetRef/name"));
+    let Some(most) = autoscaler.pointer("/spec/maxReplicas").and_then(Value::as_u64) else { return Vec::new() };
+    let namespace = metadata(autoscaler, "namespace");
+    let kind = around.kind(api_version, kind);
+    let target = match around.get(api_version, &kind.kind, Some(namespace), name) {
+        Ok(Some(target)) => target,
+        Ok(None) => {
+            return vec![format!("maxReplicas is not checked against the quotas: there is no {}", kind.told(name))];
+        }
+        Err(problem) => return vec![format!("maxReplicas is not checked against the quotas: {problem}")],
+    };
+    // Whatever scales a kind that is not known here, nobody can say where its pods come from.
+    if request::pod_of(&target).is_none() || target.pointer("/spec/replicas").and_then(Value::as_u64) >= Some(most) {
+        return Vec::new();
+    }
+    let mut scaled = target.clone();
+    if let Some(Value::Object(spec)) = scaled.get_mut("spec") {
+        spec.insert("replicas".to_owned(), json!(most));
+    }
+    let mut warned = |object: Value| {
+        let update = request::update(object, target.clone(), &kind, namespace);
+        let judgement = judge(update, settings, around);
+        let reasons: Vec<String> = judgement.reasons.iter().map(|reason| reason.text.clone()).collect();
+        [reasons, judgement.warnings].concat()
+    };
+    let before = warned(target.clone());
+    let at_most = warned(scaled);
+    let new = at_most.into_iter().filter(|warning| !before.contains(warning));
+    new.map(|warning| format!("at maxReplicas {most}, {}: {warning}", kind.told(name))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::surroundings::{Folder, Overlay};
+
+    fn check(most: u64, expected: &[&str]) {
+        let mut folder = Folder::default();
+        for object in [
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}),
+            json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "shop"},
+                "spec": {"hard": {"requests.cpu": "2"}},
+                "status": {"hard": {"requests.cpu": "2"}, "used": {"requests.cpu": "1"}}}),
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+                "spec": {"replicas": 2, "template": {"spec": {"containers": [
+                    {"name": "a", "image": "nginx", "resources": {"requests": {"cpu": "500m"}}}]}}}}),
+        ] {
+            folder.put(object).unwrap();
+        }
+        let mut around = Overlay::new(folder, None);
+        let autoscaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": most}});
+        assert_eq!(warnings(&autoscaler, "{}", &mut around), expected);
+    }
+
+    #[test]
+    fn the_largest_number_of_replicas_is_held_against_the_quotas() {
+        check(2, &[]);
+        check(4, &[]);
+        check(
+            6,
+            &["at maxReplicas 6, deployment.apps/web: its pods would be refused: quota team: 4 of 6 replicas fit: \
+               requests.cpu short by 1 (1 available)"],
+        );
+    }
+}

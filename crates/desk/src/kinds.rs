@@ -1,0 +1,175 @@
+//! The kinds of the API as the desk meets them: their plural names, and whether they live in a namespace.
+//!
+//! What a cluster is not asked about is known here: Kubernetes' own kinds. Another kind's plural is guessed as API
+//! authors form it, and it is taken to live in a namespace.
+
+use headroom_core::cluster::usage::address::GROUP;
+use headroom_core::quota::Kind;
+use serde_json::Value;
+
+/// A kind of object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKind {
+    /// Empty for the core group.
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    /// Such as `pods`.
+    pub plural: String,
+    pub is_namespaced: bool,
+}
+
+/// Kubernetes' own kinds in no namespace.
+const CLUSTER_WIDE: [&str; 27] = [
+    "APIService",
+    "CSIDriver",
+    "CSINode",
+    "CertificateSigningRequest",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ClusterAdmissionPolicy",
+    "ClusterAdmissionPolicyGroup",
+    "CustomResourceDefinition",
+    "DeviceClass",
+    "FlowSchema",
+    "IngressClass",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "MutatingWebhookConfiguration",
+    "Namespace",
+    "Node",
+    "PersistentVolume",
+    "PolicyServer",
+    "PriorityClass",
+    "PriorityLevelConfiguration",
+    "RuntimeClass",
+    "StorageClass",
+    "TenantQuota",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingWebhookConfiguration",
+];
+
+/// Kubernetes' own kinds that quotas count, with the version that every cluster serves.
+const COUNTED: [(&str, &str); 22] = [
+    ("v1", "ConfigMap"),
+    ("v1", "Endpoints"),
+    ("v1", "LimitRange"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "Pod"),
+    ("v1", "Pod"),
+    ("v1", "ReplicationController"),
+    ("v1", "ResourceQuota"),
+    ("v1", "Secret"),
+    ("v1", "Service"),
+    ("v1", "ServiceAccount"),
+    ("apps/v1", "DaemonSet"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "StatefulSet"),
+    ("autoscaling/v2", "HorizontalPodAutoscaler"),
+    ("batch/v1", "CronJob"),
+    ("batch/v1", "Job"),
+    ("networking.k8s.io/v1", "Ingress"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("policy/v1", "PodDisruptionBudget"),
+    ("resource.k8s.io/v1", "ResourceClaim"),
+];
+
+impl ApiKind {
+    pub fn new(api_version: &str, kind: &str) -> Self {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            plural: plural(kind),
+            is_namespaced: !CLUSTER_WIDE.contains(&kind),
+        }
+    }
+
+    /// The kind of an object.
+    pub fn of(object: &Value) -> Self {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        Self::new(text("apiVersion"), text("kind"))
+    }
+
+    /// The kind whose objects are charged under a name of a quota, such as `requests.cpu` or `count/deployments.apps`,
+    /// if it is one of Kubernetes' own.
+    pub fn charged_under(name: &str) -> Option<Self> {
+        let mut kinds = COUNTED.iter().map(|(api_version, kind)| Self::new(api_version, kind));
+        kinds.find(|kind| Kind::from_qualified(&kind.qualified()).charged_under(name).is_some())
+    }
+
+    /// Whether the kind is one whose plural Kubernetes' own naming tells.
+    pub fn is_kubernetes_own(&self) -> bool {
+        !self.group.contains('.') || self.group.ends_with(".k8s.io") || self.group == GROUP
+    }
+
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// `pods`, or `deployments.apps`.
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// How kubectl names an object of the kind: `pod/db-0`, `deployment.apps/web`.
+    pub fn told(&self, name: &str) -> String {
+        let kind = self.kind.to_lowercase();
+        if self.group.is_empty() { format!("{kind}/{name}") } else { format!("{kind}.{}/{name}", self.group) }
+    }
+}
+
+/// The plural as authors of APIs form it.
+fn plural(kind: &str) -> String {
+    let name = kind.to_lowercase();
+    // A resource that is named like its kind: the one of Kubernetes' own that has no other plural.
+    if name == "endpoints" {
+        return name;
+    }
+    if ["s", "x", "z", "ch", "sh"].iter().any(|ending| name.ends_with(ending)) {
+        return name + "es";
+    }
+    match name.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
+        _ => name + "s",
+    }
+}
+
+/// A text in an object's metadata, empty if it is not there.
+pub fn metadata<'o>(object: &'o Value, field: &str) -> &'o str {
+    object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_quotas_lead_to_the_kinds_they_count() {
+        let check = |name: &str, expected: Option<&str>| {
+            assert_eq!(ApiKind::charged_under(name).map(|kind| kind.qualified()).as_deref(), expected, "{name}");
+        };
+        check("requests.cpu", Some("pods"));
+        check("pods", Some("pods"));
+        check("requests.nvidia.com/gpu", Some("pods"));
+        check("services.loadbalancers", Some("services"));
+        check("count/services", Some("services"));
+        check("gold.storageclass.storage.k8s.io/requests.storage", Some("persistentvolumeclaims"));
+        check("requests.storage", Some("persistentvolumeclaims"));
+        check("count/deployments.apps", Some("deployments.apps"));
+        check("count/widgets.example.com", None);
+        check("secrets", Some("secrets"));
+        check("gpu.deviceclass.resource.k8s.io/devices", Some("resourceclaims.resource.k8s.io"));
+    }
+
+    #[test]
+    fn objects_are_named_as_kubectl_does() {
+        assert_eq!(ApiKind::new("v1", "Pod").told("db-0"), "pod/db-0");
+        assert_eq!(ApiKind::new("apps/v1", "Deployment").told("web"), "deployment.apps/web");
+        assert_eq!(ApiKind::new("networking.k8s.io/v1", "NetworkPolicy").plural, "networkpolicies");
+        assert!(!ApiKind::new("v1", "Namespace").is_namespaced);
+    }
+}

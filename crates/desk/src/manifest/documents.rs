@@ -1,0 +1,89 @@
+//! A text cut into its documents, each read as a value with the line where it stands.
+
+use serde_json::Value;
+
+use super::yaml;
+
+/// A document and the line of its first value, or a problem and its line; lines count from 1.
+pub type Document = Result<(usize, Value), (usize, String)>;
+
+/// Reads JSON values that follow each other, or YAML documents. Empty documents are left out; the first problem is the
+/// last entry.
+pub fn read(text: &str) -> Vec<Document> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // YAML has flow mappings too, so what is no JSON after all is given to YAML, whose complaint is the better one.
+    if text.trim_start().starts_with(['{', '['])
+        && let Some(values) = json(text)
+    {
+        return values.into_iter().map(Ok).collect();
+    }
+    let mut documents = Vec::new();
+    for (first_line, part) in parts(text) {
+        // A list of all pods of a cluster is long; but without anchors no text has more values than it has bytes.
+        let document =
+            yaml::read(part, part.len().max(LEAST_BUDGET)).map_err(|(line, problem)| (first_line + line, problem));
+        match document {
+            Ok(Value::Null) => {}
+            Ok(value) => documents.push(Ok((first_line + blank_lines(part), value))),
+            Err(problem) => {
+                documents.push(Err(problem));
+                break;
+            }
+        }
+    }
+    documents
+}
+
+/// The JSON values of a text with their lines; none if anything in it is not JSON.
+fn json(text: &str) -> Option<Vec<(usize, Value)>> {
+    let mut values = Vec::new();
+    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    loop {
+        let before = text.get(stream.byte_offset()..)?;
+        let start = text.len() - before.trim_start().len();
+        match stream.next() {
+            None => return Some(values),
+            Some(Ok(value)) => values.push((1 + lines_in(text.get(..start)?), value)),
+            Some(Err(_)) => return None,
+        }
+    }
+}
+
+/// A line that begins with `---` begins a document wherever it stands, and one of `...` ends one: YAML allows neither
+/// inside a scalar.
+pub(super) fn parts(text: &str) -> Vec<(usize, &str)> {
+    let mut parts = Vec::new();
+    let (mut start, mut start_line, mut position) = (0, 1, 0);
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        let bare = line.trim_end();
+        let begins = bare == "---" || line.starts_with("--- ") || line.starts_with("---\t");
+        if begins || bare == "..." {
+            parts.push((start_line, text.get(start..position).unwrap_or_default()));
+            // What follows the marker on its line belongs to the document.
+            let marker = if bare == "..." { line.len() } else { "---".len() };
+            start = position + marker;
+            start_line = if marker == line.len() { index + 2 } else { index + 1 };
+        }
+        position += line.len();
+    }
+    parts.push((start_line, text.get(start..).unwrap_or_default()));
+    // Directives (`%YAML 1.2`) stand before a marker and say nothing of a document's values.
+    parts.retain(|(_, part)| !part.trim_start().starts_with('%'));
+    parts
+}
+
+/// What a short document may become by its anchors.
+pub(super) const LEAST_BUDGET: usize = 250_000;
+
+/// The lines before the first one that says something.
+fn blank_lines(part: &str) -> usize {
+    let says_nothing = |line: &&str| {
+        let line = line.trim();
+        line.is_empty() || line.starts_with('#')
+    };
+    part.lines().take_while(says_nothing).count()
+}
+
+fn lines_in(text: &str) -> usize {
+    text.bytes().filter(|byte| *byte == b'\n').count()
+}

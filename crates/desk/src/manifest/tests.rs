@@ -1,0 +1,91 @@
+use super::documents::LEAST_BUDGET;
+use super::*;
+
+fn read(text: &str) -> Result<Vec<(usize, usize, Value)>, String> {
+    let manifests = read_text(Path::new("app.yaml"), text).map_err(|error| error.to_string())?;
+    Ok(manifests.into_iter().map(|found| (found.origin.line, found.origin.document, found.object)).collect())
+}
+
+fn check(text: &str, expected: &[(usize, usize, &str)]) {
+    let found = read(text).unwrap();
+    let told =
+        found.iter().map(|(line, document, object)| (*line, *document, object["metadata"]["name"].as_str().unwrap()));
+    assert_eq!(told.collect::<Vec<_>>(), expected, "{text}");
+}
+
+#[test]
+fn documents_stand_where_their_first_value_does() {
+    check("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", &[(1, 0, "a")]);
+    check(
+        "# Source: chart/a.yaml\n---\n\n# a comment\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n---\n\
+         apiVersion: v1\nkind: Pod\nmetadata: {name: b}\n...\n",
+        &[(5, 0, "a"), (10, 1, "b")],
+    );
+    check("--- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n", &[(1, 0, "a")]);
+    check("%YAML 1.2\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", &[(3, 0, "a")]);
+    check("apiVersion: v1\r\nkind: Pod\r\nmetadata: {name: a}\r\n---\r\n", &[(1, 0, "a")]);
+}
+
+#[test]
+fn json_values_may_follow_each_other() {
+    let pod =
+        |name: &str| format!("{{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {{\"name\": \"{name}\"}}}}\n");
+    check(&(pod("a") + "\n" + &pod("b")), &[(1, 0, "a"), (3, 1, "b")]);
+}
+
+#[test]
+fn a_list_stands_for_its_items() {
+    check(
+        "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n\
+         - {apiVersion: v1, kind: Service, metadata: {name: b}}\n",
+        &[(1, 0, "a"), (1, 0, "b")],
+    );
+    let found = read("apiVersion: v1\nkind: LimitRangeList\nitems: [{metadata: {name: a}}]\n").unwrap();
+    assert_eq!((&found[0].2["apiVersion"], &found[0].2["kind"]), (&json!("v1"), &json!("LimitRange")));
+}
+
+#[test]
+fn anchors_and_merge_keys_are_followed() {
+    let found = read(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: &labels {app: web}}\n\
+         spec: {selector: *labels, more: {<<: *labels, tier: front}}\n",
+    )
+    .unwrap();
+    assert_eq!(found[0].2["spec"], json!({"selector": {"app": "web"}, "more": {"app": "web", "tier": "front"}}));
+}
+
+#[test]
+fn a_long_list_is_read_and_a_bomb_of_anchors_is_not() {
+    let long = format!("apiVersion: v1\nkind: Pod\nmany: [{}]\n", "0,".repeat(LEAST_BUDGET + 1));
+    assert_eq!(read(&long).unwrap()[0].2["many"].as_array().unwrap().len(), LEAST_BUDGET + 1);
+    let mut bomb = "apiVersion: v1\nkind: Pod\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for index in 1..9 {
+        let many = vec![format!("*a{}", index - 1); 10].join(", ");
+        bomb.push_str(&format!("a{index}: &a{index} [{many}]\n"));
+    }
+    let refused = read(&bomb).unwrap_err();
+    assert!(refused.starts_with("app.yaml:"), "{refused}");
+}
+
+#[test]
+fn scalars_keep_what_kubernetes_would_make_of_them() {
+    let found =
+        read("apiVersion: v1\nkind: Pod\ncpu: 1\nhalf: 0.5\nmemory: 1Gi\nquoted: '1'\nmode: 0644\ntag: \"0644\"\n");
+    let object = &found.unwrap()[0].2;
+    let told = [&object["cpu"], &object["half"], &object["memory"], &object["quoted"]];
+    assert_eq!(told, [&json!(1), &json!(0.5), &json!("1Gi"), &json!("1")]);
+    assert_eq!((&object["mode"], &object["tag"]), (&json!(420), &json!("0644")));
+}
+
+#[test]
+fn problems_are_told_with_their_place() {
+    let problem = |text: &str| read(text).unwrap_err();
+    assert_eq!(
+        problem("apiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: Pod\nkind: Job\n"),
+        "app.yaml:6: duplicate mapping key: kind not allowed here"
+    );
+    assert_eq!(problem("---\nkind: Pod\n"), "app.yaml:2: `apiVersion` is missing: expected a Kubernetes object");
+    assert_eq!(problem("- a\n"), "app.yaml:1: expected a Kubernetes object with `apiVersion` and `kind`");
+    let open = problem("apiVersion: v1\nkind: Pod\nmetadata: {name: a\n");
+    assert!(open.starts_with("app.yaml:") && !open.contains('\n'), "{open}");
+}

@@ -1,0 +1,61 @@
+//! The policy's settings as people keep them: in a file of their own, or within the policy object that has them.
+
+use std::path::Path;
+
+use headroom_core::Settings;
+use headroom_core::json::Document;
+use headroom_core::settings::SettingsError;
+use serde_json::{Value, json};
+
+use crate::kinds::metadata;
+use crate::manifest::{self, Manifest, documents};
+
+/// The settings in a text that came from `file`. The error is one line, and names the file.
+pub fn in_text(file: &Path, text: &str) -> Result<Value, String> {
+    // A file of settings is no Kubernetes object.
+    if let [Ok((_, bare))] = documents::read(text).as_slice()
+        && bare.get("kind").is_none()
+    {
+        return Ok(bare.clone());
+    }
+    let manifests = manifest::read_text(file, text).map_err(|malformed| malformed.to_string())?;
+    let is_policy = |manifest: &&Manifest| {
+        let kind = manifest.object.get("kind").and_then(Value::as_str);
+        matches!(kind, Some("ClusterAdmissionPolicy" | "AdmissionPolicy"))
+    };
+    let policies: Vec<&Manifest> = manifests.iter().filter(is_policy).collect();
+    // Of our policies, the one that changes pods has the settings that matter for them.
+    let mutating: Vec<&Manifest> = policies
+        .iter()
+        .copied()
+        .filter(|policy| policy.object.pointer("/spec/mutating") == Some(&json!(true)))
+        .collect();
+    match (mutating.as_slice(), policies.as_slice()) {
+        ([policy], _) | ([], [policy]) => {
+            Ok(policy.object.pointer("/spec/settings").cloned().unwrap_or_else(|| json!({})))
+        }
+        ([], []) if manifests.is_empty() => Ok(json!({})),
+        ([], []) => {
+            Err(format!("`{}` holds neither settings nor a ClusterAdmissionPolicy or AdmissionPolicy", file.display()))
+        }
+        (several, all) => {
+            let several = if several.is_empty() { all } else { several };
+            let names: Vec<&str> = several.iter().map(|policy| metadata(&policy.object, "name")).collect();
+            Err(format!(
+                "`{}` holds several policies ({}): leave the one whose settings count",
+                file.display(),
+                names.join(", ")
+            ))
+        }
+    }
+}
+
+/// Whether the policy would take these settings.
+pub fn check(settings: &Value) -> Result<(), SettingsError> {
+    let text = settings.to_string();
+    match Document::read(&text) {
+        Ok(document) => Settings::read(Some(document.root())).map(|_| ()),
+        // OK because what serde_json wrote can be read.
+        Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,34 @@
+//! What other settings, LimitRanges or quotas would do to everything that runs.
+//!
+//! Nothing that runs is touched by them; what they change is how it would be made again. So each workload is looked at
+//! through a pod that it would make, and each pod of no known workload as its author wrote it: judged once as things are,
+//! and once as they would be. Whether there is room in a quota for all of it is told of the quotas, in sum.
+
+mod effect;
+pub mod report;
+mod subjects;
+
+use serde_json::{Value, json};
+
+pub use effect::{Change, Effect, Effects, QuotaEffect, Simulation, ValueChange};
+pub use subjects::{Subject, Subjects};
+
+use crate::kinds::metadata;
+use crate::surroundings::{Overlay, Surroundings};
+
+/// Puts a change where it would be. A quota that is there keeps its usage; a new one is counted.
+pub fn put(mut object: Value, around: &mut Overlay) -> Result<(), String> {
+    if object.get("kind").is_some_and(|kind| kind == "ResourceQuota") {
+        let (namespace, name) = (metadata(&object, "namespace"), metadata(&object, "name"));
+        let there = around.get("v1", "ResourceQuota", Some(namespace), name)?;
+        let used = there.and_then(|there| there.pointer("/status/used").cloned()).unwrap_or(Value::Null);
+        let hard = object.pointer("/spec/hard").and_then(Value::as_object).cloned().unwrap_or_default();
+        // A name that was not bounded before was not counted either.
+        let is_known = hard.keys().all(|name| used.get(name).is_some());
+        let status = if is_known { json!({"hard": hard, "used": used}) } else { json!({}) };
+        if let Value::Object(fields) = &mut object {
+            fields.insert("status".to_owned(), status);
+        }
+    }
+    around.put(object).map_err(|malformed| malformed.to_string())
+}

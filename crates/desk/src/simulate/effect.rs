@@ -1,0 +1,291 @@
+//! What would be otherwise: for each subject, and for each quota.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headroom_core::amount::Quantity;
+use serde_json::Value;
+
+use super::subjects::{Subject, Subjects};
+use crate::judge::{self, Judgement, Reason, Verdict, request};
+use crate::kinds::{ApiKind, metadata};
+use crate::surroundings::{Overlay, Surroundings};
+
+/// A simulation of which the first half is done: things as they are.
+pub struct Simulation {
+    subjects: Subjects,
+    now: Vec<Looked>,
+    quotas: BTreeMap<QuotaName, Levels>,
+}
+
+/// Namespace and name of a quota.
+type QuotaName = (String, String);
+
+/// Bounds and usage of a quota, by resource.
+type Levels = BTreeMap<String, Level>;
+
+#[derive(Debug, Clone)]
+struct Level {
+    hard: Option<Quantity>,
+    used: Quantity,
+}
+
+const UNBOUNDED: Level = Level { hard: None, used: Quantity::ZERO };
+
+/// A subject judged.
+struct Looked {
+    judgement: Judgement,
+    /// What one adds to quotas, by quota and resource.
+    adds: BTreeMap<(String, String), Quantity>,
+}
+
+/// Everything that would be otherwise.
+#[derive(Debug, Default)]
+pub struct Effects {
+    pub subjects: Vec<Effect>,
+    pub quotas: Vec<QuotaEffect>,
+    pub missed: Vec<String>,
+}
+
+/// What would be otherwise with one subject.
+#[derive(Debug)]
+pub struct Effect {
+    pub told: String,
+    pub namespace: String,
+    pub count: u64,
+    pub change: Change,
+    /// Why it would be refused, or was.
+    pub reasons: Vec<String>,
+    pub values: Vec<ValueChange>,
+    /// Warnings that there were not before.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    NewlyRefused,
+    NotJudged,
+    /// Admitted before and after, with other values.
+    Changed,
+    NoLongerRefused,
+    StillRefused,
+    Same,
+}
+
+/// A value that would be another.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ValueChange {
+    /// `container web`
+    pub container: String,
+    /// `requests.cpu`
+    pub field: String,
+    pub now: Option<String>,
+    pub then: Option<String>,
+    /// Where the new one comes from.
+    pub reason: String,
+}
+
+/// A bound of a quota that would be another one, or be used otherwise.
+#[derive(Debug)]
+pub struct QuotaEffect {
+    pub namespace: String,
+    pub quota: String,
+    pub name: String,
+    pub used: String,
+    /// What would be used if all were made again.
+    pub remade: String,
+    /// None for a quota that is new.
+    pub hard: Option<String>,
+    /// None if it is not bounded any more.
+    pub new_hard: Option<String>,
+    /// What would be left then; below zero if there is too little.
+    pub left: Option<String>,
+    /// Whether there would be too little room, and was enough.
+    pub is_newly_exceeded: bool,
+}
+
+impl Simulation {
+    pub fn begin(subjects: Subjects, settings: &str, around: &mut Overlay) -> Self {
+        let now = subjects.found.iter().map(|subject| look(subject, settings, around)).collect();
+        let mut simulation = Self { subjects, now, quotas: BTreeMap::new() };
+        simulation.quotas = simulation.levels(around);
+        simulation
+    }
+
+    /// The namespaces in which something was found.
+    pub fn namespaces(&self) -> Vec<String> {
+        let names: BTreeSet<&str> = self.subjects.found.iter().map(|subject| subject.namespace.as_str()).collect();
+        names.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Looks at everything again as it would be.
+    pub fn end(&self, settings: &str, around: &mut Overlay) -> Effects {
+        let then: Vec<Looked> = self.subjects.found.iter().map(|subject| look(subject, settings, around)).collect();
+        let quotas = self.levels(around);
+        let mut effects = Effects { missed: self.subjects.missed.clone(), ..Effects::default() };
+        for ((subject, now), then) in self.subjects.found.iter().zip(&self.now).zip(&then) {
+            effects.subjects.push(Effect::of(subject, &now.judgement, &then.judgement));
+        }
+        effects.quotas = self.quota_effects(&quotas, &then);
+        effects
+    }
+
+    fn levels(&self, around: &mut Overlay) -> BTreeMap<QuotaName, Levels> {
+        let mut all = BTreeMap::new();
+        for namespace in self.namespaces() {
+            // What cannot be read was told of the subjects already.
+            for quota in around.list("v1", "ResourceQuota", Some(&namespace)).unwrap_or_default() {
+                all.insert((namespace.clone(), metadata(&quota, "name").to_owned()), levels_of(&quota));
+            }
+        }
+        all
+    }
+
+    fn quota_effects(&self, quotas: &BTreeMap<QuotaName, Levels>, then: &[Looked]) -> Vec<QuotaEffect> {
+        let mut effects = Vec::new();
+        let none = Levels::new();
+        for ((namespace, quota), levels) in quotas {
+            let before = self.quotas.get(&(namespace.clone(), quota.clone())).unwrap_or(&none);
+            let names: BTreeSet<&String> = levels.keys().chain(before.keys()).collect();
+            for name in names {
+                let (new, old) = (levels.get(name), before.get(name));
+                let used = new.or(old).map(|level| level.used.clone()).unwrap_or(Quantity::ZERO);
+                let remade = used.plus(&self.growth(namespace, &(quota.clone(), name.clone()), old.is_some(), then));
+                let hard = |level: Option<&Level>| level.and_then(|level| level.hard.clone());
+                let (hard, new_hard) = (hard(old), hard(new));
+                if hard == new_hard && remade == used {
+                    continue;
+                }
+                let was_exceeded = hard.as_ref().is_some_and(|hard| used > *hard);
+                let is_exceeded = new_hard.as_ref().is_some_and(|hard| remade > *hard);
+                effects.push(QuotaEffect {
+                    namespace: namespace.clone(),
+                    quota: quota.clone(),
+                    name: name.clone(),
+                    used: used.to_string(),
+                    remade: remade.to_string(),
+                    left: new_hard.as_ref().map(|hard| hard.minus(&remade).to_string()),
+                    hard: hard.map(|hard| hard.to_string()),
+                    new_hard: new_hard.map(|hard| hard.to_string()),
+                    is_newly_exceeded: is_exceeded && !was_exceeded,
+                });
+            }
+        }
+        effects
+    }
+
+    /// What all subjects of a namespace would add to a quota's name beyond what they add now.
+    fn growth(&self, namespace: &str, name: &(String, String), was_counted: bool, then: &[Looked]) -> Quantity {
+        let mut growth = Quantity::ZERO;
+        for ((subject, now), then) in self.subjects.found.iter().zip(&self.now).zip(then) {
+            if subject.namespace != namespace {
+                continue;
+            }
+            let added = |looked: &Looked| looked.adds.get(name).cloned().unwrap_or(Quantity::ZERO);
+            // What a new bound counts of the pods that run was counted with the quota.
+            let now = if was_counted { added(now) } else { added(then) };
+            growth = growth.plus(&added(then).minus(&now).times_count(subject.count));
+        }
+        growth
+    }
+}
+
+fn look(subject: &Subject, settings: &str, around: &mut Overlay) -> Looked {
+    let kind = ApiKind::of(&subject.object);
+    // As something that is counted already, so that the room in quotas, which is told in sum, refuses nothing here.
+    let judgement = judge::judge(request::audit(subject.object.clone(), &kind), settings, around);
+    let made = judge::judge(request::create(subject.object.clone(), &kind, &subject.namespace), settings, around);
+    let mut adds = BTreeMap::new();
+    for charge in &made.charges {
+        for amount in &charge.added {
+            if let Ok(added) = amount.added.parse::<Quantity>() {
+                adds.insert((charge.quota.clone(), amount.name.clone()), added);
+            }
+        }
+    }
+    Looked { judgement, adds }
+}
+
+fn levels_of(quota: &Value) -> Levels {
+    let mut levels = Levels::new();
+    let amounts = |field: &str| quota.pointer(field).and_then(Value::as_object).cloned().unwrap_or_default();
+    for (name, used) in amounts("/status/used") {
+        levels.entry(name).or_insert(UNBOUNDED).used = amount(&used).unwrap_or(Quantity::ZERO);
+    }
+    for (name, hard) in amounts("/status/hard") {
+        levels.entry(name).or_insert(UNBOUNDED).hard = amount(&hard);
+    }
+    levels
+}
+
+fn amount(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => number.to_string().parse().ok(),
+        _ => None,
+    }
+}
+
+impl Effect {
+    fn of(subject: &Subject, now: &Judgement, then: &Judgement) -> Self {
+        let values = value_changes(now, then);
+        let change = match (now.verdict, then.verdict) {
+            (Verdict::NotJudged, _) | (_, Verdict::NotJudged) => Change::NotJudged,
+            (Verdict::Refused, Verdict::Refused) => Change::StillRefused,
+            (_, Verdict::Refused) => Change::NewlyRefused,
+            (Verdict::Refused, _) => Change::NoLongerRefused,
+            _ if values.is_empty() => Change::Same,
+            _ => Change::Changed,
+        };
+        let told = match change {
+            Change::NotJudged if now.verdict == Verdict::NotJudged => &now.reasons,
+            Change::NoLongerRefused => &now.reasons,
+            _ => &then.reasons,
+        };
+        let before = now.told_warnings();
+        let is_new = |warning: &String| !before.contains(warning);
+        Self {
+            told: subject.told.clone(),
+            namespace: subject.namespace.clone(),
+            count: subject.count,
+            change,
+            reasons: told.iter().map(Reason::told).collect(),
+            values: if change == Change::Changed { values } else { Vec::new() },
+            warnings: then.told_warnings().into_iter().filter(is_new).collect(),
+        }
+    }
+}
+
+/// The values that differ, as they stand in the pods.
+fn value_changes(now: &Judgement, then: &Judgement) -> Vec<ValueChange> {
+    type Values = BTreeMap<(String, String), (String, String)>;
+    let values = |judgement: &Judgement| -> Values {
+        let containers = judgement.pod.iter().flatten();
+        let all = containers.flat_map(|container| {
+            let name = format!("{} {}", container.role.noun(), container.name);
+            container.values.iter().map(move |value| {
+                let field = format!("{}.{}", value.bound.field(), value.resource);
+                ((name.clone(), field), (value.quantity.clone(), value.reason.clone()))
+            })
+        });
+        all.collect()
+    };
+    let (now, then) = (values(now), values(then));
+    let keys: BTreeSet<_> = now.keys().chain(then.keys()).collect();
+    let differing =
+        keys.into_iter().filter(|key| now.get(*key).map(|(value, _)| value) != then.get(*key).map(|(value, _)| value));
+    let changes = differing.map(|key| ValueChange {
+        container: key.0.clone(),
+        field: key.1.clone(),
+        now: now.get(key).map(|(value, _)| value.clone()),
+        then: then.get(key).map(|(value, _)| value.clone()),
+        reason: then.get(key).map_or_else(|| "then unset".to_owned(), |(_, reason)| reason.clone()),
+    });
+    changes.collect()
+}
+
+impl Effects {
+    /// How many subjects and how many running pods a change concerns.
+    pub fn count(&self, change: Change) -> usize {
+        self.subjects.iter().filter(|effect| effect.change == change).count()
+    }
+}

@@ -1,0 +1,142 @@
+//! The outcome of a simulation as data: the sum first.
+
+use serde::Serialize;
+
+use super::effect::{Change, Effect, Effects, QuotaEffect, ValueChange};
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    summary: Summary,
+    /// Everything that is not the same.
+    objects: Vec<Object>,
+    quotas: Vec<Quota>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_looked_at: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary {
+    objects: usize,
+    newly_refused: usize,
+    changed: usize,
+    no_longer_refused: usize,
+    still_refused: usize,
+    not_judged: usize,
+    same: usize,
+    quotas_newly_exceeded: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Object {
+    object: String,
+    namespace: String,
+    running: u64,
+    change: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    values: Vec<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Value {
+    container: String,
+    field: String,
+    now: Option<String>,
+    then: Option<String>,
+    reason: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Quota {
+    namespace: String,
+    quota: String,
+    name: String,
+    used: String,
+    remade: String,
+    hard: Option<String>,
+    new_hard: Option<String>,
+    left: Option<String>,
+    newly_exceeded: bool,
+}
+
+impl Change {
+    pub fn told(self) -> &'static str {
+        match self {
+            Self::NewlyRefused => "newly refused",
+            Self::NotJudged => "not judged",
+            Self::Changed => "changed",
+            Self::NoLongerRefused => "no longer refused",
+            Self::StillRefused => "still refused",
+            Self::Same => "the same",
+        }
+    }
+}
+
+pub fn report(effects: &Effects) -> Report {
+    Report {
+        summary: Summary {
+            objects: effects.subjects.len(),
+            newly_refused: effects.count(Change::NewlyRefused),
+            changed: effects.count(Change::Changed),
+            no_longer_refused: effects.count(Change::NoLongerRefused),
+            still_refused: effects.count(Change::StillRefused),
+            not_judged: effects.count(Change::NotJudged),
+            same: effects.count(Change::Same),
+            quotas_newly_exceeded: effects.quotas.iter().filter(|quota| quota.is_newly_exceeded).count(),
+        },
+        objects: worth_telling(effects).into_iter().map(Object::of).collect(),
+        quotas: effects.quotas.iter().map(Quota::of).collect(),
+        not_looked_at: effects.missed.clone(),
+    }
+}
+
+/// All that is not quite the same, the worst first.
+pub fn worth_telling(effects: &Effects) -> Vec<&Effect> {
+    let is_worth = |effect: &&Effect| effect.change != Change::Same || !effect.warnings.is_empty();
+    let mut told: Vec<&Effect> = effects.subjects.iter().filter(is_worth).collect();
+    told.sort_by_key(|effect| effect.change);
+    told
+}
+
+impl Object {
+    fn of(effect: &Effect) -> Self {
+        let value = |change: &ValueChange| Value {
+            container: change.container.clone(),
+            field: change.field.clone(),
+            now: change.now.clone(),
+            then: change.then.clone(),
+            reason: change.reason.clone(),
+        };
+        Self {
+            object: effect.told.clone(),
+            namespace: effect.namespace.clone(),
+            running: effect.count,
+            change: effect.change.told(),
+            reasons: effect.reasons.clone(),
+            values: effect.values.iter().map(value).collect(),
+            warnings: effect.warnings.clone(),
+        }
+    }
+}
+
+impl Quota {
+    fn of(effect: &QuotaEffect) -> Self {
+        Self {
+            namespace: effect.namespace.clone(),
+            quota: effect.quota.clone(),
+            name: effect.name.clone(),
+            used: effect.used.clone(),
+            remade: effect.remade.clone(),
+            hard: effect.hard.clone(),
+            new_hard: effect.new_hard.clone(),
+            left: effect.left.clone(),
+            newly_exceeded: effect.is_newly_exceeded,
+        }
+    }
+}

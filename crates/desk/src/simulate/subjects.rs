@@ -1,0 +1,183 @@
+//! What runs: workloads with the number of their pods, pods of no known workload, and claims.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::judge::{self, ContainerValues, Speaker, request};
+use crate::kinds::{ApiKind, metadata};
+use crate::surroundings::{Surroundings, is_of_unknown_kind};
+
+/// Everything to look at, and what could not be.
+#[derive(Debug, Default)]
+pub struct Subjects {
+    pub found: Vec<Subject>,
+    /// What could not be listed, and why.
+    pub missed: Vec<String>,
+}
+
+/// Something that would be made again.
+#[derive(Debug)]
+pub struct Subject {
+    /// `deployment.apps/web`
+    pub told: String,
+    pub namespace: String,
+    /// How many run.
+    pub count: u64,
+    /// What would be sent to make one: a pod as its author wrote it, or a claim.
+    pub object: Value,
+}
+
+/// Kinds that make pods, those that others make first.
+const WORKLOADS: [(&str, &str); 7] = [
+    ("apps/v1", "ReplicaSet"),
+    ("batch/v1", "Job"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("v1", "ReplicationController"),
+    ("batch/v1", "CronJob"),
+];
+
+/// Kind, namespace and name of something that owns.
+type Owner = (String, String, String);
+
+impl Subjects {
+    /// Looks into some namespaces, or into all.
+    pub fn find(around: &mut dyn Surroundings, namespaces: Option<&[String]>, settings: &str) -> Self {
+        let mut subjects = Self::default();
+        match namespaces {
+            None => subjects.look_into(None, around, settings),
+            Some(namespaces) => {
+                namespaces.iter().for_each(|namespace| subjects.look_into(Some(namespace), around, settings));
+            }
+        }
+        subjects.found.sort_by(|a, b| (&a.namespace, &a.told).cmp(&(&b.namespace, &b.told)));
+        subjects
+    }
+
+    fn look_into(&mut self, namespace: Option<&str>, around: &mut dyn Surroundings, settings: &str) {
+        let mut owners: BTreeMap<Owner, Owner> = BTreeMap::new();
+        let mut workloads: Vec<Value> = Vec::new();
+        for (api_version, kind) in WORKLOADS {
+            for workload in self.list(around, api_version, kind, namespace) {
+                match owner_of(&workload) {
+                    Some(owner) => {
+                        owners.insert(key(&workload), owner);
+                    }
+                    None => workloads.push(workload),
+                }
+            }
+        }
+        let mut pods: BTreeMap<Owner, u64> = BTreeMap::new();
+        let known: Vec<Owner> = workloads.iter().map(key).collect();
+        for pod in self.list(around, "v1", "Pod", namespace) {
+            if has_ended(&pod) {
+                continue;
+            }
+            let owner = owner_of(&pod)
+                .map(|owner| owners.get(&owner).cloned().or_else(|| deployment_of(&pod, &owner)).unwrap_or(owner));
+            match owner.filter(|owner| known.contains(owner)) {
+                Some(owner) => *pods.entry(owner).or_default() += 1,
+                None => self.found.push(Subject::of_pod(pod, around, settings)),
+            }
+        }
+        for workload in workloads {
+            let count = pods.get(&key(&workload)).copied().unwrap_or(0);
+            self.found.extend(Subject::of_workload(&workload, count));
+        }
+        let claims = self.list(around, "v1", "PersistentVolumeClaim", namespace);
+        self.found.extend(claims.into_iter().map(|claim| Subject::of(claim.clone(), &claim, 1)));
+    }
+
+    fn list(
+        &mut self,
+        around: &mut dyn Surroundings,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+    ) -> Vec<Value> {
+        around.list(api_version, kind, namespace).unwrap_or_else(|problem| {
+            if !is_of_unknown_kind(&problem) {
+                self.missed.push(problem);
+            }
+            Vec::new()
+        })
+    }
+}
+
+impl Subject {
+    fn of(object: Value, of: &Value, count: u64) -> Self {
+        let told = ApiKind::of(of).told(metadata(of, "name"));
+        Self { told, namespace: metadata(of, "namespace").to_owned(), count, object }
+    }
+
+    fn of_workload(workload: &Value, count: u64) -> Option<Self> {
+        Some(Self::of(request::pod_of(workload)?, workload, count))
+    }
+
+    /// A pod without what LimitRanger and we put in, as far as that can be told.
+    fn of_pod(pod: Value, around: &mut dyn Surroundings, settings: &str) -> Self {
+        let kind = ApiKind::new("v1", "Pod");
+        let judgement = judge::judge(request::audit(pod.clone(), &kind), settings, around);
+        let mut written = pod.clone();
+        if let Some(containers) = &judgement.pod {
+            containers.iter().for_each(|container| take_back(&mut written, container));
+            if let Some(Value::Object(annotations)) = written.pointer_mut("/metadata/annotations") {
+                annotations.retain(|name, _| name != LIMIT_RANGER && !name.starts_with(OURS));
+            }
+        }
+        if let Value::Object(fields) = &mut written {
+            fields.remove("status");
+        }
+        Self::of(written, &pod, 1)
+    }
+}
+
+const LIMIT_RANGER: &str = headroom_core::annotations::limit_ranger::LIMIT_RANGER;
+const OURS: &str = "headroom.dev/";
+
+/// Removes values that no author set.
+fn take_back(pod: &mut Value, container: &ContainerValues) {
+    let list = match container.role {
+        headroom_core::request::Role::Main => "/spec/containers",
+        _ => "/spec/initContainers",
+    };
+    let containers = pod.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+    let same = containers.filter(|have| have.get("name").and_then(Value::as_str) == Some(&container.name));
+    for resources in same.filter_map(|container| container.get_mut("resources")) {
+        let others =
+            container.values.iter().filter(|value| matches!(value.speaker, Speaker::LimitRanger | Speaker::Earlier));
+        for value in others {
+            if let Some(Value::Object(list)) = resources.get_mut(value.bound.field()) {
+                list.remove(&value.resource);
+            }
+        }
+    }
+}
+
+/// A pod that has ended is made again by nobody.
+fn has_ended(pod: &Value) -> bool {
+    matches!(pod.pointer("/status/phase").and_then(Value::as_str), Some("Succeeded" | "Failed"))
+}
+
+fn key(object: &Value) -> Owner {
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    (kind.to_owned(), metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
+}
+
+/// The controller that made an object.
+fn owner_of(object: &Value) -> Option<Owner> {
+    let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
+    let controller = references.iter().find(|reference| reference.get("controller") == Some(&json!(true)))?;
+    let text = |field: &str| controller.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Some((text("kind"), metadata(object, "namespace").to_owned(), text("name")))
+}
+
+/// The Deployment behind a ReplicaSet that could not be looked at: its name is the Deployment's with the hash of the
+/// template.
+fn deployment_of(pod: &Value, (kind, namespace, name): &Owner) -> Option<Owner> {
+    let hash = pod.pointer("/metadata/labels/pod-template-hash").and_then(Value::as_str)?;
+    let deployment = name.strip_suffix(hash)?.strip_suffix('-').filter(|_| kind == "ReplicaSet")?;
+    Some(("Deployment".to_owned(), namespace.clone(), deployment.to_owned()))
+}

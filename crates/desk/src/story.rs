@@ -1,0 +1,208 @@
+//! A decision as a story: what was decided, why, and where each value comes from, as data for people and for programs.
+
+use headroom_core::request::{Bound, Role};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::judge::{
+    Charge, ContainerValues, Edge, HeldAgainst, Judgement, Reason, Speaker, SpokenValue, Verdict, request,
+};
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Story {
+    pub object: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub verdict: &'static str,
+    #[serde(skip)]
+    pub outcome: Verdict,
+    /// Whether the containers are those of the pods that the object makes.
+    pub is_of_pods: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub estimates: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<Container>,
+    /// Bounds of the pod in all, or of a claim.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub in_all: Vec<Check>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<Taken>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Container {
+    pub name: String,
+    pub role: &'static str,
+    pub image: String,
+    pub values: Vec<Field>,
+}
+
+/// A value, or that there is none.
+#[derive(Debug, Serialize)]
+pub struct Field {
+    /// `requests.cpu`
+    pub field: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// `authored`, `estimated`, `defaulted`, `repaired`, …
+    pub step: &'static str,
+    pub reason: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Check {
+    pub resource: String,
+    /// `min`, `max` or `ratio`.
+    pub edge: &'static str,
+    pub bound: String,
+    pub range: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    pub holds: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Taken {
+    pub quota: String,
+    pub name: String,
+    pub before: String,
+    pub adds: String,
+    pub after: String,
+    pub hard: String,
+    pub left: String,
+}
+
+/// Values that a reader misses if nobody sets them.
+const EXPECTED: [&str; 2] = ["cpu", "memory"];
+
+impl Story {
+    /// The story of a judgement; of a workload with the judgement of a pod that it makes. `object` is as its author
+    /// wrote it.
+    pub fn of(judgement: &Judgement, pod: Option<&Judgement>, object: &Value) -> Self {
+        let of_pod = pod.unwrap_or(judgement);
+        let template = pod.map_or(object, |pod| pod.request.get("object").unwrap_or(object));
+        let written = if pod.is_some() { request::pod_of(object) } else { None };
+        let written = written.as_ref().unwrap_or(template);
+        let containers = of_pod.pod.iter().flatten();
+        Self {
+            object: judgement.told(),
+            namespace: judgement.namespace.clone(),
+            verdict: judgement.verdict.told(),
+            outcome: judgement.verdict,
+            is_of_pods: pod.is_some(),
+            reasons: judgement.reasons.iter().map(Reason::told).collect(),
+            warnings: judgement.told_warnings(),
+            // What is worth a warning is told there.
+            estimates: judgement.estimates.iter().filter(|told| !judgement.warnings.contains(told)).cloned().collect(),
+            containers: containers.map(|container| Container::of(container, &of_pod.held_against, written)).collect(),
+            in_all: of_pod.held_against.iter().filter(|held| held.container.is_none()).map(Check::of).collect(),
+            quotas: judgement.charges.iter().chain(&judgement.pod_charges).flat_map(Taken::all).collect(),
+        }
+    }
+}
+
+impl Container {
+    fn of(container: &ContainerValues, held: &[HeldAgainst], written: &Value) -> Self {
+        let mut values = Vec::new();
+        for bound in [Bound::Request, Bound::Limit] {
+            let of_bound: Vec<&SpokenValue> = container.values.iter().filter(|value| value.bound == bound).collect();
+            let checks = |resource: &str| -> Vec<Check> {
+                let is_about = |held: &&HeldAgainst| {
+                    held.container.as_deref() == Some(container.name.as_str())
+                        && held.resource == resource
+                        && (held.edge == Edge::Min) == (bound == Bound::Request)
+                };
+                held.iter().filter(is_about).map(Check::of).collect()
+            };
+            for value in &of_bound {
+                let is_copied = value.speaker == Speaker::Author && !is_written(written, container, value);
+                values.push(Field {
+                    field: format!("{}.{}", bound.field(), value.resource),
+                    value: Some(value.quantity.clone()),
+                    step: if is_copied { "copied" } else { step(value.speaker) },
+                    reason: if is_copied { COPIED.to_owned() } else { value.reason.clone() },
+                    checks: checks(&value.resource),
+                });
+            }
+            for resource in EXPECTED.iter().filter(|name| !of_bound.iter().any(|value| value.resource == **name)) {
+                values.push(Field {
+                    field: format!("{}.{resource}", bound.field()),
+                    value: None,
+                    step: "unset",
+                    reason: "unset".to_owned(),
+                    checks: checks(resource),
+                });
+            }
+        }
+        // Requests before limits, each by name, whether set or not.
+        values
+            .sort_by(|a, b| (a.field.starts_with("limits"), &a.field).cmp(&(b.field.starts_with("limits"), &b.field)));
+        let (name, image) = (container.name.clone(), container.image.clone());
+        let role = match container.role {
+            Role::Sidecar => "sidecar",
+            role => role.noun(),
+        };
+        Self { name, role, image, values }
+    }
+}
+
+/// What the API server does with an author's limit, in the core's words.
+const COPIED: &str = "copied from the author's limit";
+
+/// Whether the value stands in the object as its author wrote it, and not only in what the API server made of it.
+fn is_written(object: &Value, container: &ContainerValues, value: &SpokenValue) -> bool {
+    let list = if container.role == Role::Main { "/spec/containers" } else { "/spec/initContainers" };
+    let containers = object.pointer(list).and_then(Value::as_array).into_iter().flatten();
+    let mut same = containers.filter(|have| have.get("name").and_then(Value::as_str) == Some(&container.name));
+    let resources = same.next().and_then(|container| container.get("resources"));
+    resources.and_then(|resources| resources.get(value.bound.field())?.get(&value.resource)).is_some()
+}
+
+fn step(speaker: Speaker) -> &'static str {
+    match speaker {
+        Speaker::Author => "authored",
+        Speaker::AuthorsLimit => "copied",
+        Speaker::LimitRanger | Speaker::Default => "defaulted",
+        Speaker::Earlier => "set before",
+        Speaker::Estimate => "estimated",
+        Speaker::Repaired => "repaired",
+    }
+}
+
+impl Check {
+    fn of(held: &HeldAgainst) -> Self {
+        Self {
+            resource: held.resource.clone(),
+            edge: held.edge.told(),
+            bound: held.bound.clone(),
+            range: held.range.clone(),
+            request: held.request.clone(),
+            limit: held.limit.clone(),
+            holds: held.holds,
+        }
+    }
+}
+
+impl Taken {
+    fn all(charge: &Charge) -> Vec<Self> {
+        let taken = charge.added.iter().map(|amount| Self {
+            quota: charge.quota.clone(),
+            name: amount.name.clone(),
+            before: amount.before.clone(),
+            adds: amount.added.clone(),
+            after: amount.used.clone(),
+            hard: amount.hard.clone(),
+            left: amount.left.clone(),
+        });
+        taken.collect()
+    }
+}

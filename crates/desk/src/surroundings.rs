@@ -1,0 +1,131 @@
+//! What surrounds an object that is judged at the desk: the LimitRanges, quotas and whatever else a policy would read.
+//!
+//! It comes from a live cluster, from files, or from files laid over a cluster. Host calls are answered in the shapes and
+//! words of Kubewarden's host, so that the core sees no difference; what is asked, and what is made of it, is the core's.
+
+pub mod folder;
+mod masks;
+pub mod overlay;
+mod recount;
+
+use headroom_core::cluster::lookup::HostCall;
+use serde_json::{Value, json};
+
+pub use folder::Folder;
+pub use overlay::Overlay;
+
+use crate::kinds::{ApiKind, metadata};
+
+/// Where objects are read from. An error is one line that says what could not be read and why.
+pub trait Surroundings {
+    /// All objects of a kind, in a namespace or in all.
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String>;
+
+    /// Hands over all objects of a kind one by one, for those who keep little of each: they are not remembered.
+    fn visit(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), String> {
+        self.list(api_version, kind, namespace)?.into_iter().for_each(each);
+        Ok(())
+    }
+
+    /// One object; none if it is not there. The namespace is none for kinds that live in none.
+    fn get(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, String> {
+        let objects = self.list(api_version, kind, namespace)?;
+        Ok(objects.into_iter().find(|object| metadata(object, "name") == name))
+    }
+
+    /// What is known of a kind.
+    fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
+        ApiKind::new(api_version, kind)
+    }
+
+    /// Answers a host call with JSON, as Kubewarden's host would.
+    fn read(&mut self, call: &HostCall<'_>) -> Result<Vec<u8>, String> {
+        answer(self, call)
+    }
+}
+
+/// The answer to a host call out of lists and objects.
+fn answer<S: Surroundings + ?Sized>(around: &mut S, call: &HostCall<'_>) -> Result<Vec<u8>, String> {
+    let HostCall { api_version, kind, namespace, .. } = *call;
+    let answer = match &call.name {
+        Some(name) => {
+            let found = around.get(api_version, kind, namespace, name)?;
+            // The host's own words; the core knows them.
+            let absent =
+                || format!("Cannot find {api_version}/{kind} named '{name}' inside of namespace '{namespace:?}'");
+            as_the_host_tells(found.ok_or_else(absent)?, call)
+        }
+        None => {
+            let objects = around.list(api_version, kind, namespace)?;
+            let items: Vec<Value> = objects.into_iter().map(|object| as_the_host_tells(object, call)).collect();
+            json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}, "items": items})
+        }
+    };
+    Ok(answer.to_string().into_bytes())
+}
+
+impl<S: Surroundings + ?Sized> Surroundings for Box<S> {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+        self.as_mut().list(api_version, kind, namespace)
+    }
+
+    fn visit(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), String> {
+        self.as_mut().visit(api_version, kind, namespace, each)
+    }
+
+    fn get(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, String> {
+        self.as_mut().get(api_version, kind, namespace, name)
+    }
+
+    fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
+        self.as_mut().kind(api_version, kind)
+    }
+}
+
+/// Whether a problem only says that the cluster serves no such kind, which therefore has no objects.
+pub fn is_of_unknown_kind(problem: &str) -> bool {
+    problem.starts_with(UNKNOWN_KIND)
+}
+
+/// The host's own words, which the core knows too.
+pub const UNKNOWN_KIND: &str = "error finding resource";
+
+/// An object as the host passes it on: only what was asked for, and without the API server's bookkeeping.
+fn as_the_host_tells(mut object: Value, call: &HostCall<'_>) -> Value {
+    without_bookkeeping(&mut object);
+    masks::prune(&mut object, &call.field_masks);
+    object
+}
+
+/// Drops what repeats the object in other words: who manages which field, and what was last applied.
+pub fn without_bookkeeping(object: &mut Value) {
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
+    metadata.remove("managedFields");
+    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+}

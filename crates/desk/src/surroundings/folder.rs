@@ -1,0 +1,191 @@
+//! Surroundings made of files: `kubectl get -o yaml`, or manifests that nobody has applied yet.
+//!
+//! What has not been through an API server is completed here as the API server would complete it: a LimitRange gets the
+//! defaults that derive from its bounds, an object without a namespace goes into the one that is asked about. The status
+//! of a quota is another matter, because it needs all the objects around: see `recount`.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use headroom_core::amount::ResourceList;
+use headroom_core::cluster::limit_range::LimitRange;
+use headroom_core::json::{Document, Malformed};
+use serde_json::{Map, Value, json};
+
+use super::Surroundings;
+use crate::kinds::{ApiKind, metadata};
+use crate::manifest::{Manifest, Origin};
+
+/// Objects by kind, namespace and name.
+#[derive(Debug, Clone, Default)]
+pub struct Folder {
+    objects: BTreeMap<Identity, Value>,
+}
+
+/// API group, kind, namespace, name. The version is left out, because one object is served in several.
+type Identity = (String, String, String, String);
+
+/// Why an object cannot serve as surroundings.
+#[derive(Debug, thiserror::Error)]
+#[error("{origin}: the LimitRange cannot be read: {problem}")]
+pub struct UnreadableRange {
+    pub origin: Origin,
+    pub problem: String,
+}
+
+impl Folder {
+    /// What some manifests hold; what names no namespace goes into `namespace`.
+    pub fn of(manifests: Vec<Manifest>, namespace: &str) -> Result<Self, UnreadableRange> {
+        let mut folder = Self::default();
+        for Manifest { origin, object } in manifests {
+            let put = folder.put(in_namespace(object, namespace));
+            put.map_err(|malformed| UnreadableRange { origin, problem: malformed.to_string() })?;
+        }
+        Ok(folder)
+    }
+
+    /// Adds an object, or replaces the one of its name.
+    pub fn put(&mut self, mut object: Value) -> Result<(), Malformed> {
+        if object.get("kind").is_some_and(|kind| kind == "LimitRange") {
+            imply_defaults(&mut object)?;
+        }
+        self.objects.insert(identity(&object), object);
+        Ok(())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+}
+
+impl Folder {
+    fn objects(&self, api_version: &str, kind: &str, namespace: Option<&str>) -> Vec<Value> {
+        let group = ApiKind::new(api_version, kind).group;
+        let first = (group, kind.to_owned(), namespace.unwrap_or_default().to_owned(), String::new());
+        let is_asked_for = |identity: &Identity| {
+            identity.0 == first.0 && identity.1 == first.1 && namespace.is_none_or(|namespace| identity.2 == namespace)
+        };
+        let from_first = self.objects.range(first.clone()..);
+        from_first.take_while(|(identity, _)| is_asked_for(identity)).map(|(_, object)| object.clone()).collect()
+    }
+
+    fn object(&self, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<Value> {
+        let group = ApiKind::new(api_version, kind).group;
+        let identity = (group, kind.to_owned(), namespace.unwrap_or_default().to_owned(), name.to_owned());
+        self.objects.get(&identity).cloned()
+    }
+}
+
+impl Surroundings for Folder {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+        Ok(self.objects(api_version, kind, namespace))
+    }
+
+    fn get(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, String> {
+        Ok(self.object(api_version, kind, namespace, name))
+    }
+}
+
+/// A folder that several look at.
+impl Surroundings for Rc<Folder> {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+        Ok(self.objects(api_version, kind, namespace))
+    }
+
+    fn get(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, String> {
+        Ok(self.object(api_version, kind, namespace, name))
+    }
+}
+
+/// The object in the namespace it names, or in this one if it names none and its kind lives in one.
+pub fn in_namespace(mut object: Value, namespace: &str) -> Value {
+    if ApiKind::of(&object).is_namespaced
+        && metadata(&object, "namespace").is_empty()
+        && let Value::Object(fields) = &mut object
+        && let Value::Object(metadata) = fields.entry("metadata").or_insert_with(|| json!({}))
+    {
+        metadata.insert("namespace".to_owned(), json!(namespace));
+    }
+    object
+}
+
+fn identity(object: &Value) -> Identity {
+    let kind = ApiKind::of(object);
+    (kind.group, kind.kind, metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
+}
+
+/// Writes the defaults into a LimitRange that the API server would derive when it is applied.
+fn imply_defaults(object: &mut Value) -> Result<(), Malformed> {
+    let text = object.to_string();
+    // OK because what serde_json wrote can be read.
+    let Ok(document) = Document::read(&text) else { return Ok(()) };
+    let mut range = LimitRange::read(document.root())?;
+    range.imply_defaults();
+    let limits = object.pointer_mut("/spec/limits").and_then(Value::as_array_mut);
+    for (item, completed) in limits.into_iter().flatten().zip(&range.items) {
+        let Value::Object(fields) = item else { continue };
+        for (field, list) in [("default", &completed.default_limit), ("defaultRequest", &completed.default_request)] {
+            if !list.is_empty() {
+                fields.insert(field.to_owned(), amounts(list));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A resource list as the API writes it.
+pub fn amounts(list: &ResourceList<'_>) -> Value {
+    list.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string()))).collect::<Map<_, _>>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_range_is_completed_as_the_api_server_completes_it() {
+        let mut folder = Folder::default();
+        let range = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits"}, "spec": {"limits": [
+            {"type": "Container", "max": {"cpu": "1", "memory": "1Gi"}, "default": {"cpu": "500m"}, "min": {"memory": "64Mi"}},
+            {"type": "Pod", "max": {"cpu": "2"}}]}});
+        folder.put(in_namespace(range, "shop")).unwrap();
+        let found = folder.list("v1", "LimitRange", Some("shop")).unwrap().remove(0);
+        assert_eq!(
+            found["spec"]["limits"],
+            json!([
+                {"type": "Container", "max": {"cpu": "1", "memory": "1Gi"}, "min": {"memory": "64Mi"},
+                 "default": {"cpu": "500m", "memory": "1Gi"}, "defaultRequest": {"cpu": "500m", "memory": "1Gi"}},
+                {"type": "Pod", "max": {"cpu": "2"}},
+            ])
+        );
+    }
+
+    #[test]
+    fn objects_are_found_by_kind_namespace_and_name() {
+        let mut folder = Folder::default();
+        for object in [
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}),
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "lab"}}),
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}}),
+        ] {
+            folder.put(in_namespace(object, "shop")).unwrap();
+        }
+        assert_eq!(folder.list("v1", "Pod", Some("shop")).unwrap().len(), 1);
+        assert_eq!(folder.list("v1", "Pod", None).unwrap().len(), 2);
+        assert_eq!(folder.list("apps/v1", "Pod", None).unwrap(), Vec::<Value>::new());
+        assert!(folder.get("v1", "Namespace", None, "lab").unwrap().is_some());
+        assert!(folder.get("v1", "Pod", Some("lab"), "b").unwrap().is_none());
+    }
+}

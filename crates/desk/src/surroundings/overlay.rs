@@ -1,0 +1,223 @@
+//! Files laid over other surroundings, and changed as a run goes on.
+//!
+//! An object of the files overrides the one below; everything else below is visible. A quota from
+//! a file is counted when it is first read, unless it says itself what is used of it.
+
+use std::collections::BTreeMap;
+
+use headroom_core::cluster::lookup::HostCall;
+use headroom_core::json::Malformed;
+use serde_json::Value;
+
+use super::folder::Folder;
+use super::{Surroundings, recount};
+use crate::kinds::{ApiKind, metadata};
+
+/// A top of objects over a bottom that is only read; without a bottom there is nothing but the top.
+pub struct Overlay {
+    top: Folder,
+    bottom: Option<Box<dyn Surroundings>>,
+    /// What was answered since an object of the kind was put here: many objects ask for the same.
+    answers: BTreeMap<Asked, Result<Vec<u8>, String>>,
+}
+
+/// Kind, API version, namespace, name, field masks.
+type Asked = (String, String, Option<String>, Option<String>, Vec<String>);
+
+const QUOTA: (&str, &str) = ("v1", "ResourceQuota");
+
+impl Overlay {
+    pub fn new(top: Folder, bottom: Option<Box<dyn Surroundings>>) -> Self {
+        Self { top, bottom, answers: BTreeMap::new() }
+    }
+
+    /// Adds an object, or replaces the one of its name. A quota is counted anew unless it has a status.
+    pub fn put(&mut self, object: Value) -> Result<(), Malformed> {
+        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+        self.answers.retain(|asked, _| asked.0 != kind);
+        self.top.put(object)
+    }
+}
+
+impl Surroundings for Overlay {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+        let mut objects = Uncounted(self).list(api_version, kind, namespace)?;
+        if (api_version, kind) == QUOTA {
+            // Only a file's quotas: one in the cluster without a status is one that refuses everything until it has one.
+            for quota in
+                self.top.list(api_version, kind, namespace)?.into_iter().filter(|quota| !recount::is_counted(quota))
+            {
+                let mut counted = quota;
+                recount::count(&mut counted, &mut Uncounted(self))?;
+                if let Some(listed) = objects.iter_mut().find(|listed| is_same(listed, &counted)) {
+                    *listed = counted.clone();
+                }
+                self.top.put(counted).map_err(|malformed| malformed.to_string())?;
+            }
+        }
+        Ok(objects)
+    }
+
+    fn visit(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), String> {
+        match &mut self.bottom {
+            Some(bottom) if self.top.list(api_version, kind, namespace)?.is_empty() => {
+                bottom.visit(api_version, kind, namespace, each)
+            }
+            _ => {
+                self.list(api_version, kind, namespace)?.into_iter().for_each(each);
+                Ok(())
+            }
+        }
+    }
+
+    fn get(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, String> {
+        if (api_version, kind) == QUOTA {
+            let quotas = self.list(api_version, kind, namespace)?;
+            return Ok(quotas.into_iter().find(|quota| metadata(quota, "name") == name));
+        }
+        match (self.top.get(api_version, kind, namespace, name)?, &mut self.bottom) {
+            (None, Some(bottom)) => bottom.get(api_version, kind, namespace, name),
+            (found, _) => Ok(found),
+        }
+    }
+
+    fn read(&mut self, call: &HostCall<'_>) -> Result<Vec<u8>, String> {
+        let asked: Asked = (
+            call.kind.to_owned(),
+            call.api_version.to_owned(),
+            call.namespace.map(str::to_owned),
+            call.name.as_ref().map(ToString::to_string),
+            call.field_masks.iter().map(ToString::to_string).collect(),
+        );
+        if let Some(known) = self.answers.get(&asked) {
+            return known.clone();
+        }
+        let answer = super::answer(self, call);
+        self.answers.insert(asked, answer.clone());
+        answer
+    }
+
+    fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
+        match &mut self.bottom {
+            Some(bottom) => bottom.kind(api_version, kind),
+            None => self.top.kind(api_version, kind),
+        }
+    }
+}
+
+/// The same with quotas as they were written.
+struct Uncounted<'o>(&'o mut Overlay);
+
+impl Surroundings for Uncounted<'_> {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+        let Overlay { top, bottom, .. } = &mut *self.0;
+        let above = top.list(api_version, kind, namespace)?;
+        let below = match bottom {
+            Some(bottom) => bottom.list(api_version, kind, namespace)?,
+            None => Vec::new(),
+        };
+        let seen =
+            below.into_iter().filter(|object| !above.iter().any(|over| is_same(over, object))).collect::<Vec<_>>();
+        Ok(seen.into_iter().chain(above).collect())
+    }
+}
+
+fn is_same(a: &Value, b: &Value) -> bool {
+    ["namespace", "name"].iter().all(|field| metadata(a, field) == metadata(b, field))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::folder::in_namespace;
+    use super::*;
+    use headroom_core::cluster::lookup::Lookup;
+    use serde_json::json;
+
+    fn folder(objects: Vec<Value>) -> Folder {
+        let mut folder = Folder::default();
+        objects.into_iter().for_each(|object| folder.put(in_namespace(object, "shop")).unwrap());
+        folder
+    }
+
+    fn pod(name: &str, cpu: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": cpu}}}]}})
+    }
+
+    fn quota(name: &str, status: Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name},
+            "spec": {"hard": {"requests.cpu": "4", "pods": "5", "count/widgets.example.com": "3"}}, "status": status})
+    }
+
+    #[test]
+    fn files_stand_instead_of_what_is_below_them() {
+        let below = folder(vec![pod("a", "1"), pod("b", "1")]);
+        let mut overlay = Overlay::new(folder(vec![pod("b", "2"), pod("c", "3")]), Some(Box::new(below)));
+        let told: Vec<String> = overlay
+            .list("v1", "Pod", Some("shop"))
+            .unwrap()
+            .iter()
+            .map(|pod| {
+                pod["metadata"]["name"].as_str().unwrap().to_owned()
+                    + pod.pointer("/spec/containers/0/resources/requests/cpu").unwrap().as_str().unwrap()
+            })
+            .collect();
+        assert_eq!(told, ["a1", "b2", "c3"]);
+        let cpu = |pod: Value| pod.pointer("/spec/containers/0/resources/requests/cpu").cloned();
+        assert_eq!(overlay.get("v1", "Pod", Some("shop"), "b").unwrap().and_then(cpu), Some(json!("2")));
+        assert_eq!(overlay.get("v1", "Pod", Some("shop"), "a").unwrap().and_then(cpu), Some(json!("1")));
+    }
+
+    #[test]
+    fn a_quota_of_a_file_is_counted_and_one_that_has_a_status_keeps_it() {
+        let counted = json!({"hard": {"pods": "5"}, "used": {"pods": "4"}});
+        let below = folder(vec![pod("a", "1"), pod("b", "500m")]);
+        let mut overlay =
+            Overlay::new(folder(vec![quota("new", json!({})), quota("old", counted.clone())]), Some(Box::new(below)));
+        let quotas = overlay.list("v1", "ResourceQuota", Some("shop")).unwrap();
+        let status =
+            |name: &str| quotas.iter().find(|quota| quota["metadata"]["name"] == name).unwrap()["status"].clone();
+        assert_eq!(status("old"), counted);
+        assert_eq!(
+            status("new"),
+            json!({"hard": {"requests.cpu": "4", "pods": "5", "count/widgets.example.com": "3"},
+                "used": {"requests.cpu": "1500m", "pods": "2", "count/widgets.example.com": "0"}})
+        );
+        // What comes later is charged, not counted again.
+        overlay.put(in_namespace(pod("c", "1"), "shop")).unwrap();
+        let again = overlay.get("v1", "ResourceQuota", Some("shop"), "new").unwrap().unwrap();
+        assert_eq!(again["status"], status("new"));
+    }
+
+    #[test]
+    fn what_was_answered_before_an_object_came_is_not_answered_after() {
+        let mut overlay = Overlay::new(folder(vec![pod("a", "1")]), None);
+        let pods = Lookup::ResourceClaims { namespace: "shop" };
+        let call = |overlay: &mut Overlay| {
+            let call = HostCall { kind: "Pod", api_version: "v1", ..pods.call() };
+            serde_json::from_slice::<Value>(&overlay.read(&call).unwrap()).unwrap()["items"].as_array().unwrap().len()
+        };
+        assert_eq!((call(&mut overlay), call(&mut overlay)), (1, 1));
+        overlay.put(in_namespace(pod("b", "1"), "shop")).unwrap();
+        assert_eq!(call(&mut overlay), 2);
+    }
+
+    #[test]
+    fn a_quota_of_the_cluster_without_a_status_stays_without_one() {
+        let below = folder(vec![quota("fresh", json!({}))]);
+        let mut overlay = Overlay::new(Folder::default(), Some(Box::new(below)));
+        assert_eq!(overlay.list("v1", "ResourceQuota", Some("shop")).unwrap()[0]["status"], json!({}));
+    }
+}

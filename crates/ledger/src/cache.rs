@@ -1,0 +1,220 @@
+//! What is stored, as a watch tells it: by key its uid, version and shape, and by namespace how many there are of each
+//! shape. So counting costs by the number of different shapes, not of objects.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use headroom_core::amount::{Quantity, ResourceList};
+
+use crate::plan::{Plan, kind_of};
+use crate::shape::Shape;
+use crate::state::Key;
+
+/// What is remembered of objects that were deleted: enough for all that are claimed at one time.
+const MOST_DEPARTED: usize = 8192;
+
+/// An object that is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    pub uid: String,
+    pub version: u64,
+    pub shape: Arc<Shape>,
+    /// From this second on it has another shape: a pod whose deletion is overdue.
+    pub ends: Option<Box<(i64, Shape)>>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Cache {
+    kinds: BTreeMap<String, OfKind>,
+    tallies: BTreeMap<String, Tally>,
+    departed: VecDeque<Arc<str>>,
+    has_departed: HashSet<Arc<str>>,
+    /// Keys with an end, in order.
+    ending: BTreeMap<(i64, Key), ()>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct OfKind {
+    revision: u64,
+    /// By namespace and name.
+    objects: BTreeMap<(String, String), Stored>,
+}
+
+/// How many objects of a namespace have each shape, by the shape's text.
+type Tally = BTreeMap<String, (Arc<Shape>, u64)>;
+
+impl Cache {
+    /// Begins a kind anew with all of its objects at a revision.
+    pub fn list(&mut self, kind: &str, revision: u64, objects: impl IntoIterator<Item = (Key, Stored)>) {
+        let before = self.kinds.insert(kind.to_owned(), OfKind::default()).unwrap_or_default();
+        for ((namespace, name), stored) in &before.objects {
+            self.untally(&Key::new(kind, namespace, name), stored);
+        }
+        for (key, stored) in objects {
+            self.put(key, stored);
+        }
+        self.advance(kind, revision);
+        for ((namespace, name), stored) in &before.objects {
+            if self.get(&Key::new(kind, namespace, name)).is_none_or(|now| now.uid != stored.uid) {
+                self.depart(&stored.uid);
+            }
+        }
+    }
+
+    /// Drops a kind that cannot be listed: nothing is known of it.
+    pub fn forget(&mut self, kind: &str) {
+        self.list(kind, 0, []);
+        self.kinds.remove(kind);
+    }
+
+    /// An object was stored.
+    pub fn put(&mut self, key: Key, mut stored: Stored) {
+        self.advance(&key.kind, stored.version);
+        self.remove_object(&key, Some(&stored.uid));
+        let line = stored.shape.to_string();
+        let tally = self.tallies.entry(key.namespace.clone()).or_default();
+        let (shape, count) = tally.entry(line).or_insert_with(|| (Arc::clone(&stored.shape), 0));
+        *count += 1;
+        stored.shape = Arc::clone(shape);
+        if let Some(ends) = &stored.ends {
+            self.ending.insert((ends.0, key.clone()), ());
+        }
+        let kind = self.kinds.entry(key.kind).or_default();
+        kind.objects.insert((key.namespace, key.name), stored);
+    }
+
+    /// An object was deleted at a revision.
+    pub fn remove(&mut self, key: &Key, revision: u64) {
+        self.remove_object(key, None);
+        self.advance(&key.kind, revision);
+    }
+
+    /// Nothing has changed up to a revision.
+    pub fn advance(&mut self, kind: &str, revision: u64) {
+        let kind = self.kinds.entry(kind.to_owned()).or_default();
+        kind.revision = kind.revision.max(revision);
+    }
+
+    /// Gives objects whose time has come their other shape; whether there were any.
+    pub fn tick(&mut self, now: i64) -> bool {
+        let mut any = false;
+        while let Some(((_, key), ())) = self.ending.first_key_value().filter(|((at, _), ())| *at <= now) {
+            let key = key.clone();
+            self.ending.pop_first();
+            let Some(mut stored) = self.get(&key).cloned() else { continue };
+            if let Some(ends) = stored.ends.take_if(|ends| ends.0 <= now) {
+                stored.shape = Arc::new(ends.1);
+                self.put(key, stored);
+                any = true;
+            }
+        }
+        any
+    }
+
+    pub fn get(&self, key: &Key) -> Option<&Stored> {
+        // A lookup by borrowed parts would need a type of its own for the key.
+        self.kinds.get(&key.kind)?.objects.get(&(key.namespace.clone(), key.name.clone()))
+    }
+
+    /// Up to where a kind was seen; none if it was not listed.
+    pub fn revision(&self, kind: &str) -> Option<u64> {
+        self.kinds.get(kind).map(|kind| kind.revision)
+    }
+
+    /// Whether an object with this uid was seen stored, and is there no more.
+    pub fn has_departed(&self, uid: &str) -> bool {
+        self.has_departed.contains(uid)
+    }
+
+    pub fn objects(&self) -> usize {
+        self.kinds.values().map(|kind| kind.objects.len()).sum()
+    }
+
+    /// What each node of a plan is charged for what is stored. Names whose kind was not listed are left out.
+    pub fn count(&self, plan: &Plan) -> Vec<ResourceList<'static>> {
+        let mut used: Vec<ResourceList<'static>> = plan
+            .nodes
+            .iter()
+            .map(|node| {
+                let is_counted = |name: &str| kind_of(name).is_some_and(|kind| self.kinds.contains_key(&kind));
+                ResourceList::in_order(
+                    node.hard.names().filter(|name| is_counted(name)).map(|name| (name.clone(), Quantity::ZERO)),
+                )
+            })
+            .collect();
+        for namespace in plan.namespaces.keys() {
+            let nodes = plan.nodes_of(namespace);
+            self.add_namespace(plan, namespace, &nodes, &mut |node, name, amount| {
+                if let Some(sum) = used.get_mut(node).and_then(|used| used.get_mut(name)) {
+                    *sum = sum.plus(amount);
+                }
+            });
+        }
+        used
+    }
+
+    /// What one namespace is charged at one node.
+    pub fn count_namespace(&self, plan: &Plan, namespace: &str, node: usize) -> ResourceList<'static> {
+        let mut used = ResourceList::default();
+        self.add_namespace(plan, namespace, &[node], &mut |_, name, amount| used.add(name, amount));
+        used
+    }
+
+    fn add_namespace(
+        &self,
+        plan: &Plan,
+        namespace: &str,
+        nodes: &[usize],
+        add: &mut dyn FnMut(usize, &headroom_core::amount::ResourceName<'static>, &Quantity),
+    ) {
+        for (shape, count) in self.tallies.get(namespace).into_iter().flat_map(BTreeMap::values) {
+            for at in nodes {
+                let Some(node) = plan.nodes.get(*at).filter(|node| shape.matches(&node.requirements)) else { continue };
+                for (name, _, amount) in node.hard.beside(&shape.amounts) {
+                    if let Some(amount) = amount {
+                        add(*at, name, &amount.times_count(*count));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes an object out, unless it is the one with this uid, which is only about to change.
+    fn remove_object(&mut self, key: &Key, successor: Option<&str>) {
+        let Some(kind) = self.kinds.get_mut(&key.kind) else { return };
+        let Some(stored) = kind.objects.remove(&(key.namespace.clone(), key.name.clone())) else { return };
+        self.untally(key, &stored);
+        if successor != Some(stored.uid.as_str()) {
+            self.depart(&stored.uid);
+        }
+    }
+
+    fn untally(&mut self, key: &Key, stored: &Stored) {
+        if let Some(ends) = &stored.ends {
+            self.ending.remove(&(ends.0, key.clone()));
+        }
+        let Some(tally) = self.tallies.get_mut(&key.namespace) else { return };
+        let line = stored.shape.to_string();
+        if let Some((_, count)) = tally.get_mut(&line) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                tally.remove(&line);
+            }
+        }
+        if tally.is_empty() {
+            self.tallies.remove(&key.namespace);
+        }
+    }
+
+    fn depart(&mut self, uid: &str) {
+        let uid: Arc<str> = uid.into();
+        if self.has_departed.insert(Arc::clone(&uid)) {
+            self.departed.push_back(uid);
+        }
+        if self.departed.len() > MOST_DEPARTED
+            && let Some(forgotten) = self.departed.pop_front()
+        {
+            self.has_departed.remove(&forgotten);
+        }
+    }
+}

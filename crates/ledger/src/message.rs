@@ -1,0 +1,97 @@
+//! The words of a refusal: Kubernetes' own first, to the letter, then what is short and who uses most.
+
+use headroom_core::amount::Quantity;
+use headroom_core::cut::shortened;
+use headroom_core::quota::Fault;
+
+use crate::plan::Plan;
+use crate::reserve::{Busy, MOST_CLAIMS, Refusal, Short};
+use crate::state::Key;
+
+/// Who uses most of a bound: namespaces of a quota, or its children; the largest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Consumers {
+    pub namespaces: Vec<(String, Quantity)>,
+    pub children: Vec<(String, Quantity)>,
+}
+
+/// So many consumers are named.
+const MOST_NAMED: usize = 3;
+
+/// Why a request is refused. `consumers` tells who uses most of a bound of a quota; none if nobody is to be named.
+pub fn refusal(key: &Key, plan: &Plan, refusal: &Refusal, consumers: &dyn Fn(&str, &str) -> Consumers) -> String {
+    let mut text = format!("{} \"{}\" is forbidden: ", key.kind, shortened(&key.name));
+    let own = plan.namespaces.get(&key.namespace).map(Vec::as_slice).unwrap_or_default();
+    for (index, short) in refusal.quotas.iter().enumerate() {
+        if index > 0 {
+            text.push_str("; ");
+        }
+        text.push_str(&short.breach.to_string());
+    }
+    for short in &refusal.quotas {
+        text.push_str("; ");
+        text.push_str(&told(plan, short, own, consumers));
+    }
+    text
+}
+
+/// `own` are the nodes that the namespace is charged to directly; all others are ancestors.
+fn told(plan: &Plan, short: &Short, own: &[usize], consumers: &dyn Fn(&str, &str) -> Consumers) -> String {
+    let Some(node) = plan.nodes.get(short.node) else { return String::new() };
+    let is_own = own.contains(&short.node);
+    let child = own.iter().filter(|_| !is_own).find_map(|below| child_towards(plan, short.node, *below));
+    let of = child.map_or(String::new(), |child| format!(" (parent of {child})"));
+    let Fault::Exceeded { excesses, .. } = &short.breach.fault else {
+        return format!("tenant quota {}{of}: not counted yet, or a kind of object cannot be listed", node.quota);
+    };
+    let mut parts = Vec::new();
+    let mut top = String::new();
+    for (excess, (reserved, unfinished)) in excesses.iter().zip(&short.reserved) {
+        let free = if excess.used < excess.hard { excess.hard.minus(&excess.used) } else { Quantity::ZERO };
+        let held = match unfinished {
+            0 => String::new(),
+            1 => format!(", {reserved} of used reserved by 1 unfinished request"),
+            more => format!(", {reserved} of used reserved by {more} unfinished requests"),
+        };
+        parts.push(format!("{} short by {} ({free} available{held})", excess.name, excess.requested.minus(&free)));
+        if top.is_empty() {
+            // Of an ancestor only its children are told: another tenant's namespaces are none of this one's business.
+            let consumers = consumers(&node.quota, &excess.name);
+            let (what, list) = match child {
+                Some(_) => ("children", consumers.children),
+                None => ("namespaces", consumers.namespaces),
+            };
+            let list: Vec<String> =
+                list.iter().take(MOST_NAMED).map(|(name, amount)| format!("{name} {amount}")).collect();
+            if !list.is_empty() {
+                top = format!("; top {what}: {}", list.join(", "));
+            }
+        }
+    }
+    format!("tenant quota {}{of}: {}{top}", node.quota, parts.join(", "))
+}
+
+/// The child of a node on the way down to another one; none if that is the node itself.
+fn child_towards(plan: &Plan, node: usize, below: usize) -> Option<&str> {
+    let mut at = below;
+    loop {
+        let parent = plan.nodes.get(at)?.parent?;
+        if parent == node {
+            return plan.nodes.get(at).map(|child| child.quota.as_str());
+        }
+        at = parent;
+    }
+}
+
+/// Why a request has to come again.
+pub fn busy(ledger: &str, busy: Busy) -> String {
+    match busy {
+        Busy::Claims => format!("quota {ledger}: too many unfinished requests ({MOST_CLAIMS}); retry"),
+        Busy::Key => format!("quota {ledger}: too many unfinished requests for this object; retry"),
+    }
+}
+
+/// The ledger could not be read or written.
+pub fn not_writable(ledger: &str, cause: &str) -> String {
+    format!("quota {ledger}: ledger not writable ({cause}); retry")
+}

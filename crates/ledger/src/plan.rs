@@ -1,0 +1,241 @@
+//! A plan: the quotas of one ledger, and which of them each namespace is charged to.
+//!
+//! All replicas charge by the same plan, because the ledger names the one in force. A plan never changes; a change of
+//! quotas or namespaces makes the next one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headroom_core::amount::ResourceList;
+use headroom_core::cluster::resource_quota::ScopeRequirement;
+use headroom_core::quota::{Kind, Measure};
+
+use crate::selector::Labels;
+use crate::text::{self, Unreadable};
+use crate::tree::Tree;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    pub number: u64,
+    /// Every node after its parent.
+    pub nodes: Vec<Node>,
+    /// The nodes that a namespace is charged to; their ancestors are charged too.
+    pub namespaces: BTreeMap<String, Vec<usize>>,
+}
+
+/// One quota.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Node {
+    pub quota: String,
+    pub generation: u64,
+    pub parent: Option<usize>,
+    pub hard: ResourceList<'static>,
+    pub requirements: Vec<ScopeRequirement<'static>>,
+}
+
+/// A plan as its object keeps it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lines {
+    pub nodes: Vec<String>,
+    pub namespaces: Vec<String>,
+}
+
+impl Plan {
+    /// The plan of a tree of quotas, given the labels of all namespaces. Exempt namespaces must have been left out.
+    pub fn of_tree(tree: &Tree<'_>, namespaces: &BTreeMap<String, Labels>) -> Self {
+        let nodes = tree.quotas.iter().map(|(quota, parent)| Node {
+            quota: quota.name.clone(),
+            generation: quota.generation,
+            parent: *parent,
+            hard: quota.quota.spec_hard.clone(),
+            requirements: quota.quota.requirements().map(|requirement| requirement.into_owned()).collect(),
+        });
+        let covering = |(name, labels): (&String, &Labels)| {
+            let covers = |quota: &crate::tenant_quota::TenantQuota| quota.covers(name, labels);
+            let direct: Vec<usize> =
+                tree.quotas.iter().enumerate().filter(|(_, (quota, _))| covers(quota)).map(|(at, _)| at).collect();
+            (!direct.is_empty()).then(|| (name.clone(), direct))
+        };
+        Self { number: 0, nodes: nodes.collect(), namespaces: namespaces.iter().filter_map(covering).collect() }
+    }
+
+    /// Whether both plans charge the same.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.nodes == other.nodes && self.namespaces == other.namespaces
+    }
+
+    /// The nodes that an object of a namespace is charged to, the nearest first, then their ancestors.
+    pub fn nodes_of(&self, namespace: &str) -> Vec<usize> {
+        let mut nodes: Vec<usize> = self.namespaces.get(namespace).cloned().unwrap_or_default();
+        let mut at = 0;
+        while let Some(node) = nodes.get(at) {
+            if let Some(parent) = self.nodes.get(*node).and_then(|node| node.parent)
+                && !nodes.contains(&parent)
+            {
+                nodes.push(parent);
+            }
+            at += 1;
+        }
+        nodes
+    }
+
+    /// The kinds whose objects are charged, such as `pods` and `deployments.apps`.
+    pub fn kinds(&self) -> BTreeSet<String> {
+        self.nodes.iter().flat_map(|node| node.hard.names()).filter_map(|name| kind_of(name)).collect()
+    }
+
+    /// Such as `payments 3 0 pods=500 requests.cpu=100 ~PriorityClass:In:high,mid`: name, generation, parent, bounds.
+    pub fn write(&self) -> Lines {
+        let node = |node: &Node| {
+            let parent = node.parent.map_or("-".to_owned(), |parent| parent.to_string());
+            let mut words = vec![text::escape(&node.quota), node.generation.to_string(), parent];
+            words.push(text::write_amounts(&node.hard));
+            words.extend(node.requirements.iter().map(|ScopeRequirement { scope, operator, values }| {
+                let values: Vec<String> = values.iter().map(|value| text::escape(value)).collect();
+                format!("~{}:{}:{}", text::escape(scope), text::escape(operator), values.join(","))
+            }));
+            words.join(" ")
+        };
+        let namespace = |(name, nodes): (&String, &Vec<usize>)| {
+            let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+            format!("{} {}", text::escape(name), nodes.join(","))
+        };
+        Lines {
+            nodes: self.nodes.iter().map(node).collect(),
+            namespaces: self.namespaces.iter().map(namespace).collect(),
+        }
+    }
+
+    pub fn read(number: u64, lines: &Lines) -> Result<Self, Unreadable> {
+        let mut plan = Self { number, ..Self::default() };
+        for line in &lines.nodes {
+            plan.nodes.push(read_node(line, plan.nodes.len())?);
+        }
+        for line in &lines.namespaces {
+            let (name, nodes) = line.split_once(' ').ok_or_else(|| Unreadable::new(line, "expected nodes"))?;
+            let place = |word: &str| {
+                let place = text::read_number(word)?.try_into().unwrap_or(usize::MAX);
+                if place < plan.nodes.len() { Ok(place) } else { Err(Unreadable::new(line, "there is no such node")) }
+            };
+            plan.namespaces.insert(text::unescape(name)?, nodes.split(',').map(place).collect::<Result<_, _>>()?);
+        }
+        Ok(plan)
+    }
+}
+
+fn read_node(line: &str, place: usize) -> Result<Node, Unreadable> {
+    let mut words = line.split_whitespace();
+    let (Some(quota), Some(generation), Some(parent)) = (words.next(), words.next(), words.next()) else {
+        return Err(Unreadable::new(line, "expected name, generation and parent"));
+    };
+    let parent = match parent {
+        "-" => None,
+        // Every node stands after its parent, so there is no cycle.
+        number => match usize::try_from(text::read_number(number)?) {
+            Ok(parent) if parent < place => Some(parent),
+            _ => return Err(Unreadable::new(line, "the parent must stand above")),
+        },
+    };
+    let generation = text::read_number(generation)?;
+    let mut node = Node { quota: text::unescape(quota)?, generation, parent, ..Node::default() };
+    for word in words {
+        let Some(requirement) = word.strip_prefix('~') else {
+            let (name, amount) = text::read_amount(word)?;
+            node.hard.set(name.into(), amount);
+            continue;
+        };
+        let mut parts = requirement.splitn(3, ':');
+        let (Some(scope), Some(operator), Some(values)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(Unreadable::new(word, "expected `~scope:operator:values`"));
+        };
+        let values = values.split(',').filter(|value| !value.is_empty());
+        node.requirements.push(ScopeRequirement {
+            scope: text::unescape(scope)?.into(),
+            operator: text::unescape(operator)?.into(),
+            values: values.map(|value| text::unescape(value).map(Into::into)).collect::<Result<_, _>>()?,
+        });
+    }
+    Ok(node)
+}
+
+/// The kind whose objects are charged under a name, if it is known. Extended resources are charged to pods alone.
+pub fn kind_of(name: &str) -> Option<String> {
+    const KINDS: [&str; 8] = [
+        "pods",
+        "services",
+        "persistentvolumeclaims",
+        "resourceclaims.resource.k8s.io",
+        "configmaps",
+        "secrets",
+        "replicationcontrollers",
+        "resourcequotas",
+    ];
+    if let Some(counted) = name.strip_prefix("count/") {
+        return Some(counted.to_owned());
+    }
+    let kind = KINDS.iter().find(|kind| Kind::from_qualified(kind).charged_under(name).is_some());
+    kind.map(|kind| (*kind).to_owned())
+}
+
+/// Whether objects of a kind are charged anew when they are updated.
+pub fn is_charged_on_update(kind: &str) -> bool {
+    Kind::from_qualified(kind).measure != Measure::Count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tenant_quota::TenantQuota;
+    use crate::tree::trees;
+    use headroom_core::json::Document;
+
+    fn quotas() -> Vec<TenantQuota> {
+        let texts = [
+            r#"{"metadata": {"name": "acme", "generation": 4}, "spec": {"quota": {"hard": {"pods": "10", "count/jobs.batch": "2"}}}}"#,
+            r#"{"metadata": {"name": "shop"}, "spec": {"parent": "acme", "namespaces": {"names": ["shop", "web"]},
+                "quota": {"hard": {"requests.cpu": "1500m"}, "scopes": ["NotTerminating"], "scopeSelector": {"matchExpressions":
+                [{"scopeName": "PriorityClass", "operator": "In", "values": ["high", "a b"]}]}}}}"#,
+            r#"{"metadata": {"name": "web"}, "spec": {"parent": "acme", "namespaces": {"selector": {"matchLabels": {"web": ""}}},
+                "quota": {"hard": {"services": "1"}}}}"#,
+        ];
+        texts.iter().map(|text| TenantQuota::read(Document::read(text).unwrap().root()).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_namespace_is_charged_to_all_that_cover_it_and_to_their_ancestors() {
+        let quotas = quotas();
+        let (found, _) = trees(&quotas);
+        let labels = |web: bool| if web { Labels::from([("web".to_owned(), String::new())]) } else { Labels::new() };
+        let namespaces =
+            [("shop", false), ("web", true), ("other", false)].map(|(name, web)| (name.to_owned(), labels(web)));
+        let mut plan = Plan::of_tree(&found[0], &namespaces.into_iter().collect());
+        assert_eq!(plan.nodes_of("shop"), [1, 0]);
+        assert_eq!(plan.nodes_of("web"), [1, 2, 0]);
+        assert_eq!(plan.nodes_of("other"), [0; 0]);
+        assert_eq!(plan.kinds().into_iter().collect::<Vec<_>>(), ["jobs.batch", "pods", "services"]);
+
+        let lines = plan.write();
+        assert_eq!(
+            lines.nodes,
+            [
+                "acme 4 - count/jobs.batch=2 pods=10",
+                "shop 0 0 requests.cpu=1500m ~NotTerminating:Exists: ~PriorityClass:In:high,a%20b",
+                "web 0 0 services=1"
+            ]
+        );
+        assert_eq!(lines.namespaces, ["shop 1", "web 1,2"]);
+        plan.number = 7;
+        assert_eq!(Plan::read(7, &lines).unwrap(), plan);
+    }
+
+    #[test]
+    fn a_plan_edited_by_hand_is_told_by_its_line() {
+        let check = |node: &str, namespace: &str, expected: &str| {
+            let lines = Lines { nodes: vec![node.to_owned()], namespaces: vec![namespace.to_owned()] };
+            assert_eq!(Plan::read(1, &lines).unwrap_err().to_string(), expected);
+        };
+        check("acme 4", "a 0", "cannot read `acme 4`: expected name, generation and parent");
+        check("acme 4 0 pods=1", "a 0", "cannot read `acme 4 0 pods=1`: the parent must stand above");
+        check("acme 4 - pods=x", "a 0", "cannot read `pods=x`: expected a quantity such as `500m`");
+        check("acme 4 - pods=1", "a 1", "cannot read `a 1`: there is no such node");
+    }
+}

@@ -1,0 +1,290 @@
+//! Reserving: a claim is added where there is room for it, and the request may go on once the ledger is written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use headroom_core::amount::{Quantity, ResourceList, ResourceName};
+use headroom_core::cut::Names;
+use headroom_core::quota::{Breach, Excess, Fault};
+
+use crate::ask::Ask;
+use crate::plan::{Node, Plan};
+use crate::shape::Shape;
+use crate::state::{Claim, Entry, Key, State};
+
+/// Claims of one ledger. As many are written within a second, and are settled sooner.
+pub const MOST_CLAIMS: usize = 512;
+/// Entries of one key before they are merged, and shapes that may stand for one of them.
+const MOST_ENTRIES: usize = 4;
+
+/// A ledger that is open for a batch of requests. Each sees the claims of those before it.
+#[derive(Debug, Clone)]
+pub struct Book<'p> {
+    plan: &'p Plan,
+    state: State,
+    /// By node: what is used, and what is claimed beyond it.
+    held: Vec<ResourceList<'static>>,
+    most_entries: usize,
+    /// Who holds something of a bound, by node and name. Asked for by every refusal, and the same until a claim is added.
+    holders: BTreeMap<(usize, ResourceName<'static>), Holders>,
+}
+
+/// Claims that hold something of a bound.
+#[derive(Debug, Clone, Default)]
+struct Holders {
+    claims: usize,
+    tokens: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The claim is in the state; it holds once that is written.
+    Granted,
+    Refused(Refusal),
+    Busy(Busy),
+}
+
+/// Why a request has to come again, though there may be room for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Busy {
+    Claims,
+    Key,
+}
+
+/// What is short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The nearest quota first, then ancestors.
+    pub quotas: Vec<Short>,
+    /// Entries that stand in the way, if there is room without them.
+    pub waits_for: Vec<String>,
+}
+
+/// A quota that refuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Short {
+    pub node: usize,
+    pub breach: Breach<'static>,
+    /// What unfinished requests hold of each bound that is exceeded, and how many they are.
+    pub reserved: Vec<(Quantity, usize)>,
+}
+
+impl<'p> Book<'p> {
+    pub fn open(plan: &'p Plan, state: State) -> Self {
+        let mut book =
+            Self { plan, held: state.used.clone(), state, most_entries: MOST_ENTRIES, holders: BTreeMap::new() };
+        book.held.resize(plan.nodes.len(), ResourceList::default());
+        for (key, claim) in &book.state.claims {
+            for node in plan.nodes_of(&key.namespace) {
+                if let (Some(held), Some(node)) = (book.held.get_mut(node), plan.nodes.get(node)) {
+                    held.add_all(&beyond(claim, node));
+                }
+            }
+        }
+        book
+    }
+
+    /// Merges the entries of a key beyond so many.
+    pub fn merging_beyond(self, most_entries: usize) -> Self {
+        Self { most_entries, ..self }
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub fn close(self) -> State {
+        self.state
+    }
+
+    /// What is used and claimed, by node.
+    pub fn held(&self) -> &[ResourceList<'static>] {
+        &self.held
+    }
+
+    /// Adds a claim if there is room for it, and changes nothing otherwise.
+    pub fn reserve(&mut self, ask: &Ask) -> Verdict {
+        let was = self.state.claims.get(&ask.key).cloned();
+        let was = was.as_ref();
+        if was.is_some_and(|claim| claim.entries.iter().any(|entry| entry.token == ask.token)) {
+            // An earlier write succeeded, and only its answer was lost.
+            return Verdict::Granted;
+        }
+        if was.is_none() && self.state.claims.len() >= MOST_CLAIMS {
+            return Verdict::Busy(Busy::Claims);
+        }
+        let Some(now) = with_entry(was, ask, self.most_entries) else { return Verdict::Busy(Busy::Key) };
+        let mut growths = Vec::new();
+        let mut quotas = Vec::new();
+        let mut fits_without_claims = true;
+        let plan = self.plan;
+        for at in plan.nodes_of(&ask.key.namespace) {
+            let Some(node) = plan.nodes.get(at) else { continue };
+            let before = was.map(|was| beyond(was, node)).unwrap_or_default();
+            let growth: ResourceList<'static> = beyond(&now, node)
+                .beside(&before)
+                .map(|(name, after, before)| (name.clone(), before.map_or(after.clone(), |before| after.minus(before))))
+                .filter(|(_, growth)| growth.is_positive())
+                .collect();
+            if let Some(short) = self.unknown(at, node, &growth) {
+                quotas.push(short);
+                fits_without_claims = false;
+            } else if let Some(short) = self.short(at, node, &growth) {
+                fits_without_claims &= self.is_room_without_claims(at, node, &growth);
+                quotas.push(short);
+            }
+            growths.push((at, growth));
+        }
+        if !quotas.is_empty() {
+            let waits_for = if fits_without_claims { self.in_the_way(&quotas) } else { Vec::new() };
+            return Verdict::Refused(Refusal { quotas, waits_for });
+        }
+        self.holders.clear();
+        for (at, growth) in growths {
+            if let Some(held) = self.held.get_mut(at) {
+                held.add_all(&growth);
+            }
+        }
+        self.state.claims.insert(ask.key.clone(), now);
+        Verdict::Granted
+    }
+
+    /// Removes the entry of one handling, and of no other: what was reserved before another ledger refused.
+    pub fn take_back(&mut self, key: &Key, token: &str) {
+        let Some(claim) = self.state.claims.get_mut(key) else { return };
+        // A merged entry stands for others too.
+        claim.entries.retain(|entry| entry.token != token || entry.attempt.is_none());
+        if claim.entries.is_empty() {
+            self.state.claims.remove(key);
+        }
+        *self = Self::open(self.plan, std::mem::take(&mut self.state)).merging_beyond(self.most_entries);
+    }
+
+    /// A bound that grows, and of which nobody knows how much is used.
+    fn unknown(&self, at: usize, node: &Node, growth: &ResourceList<'static>) -> Option<Short> {
+        let used = self.state.used.get(at);
+        let is_unknown = |name: &&ResourceName<'static>| !used.is_some_and(|used| used.contains(name));
+        let names: Vec<String> = growth.names().filter(is_unknown).map(ToString::to_string).collect();
+        let fault = Fault::UnknownStatus { names };
+        let is_any = matches!(&fault, Fault::UnknownStatus { names } if !names.is_empty());
+        is_any.then(|| Short {
+            node: at,
+            breach: Breach { quota: Some(node.quota.clone().into()), fault },
+            reserved: Vec::new(),
+        })
+    }
+
+    fn short(&mut self, at: usize, node: &Node, growth: &ResourceList<'static>) -> Option<Short> {
+        let (mut excesses, mut reserved) = (Vec::new(), Vec::new());
+        for (name, requested) in growth.iter() {
+            let held = self.held.get(at).and_then(|held| held.get(name));
+            let (Some(hard), Some(held)) = (node.hard.get(name), held) else { continue };
+            if held.plus(requested) <= *hard {
+                continue;
+            }
+            let used = self.state.used.get(at).and_then(|used| used.get(name));
+            let beyond_used = used.map_or(Quantity::ZERO, |used| held.minus(used));
+            excesses.push(Excess {
+                name: name.clone(),
+                requested: requested.clone(),
+                used: held.clone(),
+                hard: hard.clone(),
+                origins: Names::default(),
+            });
+            reserved.push((beyond_used, self.holders(at, node, name).claims));
+        }
+        if excesses.is_empty() {
+            return None;
+        }
+        let fault = Fault::Exceeded { excesses, growth: None };
+        Some(Short { node: at, breach: Breach { quota: Some(node.quota.clone().into()), fault }, reserved })
+    }
+
+    fn is_room_without_claims(&self, at: usize, node: &Node, growth: &ResourceList<'static>) -> bool {
+        let used = self.state.used.get(at);
+        growth.iter().all(|(name, growth)| match (used.and_then(|used| used.get(name)), node.hard.get(name)) {
+            (Some(used), Some(hard)) => used.plus(growth) <= *hard,
+            _ => true,
+        })
+    }
+
+    fn holders(&mut self, at: usize, node: &Node, name: &ResourceName<'static>) -> &Holders {
+        self.holders.entry((at, name.clone())).or_insert_with(|| {
+            let mut holders = Holders::default();
+            for (key, claim) in &self.state.claims {
+                if self.plan.nodes_of(&key.namespace).contains(&at) && beyond(claim, node).contains(name) {
+                    holders.claims += 1;
+                    holders.tokens.extend(claim.entries.iter().map(|entry| entry.token.clone()));
+                }
+            }
+            holders
+        })
+    }
+
+    fn in_the_way(&mut self, quotas: &[Short]) -> Vec<String> {
+        let mut tokens: Vec<String> = Vec::new();
+        let plan = self.plan;
+        for short in quotas {
+            let (Some(node), Fault::Exceeded { excesses, .. }) = (plan.nodes.get(short.node), &short.breach.fault)
+            else {
+                continue;
+            };
+            for excess in excesses {
+                tokens.extend_from_slice(&self.holders(short.node, node, &excess.name).tokens);
+            }
+        }
+        tokens.sort_unstable();
+        tokens.dedup();
+        tokens
+    }
+}
+
+/// What a claim holds of a node's bounds beyond `used`: the most that may be stored, less what is surely counted.
+pub fn beyond(claim: &Claim, node: &Node) -> ResourceList<'static> {
+    let shapes = || claim.entries.iter().flat_map(|entry| entry.shapes.iter());
+    let at = |shape: &Arc<Shape>, name: &str| -> Option<Quantity> {
+        shape.get(name).filter(|_| shape.matches(&node.requirements)).cloned()
+    };
+    let amount = |name: &ResourceName<'static>| {
+        let most = shapes().filter_map(|shape| at(shape, name)).max()?;
+        let least = claim.base.iter().map(|shape| at(shape, name).unwrap_or(Quantity::ZERO)).min();
+        let beyond = least.map_or(most.clone(), |least| most.minus(&least));
+        beyond.is_positive().then(|| (name.clone(), beyond))
+    };
+    ResourceList::in_order(node.hard.names().filter_map(amount))
+}
+
+/// The claim with an entry more; none if too much is under way for its key.
+fn with_entry(was: Option<&Claim>, ask: &Ask, most_entries: usize) -> Option<Claim> {
+    let mut claim = match (was, &ask.old) {
+        (None, old) => Claim { base: old.iter().cloned().collect(), entries: Vec::new() },
+        // The base is the least that any of them found: the others may come too late to be stored.
+        (Some(was), None) => Claim { base: Vec::new(), ..was.clone() },
+        (Some(was), Some(old)) => {
+            let mut claim = was.clone();
+            if !claim.base.is_empty() && !claim.base.contains(old) {
+                claim.base.push(Arc::clone(old));
+            }
+            if claim.base.len() > MOST_ENTRIES {
+                claim.base.clear();
+            }
+            claim
+        }
+    };
+    let (attempt, shapes) = (Some(ask.attempt.clone()), vec![Arc::clone(&ask.shape)]);
+    claim.entries.push(Entry { token: ask.token.clone(), attempt, shapes });
+    if claim.entries.len() > most_entries {
+        let mut shapes: Vec<Arc<Shape>> = Vec::new();
+        for shape in claim.entries.into_iter().flat_map(|entry| entry.shapes) {
+            if !shapes.contains(&shape) {
+                shapes.push(shape);
+            }
+        }
+        if shapes.len() > MOST_ENTRIES {
+            return None;
+        }
+        // Its age begins anew, because the newest of them may last longest.
+        claim.entries = vec![Entry { token: ask.token.clone(), attempt: None, shapes }];
+    }
+    Some(claim)
+}

@@ -1,0 +1,78 @@
+//! Settling: `used` is counted anew from what is stored, and claims whose outcome is known are removed.
+//!
+//! Whoever settles needs no lease for it to be safe: the revision that a ledger was counted at is written into it, and
+//! nobody who has seen less may settle it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::cache::Cache;
+use crate::plan::Plan;
+use crate::state::{Attempt, Claim, Entry, Key, State};
+
+/// The cache has seen less of a kind than whoever settled before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Behind {
+    pub kind: String,
+    pub seen: u64,
+    pub counted: u64,
+}
+
+impl fmt::Display for Behind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, seen, counted } = self;
+        write!(f, "{kind} were counted at revision {counted} before, and are seen only up to {seen}")
+    }
+}
+
+/// The state as counted from a cache, by a plan; none if nothing is new. `released` are entries whose request is over
+/// while a live read showed nothing that the cache lacks.
+pub fn settle(plan: &Plan, state: &State, cache: &Cache, released: &BTreeSet<String>) -> Result<Option<State>, Behind> {
+    let kinds = plan.kinds();
+    for (kind, counted) in &state.counted_at {
+        if let Some(seen) = cache.revision(kind).filter(|seen| seen < counted) {
+            return Err(Behind { kind: kind.clone(), seen, counted: *counted });
+        }
+    }
+    let mut counted_at = state.counted_at.clone();
+    for kind in &kinds {
+        if let Some(seen) = cache.revision(kind) {
+            counted_at.insert(kind.clone(), seen);
+        }
+    }
+    let mut settled = State { plan: plan.number, used: cache.count(plan), counted_at, ..State::default() };
+    for (key, claim) in &state.claims {
+        let is_charged = kinds.contains(&key.kind) && plan.namespaces.contains_key(&key.namespace);
+        if !is_charged {
+            continue;
+        }
+        let entries: Vec<Entry> = claim
+            .entries
+            .iter()
+            .filter(|entry| !released.contains(&entry.token) && !is_resolved(key, entry, cache))
+            .cloned()
+            .collect();
+        if entries.is_empty() {
+            continue;
+        }
+        let base = cache.get(key).map(|stored| Arc::clone(&stored.shape)).into_iter().collect();
+        settled.claims.insert(key.clone(), Claim { base, entries });
+    }
+    let is_new = settled.plan != state.plan || settled.used != state.used || settled.claims != state.claims;
+    Ok(is_new.then_some(settled))
+}
+
+/// Whether the cache shows what became of an attempt.
+fn is_resolved(key: &Key, entry: &Entry, cache: &Cache) -> bool {
+    let Some(Attempt { uid, version }) = &entry.attempt else { return false };
+    let stored = cache.get(key);
+    match version {
+        None => stored.is_some_and(|stored| stored.uid == *uid) || cache.has_departed(uid),
+        // Greater, not merely different: a cache may be older than what was reviewed.
+        Some(version) => match stored {
+            Some(stored) => stored.version > *version,
+            None => cache.revision(&key.kind).is_some_and(|seen| seen > *version),
+        },
+    }
+}

@@ -1,0 +1,184 @@
+//! All that an object is charged, under every name, and the scopes that it matches.
+//!
+//! A shape knows no quota, so claims and counts outlive a change of the quotas. Most objects share their shape.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use headroom_core::amount::{Quantity, ResourceList};
+use headroom_core::cluster::resource_quota::ScopeRequirement;
+use headroom_core::json::{Malformed, Node};
+use headroom_core::quota::{Kind, Measure, Object, Usage, scope};
+use headroom_core::timestamp::Timestamp;
+
+use crate::text::{self, Unreadable};
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Nothing that is zero.
+    pub amounts: ResourceList<'static>,
+    /// By scope, with the values that selectors choose by.
+    pub scopes: BTreeMap<String, Vec<String>>,
+}
+
+/// Scopes that an object matches or not, whatever the operator.
+const PLAIN: [&str; 5] = ["Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity"];
+const PRIORITY: &str = "PriorityClass";
+const ATTRIBUTES: &str = "VolumeAttributesClass";
+
+impl Shape {
+    /// The shape of an object at a moment. Without a moment no pod counts as gone.
+    pub fn of(object: &Object<'_, '_>, now: Option<Timestamp>) -> Result<Self, Malformed> {
+        let amounts = Usage::of(object, now)?.list(object.kind).into_iter();
+        let amounts = amounts.filter(|(_, amount)| !amount.is_zero());
+        let mut shape = Self {
+            amounts: amounts.map(|(name, amount)| (Cow::Owned(name.into_owned()), amount)).collect(),
+            scopes: BTreeMap::new(),
+        };
+        match (object.kind.measure, object.pod) {
+            (Measure::Pod, Some(pod)) => {
+                for name in PLAIN {
+                    let exists = ScopeRequirement {
+                        scope: Cow::Borrowed(name),
+                        operator: Cow::Borrowed("Exists"),
+                        values: Vec::new(),
+                    };
+                    if scope::matches(object, &exists)? {
+                        shape.scopes.insert(name.to_owned(), Vec::new());
+                    }
+                }
+                let class = pod.spec.string("priorityClassName")?.filter(|class| !class.is_empty());
+                shape.scopes.insert(PRIORITY.to_owned(), class.into_iter().map(Cow::into_owned).collect());
+            }
+            (Measure::Claim, _) => {
+                let classes = scope::attributes_classes(&object.source)?;
+                shape.scopes.insert(ATTRIBUTES.to_owned(), classes.into_iter().map(Cow::into_owned).collect());
+            }
+            _ => {}
+        }
+        Ok(shape)
+    }
+
+    /// The shape of an object that is stored.
+    pub fn of_stored(kind: &str, node: Node<'_>, now: Option<Timestamp>) -> Result<Self, Malformed> {
+        let stored = headroom_advice::stored::Stored::read(Kind::from_qualified(kind), node)?;
+        Self::of(&stored.object(), now)
+    }
+
+    /// Whether a quota with these scopes counts it.
+    pub fn matches(&self, requirements: &[ScopeRequirement<'_>]) -> bool {
+        requirements.iter().all(|requirement| {
+            let Some(values) = self.scopes.get(requirement.scope.as_ref()) else { return false };
+            let is_plain = PLAIN.contains(&requirement.scope.as_ref());
+            let values: Vec<Cow<'_, str>> = values.iter().map(|value| Cow::Borrowed(value.as_str())).collect();
+            is_plain || scope::selects(requirement, &values)
+        })
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Quantity> {
+        self.amounts.get(name)
+    }
+
+    /// `pods=1 requests.cpu=500m ~NotTerminating ~PriorityClass:high`
+    pub fn read(line: &str) -> Result<Self, Unreadable> {
+        let mut shape = Self::default();
+        for word in line.split_whitespace() {
+            let Some(scope) = word.strip_prefix('~') else {
+                let (name, amount) = text::read_amount(word)?;
+                shape.amounts.set(name.into(), amount);
+                continue;
+            };
+            let (scope, values) = scope.split_once(':').unwrap_or((scope, ""));
+            let values = values.split(',').filter(|value| !value.is_empty()).map(text::unescape);
+            shape.scopes.insert(text::unescape(scope)?, values.collect::<Result<_, _>>()?);
+        }
+        Ok(shape)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text::write_amounts(&self.amounts))?;
+        for (index, (scope, values)) in self.scopes.iter().enumerate() {
+            let space = if index == 0 && self.amounts.is_empty() { "" } else { " " };
+            write!(f, "{space}~{}", text::escape(scope))?;
+            let values: Vec<String> = values.iter().map(|value| text::escape(value)).collect();
+            if !values.is_empty() {
+                write!(f, ":{}", values.join(","))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_core::json::Document;
+
+    fn shape(kind: &str, object: &str) -> Shape {
+        let document = Document::read(object).unwrap();
+        Shape::of_stored(kind, document.root(), None).unwrap()
+    }
+
+    #[track_caller]
+    fn check(kind: &str, object: &str, line: &str) {
+        let shape = shape(kind, object);
+        assert_eq!(shape.to_string(), line);
+        assert_eq!(Shape::read(line).unwrap(), shape);
+    }
+
+    #[test]
+    fn a_shape_holds_what_any_quota_may_bound() {
+        check(
+            "pods",
+            r#"{"metadata": {"name": "a"}, "spec": {"priorityClassName": "high", "containers": [
+                {"name": "a", "resources": {"requests": {"cpu": "500m"}}}]}}"#,
+            "count/pods=1 cpu=500m pods=1 requests.cpu=500m ~NotBestEffort ~NotTerminating ~PriorityClass:high",
+        );
+        check(
+            "pods",
+            r#"{"spec": {"activeDeadlineSeconds": 5, "containers": [{"name": "a"}]}, "status": {"phase": "Failed"}}"#,
+            "count/pods=1 ~BestEffort ~PriorityClass ~Terminating",
+        );
+        check(
+            "persistentvolumeclaims",
+            r#"{"spec": {"storageClassName": "gold", "volumeAttributesClassName": "fast",
+                "resources": {"requests": {"storage": "1Gi"}}}}"#,
+            "count/persistentvolumeclaims=1 gold.storageclass.storage.k8s.io/persistentvolumeclaims=1 \
+             gold.storageclass.storage.k8s.io/requests.storage=1Gi persistentvolumeclaims=1 requests.storage=1Gi \
+             ~VolumeAttributesClass:fast",
+        );
+        check("deployments.apps", "{}", "count/deployments.apps=1");
+    }
+
+    #[test]
+    fn scopes_are_matched_as_the_core_matches_them() {
+        let requirement = |scope: &'static str, operator: &'static str, values: &[&'static str]| ScopeRequirement {
+            scope: scope.into(),
+            operator: operator.into(),
+            values: values.iter().map(|value| (*value).into()).collect(),
+        };
+        let pods = [
+            r#"{"spec": {"priorityClassName": "high", "containers": [{"name": "a"}]}}"#,
+            r#"{"spec": {"activeDeadlineSeconds": 0, "containers": [{"name": "a", "resources": {"limits": {"cpu": 1}}}]}}"#,
+            r#"{"spec": {"containers": [], "affinity": {"podAffinity":
+                {"requiredDuringSchedulingIgnoredDuringExecution": [{"namespaceSelector": {}}]}}}}"#,
+        ];
+        let mut requirements: Vec<_> = PLAIN.iter().map(|scope| requirement(scope, "Exists", &[])).collect();
+        for operator in ["In", "NotIn", "Exists", "DoesNotExist", "Is"] {
+            requirements.push(requirement(PRIORITY, operator, &["high"]));
+            requirements.push(requirement(ATTRIBUTES, operator, &["fast"]));
+        }
+        for pod in pods {
+            let document = Document::read(pod).unwrap();
+            let stored = headroom_advice::stored::Stored::read(Kind::POD, document.root()).unwrap();
+            let shape = Shape::of(&stored.object(), None).unwrap();
+            for requirement in &requirements {
+                let expected = scope::matches(&stored.object(), requirement).unwrap();
+                assert_eq!(shape.matches(std::slice::from_ref(requirement)), expected, "{requirement} of {pod}");
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The state of a ledger: what is used, and what is claimed beyond that.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use headroom_core::amount::ResourceList;
+
+use crate::shape::Shape;
+use crate::text::{self, Unreadable};
+
+/// What is read, judged or counted, and written back by compare-and-swap.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State {
+    /// The number of the plan in force.
+    pub plan: u64,
+    /// By node of the plan; what nobody could count is absent.
+    pub used: Vec<ResourceList<'static>>,
+    /// The revision of each kind that `used` was counted at: who has seen less may not settle.
+    pub counted_at: BTreeMap<String, u64>,
+    pub claims: BTreeMap<Key, Claim>,
+}
+
+/// Where an object is stored.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// `pods`, or `deployments.apps`
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+/// What of `used` surely belongs to a key, and what may yet be stored there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// The least of these is the key's part of `used`. None of them: nothing is.
+    pub base: Vec<Arc<Shape>>,
+    pub entries: Vec<Entry>,
+}
+
+/// One handling of a review.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub token: String,
+    /// What will be stored. Absent where entries had to be merged.
+    pub attempt: Option<Attempt>,
+    /// All that the object is charged once it is stored; of merged entries, one of these.
+    pub shapes: Vec<Arc<Shape>>,
+}
+
+/// By which an attempt is known once it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    pub uid: String,
+    /// Of an update: the version of the object that it replaces.
+    pub version: Option<u64>,
+}
+
+/// A state as its object keeps it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lines {
+    pub plan: u64,
+    pub used: Vec<String>,
+    pub counted_at: Vec<String>,
+    pub shapes: Vec<String>,
+    pub claims: Vec<String>,
+}
+
+impl Key {
+    pub fn new(kind: &str, namespace: &str, name: &str) -> Self {
+        Self { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.kind, self.namespace, self.name)
+    }
+}
+
+impl State {
+    /// Every entry with its key.
+    pub fn entries(&self) -> impl Iterator<Item = (&Key, &Entry)> {
+        self.claims.iter().flat_map(|(key, claim)| claim.entries.iter().map(move |entry| (key, entry)))
+    }
+
+    /// Claims are `key base entries...`, an entry is `token:uid:version:shapes`, shapes go by number, `-` is none.
+    pub fn write(&self) -> Lines {
+        let mut shapes: Vec<String> = Vec::new();
+        let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+        let mut number = |shape: &Arc<Shape>| {
+            let line = shape.to_string();
+            let number = *numbers.entry(line.clone()).or_insert(shapes.len());
+            if number == shapes.len() {
+                shapes.push(line);
+            }
+            number.to_string()
+        };
+        let mut numbered = |list: &[Arc<Shape>]| match list {
+            [] => "-".to_owned(),
+            list => list.iter().map(&mut number).collect::<Vec<_>>().join(","),
+        };
+        let mut claims = Vec::with_capacity(self.claims.len());
+        for (key, claim) in &self.claims {
+            let mut words = vec![text::escape(&key.to_string()), numbered(&claim.base)];
+            for Entry { token, attempt, shapes } in &claim.entries {
+                let (uid, version) = match attempt {
+                    Some(Attempt { uid, version }) => (text::escape(uid), *version),
+                    None => ("*".to_owned(), None),
+                };
+                let version = version.map_or("-".to_owned(), |version| version.to_string());
+                words.push(format!("{}:{uid}:{version}:{}", text::escape(token), numbered(shapes)));
+            }
+            claims.push(words.join(" "));
+        }
+        Lines {
+            plan: self.plan,
+            used: self.used.iter().map(text::write_amounts).collect(),
+            counted_at: self.counted_at.iter().map(|(kind, at)| format!("{} {at}", text::escape(kind))).collect(),
+            shapes,
+            claims,
+        }
+    }
+
+    pub fn read(lines: &Lines) -> Result<Self, Unreadable> {
+        let shapes = lines.shapes.iter().map(|line| Shape::read(line).map(Arc::new));
+        let shapes = shapes.collect::<Result<Vec<_>, _>>()?;
+        let mut state = Self { plan: lines.plan, ..Self::default() };
+        state.used = lines.used.iter().map(|line| text::read_amounts(line)).collect::<Result<_, _>>()?;
+        for line in &lines.counted_at {
+            let (kind, at) = line.split_once(' ').ok_or_else(|| Unreadable::new(line, "expected `kind revision`"))?;
+            state.counted_at.insert(text::unescape(kind)?, text::read_number(at)?);
+        }
+        for line in &lines.claims {
+            let (key, claim) = read_claim(line, &shapes)?;
+            if state.claims.insert(key, claim).is_some() {
+                return Err(Unreadable::new(line, "the key has a second claim"));
+            }
+        }
+        Ok(state)
+    }
+}
+
+fn read_claim(line: &str, shapes: &[Arc<Shape>]) -> Result<(Key, Claim), Unreadable> {
+    let numbered = |word: &str| -> Result<Vec<Arc<Shape>>, Unreadable> {
+        if word == "-" {
+            return Ok(Vec::new());
+        }
+        let shape = |word: &str| {
+            let number = usize::try_from(text::read_number(word)?).unwrap_or(usize::MAX);
+            shapes.get(number).cloned().ok_or_else(|| Unreadable::new(line, "there is no such shape"))
+        };
+        word.split(',').map(shape).collect()
+    };
+    let mut words = line.split_whitespace();
+    let (Some(key), Some(base)) = (words.next(), words.next()) else {
+        return Err(Unreadable::new(line, "expected a key, a base and entries"));
+    };
+    let key = text::unescape(key)?;
+    let mut parts = key.splitn(3, '/');
+    let (Some(kind), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(Unreadable::new(line, "expected a key such as `pods/shop/web-0`"));
+    };
+    let mut claim = Claim { base: numbered(base)?, entries: Vec::new() };
+    for word in words {
+        let parts: Vec<&str> = word.split(':').collect();
+        let [token, uid, version, shapes] = parts.as_slice() else {
+            return Err(Unreadable::new(word, "expected `token:uid:version:shapes`"));
+        };
+        let version = if *version == "-" { None } else { Some(text::read_number(version)?) };
+        let attempt = if *uid == "*" { None } else { Some(Attempt { uid: text::unescape(uid)?, version }) };
+        claim.entries.push(Entry { token: text::unescape(token)?, attempt, shapes: numbered(shapes)? });
+    }
+    if claim.entries.is_empty() {
+        return Err(Unreadable::new(line, "the claim has no entry"));
+    }
+    Ok((Key::new(kind, namespace, name), claim))
+}

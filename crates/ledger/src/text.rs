@@ -1,0 +1,101 @@
+//! Words and amounts in the lines of a ledger.
+//!
+//! Ledgers keep lists of strings instead of nested objects: the API server tracks no owner per field for them, and
+//! writes them in less than half the time.
+
+use std::fmt::Write;
+
+use headroom_core::amount::{Quantity, ResourceList};
+
+/// What a line is wrong about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    pub line: String,
+    pub problem: &'static str,
+}
+
+impl Unreadable {
+    pub fn new(line: &str, problem: &'static str) -> Self {
+        Self { line: headroom_core::cut::on_one_line(line, 120), problem }
+    }
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot read `{}`: {}", self.line, self.problem)
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+/// A name as one word: whatever separates words is written as `%20`.
+pub fn escape(name: &str) -> String {
+    let mut word = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => word.push(byte.into()),
+            // Writing to a String cannot fail.
+            _ => _ = write!(word, "%{byte:02X}"),
+        }
+    }
+    word
+}
+
+/// The name that [`escape`] made a word of.
+pub fn unescape(word: &str) -> Result<String, Unreadable> {
+    let broken = || Unreadable::new(word, "expected `%` and two hexadecimal digits");
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        let (Some(high), Some(low)) = (digit(), digit()) else { return Err(broken()) };
+        bytes.push(u8::try_from(high * 16 + low).map_err(|_| broken())?);
+    }
+    String::from_utf8(bytes).map_err(|_| broken())
+}
+
+/// `pods=412 requests.cpu=61200m`
+pub fn write_amounts(amounts: &ResourceList<'_>) -> String {
+    let words: Vec<String> = amounts.iter().map(|(name, amount)| format!("{}={amount}", escape(name))).collect();
+    words.join(" ")
+}
+
+/// One word of such a line.
+pub fn read_amount(word: &str) -> Result<(String, Quantity), Unreadable> {
+    let (name, amount) = word.split_once('=').ok_or_else(|| Unreadable::new(word, "expected `name=amount`"))?;
+    let amount = amount.parse().map_err(|_| Unreadable::new(word, "expected a quantity such as `500m`"))?;
+    Ok((unescape(name)?, amount))
+}
+
+pub fn read_amounts(line: &str) -> Result<ResourceList<'static>, Unreadable> {
+    line.split_whitespace().map(|word| read_amount(word).map(|(name, amount)| (name.into(), amount))).collect()
+}
+
+/// A whole number such as a resourceVersion.
+pub fn read_number(word: &str) -> Result<u64, Unreadable> {
+    word.parse().map_err(|_| Unreadable::new(word, "expected a whole number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_name_is_one_word_and_comes_back(name in ".*") {
+            let word = escape(&name);
+            prop_assert!(!word.contains([' ', '=', ':', ',', '~', '\n']));
+            prop_assert_eq!(unescape(&word).unwrap(), name);
+        }
+
+        #[test]
+        fn no_line_makes_it_panic(line in ".*") {
+            let _ = (unescape(&line), read_amounts(&line));
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Claims and counts as tables and properties; `model` searches how they meet.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use headroom_core::json::Document;
+use headroom_core::request::Request;
+use headroom_ledger::ask::{Ask, faults};
+use headroom_ledger::cache::Stored;
+use headroom_ledger::plan::{self, Plan};
+use headroom_ledger::reserve::{Busy, MOST_CLAIMS};
+use headroom_ledger::state::{Attempt, Key, Lines};
+use headroom_ledger::{Book, Cache, Shape, State, Verdict, message, settle};
+use proptest::prelude::*;
+
+fn plan(nodes: &[&str], namespaces: &[&str]) -> Plan {
+    let own = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+    Plan::read(1, &plan::Lines { nodes: own(nodes), namespaces: own(namespaces) }).unwrap()
+}
+
+fn state(used: &[&str]) -> State {
+    State::read(&Lines { plan: 1, used: used.iter().map(|line| (*line).to_owned()).collect(), ..Lines::default() })
+        .unwrap()
+}
+
+/// Creates `pods/<place>` with an amount, or updates it from an older one at a version.
+fn ask(place: &str, token: &str, shape: &str, old: Option<(&str, u64)>) -> Ask {
+    let (namespace, name) = place.split_once('/').unwrap();
+    Ask {
+        key: Key::new("pods", namespace, name),
+        token: token.to_owned(),
+        attempt: Attempt { uid: format!("uid-{name}"), version: old.map(|(_, version)| version) },
+        shape: Arc::new(Shape::read(shape).unwrap()),
+        old: old.map(|(shape, _)| Arc::new(Shape::read(shape).unwrap())),
+    }
+}
+
+fn refusal(plan: &Plan, verdict: Verdict) -> String {
+    let Verdict::Refused(refusal) = verdict else { panic!("{verdict:?}") };
+    message::refusal(&Key::new("pods", "shop", "web-0"), plan, &refusal, &|_, _| message::Consumers::default())
+}
+
+#[test]
+fn a_refusal_begins_with_the_words_of_kubernetes_and_tells_what_is_reserved() {
+    let plan = plan(&["acme 1 - requests.cpu=300", "payments 1 0 pods=500 requests.cpu=100"], &["shop 1"]);
+    let mut book = Book::open(&plan, state(&["requests.cpu=120", "pods=3 requests.cpu=99100m"]));
+    assert_eq!(book.reserve(&ask("shop/a", "1", "pods=1 requests.cpu=200m", None)), Verdict::Granted);
+    assert_eq!(book.reserve(&ask("shop/b", "2", "pods=1 requests.cpu=500m", None)), Verdict::Granted);
+    let refused = refusal(&plan, book.reserve(&ask("shop/web-0", "3", "pods=1 requests.cpu=500m", None)));
+    assert_eq!(
+        refused,
+        "pods \"web-0\" is forbidden: exceeded quota: payments, requested: requests.cpu=500m, used: requests.cpu=99800m, \
+         limited: requests.cpu=100; tenant quota payments: requests.cpu short by 300m (200m available, 700m of used \
+         reserved by 2 unfinished requests)"
+    );
+    // Without the two there would be room, so it is worth to wait for them.
+    let Verdict::Refused(refusal) = book.reserve(&ask("shop/web-0", "3", "pods=1 requests.cpu=500m", None)) else {
+        panic!("granted");
+    };
+    assert_eq!(refusal.waits_for, ["1", "2"]);
+}
+
+#[test]
+fn an_ancestor_tells_its_children_and_no_namespaces() {
+    let plan = plan(&["acme 1 - pods=2", "payments 1 0 pods=500"], &["shop 1"]);
+    let mut book = Book::open(&plan, state(&["pods=2", "pods=1"]));
+    let Verdict::Refused(refusal) = book.reserve(&ask("shop/web-0", "1", "pods=1", None)) else { panic!("granted") };
+    let consumers = |quota: &str, name: &str| {
+        assert_eq!((quota, name), ("acme", "pods"));
+        message::Consumers {
+            namespaces: vec![("secret".to_owned(), "2".parse().unwrap())],
+            children: vec![("search".to_owned(), "1".parse().unwrap()), ("payments".to_owned(), "1".parse().unwrap())],
+        }
+    };
+    assert_eq!(
+        message::refusal(&Key::new("pods", "shop", "web-0"), &plan, &refusal, &consumers),
+        "pods \"web-0\" is forbidden: exceeded quota: acme, requested: pods=1, used: pods=2, limited: pods=2; tenant quota \
+         acme (parent of payments): pods short by 1 (0 available); top children: search 1, payments 1"
+    );
+    assert_eq!(refusal.waits_for, Vec::<String>::new());
+}
+
+#[test]
+fn what_nobody_could_count_is_not_known() {
+    let plan = plan(&["a 1 - pods=500 services=5"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["services=1"]));
+    assert_eq!(
+        refusal(&plan, book.reserve(&ask("shop/web-0", "1", "pods=1", None))),
+        "pods \"web-0\" is forbidden: status unknown for quota: a, resources: pods; tenant quota a: not counted yet, or a \
+         kind of object cannot be listed"
+    );
+}
+
+#[test]
+fn only_what_grows_is_held_against_a_bound() {
+    let plan = plan(&["a 1 - pods=1 requests.cpu=1"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["pods=5 requests.cpu=500m"]));
+    // The number of pods is over its bound, and stays.
+    let grown = ask("shop/a", "1", "pods=1 requests.cpu=700m", Some(("pods=1 requests.cpu=200m", 7)));
+    assert_eq!(book.reserve(&grown), Verdict::Granted);
+    assert!(!ask("shop/a", "2", "pods=1 requests.cpu=200m", Some(("pods=1 requests.cpu=700m", 7))).grows(&plan));
+    assert!(!ask("other/a", "2", "pods=1", None).grows(&plan));
+}
+
+#[test]
+fn a_claim_is_charged_where_its_shape_matches_even_after_the_plan_has_changed() {
+    let old = plan(&["a 1 - pods=9"], &["shop 0"]);
+    let mut book = Book::open(&old, state(&["pods=0"]));
+    assert_eq!(book.reserve(&ask("shop/a", "1", "pods=1 ~Terminating", None)), Verdict::Granted);
+    let claimed = book.close();
+    let new = plan(
+        &["a 2 - pods=9", "b 1 0 pods=9 ~NotTerminating:Exists:", "c 1 0 pods=9 ~Terminating:Exists:"],
+        &["shop 1,2"],
+    );
+    let state = State { used: state(&["pods=0", "pods=0", "pods=0"]).used, ..claimed };
+    let book = Book::open(&new, state);
+    let held: Vec<i64> = book.held().iter().map(|held| held.get("pods").unwrap().value()).collect();
+    assert_eq!(held, [1, 0, 1]);
+}
+
+#[test]
+fn too_many_claims_are_told_to_come_again_and_merged_entries_stay_bounded() {
+    let plan = plan(&["a 1 - pods=100000"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["pods=0"]));
+    for at in 0..MOST_CLAIMS {
+        assert_eq!(book.reserve(&ask(&format!("shop/p{at}"), &at.to_string(), "pods=1", None)), Verdict::Granted);
+    }
+    assert_eq!(book.reserve(&ask("shop/more", "x", "pods=1", None)), Verdict::Busy(Busy::Claims));
+    // One name in a loop.
+    for at in 0..50 {
+        assert_eq!(book.reserve(&ask("shop/p0", &format!("loop-{at}"), "pods=1", None)), Verdict::Granted);
+    }
+    let claim = &book.state().claims[&Key::new("pods", "shop", "p0")];
+    assert!(claim.entries.len() <= 4, "{claim:?}");
+    assert_eq!(book.held()[0].get("pods").unwrap().value(), 512);
+}
+
+fn request(operation: &str, object: &str, old: &str) -> String {
+    format!(
+        r#"{{"uid": "r", "operation": "{operation}", "resource": {{"group": "", "version": "v1", "resource": "pods"}},
+            "namespace": "shop", "name": "web-0", "userInfo": {{"username": "ann"}}, "object": {object}, "oldObject": {old}}}"#
+    )
+}
+
+#[test]
+fn a_review_asks_for_all_that_its_object_is_charged() {
+    let pod = r#"{"metadata": {"name": "web-0", "uid": "u1"}, "spec": {"containers": [{"name": "a",
+        "resources": {"requests": {"cpu": "500m"}}}]}}"#;
+    let text = request("CREATE", pod, "null");
+    let document = Document::read(&text).unwrap();
+    let request = Request::read(document.root()).unwrap();
+    let ask = Ask::of(&request, || "t".to_owned()).unwrap().unwrap();
+    assert_eq!(ask.key.to_string(), "pods/shop/web-0");
+    assert_eq!(ask.attempt, Attempt { uid: "u1".to_owned(), version: None });
+    assert_eq!(
+        ask.shape.to_string(),
+        "count/pods=1 cpu=500m pods=1 requests.cpu=500m ~NotBestEffort ~NotTerminating ~PriorityClass"
+    );
+    let demanding = plan(&["a 1 - limits.cpu=9 requests.cpu=100m"], &["shop 0"]);
+    assert_eq!(
+        faults(&request, &demanding).unwrap(),
+        ["failed quota: a: must specify limits.cpu for: a; quota a: set limits.cpu in a, or let a LimitRange of the \
+          namespace set defaults"]
+    );
+    // What is short is the ledger's to say.
+    assert_eq!(faults(&request, &plan(&["a 1 - requests.cpu=100m"], &["shop 0"])).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn a_forged_review_is_told_apart() {
+    let without_uid = r#"{"metadata": {"name": "web-0"}, "spec": {"containers": []}}"#;
+    let text = request("CREATE", without_uid, "null");
+    let document = Document::read(&text).unwrap();
+    let asked = Ask::of(&Request::read(document.root()).unwrap(), String::new);
+    assert_eq!(asked.unwrap_err().to_string(), "not a request of an API server: metadata.uid is missing");
+    let text = request("DELETE", "null", without_uid);
+    let document = Document::read(&text).unwrap();
+    assert_eq!(Ask::of(&Request::read(document.root()).unwrap(), String::new), Ok(None));
+}
+
+#[test]
+fn a_pod_that_is_overdue_counts_no_more() {
+    let plan = plan(&["a 1 - count/pods=9 pods=9"], &["shop 0"]);
+    let mut cache = Cache::default();
+    let ended = Shape::read("count/pods=1").unwrap();
+    let shape = Arc::new(Shape::read("count/pods=1 pods=1").unwrap());
+    let stored = Stored { uid: "u".to_owned(), version: 5, shape, ends: Some(Box::new((100, ended))) };
+    cache.list("pods", 5, [(Key::new("pods", "shop", "a"), stored)]);
+    let used = |cache: &Cache| cache.count(&plan)[0].get("pods").unwrap().value();
+    assert!(!cache.tick(99));
+    assert_eq!(used(&cache), 1);
+    assert!(cache.tick(100) && !cache.tick(200));
+    assert_eq!(used(&cache), 0);
+    assert_eq!(cache.count(&plan)[0].get("count/pods").unwrap().value(), 1);
+}
+
+#[test]
+fn whoever_has_seen_less_does_not_settle() {
+    let plan = plan(&["a 1 - pods=9"], &["shop 0"]);
+    let mut cache = Cache::default();
+    cache.list("pods", 10, []);
+    let mut counted = state(&["pods=1"]);
+    counted.counted_at.insert("pods".to_owned(), 11);
+    let behind = settle(&plan, &counted, &cache, &BTreeSet::new()).unwrap_err();
+    assert_eq!(behind.to_string(), "pods were counted at revision 11 before, and are seen only up to 10");
+    cache.advance("pods", 11);
+    let settled = settle(&plan, &counted, &cache, &BTreeSet::new()).unwrap().unwrap();
+    assert_eq!(settled.write().used, ["pods=0"]);
+}
+
+/// Asks for few keys, so that they meet.
+fn asks() -> impl Strategy<Value = Vec<Ask>> {
+    let old = prop::option::of((0..4_u8, 1..9_u64));
+    let one = (0..4_u8, 0..3_u8, 0..4_u8, old).prop_map(|(name, token, amount, old)| {
+        let old = old.map(|(amount, version)| (format!("pods={amount}"), version));
+        let old = old.as_ref().map(|(shape, version)| (shape.as_str(), *version));
+        ask(&format!("shop/{name}"), &format!("{name}-{token}"), &format!("pods={amount} ~Terminating"), old)
+    });
+    prop::collection::vec(one, 0..20)
+}
+
+proptest! {
+    #[test]
+    fn lines_come_back_as_they_were(asks in asks()) {
+        let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
+        let mut book = Book::open(&plan, state(&["pods=3"]));
+        asks.iter().for_each(|ask| _ = book.reserve(ask));
+        let state = book.close();
+        prop_assert_eq!(State::read(&state.write()).unwrap(), state);
+    }
+
+    #[test]
+    fn reserving_twice_is_reserving_once(asks in asks()) {
+        let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
+        let mut book = Book::open(&plan, state(&["pods=3"]));
+        for ask in &asks {
+            if book.reserve(ask) == Verdict::Granted {
+                let before = book.state().clone();
+                prop_assert_eq!(book.reserve(ask), Verdict::Granted);
+                prop_assert_eq!(book.state(), &before);
+            }
+            // Held is what it would be if the ledger were read anew, and never above the bound.
+            let anew = Book::open(&plan, book.state().clone());
+            prop_assert_eq!(anew.held(), book.held());
+            prop_assert!(book.held()[0].get("pods").unwrap().value() <= 12);
+        }
+    }
+
+    #[test]
+    fn what_is_taken_back_was_never_there(asks in asks()) {
+        let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
+        let mut book = Book::open(&plan, state(&["pods=3"])).merging_beyond(100);
+        for ask in &asks {
+            let is_there = book.state().entries().any(|(_, entry)| entry.token == ask.token);
+            let (claims, held) = (book.state().entries().count(), book.held().to_vec());
+            if !is_there && book.reserve(ask) == Verdict::Granted && ask.old.is_some() {
+                book.take_back(&ask.key, &ask.token);
+                prop_assert_eq!(book.state().entries().count(), claims);
+                // A lower base stays: that is less room, never more.
+                prop_assert!(book.held()[0].get("pods") >= held[0].get("pods"));
+            }
+        }
+    }
+
+    #[test]
+    fn settling_twice_is_settling_once(asks in asks(), stored in prop::collection::vec((0..4_u8, 0..4_u8, 1..12_u64), 0..4)) {
+        let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
+        let mut book = Book::open(&plan, state(&["pods=3"]));
+        asks.iter().for_each(|ask| _ = book.reserve(ask));
+        let mut cache = Cache::default();
+        let objects = stored.iter().map(|(name, amount, version)| {
+            let shape = Arc::new(Shape::read(&format!("pods={amount} ~Terminating")).unwrap());
+            let key = Key::new("pods", "shop", &name.to_string());
+            (key, Stored { uid: format!("uid-{name}"), version: *version, shape, ends: None })
+        });
+        cache.list("pods", 12, objects);
+        let once = settle(&plan, &book.close(), &cache, &BTreeSet::new()).unwrap();
+        if let Some(once) = once {
+            prop_assert_eq!(settle(&plan, &once, &cache, &BTreeSet::new()).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn no_ledger_that_was_edited_makes_it_panic(lines in prop::collection::vec(".*", 0..4), claim in ".*") {
+        let _ = State::read(&Lines { used: lines.clone(), shapes: lines.clone(), counted_at: lines.clone(), claims: vec![claim], plan: 1 });
+        let _ = Plan::read(1, &plan::Lines { nodes: lines.clone(), namespaces: lines });
+    }
+}

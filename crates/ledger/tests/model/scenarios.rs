@@ -1,0 +1,231 @@
+//! What is searched.
+
+use super::world::Flaw;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    Create,
+    Update,
+}
+use Verb::{Create, Update};
+
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    pub name: String,
+    /// By ledger and node.
+    pub hard: Vec<Vec<u8>>,
+    /// By ledger: the parent of each node.
+    pub parents: Vec<Vec<Option<usize>>>,
+    /// By key: the ledgers that it is charged to, with the node, in the order of reserving.
+    pub places: Vec<Vec<(usize, usize)>>,
+    /// By key: what is stored at first.
+    pub objects: Vec<u8>,
+    /// Verb, key and charge.
+    pub requests: Vec<(Verb, usize, u8)>,
+    /// Keys that may be deleted, once each.
+    pub deletes: Vec<usize>,
+    pub leaders: usize,
+    /// How often a leader takes office.
+    pub terms: u8,
+    /// How often each request may be reviewed.
+    pub deliveries: Vec<u8>,
+    /// Whether answers to writes get lost.
+    pub lost: bool,
+    pub most_entries: usize,
+    /// Whether one API server lags behind, and leaders may list from it.
+    pub lagging: bool,
+}
+
+fn scenario(name: &str, hard: u8, objects: &[u8], requests: &[(Verb, usize, u8)]) -> Scenario {
+    Scenario {
+        name: name.to_owned(),
+        hard: vec![vec![hard]],
+        parents: vec![vec![None]],
+        places: vec![vec![(0, 0)]; objects.len()],
+        objects: objects.to_vec(),
+        requests: requests.to_vec(),
+        deletes: Vec::new(),
+        leaders: 2,
+        terms: 2,
+        deliveries: vec![1; requests.len()],
+        lost: false,
+        most_entries: 4,
+        lagging: false,
+    }
+}
+
+/// Creates that fail, crash and come late, beside a deletion and leaders that overlap.
+fn creates() -> Scenario {
+    Scenario { deletes: vec![0], ..scenario("creates", 2, &[1, 0, 0], &[(Create, 1, 1), (Create, 2, 1)]) }
+}
+
+fn three_creates() -> Scenario {
+    scenario("three creates", 1, &[0, 0, 0], &[(Create, 0, 1), (Create, 1, 1), (Create, 2, 1)])
+}
+
+fn replaced() -> Scenario {
+    let requests = [(Create, 0, 1), (Create, 1, 1), (Create, 2, 1)];
+    Scenario { deletes: vec![0], leaders: 1, terms: 1, ..scenario("replaced", 2, &[1, 0, 0], &requests) }
+}
+
+/// Updates that raise and lower, reviewed at the same version, beside a create.
+fn updates() -> Scenario {
+    scenario("updates", 3, &[1, 0], &[(Update, 0, 3), (Update, 0, 2), (Create, 1, 1)])
+}
+
+fn lowering() -> Scenario {
+    scenario("lowering", 3, &[2, 0], &[(Update, 0, 1), (Update, 0, 3), (Create, 1, 1)])
+}
+
+/// A handler that comes late, after its object was lowered and the ledger settled.
+fn late() -> Scenario {
+    let requests = [(Update, 0, 1), (Update, 0, 3), (Update, 0, 3), (Create, 1, 1)];
+    Scenario { leaders: 1, terms: 1, ..scenario("late", 3, &[2, 0], &requests) }
+}
+
+/// Two quotas that overlap, each in a ledger of its own: reserve in order, take back.
+fn overlap() -> Scenario {
+    Scenario {
+        hard: vec![vec![1], vec![1]],
+        parents: vec![vec![None], vec![None]],
+        places: vec![vec![(0, 0), (1, 0)], vec![(1, 0)], vec![(0, 0)]],
+        deliveries: vec![2, 1, 1],
+        leaders: 1,
+        terms: 1,
+        ..scenario("overlap", 1, &[0, 0, 0], &[(Create, 0, 1), (Create, 1, 1), (Create, 2, 1)])
+    }
+}
+
+/// Two leaves below a root that has less room than both together.
+fn tree() -> Scenario {
+    Scenario {
+        hard: vec![vec![2, 1, 2]],
+        parents: vec![vec![None, Some(0), Some(0)]],
+        places: vec![vec![(0, 1)], vec![(0, 2)], vec![(0, 2)], vec![(0, 1)]],
+        deletes: vec![3],
+        ..scenario("tree", 2, &[0, 0, 0, 1], &[(Create, 0, 1), (Create, 1, 1), (Create, 2, 1)])
+    }
+}
+
+fn one_name(most_entries: usize) -> Scenario {
+    let name = if most_entries == 1 { "one name, merged" } else { "one name" };
+    let requests = [(Create, 0, 2), (Create, 0, 1), (Create, 1, 1)];
+    Scenario { deletes: vec![0], most_entries, ..scenario(name, 2, &[1, 0], &requests) }
+}
+
+pub fn small() -> Vec<Scenario> {
+    vec![
+        Scenario { name: "one leader".to_owned(), leaders: 1, terms: 1, ..creates() },
+        Scenario { name: "lagging list".to_owned(), lagging: true, leaders: 1, ..creates() },
+        Scenario { leaders: 1, terms: 1, ..one_name(1) },
+        Scenario { leaders: 1, terms: 1, ..updates() },
+        Scenario {
+            deletes: vec![0],
+            deliveries: vec![2, 2],
+            leaders: 1,
+            terms: 1,
+            ..scenario("conflicts", 4, &[1], &[(Update, 0, 3), (Update, 0, 2)])
+        },
+        Scenario {
+            deliveries: vec![2, 1],
+            lost: true,
+            leaders: 1,
+            ..scenario("delivered twice", 1, &[0, 0], &[(Create, 0, 1), (Create, 1, 1)])
+        },
+        Scenario { leaders: 1, terms: 1, ..tree() },
+        Scenario {
+            places: vec![vec![(0, 0), (1, 0)], vec![(1, 0)]],
+            objects: vec![0, 0],
+            requests: vec![(Create, 0, 1), (Create, 1, 1)],
+            deliveries: vec![2, 1],
+            ..overlap()
+        },
+        Scenario { leaders: 1, terms: 1, ..lowering() },
+    ]
+}
+
+pub fn large() -> Vec<Scenario> {
+    vec![
+        creates(),
+        Scenario { name: "three leaders".to_owned(), leaders: 3, terms: 3, ..creates() },
+        Scenario { name: "lagging list, two leaders".to_owned(), lagging: true, ..creates() },
+        three_creates(),
+        scenario("four creates", 2, &[0; 4], &[(Create, 0, 1), (Create, 1, 1), (Create, 2, 1), (Create, 3, 1)]),
+        one_name(4),
+        one_name(1),
+        replaced(),
+        updates(),
+        lowering(),
+        late(),
+        Scenario {
+            deletes: vec![0],
+            leaders: 1,
+            terms: 1,
+            ..scenario("late, replaced", 3, &[2, 0], &[(Update, 0, 3), (Create, 0, 1), (Update, 0, 2), (Create, 1, 1)])
+        },
+        Scenario {
+            deletes: vec![1],
+            leaders: 1,
+            terms: 1,
+            ..scenario("mixed", 4, &[2, 1, 0], &[(Update, 0, 3), (Update, 0, 1), (Create, 2, 1), (Create, 1, 2)])
+        },
+        Scenario {
+            deliveries: vec![2, 2],
+            lost: true,
+            ..scenario("delivered twice", 1, &[0, 0], &[(Create, 0, 1), (Create, 1, 1)])
+        },
+        tree(),
+        overlap(),
+    ]
+}
+
+/// Every three writes of one key, from every beginning, with a deletion and a leader that lags. Not `full`: from one
+/// beginning, and charges 1 and 3 alone.
+pub fn sweep(full: bool) -> Vec<Scenario> {
+    let writes: &[(Verb, usize, u8)] = if full {
+        &[(Create, 0, 1), (Create, 0, 2), (Update, 0, 1), (Update, 0, 2), (Update, 0, 3)]
+    } else {
+        &[(Create, 0, 2), (Update, 0, 1), (Update, 0, 3)]
+    };
+    let beginnings: &[u8] = if full { &[0, 1, 2] } else { &[2] };
+    let mut scenarios = Vec::new();
+    for first in beginnings {
+        for (a, one) in writes.iter().enumerate() {
+            for (b, two) in writes.iter().enumerate().skip(a) {
+                for three in writes.iter().skip(b) {
+                    let name = format!("{first}: {one:?}, {two:?}, {three:?}");
+                    scenarios.push(Scenario {
+                        deletes: vec![0],
+                        leaders: 1,
+                        terms: 1,
+                        ..scenario(&name, 4, &[*first], &[*one, *two, *three])
+                    });
+                }
+            }
+        }
+    }
+    scenarios
+}
+
+/// Variants of the protocol, with what each breaks.
+pub fn flaws() -> Vec<(Flaw, Scenario, &'static str)> {
+    let lagging = || Scenario { lagging: true, ..creates() };
+    vec![
+        (Flaw::NoFence, creates(), "SAFE"),
+        (Flaw::EpochsListingFirst, creates(), "SAFE"),
+        (Flaw::EpochsLaggingList, lagging(), "SAFE"),
+        (Flaw::NoCompareAndSwap, three_creates(), "SAFE"),
+        (Flaw::FailurePolicyIgnore, three_creates(), "SAFE"),
+        (Flaw::ChargedAtReview, creates(), "SAFE"),
+        (Flaw::ReleasedEarly, creates(), "SAFE"),
+        (Flaw::ReleasedBlindly, creates(), "SAFE"),
+        (Flaw::SettledByIncrease, creates(), "PROMPT"),
+        (Flaw::SettledByName, replaced(), "SAFE"),
+        (Flaw::ClaimedByUid, updates(), "SAFE"),
+        (Flaw::UpdatesSettledByUid, updates(), "SAFE"),
+        (Flaw::VersionsOnlyToldApart, updates(), "SAFE"),
+        (Flaw::BaseOfFirstComer, late(), "SAFE"),
+        (Flaw::DecreasesCredited, lowering(), "SAFE"),
+        (Flaw::UndoneByReview, overlap(), "SAFE"),
+    ]
+}

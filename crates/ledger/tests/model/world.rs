@@ -1,0 +1,514 @@
+//! What can happen next, and what has to hold.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use super::ledgers::{Asked, Known, Ledgers, Seen};
+use super::scenarios::{Scenario, Verb};
+
+/// What a naive variant does otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flaw {
+    None,
+    NoFence,
+    EpochsListingFirst,
+    EpochsLaggingList,
+    NoCompareAndSwap,
+    FailurePolicyIgnore,
+    ChargedAtReview,
+    ReleasedEarly,
+    ReleasedBlindly,
+    SettledByIncrease,
+    SettledByName,
+    ClaimedByUid,
+    UpdatesSettledByUid,
+    VersionsOnlyToldApart,
+    BaseOfFirstComer,
+    DecreasesCredited,
+    UndoneByReview,
+}
+
+impl Flaw {
+    /// Whether the fence is the term of a leader.
+    pub fn has_epochs(self) -> bool {
+        matches!(self, Self::EpochsListingFirst | Self::EpochsLaggingList)
+    }
+}
+
+/// What is stored under a key. `version` counts the writes of the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Thing {
+    pub uid: Option<u8>,
+    pub version: u8,
+    pub charge: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Phase {
+    Idle,
+    Review,
+    Admitted,
+    Stored,
+    Over,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Request {
+    phase: Phase,
+    old: Option<Thing>,
+    handlers: Vec<Handler>,
+    deliveries: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Stage {
+    Reserve,
+    Undo,
+    Allow,
+    Deny,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Handler {
+    token: u8,
+    /// Whether the API server still waits for its answer.
+    attached: bool,
+    stage: Stage,
+    /// Which of the key's ledgers is next.
+    at: usize,
+    /// What it has read, where nobody compares.
+    sight: Option<usize>,
+    /// What it was sent.
+    old: Option<Thing>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Office {
+    Out,
+    Claim,
+    List,
+    Run,
+    /// No leader: an API server that lags.
+    Mirror,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Leader {
+    office: Office,
+    seen: Option<Seen>,
+    pending: Vec<(usize, Thing)>,
+    epoch: u8,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct World {
+    store: Vec<Thing>,
+    requests: Vec<Request>,
+    ledgers: Vec<usize>,
+    leaders: Vec<Leader>,
+    lease: u8,
+    deletes: Vec<usize>,
+}
+
+impl World {
+    /// Two worlds with one fingerprint would have to meet among 2^128.
+    pub fn fingerprint(&self) -> u128 {
+        let hash = |seed: u8| {
+            let mut hasher = DefaultHasher::new();
+            (seed, self).hash(&mut hasher);
+            u128::from(hasher.finish())
+        };
+        hash(0) << 64 | hash(1)
+    }
+}
+
+/// What happened: who and what.
+#[derive(Debug, Clone, Copy)]
+pub struct Step(&'static str, usize, &'static str);
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.0, self.1, self.2)
+    }
+}
+
+/// Uids of objects that are there at first.
+const FIRST_UID: u8 = 100;
+/// Reviews of one request at most.
+const REVIEWS: u8 = 3;
+
+pub struct Model<'s> {
+    pub scenario: &'s Scenario,
+    pub flaw: Flaw,
+    pub ledgers: Ledgers,
+}
+
+type Next = Vec<(Step, World)>;
+
+impl Model<'_> {
+    pub fn start(&mut self) -> World {
+        let thing = |(key, charge): (usize, &u8)| match charge {
+            0 => Thing { uid: None, version: 0, charge: 0 },
+            charge => Thing { uid: Some(FIRST_UID + key as u8), version: 1, charge: *charge },
+        };
+        let store: Vec<Thing> = self.scenario.objects.iter().enumerate().map(thing).collect();
+        let out = Leader { office: Office::Out, seen: None, pending: Vec::new(), epoch: 0 };
+        let mut leaders = vec![out.clone(); self.scenario.leaders];
+        if self.scenario.lagging {
+            let seen = Some(Seen { things: store.clone(), departed: 0, released: 0, epoch: 0 });
+            leaders.push(Leader { office: Office::Mirror, seen, ..out });
+        }
+        let idle = Request { phase: Phase::Idle, old: None, handlers: Vec::new(), deliveries: 0 };
+        World {
+            requests: vec![idle; self.scenario.requests.len()],
+            ledgers: (0..self.scenario.hard.len()).map(|ledger| self.ledgers.first(ledger, &store)).collect(),
+            store,
+            leaders,
+            lease: 0,
+            deletes: self.scenario.deletes.clone(),
+        }
+    }
+
+    pub fn next(&mut self, world: &World) -> Next {
+        let mut next = Vec::new();
+        for request in 0..world.requests.len() {
+            self.request_steps(world, request, &mut next);
+            for handler in 0..world.requests[request].handlers.len() {
+                self.handler_steps(world, request, handler, &mut next);
+            }
+        }
+        for key in world.deletes.iter().filter(|key| world.store[**key].uid.is_some()) {
+            let version = world.store[*key].version + 1;
+            let mut after = write(world, *key, Thing { uid: None, version, charge: 0 });
+            after.deletes.retain(|deleted| deleted != key);
+            next.push((Step("key", *key, "is deleted"), after));
+        }
+        for leader in 0..world.leaders.len() {
+            self.leader_steps(world, leader, &mut next);
+        }
+        next
+    }
+
+    fn request_steps(&self, world: &World, at: usize, next: &mut Next) {
+        let (verb, key, charge) = self.scenario.requests[at];
+        let request = &world.requests[at];
+        let live = world.store[key];
+        let old = (verb == Verb::Update).then_some(live);
+        let may_review_again = request.deliveries < self.scenario.deliveries[at];
+        let mut step = |what, after| next.push((Step("request", at, what), after));
+        match request.phase {
+            Phase::Idle if verb == Verb::Create || live.uid.is_some() => {
+                step("is reviewed", deliver(world, at, old));
+            }
+            Phase::Review => {
+                step("is refused by another, or given up", given_up(world, at));
+                if may_review_again {
+                    step("is sent to another replica too", deliver(world, at, request.old));
+                }
+            }
+            Phase::Admitted => {
+                step("fails after admission", given_up(world, at));
+                let (uid, version) = (at as u8, live.version + 1);
+                let stored = |uid| {
+                    let mut after = write(world, key, Thing { uid: Some(uid), version, charge });
+                    after.requests[at].phase = Phase::Stored;
+                    after
+                };
+                match verb {
+                    Verb::Create if live.uid.is_none() => step("is stored", stored(uid)),
+                    Verb::Update if Some(live.version) == request.old.map(|old| old.version) => {
+                        step("is stored", stored(live.uid.unwrap()));
+                    }
+                    Verb::Update if live.uid.is_some() && may_review_again => {
+                        step("conflicts, and is reviewed anew", deliver(world, at, old));
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn handler_steps(&mut self, world: &World, at: usize, which: usize, next: &mut Next) {
+        let (verb, key, charge) = self.scenario.requests[at];
+        let handler = world.requests[at].handlers[which].clone();
+        let mut step = |what, after| next.push((Step("handler", handler.token.into(), what), after));
+        let put = |handler: Handler| {
+            let mut after = world.clone();
+            after.requests[at].handlers[which] = handler;
+            after
+        };
+        let end = |phase: Phase| {
+            let mut after = world.clone();
+            after.requests[at].handlers.remove(which);
+            if handler.attached {
+                after.requests[at].phase = phase;
+            }
+            after
+        };
+        // A crash is an error to the API server, which refuses then: failurePolicy Fail.
+        let crashed = if self.flaw == Flaw::FailurePolicyIgnore { Phase::Admitted } else { Phase::Over };
+        step("crashes", end(crashed));
+        let places = &self.scenario.places[key];
+        match handler.stage {
+            Stage::Reserve => {
+                let ledger = places[handler.at].0;
+                let mut state = world.ledgers[ledger];
+                let mut after = handler.clone();
+                if self.flaw == Flaw::NoCompareAndSwap {
+                    let Some(sight) = after.sight.take() else {
+                        after.sight = Some(state);
+                        step("reads", put(after));
+                        return;
+                    };
+                    state = sight;
+                }
+                if handler.at + 1 < places.len() {
+                    after.at += 1;
+                } else {
+                    after.stage = Stage::Allow;
+                }
+                let old = handler.old.filter(|_| verb == Verb::Update);
+                let uid = old.map_or(at as u8, |old| old.uid.unwrap());
+                let asked = Asked { key, token: handler.token, uid, charge, old };
+                match self.ledgers.reserve(ledger, state, asked) {
+                    None if handler.at == 0 => {
+                        step("finds no room", put(Handler { stage: Stage::Deny, sight: None, ..handler.clone() }));
+                    }
+                    None => {
+                        let back = Handler { stage: Stage::Undo, at: handler.at - 1, sight: None, ..handler.clone() };
+                        step("finds no room", put(back));
+                    }
+                    Some(reserved) => {
+                        let with = |mut after: World| {
+                            after.ledgers[ledger] = reserved;
+                            after
+                        };
+                        step("reserves", with(put(after)));
+                        if self.scenario.lost && reserved != world.ledgers[ledger] {
+                            step("reserves, and the answer is lost", with(world.clone()));
+                        }
+                    }
+                }
+            }
+            Stage::Undo => {
+                let ledger = places[handler.at].0;
+                let all = (0..REVIEWS).map(|delivery| at as u8 * REVIEWS + delivery).collect();
+                let tokens = if self.flaw == Flaw::UndoneByReview { all } else { vec![handler.token] };
+                let back = self.ledgers.take_back(ledger, world.ledgers[ledger], key, &tokens);
+                let mut after = put(match handler.at {
+                    0 => Handler { stage: Stage::Deny, ..handler.clone() },
+                    at => Handler { at: at - 1, ..handler.clone() },
+                });
+                after.ledgers[ledger] = back;
+                step("takes back", after);
+            }
+            Stage::Allow => step("allows", end(Phase::Admitted)),
+            Stage::Deny => step("refuses", end(Phase::Over)),
+        }
+    }
+
+    fn leader_steps(&mut self, world: &World, at: usize, next: &mut Next) {
+        let leader = &world.leaders[at];
+        let mut step = |what, after| next.push((Step("leader", at, what), after));
+        let put = |leader: Leader| {
+            let mut after = world.clone();
+            after.leaders[at] = leader;
+            after
+        };
+        if leader.seen.is_some() && !leader.pending.is_empty() {
+            step("watches on", put(advanced(leader)));
+        }
+        let has_epochs = self.flaw.has_epochs();
+        let out = Leader { office: Office::Out, seen: None, pending: Vec::new(), epoch: 0 };
+        match leader.office {
+            Office::Mirror => return,
+            Office::Out => {
+                if world.lease < self.scenario.terms {
+                    let claims_first = self.flaw == Flaw::EpochsLaggingList;
+                    let office = if claims_first { Office::Claim } else { Office::List };
+                    let mut after = put(Leader { office, epoch: world.lease + 1, ..out });
+                    after.lease += 1;
+                    step("takes office", after);
+                }
+                return;
+            }
+            Office::List | Office::Claim | Office::Run => step("crashes", put(out.clone())),
+        }
+        if leader.office == Office::List {
+            let office = if self.flaw == Flaw::EpochsListingFirst { Office::Claim } else { Office::Run };
+            let listed = |things: &[Thing], pending: &[(usize, Thing)]| {
+                let seen = Seen { things: things.to_vec(), departed: 0, released: 0, epoch: leader.epoch };
+                put(Leader { office, seen: Some(seen), pending: pending.to_vec(), epoch: leader.epoch })
+            };
+            step("lists", listed(&world.store, &[]));
+            let mirror = world.leaders.iter().find(|leader| leader.office == Office::Mirror);
+            if let Some(mirror) = mirror.filter(|mirror| !mirror.pending.is_empty()) {
+                let seen = mirror.seen.as_ref().unwrap();
+                step("lists from the API server that lags", listed(&seen.things, &mirror.pending));
+            }
+        }
+        if leader.office == Office::Claim && has_epochs {
+            let states: Option<Vec<usize>> =
+                world.ledgers.iter().map(|state| self.ledgers.write_epoch(*state, leader.epoch)).collect();
+            match states {
+                None => step("finds a later term, and steps down", put(out)),
+                Some(states) => {
+                    let is_listed = self.flaw == Flaw::EpochsListingFirst;
+                    let office = if is_listed { Office::Run } else { Office::List };
+                    let mut after = put(Leader { office, ..leader.clone() });
+                    after.ledgers = states;
+                    step("writes its term", after);
+                }
+            }
+        }
+        if leader.office != Office::Run {
+            return;
+        }
+        let seen = leader.seen.as_ref().unwrap();
+        for key in 0..world.store.len() {
+            let over = self.over(world, key);
+            if over & !seen.released != 0 && world.store[key] == seen.things[key] {
+                let mut after = leader.clone();
+                after.seen.as_mut().unwrap().released |= over;
+                step("reads a key live, and it is as cached", put(after));
+            }
+        }
+        let mut acting = seen.clone();
+        if self.flaw == Flaw::ReleasedBlindly {
+            acting.released |= (0..world.store.len()).fold(0, |all, key| all | self.over(world, key));
+        }
+        for ledger in 0..world.ledgers.len() {
+            let Some(settled) = self.ledgers.settle(ledger, world.ledgers[ledger], &acting) else { continue };
+            if settled == world.ledgers[ledger] {
+                continue;
+            }
+            let mut after = world.clone();
+            after.ledgers[ledger] = settled;
+            let left = after.ledgers.iter().flat_map(|state| self.ledgers.entries(*state));
+            let left = left.fold(0, |bits, entry| bits | 1 << entry.token);
+            after.leaders[at].seen.as_mut().unwrap().released &= left;
+            step("settles", after);
+        }
+    }
+
+    /// Tokens of entries of a key whose request is over, however it went, as bits.
+    fn over(&self, world: &World, key: usize) -> u64 {
+        let is_over = |request: usize| matches!(world.requests[request].phase, Phase::Over | Phase::Stored);
+        let is_idle_or_over = |request: usize| is_over(request) || world.requests[request].phase == Phase::Idle;
+        let may_release = |entry: &Known| {
+            let all = |is: &dyn Fn(usize) -> bool| {
+                (0..world.requests.len()).filter(|at| self.scenario.requests[*at].1 == key).all(is)
+            };
+            self.flaw == Flaw::ReleasedEarly
+                || if entry.is_merged { all(&is_idle_or_over) } else { is_over((entry.token / REVIEWS).into()) }
+        };
+        let entries = world.ledgers.iter().flat_map(|state| self.ledgers.entries(*state));
+        let over = entries.filter(|entry| entry.key == key && may_release(entry));
+        over.fold(0, |bits, entry| bits | 1 << entry.token)
+    }
+
+    fn count(&self, ledger: usize, store: &[Thing]) -> Vec<i64> {
+        let mut used = vec![0; self.scenario.hard[ledger].len()];
+        for (key, thing) in store.iter().enumerate() {
+            for node in self.ledgers.nodes(ledger, key) {
+                used[node] += i64::from(thing.charge);
+            }
+        }
+        used
+    }
+
+    pub fn violation(&mut self, world: &World) -> Option<&'static str> {
+        for ledger in 0..world.ledgers.len() {
+            let stored = self.count(ledger, &world.store);
+            let hard = &self.scenario.hard[ledger];
+            if stored.iter().zip(hard).any(|(stored, hard)| *stored > i64::from(*hard)) {
+                return Some("SAFE: more is stored than the bound");
+            }
+            let held = self.ledgers.held(ledger, world.ledgers[ledger]);
+            if self.flaw == Flaw::None && held.iter().zip(&stored).any(|(held, stored)| held < stored) {
+                return Some("SAFE: the ledger holds less than is stored");
+            }
+        }
+        self.unclean(world)
+    }
+
+    /// Ends all requests and handlers, then settles: by each leader in office, and by a new one.
+    fn unclean(&mut self, world: &World) -> Option<&'static str> {
+        let mut ended = world.clone();
+        for request in &mut ended.requests {
+            request.phase = if request.phase == Phase::Stored { Phase::Stored } else { Phase::Over };
+            request.handlers.clear();
+        }
+        let over = (0..ended.store.len()).fold(0, |all, key| all | self.over(&ended, key));
+        let fresh = Seen { things: world.store.clone(), departed: 0, released: 0, epoch: world.lease + 1 };
+        let in_office = world.leaders.iter().filter(|leader| leader.office == Office::Run);
+        let up_to_date = in_office.map(|leader| {
+            let mut leader = leader.clone();
+            while !leader.pending.is_empty() {
+                leader = advanced(&leader);
+            }
+            leader.seen.unwrap()
+        });
+        for seen in up_to_date.chain([fresh]).collect::<Vec<_>>() {
+            for ledger in 0..world.ledgers.len() {
+                let state = world.ledgers[ledger];
+                // A leader whose term is over does not settle.
+                let Some(settled) = self.ledgers.settle(ledger, state, &seen) else { continue };
+                let mut left = self.ledgers.entries(settled);
+                if left.any(|entry| entry.creates.is_some() && entry.creates == world.store[entry.key].uid) {
+                    return Some("PROMPT: a claim stays though its object is stored and seen");
+                }
+                drop(left);
+                let seen = Seen { released: seen.released | over, ..seen.clone() };
+                let Some(settled) = self.ledgers.settle(ledger, state, &seen) else { continue };
+                if self.ledgers.has_claims(settled) || self.ledgers.used(settled) != self.count(ledger, &world.store) {
+                    return Some("CLEAN: settling leaves a claim or a wrong count");
+                }
+            }
+        }
+        None
+    }
+}
+
+fn write(world: &World, key: usize, thing: Thing) -> World {
+    let mut after = world.clone();
+    after.store[key] = thing;
+    for leader in after.leaders.iter_mut().filter(|leader| leader.seen.is_some()) {
+        leader.pending.push((key, thing));
+    }
+    after
+}
+
+fn deliver(world: &World, at: usize, old: Option<Thing>) -> World {
+    let mut after = world.clone();
+    let request = &mut after.requests[at];
+    request.handlers.iter_mut().for_each(|handler| handler.attached = false);
+    let token = at as u8 * REVIEWS + request.deliveries;
+    request.handlers.push(Handler { token, attached: true, stage: Stage::Reserve, at: 0, sight: None, old });
+    request.deliveries += 1;
+    (request.phase, request.old) = (Phase::Review, old);
+    after
+}
+
+fn given_up(world: &World, at: usize) -> World {
+    let mut after = world.clone();
+    after.requests[at].phase = Phase::Over;
+    after.requests[at].handlers.iter_mut().for_each(|handler| handler.attached = false);
+    after
+}
+
+/// A leader that has seen one event more.
+fn advanced(leader: &Leader) -> Leader {
+    let mut leader = leader.clone();
+    let (key, thing) = leader.pending.remove(0);
+    if let Some(seen) = &mut leader.seen {
+        let was = seen.things[key];
+        if let Some(uid) = was.uid.filter(|uid| *uid < FIRST_UID && was.uid != thing.uid) {
+            seen.departed |= 1 << uid;
+        }
+        seen.things[key] = thing;
+    }
+    leader
+}

@@ -1,0 +1,37 @@
+//! The engine of the page: what somebody has written into its panels in, verdicts with their explanations out.
+//!
+//! It runs in a worker of the browser, as wasm. Everything is JSON text, in and out, so that tests call the same functions
+//! natively. No rule is decided here: that is the core's, by way of the desk.
+
+#[cfg(target_arch = "wasm32")]
+mod browser;
+mod diff;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod example;
+mod place;
+pub mod play;
+pub mod policy;
+pub mod replay;
+pub mod whatif;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Calls a function of the engine with JSON and answers with JSON: `{"ok": …}`, or `{"error": "…"}`.
+pub fn call<Input: DeserializeOwned, Output: Serialize>(
+    input: &str,
+    function: impl FnOnce(Input) -> Result<Output, String>,
+) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    enum Answer<T> {
+        Ok(T),
+        Error(String),
+    }
+    let answer = match serde_json::from_str(input) {
+        Ok(input) => function(input).map_or_else(Answer::Error, Answer::Ok),
+        Err(error) => Answer::Error(format!("the page sent what the engine does not know: {error}")),
+    };
+    // OK because nothing that is answered has keys that are no text.
+    serde_json::to_string(&answer).unwrap_or_default()
+}

@@ -1,0 +1,107 @@
+//! Other limits, quotas and settings tried on everything in a snapshot.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop where something is not as it made it")]
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use headroom_page::play::{Panel, Play};
+use headroom_page::whatif::{Cluster, Opening};
+use serde_json::{Value, json};
+
+/// A cluster of some namespaces with ten Deployments each, and nine pods of each.
+fn snapshot(namespaces: usize) -> String {
+    let mut items = Vec::new();
+    for namespace in (0..namespaces).map(|index| format!("team-{index}")) {
+        items.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+        items.push(json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": namespace},
+            "spec": {"limits": [{"type": "Container", "max": {"memory": "2Gi"}, "default": {"memory": "1Gi"}, "defaultRequest": {"memory": "512Mi"}}]}}));
+        items.push(
+            json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": namespace},
+            "spec": {"hard": {"requests.cpu": "20", "pods": "120"}},
+            "status": {"hard": {"requests.cpu": "20", "pods": "120"}, "used": {"requests.cpu": "9", "pods": "90"}}}),
+        );
+        for deployment in (0..10).map(|index| format!("web-{index}")) {
+            let spec = json!({"containers": [{"name": "web", "image": "example/web:1", "resources":
+                {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}}]});
+            items.push(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": deployment, "namespace": namespace},
+                "spec": {"replicas": 9, "template": {"metadata": {"labels": {"app": deployment}}, "spec": spec}}}));
+            for pod in 0..9 {
+                items.push(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("{deployment}-5d4-{pod}"), "namespace": namespace,
+                    "labels": {"app": deployment, "pod-template-hash": "5d4"},
+                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{deployment}-5d4"), "controller": true}]},
+                    "spec": spec, "status": {"phase": "Running"}}));
+            }
+        }
+    }
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}
+
+fn open(snapshot: String) -> (Cluster, Value) {
+    let (cluster, overview) =
+        Cluster::open(&Opening { snapshot, settings: "estimates: {mode: never}".to_owned() }).unwrap();
+    (cluster, serde_json::to_value(overview).unwrap())
+}
+
+fn trial(cluster: &Cluster, panels: &[(Panel, &str)]) -> Value {
+    let mut panels: BTreeMap<Panel, String> = panels.iter().map(|(panel, text)| (*panel, (*text).to_owned())).collect();
+    panels.entry(Panel::Settings).or_insert_with(|| "estimates: {mode: never}".to_owned());
+    serde_json::to_value(cluster.judge(&Play { panels, ..Play::default() })).unwrap()
+}
+
+#[test]
+fn unchanged_panels_change_nothing() {
+    let (cluster, overview) = open(snapshot(2));
+    assert_eq!((&overview["objects"], &overview["namespaces"]), (&json!(206), &json!(["team-0", "team-1"])));
+    let text = |field: &str| overview[field].as_str().unwrap().to_owned();
+    let trial =
+        trial(&cluster, &[(Panel::LimitRanges, &text("limitRanges")), (Panel::Quotas, &text("quotaManifests"))]);
+    assert_eq!(trial["problems"], json!([]));
+    assert_eq!(trial["report"]["summary"]["objects"], 20);
+    assert_eq!(trial["report"]["summary"]["same"], 20, "{trial:#}");
+    assert_eq!(trial["report"]["quotas"], json!([]));
+}
+
+#[test]
+fn a_lower_maximum_refuses_and_a_smaller_quota_overflows() {
+    let (cluster, _) = open(snapshot(2));
+    let range = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: limits, namespace: team-1}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n";
+    let quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: team, namespace: team-0}\nspec: {hard: {requests.cpu: 8, pods: 120}}\n";
+    let trial = trial(&cluster, &[(Panel::LimitRanges, range), (Panel::Quotas, quota)]);
+    assert_eq!(trial["report"]["summary"]["newlyRefused"], 10, "{trial:#}");
+    let quota = &trial["report"]["quotas"][0];
+    assert_eq!(
+        (&quota["namespace"], &quota["name"], &quota["newHard"]),
+        (&json!("team-0"), &json!("requests.cpu"), &json!("8"))
+    );
+}
+
+#[test]
+fn an_object_without_a_namespace_is_tried_everywhere() {
+    let (cluster, _) = open(snapshot(3));
+    let range = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: new}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n";
+    assert_eq!(trial(&cluster, &[(Panel::LimitRanges, range)])["report"]["summary"]["newlyRefused"], 30);
+}
+
+#[test]
+fn what_is_no_snapshot_says_so() {
+    let open = |snapshot: &str| {
+        Cluster::open(&Opening { snapshot: snapshot.to_owned(), settings: String::new() }).map(|_| ()).unwrap_err()
+    };
+    assert!(open("").starts_with("the file holds no objects"));
+    assert!(open("kind: Pod").starts_with("snapshot:1: `apiVersion` is missing"));
+    let wrong = Cluster::open(&Opening { snapshot: snapshot(1), settings: "role: 3".to_owned() });
+    assert!(wrong.map(|_| ()).unwrap_err().starts_with("invalid settings: `role`"));
+}
+
+/// `cargo test --profile native -p headroom-page --test whatif -- --ignored --nocapture`
+#[test]
+#[ignore = "a figure for people"]
+fn how_long_five_thousand_objects_take() {
+    let begin = Instant::now();
+    let (cluster, overview) = open(snapshot(50));
+    let opened = begin.elapsed();
+    let begin = Instant::now();
+    trial(&cluster, &[]);
+    println!("{} objects: opened in {opened:?}, judged again in {:?}", overview["objects"], begin.elapsed());
+}

@@ -1,0 +1,84 @@
+//! Requests that nobody sends in good faith, and what judging them may cost.
+//!
+//! Whoever may create an object may fill a request with what they like, up to the 3 MB that the API server takes. What it
+//! costs must follow from its size alone. Every row is as large as shows a cost that grows by the square.
+
+mod contexts;
+mod others;
+mod pods;
+mod row;
+mod texts;
+
+use super::case::{Bench, Case, Cost, in_namespace};
+
+/// What any request may cost, beside what each byte of it may.
+const FUEL: u64 = 400_000;
+const FUEL_PER_BYTE: u64 = 150;
+const MEMORY: usize = 2 << 20;
+const MEMORY_PER_BYTE: usize = 8;
+/// How much text a person may be told, refusal and warnings together: nobody reads more, and clients cut it.
+const TOLD: usize = 16 << 10;
+/// Where a row is stopped, because what it would come to does not matter: at so much a byte of the request, but not before
+/// what a request with large answers from the host may take.
+const STOP_PER_BYTE: u64 = 1_000;
+const STOP_AT_LEAST: u64 = 1_000_000_000;
+
+/// The budget in words.
+pub fn budget() -> String {
+    format!(
+        "any request at most {FUEL} fuel and {FUEL_PER_BYTE} a byte, {} KiB of memory and {MEMORY_PER_BYTE} bytes a byte, messages of {} KiB",
+        MEMORY / 1024,
+        TOLD / 1024
+    )
+}
+
+fn rows() -> impl Iterator<Item = (&'static str, fn() -> row::Row)> {
+    [pods::ROWS, texts::ROWS, others::ROWS, contexts::ROWS].into_iter().flatten().copied()
+}
+
+fn case(name: &str, row: row::Row) -> Case {
+    let cluster = in_namespace(row::NAMESPACE, row.objects());
+    Case { name: name.to_owned(), payload: row.payload(), cluster }
+}
+
+/// The row of this name.
+pub fn find(name: &str) -> Option<Case> {
+    rows().find(|(known, _)| *known == name).map(|(name, row)| case(name, row()))
+}
+
+/// Runs all rows; returns the budgets that are exceeded.
+pub fn run(bench: &Bench) -> Result<Vec<String>, String> {
+    let mut exceeded = Vec::new();
+    for (name, row) in rows() {
+        let case = case(name, row());
+        let most_fuel = STOP_AT_LEAST.max(STOP_PER_BYTE * case.payload.len() as u64);
+        let cost = bench.run_within(most_fuel, &case)?;
+        exceeded.extend(excess(name, &cost));
+    }
+    Ok(exceeded)
+}
+
+/// What of the budget is exceeded.
+fn excess(name: &str, cost: &Cost) -> Vec<String> {
+    let most_fuel = FUEL + FUEL_PER_BYTE * cost.bytes() as u64;
+    let most_memory = MEMORY + MEMORY_PER_BYTE * cost.bytes();
+    let mut excess = Vec::new();
+    if cost.fuel > most_fuel {
+        let at_least = if cost.out_of_fuel { "more than " } else { "" };
+        let per_byte = cost.fuel_per_byte();
+        excess.push(format!("{name}: takes {at_least}{} fuel, {per_byte:.0} a byte; budget {most_fuel}", cost.fuel));
+    }
+    if cost.memory > most_memory {
+        let per_byte = cost.memory_per_byte();
+        excess
+            .push(format!("{name}: takes {} bytes of memory, {per_byte:.1} a byte; budget {most_memory}", cost.memory));
+    }
+    let (_, told) = cost.verdict();
+    if told > TOLD {
+        excess.push(format!("{name}: tells {told} bytes; budget {TOLD}"));
+    }
+    if let (Err(trap), false) = (&cost.response, cost.out_of_fuel) {
+        excess.push(format!("{name}: {trap}"));
+    }
+    excess
+}

@@ -1,0 +1,212 @@
+//! A hostile request: an ordinary one, some places of which hold any text.
+
+use serde_json::{Value, json};
+
+pub const NAMESPACE: &str = "default";
+
+/// Names the rows, and makes each when its turn has come: some have megabytes.
+pub type Rows = &'static [(&'static str, fn() -> Row)];
+
+pub struct Row {
+    review: Value,
+    settings: Value,
+    objects: Vec<Value>,
+    /// What stands in the places that [`Row::with`] has taken.
+    texts: Vec<String>,
+}
+
+impl Row {
+    /// The creation of an object.
+    pub fn create(kind: &Kind) -> Self {
+        let group_version = if kind.group.is_empty() { "v1".to_owned() } else { format!("{}/v1", kind.group) };
+        let object = json!({
+            "apiVersion": group_version, "kind": kind.name, "metadata": {"name": "web", "namespace": NAMESPACE},
+            "spec": {},
+        });
+        let review = json!({
+            "uid": "73d8d216-a4aa-4547-a8ed-c135418fd2b7", "operation": "CREATE", "name": "web", "namespace": NAMESPACE,
+            "kind": {"group": kind.group, "version": "v1", "kind": kind.name},
+            "resource": {"group": kind.group, "version": "v1", "resource": kind.plural},
+            "userInfo": {"username": "author"},
+            "object": object,
+        });
+        let settings = json!({"estimates": {"mode": "never"}});
+        Self { review, settings, objects: vec![bounds(), quota()], texts: Vec::new() }
+    }
+
+    /// The update of an object, or of a subresource of it.
+    pub fn update(kind: &Kind, subresource: &str) -> Self {
+        let mut row = Self::create(kind);
+        let mut old = row.review.get("object").cloned().unwrap_or_default();
+        *place(&mut old, "metadata/resourceVersion") = json!("1");
+        *place(&mut row.review, "object/metadata/resourceVersion") = json!("1");
+        *place(&mut row.review, "oldObject") = old;
+        *place(&mut row.review, "operation") = json!("UPDATE");
+        if !subresource.is_empty() {
+            *place(&mut row.review, "subResource") = json!(subresource);
+        }
+        row
+    }
+
+    /// Puts a text, JSON or not, in a place of the review.
+    #[must_use]
+    pub fn with(mut self, path: &str, text: impl Into<String>) -> Self {
+        *place(&mut self.review, path) = mark(self.texts.len());
+        self.texts.push(text.into());
+        self
+    }
+
+    #[must_use]
+    pub fn settings(mut self, settings: Value) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Puts an object into the namespace.
+    #[must_use]
+    pub fn beside(mut self, object: Value) -> Self {
+        self.objects.push(object);
+        self
+    }
+
+    pub fn objects(&self) -> Vec<Value> {
+        self.objects.clone()
+    }
+
+    pub fn payload(&self) -> Vec<u8> {
+        let payload = json!({"request": self.review, "settings": self.settings}).to_string();
+        let texts = self.texts.iter().enumerate();
+        texts.fold(payload, |payload, (number, text)| payload.replace(&mark(number).to_string(), text)).into_bytes()
+    }
+}
+
+fn mark(number: usize) -> Value {
+    json!(format!("<text {number}>"))
+}
+
+/// The place that a JSON Pointer without its first slash leads to, through objects only; made if it is not there.
+fn place<'v>(value: &'v mut Value, path: &str) -> &'v mut Value {
+    path.split('/').map(|key| key.replace("~1", "/")).fold(value, |value, key| {
+        if !value.is_object() {
+            *value = json!({});
+        }
+        match value {
+            Value::Object(fields) => fields.entry(key).or_insert(Value::Null),
+            other => other,
+        }
+    })
+}
+
+pub struct Kind {
+    group: &'static str,
+    plural: &'static str,
+    name: &'static str,
+}
+
+pub const POD: Kind = Kind { group: "", plural: "pods", name: "Pod" };
+pub const SERVICE: Kind = Kind { group: "", plural: "services", name: "Service" };
+pub const CLAIM: Kind = Kind { group: "", plural: "persistentvolumeclaims", name: "PersistentVolumeClaim" };
+pub const CONFIG_MAP: Kind = Kind { group: "", plural: "configmaps", name: "ConfigMap" };
+pub const DEPLOYMENT: Kind = Kind { group: "apps", plural: "deployments", name: "Deployment" };
+pub const STATEFUL_SET: Kind = Kind { group: "apps", plural: "statefulsets", name: "StatefulSet" };
+pub const JOB: Kind = Kind { group: "batch", plural: "jobs", name: "Job" };
+pub const DEVICE_CLAIM: Kind = Kind { group: "resource.k8s.io", plural: "resourceclaims", name: "ResourceClaim" };
+
+/// A LimitRange with bounds for everything that has some, and without defaults.
+fn bounds() -> Value {
+    let (min, max) = (json!({"cpu": "100m", "memory": "32Mi"}), json!({"cpu": "1", "memory": "1Gi"}));
+    limit_range(
+        "bounds",
+        json!([
+            {"type": "Container", "min": min, "max": max, "maxLimitRequestRatio": {"cpu": "4"}},
+            {"type": "Pod", "min": min, "max": max},
+            {"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "10Gi"}},
+        ]),
+    )
+}
+
+/// A LimitRange that fills in what containers leave out.
+pub fn defaults() -> Value {
+    let values = json!({"cpu": "200m", "memory": "100Mi"});
+    limit_range("defaults", json!([{"type": "Container", "default": values, "defaultRequest": values}]))
+}
+
+pub fn limit_range(name: &str, limits: Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"limits": limits},
+    })
+}
+
+fn quota() -> Value {
+    let hard = json!({
+        "pods": "10", "requests.cpu": "4", "limits.cpu": "8", "requests.memory": "4Gi", "requests.storage": "100Gi",
+        "persistentvolumeclaims": "5", "services": "5", "services.nodeports": "5", "services.loadbalancers": "5",
+        "count/configmaps": "5", "count/deployments.apps": "5", "count/resourceclaims.resource.k8s.io": "5",
+        "class-0.deviceclass.resource.k8s.io/devices": "5", "requests.example.com/r0": "5",
+    });
+    scoped_quota("team", hard, Value::Null)
+}
+
+/// A quota with a scope selector, or null for none.
+pub fn scoped_quota(name: &str, hard: Value, selector: Value) -> Value {
+    let used: serde_json::Map<String, Value> =
+        hard.as_object().into_iter().flatten().map(|(name, _)| (name.clone(), json!("1"))).collect();
+    json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"hard": hard, "scopeSelector": selector}, "status": {"hard": hard, "used": used},
+    })
+}
+
+/// A container as the API server sends it, with these resources: what its author left out is filled in.
+pub fn container(name: &str, resources: &str) -> String {
+    format!(
+        r#"{{"name":"{name}","image":"nginx","resources":{resources},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"Always"}}"#
+    )
+}
+
+/// So many of them, told apart by their names.
+pub fn containers(count: usize, resources: &str) -> String {
+    list(count, |number| container(&format!("c{number}"), resources))
+}
+
+/// Resources within all bounds.
+pub const FITTING: &str = r#"{"requests":{"cpu":"100m","memory":"32Mi"},"limits":{"cpu":"100m","memory":"32Mi"}}"#;
+/// Resources beyond every bound.
+pub const GREEDY: &str = r#"{"requests":{"cpu":"2","memory":"2Gi"},"limits":{"cpu":"20","memory":"2Gi"}}"#;
+
+/// A JSON list of so many items.
+pub fn list(count: usize, item: impl Fn(usize) -> String) -> String {
+    let items: Vec<String> = (0..count).map(item).collect();
+    format!("[{}]", items.join(","))
+}
+
+/// A JSON object of so many fields, each written as `"key":value`.
+pub fn fields(count: usize, field: impl Fn(usize) -> String) -> String {
+    let fields: Vec<String> = (0..count).map(field).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+/// A JSON string of this, which needs no escapes.
+pub fn string(text: &str) -> String {
+    format!("\"{text}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_stands_where_it_was_put_whether_it_is_json_or_not() {
+        let row = Row::update(&POD, "resize").with("object/spec/containers", "[}").with("object/status", "{}");
+        let payload = String::from_utf8(row.payload()).unwrap();
+        assert!(payload.contains(r#""spec":{"containers":[}},"status":{}"#), "{payload}");
+        assert!(payload.contains(r#""subResource":"resize""#) && payload.contains(r#""operation":"UPDATE""#));
+    }
+
+    #[test]
+    fn lists_and_fields_are_json() {
+        let made = fields(2, |number| format!("\"{number}\":{}", list(number, |item| item.to_string())));
+        assert_eq!(serde_json::from_str::<Value>(&made).unwrap(), json!({"0": [], "1": [0]}));
+    }
+}

@@ -1,0 +1,197 @@
+{{/* Names are fixed: there is one Headroom in a cluster, and the alerts and the dashboard know it by its names. */}}
+
+{{- define "headroom.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/part-of: headroom
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "headroom.collector.labels" -}}
+app.kubernetes.io/name: headroom-collector
+{{ include "headroom.labels" . }}
+{{- end }}
+
+{{/* A reference in a registry from {registry, repository, tag, digest} and the default tag. */}}
+{{- define "headroom.reference" -}}
+{{- $name := printf "%s/%s" .place.registry .place.repository -}}
+{{- if .place.digest -}}
+{{ printf "%s@%s" $name .place.digest }}
+{{- else -}}
+{{ printf "%s:%s" $name (.place.tag | default (printf "v%s" .appVersion)) }}
+{{- end -}}
+{{- end }}
+
+{{/* What the policy objects have in common, beside their rules. Takes {root, settings}. */}}
+{{- define "headroom.policy.spec" -}}
+{{- $policies := .root.Values.policies -}}
+module: registry://{{ include "headroom.reference" (dict "place" $policies.module "appVersion" .root.Chart.AppVersion) }}
+mode: {{ $policies.mode }}
+policyServer: {{ $policies.policyServer }}
+failurePolicy: {{ $policies.failurePolicy }}
+timeoutSeconds: {{ $policies.timeoutSeconds }}
+{{- with $policies.namespaceSelector }}
+namespaceSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+settings: {{- toYaml .settings | nindent 2 }}
+{{- end }}
+
+{{/* "true" if any selector of the settings needs the labels of namespaces. */}}
+{{- define "headroom.selectsByNamespaceLabels" -}}
+{{- $settings := .Values.policies.settings -}}
+{{- $exempt := $settings.exempt | default dict -}}
+{{- $limitRanges := $settings.limitRanges | default dict -}}
+{{- $found := hasKey $exempt "namespaceLabels" -}}
+{{- range $limitRanges.rules | default list -}}
+{{- if hasKey . "namespaceLabels" -}}{{- $found = true -}}{{- end -}}
+{{- end -}}
+{{- if $found -}}true{{- end -}}
+{{- end }}
+
+{{/*
+"true" if the policy has to be told where the collector keeps the history of all namespaces: not in the default namespace
+`headroom`. The policy refuses a pool that its settings never read.
+*/}}
+{{- define "headroom.setsPoolNamespace" -}}
+{{- $estimates := .Values.policies.settings.estimates | default dict -}}
+{{- $scope := $estimates.scope | default "namespaceFirst" -}}
+{{- $reads := ne $scope "namespace" -}}
+{{- if hasKey $estimates "history" -}}
+{{- $reads = false -}}
+{{- range $estimates.history -}}
+{{- if ne (.scope | default $scope) "namespace" -}}{{- $reads = true -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and $reads (ne .Release.Namespace "headroom") -}}true{{- end -}}
+{{- end }}
+
+{{- define "headroom.collector.podTemplate" -}}
+{{- $collector := .Values.collector -}}
+{{- $source := $collector.source -}}
+{{- $isPeriodic := eq $collector.kind "CronJob" -}}
+metadata:
+  labels:
+    {{- include "headroom.collector.labels" . | nindent 4 }}
+    {{- with $collector.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    {{- if not $isPeriodic }}
+    prometheus.io/scrape: "true"
+    prometheus.io/port: "8080"
+    {{- end }}
+    kubectl.kubernetes.io/default-container: collector
+    {{- with $collector.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: headroom-collector
+  # A run that is told to stop ends at the next commit; this is ample.
+  terminationGracePeriodSeconds: 60
+  {{- if $isPeriodic }}
+  restartPolicy: Never
+  {{- end }}
+  {{- with $collector.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  {{- with $collector.imagePullSecrets }}
+  imagePullSecrets: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $collector.nodeSelector }}
+  nodeSelector: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $collector.tolerations }}
+  tolerations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $collector.affinity }}
+  affinity: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 65532
+    runAsGroup: 65532
+    fsGroup: 65532
+    seccompProfile:
+      type: RuntimeDefault
+  containers:
+    - name: collector
+      image: {{ include "headroom.reference" (dict "place" $collector.image "appVersion" .Chart.AppVersion) }}
+      imagePullPolicy: {{ $collector.image.pullPolicy }}
+      args:
+        - collect
+        - {{ $source.type }}
+        {{- if include "headroom.collector.service" . }}
+        - --service={{ $source.service }}
+        {{- else if has $source.type (list "prometheus" "influxdb") }}
+        - {{ $source.url | quote }}
+        {{- end }}
+        {{- range $source.args }}
+        - {{ . | quote }}
+        {{- end }}
+        {{- if $isPeriodic }}
+        - --once
+        {{- else }}
+        - --every={{ $collector.every }}
+        - --listen=0.0.0.0:8080
+        {{- end }}
+        - --store=/var/lib/headroom/usage.redb
+        - --pool-namespace={{ .Release.Namespace }}
+        {{- if ne (int $collector.pool.minNamespaces) 3 }}
+        - --min-namespaces={{ $collector.pool.minNamespaces }}
+        {{- end }}
+        {{- with $collector.pool.from }}
+        - {{ printf "--pool-from=%s" (join "," .) | quote }}
+        {{- end }}
+      {{- if or $collector.credentialsSecret $collector.env }}
+      env:
+        {{- if $collector.credentialsSecret }}
+        {{- range $name, $key := dict "HEADROOM_TOKEN" "token" "HEADROOM_USER" "user" "HEADROOM_PASSWORD" "password" }}
+        - name: {{ $name }}
+          valueFrom:
+            secretKeyRef:
+              name: {{ $collector.credentialsSecret }}
+              key: {{ $key }}
+              optional: true
+        {{- end }}
+        {{- end }}
+        {{- with $collector.env }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- end }}
+      {{- if not $isPeriodic }}
+      ports:
+        - name: http
+          containerPort: 8080
+      livenessProbe:
+        httpGet:
+          path: /healthz
+          port: http
+        periodSeconds: 60
+        failureThreshold: 3
+      {{- end }}
+      resources: {{- toYaml $collector.resources | nindent 8 }}
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities:
+          drop: [ALL]
+      volumeMounts:
+        - name: store
+          mountPath: /var/lib/headroom
+        {{- with $collector.volumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+  volumes:
+    - name: store
+      persistentVolumeClaim:
+        claimName: {{ $collector.store.existingClaim | default "headroom-collector" }}
+    {{- with $collector.volumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end }}
+
+{{/* The service by which Prometheus is reached through the API server, if it is. */}}
+{{- define "headroom.collector.service" -}}
+{{- if eq .Values.collector.source.type "prometheus" -}}{{ .Values.collector.source.service }}{{- end -}}
+{{- end }}

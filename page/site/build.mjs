@@ -1,0 +1,45 @@
+// Puts the page together: `node build.mjs FOLDER`. The engine (engine/) and the examples (engine/examples.json) are there
+// already; hack/build-page makes them.
+
+import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { build } from "esbuild";
+
+const [, , folder] = process.argv;
+if (!folder) throw new Error("usage: node build.mjs FOLDER");
+
+rmSync(folder, { recursive: true, force: true });
+mkdirSync(folder, { recursive: true });
+
+const { metafile } = await build({
+  entryPoints: ["src/main.ts", "src/worker.ts"],
+  outdir: folder,
+  bundle: true,
+  format: "esm",
+  target: ["chrome123", "firefox121", "safari17.5"],
+  minify: true,
+  charset: "utf8",
+  legalComments: "none",
+  metafile: true,
+  logLevel: "warning",
+});
+for (const file of ["index.html", "style.css", "icon.svg"]) cpSync(join("src", file), join(folder, file));
+for (const file of ["engine_bg.wasm", "examples.json"]) cpSync(join("engine", file), join(folder, file));
+writeFileSync(join(folder, "licences.txt"), licences(Object.keys(metafile.inputs)));
+
+/** The licences of all packages of npm that are in the page, and after them those of the engine's crates. */
+function licences(inputs) {
+  const folders = new Set();
+  for (const input of inputs) {
+    const match = /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(input);
+    if (match) folders.add(match[1]);
+  }
+  const texts = [...folders].sort().map((path) => {
+    const { name, version, license } = JSON.parse(readFileSync(join(path, "package.json"), "utf8"));
+    const file = readdirSync(path).find((entry) => /^licen[cs]e/i.test(entry));
+    const text = file ? readFileSync(join(path, file), "utf8").trim() : "";
+    return `${name} ${version}: ${license}\n\n${text}\n`;
+  });
+  const crates = readFileSync("engine/licences.txt", "utf8");
+  return `The page of Headroom (Apache-2.0) contains these packages.\n\n${texts.join("\n---\n\n")}\n---\n\nCrates of the engine:\n\n${crates}`;
+}

@@ -1,0 +1,175 @@
+// The editor: one view, and one text with its history a panel.
+//
+// It stands in a shadow root, where its styles are sheets made by script and not `<style>` elements, so that the page's
+// Content Security Policy need not allow inline styles.
+
+import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { yaml } from "@codemirror/lang-yaml";
+import { HighlightStyle, bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
+import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
+import { EditorState, type Extension } from "@codemirror/state";
+import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+import { placeOf, schemaAt } from "./schema.js";
+import type { Panel, Panels } from "./types.js";
+
+/** Something to show at a line of a panel. */
+export interface Mark {
+  /** From 1. */
+  line: number;
+  severity: "error" | "warning" | "info";
+  text: string;
+}
+
+const MOST_MARKS = 500;
+
+export class Editor {
+  #view: EditorView;
+  #panel: Panel;
+  #states = new Map<Panel, EditorState>();
+  #marks = new Map<Panel, Mark[]>();
+
+  constructor(
+    host: HTMLElement,
+    panel: Panel,
+    private readonly labels: Record<Panel, string>,
+    private readonly changed: () => void,
+  ) {
+    this.#panel = panel;
+    const root = host.attachShadow({ mode: "open", delegatesFocus: true });
+    this.#view = new EditorView({ root, parent: root, state: this.#state(panel, "") });
+  }
+
+  /** Replaces all texts, and forgets what could be undone. */
+  load(panels: Panels) {
+    this.#states.clear();
+    this.#marks.clear();
+    for (const [panel, text] of Object.entries(panels) as [Panel, string][]) this.#states.set(panel, this.#state(panel, text));
+    this.#view.setState(this.#stateOf(this.#panel));
+  }
+
+  show(panel: Panel) {
+    this.#states.set(this.#panel, this.#view.state);
+    this.#panel = panel;
+    this.#view.setState(this.#stateOf(panel));
+    this.#showMarks();
+  }
+
+  text(panel: Panel): string {
+    const state = panel === this.#panel ? this.#view.state : this.#states.get(panel);
+    return state?.doc.toString() ?? "";
+  }
+
+  /** Marks lines; what was marked before is unmarked. */
+  mark(marks: Map<Panel, Mark[]>) {
+    this.#marks = marks;
+    this.#showMarks();
+  }
+
+  goTo(line: number) {
+    const { doc } = this.#view.state;
+    const { from } = doc.line(Math.min(Math.max(line, 1), doc.lines));
+    this.#view.dispatch({ selection: { anchor: from }, effects: EditorView.scrollIntoView(from, { y: "center" }) });
+    this.#view.focus();
+  }
+
+  #stateOf(panel: Panel): EditorState {
+    return this.#states.get(panel) ?? this.#state(panel, "");
+  }
+
+  #state(panel: Panel, doc: string): EditorState {
+    return EditorState.create({ doc, extensions: [extensions, completion(panel), this.#names(panel), this.#listener] });
+  }
+
+  #names(panel: Panel): Extension {
+    return EditorView.contentAttributes.of({ "aria-label": `${this.labels[panel]} (YAML)`, "data-panel": panel, tabindex: "0" });
+  }
+
+  #listener = EditorView.updateListener.of((update) => {
+    if (update.docChanged) this.changed();
+  });
+
+  #showMarks() {
+    const { doc } = this.#view.state;
+    const marks = (this.#marks.get(this.#panel) ?? []).slice(0, MOST_MARKS);
+    const diagnostics = marks.map(({ line, severity, text }): Diagnostic => {
+      const at = doc.line(Math.min(Math.max(line, 1), doc.lines));
+      return { from: at.from + (at.text.length - at.text.trimStart().length), to: at.to, severity, message: text };
+    });
+    this.#view.dispatch(setDiagnostics(this.#view.state, diagnostics));
+  }
+}
+
+function completion(panel: Panel): Extension {
+  const source = (context: CompletionContext): CompletionResult | null => {
+    const { doc } = context.state;
+    const line = doc.lineAt(context.pos);
+    const before = line.text.slice(0, context.pos - line.from);
+    // Enough of the text to find the document's beginning, however long the text is.
+    const first = Math.max(1, line.number - 2_000);
+    const lines: string[] = [];
+    for (let number = first; number <= Math.min(doc.lines, line.number + 200); number++) lines.push(doc.line(number).text);
+    const at = line.number - first;
+    const value = /^(\s*(?:- +)*[^\s:]+:\s+)(\S*)$/.exec(before);
+    const key = /^(\s*(?:- +)*)([^\s:]*)$/.exec(before);
+    if (value) {
+      const place = placeOf(lines, at);
+      const field = value[1]!.trim().replaceAll(/^(- +)+|:$/g, "");
+      const values = schemaAt(panel, { ...place, path: [...place.path, field] })?.values;
+      if (!values) return null;
+      const quoted = (label: string) => (label === "off" ? '"off"' : label);
+      return { from: line.from + value[1]!.length, options: values.map((label) => ({ label, apply: quoted(label), type: "enum" })), validFor: /^\S*$/ };
+    }
+    if (!key || (!context.explicit && key[2] === "")) return null;
+    lines[at] = before;
+    const schema = schemaAt(panel, placeOf(lines, at));
+    const fields = Object.entries(schema?.fields ?? {});
+    const options = [
+      ...fields.map(([label, of]) => ({ label, ...(of.info ? { info: of.info } : {}), apply: label + (of.fields || of.items || of.$ref || of.keys ? ":" : ": "), type: "property" })),
+      ...(schema?.keys ?? []).map((label) => ({ label, apply: `${label}: `, type: "property" })),
+    ];
+    return options.length > 0 ? { from: line.from + key[1]!.length, options, validFor: /^[^\s:]*$/ } : null;
+  };
+  return autocompletion({ override: [source], icons: false });
+}
+
+/** Colors are the page's, for light and dark alike. */
+const colors = HighlightStyle.define([
+  { tag: [tags.definition(tags.propertyName), tags.propertyName], color: "var(--key)" },
+  { tag: [tags.string, tags.content], color: "var(--text)" },
+  { tag: [tags.number, tags.bool, tags.null], color: "var(--number)" },
+  { tag: tags.comment, color: "var(--faint)", fontStyle: "italic" },
+  { tag: [tags.separator, tags.punctuation, tags.meta], color: "var(--faint)" },
+]);
+
+const theme = EditorView.theme({
+  "&": { height: "100%", color: "var(--text)", backgroundColor: "var(--sheet)", fontSize: "0.875rem" },
+  "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
+  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5" },
+  ".cm-content": { caretColor: "var(--text)" },
+  ".cm-cursor": { borderLeftColor: "var(--text)" },
+  ".cm-gutters": { backgroundColor: "var(--sheet)", color: "var(--faint)", borderRight: "1px solid var(--line)" },
+  ".cm-activeLine": { backgroundColor: "var(--active)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--selection)" },
+  ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line)", maxWidth: "40rem" },
+  ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
+  ".cm-completionInfo": { padding: "0.25rem 0.5rem" },
+});
+
+const extensions: Extension = [
+  lineNumbers(),
+  history(),
+  drawSelection(),
+  indentOnInput(),
+  indentUnit.of("  "),
+  bracketMatching(),
+  closeBrackets(),
+  highlightActiveLine(),
+  lintGutter(),
+  yaml(),
+  syntaxHighlighting(colors),
+  theme,
+  EditorView.lineWrapping,
+  keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap]),
+];

@@ -1,0 +1,170 @@
+// What the engine takes and answers: crates/page/src/play.rs and crates/desk/src/story.rs, as they are written in JSON.
+
+export const PANELS = ["objects", "limitRanges", "quotas", "usage", "namespaces", "existing", "settings"] as const;
+export type Panel = (typeof PANELS)[number];
+
+export type Panels = Partial<Record<Panel, string>>;
+
+/** Everything that somebody has written. */
+export interface State {
+  namespace: string;
+  panels: Panels;
+}
+
+export interface Play extends State {
+  from: number;
+  count: number;
+}
+
+export interface Outcome {
+  rows: Row[];
+  details: Detail[];
+  quotas: Level[];
+  problems: Problem[];
+}
+
+export type Verdict = "admitted" | "changed" | "refused" | "not judged";
+
+export interface Row {
+  object: string;
+  namespace: string;
+  verdict: Verdict;
+  isUpdate: boolean;
+  line: number;
+  warnings: number;
+}
+
+export interface Detail {
+  row: number;
+  message: string;
+  story: Story;
+  diff: Part[];
+  podDiff: Part[] | null;
+  note: string | null;
+}
+
+export interface Part {
+  mark: "same" | "removed" | "added";
+  text: string;
+}
+
+export interface Story {
+  object: string;
+  namespace?: string;
+  verdict: Verdict;
+  isOfPods: boolean;
+  reasons?: string[];
+  warnings?: string[];
+  estimates?: string[];
+  containers?: Container[];
+  inAll?: Check[];
+  quotas?: Taken[];
+}
+
+export interface Container {
+  name: string;
+  role: string;
+  image: string;
+  values: Field[];
+}
+
+export interface Field {
+  field: string;
+  value?: string;
+  step: string;
+  reason: string;
+  checks?: Check[];
+}
+
+export interface Check {
+  resource: string;
+  edge: string;
+  bound: string;
+  range: string;
+  request?: string;
+  limit?: string;
+  holds: boolean;
+}
+
+export interface Taken {
+  quota: string;
+  name: string;
+  before: string;
+  adds: string;
+  after: string;
+  hard: string;
+  left: string;
+}
+
+export interface Level {
+  namespace: string;
+  quota: string;
+  name: string;
+  hard: string;
+  before: string;
+  after: string;
+  /** In thousandths of `hard`. */
+  share: [number, number] | null;
+}
+
+export interface Problem {
+  panel: Panel;
+  line: number;
+  text: string;
+}
+
+export interface Replay {
+  name: string;
+  files: { name: string; text: string }[];
+}
+
+export interface Example extends State {
+  name: string;
+  title: string;
+  group: string;
+  shows: string;
+}
+
+/** What a snapshot of a cluster holds. */
+export interface Overview {
+  objects: number;
+  namespaces: string[];
+  quotas: Level[];
+  limitRanges: string;
+  quotaManifests: string;
+}
+
+/** What the panels would change of everything in a snapshot. */
+export interface Trial {
+  report: Report;
+  problems: Problem[];
+}
+
+export interface Report {
+  summary: Record<"objects" | "newlyRefused" | "changed" | "noLongerRefused" | "stillRefused" | "notJudged" | "same" | "quotasNewlyExceeded", number>;
+  objects: Effect[];
+  quotas: QuotaEffect[];
+  notLookedAt?: string[];
+}
+
+export interface Effect {
+  object: string;
+  namespace: string;
+  running: number;
+  change: string;
+  reasons?: string[];
+  values?: { container: string; field: string; now: string | null; then: string | null; reason: string }[];
+  warnings?: string[];
+}
+
+export interface QuotaEffect {
+  namespace: string;
+  quota: string;
+  name: string;
+  used: string;
+  remade: string;
+  hard: string | null;
+  newHard: string | null;
+  left: string | null;
+  newlyExceeded: boolean;
+}

@@ -1,0 +1,23 @@
+// Runs the engine beside the page, so that the page answers to its keys however long a judgement takes.
+
+import init, { judge, open, policy, replay, simulate } from "../engine/engine.js";
+
+export type Call =
+  | { id: number; name: "judge" | "replay" | "policy" | "open" | "simulate"; input: unknown };
+export type Answer = { id: number; milliseconds: number } & ({ ok: unknown } | { error: string });
+
+const functions = { judge, open, policy, replay, simulate };
+const ready = init({ module_or_path: new URL("engine_bg.wasm", import.meta.url) });
+
+self.onmessage = async ({ data }: MessageEvent<Call>) => {
+  const { id, name, input } = data;
+  try {
+    await ready;
+    const begin = performance.now();
+    const text = functions[name](JSON.stringify(input));
+    const milliseconds = performance.now() - begin;
+    self.postMessage({ ...JSON.parse(text), id, milliseconds } satisfies Answer);
+  } catch (error) {
+    self.postMessage({ id, milliseconds: 0, error: String(error) } satisfies Answer);
+  }
+};

@@ -1,0 +1,438 @@
+// The page in a real browser: Debian's Chromium, led by Playwright. `node --test test/` with
+//   PAGE      the folder of the built page
+//   OUTCOMES  what the engine answers natively to each example (headroom-page-examples --outcomes)
+//   SHOTS     the folder for screenshots; optional
+//   COMPANION kubectl-headroom; without it `kubectl headroom ui` is not tested
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { createReadStream, mkdirSync, readFileSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import { createRequire } from "node:module";
+import { extname, join } from "node:path";
+import { after, afterEach, before, test } from "node:test";
+import { deflateRawSync } from "node:zlib";
+import { chromium } from "playwright-core";
+
+const { PAGE, OUTCOMES, SHOTS, COMPANION, CHROMIUM = "/usr/bin/chromium" } = process.env;
+const outcomes = JSON.parse(readFileSync(OUTCOMES, "utf8"));
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm", ".json": "application/json", ".svg": "image/svg+xml", ".txt": "text/plain" };
+
+let server, browser, origin;
+/** What went wrong in the pages of one test. */
+let faults = [];
+
+before(async () => {
+  server = createServer((request, response) => {
+    // Browsers ask for it where a file, and not a page, is opened.
+    if (request.url === "/favicon.ico") return response.writeHead(204).end();
+    const path = join(PAGE, new URL(request.url, "http://page").pathname.replace(/\/$/, "/index.html"));
+    if (!path.startsWith(PAGE) || !statSync(path, { throwIfNoEntry: false })?.isFile()) return response.writeHead(404).end();
+    response.writeHead(200, { "content-type": TYPES[extname(path)] ?? "application/octet-stream" });
+    createReadStream(path).pipe(response);
+  });
+  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
+  origin = `http://127.0.0.1:${server.address().port}`;
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+  console.log(`# Chromium ${browser.version()}`);
+});
+
+after(async () => {
+  await browser?.close();
+  server?.close();
+});
+
+afterEach(() => {
+  const found = faults;
+  faults = [];
+  assert.deepEqual(found, []);
+});
+
+/** A page of its own browser context, whose faults count. */
+async function open(path = "/", options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, permissions: ["clipboard-read", "clipboard-write"], ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  page.on("request", (request) => {
+    const { protocol } = new URL(request.url());
+    if (!request.url().startsWith(`${origin}/`) && protocol !== "blob:") faults.push(`request to ${request.url()}`);
+  });
+  page.on("console", (message) => {
+    // A page without a network asks for its icon in vain.
+    if (message.type() === "error" && !message.location().url.endsWith("/icon.svg")) faults.push(message.text());
+  });
+  page.on("pageerror", (error) => faults.push(String(error)));
+  page.on("dialog", (dialog) => faults.push(`dialog: ${dialog.message()}`));
+  if (path !== null) {
+    await page.goto(origin + path);
+    await judged(page);
+  }
+  return page;
+}
+
+async function judged(page) {
+  await page.waitForFunction(() => ["judged", "failed"].includes(document.documentElement.dataset.state), undefined, { polling: 5 });
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.state), "judged", await status(page));
+}
+
+/** Puts a text into the open panel, as if it was pasted over everything. */
+async function paste(page, text) {
+  await page.locator("#editor .cm-content").focus();
+  await page.keyboard.press("Control+a");
+  await page.evaluate((text) => {
+    const data = new DataTransfer();
+    data.setData("text/plain", text);
+    const content = document.querySelector("#editor").shadowRoot.querySelector(".cm-content");
+    content.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+  }, text);
+}
+
+const text = (page) => page.evaluate(() => document.querySelector("#editor").shadowRoot.querySelector(".cm-content").cmTile?.view?.state.doc.toString() ?? document.querySelector("#editor").shadowRoot.querySelector(".cm-content").innerText);
+const status = (page) => page.locator("#status").innerText();
+const pod = (name, resources = "{}") => `apiVersion: v1\nkind: Pod\nmetadata:\n  name: ${name}\nspec:\n  containers:\n  - name: a\n    image: example/a\n    resources: ${resources}\n`;
+
+/** What the page shows, in the shape of what the engine answers. */
+const shown = (page) =>
+  page.evaluate(() => {
+    const all = (root, selector) => [...root.querySelectorAll(selector)].map((element) => element.textContent);
+    const results = document.querySelector("#results");
+    return {
+      objects: [...results.querySelectorAll(".object")].map((object) => ({
+        object: object.querySelector("h3").textContent,
+        verdict: object.querySelector(".verdict").textContent,
+        message: all(object, ".message").join(""),
+        warnings: all(object, ".warning span"),
+        values: [...object.querySelectorAll("tbody tr")].filter((row) => row.cells.length === 4 && row.closest("table").caption).map((row) => row.cells[0].textContent + "=" + row.cells[1].textContent),
+      })),
+      problems: results.querySelectorAll(".problems li").length,
+    };
+  });
+
+test("every example is judged as the core judges it natively, word for word", async () => {
+  const page = await open("/#example=shop");
+  const names = await page.locator("#example option").evaluateAll((options) => options.map((option) => option.value).filter(Boolean));
+  assert.deepEqual([...names].sort(), Object.keys(outcomes).sort());
+  for (const name of names) {
+    if (name !== "shop") {
+      await page.evaluate(() => delete document.documentElement.dataset.state);
+      await page.selectOption("#example", name);
+      await judged(page);
+    }
+    const outcome = outcomes[name];
+    const expected = {
+      objects: outcome.details.map(({ row, message, story }) => ({
+        object: outcome.rows[row].object,
+        verdict: outcome.rows[row].verdict,
+        message,
+        warnings: story.warnings ?? [],
+        values: (story.containers ?? []).flatMap((container) => container.values.map(({ field, value }) => `${field}=${value ?? "-"}`)),
+      })),
+      problems: outcome.problems.length,
+    };
+    assert.deepEqual(await shown(page), expected, name);
+    assert.notEqual(await page.locator("#shows").innerText(), "", name);
+  }
+  console.log(`# ${names.length} examples`);
+});
+
+test("a link brings everything back", async () => {
+  const page = await open();
+  await paste(page, pod("from-a-link-é"));
+  await page.fill("#namespace", "lab");
+  await page.getByRole("tab", { name: "Settings" }).click();
+  await paste(page, "estimates:\n  mode: never\n");
+  await judged(page);
+  await page.getByRole("button", { name: "Copy link" }).click();
+  await page.getByText("Link copied.").waitFor();
+  const link = await page.evaluate(() => navigator.clipboard.readText());
+  assert.match(link, /#1\.[\w-]+$/);
+  const other = await open(link.slice(origin.length));
+  assert.equal(await other.inputValue("#namespace"), "lab");
+  assert.deepEqual((await shown(other)).objects.map(({ object }) => object), ["pod/from-a-link-é"]);
+  await other.getByRole("tab", { name: "Settings" }).click();
+  assert.match(await text(other), /mode: never/);
+});
+
+test("what was written is there again after a reload", async () => {
+  const page = await open();
+  await paste(page, pod("kept"));
+  await page.waitForFunction(() => location.hash.startsWith("#1."));
+  await page.goto(`${origin}/icon.svg`);
+  await page.goto(origin);
+  await judged(page);
+  assert.deepEqual((await shown(page)).objects.map(({ object }) => object), ["pod/kept"]);
+});
+
+test("a link that is none says so and leaves the page working", async () => {
+  for (const [hash, message] of [
+    ["#1.AAAA", "the link is incomplete"],
+    ["#2.AAAA", "made by another version"],
+    [`#1.${deflateRawSync('{"panels": 3}').toString("base64url")}`, "holds something else"],
+    [`#1.${deflateRawSync(Buffer.alloc(80 * 1024 * 1024)).toString("base64url")}`, "holds more than 64 MiB"],
+  ]) {
+    const page = await open(`/${hash}`);
+    assert.match(await page.locator("#message").innerText(), new RegExp(message), hash.slice(0, 20));
+    assert.match(await status(page), /^3 objects/);
+    await page.context().close();
+  }
+});
+
+test("broken YAML is a problem at its line, and what stands before it is judged", async () => {
+  const page = await open();
+  await paste(page, `${pod("first")}---\nkind: Pod\nmetadata: {name: [\n`);
+  await page.locator(".problems").waitFor();
+  await judged(page);
+  assert.deepEqual((await shown(page)).objects.map(({ object }) => object), ["pod/first"]);
+  const place = page.locator(".problems .place").first();
+  assert.match(await place.innerText(), /^Objects, line 1[0-9]$/);
+  await page.getByRole("tab", { name: /^Settings/ }).click();
+  await place.click();
+  assert.equal(await page.getByRole("tab", { name: /^Objects/ }).getAttribute("aria-selected"), "true");
+  assert.ok((await page.locator("#editor .cm-lint-marker-error").count()) > 0);
+});
+
+test("a settings error names the field as the policy does, at its line", async () => {
+  const page = await open("/#example=wrong-settings");
+  const problems = await page.locator(".problems li").allInnerTexts();
+  assert.equal(problems.length, 4);
+  assert.match(problems[0], /^Settings, line \d+ `limitRanges\.mode` is wrong: expected `enforce`, `warn`, `off`, found `"on"`$/);
+});
+
+test("hostile names are shown and never run", async () => {
+  const page = await open();
+  const hostile = `<img src=x onerror="document.title='run'"><script>document.title='run'</script>`;
+  const object = { apiVersion: "v1", kind: "Pod", metadata: { name: hostile, namespace: hostile, annotations: { [hostile]: hostile } }, spec: { containers: [{ name: hostile, image: hostile, resources: { requests: { [hostile]: hostile, cpu: hostile } } }] } };
+  await paste(page, JSON.stringify(object));
+  await page.locator(".object h3").getByText("<img").waitFor();
+  await judged(page);
+  assert.equal(await page.evaluate(() => document.querySelectorAll("#results img, #results script").length), 0);
+  assert.notEqual(await page.title(), "run");
+  assert.ok((await shown(page)).objects[0].object.includes("onerror"));
+});
+
+test("the page goes on without a network", async () => {
+  const page = await open();
+  await page.context().setOffline(true);
+  await paste(page, pod("offline"));
+  await page.locator(".object h3").getByText("pod/offline").waitFor();
+});
+
+test("five megabytes are judged while the page stays awake", async () => {
+  const page = await open();
+  const one = pod("pod-00000", "{requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 128Mi}}") + `  # ${"x".repeat(800)}\n---\n`;
+  const count = Math.ceil((5 * 1024 * 1024) / one.length);
+  const large = Array.from({ length: count }, (_, index) => one.replace("pod-00000", `pod-${String(index).padStart(5, "0")}`)).join("");
+  await page.evaluate(() => {
+    window.gaps = [];
+    let last = performance.now();
+    const tick = () => {
+      const now = performance.now();
+      window.gaps.push(now - last);
+      last = now;
+      requestAnimationFrame(tick);
+    };
+    requestAnimationFrame(tick);
+  });
+  await paste(page, large);
+  await page.waitForFunction((count) => document.querySelector("#status").textContent.startsWith(`${count} objects`), count, { timeout: 120_000 });
+  const told = await status(page);
+  const longest = await page.evaluate(() => Math.max(...window.gaps));
+  console.log(`# ${(large.length / 1024 / 1024).toFixed(1)} MB: ${told} Longest frame ${longest.toFixed(0)} ms`);
+  assert.equal(await page.locator(".object").count(), 20);
+  await page.getByRole("button", { name: "Next", exact: true }).click();
+  await page.locator(".object h3").getByText("pod/pod-00020").waitFor({ timeout: 120_000 });
+  await page.getByRole("button", { name: "Copy link" }).click();
+  await page.getByText(/Link copied|too large for a link/).waitFor({ timeout: 60_000 });
+});
+
+/** A cluster with 5,000 pods of 500 Deployments. */
+function snapshot() {
+  const items = [];
+  for (let team = 0; team < 50; team++) {
+    const namespace = `team-${team}`;
+    items.push({ apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
+    items.push({ apiVersion: "v1", kind: "LimitRange", metadata: { name: "limits", namespace }, spec: { limits: [{ type: "Container", max: { memory: "2Gi" }, default: { memory: "1Gi" } }] } });
+    items.push({ apiVersion: "v1", kind: "ResourceQuota", metadata: { name: "team", namespace }, spec: { hard: { "requests.cpu": "20" } }, status: { hard: { "requests.cpu": "20" }, used: { "requests.cpu": "10" } } });
+    for (let app = 0; app < 10; app++) {
+      const spec = { containers: [{ name: "web", image: "example/web:1", resources: { requests: { cpu: "100m", memory: "256Mi" }, limits: { memory: "1Gi" } } }] };
+      const labels = { app: `web-${app}` };
+      items.push({ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: `web-${app}`, namespace }, spec: { replicas: 10, template: { metadata: { labels }, spec } } });
+      for (let pod = 0; pod < 10; pod++) {
+        const ownerReferences = [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: `web-${app}-5d4`, controller: true }];
+        items.push({ apiVersion: "v1", kind: "Pod", metadata: { name: `web-${app}-5d4-${pod}`, namespace, labels: { ...labels, "pod-template-hash": "5d4" }, ownerReferences }, spec, status: { phase: "Running" } });
+      }
+    }
+  }
+  return JSON.stringify({ apiVersion: "v1", kind: "List", items });
+}
+
+test("a snapshot shows what other limits would do to everything that runs", async () => {
+  const page = await open();
+  const before = await text(page);
+  await page.locator("#snapshot").setInputFiles({ name: "cluster.json", mimeType: "application/json", buffer: Buffer.from(snapshot()) });
+  await page.locator("#status").getByText("500 workloads and pods: 500 the same").waitFor({ timeout: 60_000 });
+  const address = page.url();
+  console.log(`# ${await page.locator("#shows").innerText()} ${await status(page)}`);
+  assert.equal(await page.getByRole("tab", { name: "Objects" }).isVisible(), false);
+  await paste(page, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: new}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n");
+  await page.locator("#status").getByText("500 newly refused").waitFor({ timeout: 60_000 });
+  console.log(`# ${await status(page)}`);
+  assert.equal(await page.locator(".object").count(), 200);
+  assert.match(await page.locator(".object .message").first().innerText(), /maximum memory usage per Container is 512Mi, but limit is 1Gi/);
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document));
+  assert.deepEqual(violations.map(({ id }) => id), []);
+  if (SHOTS) await page.screenshot({ path: join(SHOTS, "snapshot.png") });
+  // What belongs to a cluster stays out of the address and the storage.
+  await page.waitForTimeout(700);
+  assert.equal(page.url(), address);
+  assert.equal(await page.evaluate(() => localStorage.getItem("headroom.page")), null);
+  await page.getByRole("button", { name: "Close the snapshot" }).click();
+  await judged(page);
+  assert.equal(await text(page), before);
+});
+
+test("a file that is no snapshot says so", async () => {
+  const page = await open();
+  await page.locator("#snapshot").setInputFiles({ name: "notes.yaml", mimeType: "text/yaml", buffer: Buffer.from("kind: [") });
+  await page.locator("#message").getByText("notes.yaml cannot be opened").waitFor();
+  await judged(page);
+  assert.match(await status(page), /^3 objects/);
+});
+
+test("kubectl headroom ui shows the cluster and answers nobody else", { skip: !COMPANION }, async () => {
+  const root = join(import.meta.dirname ?? new URL(".", import.meta.url).pathname, "../../..");
+  const child = spawn(COMPANION, ["ui", "--site", PAGE, "-A", "--cluster-dir", join(root, "examples/shop/cluster")], { stdio: ["ignore", "pipe", "inherit"] });
+  const context = await browser.newContext();
+  try {
+    const told = await new Promise((resolve, reject) => {
+      child.stdout.once("data", (data) => resolve(String(data)));
+      child.once("exit", (code) => reject(new Error(`kubectl headroom ui ended with ${code}`)));
+    });
+    const address = /http:\S+/.exec(told)[0];
+    const page = await context.newPage();
+    page.on("pageerror", (error) => faults.push(String(error)));
+    page.on("console", (message) => message.type() === "error" && faults.push(message.text()));
+    await page.goto(address);
+    await page.locator("#shows").getByText("The cluster: 7 objects in 1 namespace,").waitFor();
+    await page.locator("#status").getByText(/^2 workloads and pods/).waitFor();
+    await paste(page, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: new}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n");
+    await page.locator("#status").getByText("1 newly refused").waitFor();
+    await page.getByRole("button", { name: "Read the cluster again" }).click();
+    await page.locator("#shows").getByText("read at").waitFor();
+    await page.locator("#status").getByText("1 newly refused").waitFor();
+    for (const [path, headers, status] of [
+      ["", {}, 200],
+      ["cluster.json", { origin: "https://evil.example" }, 403],
+      ["../", {}, 404],
+    ]) {
+      assert.equal((await page.request.get(new URL(path, address).href, { headers })).status(), status, path);
+    }
+  } finally {
+    // Its page would go on asking, and its faults would be taken for a later test's.
+    await context.close();
+    child.kill();
+  }
+});
+
+test("completion and stray fields know the schema", async () => {
+  const page = await open();
+  await page.getByRole("tab", { name: "LimitRanges" }).click();
+  await paste(page, "apiVersion: v1\nkind: LimitRange\nmetadata:\n  name: a\nspec:\n  limits:\n  - type: Container\n    maximum:\n      cpu: 1\n    ");
+  await judged(page);
+  await page.locator("#editor .cm-content").focus();
+  await page.keyboard.press("Control+End");
+  await page.keyboard.type("defa");
+  const options = page.locator("#editor .cm-tooltip-autocomplete li");
+  await options.first().waitFor();
+  assert.deepEqual(await options.allInnerTexts(), ["default", "defaultRequest"]);
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator("#editor .cm-lint-marker-warning").count(), 1);
+});
+
+test("a decision is downloaded as files for kwctl", async () => {
+  const page = await open();
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download as kwctl replay" }).first().click()]);
+  assert.equal(download.suggestedFilename(), "pod-cache.zip");
+  const bytes = readFileSync(await download.path());
+  assert.equal(bytes.readUInt32LE(0), 0x04034b50);
+  for (const name of ["pod-cache.request.json", "pod-cache.session.yml", "pod-cache.settings.json", "replay.sh"]) assert.ok(bytes.includes(name), name);
+});
+
+test("settings are copied as policy manifests", async () => {
+  const page = await open();
+  await page.getByRole("button", { name: "Copy as policy manifest" }).click();
+  await page.getByText("Policy manifest copied.").waitFor();
+  const manifest = await page.evaluate(() => navigator.clipboard.readText());
+  assert.equal(manifest.match(/^kind: ClusterAdmissionPolicy$/gm).length, 3);
+});
+
+test("everything is reached by keys", async () => {
+  const page = await open();
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+  await page.getByRole("tab", { name: "Objects" }).focus();
+  await page.keyboard.press("ArrowRight");
+  assert.equal(await page.getByRole("tab", { name: "LimitRanges" }).getAttribute("aria-selected"), "true");
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "editor");
+  await page.keyboard.press("Tab");
+  assert.notEqual(await page.evaluate(() => document.activeElement.id), "editor");
+});
+
+for (const [theme, width] of [["light", 1280], ["dark", 1280], ["light", 360], ["dark", 360]]) {
+  test(`nothing hinders anybody: ${theme}, ${width} px`, async () => {
+    const page = await open("/", { viewport: { width, height: 900 }, colorScheme: theme });
+    for (const name of ["shop", "wrong-settings", "estimate-from-own-history"]) {
+      if (name !== "shop") {
+        await page.evaluate(() => delete document.documentElement.dataset.state);
+        await page.selectOption("#example", name);
+        await judged(page);
+      }
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
+      const told = violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`).join(" | ")}`);
+      assert.deepEqual(told, [], name);
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.equal(overflow, 0, `${name}: the page is wider than the window`);
+      if (SHOTS) {
+        mkdirSync(SHOTS, { recursive: true });
+        await page.screenshot({ path: join(SHOTS, `${name}-${theme}-${width}.png`), fullPage: true });
+      }
+    }
+  });
+}
+
+test("verdicts come at once", async () => {
+  const page = await open(null);
+  const begin = performance.now();
+  await page.goto(origin);
+  await judged(page);
+  const first = performance.now() - begin;
+  const engine = [];
+  await page.locator("#editor .cm-content").focus();
+  await page.keyboard.press("Control+End");
+  for (let key = 0; key < 30; key++) {
+    await page.evaluate(() => {
+      delete document.documentElement.dataset.state;
+      window.pressed = performance.now();
+      new MutationObserver((_, observer) => {
+        if (document.documentElement.dataset.state !== "judged") return;
+        window.took = performance.now() - window.pressed;
+        observer.disconnect();
+      }).observe(document.documentElement, { attributes: true });
+      const content = document.querySelector("#editor").shadowRoot.querySelector(".cm-content");
+      const data = new DataTransfer();
+      data.setData("text/plain", "#");
+      window.pressed = performance.now();
+      content.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+    });
+    await page.waitForFunction(() => window.took !== undefined && document.documentElement.dataset.state === "judged", undefined, { polling: 5 });
+    engine.push(await page.evaluate(() => window.took));
+  }
+  engine.sort((a, b) => a - b);
+  console.log(`# first verdict after ${first.toFixed(0)} ms; a key to its verdict: median ${engine[15].toFixed(1)} ms, 90 % ${engine[27].toFixed(1)} ms`);
+  assert.ok(first < 5_000, `the first verdict took ${first} ms`);
+  assert.ok(engine[15] < 250, `a key took ${engine[15]} ms`);
+});

@@ -1,0 +1,112 @@
+//! What the policy reads of the cluster, natively and in the wasm: nothing for what is exempt, and of a quota that is gone no
+//! more than that.
+
+use headroom_testkit::admission::ValidationResponse;
+use headroom_testkit::cluster::Cluster;
+use headroom_testkit::host_call::{CallbackRequest, HostCalls};
+use serde_json::{Value, json};
+
+use crate::door::{Door, request_for};
+
+/// A pod with too much memory for the namespace's LimitRange and quota.
+fn pod() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop", "labels": {"tier": "free"}},
+        "spec": {
+            "serviceAccountName": "builder",
+            "containers": [{"name": "web", "image": "nginx", "resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": "2Gi"}}}],
+        },
+    })
+}
+
+fn shop() -> Cluster {
+    let hard = json!({"requests.memory": "1Gi"});
+    Cluster::new()
+        .with(json!({
+            "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": "shop"},
+            "spec": {"limits": [{"type": "Container", "max": {"memory": "1Gi"}}]},
+        }))
+        .with(json!({
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "shop"},
+            "spec": {"hard": hard}, "status": {"hard": hard, "used": {"requests.memory": "0"}},
+        }))
+        .with(
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"tier": "free"}}}),
+        )
+}
+
+/// Judges the pod for this user.
+fn judge(door: &Door, user: &str, settings: &Value, host: &mut dyn HostCalls) -> ValidationResponse {
+    let payload = request_for("CREATE", &pod(), None, "").payload(settings);
+    let mut payload: Value = serde_json::from_slice(&payload).unwrap();
+    payload["request"]["userInfo"]["username"] = json!(user);
+    serde_json::from_slice(&door.judge_payload(payload.to_string().as_bytes(), host)).unwrap()
+}
+
+#[test]
+fn nothing_is_read_for_what_is_exempt_by_the_request() {
+    let exemptions = [
+        json!({"namespaces": ["sh*"]}),
+        json!({"serviceAccounts": ["shop/builder"]}),
+        json!({"labels": {"matchLabels": {"tier": "free"}}}),
+    ];
+    for (door, exempt) in Door::both().iter().flat_map(|door| exemptions.iter().map(move |exempt| (door, exempt))) {
+        let mut cluster = shop();
+        let response = judge(door, "ann", &json!({"exempt": exempt}), &mut cluster);
+        assert!(response.accepted && response.warnings.is_none() && response.mutated_object.is_none(), "{exempt}");
+        assert_eq!(cluster.calls(), [], "{exempt}");
+    }
+}
+
+#[test]
+fn only_the_namespace_is_read_for_what_is_exempt_by_its_labels() {
+    for door in Door::both() {
+        let mut cluster = shop();
+        let settings = json!({"exempt": {"namespaceLabels": {"matchLabels": {"tier": "free"}}}});
+        assert!(judge(&door, "ann", &settings, &mut cluster).accepted);
+        let kinds: Vec<&str> = cluster.calls().iter().map(CallbackRequest::kind).collect();
+        assert_eq!(kinds, ["Namespace"]);
+    }
+}
+
+#[test]
+fn a_pod_is_exempt_by_its_own_account_and_not_by_that_of_the_controller_that_creates_it() {
+    let controller = "system:serviceaccount:kube-system:replicaset-controller";
+    for door in Door::both() {
+        let is_admitted = |pattern: &str| {
+            let settings = json!({"exempt": {"serviceAccounts": [pattern]}});
+            judge(&door, controller, &settings, &mut shop()).accepted
+        };
+        assert!(is_admitted("shop/*"));
+        assert!(!is_admitted("kube-system/*"));
+        assert!(!is_admitted("shop/default"));
+    }
+}
+
+/// A cluster whose watch still has a quota that a fresh reading does not find.
+struct Late {
+    watch: Cluster,
+    fresh: &'static str,
+}
+
+impl HostCalls for Late {
+    fn call(&mut self, request: &CallbackRequest) -> Result<Vec<u8>, String> {
+        match request {
+            CallbackRequest::KubernetesGetResource { disable_cache: true, .. } => Err(self.fresh.to_owned()),
+            _ => self.watch.call(request),
+        }
+    }
+}
+
+#[test]
+fn a_quota_that_was_deleted_meanwhile_refuses_nothing() {
+    let settings = json!({"limitRanges": {"mode": "off"}, "quotas": {"freshness": "live"}});
+    for door in Door::both() {
+        let judge = |fresh| judge(&door, "ann", &settings, &mut Late { watch: shop(), fresh });
+        let gone = judge("Cannot find v1/ResourceQuota named 'team' inside of namespace 'Some(\"shop\")'");
+        assert!(gone.accepted, "{gone:?}");
+        // Whatever else goes wrong, the watch is the latest that is known.
+        let unreadable = judge("the API server does not answer");
+        assert!(!unreadable.accepted, "{unreadable:?}");
+    }
+}

@@ -1,0 +1,141 @@
+//! The reference of settings (docs/src/reference/settings.md) agrees with the code that reads them: every setting is
+//! there and no other, defaults are the defaults, and choices are the choices.
+//!
+//! The code is asked by what it says of wrong settings: of an unknown name, which names are known; of a wrong word, which
+//! words are expected.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use headroom_core::Settings;
+use headroom_core::json::Document;
+use headroom_testkit::built;
+use serde_json::{Value, json};
+
+/// A row of the reference.
+struct Row {
+    setting: String,
+    values: String,
+    default: String,
+}
+
+fn rows() -> Vec<Row> {
+    let text = fs::read_to_string(built::workspace_file("docs/src/reference/settings.md")).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|line| {
+        let cells: Vec<&str> = line.split(" | ").collect();
+        let setting = only_code(cells[0].trim_start_matches("| ")).unwrap().to_owned();
+        Row { setting, values: cells[1].to_owned(), default: cells[2].to_owned() }
+    })
+    .collect()
+}
+
+/// The text of a cell that is nothing but code.
+fn only_code(cell: &str) -> Option<&str> {
+    cell.strip_prefix('`')?.strip_suffix('`').filter(|code| !code.contains('`'))
+}
+
+/// Settings with one value at a place such as `limitRanges.rules[].name`.
+fn with(place: &str, value: &Value) -> Value {
+    place.rsplit('.').fold(value.clone(), |inner, step| match step.strip_suffix("[]") {
+        Some(name) => json!({name: [inner]}),
+        None => json!({step: inner}),
+    })
+}
+
+/// What the code complains of.
+fn problems(settings: &Value) -> Vec<String> {
+    let text = settings.to_string();
+    let document = Document::read(&text).unwrap();
+    Settings::read(Some(document.root())).err().map(|error| error.problems().to_vec()).unwrap_or_default()
+}
+
+fn in_backticks(text: &str) -> Vec<String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// The names that the code knows in a section; none where there is no section.
+fn known_in(section: &str) -> Vec<String> {
+    // Like no name, so that none is proposed in its place.
+    let unknown = "~".repeat(60);
+    let place = if section.is_empty() { unknown.clone() } else { format!("{section}.{unknown}") };
+    let told = format!("`{}` is not a setting; known here are ", place.replace("[]", "[0]"));
+    let problems = problems(&with(&place, &json!(1)));
+    problems.iter().find_map(|problem| problem.strip_prefix(&told)).map(in_backticks).unwrap_or_default()
+}
+
+/// Every setting below a section, and whether it is a section itself.
+fn all_in(section: &str, found: &mut Vec<(String, bool)>) {
+    for name in known_in(section) {
+        let place = if section.is_empty() { name } else { format!("{section}.{name}") };
+        let before = found.len();
+        found.push((place.clone(), false));
+        all_in(&place, found);
+        all_in(&format!("{place}[]"), found);
+        found[before].1 = found.len() > before + 1;
+    }
+}
+
+#[test]
+fn every_setting_has_its_row() {
+    let mut all = Vec::new();
+    all_in("", &mut all);
+    let known: BTreeSet<&str> = all.iter().map(|(place, _)| place.as_str()).collect();
+    assert!(known.len() > 50, "{known:?}");
+    let rows = rows();
+    for row in &rows {
+        assert!(known.contains(row.setting.as_str()), "the policy does not know `{}`", row.setting);
+    }
+    // What follows from what Kubernetes calls it, or from the row above.
+    let covers = |row: &Row, place: &str| {
+        let Some(rest) = place.strip_prefix(row.setting.as_str()) else { return false };
+        let of_kubernetes = ["label selector", "LimitRange items", "list of scope selectors"];
+        rest.is_empty()
+            || [".cpu", ".memory"].contains(&rest)
+            || (rest.starts_with(['.', '[']) && of_kubernetes.contains(&row.values.as_str()))
+    };
+    for (place, is_section) in &all {
+        assert!(*is_section || rows.iter().any(|row| covers(row, place)), "`{place}` is not in the reference");
+    }
+}
+
+#[test]
+fn defaults_are_the_defaults() {
+    let untouched = format!("{:?}", Settings::read(None).unwrap());
+    let mut count = 0;
+    for row in rows() {
+        let Some(default) = only_code(&row.default) else { continue };
+        let value: Value = serde_yaml::from_str(default).unwrap();
+        let text = with(&row.setting, &value).to_string();
+        let document = Document::read(&text).unwrap();
+        let settings = Settings::read(Some(document.root())).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(format!("{settings:?}"), untouched, "{text}");
+        count += 1;
+    }
+    assert!(count > 20, "the reference tells defaults");
+}
+
+#[test]
+fn choices_are_the_choices() {
+    let mut count = 0;
+    for row in rows() {
+        let choices = in_backticks(&row.values);
+        let is_choice = choices.len() > 1 && row.values == format!("`{}`", choices.join("`, `"));
+        let wrong = format!("`{}` is wrong: expected ", row.setting.replace("[]", "[0]"));
+        let problems = problems(&with(&row.setting, &json!("~")));
+        let told = problems.iter().find_map(|problem| problem.strip_prefix(&wrong)?.split_once(", found"));
+        if is_choice {
+            let (expected, _) = told.unwrap_or_else(|| panic!("`{}` takes any word", row.setting));
+            let sorted = |words: Vec<String>| words.into_iter().collect::<BTreeSet<_>>();
+            assert_eq!(sorted(choices), sorted(in_backticks(expected)), "{}", row.setting);
+            count += 1;
+        }
+        assert_eq!(
+            row.values == "boolean",
+            told.is_some_and(|(expected, _)| expected == "true or false"),
+            "{}",
+            row.setting
+        );
+    }
+    assert!(count > 10, "the reference tells choices");
+}
