@@ -12,6 +12,13 @@ use std::time::Duration;
 use api_server::ApiServer;
 use headroom_companion::ledger::{Options, Replica, review, tls};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 
 const HARD: usize = 6;
@@ -129,6 +136,57 @@ async fn run(seed: u64, made: Arc<tls::Made>) {
     println!("seed {seed}: {tally:?}, {}", server.told());
     assert!(tally.stored.load(Ordering::Relaxed) > 0, "seed {seed}: nothing was stored");
     replicas.lock().unwrap().iter().for_each(|replica| kill(replica));
+}
+
+/// With `--client-ca`, a caller without a certificate of that authority, or with one of another, gets no answer.
+#[tokio::test]
+async fn only_callers_with_a_certificate_of_the_authority_are_answered() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let other = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let authority = folder.path().join("ca.crt");
+    std::fs::write(&authority, &made.authority).unwrap();
+    let certificate = Arc::new(tls::Certificate::default());
+    certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
+    let acceptor = tls::acceptor(certificate, Some(&authority)).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            if let Ok(mut stream) = acceptor.accept(stream).await {
+                drop(stream.write_all(b"answered").await);
+                drop(stream.shutdown().await);
+            }
+        }
+    });
+    let call = async |shown: Option<&tls::Made>| {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(made.authority.as_bytes()).unwrap()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match shown {
+            Some(shown) => {
+                let chain = vec![CertificateDer::from_pem_slice(shown.certificate.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(shown.key.as_bytes()).unwrap();
+                config.with_client_auth_cert(chain, key).unwrap()
+            }
+            None => config.with_no_client_auth(),
+        };
+        let stream = TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        // A caller that is turned away may learn of it only when it reads.
+        let Ok(mut stream) = TlsConnector::from(Arc::new(config)).connect(name, stream).await else { return false };
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.is_ok() && answer == b"answered"
+    };
+    assert!(call(Some(&made)).await);
+    assert!(!call(None).await);
+    assert!(!call(Some(&other)).await);
+    let nothing = folder.path().join("empty.crt");
+    std::fs::write(&nothing, "").unwrap();
+    assert!(tls::acceptor(Arc::default(), Some(&nothing)).is_err());
 }
 
 /// An API server that gives up closes its connection, which ends the handling. What it had reserved is free long before a

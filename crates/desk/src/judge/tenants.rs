@@ -121,11 +121,24 @@ fn labels(namespace: &str, around: &mut Overlay) -> Result<Labels, String> {
 
 /// What the ledger would say to a request that makes `object` of it. To be asked after [`prepare`].
 pub fn judge(request: &Value, object: &Value, around: &mut Overlay) -> Result<Outcome, String> {
+    judge_if(request, object, around, false)
+}
+
+/// What a request adds to TenantQuotas, whether there is room for it or not.
+pub fn charges(request: &Value, object: &Value, around: &mut Overlay) -> Result<Vec<Charge>, String> {
+    Ok(judge_if(request, object, around, true)?.charges)
+}
+
+fn judge_if(request: &Value, object: &Value, around: &mut Overlay, may_exceed: bool) -> Result<Outcome, String> {
     let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default().to_owned();
     if namespace.is_empty() || NEVER_CHARGED.contains(&namespace.as_str()) {
         return Ok(Outcome::default());
     }
-    let objects = around.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None)?;
+    let objects = match around.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None) {
+        Ok(objects) if objects.is_empty() => return Ok(Outcome::default()),
+        Err(problem) if is_of_unknown_kind(&problem) => return Ok(Outcome::default()),
+        objects => objects?,
+    };
     let quotas = read(&objects)?;
     let namespaces = [(namespace.clone(), labels(&namespace, around)?)].into();
     let text = as_reviewed(request, object).to_string();
@@ -134,6 +147,7 @@ pub fn judge(request: &Value, object: &Value, around: &mut Overlay) -> Result<Ou
     let Some(ask) = Ask::of(&request, String::new).map_err(|error| error.to_string())? else {
         return Ok(Outcome::default());
     };
+    let ask = Ask { may_exceed, ..ask };
     let mut outcome = Outcome::default();
     for tree in trees(&quotas).0 {
         let plan = Plan::of_tree(&tree, &namespaces);
@@ -209,7 +223,7 @@ fn add(
     let used: Vec<ResourceList<'static>> = plan.nodes.iter().map(|node| held(&node.quota, objects)).collect();
     let name = headroom_core::cut::shortened(&ask.key.name).into_owned();
     let faults = ask::faults(request, plan)?;
-    if !faults.is_empty() {
+    if !faults.is_empty() && !ask.may_exceed {
         outcome.refusals.push(format!("{} \"{name}\" is forbidden: {}", ask.key.kind, faults.join("; ")));
         return Ok(());
     }
