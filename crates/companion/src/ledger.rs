@@ -2,7 +2,7 @@
 //!
 //! The protocol is in `headroom-ledger`; here is what connects it with an API server. A review is answered by `review`,
 //! which asks the `writer` of each ledger; what is known of the cluster is on the `board` and in `tenants`, both fed by
-//! `watch`; the leader counts (`count`), and does what is in `lead`, `planner`, `status` and `configure`.
+//! `watch`; the leader counts (`count`), and does what is in `lead`, `planner`, `status`, `plain` and `configure`.
 //!
 //! A replica keeps nothing of its own: it may be killed at any moment.
 
@@ -12,9 +12,11 @@ pub mod check;
 pub mod configure;
 pub mod count;
 pub mod describe;
+pub mod event;
 pub mod lead;
 pub mod metrics;
 pub mod objects;
+pub mod plain;
 pub mod planner;
 pub mod review;
 pub mod serve;
@@ -39,6 +41,7 @@ use api::Api;
 use board::Board;
 use count::Counter;
 use metrics::Metrics;
+use plain::Plain;
 use tenants::Tenants;
 use tls::Certificate;
 use writer::Writers;
@@ -50,6 +53,10 @@ pub struct Options {
     pub namespace: String,
     /// Beside Kubernetes' own and ours.
     pub exempt_namespaces: Vec<String>,
+    /// Whose members are charged, and never refused.
+    pub exempt_groups: Vec<String>,
+    /// Whether the ResourceQuotas of namespaces are enforced too, where the API server does not do it.
+    pub resource_quotas: bool,
     /// Longer than any request may last between its review and its storage.
     pub request_lifetime: Duration,
     /// Whether refusals name who uses most.
@@ -58,6 +65,8 @@ pub struct Options {
     pub webhook: Option<configure::Webhook>,
     /// Certificate and key, if they are in files.
     pub files: Option<(PathBuf, PathBuf)>,
+    /// Who signs the certificate that callers have to show, in a file; without one nobody has to.
+    pub client_authority: Option<PathBuf>,
     /// How long reviews still come after a replica is told to stop.
     pub drain: Duration,
 }
@@ -67,10 +76,13 @@ impl Options {
         Self {
             namespace: namespace.to_owned(),
             exempt_namespaces: Vec::new(),
+            exempt_groups: Vec::new(),
+            resource_quotas: false,
             request_lifetime: Duration::from_secs(45),
             message_names: true,
             webhook: None,
             files: None,
+            client_authority: None,
             drain: Duration::from_secs(5),
         }
     }
@@ -87,6 +99,7 @@ pub struct Replica {
     pub writers: Arc<Writers>,
     pub certificate: Arc<Certificate>,
     pub metrics: Arc<Metrics>,
+    pub plain: Plain,
     /// Told to stop: not ready any more.
     pub stop: CancellationToken,
     /// Nobody is sent here any more.
@@ -123,6 +136,7 @@ impl Replica {
             counter,
             writers,
             metrics,
+            plain: Plain::default(),
             stop,
             drained,
         })
@@ -138,7 +152,8 @@ impl Replica {
         if let Some((certificate, key)) = &self.options.files {
             self.certificate.read_files(certificate, key)?;
         }
-        let acceptor = tls::acceptor(Arc::clone(&self.certificate)).context("TLS")?;
+        let authority = self.options.client_authority.as_deref();
+        let acceptor = tls::acceptor(Arc::clone(&self.certificate), authority).context("TLS")?;
         let leading = self.start();
         tokio::spawn(Arc::clone(&self).renew_certificate());
         if let Some(listener) = status {
@@ -178,6 +193,13 @@ impl Replica {
         tokio::spawn(watch::follow(self.api.clone(), path, self.drained.clone(), move |seen| {
             tenants.take_namespaces(seen);
         }));
+        if self.options.resource_quotas {
+            let tenants = Arc::clone(&self.tenants);
+            let path = objects::RESOURCE_QUOTAS.to_owned();
+            tokio::spawn(watch::follow(self.api.clone(), path, self.drained.clone(), move |seen| {
+                tenants.take_resource_quotas(seen);
+            }));
+        }
     }
 
     async fn renew_certificate(self: Arc<Self>) {

@@ -13,16 +13,22 @@ use serde_json::{Value, json};
 pub use effect::{Change, Effect, Effects, QuotaEffect, Simulation, ValueChange};
 pub use subjects::{Subject, Subjects};
 
+use crate::judge::tenants::TENANT_QUOTA;
 use crate::kinds::metadata;
 use crate::surroundings::{Overlay, Surroundings};
 
 /// Puts a change where it would be. A quota that is there keeps its usage; a new one is counted.
 pub fn put(mut object: Value, around: &mut Overlay) -> Result<(), String> {
-    if object.get("kind").is_some_and(|kind| kind == "ResourceQuota") {
-        let (namespace, name) = (metadata(&object, "namespace"), metadata(&object, "name"));
-        let there = around.get("v1", "ResourceQuota", Some(namespace), name)?;
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let (namespace, name) = (metadata(&object, "namespace"), metadata(&object, "name"));
+    let there = match kind {
+        "ResourceQuota" => Some((around.get("v1", kind, Some(namespace), name)?, "/spec/hard")),
+        kind if kind == TENANT_QUOTA.1 => Some((around.get(TENANT_QUOTA.0, kind, None, name)?, "/spec/quota/hard")),
+        _ => None,
+    };
+    if let Some((there, hard)) = there {
         let used = there.and_then(|there| there.pointer("/status/used").cloned()).unwrap_or(Value::Null);
-        let hard = object.pointer("/spec/hard").and_then(Value::as_object).cloned().unwrap_or_default();
+        let hard = object.pointer(hard).and_then(Value::as_object).cloned().unwrap_or_default();
         // A name that was not bounded before was not counted either.
         let is_known = hard.keys().all(|name| used.get(name).is_some());
         let status = if is_known { json!({"hard": hard, "used": used}) } else { json!({}) };

@@ -26,6 +26,8 @@ pub struct Ask {
     pub shape: Arc<Shape>,
     /// What the object is charged that is replaced.
     pub old: Option<Arc<Shape>>,
+    /// Charged even where there is no room.
+    pub may_exceed: bool,
 }
 
 /// What cannot be asked.
@@ -124,12 +126,13 @@ impl Ask {
             attempt: Attempt { uid, version },
             shape: Arc::new(Shape::of(&objects.new_object(), None)?),
             old,
+            may_exceed: false,
         }))
     }
 
-    /// Whether any bound of a plan is charged more than before. If not, there is nothing to reserve.
+    /// Whether any bound in force is charged more than before. If not, there is nothing to reserve.
     pub fn grows(&self, plan: &Plan) -> bool {
-        plan.nodes_of(&self.key.namespace).into_iter().filter_map(|node| plan.nodes.get(node)).any(|node| {
+        in_force(plan, &self.key.namespace).any(|node| {
             let before = self.old.as_deref().filter(|old| old.matches(&node.requirements));
             let is_more = |name: &str, amount: &Quantity| {
                 node.hard.contains(name)
@@ -145,8 +148,7 @@ impl Ask {
 /// update without its old object. In Kubernetes' own words.
 pub fn faults(request: &Request<'_>, plan: &Plan) -> Result<Vec<String>, Malformed> {
     let Some(objects) = Objects::of(request)? else { return Ok(Vec::new()) };
-    let nodes = plan.nodes_of(&request.namespace).into_iter().filter_map(|node| plan.nodes.get(node));
-    let quotas: Vec<ResourceQuota<'_>> = nodes.map(unused).collect();
+    let quotas: Vec<ResourceQuota<'_>> = in_force(plan, &request.namespace).map(unused).collect();
     let bounds = Bounds { quotas: &quotas, limited_resources: &[], now: None };
     let change = match &request.operation {
         Operation::Update { .. } => Change::Update { old: objects.old_object() },
@@ -155,6 +157,11 @@ pub fn faults(request: &Request<'_>, plan: &Plan) -> Result<Vec<String>, Malform
     let breaches = quota::check(&objects.new_object(), &change, &bounds)?.breaches;
     let is_fault = |breach: &&quota::Breach<'_>| !matches!(breach.fault, Fault::Exceeded { .. });
     Ok(breaches.iter().filter(is_fault).map(|breach| format!("{breach}; {}", breach.advice())).collect())
+}
+
+/// The quotas that may refuse what happens in a namespace.
+fn in_force<'p>(plan: &'p Plan, namespace: &str) -> impl Iterator<Item = &'p Node> {
+    plan.nodes_of(namespace).into_iter().filter_map(|node| plan.nodes.get(node)).filter(|node| !node.is_suspended)
 }
 
 /// A quota as the core knows them, of which nothing is used.

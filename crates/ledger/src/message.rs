@@ -15,11 +15,27 @@ pub struct Consumers {
     pub children: Vec<(String, Quantity)>,
 }
 
+impl Consumers {
+    /// Those who use anything, the largest first.
+    pub fn shares(shares: impl IntoIterator<Item = (String, Quantity)>) -> Vec<(String, Quantity)> {
+        let mut shares: Vec<_> = shares.into_iter().filter(|(_, amount)| amount.is_positive()).collect();
+        shares.sort_by(|(_, one), (_, other)| other.cmp(one));
+        shares
+    }
+}
+
 /// So many consumers are named.
 const MOST_NAMED: usize = 3;
 
-/// Why a request is refused. `consumers` tells who uses most of a bound of a quota; none if nobody is to be named.
-pub fn refusal(key: &Key, plan: &Plan, refusal: &Refusal, consumers: &dyn Fn(&str, &str) -> Consumers) -> String {
+/// Why a request is refused. `noun` is what the plan's quotas are, such as `tenant quota`; `consumers` tells who uses
+/// most of a bound of a quota, none if nobody is to be named.
+pub fn refusal(
+    noun: &str,
+    key: &Key,
+    plan: &Plan,
+    refusal: &Refusal,
+    consumers: &dyn Fn(&str, &str) -> Consumers,
+) -> String {
     let mut text = format!("{} \"{}\" is forbidden: ", key.kind, shortened(&key.name));
     let own = plan.namespaces.get(&key.namespace).map(Vec::as_slice).unwrap_or_default();
     for (index, short) in refusal.quotas.iter().enumerate() {
@@ -30,19 +46,19 @@ pub fn refusal(key: &Key, plan: &Plan, refusal: &Refusal, consumers: &dyn Fn(&st
     }
     for short in &refusal.quotas {
         text.push_str("; ");
-        text.push_str(&told(plan, short, own, consumers));
+        text.push_str(&told(noun, plan, short, own, consumers));
     }
     text
 }
 
 /// `own` are the nodes that the namespace is charged to directly; all others are ancestors.
-fn told(plan: &Plan, short: &Short, own: &[usize], consumers: &dyn Fn(&str, &str) -> Consumers) -> String {
+fn told(noun: &str, plan: &Plan, short: &Short, own: &[usize], consumers: &dyn Fn(&str, &str) -> Consumers) -> String {
     let Some(node) = plan.nodes.get(short.node) else { return String::new() };
     let is_own = own.contains(&short.node);
     let child = own.iter().filter(|_| !is_own).find_map(|below| child_towards(plan, short.node, *below));
     let of = child.map_or(String::new(), |child| format!(" (parent of {child})"));
     let Fault::Exceeded { excesses, .. } = &short.breach.fault else {
-        return format!("tenant quota {}{of}: not counted yet, or a kind of object cannot be listed", node.quota);
+        return format!("{noun} {}{of}: not counted yet, or a kind of object cannot be listed", node.quota);
     };
     let mut parts = Vec::new();
     let mut top = String::new();
@@ -68,7 +84,12 @@ fn told(plan: &Plan, short: &Short, own: &[usize], consumers: &dyn Fn(&str, &str
             }
         }
     }
-    format!("tenant quota {}{of}: {}{top}", node.quota, parts.join(", "))
+    format!("{noun} {}{of}: {}{top}", node.quota, parts.join(", "))
+}
+
+/// Added where only unfinished requests stand in the way: when those that have failed hold nothing any more.
+pub fn until_released(seconds: u64) -> String {
+    format!("; it fits once unfinished requests end: those that failed are released within about {seconds}s")
 }
 
 /// The child of a node on the way down to another one; none if that is the node itself.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::amount::ResourceList;
-use headroom_core::cluster::resource_quota::ScopeRequirement;
+use headroom_core::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
 use headroom_core::quota::{Kind, Measure};
 
 use crate::selector::Labels;
@@ -30,7 +30,12 @@ pub struct Node {
     pub parent: Option<usize>,
     pub hard: ResourceList<'static>,
     pub requirements: Vec<ScopeRequirement<'static>>,
+    /// Charged, and refuses nothing.
+    pub is_suspended: bool,
 }
+
+/// A word of a quota's line. No amount and no scope reads like it.
+const SUSPENDED: &str = "!suspended";
 
 /// A plan as its object keeps it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,6 +53,7 @@ impl Plan {
             parent: *parent,
             hard: quota.quota.spec_hard.clone(),
             requirements: quota.quota.requirements().map(|requirement| requirement.into_owned()).collect(),
+            is_suspended: quota.is_suspended,
         });
         let covering = |(name, labels): (&String, &Labels)| {
             let covers = |quota: &crate::tenant_quota::TenantQuota| quota.covers(name, labels);
@@ -56,6 +62,19 @@ impl Plan {
             (!direct.is_empty()).then(|| (name.clone(), direct))
         };
         Self { number: 0, nodes: nodes.collect(), namespaces: namespaces.iter().filter_map(covering).collect() }
+    }
+
+    /// The plan of a namespace's own ResourceQuotas, by name.
+    pub fn of_namespace(namespace: &str, quotas: &[ResourceQuota<'static>]) -> Self {
+        let nodes = quotas.iter().map(|quota| Node {
+            quota: quota.name.clone().into_owned(),
+            hard: quota.spec_hard.clone(),
+            requirements: quota.requirements().map(|requirement| requirement.into_owned()).collect(),
+            ..Node::default()
+        });
+        let nodes: Vec<Node> = nodes.collect();
+        let namespaces = BTreeMap::from([(namespace.to_owned(), (0..nodes.len()).collect())]);
+        Self { number: 0, nodes, namespaces }
     }
 
     /// Whether both plans charge the same.
@@ -88,6 +107,7 @@ impl Plan {
         let node = |node: &Node| {
             let parent = node.parent.map_or("-".to_owned(), |parent| parent.to_string());
             let mut words = vec![text::escape(&node.quota), node.generation.to_string(), parent];
+            words.extend(node.is_suspended.then(|| SUSPENDED.to_owned()));
             words.push(text::write_amounts(&node.hard));
             words.extend(node.requirements.iter().map(|ScopeRequirement { scope, operator, values }| {
                 let values: Vec<String> = values.iter().map(|value| text::escape(value)).collect();
@@ -138,6 +158,10 @@ fn read_node(line: &str, place: usize) -> Result<Node, Unreadable> {
     let generation = text::read_number(generation)?;
     let mut node = Node { quota: text::unescape(quota)?, generation, parent, ..Node::default() };
     for word in words {
+        if word == SUSPENDED {
+            node.is_suspended = true;
+            continue;
+        }
         let Some(requirement) = word.strip_prefix('~') else {
             let (name, amount) = text::read_amount(word)?;
             node.hard.set(name.into(), amount);
@@ -195,7 +219,7 @@ mod tests {
                 "quota": {"hard": {"requests.cpu": "1500m"}, "scopes": ["NotTerminating"], "scopeSelector": {"matchExpressions":
                 [{"scopeName": "PriorityClass", "operator": "In", "values": ["high", "a b"]}]}}}}"#,
             r#"{"metadata": {"name": "web"}, "spec": {"parent": "acme", "namespaces": {"selector": {"matchLabels": {"web": ""}}},
-                "quota": {"hard": {"services": "1"}}}}"#,
+                "suspend": true, "quota": {"hard": {"services": "1"}}}}"#,
         ];
         texts.iter().map(|text| TenantQuota::read(Document::read(text).unwrap().root()).unwrap()).collect()
     }
@@ -219,7 +243,7 @@ mod tests {
             [
                 "acme 4 - count/jobs.batch=2 pods=10",
                 "shop 0 0 requests.cpu=1500m ~NotTerminating:Exists: ~PriorityClass:In:high,a%20b",
-                "web 0 0 services=1"
+                "web 0 0 !suspended services=1"
             ]
         );
         assert_eq!(lines.namespaces, ["shop 1", "web 1,2"]);

@@ -126,6 +126,10 @@ impl<'p> Book<'p> {
                 .map(|(name, after, before)| (name.clone(), before.map_or(after.clone(), |before| after.minus(before))))
                 .filter(|(_, growth)| growth.is_positive())
                 .collect();
+            if node.is_suspended || ask.may_exceed {
+                growths.push((at, growth));
+                continue;
+            }
             if let Some(short) = self.unknown(at, node, &growth) {
                 quotas.push(short);
                 fits_without_claims = false;

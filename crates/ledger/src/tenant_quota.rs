@@ -17,9 +17,14 @@ pub struct TenantQuota {
     /// Namespaces by name, and by label; with neither only children count.
     pub names: Vec<String>,
     pub selector: Option<Selector>,
+    /// Counts, and refuses nothing.
+    pub is_suspended: bool,
     /// `spec.quota`: what a ResourceQuota's spec says.
     pub quota: ResourceQuota<'static>,
 }
+
+/// Namespaces that no quota covers: what the cluster itself needs to come up.
+pub const NEVER_CHARGED: [&str; 3] = ["kube-system", "kube-node-lease", "kube-public"];
 
 /// More namespaces by name belong into a selector.
 const MOST_NAMES: usize = 1000;
@@ -41,8 +46,9 @@ impl TenantQuota {
             quota.names = names.collect::<Result<_, Malformed>>()?;
             quota.selector = namespaces.get("selector")?.map(Selector::read).transpose()?;
         }
+        quota.is_suspended = spec.get("suspend")?.map(Node::bool).transpose()?.unwrap_or_default();
         if let Some(of_spec) = spec.get("quota")? {
-            quota.quota = read_quota(of_spec)?;
+            quota.quota = read_spec(of_spec)?;
         }
         Ok(quota)
     }
@@ -84,8 +90,8 @@ impl TenantQuota {
     }
 }
 
-/// Reads `spec.quota` as the spec of a ResourceQuota, and keeps none of the text.
-fn read_quota(spec: Node<'_>) -> Result<ResourceQuota<'static>, Malformed> {
+/// Reads the spec of a ResourceQuota, such as `spec.quota`, and keeps none of the text.
+pub fn read_spec(spec: Node<'_>) -> Result<ResourceQuota<'static>, Malformed> {
     use headroom_core::amount::ResourceList;
     use headroom_core::cluster::resource_quota::ScopeRequirement;
     let owned = |text: std::borrow::Cow<'_, str>| std::borrow::Cow::Owned(text.into_owned());
@@ -152,5 +158,6 @@ mod tests {
         assert!(quota.covers("web", &labels(&[("team", "a")])));
         assert!(!quota.covers("web", &labels(&[("team", "a"), ("old", "")])));
         assert!(!quota.covers("web", &labels(&[("team", "b")])));
+        assert!(!quota.is_suspended && read(r#"{"spec": {"suspend": true}}"#).is_suspended);
     }
 }

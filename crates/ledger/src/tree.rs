@@ -29,6 +29,18 @@ impl Tree<'_> {
     pub fn name(&self) -> &str {
         self.quotas.first().map_or("", |(root, _)| root.name.as_str())
     }
+
+    /// Whether a quota, or one above it, may refuse what happens in the quota's namespaces.
+    pub fn refuses(&self, at: usize) -> bool {
+        let mut next = Some(at);
+        while let Some((quota, parent)) = next.and_then(|at| self.quotas.get(at)) {
+            if !quota.is_suspended {
+                return true;
+            }
+            next = *parent;
+        }
+        false
+    }
 }
 
 /// The trees, and what is wrong with a quota's parent, by the quota's name. A quota whose parent cannot be used is

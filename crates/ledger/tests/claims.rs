@@ -34,12 +34,15 @@ fn ask(place: &str, token: &str, shape: &str, old: Option<(&str, u64)>) -> Ask {
         attempt: Attempt { uid: format!("uid-{name}"), version: old.map(|(_, version)| version) },
         shape: Arc::new(Shape::read(shape).unwrap()),
         old: old.map(|(shape, _)| Arc::new(Shape::read(shape).unwrap())),
+        may_exceed: false,
     }
 }
 
 fn refusal(plan: &Plan, verdict: Verdict) -> String {
     let Verdict::Refused(refusal) = verdict else { panic!("{verdict:?}") };
-    message::refusal(&Key::new("pods", "shop", "web-0"), plan, &refusal, &|_, _| message::Consumers::default())
+    message::refusal("tenant quota", &Key::new("pods", "shop", "web-0"), plan, &refusal, &|_, _| {
+        message::Consumers::default()
+    })
 }
 
 #[test]
@@ -75,7 +78,7 @@ fn an_ancestor_tells_its_children_and_no_namespaces() {
         }
     };
     assert_eq!(
-        message::refusal(&Key::new("pods", "shop", "web-0"), &plan, &refusal, &consumers),
+        message::refusal("tenant quota", &Key::new("pods", "shop", "web-0"), &plan, &refusal, &consumers),
         "pods \"web-0\" is forbidden: exceeded quota: acme, requested: pods=1, used: pods=2, limited: pods=2; tenant quota \
          acme (parent of payments): pods short by 1 (0 available); top children: search 1, payments 1"
     );
@@ -287,4 +290,24 @@ proptest! {
         let _ = State::read(&Lines { used: lines.clone(), shapes: lines.clone(), counted_at: lines.clone(), claims: vec![claim], plan: 1 });
         let _ = Plan::read(1, &plan::Lines { nodes: lines.clone(), namespaces: lines });
     }
+}
+
+#[test]
+fn a_suspended_quota_is_charged_and_refuses_nothing() {
+    let plan = plan(&["acme 1 - pods=2", "payments 1 0 !suspended pods=1"], &["shop 1"]);
+    let mut book = Book::open(&plan, state(&["pods=1", "pods=1"]));
+    assert_eq!(book.reserve(&ask("shop/a", "1", "pods=1", None)), Verdict::Granted);
+    assert_eq!(book.held().iter().map(|held| held.get("pods").unwrap().to_string()).collect::<Vec<_>>(), ["2", "2"]);
+    let refused = refusal(&plan, book.reserve(&ask("shop/b", "2", "pods=1", None)));
+    assert!(refused.contains("exceeded quota: acme") && !refused.contains("exceeded quota: payments"), "{refused}");
+}
+
+#[test]
+fn who_may_exceed_a_quota_is_charged_beyond_it() {
+    let plan = plan(&["payments 1 - pods=1"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["pods=1"]));
+    let exempt = Ask { may_exceed: true, ..ask("shop/a", "1", "pods=1", None) };
+    assert_eq!(book.reserve(&exempt), Verdict::Granted);
+    assert_eq!(book.held()[0].get("pods").unwrap().to_string(), "2");
+    assert!(matches!(book.reserve(&ask("shop/b", "2", "pods=1", None)), Verdict::Refused(_)));
 }

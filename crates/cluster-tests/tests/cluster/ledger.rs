@@ -3,6 +3,7 @@
 
 mod at_the_bound;
 mod bench;
+mod changes;
 mod configured;
 mod failures;
 mod replicas;

@@ -6,14 +6,18 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use headroom_ledger::plan::{Plan, is_charged_on_update};
+use headroom_core::cluster::resource_quota::ResourceQuota;
+use headroom_ledger::plan::{Node, Plan, is_charged_on_update};
 use headroom_ledger::selector::Requirement;
 use headroom_ledger::tenant_quota::TenantQuota;
+use headroom_ledger::tree::trees;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
+use super::Replica;
 use super::api::{Answer, Failure};
+use super::tenants::{Tenants, by_namespace};
 use super::tls::{self, Made};
-use super::{Replica, tenants::Tenants};
 use crate::clock;
 
 /// A change by somebody else is undone within this.
@@ -31,13 +35,18 @@ const TRUSTED_AFTER: i64 = 60;
 /// Entries of one configuration; more quotas than this share one for all namespaces.
 const MOST_ENTRIES: usize = 200;
 
+/// What an update is charged by is in the spec, and most updates change something else.
+const CHANGES_SPEC: &str =
+    "request.operation != 'UPDATE' || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec";
+
 /// Keeps both until the term ends.
 pub async fn configure(replica: Arc<Replica>) {
     let mut told = String::new();
+    let mut version = Version::default();
     loop {
         if let Some(webhook) = &replica.options.webhook
             && replica.tenants.is_listed()
-            && let Err(failure) = configure_once(&replica, webhook).await
+            && let Err(failure) = configure_once(&replica, webhook, version.matches(&replica).await).await
             && failure.to_string() != told
         {
             told = failure.to_string();
@@ -58,10 +67,8 @@ pub struct Webhook {
     pub makes_certificate: bool,
 }
 
-async fn configure_once(replica: &Replica, webhook: &Webhook) -> Answer<()> {
+async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> Answer<()> {
     let authority = if webhook.makes_certificate { Some(keep_certificate(replica, webhook).await?) } else { None };
-    let (quotas, _) = replica.tenants.quotas();
-    let valid: Vec<&TenantQuota> = quotas.iter().filter(|quota| quota.problems().is_empty()).collect();
     let mut client = match &webhook.url {
         Some(url) => json!({"url": format!("{}/review", url.trim_end_matches('/'))}),
         None => json!({"service": {
@@ -71,7 +78,10 @@ async fn configure_once(replica: &Replica, webhook: &Webhook) -> Answer<()> {
     if let (Some(authority), Value::Object(fields)) = (authority, &mut client) {
         fields.insert("caBundle".to_owned(), json!(STANDARD.encode(authority)));
     }
-    let webhooks = Value::Array(entries(&valid, &replica.tenants, &client));
+    let (quotas, _) = replica.tenants.quotas();
+    let plain = plain_quotas(replica);
+    let asked = Asked::of(&quotas, &plain, &replica.tenants, matches);
+    let webhooks = Value::Array(asked.entries(&client));
     let path = format!("{CONFIGURATIONS}/{CONFIGURATION}");
     let object = |version: Option<&Value>| {
         json!({
@@ -103,62 +113,143 @@ fn is_within(wanted: &Value, there: &Value) -> bool {
     }
 }
 
-/// An entry for each selector, so that an outage refuses requests in the namespaces that are charged, and in no other.
-fn entries(quotas: &[&TenantQuota], tenants: &Tenants, client: &Value) -> Vec<Value> {
-    let rules = rules(quotas);
-    let entry = |name: &str, rules: &Value, policy: &str, selector: Value| {
+/// What the API server can do, asked now and then: it may be upgraded under us.
+#[derive(Debug, Default)]
+struct Version {
+    matches: bool,
+    asked: Option<Instant>,
+}
+
+impl Version {
+    const AGAIN: Duration = Duration::from_secs(60);
+    /// The first minor version that knows `matchConditions` for good.
+    const MATCHES_SINCE: u32 = 30;
+
+    /// Whether webhooks may have `matchConditions`.
+    async fn matches(&mut self, replica: &Replica) -> bool {
+        if self.asked.is_none_or(|asked| asked.elapsed() > Self::AGAIN)
+            && let Ok(version) = replica.api.get("/version").await
+        {
+            (self.matches, self.asked) = (knows_matches(&version), Some(Instant::now()));
+        }
+        self.matches
+    }
+}
+
+fn knows_matches(version: &Value) -> bool {
+    let number = |field: &str| -> Option<u32> {
+        let text = version.get(field)?.as_str()?;
+        // Some clouds write `30+`.
+        text.trim_end_matches(|last: char| !last.is_ascii_digit()).parse().ok()
+    };
+    number("major") > Some(1) || number("major") == Some(1) && number("minor") >= Some(Version::MATCHES_SINCE)
+}
+
+/// The ResourceQuotas that are ours to enforce, by namespace.
+fn plain_quotas(replica: &Replica) -> BTreeMap<String, Vec<ResourceQuota<'static>>> {
+    if !replica.plain.is_ours() {
+        return BTreeMap::new();
+    }
+    by_namespace(&replica.tenants.resource_quotas())
+}
+
+/// What the API server is to ask about.
+struct Asked<'a> {
+    tenants: &'a Tenants,
+    selectors: BTreeMap<String, Value>,
+    /// Namespaces by name.
+    names: BTreeSet<&'a str>,
+    rules: Value,
+    matches: bool,
+}
+
+impl<'a> Asked<'a> {
+    fn of(
+        quotas: &'a [TenantQuota],
+        plain: &'a BTreeMap<String, Vec<ResourceQuota<'static>>>,
+        tenants: &'a Tenants,
+        matches: bool,
+    ) -> Self {
+        let mut asked =
+            Self { tenants, selectors: BTreeMap::new(), names: BTreeSet::new(), rules: Value::Null, matches };
+        let expression = |Requirement { key, operator, values }: &Requirement| json!({"key": key, "operator": operator, "values": values});
+        let mut nodes = Vec::new();
+        for tree in trees(quotas).0 {
+            for (at, (quota, _)) in tree.quotas.iter().enumerate() {
+                if !tree.refuses(at) {
+                    continue;
+                }
+                asked.names.extend(quota.names.iter().map(String::as_str).filter(|name| !tenants.is_exempt(name)));
+                if let Some(selector) = &quota.selector {
+                    let mut expressions: Vec<Value> = selector.requirements().iter().map(expression).collect();
+                    expressions.push(asked.not_exempt());
+                    let selector = json!({"matchExpressions": expressions});
+                    asked.selectors.insert(selector.to_string(), selector);
+                }
+            }
+            nodes.extend(Plan::of_tree(&tree, &BTreeMap::new()).nodes);
+        }
+        for (namespace, quotas) in plain {
+            asked.names.insert(namespace);
+            nodes.extend(Plan::of_namespace(namespace, quotas).nodes);
+        }
+        nodes.retain(|node| !node.is_suspended);
+        asked.rules = rules(nodes);
+        asked
+    }
+
+    fn not_exempt(&self) -> Value {
+        json!({"key": NAME_LABEL, "operator": "NotIn", "values": self.tenants.exempt()})
+    }
+
+    fn entry(&self, name: &str, client: &Value, rules: &Value, policy: &str, selector: Value) -> Value {
         json!({
             "name": name, "clientConfig": client, "rules": rules, "failurePolicy": policy, "matchPolicy": "Equivalent",
             "namespaceSelector": selector, "sideEffects": "NoneOnDryRun", "timeoutSeconds": 10,
             "admissionReviewVersions": ["v1"],
         })
-    };
-    let not_exempt = json!({"key": NAME_LABEL, "operator": "NotIn", "values": tenants.exempt()});
-    let expression = |Requirement { key, operator, values }: &Requirement| json!({"key": key, "operator": operator, "values": values});
-    let mut selectors: BTreeMap<String, Value> = BTreeMap::new();
-    let mut names: BTreeSet<&str> = BTreeSet::new();
-    for quota in quotas {
-        names.extend(quota.names.iter().map(String::as_str).filter(|name| !tenants.is_exempt(name)));
-        if let Some(selector) = &quota.selector {
-            let mut expressions: Vec<Value> = selector.requirements().iter().map(expression).collect();
-            expressions.push(not_exempt.clone());
-            let selector = json!({"matchExpressions": expressions});
-            selectors.insert(selector.to_string(), selector);
-        }
     }
-    let has_name_labels = tenants.labels("kube-system").is_none_or(|labels| labels.contains_key(NAME_LABEL));
-    let mut entries = Vec::new();
-    if !names.is_empty() && !has_name_labels || selectors.len() > MOST_ENTRIES {
-        entries.push(entry("quota.headroom.dev", &rules, "Fail", json!({"matchExpressions": [not_exempt]})));
-    } else {
-        if !names.is_empty() {
-            let names = json!({"matchExpressions": [{"key": NAME_LABEL, "operator": "In", "values": names}]});
-            entries.push(entry("quota.headroom.dev", &rules, "Fail", names));
+
+    /// An entry for each selector, so that an outage refuses requests in the namespaces that are charged, and in no other.
+    fn entries(&self, client: &Value) -> Vec<Value> {
+        let entry = |name: &str, selector: Value| {
+            let mut entry = self.entry(name, client, &self.rules, "Fail", selector);
+            if let (true, Value::Object(fields)) = (self.matches, &mut entry) {
+                fields.insert(
+                    "matchConditions".to_owned(),
+                    json!([{"name": "changes-spec", "expression": CHANGES_SPEC}]),
+                );
+            }
+            entry
+        };
+        let has_name_labels = self.tenants.labels("kube-system").is_none_or(|labels| labels.contains_key(NAME_LABEL));
+        let mut entries = Vec::new();
+        if self.rules.as_array().is_none_or(Vec::is_empty) {
+            // Nothing is charged.
+        } else if !self.names.is_empty() && !has_name_labels || self.selectors.len() > MOST_ENTRIES {
+            entries.push(entry("quota.headroom.dev", json!({"matchExpressions": [self.not_exempt()]})));
+        } else {
+            if !self.names.is_empty() {
+                let names = json!({"matchExpressions": [{"key": NAME_LABEL, "operator": "In", "values": self.names}]});
+                entries.push(entry("quota.headroom.dev", names));
+            }
+            for (at, selector) in self.selectors.values().enumerate() {
+                entries.push(entry(&format!("quota-{at}.headroom.dev"), selector.clone()));
+            }
         }
-        for (at, selector) in selectors.into_values().enumerate() {
-            entries.push(entry(&format!("quota-{at}.headroom.dev"), &rules, "Fail", selector));
-        }
+        // What is wrong with a quota is told by its status too, so nobody has to wait for this one.
+        let of_quotas = json!([{"apiGroups": ["headroom.dev"], "apiVersions": ["*"], "resources": ["tenantquotas"],
+            "operations": ["CREATE", "UPDATE"], "scope": "Cluster"}]);
+        entries.push(self.entry("tenantquotas.headroom.dev", client, &of_quotas, "Ignore", json!({})));
+        entries
     }
-    if rules.as_array().is_none_or(Vec::is_empty) {
-        entries.clear();
-    }
-    // What is wrong with a quota is told by its status too, so nobody has to wait for this one.
-    let of_quotas = json!([{"apiGroups": ["headroom.dev"], "apiVersions": ["*"], "resources": ["tenantquotas"],
-        "operations": ["CREATE", "UPDATE"], "scope": "Cluster"}]);
-    entries.push(entry("tenantquotas.headroom.dev", &of_quotas, "Ignore", json!({})));
-    entries
 }
 
 /// What is asked about: the kinds that are charged, and of those only what can raise usage.
-fn rules(quotas: &[&TenantQuota]) -> Value {
-    let nodes = quotas.iter().map(|quota| headroom_ledger::plan::Node {
-        hard: quota.quota.spec_hard.clone(),
-        ..headroom_ledger::plan::Node::default()
-    });
-    let kinds = Plan { nodes: nodes.collect(), ..Plan::default() }.kinds();
-    let has_deadline_scope = quotas
-        .iter()
-        .any(|quota| quota.quota.requirements().any(|requirement| requirement.scope.ends_with("Terminating")));
+fn rules(nodes: Vec<Node>) -> Value {
+    let has_deadline_scope =
+        nodes.iter().flat_map(|node| &node.requirements).any(|requirement| requirement.scope.ends_with("Terminating"));
+    let kinds = Plan { nodes, ..Plan::default() }.kinds();
     let mut rules = Vec::new();
     let mut add = |group: &str, resource: &str, operations: &[&str]| {
         rules.push(json!({"apiGroups": [group], "apiVersions": ["*"], "resources": [resource],
@@ -291,7 +382,8 @@ mod tests {
         ];
         let quotas: Vec<TenantQuota> = quotas.iter().map(|quota| read_quota(quota).unwrap()).collect();
         let tenants = Tenants::new("headroom", &[]);
-        let entries = entries(&quotas.iter().collect::<Vec<_>>(), &tenants, &json!({"url": "https://here/review"}));
+        let entries =
+            Asked::of(&quotas, &BTreeMap::new(), &tenants, false).entries(&json!({"url": "https://here/review"}));
         let told: Vec<String> = entries
             .iter()
             .map(|entry| {
@@ -322,6 +414,45 @@ mod tests {
                 r#"[""]["services"] ["CREATE","UPDATE"]"#,
             ]
         );
+    }
+
+    #[test]
+    fn what_refuses_nothing_is_not_asked_about_and_plain_quotas_are_by_name() {
+        let quota = |name: &str, parent: Option<&str>, is_suspended: bool| {
+            json!({"metadata": {"name": name}, "spec": {"parent": parent, "suspend": is_suspended,
+                "namespaces": {"names": [name]}, "quota": {"hard": {"pods": "1"}}}})
+        };
+        let names = |quotas: &[Value], plain: &[&str]| {
+            let quotas: Vec<TenantQuota> = quotas.iter().map(|quota| read_quota(quota).unwrap()).collect();
+            let one = || {
+                let mut quota = ResourceQuota::default();
+                quota.spec_hard.set("services".into(), headroom_core::amount::Quantity::from_units(1));
+                vec![quota]
+            };
+            let plain = plain.iter().map(|namespace| ((*namespace).to_owned(), one())).collect();
+            let tenants = Tenants::new("headroom", &[]);
+            let entries = Asked::of(&quotas, &plain, &tenants, true).entries(&Value::Null);
+            let first = &entries[0]["namespaceSelector"]["matchExpressions"][0]["values"];
+            (entries.len(), first.clone(), entries[0]["matchConditions"][0]["name"].clone())
+        };
+        let all = [quota("above", None, false), quota("below", Some("above"), true), quota("alone", None, true)];
+        // What is below is charged to what is above.
+        assert_eq!(names(&all, &[]), (2, json!(["above", "below"]), json!("changes-spec")));
+        assert_eq!(names(&all[2..], &[]), (1, Value::Null, Value::Null));
+        assert_eq!(names(&all[2..], &["shop"]), (2, json!(["shop"]), json!("changes-spec")));
+    }
+
+    #[test]
+    fn match_conditions_are_for_servers_that_know_them() {
+        let check = |major: &str, minor: &str, expected: bool| {
+            assert_eq!(knows_matches(&json!({"major": major, "minor": minor})), expected, "{major}.{minor}");
+        };
+        check("1", "20", false);
+        check("1", "29+", false);
+        check("1", "30+", true);
+        check("1", "36", true);
+        check("2", "0", true);
+        check("1", "", false);
     }
 
     #[test]

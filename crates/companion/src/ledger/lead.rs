@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::Replica;
 use super::api::{Api, Failure, revision_of};
 use super::board::View;
-use super::{configure, planner, status};
+use super::{configure, plain, planner, status};
 
 /// How long a Lease outlives a leader that was killed.
 const LEASE: Duration = Duration::from_secs(15);
@@ -50,6 +50,7 @@ pub async fn lead(replica: Arc<Replica>) {
                 _ = work.await;
                 replica.counter.resign();
                 replica.metrics.leads.set(0);
+                replica.metrics.set_quotas(Vec::new());
                 tracing::info!("not leading any more");
                 if replica.stop.is_cancelled() {
                     lease.give_back().await;
@@ -160,6 +161,7 @@ async fn work(replica: Arc<Replica>, term: CancellationToken) {
         tokio::spawn(term.clone().run_until_cancelled_owned(settle(Arc::clone(&replica)))),
         tokio::spawn(term.clone().run_until_cancelled_owned(release(Arc::clone(&replica)))),
         tokio::spawn(term.clone().run_until_cancelled_owned(status::report(Arc::clone(&replica)))),
+        tokio::spawn(term.clone().run_until_cancelled_owned(plain::keep(Arc::clone(&replica)))),
         tokio::spawn(term.run_until_cancelled_owned(configure::configure(replica))),
     ];
     for part in parts {

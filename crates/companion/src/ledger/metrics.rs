@@ -2,6 +2,9 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use headroom_core::amount::Quantity;
 
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
@@ -36,6 +39,26 @@ pub struct Metrics {
     pub oldest_claim_seconds: Count,
     pub objects: Count,
     pub leads: Count,
+    /// Statuses of ResourceQuotas that somebody else had written.
+    pub foreign_statuses: Count,
+    quotas: Mutex<Vec<QuotaSample>>,
+}
+
+/// What a quota has of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuotaSample {
+    pub quota: String,
+    pub resource: String,
+    /// `hard`, `used` or `reserved`
+    pub kind: &'static str,
+    pub amount: Quantity,
+}
+
+impl Metrics {
+    /// What the leader knows of the TenantQuotas.
+    pub fn set_quotas(&self, samples: Vec<QuotaSample>) {
+        *self.quotas.lock().unwrap_or_else(PoisonError::into_inner) = samples;
+    }
 }
 
 impl fmt::Display for Metrics {
@@ -66,6 +89,51 @@ impl fmt::Display for Metrics {
         family("claims", "gauge", "Claims of unfinished requests.", &one(&self.claims))?;
         family("claim_age_seconds", "gauge", "Age of the oldest claim.", &one(&self.oldest_claim_seconds))?;
         family("objects", "gauge", "Objects that the leader counts.", &one(&self.objects))?;
-        family("leads", "gauge", "1 on the replica that counts, 0 on the others.", &one(&self.leads))
+        family("leads", "gauge", "1 on the replica that counts, 0 on the others.", &one(&self.leads))?;
+        family(
+            "foreign_statuses_total",
+            "counter",
+            "Statuses of ResourceQuotas that were not what is counted.",
+            &one(&self.foreign_statuses),
+        )?;
+        let quotas = self.quotas.lock().unwrap_or_else(PoisonError::into_inner);
+        if !quotas.is_empty() {
+            writeln!(
+                f,
+                "# HELP headroom_tenantquota Bounds and usage of TenantQuotas.\n# TYPE headroom_tenantquota gauge"
+            )?;
+        }
+        quotas.iter().try_for_each(|QuotaSample { quota, resource, kind, amount }| {
+            let thousandths = amount.milli_value();
+            let resource = resource.replace(['\\', '"', '\n'], "_");
+            let amount = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+            writeln!(f, r#"headroom_tenantquota{{quota="{quota}",resource="{resource}",type="{kind}"}} {amount}"#)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_are_told_as_prometheus_reads_them() {
+        let metrics = Metrics::default();
+        assert!(!metrics.to_string().contains("tenantquota"));
+        let sample = |kind, amount: &str| QuotaSample {
+            quota: "payments".to_owned(),
+            resource: "requests.cpu".to_owned(),
+            kind,
+            amount: amount.parse().unwrap(),
+        };
+        metrics.set_quotas(vec![sample("hard", "100"), sample("used", "61205m")]);
+        let told = metrics.to_string();
+        assert!(
+            told.ends_with(
+                "headroom_tenantquota{quota=\"payments\",resource=\"requests.cpu\",type=\"hard\"} 100.000\n\
+                 headroom_tenantquota{quota=\"payments\",resource=\"requests.cpu\",type=\"used\"} 61.205\n"
+            ),
+            "{told}"
+        );
     }
 }

@@ -10,6 +10,7 @@ use super::api::revision_of;
 
 pub const API_VERSION: &str = "headroom.dev/v1alpha1";
 pub const TENANT_QUOTAS: &str = "/apis/headroom.dev/v1alpha1/tenantquotas";
+pub const RESOURCE_QUOTAS: &str = "/api/v1/resourcequotas";
 pub const KIND: &str = "QuotaLedger";
 /// On the object of a state: the number of the plan in force.
 pub const PLAN_LABEL: &str = "headroom.dev/plan";
@@ -55,6 +56,16 @@ pub fn ledgers(namespace: &str) -> String {
 
 pub fn plan_name(ledger: &str, number: u64) -> String {
     format!("{ledger}.plan-{number}")
+}
+
+/// The ledger of a namespace's own ResourceQuotas. No TenantQuota's name has a dot.
+pub fn ledger_of_namespace(namespace: &str) -> String {
+    format!("ns.{namespace}")
+}
+
+/// The namespace whose own ResourceQuotas a ledger has; none if it has TenantQuotas.
+pub fn namespace_of(ledger: &str) -> Option<&str> {
+    ledger.strip_prefix("ns.")
 }
 
 pub fn name_of(object: &Value) -> &str {

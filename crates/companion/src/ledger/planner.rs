@@ -11,7 +11,9 @@ use tokio::time::Instant;
 
 use super::Replica;
 use super::api::{Failure, revision_of};
+use super::event::{self, Kind};
 use super::objects;
+use super::tenants::by_namespace;
 
 /// Changes that come together make one plan.
 const GATHER: Duration = Duration::from_millis(30);
@@ -56,8 +58,14 @@ async fn revise(replica: &Arc<Replica>) {
     let (quotas, _) = replica.tenants.quotas();
     let namespaces = replica.tenants.namespaces();
     let (trees, _) = trees(&quotas);
-    let plans: Vec<(String, Plan)> =
+    let mut plans: Vec<(String, Plan)> =
         trees.iter().map(|tree: &Tree<'_>| (tree.name().to_owned(), Plan::of_tree(tree, &namespaces))).collect();
+    if replica.plain.is_ours() {
+        let quotas = by_namespace(&replica.tenants.resource_quotas());
+        plans.extend(quotas.iter().map(|(namespace, quotas)| {
+            (objects::ledger_of_namespace(namespace), Plan::of_namespace(namespace, quotas))
+        }));
+    }
     let kinds: BTreeSet<String> = plans.iter().flat_map(|(_, plan)| plan.kinds()).collect();
     replica.counter.follow(&replica.api, &kinds).await;
     let broken = replica.board.broken();
@@ -116,7 +124,14 @@ async fn put_in_force(
     let written = if is_broken {
         // What was edited is lost: its claims are no protection any more, and everything is counted anew.
         let revision = revision_of(&replica.api.get(&path_of_one).await?);
-        replica.api.replace(&path_of_one, &objects::write_state(namespace, ledger, &state, revision)).await?
+        let written =
+            replica.api.replace(&path_of_one, &objects::write_state(namespace, ledger, &state, revision)).await?;
+        if let Some(quota) = replica.tenants.objects().get(ledger) {
+            let told = "the ledger was edited: it was counted anew, and what unfinished requests held is lost";
+            let about = (objects::API_VERSION, "TenantQuota", quota);
+            event::tell(replica, about, Kind::Warning, "LedgerRebuilt", told).await;
+        }
+        written
     } else {
         replica.api.create(&path, &objects::write_state(namespace, ledger, &state, None)).await?
     };

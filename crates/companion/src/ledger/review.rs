@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_core::json::Document;
+use headroom_core::json::{Document, Node};
 use headroom_core::request::Request;
 use headroom_ledger::ask::{self, Ask, Unasked};
-use headroom_ledger::reserve::Book;
+use headroom_ledger::reserve::{Book, Refusal};
 use headroom_ledger::{Plan, Verdict, message};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::Replica;
 use super::api::Failure;
 use super::board::View;
+use super::objects::namespace_of;
 use super::tenants::{labels_of, read_quota};
 use super::token::token;
 use super::writer::Answer;
@@ -87,6 +88,13 @@ pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String
     Ok(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": reply.response(&uid)}))
 }
 
+/// Whether whoever sends a request is a member of one of these groups.
+fn is_in_one_of(request: Node<'_>, groups: &[String]) -> bool {
+    let user = request.at(&["userInfo"]).ok().flatten();
+    let members = user.and_then(|user| user.list("groups").ok()).into_iter().flatten();
+    members.filter_map(|group| group.str().ok()).any(|group| groups.iter().any(|exempt| *exempt == group))
+}
+
 enum Asked {
     Nothing,
     /// A TenantQuota is written, with all that is wrong with it.
@@ -100,7 +108,7 @@ enum Asked {
 }
 
 impl Asked {
-    fn of(replica: &Replica, request: &Request<'_>, node: headroom_core::json::Node<'_>) -> Result<Self, Reply> {
+    fn of(replica: &Replica, request: &Request<'_>, node: Node<'_>) -> Result<Self, Reply> {
         if request.resource == "tenantquotas" && request.group == "headroom.dev" && request.subresource.is_empty() {
             let Some(object) = request.object else { return Ok(Self::Nothing) };
             let quota = headroom_ledger::tenant_quota::TenantQuota::read(object.node);
@@ -118,7 +126,8 @@ impl Asked {
             Unasked::Malformed(_) => Reply::Invalid(unasked.to_string()),
             Unasked::Forged(_) => Reply::Forged(unasked.to_string()),
         })?;
-        let Some(ask) = ask else { return Ok(Self::Nothing) };
+        let Some(mut ask) = ask else { return Ok(Self::Nothing) };
+        ask.may_exceed = is_in_one_of(node, &replica.options.exempt_groups);
         if request.user.is_empty() {
             return Err(Reply::Forged("not a request of an API server: userInfo.username is missing".to_owned()));
         }
@@ -139,12 +148,13 @@ async fn room(
 ) -> Reply {
     let views = match covering(replica, namespace).await {
         Ok(views) => views,
+        Err(_) if ask.may_exceed => return Reply::Allowed,
         Err(reply) => return reply,
     };
     let mut growing = Vec::new();
     for view in views.into_iter().filter(|view| ask.grows(&view.plan)) {
         let faults = faults(text, &view.plan);
-        if !faults.is_empty() {
+        if !faults.is_empty() && !ask.may_exceed {
             return Reply::Refused(format!("{} \"{name}\" is forbidden: {}", ask.key.kind, faults.join("; ")));
         }
         growing.push(view);
@@ -153,24 +163,49 @@ async fn room(
         return Reply::Allowed;
     }
     if is_dry_run {
-        return dry_run(replica, &ask, &growing);
+        return if ask.may_exceed { Reply::Allowed } else { dry_run(replica, &ask, &growing) };
     }
-    let mut reserved: Vec<String> = Vec::new();
+    let mut reserved = Reserved { replica, ask: &ask, ledgers: Vec::new() };
     for view in &growing {
+        reserved.ledgers.push(&view.ledger);
         let reply = match replica.writers.reserve(&view.ledger, ask.clone(), until).await {
-            Answer::Granted => {
-                reserved.push(view.ledger.clone());
-                continue;
-            }
-            Answer::Refused { plan, refusal } => refused(replica, &ask, &plan, &refusal),
+            Answer::Granted => continue,
+            // Too many claims, or nobody can write: counted when it is stored.
+            Answer::Busy(_) if ask.may_exceed => continue,
+            Answer::Refused { plan, refusal } => refused(replica, &ask, view, &plan, &refusal),
             Answer::Busy(text) => Reply::Busy(text),
         };
-        for ledger in &reserved {
-            replica.writers.take_back(ledger, ask.key.clone(), ask.token.clone()).await;
-        }
+        reserved.ledgers.pop();
+        reserved.take_back().await;
         return reply;
     }
+    reserved.ledgers.clear();
     Reply::Allowed
+}
+
+/// The ledgers that hold room for a request without an answer. An API server that gives up closes its connection, and
+/// the handling ends wherever it is: an answer that nobody gets admits nothing, so the room is given back.
+struct Reserved<'a> {
+    replica: &'a Replica,
+    ask: &'a Ask,
+    ledgers: Vec<&'a str>,
+}
+
+impl Reserved<'_> {
+    async fn take_back(mut self) {
+        while let Some(ledger) = self.ledgers.last() {
+            self.replica.writers.take_back(ledger, self.ask.key.clone(), self.ask.token.clone()).await;
+            self.ledgers.pop();
+        }
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        for ledger in &self.ledgers {
+            self.replica.writers.give_back(ledger, self.ask.key.clone(), self.ask.token.clone());
+        }
+    }
 }
 
 /// The ledgers that charge a namespace; waits for a plan where one is due.
@@ -220,19 +255,24 @@ fn dry_run(replica: &Replica, ask: &Ask, views: &[View]) -> Reply {
         let mut book = Book::open(&view.plan, view.state.as_ref().clone());
         match book.reserve(ask) {
             Verdict::Granted => {}
-            Verdict::Refused(refusal) => return refused(replica, ask, &view.plan, &refusal),
+            Verdict::Refused(refusal) => return refused(replica, ask, view, &view.plan, &refusal),
             Verdict::Busy(busy) => return Reply::Busy(message::busy(&view.ledger, busy)),
         }
     }
     Reply::Allowed
 }
 
-fn refused(replica: &Replica, ask: &Ask, plan: &Plan, refusal: &headroom_ledger::reserve::Refusal) -> Reply {
-    let consumers = |quota: &str, name: &str| match replica.options.message_names {
+fn refused(replica: &Replica, ask: &Ask, view: &View, plan: &Plan, refusal: &Refusal) -> Reply {
+    let is_plain = namespace_of(&view.ledger).is_some();
+    let consumers = |quota: &str, name: &str| match replica.options.message_names && !is_plain {
         true => replica.tenants.consumers(quota, name),
         false => message::Consumers::default(),
     };
-    let text = message::refusal(&ask.key, plan, refusal, &consumers);
+    let noun = if is_plain { "quota" } else { "tenant quota" };
+    let mut text = message::refusal(noun, &ask.key, plan, refusal, &consumers);
+    if !refusal.waits_for.is_empty() {
+        text.push_str(&message::until_released(replica.options.request_lifetime.as_secs()));
+    }
     Reply::Refused(text)
 }
 

@@ -13,8 +13,10 @@ use tokio::time::Instant;
 
 use super::Replica;
 use super::board::View;
+use super::event::{self, Kind};
 use super::lead::used_and_reserved;
-use super::objects::TENANT_QUOTAS;
+use super::metrics::QuotaSample;
+use super::objects::{API_VERSION, TENANT_QUOTAS, namespace_of};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// The largest namespaces and children are listed.
@@ -36,6 +38,7 @@ async fn report_once(replica: &Replica, told: &mut String) {
     let (quotas, unreadable) = replica.tenants.quotas();
     let (_, parents) = trees(&quotas);
     let views = replica.board.views();
+    replica.metrics.set_quotas(samples(&views));
     for (name, object) in replica.tenants.objects() {
         let generation = object.pointer("/metadata/generation").cloned().unwrap_or_default();
         let quota = quotas.iter().find(|quota| quota.name == name);
@@ -54,19 +57,65 @@ async fn report_once(replica: &Replica, told: &mut String) {
             _ => json!({}),
         };
         set(&mut status, "observedGeneration", generation);
-        let conditions = conditions(replica, &status, charged, &problem, object.pointer("/status/conditions"));
+        let known = object.pointer("/status/conditions");
+        let conditions = conditions(replica, &status, charged, &problem, known);
+        let news = news(known, &conditions);
         set(&mut status, "conditions", conditions);
         let before = object.get("status").cloned().unwrap_or_default();
         if let Some(patch) = patch(&before, &status) {
             let path = format!("{TENANT_QUOTAS}/{name}/status");
-            if let Err(failure) = replica.api.merge(&path, &json!({"status": patch})).await
-                && failure.to_string() != *told
-            {
-                *told = failure.to_string();
-                tracing::warn!(name, %failure, "cannot write a status");
+            if let Err(failure) = replica.api.merge(&path, &json!({"status": patch})).await {
+                if failure.to_string() != *told {
+                    *told = failure.to_string();
+                    tracing::warn!(name, %failure, "cannot write a status");
+                }
+                continue;
+            }
+            for (kind, reason, message) in news {
+                event::tell(replica, (API_VERSION, "TenantQuota", &object), kind, &reason, &message).await;
             }
         }
     }
+}
+
+/// What the conditions say that they did not say before: whatever is wrong now, and what is well again.
+fn news(before: Option<&Value>, after: &Value) -> Vec<(Kind, String, String)> {
+    let text =
+        |condition: &Value, field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let list = |conditions: &Value| conditions.as_array().cloned().unwrap_or_default();
+    let before = before.map(list).unwrap_or_default();
+    let is_new = |condition: &Value| {
+        let known = before.iter().find(|known| known.get("type") == condition.get("type"));
+        let is_well = text(condition, "status") == "True";
+        match known {
+            Some(known) => text(known, "reason") != text(condition, "reason"),
+            // A quota that has just come is not in force for a moment.
+            None => !is_well && text(condition, "reason") != "NotInForce",
+        }
+    };
+    let told = |condition: &Value| {
+        let kind = if text(condition, "status") == "True" { Kind::Normal } else { Kind::Warning };
+        (kind, text(condition, "reason"), text(condition, "message"))
+    };
+    list(after).iter().filter(|condition| is_new(condition)).map(told).collect()
+}
+
+/// Bounds, usage and reservations as metrics.
+fn samples(views: &[View]) -> Vec<QuotaSample> {
+    let mut samples = Vec::new();
+    for view in views.iter().filter(|view| namespace_of(&view.ledger).is_none()) {
+        for (node, (used, reserved)) in view.plan.nodes.iter().zip(used_and_reserved(view)) {
+            for (kind, amounts) in [("hard", &node.hard), ("used", &used), ("reserved", &reserved)] {
+                samples.extend(amounts.iter().map(|(name, amount)| QuotaSample {
+                    quota: node.quota.clone(),
+                    resource: name.to_string(),
+                    kind,
+                    amount: amount.clone(),
+                }));
+            }
+        }
+    }
+    samples
 }
 
 fn set(object: &mut Value, field: &str, value: Value) {
@@ -105,9 +154,13 @@ fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> 
         parts.join(", ")
     };
     let mut amounts = json!({
-        "hard": list(&quota.quota.spec_hard), "used": list(used), "reserved": list(reserved),
+        "used": list(used), "reserved": list(reserved),
         "namespaceCount": count, "namespaces": namespaces, "children": children.collect::<Vec<_>>(),
     });
+    // The bounds in force: a suspended quota has none.
+    if !quota.is_suspended {
+        set(&mut amounts, "hard", list(&quota.quota.spec_hard));
+    }
     for (field, is_limit) in [("request", false), ("limit", true)] {
         // Old API servers take an empty text for none, and refuse that.
         let text = column(is_limit);
@@ -131,7 +184,7 @@ fn children(plan: &Plan, node: usize) -> impl Iterator<Item = usize> {
     plan.nodes.iter().enumerate().filter(move |(_, child)| child.parent == Some(node)).map(|(at, _)| at)
 }
 
-fn list(amounts: &ResourceList<'static>) -> Value {
+pub fn list(amounts: &ResourceList<'static>) -> Value {
     Value::Object(amounts.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string()))).collect())
 }
 
@@ -149,6 +202,8 @@ fn conditions(
     } else if !lost.is_empty() {
         let lost: Vec<String> = lost.iter().map(|(kind, problem)| format!("{kind}: {problem}")).collect();
         (false, "NotCounted", format!("cannot count {}", lost.join("; ")))
+    } else if charged.is_some_and(|(view, node)| view.plan.nodes.get(node).is_some_and(|node| node.is_suspended)) {
+        (false, "Suspended", "suspended: counted, and refuses nothing".to_owned())
     } else {
         (true, "InForce", "enforced and counted".to_owned())
     };
@@ -202,6 +257,22 @@ fn patch(before: &Value, after: &Value) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_tell_what_is_new_and_no_more() {
+        let condition = |kind: &str, status: &str, reason: &str| json!({"type": kind, "status": status, "reason": reason, "message": "why"});
+        let check = |before: Option<Value>, after: Value, expected: &[(Kind, &str)]| {
+            let news = news(before.as_ref(), &after);
+            assert_eq!(news.iter().map(|(kind, reason, _)| (*kind, reason.as_str())).collect::<Vec<_>>(), expected);
+        };
+        let well = || json!([condition("Ready", "True", "InForce"), condition("Valid", "True", "Valid")]);
+        check(None, well(), &[]);
+        check(Some(well()), well(), &[]);
+        check(None, json!([condition("Ready", "False", "NotInForce")]), &[]);
+        check(None, json!([condition("Valid", "False", "Invalid")]), &[(Kind::Warning, "Invalid")]);
+        check(Some(well()), json!([condition("Ready", "False", "Suspended")]), &[(Kind::Warning, "Suspended")]);
+        check(Some(json!([condition("Ready", "False", "Suspended")])), well(), &[(Kind::Normal, "InForce")]);
+    }
 
     #[test]
     fn a_patch_says_only_what_is_new() {

@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use headroom_core::amount::Quantity;
+use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Document;
 use headroom_ledger::message::Consumers;
 use headroom_ledger::selector::Labels;
-use headroom_ledger::tenant_quota::TenantQuota;
+use headroom_ledger::tenant_quota::{NEVER_CHARGED, TenantQuota, read_spec};
 use serde_json::Value;
 use tokio::sync::watch;
 
 use super::objects::name_of;
 use super::watch::Seen;
+use crate::kinds::metadata;
 
 #[derive(Debug)]
 pub struct Tenants {
@@ -27,16 +29,15 @@ struct Inner {
     /// As they were read, for their status.
     quotas: BTreeMap<String, Value>,
     namespaces: BTreeMap<String, Labels>,
+    /// By namespace and name; none if they are not ours to enforce.
+    resource_quotas: BTreeMap<(String, String), Value>,
     has_quotas: bool,
     has_namespaces: bool,
 }
 
-/// Charged by nobody: what the cluster itself needs to come up.
-const SYSTEM: [&str; 3] = ["kube-system", "kube-node-lease", "kube-public"];
-
 impl Tenants {
     pub fn new(own: &str, exempt: &[String]) -> Self {
-        let exempt = SYSTEM.into_iter().chain([own]).map(str::to_owned).chain(exempt.iter().cloned()).collect();
+        let exempt = NEVER_CHARGED.into_iter().chain([own]).map(str::to_owned).chain(exempt.iter().cloned()).collect();
         Self { exempt, inner: Mutex::default(), changes: watch::Sender::new(0) }
     }
 
@@ -73,6 +74,13 @@ impl Tenants {
         (quotas, unreadable)
     }
 
+    /// The ResourceQuotas of namespaces that may be charged.
+    pub fn resource_quotas(&self) -> BTreeMap<(String, String), Value> {
+        let mut quotas = self.inner().resource_quotas.clone();
+        quotas.retain(|(namespace, _), _| !self.is_exempt(namespace));
+        quotas
+    }
+
     pub fn objects(&self) -> BTreeMap<String, Value> {
         self.inner().quotas.clone()
     }
@@ -101,11 +109,9 @@ impl Tenants {
             let shares = inner.quotas.get(quota).and_then(|quota| quota.pointer("/status")?.get(field)?.as_array());
             let share = |share: &Value| {
                 let amount: Quantity = share.get("used")?.get(name)?.as_str()?.parse().ok()?;
-                Some((share.get("name")?.as_str()?.to_owned(), amount)).filter(|(_, amount)| amount.is_positive())
+                Some((share.get("name")?.as_str()?.to_owned(), amount))
             };
-            let mut shares: Vec<(String, Quantity)> = shares.into_iter().flatten().filter_map(share).collect();
-            shares.sort_by(|(_, one), (_, other)| other.cmp(one));
-            shares
+            Consumers::shares(shares.into_iter().flatten().filter_map(share))
         };
         Consumers { namespaces: list("namespaces"), children: list("children") }
     }
@@ -138,6 +144,34 @@ impl Tenants {
         );
     }
 
+    pub fn take_resource_quotas(&self, seen: Seen) {
+        let key = |object: &Value| (metadata(object, "namespace").to_owned(), name_of(object).to_owned());
+        let mut inner = self.inner();
+        match seen {
+            Seen::Listed(_, objects) => {
+                inner.resource_quotas = objects.into_iter().map(|object| (key(&object), object)).collect();
+            }
+            Seen::Stored(object) => {
+                let is_new =
+                    inner.resource_quotas.get(&key(&object)).and_then(|old| old.get("spec")) != object.get("spec");
+                inner.resource_quotas.insert(key(&object), object);
+                if !is_new {
+                    // Its status alone makes no other plan.
+                    return;
+                }
+            }
+            Seen::Deleted(object) => _ = inner.resource_quotas.remove(&key(&object)),
+            Seen::UpTo(_) | Seen::Lost(_) => return,
+        }
+        drop(inner);
+        self.changed();
+    }
+
+    /// Wakes whoever makes plans.
+    pub fn changed(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
     fn take(&self, seen: Seen, put: impl Fn(&mut Inner, String, Option<Value>), clear: impl Fn(&mut Inner)) {
         let mut inner = self.inner();
         match seen {
@@ -150,7 +184,7 @@ impl Tenants {
             Seen::UpTo(_) | Seen::Lost(_) => return,
         }
         drop(inner);
-        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+        self.changed();
     }
 }
 
@@ -159,6 +193,26 @@ pub fn read_quota(object: &Value) -> Result<TenantQuota, String> {
     let text = object.to_string();
     let document = Document::read(&text).map_err(|error| error.to_string())?;
     TenantQuota::read(document.root()).map_err(|malformed| malformed.to_string())
+}
+
+/// The ResourceQuotas by namespace, in the order of their names. One that cannot be read is left out: the API server
+/// would not store it.
+pub fn by_namespace(objects: &BTreeMap<(String, String), Value>) -> BTreeMap<String, Vec<ResourceQuota<'static>>> {
+    let mut quotas: BTreeMap<String, Vec<ResourceQuota<'static>>> = BTreeMap::new();
+    for ((namespace, name), object) in objects {
+        let text = object.to_string();
+        let read = || {
+            let document = Document::read(&text).ok()?;
+            read_spec(document.root().get("spec").ok()??).ok()
+        };
+        match read() {
+            Some(quota) => {
+                quotas.entry(namespace.clone()).or_default().push(ResourceQuota { name: name.clone().into(), ..quota })
+            }
+            None => tracing::warn!(namespace, name, "a ResourceQuota cannot be read"),
+        }
+    }
+    quotas
 }
 
 pub fn labels_of(object: &Value) -> Labels {

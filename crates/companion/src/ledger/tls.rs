@@ -6,12 +6,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use anyhow::{Context, Result, bail};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 /// The certificate in use; may change while connections are open.
 #[derive(Debug, Default)]
@@ -47,11 +47,23 @@ impl ResolvesServerCert for Certificate {
     }
 }
 
-pub fn acceptor(certificate: Arc<Certificate>) -> Result<TlsAcceptor> {
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_cert_resolver(certificate);
+/// With an authority, only callers that show a certificate of it are answered.
+pub fn acceptor(certificate: Arc<Certificate>, authority: Option<&Path>) -> Result<TlsAcceptor> {
+    let provider = Arc::new(ring::default_provider());
+    let config = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let config = match authority {
+        Some(file) => {
+            let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+            let mut roots = RootCertStore::empty();
+            for authority in CertificateDer::pem_slice_iter(&text) {
+                roots.add(authority.with_context(|| format!("cannot read {}", file.display()))?)?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            config.with_client_cert_verifier(verifier.with_context(|| format!("{}", file.display()))?)
+        }
+        None => config.with_no_client_auth(),
+    };
+    let mut config = config.with_cert_resolver(certificate);
     // API servers ask for HTTP/2 only where it is offered; by HTTP/1.1 their calls spread over the replicas.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))

@@ -35,7 +35,8 @@ pub enum Answer {
 
 enum Job {
     Reserve(Waiting),
-    TakeBack(Key, String, oneshot::Sender<()>),
+    /// Nobody has to wait for it.
+    TakeBack(Key, String, Option<oneshot::Sender<()>>),
     /// Count and drop what is settled.
     Settle,
     /// Charge by another plan from now on.
@@ -118,9 +119,14 @@ impl Writers {
     /// Gives back what was reserved under a token.
     pub async fn take_back(self: &Arc<Self>, ledger: &str, key: Key, token: String) {
         let (done, is_done) = oneshot::channel();
-        self.send(ledger, Job::TakeBack(key, token, done));
+        self.send(ledger, Job::TakeBack(key, token, Some(done)));
         // If not, the claim is released when its request is over.
         _ = is_done.await;
+    }
+
+    /// The same, for whoever cannot wait.
+    pub fn give_back(self: &Arc<Self>, ledger: &str, key: Key, token: String) {
+        self.send(ledger, Job::TakeBack(key, token, None));
     }
 
     pub fn settle(self: &Arc<Self>, ledger: &str) {
@@ -140,7 +146,7 @@ struct Batch {
     waiting: Vec<Waiting>,
     /// Refused because of others that are unfinished, until the ledger changes.
     parked: Vec<Waiting>,
-    back: Vec<(Key, String, oneshot::Sender<()>)>,
+    back: Vec<(Key, String, Option<oneshot::Sender<()>>)>,
     settle: bool,
     replan: Option<(Arc<Plan>, oneshot::Sender<()>)>,
 }
@@ -268,6 +274,8 @@ impl Writer {
             None => State::clone(&view.state),
         };
         let now = Instant::now();
+        // Who has gone is answered by nobody.
+        self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
         let mut book = Book::open(&plan, state);
         for (key, token, _) in &self.batch.back {
             book.take_back(key, token);
@@ -301,7 +309,7 @@ impl Writer {
             _ = done.send(());
         }
         for (_, _, done) in self.batch.back.drain(..) {
-            _ = done.send(());
+            _ = done.map(|done| done.send(()));
         }
         for (waiting, verdict) in self.batch.waiting.drain(..).zip(verdicts) {
             let answer = match verdict {
@@ -318,7 +326,7 @@ impl Writer {
                     Answer::Refused { plan: Arc::clone(plan), refusal }
                 }
             };
-            // Who has gone has its claim released.
+            // Who has gone gives its claim back.
             _ = waiting.answer.send(answer);
         }
     }

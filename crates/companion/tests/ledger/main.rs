@@ -1,7 +1,7 @@
 //! The ledger's replicas at an API server in memory that is slow, forgets watches, refuses writes and loses answers, all
 //! by a seed. What is stored is held against the bound at every write. `HEADROOM_LEDGER_SEEDS=1000` tries more.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may stop")]
 
 mod api_server;
 
@@ -12,6 +12,13 @@ use std::time::Duration;
 use api_server::ApiServer;
 use headroom_companion::ledger::{Options, Replica, review, tls};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 
 const HARD: usize = 6;
@@ -129,6 +136,103 @@ async fn run(seed: u64, made: Arc<tls::Made>) {
     println!("seed {seed}: {tally:?}, {}", server.told());
     assert!(tally.stored.load(Ordering::Relaxed) > 0, "seed {seed}: nothing was stored");
     replicas.lock().unwrap().iter().for_each(|replica| kill(replica));
+}
+
+/// With `--client-ca`, a caller without a certificate of that authority, or with one of another, gets no answer.
+#[tokio::test]
+async fn only_callers_with_a_certificate_of_the_authority_are_answered() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let other = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let authority = folder.path().join("ca.crt");
+    std::fs::write(&authority, &made.authority).unwrap();
+    let certificate = Arc::new(tls::Certificate::default());
+    certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
+    let acceptor = tls::acceptor(certificate, Some(&authority)).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            if let Ok(mut stream) = acceptor.accept(stream).await {
+                drop(stream.write_all(b"answered").await);
+                drop(stream.shutdown().await);
+            }
+        }
+    });
+    let call = async |shown: Option<&tls::Made>| {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(made.authority.as_bytes()).unwrap()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match shown {
+            Some(shown) => {
+                let chain = vec![CertificateDer::from_pem_slice(shown.certificate.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(shown.key.as_bytes()).unwrap();
+                config.with_client_auth_cert(chain, key).unwrap()
+            }
+            None => config.with_no_client_auth(),
+        };
+        let stream = TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        // A caller that is turned away may learn of it only when it reads.
+        let Ok(mut stream) = TlsConnector::from(Arc::new(config)).connect(name, stream).await else { return false };
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.is_ok() && answer == b"answered"
+    };
+    assert!(call(Some(&made)).await);
+    assert!(!call(None).await);
+    assert!(!call(Some(&other)).await);
+    let nothing = folder.path().join("empty.crt");
+    std::fs::write(&nothing, "").unwrap();
+    assert!(tls::acceptor(Arc::default(), Some(&nothing)).is_err());
+}
+
+/// An API server that gives up closes its connection, which ends the handling. What it had reserved is free long before a
+/// request may last no longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn room_of_a_request_that_nobody_waits_for_comes_back_at_once() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = ApiServer::new(7);
+    server.put("/api/v1", None, json!({"metadata": {"name": "shop", "labels": {"team": "a"}}}), "namespaces");
+    let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
+        "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": HARD.to_string()}}}});
+    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    let options = Options { request_lifetime: Duration::from_secs(3600), ..Options::new("headroom") };
+    let replica = Replica::new(options, server.client(), CancellationToken::new());
+    replica.certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
+    drop(replica.start());
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    while !replica.is_ready() || replica.board.covering("shop").is_empty() {
+        assert!(tokio::time::Instant::now() < deadline, "the quota is not in force");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut given_up = 0;
+    for round in 0..60_u64 {
+        let object = pod("shop", &format!("pod-{round}"), &format!("uid-{round}"));
+        let review = json!({"request": {"uid": "review", "operation": "CREATE", "namespace": "shop", "name": "pod",
+            "resource": {"group": "", "version": "v1", "resource": "pods"}, "kind": {"kind": "Pod"},
+            "userInfo": {"username": "ann"}, "object": object}})
+        .to_string();
+        let answer = review::answer(&replica, review.as_bytes());
+        match tokio::time::timeout(Duration::from_millis(round % 20), answer).await {
+            Err(_) => given_up += 1,
+            // Its request may yet be stored, so its claim has to stay: out of the way for the next ones.
+            Ok(answer) if answer.as_ref().unwrap()["response"]["allowed"] == true => {
+                assert!(server.store_pod(object, HARD));
+                server.delete_pod("shop", &format!("pod-{round}"));
+            }
+            Ok(answer) => panic!("{answer:?}"),
+        }
+    }
+    assert!(given_up > 10, "only {given_up} were given up");
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while server.ledger().get("claims").is_some() {
+        assert!(tokio::time::Instant::now() < deadline, "{given_up} were given up: {}", server.ledger());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    kill(&replica);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

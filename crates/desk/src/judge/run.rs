@@ -11,10 +11,11 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::limit_range::LimitRange;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Document;
+use headroom_ledger::tenant_quota::TenantQuota;
 use serde_json::{Value, json};
 
 use super::judgement::{Charge, Judgement, Operation, Reason, Topic, Verdict};
-use super::{apply, autoscaled, judge, request};
+use super::{apply, autoscaled, judge, request, tenants};
 use crate::kinds::{ApiKind, metadata};
 use crate::surroundings::folder::in_namespace;
 use crate::surroundings::{Overlay, Surroundings, is_of_unknown_kind};
@@ -28,12 +29,42 @@ pub struct Run {
     namespace: String,
     /// The requests for workloads so far: their pods are nowhere else yet.
     workloads: Vec<Value>,
+    /// Whether there are TenantQuotas, once that is known, or why nobody can tell.
+    has_tenants: Option<Result<bool, String>>,
 }
 
 impl Run {
     pub fn new(around: Overlay, settings: &Value, namespace: &str) -> Self {
         let (settings, namespace) = (settings.to_string(), namespace.to_owned());
-        Self { around, settings, namespace, workloads: Vec::new() }
+        Self { around, settings, namespace, workloads: Vec::new(), has_tenants: None }
+    }
+
+    /// Adds what TenantQuotas say to a request that everybody else admits.
+    fn ask_tenants(&mut self, judgement: &mut Judgement) -> Result<(), String> {
+        if self.has_tenants.is_none() {
+            self.has_tenants = Some(tenants::prepare(&mut self.around));
+        }
+        if !judgement.is_admitted() || !self.has_tenants.clone().unwrap_or(Ok(false))? {
+            return Ok(());
+        }
+        let object = judgement.outcome().clone();
+        let outcome = tenants::judge(&judgement.request, &object, &mut self.around)?;
+        judgement.charges.extend(outcome.charges);
+        if !outcome.refusals.is_empty() {
+            judgement.verdict = Verdict::Refused;
+            let reason = |text| Reason { topic: Topic::Quota, text, cause: None };
+            judgement.reasons.extend(outcome.refusals.into_iter().map(reason));
+            return Ok(());
+        }
+        // As its pods would be made, now and before.
+        let pod = |run: &mut Self, workload: &Value| run.look_at_pod_of(workload).map(|pod| pod.outcome().clone());
+        let Some(new) = pod(self, &object) else { return Ok(()) };
+        let old = judgement.request.get("oldObject").filter(|old| old.is_object()).cloned();
+        let old = old.and_then(|old| pod(self, &old));
+        let forecast = tenants::forecast(&judgement.request, &new, old.as_ref(), &mut self.around)?;
+        judgement.pod_charges.extend(forecast.charges);
+        judgement.warnings.extend(forecast.refusals.iter().map(|text| format!("its pods would be refused: {text}")));
+        Ok(())
     }
 
     /// Judges an object, and leaves it behind if it is admitted.
@@ -78,6 +109,9 @@ impl Run {
         };
         let mut judgement = judge(request, &self.settings, &mut self.around);
         judgement.warnings.extend(note);
+        if let Err(problem) = self.ask_tenants(&mut judgement) {
+            judgement.warnings.push(problem);
+        }
         if autoscaled::is_autoscaler(&kind) {
             let object = judgement.outcome().clone();
             judgement.warnings.extend(autoscaled::warnings(&object, &self.settings, &mut self.around));
@@ -146,6 +180,9 @@ impl Run {
                 fields.insert("status".to_owned(), status.unwrap_or_else(|| json!({})));
             }
         }
+        if ApiKind::of(&object).kind == tenants::TENANT_QUOTA.1 {
+            self.has_tenants = None;
+        }
         self.around.put(object).map_err(|malformed| malformed.to_string())?;
         if is_quota && judgement.operation == Operation::Create {
             self.charge_pods_to(&judgement.namespace, &judgement.name)?;
@@ -173,7 +210,11 @@ impl Run {
         charge: &Charge,
         change: fn(&Quantity, &Quantity) -> Quantity,
     ) -> Result<(), String> {
-        let quota = self.around.get("v1", "ResourceQuota", Some(namespace), &charge.quota)?;
+        let ((api_version, kind), namespace) = match charge.is_tenant {
+            true => (tenants::TENANT_QUOTA, None),
+            false => (("v1", "ResourceQuota"), Some(namespace)),
+        };
+        let quota = self.around.get(api_version, kind, namespace, &charge.quota)?;
         let Some(mut quota) = quota else { return Ok(()) };
         let used = quota.pointer_mut("/status/used").and_then(Value::as_object_mut);
         for (name, level) in used.into_iter().flatten() {
@@ -195,7 +236,7 @@ fn amount_of(value: &Value) -> Option<Quantity> {
     }
 }
 
-/// What the API server would find wrong with a LimitRange or a ResourceQuota.
+/// What the API server would find wrong with a LimitRange or a ResourceQuota, and the ledger with a TenantQuota.
 pub fn problems(object: &Value) -> Vec<String> {
     let kind = ApiKind::of(object);
     let text = object.to_string();
@@ -213,6 +254,10 @@ pub fn problems(object: &Value) -> Vec<String> {
         },
         "resourcequotas" => match ResourceQuota::read(document.root()) {
             Ok(quota) => told(validate::quota(&quota)),
+            Err(malformed) => vec![malformed.to_string()],
+        },
+        "tenantquotas.headroom.dev" => match TenantQuota::read(document.root()) {
+            Ok(quota) => told(quota.problems()),
             Err(malformed) => vec![malformed.to_string()],
         },
         _ => Vec::new(),

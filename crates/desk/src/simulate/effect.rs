@@ -6,6 +6,7 @@ use headroom_core::amount::Quantity;
 use serde_json::Value;
 
 use super::subjects::{Subject, Subjects};
+use crate::judge::tenants::{self, TENANT_QUOTA};
 use crate::judge::{self, Judgement, Reason, Verdict, request};
 use crate::kinds::{ApiKind, metadata};
 use crate::surroundings::{Overlay, Surroundings};
@@ -17,7 +18,7 @@ pub struct Simulation {
     quotas: BTreeMap<QuotaName, Levels>,
 }
 
-/// Namespace and name of a quota.
+/// Namespace and name of a quota; a TenantQuota is in none.
 type QuotaName = (String, String);
 
 /// Bounds and usage of a quota, by resource.
@@ -35,7 +36,7 @@ const UNBOUNDED: Level = Level { hard: None, used: Quantity::ZERO };
 struct Looked {
     judgement: Judgement,
     /// What one adds to quotas, by quota and resource.
-    adds: BTreeMap<(String, String), Quantity>,
+    adds: BTreeMap<(QuotaName, String), Quantity>,
 }
 
 /// Everything that would be otherwise.
@@ -87,6 +88,7 @@ pub struct ValueChange {
 /// A bound of a quota that would be another one, or be used otherwise.
 #[derive(Debug)]
 pub struct QuotaEffect {
+    /// Empty for a TenantQuota.
     pub namespace: String,
     pub quota: String,
     pub name: String,
@@ -131,6 +133,12 @@ impl Simulation {
 
     fn levels(&self, around: &mut Overlay) -> BTreeMap<QuotaName, Levels> {
         let mut all = BTreeMap::new();
+        if tenants::prepare(around) == Ok(true) {
+            let (api_version, kind) = TENANT_QUOTA;
+            for quota in around.list(api_version, kind, None).unwrap_or_default() {
+                all.insert((String::new(), metadata(&quota, "name").to_owned()), levels_of(&quota));
+            }
+        }
         for namespace in self.namespaces() {
             // What cannot be read was told of the subjects already.
             for quota in around.list("v1", "ResourceQuota", Some(&namespace)).unwrap_or_default() {
@@ -149,7 +157,8 @@ impl Simulation {
             for name in names {
                 let (new, old) = (levels.get(name), before.get(name));
                 let used = new.or(old).map(|level| level.used.clone()).unwrap_or(Quantity::ZERO);
-                let remade = used.plus(&self.growth(namespace, &(quota.clone(), name.clone()), old.is_some(), then));
+                let remade =
+                    used.plus(&self.growth(&((namespace.clone(), quota.clone()), name.clone()), old.is_some(), then));
                 let hard = |level: Option<&Level>| level.and_then(|level| level.hard.clone());
                 let (hard, new_hard) = (hard(old), hard(new));
                 if hard == new_hard && remade == used {
@@ -173,13 +182,10 @@ impl Simulation {
         effects
     }
 
-    /// What all subjects of a namespace would add to a quota's name beyond what they add now.
-    fn growth(&self, namespace: &str, name: &(String, String), was_counted: bool, then: &[Looked]) -> Quantity {
+    /// What all subjects would add to a quota's name beyond what they add now.
+    fn growth(&self, name: &(QuotaName, String), was_counted: bool, then: &[Looked]) -> Quantity {
         let mut growth = Quantity::ZERO;
         for ((subject, now), then) in self.subjects.found.iter().zip(&self.now).zip(then) {
-            if subject.namespace != namespace {
-                continue;
-            }
             let added = |looked: &Looked| looked.adds.get(name).cloned().unwrap_or(Quantity::ZERO);
             // What a new bound counts of the pods that run was counted with the quota.
             let now = if was_counted { added(now) } else { added(then) };
@@ -195,10 +201,13 @@ fn look(subject: &Subject, settings: &str, around: &mut Overlay) -> Looked {
     let judgement = judge::judge(request::audit(subject.object.clone(), &kind), settings, around);
     let made = judge::judge(request::create(subject.object.clone(), &kind, &subject.namespace), settings, around);
     let mut adds = BTreeMap::new();
-    for charge in &made.charges {
+    // What cannot be read of them was told when they were listed.
+    let of_tenants = tenants::charges(&made.request, made.outcome(), around).unwrap_or_default();
+    for charge in made.charges.iter().chain(&of_tenants) {
+        let namespace = if charge.is_tenant { String::new() } else { subject.namespace.clone() };
         for amount in &charge.added {
             if let Ok(added) = amount.added.parse::<Quantity>() {
-                adds.insert((charge.quota.clone(), amount.name.clone()), added);
+                adds.insert(((namespace.clone(), charge.quota.clone()), amount.name.clone()), added);
             }
         }
     }
@@ -281,6 +290,16 @@ fn value_changes(now: &Judgement, then: &Judgement) -> Vec<ValueChange> {
         reason: then.get(key).map_or_else(|| "then unset".to_owned(), |(_, reason)| reason.clone()),
     });
     changes.collect()
+}
+
+impl QuotaEffect {
+    /// `shop/team`, or `tenant quota payments`.
+    pub fn told(&self) -> String {
+        match self.namespace.as_str() {
+            "" => format!("tenant quota {}", self.quota),
+            namespace => format!("{namespace}/{}", self.quota),
+        }
+    }
 }
 
 impl Effects {

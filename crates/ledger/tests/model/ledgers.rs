@@ -89,7 +89,7 @@ impl Ledgers {
                     hard.set(format!("count/{}", kind(at)).into(), Quantity::from_units(9));
                 }
                 let parent = scenario.parents[ledger][at];
-                Node { quota: format!("q{at}"), generation: 1, parent, hard, requirements: Vec::new() }
+                Node { quota: format!("q{at}"), generation: 1, parent, hard, ..Node::default() }
             };
             let places = scenario.places.iter().enumerate();
             let namespaces = places.filter_map(|(key, places)| {
@@ -178,6 +178,7 @@ impl Ledgers {
             attempt,
             shape: shape(asked.charge),
             old: asked.old.map(|old| shape(old.charge)),
+            may_exceed: false,
         };
         match (self.flaw, &was) {
             (Flaw::BaseOfFirstComer, Some(was)) => ask.old = was.base.first().cloned(),

@@ -251,6 +251,16 @@ impl Model<'_> {
         let crashed = if self.flaw == Flaw::FailurePolicyIgnore { Phase::Admitted } else { Phase::Over };
         step("crashes", end(crashed));
         let places = &self.scenario.places[key];
+        let reserved = match handler.stage {
+            Stage::Reserve => handler.at,
+            Stage::Allow => places.len(),
+            Stage::Undo | Stage::Deny => 0,
+        };
+        // An API server that gives up closes its connection. The handler may learn of that at any time, or never.
+        if !handler.attached && reserved > 0 {
+            let back = Handler { stage: Stage::Undo, at: reserved - 1, sight: None, ..handler.clone() };
+            step("learns that nobody waits", put(back));
+        }
         match handler.stage {
             Stage::Reserve => {
                 let ledger = places[handler.at].0;

@@ -42,7 +42,10 @@ fn summary(effects: &Effects) -> String {
         .quotas
         .iter()
         .filter(|quota| quota.is_newly_exceeded)
-        .map(|quota| format!("{} of quota {}/{}", quota.name, quota.namespace, quota.quota))
+        .map(|quota| match quota.namespace.as_str() {
+            "" => format!("{} of {}", quota.name, quota.told()),
+            _ => format!("{} of quota {}", quota.name, quota.told()),
+        })
         .collect();
     let exceeded =
         if exceeded.is_empty() { String::new() } else { format!("; too little room: {}", exceeded.join(", ")) };
@@ -92,7 +95,7 @@ fn quotas(quotas: &[QuotaEffect], paint: Paint) -> String {
         let left = or_none(&quota.left);
         let painted = if left.len() > 1 && left.starts_with('-') { paint.bad(&left) } else { left.clone() };
         let cells = [
-            format!("{}/{}", quota.namespace, quota.quota),
+            quota.told(),
             quota.name.clone(),
             quota.used.clone(),
             quota.remade.clone(),

@@ -1,0 +1,37 @@
+//! Events: what somebody should know of a quota, where `kubectl describe` shows it.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Replica;
+use super::token::token;
+use crate::kinds::metadata;
+
+/// Where events on objects go that are in no namespace.
+const DEFAULT: &str = "default";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Normal,
+    Warning,
+}
+
+/// Tells something of an object, whose `apiVersion` and `kind` a list leaves out. That it cannot be told stops nothing.
+pub async fn tell(replica: &Replica, about: (&str, &str, &Value), kind: Kind, reason: &str, message: &str) {
+    let (api_version, object_kind, object) = about;
+    let (name, namespace) = (metadata(object, "name"), metadata(object, "namespace"));
+    let home = if namespace.is_empty() { DEFAULT } else { namespace };
+    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": format!("{name}.{}", token()), "namespace": home},
+        "involvedObject": {"apiVersion": api_version, "kind": object_kind, "name": name, "namespace": namespace,
+            "uid": metadata(object, "uid"), "resourceVersion": metadata(object, "resourceVersion")},
+        "type": if kind == Kind::Warning { "Warning" } else { "Normal" }, "reason": reason, "message": message,
+        "source": {"component": "headroom-ledger"}, "reportingComponent": "headroom-ledger",
+        "reportingInstance": replica.identity, "firstTimestamp": now, "lastTimestamp": now, "count": 1,
+    });
+    if let Err(failure) = replica.api.create(&format!("/api/v1/namespaces/{home}/events"), &event).await {
+        tracing::warn!(name, reason, %failure, "cannot write an event");
+    }
+}

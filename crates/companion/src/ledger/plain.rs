@@ -1,0 +1,196 @@
+//! The ResourceQuotas of namespaces, where the API server has no plugin that enforces them.
+//!
+//! Beside the plugin nothing is done: each of its writes would meet ours, and the plugin admits what one quota refused
+//! when it tries again after a conflict on another (kubernetes#141904).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use headroom_core::amount::ResourceList;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::Replica;
+use super::api::{Failure, revision_of};
+use super::event::{self, Kind};
+use super::objects::namespace_of;
+use super::status::list;
+
+/// What the leader knows of the plugin, and what it has published.
+#[derive(Debug, Default)]
+pub struct Plain(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// None until the API server was asked.
+    is_ours: Option<bool>,
+    /// By namespace and name.
+    published: BTreeMap<(String, String), Published>,
+}
+
+/// The last status of a quota that was right.
+#[derive(Debug, Clone)]
+struct Published {
+    status: Value,
+    /// The quota's version with it.
+    version: u64,
+    /// A version in which somebody has written another one.
+    suspect: u64,
+}
+
+impl Plain {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the API server has answered at all.
+    pub fn was_asked(&self) -> bool {
+        self.inner().is_ours.is_some()
+    }
+
+    /// Whether the API server was asked, and has no plugin.
+    pub fn is_ours(&self) -> bool {
+        self.inner().is_ours == Some(true)
+    }
+}
+
+/// How often the API server is asked again, and after a question that was not answered.
+const ASKED_AGAIN: Duration = Duration::from_secs(3600);
+const RETRY: Duration = Duration::from_secs(5);
+/// A status is written at most so often.
+const EVERY: Duration = Duration::from_secs(1);
+/// A plugin may know the probe's quota only after a moment.
+const TRIES: u32 = 4;
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+
+/// Asks whether the plugin is on, and publishes what is counted where it is off. Ends with the term.
+pub async fn keep(replica: Arc<Replica>) {
+    if !replica.options.resource_quotas {
+        return;
+    }
+    let mut ask_at = Instant::now();
+    loop {
+        if Instant::now() >= ask_at {
+            ask_at = Instant::now() + ask(&replica).await;
+        }
+        if replica.plain.is_ours() {
+            publish(&replica).await;
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+/// Asks the API server, and says when to ask again.
+async fn ask(replica: &Replica) -> Duration {
+    let found = has_plugin(replica).await;
+    let (is_ours, after) = match &found {
+        Ok(has_plugin) => (Some(!has_plugin), ASKED_AGAIN),
+        // What was found before holds on.
+        Err(_) => (replica.plain.inner().is_ours, RETRY),
+    };
+    let before = std::mem::replace(&mut replica.plain.inner().is_ours, is_ours);
+    match found {
+        Ok(true) if before != is_ours => tracing::warn!(
+            "the API server enforces ResourceQuotas itself: --resource-quotas does nothing (switch the plugin off with \
+             --disable-admission-plugins=ResourceQuota)"
+        ),
+        Ok(false) if before != is_ours => tracing::info!("enforcing ResourceQuotas"),
+        Ok(_) => {}
+        Err(failure) => tracing::warn!(%failure, "cannot find out whether the API server enforces ResourceQuotas"),
+    }
+    if before != is_ours {
+        replica.tenants.changed();
+    }
+    after
+}
+
+const PROBE: &str = "headroom-probe";
+
+/// Whether a dry run is refused by a quota of ours that leaves room for nothing. Nobody makes PodTemplates.
+async fn has_plugin(replica: &Replica) -> Result<bool, Failure> {
+    let namespace = &replica.options.namespace;
+    let metadata = json!({"name": PROBE, "namespace": namespace});
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata,
+        "spec": {"hard": {"count/podtemplates": "0"}}});
+    match replica.api.create(&format!("/api/v1/namespaces/{namespace}/resourcequotas"), &quota).await {
+        Ok(_) | Err(Failure::Conflict) => {}
+        Err(failure) => return Err(failure),
+    }
+    let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": {
+        "spec": {"containers": [{"name": "probe", "image": "probe"}]}}});
+    let path = format!("/api/v1/namespaces/{namespace}/podtemplates?dryRun=All");
+    for _ in 0..TRIES {
+        match replica.api.create(&path, &template).await {
+            Ok(_) => tokio::time::sleep(BETWEEN_TRIES).await,
+            // Exceeded, or not counted yet.
+            Err(Failure::Forbidden(text)) if text.contains(&format!("quota: {PROBE}")) => return Ok(true),
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(false)
+}
+
+/// Writes what is counted into the status of each quota, as the quota controller does; and tells of others who write it.
+async fn publish(replica: &Replica) {
+    let quotas = replica.tenants.resource_quotas();
+    replica.plain.inner().published.retain(|key, _| quotas.contains_key(key));
+    for view in replica.board.views() {
+        let Some(namespace) = namespace_of(&view.ledger) else { continue };
+        for (node, used) in view.plan.nodes.iter().zip(&view.state.used) {
+            let key = (namespace.to_owned(), node.quota.clone());
+            if let Some(object) = quotas.get(&key) {
+                publish_one(replica, key, object, &node.hard, used).await;
+            }
+        }
+    }
+}
+
+async fn publish_one(
+    replica: &Replica,
+    key: (String, String),
+    object: &Value,
+    hard: &ResourceList<'static>,
+    used: &ResourceList<'static>,
+) {
+    let wanted = json!({"hard": list(hard), "used": list(used)});
+    let there = object.get("status").cloned().unwrap_or_default();
+    let Some(version) = revision_of(object) else { return };
+    let known = replica.plain.inner().published.get(&key).cloned();
+    if let Some(known) = known.filter(|known| there != wanted && known.status != there) {
+        if version < known.version {
+            // What was written last is not seen yet.
+            return;
+        }
+        if known.suspect != version {
+            // Perhaps somebody has counted what is not seen here yet; a moment later it is, or it never was there.
+            replica.plain.inner().published.insert(key, Published { suspect: version, ..known });
+            return;
+        }
+        let told = there.get("used").cloned().unwrap_or_default();
+        let problem = format!("status.used was {told}, which is not what is counted; written again");
+        replica.metrics.foreign_statuses.add(1);
+        event::tell(replica, ("v1", "ResourceQuota", object), Kind::Warning, "StatusDrift", &problem).await;
+    }
+    if there == wanted {
+        replica.plain.inner().published.insert(key, Published { status: wanted, version, suspect: 0 });
+        return;
+    }
+    let (namespace, name) = &key;
+    let mut after = object.clone();
+    if let Value::Object(fields) = &mut after {
+        fields.insert("apiVersion".to_owned(), json!("v1"));
+        fields.insert("kind".to_owned(), json!("ResourceQuota"));
+        fields.insert("status".to_owned(), wanted.clone());
+    }
+    let path = format!("/api/v1/namespaces/{namespace}/resourcequotas/{name}/status");
+    match replica.api.replace(&path, &after).await {
+        Ok(written) => {
+            let version = revision_of(&written).unwrap_or_default();
+            replica.plain.inner().published.insert(key, Published { status: wanted, version, suspect: 0 });
+        }
+        // The watch brings what it was changed to.
+        Err(Failure::Conflict | Failure::NotFound) => {}
+        Err(failure) => tracing::warn!(namespace, name, %failure, "cannot write the status of a quota"),
+    }
+}
