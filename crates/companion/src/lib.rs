@@ -31,6 +31,7 @@ pub mod describe;
 pub mod edit;
 pub mod gather;
 pub mod recommend;
+pub mod selector;
 
 pub mod scan;
 

@@ -17,7 +17,6 @@ pub mod owners;
 pub mod page;
 pub mod price;
 pub mod report;
-pub mod selector;
 pub mod table;
 pub mod texts;
 pub mod world;

@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use headroom_core::image::ImageName;
 use serde_json::Value;
 
+use super::manifests::Manifests;
 use super::rights;
 use super::target::{Opened, Target, is_kind, named, one_by_one};
 use crate::describe::{limits, not_there};
@@ -22,6 +23,7 @@ use crate::output::{self, Exit, Paint};
 use crate::recommend::owner::{self, Owner};
 use crate::recommend::table::View;
 use crate::recommend::{Advice, QuotaEffect, Subject, Workload, advise, effect, picture, table, texts};
+use crate::selector::Selector;
 use crate::surroundings::Surroundings;
 use crate::surroundings::folder::in_namespace;
 
@@ -29,16 +31,15 @@ use crate::surroundings::folder::in_namespace;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Objects such as `deployment/web` or `pod/db-0`; everything that runs in the namespace unless given
-    #[arg(value_name = "KIND/NAME")]
+    #[arg(value_name = "KIND/NAME", conflicts_with_all = ["files", "kustomizations"])]
     objects: Vec<String>,
-    /// Advise on manifests: files, folders, or `-` for standard input
-    #[arg(short, long, value_name = "PATH", num_args = 1.., conflicts_with = "objects")]
-    filename: Vec<PathBuf>,
-    /// Read the folders in folders, too
-    #[arg(short = 'R', long, requires = "filename")]
-    recursive: bool,
+    #[command(flatten)]
+    manifests: Manifests,
+    /// Only objects with these labels, such as `app=web,tier!=cache`
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with_all = ["objects", "image"])]
+    selector: Option<Selector>,
     /// Advise on a container of this image that does not exist yet
-    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["objects", "filename"])]
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["objects", "files", "kustomizations"])]
     image: Vec<String>,
     /// Output format: `kustomize` is a patch for each object, `helm` values for a chart
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
@@ -47,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "PATH", default_value = texts::VALUES_PATH)]
     values_path: String,
     /// Set the requests in the manifests; everything else is left unchanged
-    #[arg(long, requires = "filename")]
+    #[arg(long, requires = "files", conflicts_with = "kustomizations")]
     write: bool,
     /// Draw the distributions into an SVG file
     #[arg(long, value_name = "FILE")]
@@ -100,15 +101,18 @@ struct Asked {
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     let mut advice = Advice::default();
-    let asked = if !args.filename.is_empty() {
+    let mut asked = if args.manifests.is_given() {
         of_files(&args, &mut opened)?
     } else if !args.image.is_empty() {
         of_images(&args, &opened)?
     } else if !args.objects.is_empty() {
         of_names(&args, &mut opened)?
     } else {
-        of_namespace(&args, &mut opened, &mut advice.notes)?
+        of_scope(&mut opened, &mut advice.notes)?
     };
+    if let Some(selector) = &args.selector {
+        asked.retain(|asked| selector.matches(&asked.object));
+    }
     let mut effects: Vec<QuotaEffect> = Vec::new();
     let mut advised = Vec::new();
     for asked in &asked {
@@ -212,11 +216,12 @@ fn makes_pods(kind: &ApiKind) -> bool {
 }
 
 fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
-    if args.write && args.filename.iter().any(|path| path.as_os_str() == "-") {
+    args.target.check_single()?;
+    if args.write && args.manifests.files.iter().any(|path| path.as_os_str() == "-") {
         bail!("standard input cannot be written back: give --write the files themselves");
     }
     let mut asked = Vec::new();
-    for manifest in manifest::read(&args.filename, args.recursive, &mut std::io::stdin())? {
+    for manifest in args.manifests.read()? {
         let kind = ApiKind::of(&manifest.object);
         if !makes_pods(&kind) {
             continue;
@@ -264,6 +269,7 @@ fn of_names(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
     if args.target.all_namespaces {
         bail!("-A looks at everything: leave out the names, or choose a namespace with -n");
     }
+    args.target.check_single()?;
     let mut asked = Vec::new();
     for text in &one_by_one(&args.objects, is_kind) {
         let (kind, name) = named(text)?;
@@ -283,13 +289,12 @@ fn of_names(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
     Ok(asked)
 }
 
-/// Everything in a namespace that nothing known here controls, or in all.
-fn of_namespace(args: &Args, opened: &mut Opened, notes: &mut Vec<String>) -> anyhow::Result<Vec<Asked>> {
-    let scope = args.target.scope(opened).map(str::to_owned);
+/// Everything in the namespaces that nothing known here controls.
+fn of_scope(opened: &mut Opened, notes: &mut Vec<String>) -> anyhow::Result<Vec<Asked>> {
     let mut asked = Vec::new();
     let mut problems = Vec::new();
     for (api_version, kind) in KINDS {
-        match opened.around.list(api_version, kind, scope.as_deref()) {
+        match opened.scope.list(&mut opened.around, api_version, kind) {
             Ok(objects) => {
                 for object in objects.into_iter().filter(|object| !has_ended(object)) {
                     let Some(owner) = unknown_owner(&object) else { continue };
@@ -299,7 +304,7 @@ fn of_namespace(args: &Args, opened: &mut Opened, notes: &mut Vec<String>) -> an
                     }
                 }
             }
-            Err(problem) => problems.push(rights::advised(problem, args.target.all_namespaces)),
+            Err(problem) => problems.push(rights::advised(problem, opened.scope.is_all())),
         }
     }
     if problems.len() == KINDS.len() {

@@ -23,14 +23,13 @@ use crate::progress::Progress;
 use crate::recommend::{self, effect};
 use crate::scan::advice::{self, Scan};
 use crate::scan::at_once::AtOnce;
-use crate::scan::history::Places;
-use crate::scan::owners::Key;
+use crate::scan::owners::{Key, Places};
 use crate::scan::price::{Price, Prices};
 use crate::scan::report::{Order, Report, Row};
-use crate::scan::selector::Selector;
 use crate::scan::table::View;
 use crate::scan::world::{self, World};
 use crate::scan::{change, page, table, texts};
+use crate::selector::Selector;
 use crate::source::http::Url;
 use crate::surroundings::Surroundings;
 use crate::surroundings::folder::in_namespace;
@@ -173,8 +172,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let progress = Progress::for_people();
     let (world, places) = look_around(&args, &mut opened)?;
     if world.workloads.is_empty() {
-        let place = args.target.scope(&opened).map_or("the cluster".to_owned(), |name| format!("namespace {name}"));
-        bail!("no workload to advise on in {place}: look elsewhere with -n, or at all with -A");
+        bail!("no workload to advise on in {}: look elsewhere with -n, or at all with -A", opened.scope);
     }
     let namespaces: BTreeSet<&str> = world.workloads.iter().map(|workload| workload.key.namespace.as_str()).collect();
     let namespaces: Vec<String> = namespaces.into_iter().map(str::to_owned).collect();
@@ -217,14 +215,14 @@ fn write(args: &Args, opened: &Opened, report: &Report) -> anyhow::Result<Exit> 
 
 /// The workloads that are asked about, and which pods are theirs.
 fn look_around(args: &Args, opened: &mut Opened) -> anyhow::Result<(World, Places)> {
-    let scope = args.target.scope(opened).map(str::to_owned);
     let advised = |problem: String| rights::advised(problem, args.target.all_namespaces);
-    let (mut world, mut places) =
-        world::read(&mut opened.around, scope.as_deref(), advised).map_err(|problem| anyhow!(problem))?;
+    let (mut world, mut places) = world::read(&mut opened.around, &opened.scope.parts(), advised)
+        .map_err(|problem| anyhow!(problem))?;
     if !args.objects.is_empty() {
         if args.target.all_namespaces {
             bail!("-A looks at everything: leave out the names, or choose a namespace with -n");
         }
+        args.target.check_single()?;
         let mut wanted = Vec::new();
         // A kind may be one that is not known here.
         for text in &one_by_one(&args.objects, |_| true) {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::owners::Key;
 use super::report::ContainerRow;
 use crate::kinds::metadata;
+use crate::surroundings::{Surroundings, is_of_unknown_kind};
 
 /// A target that is a share of the requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,6 +37,20 @@ impl Scaled {
              {target_to_keep}% to keep scaling as it is, or expect {pods} -> {pods_after} pods"
         )
     }
+}
+
+/// The versions of the kind with several metrics, newest first.
+const VERSIONS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
+
+/// Those of a namespace, or of all, by the first version that the cluster serves.
+pub fn list(around: &mut dyn Surroundings, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+    for version in VERSIONS {
+        match around.list(version, "HorizontalPodAutoscaler", namespace) {
+            Err(unknown) if is_of_unknown_kind(&unknown) => {}
+            listed => return listed,
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// Of each target that would mean something else afterwards.

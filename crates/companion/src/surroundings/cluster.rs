@@ -4,7 +4,6 @@
 //! looks at is needed; a namespace's own rights suffice where only that namespace is looked at.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use kube::api::{ApiResource, GetParams, ListParams};
@@ -15,7 +14,7 @@ use tokio::runtime::Runtime;
 
 use super::{Surroundings, UNKNOWN_KIND};
 use crate::kinds::ApiKind;
-use crate::kubeconfig;
+use crate::kubeconfig::{self, Chosen};
 
 /// Objects listed at a time.
 const PAGE: u32 = 500;
@@ -36,13 +35,13 @@ type Query = (String, String, Option<String>);
 
 impl Cluster {
     /// The cluster of a kubeconfig, or that we run in, and the namespace it says to use. Nothing is sent yet.
-    pub fn connect(context: Option<String>, kubeconfig: Option<&Path>) -> Result<(Self, String), String> {
+    pub fn connect(chosen: &Chosen) -> Result<(Self, String), String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| format!("cannot start: {error}"))?;
         let (client, namespace) = runtime.block_on(async {
-            let config = kubeconfig::config(context, kubeconfig).await?;
+            let config = kubeconfig::config(chosen).await?;
             let namespace = config.default_namespace.clone();
             Ok::<_, String>((Client::try_from(config).map_err(|error| error.to_string())?, namespace))
         })?;

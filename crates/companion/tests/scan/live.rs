@@ -184,7 +184,7 @@ fn where_the_store_may_not_be_reached_the_right_is_named() {
     let server = ApiServer::start(Rules { forbidden: vec!["/proxy", "portforward"], ..rules.clone() });
     let said = server.scan("");
     assert_eq!(said.exit, 2);
-    assert!(said.err.contains("bind it to the Role of deploy/people/metrics.yaml"), "{}", said.err);
+    assert!(said.err.contains("bind it to the Role of deploy/people/metrics.yaml there"), "{}", said.err);
     // Without the Services of all namespaces, the usual ones are looked into.
     let server = ApiServer::start(Rules { forbidden: vec!["/api/v1/services"], ..rules });
     let said = server.scan("-o json");

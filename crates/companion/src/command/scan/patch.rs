@@ -148,9 +148,8 @@ fn keep(file: &Path, commands: &[String]) -> anyhow::Result<()> {
 
 /// `kubectl` with the words that lead to the same cluster.
 pub fn kubectl(target: &Target) -> String {
-    let context = target.context.iter().map(|context| format!(" --context {}", quoted(context)));
-    let file = target.kubeconfig.iter().map(|file| format!(" --kubeconfig {}", quoted(&file.display().to_string())));
-    "kubectl".to_owned() + &context.chain(file).collect::<String>()
+    let words = target.cluster.arguments().into_iter().map(|(name, value)| format!(" {name} {}", quoted(&value)));
+    "kubectl".to_owned() + &words.collect::<String>()
 }
 
 fn command(kubectl: &str, row: &Row, patch: &Value) -> String {
@@ -194,11 +193,13 @@ fn of_container<'v>(row: &Row, list: &str, name: &str, object: &'v Value) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kubeconfig::Chosen;
 
     #[test]
     fn no_name_ends_its_quotes() {
         assert_eq!(quoted("a'; rm -rf /"), r"'a'\''; rm -rf /'");
-        let target = Target { context: Some("it's".to_owned()), ..Target::default() };
-        assert_eq!(kubectl(&target), r"kubectl --context 'it'\''s'");
+        let cluster = Chosen { context: Some("it's".to_owned()), user: Some("eve".to_owned()), ..Chosen::default() };
+        let target = Target { cluster, ..Target::default() };
+        assert_eq!(kubectl(&target), r"kubectl --context 'it'\''s' --as 'eve'");
     }
 }
