@@ -27,6 +27,7 @@ pub mod surroundings;
 
 pub mod distribution;
 
+pub mod change;
 pub mod describe;
 pub mod edit;
 pub mod gather;

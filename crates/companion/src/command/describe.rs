@@ -24,6 +24,7 @@ use crate::draw::Charset;
 use crate::gather;
 use crate::kinds::{ApiKind, metadata};
 use crate::output::{self, Exit, Paint};
+use crate::progress::Progress;
 use crate::selector::Selector;
 use crate::surroundings::Surroundings;
 
@@ -235,6 +236,10 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
         quotas.retain(|quota| selector.matches(quota));
     }
     let mut told = Vec::new();
+    let (counted, _) = kinds_of(&quotas.iter().collect::<Vec<_>>());
+    let counted: Vec<(String, String)> = counted.into_values().map(|kind| (kind.api_version(), kind.kind)).collect();
+    let counted: Vec<(&str, &str)> = counted.iter().map(|(version, kind)| (version.as_str(), kind.as_str())).collect();
+    opened.prefetch(&counted, &Progress::for_people());
     for namespace in namespaces(&quotas, &opened) {
         let is_wanted = |quota: &&Value| {
             metadata(quota, "namespace") == namespace
@@ -300,14 +305,13 @@ struct Asked<'a> {
     now: Option<Timestamp>,
 }
 
-/// The quotas of a namespace with what is charged to them.
-fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn Surroundings) -> Result<Quotas, String> {
-    let mut notes = Vec::new();
+/// The kinds that are charged to quotas, pods among them in any case, and names under which nothing can be counted.
+fn kinds_of<'q>(quotas: &[&'q Value]) -> (BTreeMap<String, ApiKind>, BTreeSet<&'q str>) {
     let mut kinds: BTreeMap<String, ApiKind> = BTreeMap::new();
     let pods = ApiKind::new("v1", "Pod");
     kinds.insert(pods.qualified(), pods);
     let names = quotas.iter().filter_map(|quota| quota.pointer("/spec/hard")?.as_object()).flat_map(|hard| hard.keys());
-    let mut uncounted: BTreeSet<&str> = BTreeSet::new();
+    let mut uncounted: BTreeSet<&'q str> = BTreeSet::new();
     for name in names {
         match ApiKind::charged_under(name) {
             // Their contents would have to be read to count them.
@@ -322,6 +326,13 @@ fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn Surroundings
             }
         }
     }
+    (kinds, uncounted)
+}
+
+/// The quotas of a namespace with what is charged to them.
+fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn Surroundings) -> Result<Quotas, String> {
+    let mut notes = Vec::new();
+    let (kinds, uncounted) = kinds_of(quotas);
     if !uncounted.is_empty() {
         let names: Vec<&str> = uncounted.into_iter().collect();
         notes.push(format!("not recounted: {}", names.join(", ")));

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::manifests::Manifests;
 use super::rights;
 use super::target::{Opened, Target, is_kind, named, one_by_one};
+use crate::change;
 use crate::describe::{limits, not_there};
 use crate::draw::Charset;
 use crate::gather;
@@ -20,9 +21,11 @@ use crate::judge::request;
 use crate::kinds::{ApiKind, metadata};
 use crate::manifest;
 use crate::output::{self, Exit, Paint};
+use crate::progress::Progress;
 use crate::recommend::owner::{self, Owner};
 use crate::recommend::table::View;
-use crate::recommend::{Advice, QuotaEffect, Subject, Workload, advise, effect, picture, table, texts};
+use crate::recommend::{Advice, QuotaEffect, Subject, Workload, advise, autoscaler, effect, picture, table};
+use crate::scan::owners::Key;
 use crate::selector::Selector;
 use crate::surroundings::Surroundings;
 use crate::surroundings::folder::in_namespace;
@@ -45,7 +48,7 @@ pub struct Args {
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
     /// Where the chart's values have a container's resources; {kind}, {name} and {container} stand for what they say
-    #[arg(long, value_name = "PATH", default_value = texts::VALUES_PATH)]
+    #[arg(long, value_name = "PATH", default_value = change::VALUES_PATH)]
     values_path: String,
     /// Set the requests in the manifests; everything else is left unchanged
     #[arg(long, requires = "files", conflicts_with = "kustomizations")]
@@ -114,18 +117,20 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         asked.retain(|asked| selector.matches(&asked.object));
     }
     let mut effects: Vec<QuotaEffect> = Vec::new();
-    let mut advised = Vec::new();
+    let progress = Progress::for_people();
+    progress.begin(asked.len() as u64, "Recommending");
     for asked in &asked {
+        progress.advance(1);
         if let Some((mut workload, of_workload)) = on(asked, &mut opened, &mut advice.notes)? {
             if let Some(owner) = &asked.owner {
                 owner::attribute(&mut workload, owner, &asked.object);
             }
+            workload.autoscalers = scaled(&workload, &mut opened, &mut advice.notes);
             effects.extend(of_workload);
-            if owner::add(&mut advice, workload) {
-                advised.push(asked);
-            }
+            owner::add(&mut advice, workload);
         }
     }
+    progress.end();
     advice.quotas = effect::together(effects);
     if advice.workloads.iter().all(Workload::is_without_advice) && !advice.workloads.is_empty() {
         advice.notes.push(
@@ -141,7 +146,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         std::fs::write(file, picture).with_context(|| format!("cannot write `{}`", file.display()))?;
     }
     print(&args, &advice)?;
-    if args.write { write::all(&advised, &advice) } else { Ok(Exit::Fine) }
+    if args.write { write::all(&args.manifests.read()?, &opened.namespace, &changes(&advice)) } else { Ok(Exit::Fine) }
 }
 
 fn print(args: &Args, advice: &Advice) -> anyhow::Result<()> {
@@ -153,17 +158,17 @@ fn print(args: &Args, advice: &Advice) -> anyhow::Result<()> {
         Format::Kustomize | Format::Helm if !args.image.is_empty() => {
             bail!("an image alone has no object to patch: choose another --output, or name an object")
         }
-        Format::Kustomize => {
-            let patches = texts::kustomize(advice);
-            let documents = patches.iter().map(output::yaml).collect::<anyhow::Result<Vec<_>>>()?;
-            documents.join("---\n")
-        }
+        Format::Kustomize => change::kustomize(&changes(advice))?,
         Format::Helm => {
-            let values = texts::helm(advice, &args.values_path).map_err(|problem| anyhow!(problem))?;
+            let values = change::helm(&changes(advice), &args.values_path).map_err(|problem| anyhow!(problem))?;
             output::yaml(&values)?
         }
     };
     output::print(&text)
+}
+
+fn changes(advice: &Advice) -> Vec<change::Change> {
+    advice.workloads.iter().filter_map(Workload::change).collect()
 }
 
 /// Advice on one object. What could not be read becomes notes.
@@ -199,6 +204,21 @@ fn on(
     })
 }
 
+/// What the advice means for those who scale the workload.
+fn scaled(workload: &Workload, opened: &mut Opened, notes: &mut Vec<String>) -> Vec<autoscaler::Scaled> {
+    let key = Key::new(&workload.namespace, &workload.kind, &workload.name);
+    match autoscaler::list(&mut opened.around, Some(&workload.namespace)) {
+        Ok(autoscalers) => autoscaler::effects(&key, &autoscalers, &workload.requested(), workload.pods),
+        Err(problem) => {
+            let problem = rights::advised(format!("HorizontalPodAutoscalers are not looked at: {problem}"), false);
+            if !notes.contains(&problem) {
+                notes.push(problem);
+            }
+            Vec::new()
+        }
+    }
+}
+
 /// Kinds that make pods, and pods.
 const KINDS: [(&str, &str); 8] = [
     ("apps/v1", "Deployment"),
@@ -210,6 +230,10 @@ const KINDS: [(&str, &str); 8] = [
     ("batch/v1", "Job"),
     ("v1", "Pod"),
 ];
+
+/// What else is read for advice on them.
+const AROUND: [(&str, &str); 3] =
+    [("v1", "LimitRange"), ("v1", "ResourceQuota"), ("autoscaling/v2", "HorizontalPodAutoscaler")];
 
 fn makes_pods(kind: &ApiKind) -> bool {
     KINDS.iter().any(|(api_version, name)| ApiKind::new(api_version, name).group == kind.group && *name == kind.kind)
@@ -291,6 +315,7 @@ fn of_names(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
 
 /// Everything in the namespaces that nothing known here controls.
 fn of_scope(opened: &mut Opened, notes: &mut Vec<String>) -> anyhow::Result<Vec<Asked>> {
+    opened.prefetch(&[KINDS.as_slice(), &AROUND].concat(), &Progress::for_people());
     let mut asked = Vec::new();
     let mut problems = Vec::new();
     for (api_version, kind) in KINDS {

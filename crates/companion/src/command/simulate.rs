@@ -20,6 +20,7 @@ use crate::judge;
 use crate::kinds::metadata;
 use crate::manifest::Manifest;
 use crate::output::{self, Exit, Paint};
+use crate::progress::Progress;
 use crate::selector::Selector;
 use crate::surroundings::folder::in_namespace;
 
@@ -67,7 +68,7 @@ enum Format {
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     let changes = args.manifests.read()?;
     changes.iter().try_for_each(check)?;
-    let opened = args.target.open()?;
+    let mut opened = args.target.open()?;
     let then = opened.settings.clone();
     let now = match (&args.current_settings, &args.target.settings) {
         (Some(path), _) => read_settings(path)?,
@@ -76,13 +77,16 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         (None, _) => then.clone(),
     };
     let namespaces = namespaces(&args, &opened, &changes);
-    let mut around = opened.around;
+    if namespaces.is_none() || !args.target.namespaces.is_empty() {
+        opened.prefetch(&headroom_desk::simulate::KINDS, &Progress::for_people());
+    }
+    let Opened { mut around, namespace, scope, .. } = opened;
     let is_wanted = |object: &Value| args.selector.as_ref().is_none_or(|selector| selector.matches(object));
     let subjects = Subjects::find(&mut around, namespaces.as_deref(), &is_wanted, &now.to_string());
     let simulation = Simulation::begin(subjects, &now.to_string(), &mut around);
     let everywhere = simulation.namespaces();
     for Manifest { object, .. } in changes {
-        for object in placed(object, &opened.namespace, &opened.scope, &everywhere) {
+        for object in placed(object, &namespace, &scope, &everywhere) {
             put(object, &mut around).map_err(|problem| anyhow!(problem))?;
         }
     }

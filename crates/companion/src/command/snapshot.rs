@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::target::{Scope, Target};
 use crate::output::{self, Exit};
+use crate::progress::Progress;
 use crate::surroundings::{Surroundings, is_of_unknown_kind};
 
 const EXAMPLES: &str = "\
@@ -79,6 +80,7 @@ pub fn text(target: &Target) -> anyhow::Result<String> {
 
 fn take(target: &Target) -> anyhow::Result<Snapshot> {
     let mut opened = target.open()?;
+    opened.prefetch(&KINDS, &Progress::for_people());
     let pool = pool_of(&opened.settings);
     let mut snapshot = Snapshot::default();
     for (api_version, kind) in KINDS {

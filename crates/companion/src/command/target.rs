@@ -18,7 +18,8 @@ use crate::judge::Run;
 use crate::kinds::ApiKind;
 use crate::kubeconfig::Chosen;
 use crate::manifest::{self, Manifest};
-use crate::surroundings::{Cluster, Folder, Overlay, Surroundings};
+use crate::progress::Progress;
+use crate::surroundings::{AtOnce, Cluster, Folder, List, Overlay, Surroundings};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Where to look")]
@@ -94,12 +95,7 @@ impl Scope {
     }
 
     /// All objects of a kind.
-    pub fn list(
-        &self,
-        around: &mut dyn Surroundings,
-        api_version: &str,
-        kind: &str,
-    ) -> Result<Vec<Value>, String> {
+    pub fn list(&self, around: &mut dyn Surroundings, api_version: &str, kind: &str) -> Result<Vec<Value>, String> {
         let mut objects = Vec::new();
         for namespace in self.parts() {
             objects.extend(around.list(api_version, kind, namespace)?);
@@ -153,7 +149,9 @@ impl Target {
         };
         let files = manifest::read(&self.cluster_dir, true, &mut std::io::stdin())?;
         let top = Folder::of(files, &namespace)?;
-        let bottom = cluster.map(|(cluster, _)| Box::new(cluster) as Box<dyn Surroundings>);
+        let bottom = cluster.map(|(cluster, _)| -> Box<dyn Surroundings> {
+            if self.all_namespaces { Box::new(AtOnce::new(cluster)) } else { Box::new(cluster) }
+        });
         Ok(Opened { around: Overlay::new(top, bottom), namespace, scope, settings })
     }
 
@@ -181,6 +179,17 @@ impl Target {
 }
 
 impl Opened {
+    /// Reads kinds ahead that will be listed, several at a time.
+    pub fn prefetch(&mut self, kinds: &[(&str, &str)], progress: &Progress) {
+        let mut lists: Vec<List<'_>> = Vec::new();
+        for part in self.scope.parts() {
+            lists.extend(kinds.iter().map(|(api_version, kind)| (*api_version, *kind, part)));
+        }
+        progress.begin(lists.len() as u64, "Reading");
+        self.around.prefetch(&lists, &mut || progress.advance(1));
+        progress.end();
+    }
+
     pub fn into_run(self) -> Run {
         Run::new(self.around, &self.settings, &self.namespace)
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Change, EditError, is_same_amount};
+use super::{Change, EditError, Identity, is_same_amount};
 
 pub(super) fn says_the_same(before: &str, after: &str, changes: &[Change]) -> Result<(), EditError> {
     let (Some(mut before), Some(mut after)) = (read(before), read(after)) else {
@@ -24,6 +24,13 @@ pub(super) fn says_the_same(before: &str, after: &str, changes: &[Change]) -> Re
         }
     }
     if before == after { Ok(()) } else { Err(EditError::NotCertain(all(changes))) }
+}
+
+/// Whether a text says what another says with `put` done to each of its objects.
+pub(super) fn says(before: &str, after: &str, put: &dyn Fn(&mut Value, &dyn Fn(&Value, &Identity) -> bool)) -> bool {
+    let (Some(mut before), Some(after)) = (read(before), read(after)) else { return false };
+    objects(&mut before).for_each(|object| put(object, &is_object));
+    before == after
 }
 
 fn all(changes: &[Change]) -> String {
@@ -50,10 +57,14 @@ fn objects(documents: &mut [Value]) -> impl Iterator<Item = &mut Value> {
 }
 
 fn is_it(object: &Value, change: &Change) -> bool {
+    is_object(object, &change.object)
+}
+
+fn is_object(object: &Value, identity: &Identity) -> bool {
     let metadata = &object["metadata"];
-    object["kind"] == change.object.kind.as_str()
-        && metadata["name"] == change.object.name.as_str()
-        && metadata["namespace"].as_str() == change.object.namespace.as_deref()
+    object["kind"] == identity.kind.as_str()
+        && metadata["name"] == identity.name.as_str()
+        && metadata["namespace"].as_str() == identity.namespace.as_deref()
 }
 
 /// Takes the amounts of a change out of an object, and what is empty then.

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use self::found::Found;
 pub use self::running::Running;
-use super::autoscaler;
 use super::owners::{Key, Places};
+use crate::recommend::autoscaler;
 use crate::surroundings::{Surroundings, is_of_unknown_kind};
 
 /// Something whose containers are advised on.

@@ -229,7 +229,7 @@ fn advice_is_applied_after_a_dry_run_and_can_be_put_back() {
     let said = server.scan("statefulset/db --patch --no-headers");
     assert_eq!(said.exit, 0, "{}", said.err);
     assert!(
-        said.err.contains("1 workloads would be changed, and the API server would accept that: give --yes"),
+        said.err.contains("1 objects would be changed, and the API server would accept that: give --yes"),
         "{}",
         said.err
     );
@@ -253,7 +253,8 @@ fn advice_is_applied_after_a_dry_run_and_can_be_put_back() {
     assert!(set["limits"]["memory"].is_string() && set["requests"]["cpu"] == "49m", "{set}");
     let text = fs::read_to_string(&rollback).unwrap();
     let back = r#"{"spec":{"template":{"spec":{"containers":[{"name":"postgres","resources":{"limits":{"memory":"256Mi"},"requests":{"cpu":"100m","memory":"256Mi"}}}]}}}}"#;
-    let command = format!("kubectl patch 'statefulset.apps/db' --namespace 'shop' --type strategic --patch '{back}'");
+    let command =
+        format!("kubectl patch 'statefulset.v1.apps/db' --namespace 'shop' --type strategic --patch '{back}'");
     assert_eq!(text.lines().last(), Some(command.as_str()));
     // What an earlier run has to be put back with is never lost.
     let said = server.scan("statefulset/db --patch --yes");

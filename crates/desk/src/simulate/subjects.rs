@@ -39,6 +39,12 @@ const WORKLOADS: [(&str, &str); 7] = [
     ("batch/v1", "CronJob"),
 ];
 
+/// Everything that is listed, in all or in each namespace.
+pub const KINDS: [(&str, &str); 11] = {
+    let [a, b, c, d, e, f, g] = WORKLOADS;
+    [a, b, c, d, e, f, g, ("v1", "Pod"), ("v1", "PersistentVolumeClaim"), ("v1", "LimitRange"), ("v1", "ResourceQuota")]
+};
+
 /// Kind, namespace and name of something that owns.
 type Owner = (String, String, String);
 

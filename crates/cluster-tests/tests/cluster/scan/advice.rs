@@ -30,7 +30,8 @@ async fn the_advice_is_what_admission_gives_the_next_pod() {
         scene.kubectl(&["apply", "-f", path.to_str().unwrap()]);
     }
     scene.kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd/usageprofiles.headroom.dev"]);
-    let said = scene.run(&["collect", "prometheus", "--service", STORE, "--once", "--store", "usage.redb", "--lag", "1s"]);
+    let said =
+        scene.run(&["collect", "prometheus", "--service", STORE, "--once", "--store", "usage.redb", "--lag", "1s"]);
     assert_eq!(said.exit, 0, "{}", said.err);
     let next = scene.shop.create(pod(shop, "next", json!({}))).await.unwrap();
     assert_eq!(resources(&next)["requests"], advised, "{report}");

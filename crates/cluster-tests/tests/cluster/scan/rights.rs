@@ -16,7 +16,10 @@ async fn each_missing_right_is_named_with_the_manifest_that_grants_it() {
             assert!(said.err.contains(part), "{part}: {}", said.err);
         }
     };
-    refused(&["-n", shop], &["User \"eve\" cannot list", "bind this account to the Role of deploy/people/namespace.yaml"]);
+    refused(
+        &["-n", shop],
+        &["User \"eve\" cannot list", "bind this account to the Role of deploy/people/namespace.yaml"],
+    );
 
     scene.grant(EVE, shop, "namespace.yaml", "role/headroom-reader", &["list", "pods"]);
     let store = "bind this account to the Role of deploy/people/metrics.yaml in the store's namespace";

@@ -216,9 +216,8 @@ async fn put_behind_a_service(shop: &Guarded, port: u16) {
     let address = own_address().to_string();
     let status = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
         "conditions": [{"type": "Ready", "status": "True"}]}});
-    let of = |kind: &str| -> Api<DynamicObject> {
-        Api::namespaced_with(client.clone(), MONITORING, &resource("v1", kind))
-    };
+    let of =
+        |kind: &str| -> Api<DynamicObject> { Api::namespaced_with(client.clone(), MONITORING, &resource("v1", kind)) };
     of("Pod").patch_status("prometheus-0", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
     create(
         client,

@@ -7,7 +7,11 @@ use crate::scan::owners::Places;
 use crate::source::{Batch, Source, SourceError, Window};
 
 /// One look at a source of the present, the metrics API: at some namespaces, or at all.
-pub async fn look(source: &dyn Source, namespaces: Option<&[String]>, places: &Places) -> Result<Histories, SourceError> {
+pub async fn look(
+    source: &dyn Source,
+    namespaces: Option<&[String]>,
+    places: &Places,
+) -> Result<Histories, SourceError> {
     let step = i64::from(source.step_seconds());
     let from = source.now().await?.div_euclid(step) * step;
     let window = Window { from, to: from + step };
