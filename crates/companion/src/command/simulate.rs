@@ -38,11 +38,13 @@ Examples:
 Exit codes: 0 nothing gets worse, 1 something would newly be refused or a quota exceeded, 2 not everything \
 could be looked at.";
 
+/// What the manifests are.
+const CHANGES: &str = "LimitRanges, ResourceQuotas and Namespaces as they would be; those of the same name are replaced";
+
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("files", |argument| argument.help(CHANGES)))]
 #[command(group = ArgGroup::new("given").args(["files", "kustomizations", "settings"]).required(true).multiple(true))]
 pub struct Args {
-    /// LimitRanges, ResourceQuotas and Namespaces as they would be; those of the same name are replaced
     #[command(flatten)]
     manifests: Manifests,
     /// Only workloads, pods and claims with these labels, such as `app=web,tier!=cache`

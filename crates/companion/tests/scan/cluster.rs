@@ -14,13 +14,14 @@ struct Container {
     cpu: f64,
     memory: f64,
     peak: f64,
-    /// Of the time that is told, from when to when: 0 to 100.
+    /// Of the time that is told, from when to when: 0 to 100. Where a container's usage begins by half days, the number
+    /// of its days would depend on the time of day.
     span: (i64, i64),
 }
 
 const CONTAINERS: [Container; 7] = [
     Container { pod: "web-6d4cf56db6-x7x2k", name: "front", cpu: 0.2, memory: 200.0, peak: 220.0, span: (20, 100) },
-    Container { pod: "web-6d4cf56db6-x7x2k", name: "worker", cpu: 0.05, memory: 300.0, peak: 320.0, span: (20, 100) },
+    Container { pod: "web-6d4cf56db6-x7x2k", name: "worker", cpu: 0.05, memory: 300.0, peak: 320.0, span: (50, 100) },
     Container { pod: "web-6d4cf56db6-zzzzz", name: "front", cpu: 0.2, memory: 200.0, peak: 220.0, span: (20, 100) },
     // A pod of an older revision, which only the store remembers.
     Container { pod: "web-5d8f7c6b5-bcdfg", name: "front", cpu: 0.4, memory: 300.0, peak: 400.0, span: (0, 20) },

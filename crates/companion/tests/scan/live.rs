@@ -269,6 +269,6 @@ fn advice_is_applied_after_a_dry_run_and_can_be_put_back() {
         "{}",
         said.err
     );
-    assert!(said.err.contains("nothing was changed: 2 of 2 changes would be refused"), "{}", said.err);
+    assert!(said.err.contains("nothing was changed: 3 of 3 changes would be refused"), "{}", said.err);
     assert!(patches(&server).iter().all(|(target, _)| target.contains("dryRun=All")));
 }
