@@ -39,7 +39,8 @@ Exit codes: 0 nothing gets worse, 1 something would newly be refused or a quota 
 could be looked at.";
 
 /// What the manifests are.
-const CHANGES: &str = "LimitRanges, ResourceQuotas and Namespaces as they would be; those of the same name are replaced";
+const CHANGES: &str =
+    "LimitRanges, ResourceQuotas and Namespaces as they would be; those of the same name are replaced";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("files", |argument| argument.help(CHANGES)))]

@@ -29,9 +29,9 @@ async fn each_missing_right_is_named_with_the_manifest_that_grants_it() {
     refused(&["-n", shop, "--service", STORE], &[reach]);
 
     scene.grant(EVE, MONITORING, "metrics.yaml", "role/headroom-metrics", &["get", "services/proxy"]);
-    let said = scene.run_as(EVE, &["scan", "-n", shop]);
+    let said = scene.run_as(EVE, &["scan", "-n", shop, "-o", "json"]);
     assert_eq!(said.exit, 0, "{}", said.err);
-    assert!(said.out.contains("Prometheus at monitoring/metrics:9090"), "{}", said.out);
+    assert!(said.out.contains("\"Prometheus at monitoring/metrics:9090\""), "{}", said.out);
     refused(&["-A"], &["-A needs the right to list in all namespaces", "deploy/people/cluster.yaml"]);
 
     scene.grant(EVE, "", "cluster.yaml", "clusterrole/headroom-reader", &["list", "pods"]);
