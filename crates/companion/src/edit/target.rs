@@ -33,11 +33,10 @@ pub fn set_targets(text: &str, targets: &[Target]) -> Result<Option<String>, Edi
         return Ok(None);
     }
     let edited = spliced(text, splices);
-    let put_all = |object: &mut Value, is_it: &dyn Fn(&Value, &Identity) -> bool| {
-        let of_object = targets.iter().filter(|target| is_it(object, &target.object)).collect::<Vec<_>>();
-        of_object.into_iter().for_each(|target| target.put(object));
+    let put = |is_of: &dyn Fn(&Identity) -> bool, object: &mut Value| {
+        targets.iter().filter(|target| is_of(&target.object)).for_each(|target| target.put(object));
     };
-    match (verify::says(text, &edited, &put_all), targets.first()) {
+    match (verify::says(text, &edited, put), targets.first()) {
         (false, Some(first)) => Err(first.not_certain()),
         _ => Ok(Some(edited)),
     }
@@ -77,11 +76,13 @@ impl Target {
             *percent = self.percent.into();
             return;
         }
+        let text = |of: &Value, key: &str| of.get(key).and_then(Value::as_str).map(str::to_owned);
         let metrics = object.pointer_mut("/spec/metrics").and_then(Value::as_array_mut).into_iter().flatten();
-        for metric in metrics.filter(|metric| metric["type"] == kind) {
-            let of = &mut metric[source];
-            if of["name"] == self.resource.as_str() && of["container"].as_str() == self.container.as_deref() {
-                of["target"]["averageUtilization"] = self.percent.into();
+        for metric in metrics.filter(|metric| text(metric, "type").as_deref() == Some(kind)) {
+            let Some(of) = metric.get_mut(source) else { continue };
+            let is_it = text(of, "name").as_ref() == Some(&self.resource) && text(of, "container") == self.container;
+            if let Some(percent) = of.pointer_mut("/target/averageUtilization").filter(|_| is_it) {
+                *percent = self.percent.into();
             }
         }
     }

@@ -26,10 +26,13 @@ pub(super) fn says_the_same(before: &str, after: &str, changes: &[Change]) -> Re
     if before == after { Ok(()) } else { Err(EditError::NotCertain(all(changes))) }
 }
 
-/// Whether a text says what another says with `put` done to each of its objects.
-pub(super) fn says(before: &str, after: &str, put: &dyn Fn(&mut Value, &dyn Fn(&Value, &Identity) -> bool)) -> bool {
+/// Whether a text says what another says with `put` done to each of its objects, whose identity can be asked.
+pub(super) fn says(before: &str, after: &str, put: impl Fn(&dyn Fn(&Identity) -> bool, &mut Value)) -> bool {
     let (Some(mut before), Some(after)) = (read(before), read(after)) else { return false };
-    objects(&mut before).for_each(|object| put(object, &is_object));
+    for object in objects(&mut before) {
+        let is = object.clone();
+        put(&|identity| is_object(&is, identity), object);
+    }
     before == after
 }
 
