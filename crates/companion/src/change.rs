@@ -3,7 +3,7 @@
 //! Only what is not so already is in them, so advice that was taken gives nothing; and only for kinds whose template is
 //! known here. An autoscaler that goes by a share of the requests is changed with them, so that it goes on as before.
 
-use headroom_core::amount::Bound;
+use headroom_core::amount::Requirement;
 use serde_json::{Map, Value, json};
 
 use crate::edit::{self, Identity};
@@ -29,7 +29,7 @@ pub struct Container {
     pub name: String,
     pub is_init: bool,
     /// Limits first.
-    pub amounts: Vec<(Bound, Amounts)>,
+    pub amounts: Vec<(Requirement, Amounts)>,
 }
 
 /// Resources with what is to be set.
@@ -47,7 +47,7 @@ pub struct Patch {
 impl Container {
     /// None if there is nothing to set.
     pub fn new(name: &str, is_init: bool, limits: Amounts, requests: Amounts) -> Option<Self> {
-        let both = [(Bound::Limit, limits), (Bound::Request, requests)];
+        let both = [(Requirement::Limit, limits), (Requirement::Request, requests)];
         let amounts: Vec<_> = both.into_iter().filter(|(_, amounts)| !amounts.is_empty()).collect();
         (!amounts.is_empty()).then(|| Self { name: name.to_owned(), is_init, amounts })
     }
@@ -56,7 +56,10 @@ impl Container {
         let amounts = |amounts: &Amounts| -> Map<String, Value> {
             amounts.iter().map(|(name, amount)| ((*name).to_owned(), json!(amount))).collect()
         };
-        self.amounts.iter().map(|(bound, of_bound)| (bound.field().to_owned(), json!(amounts(of_bound)))).collect()
+        self.amounts
+            .iter()
+            .map(|(requirement, amounts_of)| (requirement.field().to_owned(), json!(amounts(amounts_of))))
+            .collect()
     }
 }
 
@@ -98,14 +101,14 @@ impl Change {
         let object = identity(manifest, &self.kind, &self.name);
         let mut edits = Vec::new();
         for container in &self.containers {
-            for (bound, amounts) in &container.amounts {
+            for (requirement, amounts) in &container.amounts {
                 let mut amounts = amounts.clone();
-                if *bound == Bound::Limit {
+                if *requirement == Requirement::Limit {
                     amounts.retain(|(name, _)| self.has_limit(container, manifest, name));
                 }
                 if !amounts.is_empty() {
                     let (object, path, container) = (object.clone(), self.path.clone(), container.name.clone());
-                    edits.push(edit::Change { bound: *bound, object, path, container, amounts });
+                    edits.push(edit::Change { requirement: *requirement, object, path, container, amounts });
                 }
             }
         }

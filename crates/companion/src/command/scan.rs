@@ -9,7 +9,6 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum;
-use headroom_core::timestamp::Timestamp;
 
 use self::store::Found;
 use super::recommend::write;
@@ -250,8 +249,7 @@ fn advise(
     progress: &Progress,
 ) -> anyhow::Result<Report> {
     let Found { histories, source, notes: mut found_notes } = found;
-    let now = gather::now(&opened.settings).or_else(|| Timestamp::from_unix_seconds(clock::now()));
-    let now = now.ok_or_else(|| anyhow!("this machine's clock is not set"))?;
+    let now = gather::now(&opened.settings).ok_or_else(|| anyhow!("this machine's clock is not set"))?;
     let settings = opened.settings.clone();
     let (autoscalers, wanted) = (&world.autoscalers, &args.container);
     let scan = Scan { histories: &histories, autoscalers, settings: &settings, now, wanted };

@@ -1,8 +1,9 @@
-//! What a Prometheus would know of the little cluster in `world`: two days of it, up to now.
+//! What a Prometheus would know of the little cluster in `world`: two days of it, up to the moment in `moment.yaml`.
 
 use std::fmt::Write as _;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+/// That of `moment.yaml`. What is told depends on how many days the two days touch, and so on the time of day.
+const NOW: i64 = 1_795_255_200;
 const STEP: i64 = 60;
 const MEBI: f64 = 1_048_576.0;
 
@@ -14,14 +15,13 @@ struct Container {
     cpu: f64,
     memory: f64,
     peak: f64,
-    /// Of the time that is told, from when to when: 0 to 100. Where a container's usage begins by half days, the number
-    /// of its days would depend on the time of day.
+    /// Of the time that is told, from when to when: 0 to 100.
     span: (i64, i64),
 }
 
 const CONTAINERS: [Container; 7] = [
     Container { pod: "web-6d4cf56db6-x7x2k", name: "front", cpu: 0.2, memory: 200.0, peak: 220.0, span: (20, 100) },
-    Container { pod: "web-6d4cf56db6-x7x2k", name: "worker", cpu: 0.05, memory: 300.0, peak: 320.0, span: (50, 100) },
+    Container { pod: "web-6d4cf56db6-x7x2k", name: "worker", cpu: 0.05, memory: 300.0, peak: 320.0, span: (20, 100) },
     Container { pod: "web-6d4cf56db6-zzzzz", name: "front", cpu: 0.2, memory: 200.0, peak: 220.0, span: (20, 100) },
     // A pod of an older revision, which only the store remembers.
     Container { pod: "web-5d8f7c6b5-bcdfg", name: "front", cpu: 0.4, memory: 300.0, peak: 400.0, span: (0, 20) },
@@ -39,8 +39,7 @@ const OWNERS: [(&str, &str, &str); 4] = [
 
 /// OpenMetrics text.
 pub fn history(with_state: bool) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
-    let (from, to) = ((now - 2 * 86_400).div_euclid(STEP) * STEP, now.div_euclid(STEP) * STEP);
+    let (from, to) = (NOW - 2 * 86_400, NOW);
     let mut text = String::new();
     let times = |span: (i64, i64)| {
         let at = move |percent: i64| from + (to - from) * percent / 100 / STEP * STEP;

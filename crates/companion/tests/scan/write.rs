@@ -23,7 +23,7 @@ fn manifests_get_the_advice_and_stay_as_they_are_otherwise() {
         before.lines().zip(after.lines()).filter(|(before, after)| before != after).collect();
     assert_eq!(before.lines().count(), after.lines().count());
     assert_eq!(changed.len(), 4, "{changed:?}");
-    assert!(changed[1].1.contains("{cpu: 84m, memory: 466Mi}"), "{changed:?}");
+    assert!(changed[1].1.contains("{cpu: 83m, memory: 450Mi}"), "{changed:?}");
     assert!(changed[2].1.contains("{requests: {cpu: 49m, memory: 367Mi}, limits: {memory: 367Mi}}"), "{changed:?}");
     // The Deployment is scaled by a share of the request, and the share changes with it.
     assert!(changed[3].1.contains("averageUtilization: 2"), "{changed:?}");
