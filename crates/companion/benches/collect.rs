@@ -7,15 +7,18 @@
 
 #![expect(clippy::indexing_slicing, reason = "a benchmark may stop where something is not as it made it")]
 
-use std::error::Error;
+#[expect(dead_code, reason = "this one makes its own usage, and reads it from files")]
+mod measure;
+
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use headroom_core::cluster::usage::Percentile;
 use headroom_core::cluster::usage::find_in_usage;
+use measure::{Cost, Result, setting};
 
 /// 2026-10-22, so that the thirty days end with the day before `AS_OF`.
 const FIRST_DAY: i64 = 1_792_627_200;
@@ -26,11 +29,8 @@ const NAMESPACES: u64 = 20;
 /// The image whose percentiles are computed exactly, in the namespace of the same number.
 const WATCHED: u64 = 7;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
 fn main() -> Result<()> {
-    // `cargo test --benches` only wants to know that it builds.
-    if !std::env::args().any(|arg| arg == "--bench") {
+    if !measure::is_asked_for() {
         return Ok(());
     }
     let days = setting("HEADROOM_BENCH_DAYS", 30)?;
@@ -65,13 +65,6 @@ fn main() -> Result<()> {
         run.clear()?;
     }
     Ok(())
-}
-
-fn setting(name: &str, default: u64) -> Result<u64> {
-    match std::env::var(name) {
-        Ok(text) => Ok(text.parse()?),
-        Err(_) => Ok(default),
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -165,38 +158,22 @@ struct Run {
     profiles: PathBuf,
 }
 
-struct Cost {
-    time: Duration,
-    /// Of resident memory.
-    peak_kib: u64,
-}
-
 impl Run {
     fn new(folder: &Path) -> Self {
         Self { store: folder.join("usage.redb"), profiles: folder.join("profiles") }
     }
 
     fn collect(&self, csv: &Path) -> Result<Cost> {
-        let begun = Instant::now();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+        command
             .args(["collect", "--format", "json", "--as-of", AS_OF, "--store"])
             .arg(&self.store)
             .arg("--output")
             .arg(&self.profiles)
             .arg("files")
             .arg(csv)
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut peak_kib = 0;
-        loop {
-            // The kernel keeps the mark; it only has to be read before the process is gone.
-            peak_kib = peak_kib.max(high_water_mark(child.id()));
-            match child.try_wait()? {
-                Some(status) if status.success() => return Ok(Cost { time: begun.elapsed(), peak_kib }),
-                Some(status) => return Err(format!("collect ended with {status}").into()),
-                None => std::thread::sleep(Duration::from_millis(5)),
-            }
-        }
+            .stderr(Stdio::null());
+        measure::run(&mut command)
     }
 
     fn report(&self, what: &str, samples: u64, cost: &Cost) -> Result<()> {
@@ -268,12 +245,6 @@ fn quantity(text: &str) -> Result<f64> {
         other => return Err(format!("unknown suffix {other}").into()),
     };
     Ok(number.parse::<f64>()? * unit)
-}
-
-fn high_water_mark(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let mark = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    mark.and_then(|mark| mark.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or_default()
 }
 
 fn size(folder: &Path) -> Result<u64> {

@@ -14,29 +14,28 @@
 )]
 mod servers;
 
-use std::error::Error;
-use std::fmt::Write as _;
+mod measure;
+
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use measure::{Result, processor_seconds_of, setting, usage};
 use servers::{PrometheusServer, Server};
 
 const NAMESPACES: u64 = 10;
 const IMAGES: u64 = 40;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
 fn main() -> Result<()> {
-    // `cargo test --benches` only wants to know that it builds.
-    if !std::env::args().any(|arg| arg == "--bench") {
+    if !measure::is_asked_for() {
         return Ok(());
     }
     let (days, containers) = (setting("HEADROOM_BENCH_DAYS", 3)?, setting("HEADROOM_BENCH_CONTAINERS", 200)?);
     let to = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / 60 * 60;
     let begun = Instant::now();
-    let history = history(containers, to - days * 86_400, to);
+    let history = history(containers, to - days * 86_400, to)?;
     let server = PrometheusServer { history, ..PrometheusServer::default() }.start();
     println!(
         "{containers} containers in {NAMESPACES} namespaces, {days} days, scraped each minute (filled in {:.0} s)",
@@ -53,62 +52,34 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn setting(name: &str, default: u64) -> Result<u64> {
-    match std::env::var(name) {
-        Ok(text) => Ok(text.parse()?),
-        Err(_) => Ok(default),
-    }
-}
-
 /// CPU, memory and image of each container, as OpenMetrics text.
-fn history(containers: u64, from: u64, to: u64) -> String {
+fn history(containers: u64, from: u64, to: u64) -> Result<String> {
     let place = |number: u64| {
         let (namespace, app) = (number % NAMESPACES, number % IMAGES);
         format!(r#"namespace="team-{namespace}",pod="app-{app}-{number}",container="main""#)
     };
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = move || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % 1000
-    };
-    let mut text = String::new();
-    let _ = writeln!(text, "# TYPE container_cpu_usage_seconds counter");
+    let times = || (from..=to).step_by(60);
+    let mut text = Vec::new();
+    usage(&mut text, containers, place, times())?;
+    writeln!(text, "# TYPE kube_pod_container_info gauge")?;
     for number in 0..containers {
-        let mut seconds = 0.0;
-        for time in (from..=to).step_by(60) {
-            let _ = writeln!(text, "container_cpu_usage_seconds_total{{{}}} {seconds:.3} {time}", place(number));
-            seconds += (5 << (number % 8)) as f64 * 60.0 * (500 + next()) as f64 / 1e6;
-        }
-    }
-    let _ = writeln!(text, "# TYPE container_memory_working_set_bytes gauge");
-    for number in 0..containers {
-        for time in (from..=to).step_by(60) {
-            let bytes = (20 + number % 400) * 1024 * (900 + next() / 5);
-            let _ = writeln!(text, "container_memory_working_set_bytes{{{}}} {bytes} {time}", place(number));
-        }
-    }
-    let _ = writeln!(text, "# TYPE kube_pod_container_info gauge");
-    for number in 0..containers {
-        for time in (from..=to).step_by(60) {
-            let image = number % IMAGES;
-            let _ = writeln!(
+        for time in times() {
+            let (place, image) = (place(number), number % IMAGES);
+            writeln!(
                 text,
-                "kube_pod_container_info{{{},image_spec=\"registry.example/app-{image}:1.0\"}} 1 {time}",
-                place(number)
-            );
+                "kube_pod_container_info{{{place},image_spec=\"registry.example/app-{image}:1.0\"}} 1 {time}"
+            )?;
         }
     }
-    text.push_str("# EOF\n");
-    text
+    writeln!(text, "# EOF")?;
+    Ok(String::from_utf8(text)?)
 }
 
 /// Runs the program; gives how many samples it has read by now, of which `known` were read before.
 fn report(what: &str, server: &Server, folder: &Path, more: &[&str], known: u64) -> Result<u64> {
-    let before = processor_seconds(server.child.id());
-    let begun = Instant::now();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+    let before = processor_seconds_of(server.child.id());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+    command
         .args(["collect", "prometheus", &server.url(), "--format", "json", "--store"])
         .arg(folder.join("usage.redb"))
         .arg("--output")
@@ -116,26 +87,17 @@ fn report(what: &str, server: &Server, folder: &Path, more: &[&str], known: u64)
         .args(["--log", "json"])
         .args(more)
         .env("RUST_LOG", "error")
-        .stderr(Stdio::inherit())
-        .spawn()?;
-    let (mut peak, mut ours) = (0, 0.0);
-    let time = loop {
-        // The kernel keeps both; they only have to be read before the process is gone.
-        peak = high_water_mark(child.id()).max(peak);
-        ours = processor_seconds(child.id()).max(ours);
-        match child.try_wait()? {
-            Some(status) if status.success() => break begun.elapsed().as_secs_f64(),
-            Some(status) => return Err(format!("collect ended with {status}").into()),
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    };
-    let theirs = processor_seconds(server.child.id()) - before;
+        .stderr(Stdio::inherit());
+    let cost = measure::run(&mut command)?;
+    let theirs = processor_seconds_of(server.child.id()) - before;
     let all = samples(folder)?;
     let samples = all - known;
+    let time = cost.time.as_secs_f64();
     println!(
-        "{what:16}{samples:>12}{time:>10.2}{:>14.0}{ours:>14.2}{theirs:>16.2}{:>10}",
+        "{what:16}{samples:>12}{time:>10.2}{:>14.0}{:>14.2}{theirs:>16.2}{:>10}",
         samples as f64 / time,
-        peak >> 10
+        cost.processor_seconds,
+        cost.peak_kib >> 10
     );
     Ok(all)
 }
@@ -155,17 +117,4 @@ fn samples(folder: &Path) -> Result<u64> {
         }
     }
     Ok(samples)
-}
-
-/// User and system time of a process, counted by Linux in hundredths of a second.
-fn processor_seconds(process: u32) -> f64 {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
-    fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
-}
-
-fn high_water_mark(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let mark = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    mark.and_then(|mark| mark.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or_default()
 }

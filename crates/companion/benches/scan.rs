@@ -1,7 +1,7 @@
 //! What a scan of a large cluster costs, and whose work it is: `make bench-scan`.
 //!
 //! Fills a real Prometheus with days of usage, scraped each minute, and lets the real program scan the workloads, which it
-//! reads from files. Reports wall time, the processor time of both sides, and peak memory. `HEADROOM_BENCH_DAYS` and
+//! reads from files; then asks the same store about each workload by itself, as other tools do. Reports wall time, and the processor time and peak memory of both sides. `HEADROOM_BENCH_DAYS` and
 //! `HEADROOM_BENCH_WORKLOADS` change its size; `HEADROOM_BENCH_HOLD=1` leaves Prometheus running until Enter is pressed,
 //! so that another tool can be run on the same data.
 
@@ -14,24 +14,23 @@
 )]
 mod servers;
 
-use std::error::Error;
+mod measure;
+
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use measure::{Result, processor_seconds_of, setting, usage};
 use servers::{PrometheusServer, Server};
 
 const NAMESPACES: u64 = 20;
 const SCRAPE: u64 = 60;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
 fn main() -> Result<()> {
-    // `cargo test --benches` only wants to know that it builds.
-    if !std::env::args().any(|arg| arg == "--bench") {
+    if !measure::is_asked_for() {
         return Ok(());
     }
     let (days, workloads) = (setting("HEADROOM_BENCH_DAYS", 14)?, setting("HEADROOM_BENCH_WORKLOADS", 1_000)?);
@@ -49,11 +48,15 @@ fn main() -> Result<()> {
         "{workloads} workloads in {NAMESPACES} namespaces, {days} days, scraped each minute (filled in {:.0} s)",
         begun.elapsed().as_secs_f64()
     );
-    println!("{:24}{:>10}{:>12}{:>16}{:>10}", "", "seconds", "our cpu s", "store's cpu s", "peak MB");
-    let days = days.to_string();
+    println!(
+        "{:24}{:>10}{:>12}{:>16}{:>10}{:>16}",
+        "", "seconds", "our cpu s", "store's cpu s", "peak MB", "store's peak MB"
+    );
+    let typed = days.to_string();
     for (what, more) in [("step 5m (default)", vec![]), ("step 1m", vec!["--step", "1m"])] {
-        report(what, &server, &world, &[["--days", &days].as_slice(), &more].concat())?;
+        report(what, &server, &world, &[["--days", &typed].as_slice(), &more].concat())?;
     }
+    by_workload(&server, workloads, days)?;
     if std::env::var_os("HEADROOM_BENCH_HOLD").is_some() {
         println!("Prometheus is at {} until Enter is pressed", server.url());
         std::io::stdin().read_line(&mut String::new())?;
@@ -61,11 +64,64 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn setting(name: &str, default: u64) -> Result<u64> {
-    match std::env::var(name) {
-        Ok(text) => Ok(text.parse()?),
-        Err(_) => Ok(default),
-    }
+/// So many workloads are asked about one by one, and so many at a time.
+const SAMPLE: u64 = 50;
+const AT_A_TIME: u64 = 10;
+
+/// What the same store takes for questions about each workload by itself, in the form in which KRR asks them: who made the
+/// pods, then percentile, peak and number of samples with a point each 75 s. Measured for some, and told for all.
+fn by_workload(server: &Server, workloads: u64, days: u64) -> Result<()> {
+    let sample = SAMPLE.min(workloads);
+    let before = processor_seconds_of(server.child.id());
+    let begun = Instant::now();
+    let ask = |number: u64| -> std::result::Result<(), String> {
+        for question in questions(number, days * 24) {
+            let query = form_urlencoded::Serializer::new(String::new()).append_pair("query", &question).finish();
+            match servers::request(server.port, "GET", &format!("/api/v1/query?{query}"), b"") {
+                Ok((200, _)) => {}
+                Ok((status, said)) => return Err(format!("{status}: {said}")),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let ask = &ask;
+        let workers = (0..AT_A_TIME)
+            .map(|first| scope.spawn(move || (first..sample).step_by(AT_A_TIME as usize).try_for_each(ask)));
+        let workers: Vec<_> = workers.collect();
+        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a worker panicked".to_owned())?)
+    })?;
+    let all = workloads as f64 / sample as f64;
+    println!(
+        "{:24}{:>10.2}{:>12}{:>16.2}{:>10}{:>16}",
+        "workload by workload",
+        begun.elapsed().as_secs_f64() * all,
+        "-",
+        (processor_seconds_of(server.child.id()) - before) * all,
+        "-",
+        measure::high_water_mark(server.child.id()) >> 10
+    );
+    Ok(())
+}
+
+fn questions(number: u64, hours: u64) -> [String; 6] {
+    let (namespace, pod) = (number % NAMESPACES, pod(number));
+    let place = format!(r#"namespace="team-{namespace}",pod=~"{pod}",container="main""#);
+    let by = "by (container, pod, job)";
+    let of = |metric: &str| format!("max({metric}{{{place}}}) {by}");
+    let window = format!("[{hours}h:75s]");
+    let (cpu, memory) = ("container_cpu_usage_seconds_total", "container_memory_working_set_bytes");
+    [
+        format!(r#"kube_replicaset_owner{{namespace="team-{namespace}",owner_name="app-{number}"}}[{hours}h]"#),
+        format!(
+            r#"last_over_time(kube_pod_owner{{namespace="team-{namespace}",owner_name=~"app-{number}-6d4cf56db6"}}[{hours}h])"#
+        ),
+        format!("quantile_over_time(0.95, max(rate({cpu}{{{place}}}[75s])) {by}{window})"),
+        format!("count_over_time({}{window})", of(cpu)),
+        format!("max_over_time({}{window})", of(memory)),
+        format!("count_over_time({}{window})", of(memory)),
+    ]
 }
 
 fn pod(number: u64) -> String {
@@ -77,35 +133,7 @@ fn history(file: &Path, workloads: u64, from: u64, to: u64) -> Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(file)?);
     let place =
         |number: u64| format!(r#"namespace="team-{}",pod="{}",container="main""#, number % NAMESPACES, pod(number));
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = move || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % 1000
-    };
-    let times = || (from..=to).step_by(SCRAPE as usize);
-    writeln!(out, "# TYPE container_cpu_usage_seconds counter")?;
-    for number in 0..workloads {
-        let (mut milliseconds, labels) = (0, place(number));
-        for time in times() {
-            writeln!(
-                out,
-                "container_cpu_usage_seconds_total{{{labels}}} {}.{:03} {time}",
-                milliseconds / 1000,
-                milliseconds % 1000
-            )?;
-            milliseconds += (5 << (number % 8)) * SCRAPE * (500 + next()) / 1000;
-        }
-    }
-    writeln!(out, "# TYPE container_memory_working_set_bytes gauge")?;
-    for number in 0..workloads {
-        let labels = place(number);
-        for time in times() {
-            let bytes = (20 + number % 400) * 1024 * (900 + next() / 5);
-            writeln!(out, "container_memory_working_set_bytes{{{labels}}} {bytes} {time}")?;
-        }
-    }
+    usage(&mut out, workloads, place, (from..=to).step_by(SCRAPE as usize))?;
     writeln!(out, "# TYPE kube_pod_container_info gauge")?;
     for number in 0..workloads {
         for time in (to - 3_600..=to).step_by(SCRAPE as usize) {
@@ -168,43 +196,25 @@ fn objects(file: &Path, workloads: u64) -> Result<()> {
 }
 
 fn report(what: &str, server: &Server, world: &Path, more: &[&str]) -> Result<()> {
-    let before = processor_seconds(server.child.id());
-    let begun = Instant::now();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+    let before = processor_seconds_of(server.child.id());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+    command
         .args(["scan", "-A", "-o", "json", "--prometheus", &server.url(), "--cluster-dir"])
         .arg(world)
         .args(more)
         .env("KUBECONFIG", "/dev/null")
         .stdout(File::create(world.with_extension("json"))?)
-        .stderr(Stdio::inherit())
-        .spawn()?;
-    let (mut peak, mut ours) = (0, 0.0);
-    let time = loop {
-        // The kernel keeps both; they only have to be read before the process is gone.
-        peak = high_water_mark(child.id()).max(peak);
-        ours = processor_seconds(child.id()).max(ours);
-        match child.try_wait()? {
-            Some(status) if status.success() => break begun.elapsed().as_secs_f64(),
-            Some(status) => return Err(format!("scan ended with {status}").into()),
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    };
-    let theirs = processor_seconds(server.child.id()) - before;
-    println!("{what:24}{time:>10.2}{ours:>12.2}{theirs:>16.2}{:>10}", peak >> 10);
+        .stderr(Stdio::inherit());
+    let cost = measure::run(&mut command)?;
+    let theirs = processor_seconds_of(server.child.id()) - before;
+    println!(
+        "{what:24}{:>10.2}{:>12.2}{theirs:>16.2}{:>10}{:>16}",
+        cost.time.as_secs_f64(),
+        cost.processor_seconds,
+        cost.peak_kib >> 10,
+        measure::high_water_mark(server.child.id()) >> 10
+    );
     let found: serde_json::Value = serde_json::from_slice(&fs::read(world.with_extension("json"))?)?;
     let without = found.pointer("/total/withoutAdvice").and_then(serde_json::Value::as_u64);
     if without != Some(0) { Err(format!("{without:?} containers are without advice").into()) } else { Ok(()) }
-}
-
-/// User and system time of a process, counted by Linux in hundredths of a second.
-fn processor_seconds(process: u32) -> f64 {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
-    fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
-}
-
-fn high_water_mark(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let mark = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    mark.and_then(|mark| mark.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or_default()
 }

@@ -7,6 +7,7 @@ pub mod describe;
 pub mod doctor;
 pub mod explain;
 pub mod ledger;
+pub mod manifests;
 pub mod recommend;
 pub mod record;
 mod rights;

@@ -1,15 +1,17 @@
-//! Sets requests and limits in manifests where they stand, and leaves every other byte alone: comments, order, quotes, line ends.
+//! Sets requests and limits, and the targets of autoscalers, in manifests where they stand, and leaves every other byte alone: comments, order, quotes, line ends.
 //!
 //! [`tree`] says where things stand; here is decided what is put there. What cannot be edited for certain (anchors,
 //! aliases, merge keys, two objects of one name) is refused with its line. After each edit the text is read again, and
 //! must say what it said before and the new amounts.
 
 pub use headroom_desk::manifest::tree;
+mod target;
 mod verify;
 
 use granit_parser::ScalarStyle;
 use headroom_core::amount::{Quantity, Requirement};
 
+pub use target::{Target, set_targets};
 use tree::{Content, Node};
 
 /// Requests or limits of one container.
@@ -115,6 +117,18 @@ fn spliced(text: &str, mut splices: Vec<Splice>) -> String {
     }
     edited.push_str(text.get(at..).unwrap_or_default());
     edited
+}
+
+/// Refuses what other places share; `wanted` is what a person would set.
+fn refuse_shared(node: &Node, wanted: impl Fn() -> String) -> Result<(), EditError> {
+    let shared = |what| Err(EditError::Shared { line: node.line, what, wanted: wanted() });
+    match &node.content {
+        Content::Alias => shared("an alias stands here"),
+        _ if node.is_anchored => shared("an anchor stands here"),
+        _ if node.entry("<<").is_some() => shared("a merge key stands here"),
+        _ if node.is_tagged => shared("a tag stands here"),
+        _ => Ok(()),
+    }
 }
 
 /// What is put in: nested keys, the last with amounts.
@@ -294,16 +308,8 @@ impl<'t> Editor<'t> {
         Ok(child)
     }
 
-    /// Refuses what other places share.
     fn check_own(&self, node: &Node) -> Result<(), EditError> {
-        let shared = |what| Err(EditError::Shared { line: node.line, what, wanted: self.wanted() });
-        match &node.content {
-            Content::Alias => shared("an alias stands here"),
-            _ if node.is_anchored => shared("an anchor stands here"),
-            _ if node.entry("<<").is_some() => shared("a merge key stands here"),
-            _ if node.is_tagged => shared("a tag stands here"),
-            _ => Ok(()),
-        }
+        refuse_shared(node, || self.wanted())
     }
 
     /// `resources.requests` as a person would set it.

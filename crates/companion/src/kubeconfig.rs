@@ -1,21 +1,52 @@
 //! The cluster we talk to: that of the kubeconfig, or the one we run in.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 use crate::source::proxy::{self, Proxies};
 
+/// Which cluster is meant, and as whom it is asked.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Chosen {
+    /// Context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The kubeconfig; else $KUBECONFIG, ~/.kube/config, or the pod that this runs in
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// User to impersonate, which needs the right to
+    #[arg(id = "as_user", long = "as", value_name = "USER")]
+    pub user: Option<String>,
+    /// Group to impersonate; may be given more than once
+    #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
+    pub groups: Vec<String>,
+}
+
+impl Chosen {
+    pub fn of_context(context: Option<String>) -> Self {
+        Self { context, ..Self::default() }
+    }
+
+    /// As kubectl takes it.
+    pub fn arguments(&self) -> Vec<(&'static str, String)> {
+        let file = self.kubeconfig.as_ref().map(|file| file.display().to_string());
+        let named = [("--context", self.context.clone()), ("--kubeconfig", file), ("--as", self.user.clone())];
+        let groups = self.groups.iter().map(|group| ("--as-group", group.clone()));
+        named.into_iter().filter_map(|(name, value)| Some((name, value?))).chain(groups).collect()
+    }
+}
+
 /// A client of the cluster. The text of an error says what was looked for.
 pub async fn client(context: Option<String>) -> Result<Client, String> {
-    proxy::client(config(context, None).await?).map_err(|error| error.to_string())
+    proxy::client(config(&Chosen::of_context(context)).await?).map_err(|error| error.to_string())
 }
 
 /// How to reach the cluster, and which namespace to use there.
-pub async fn config(context: Option<String>, kubeconfig: Option<&Path>) -> Result<Config, String> {
-    let options = KubeConfigOptions { context, ..Default::default() };
-    let from_file = match kubeconfig {
+pub async fn config(chosen: &Chosen) -> Result<Config, String> {
+    let options = KubeConfigOptions { context: chosen.context.clone(), ..Default::default() };
+    let from_file = match &chosen.kubeconfig {
         Some(path) => match Kubeconfig::read_from(path) {
             Ok(kubeconfig) => Config::from_custom_kubeconfig(kubeconfig, &options).await,
             Err(error) => Err(error),
@@ -31,12 +62,16 @@ pub async fn config(context: Option<String>, kubeconfig: Option<&Path>) -> Resul
             }
             config
         }
-        Err(error) if kubeconfig.is_some() || options.context.is_some() => return Err(told(&error)),
+        Err(error) if chosen.kubeconfig.is_some() || options.context.is_some() => return Err(told(&error)),
         // A pod in a cluster needs no kubeconfig.
         Err(error) => Config::incluster().map_err(|_| format!("{}, and this is no pod in a cluster", told(&error)))?,
     };
     // Who asks decides what is tried again, and how often.
     config.default_retry = false;
+    if let Some(user) = &chosen.user {
+        config.auth_info.impersonate = Some(user.clone());
+        config.auth_info.impersonate_groups = (!chosen.groups.is_empty()).then(|| chosen.groups.clone());
+    }
     Ok(config)
 }
 

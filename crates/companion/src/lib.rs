@@ -27,10 +27,12 @@ pub mod surroundings;
 
 pub mod distribution;
 
+pub mod change;
 pub mod describe;
 pub mod edit;
 pub mod gather;
 pub mod recommend;
+pub mod selector;
 
 pub mod scan;
 

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 pub use headroom_desk::manifest::{Malformed, Manifest, Origin, documents, read_text};
 
@@ -14,6 +15,14 @@ pub enum ManifestError {
     Unreadable { path: PathBuf, cause: std::io::Error },
     #[error("`{}` holds no manifests: expected files that end in .yaml, .yml or .json", .path.display())]
     NoManifests { path: PathBuf },
+    #[error(
+        "`{}` is not built: kubectl, which -k needs, is not in PATH; pipe what kustomize builds: kustomize build {} | \
+         kubectl headroom … -f -",
+        .folder.display(), .folder.display()
+    )]
+    NoKubectl { folder: PathBuf },
+    #[error("`kubectl kustomize {}` failed: {said}", .folder.display())]
+    Kustomize { folder: PathBuf, said: String },
     #[error(transparent)]
     Malformed(#[from] Malformed),
 }
@@ -22,6 +31,8 @@ pub enum ManifestError {
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 /// Instructions to kustomize, which kubectl takes for an object and stumbles over.
 const KUSTOMIZATION: &str = "kustomization";
+/// The names that they may have.
+const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 /// Reads files, the files of folders, and standard input for `-`, in the order given; a folder's files in name order.
 pub fn read(paths: &[PathBuf], recursive: bool, stdin: &mut dyn Read) -> Result<Vec<Manifest>, ManifestError> {
@@ -44,6 +55,27 @@ pub fn read(paths: &[PathBuf], recursive: bool, stdin: &mut dyn Read) -> Result<
             manifests.extend(read_file(path)?);
         }
     }
+    Ok(manifests)
+}
+
+/// What kustomize builds of a folder. Each object's place is the kustomization: which of its files an object comes from,
+/// kustomize does not tell.
+pub fn kustomized(folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
+    let failed = |said: String| ManifestError::Kustomize { folder: folder.to_owned(), said };
+    let output = Command::new("kubectl").arg("kustomize").arg(folder).stdin(Stdio::null()).output();
+    let output = output.map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::NotFound => ManifestError::NoKubectl { folder: folder.to_owned() },
+        _ => failed(cause.to_string()),
+    })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(failed(said.trim().trim_start_matches("error: ").to_owned()));
+    }
+    let file = KUSTOMIZATIONS.iter().map(|name| folder.join(name)).find(|file| file.exists());
+    let file = file.unwrap_or_else(|| folder.to_owned());
+    let text = String::from_utf8(output.stdout).map_err(|error| failed(error.to_string()))?;
+    let mut manifests = read_text(&file, &text)?;
+    manifests.iter_mut().for_each(|manifest| manifest.origin.line = 1);
     Ok(manifests)
 }
 

@@ -2,30 +2,33 @@
 //! terminal, so the log is written through here.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// What is done sooner needs no bar.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Clone)]
 pub struct Progress {
     bar: ProgressBar,
+    is_for_people: bool,
 }
 
 impl Progress {
-    /// A bar if standard error is a terminal.
+    /// A bar if standard error is a terminal, and it takes long.
     pub fn for_people() -> Self {
-        if !io::stderr().is_terminal() {
-            return Self::hidden();
-        }
-        let bar = ProgressBar::no_length();
+        let Self { bar, .. } = Self::hidden();
         // OK because a template that cannot be read only costs the looks.
         if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} % {eta_precise}") {
             bar.set_style(style);
         }
-        Self { bar }
+        Self { bar, is_for_people: io::stderr().is_terminal() }
     }
 
     pub fn hidden() -> Self {
-        Self { bar: ProgressBar::hidden() }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        Self { bar, is_for_people: false }
     }
 
     pub fn begin(&self, length: u64, what: &str) {
@@ -35,6 +38,9 @@ impl Progress {
     }
 
     pub fn advance(&self, by: u64) {
+        if self.is_for_people && self.bar.is_hidden() && self.bar.elapsed() > PATIENCE {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
         self.bar.inc(by);
     }
 
@@ -45,6 +51,7 @@ impl Progress {
 
     pub fn end(&self) {
         self.bar.finish_and_clear();
+        self.bar.set_draw_target(ProgressDrawTarget::hidden());
     }
 }
 

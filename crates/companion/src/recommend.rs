@@ -4,11 +4,11 @@
 //! The estimates are the core's, by the same steps as at admission; here they become data that words itself in several
 //! forms.
 
+pub mod autoscaler;
 pub mod effect;
 pub mod owner;
 pub mod picture;
 pub mod table;
-pub mod texts;
 
 use std::time::Duration;
 
@@ -24,8 +24,10 @@ use headroom_core::settings::Whose;
 use headroom_core::{Context, Request, Settings};
 use serde::Serialize;
 
+use crate::change as changes;
 use crate::distribution::Distribution;
 
+use autoscaler::{Requested, Scaled};
 pub use effect::QuotaEffect;
 
 /// Everything that is advised in one run.
@@ -57,6 +59,8 @@ pub struct Workload {
     pub pods: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assumption: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub autoscalers: Vec<Scaled>,
     pub containers: Vec<ContainerAdvice>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -183,6 +187,7 @@ pub fn advise<'d>(
         file: subject.file.clone(),
         pods,
         assumption,
+        autoscalers: Vec::new(),
         containers: containers.map(|(place, container)| of_container(place, container, &wanted, &found)).collect(),
         notes: found.advice.estimates.notes.clone(),
         path: request.pod_kind().map(|kind| kind.path.to_vec()).unwrap_or_default(),
@@ -338,6 +343,37 @@ impl ContainerAdvice {
 }
 
 impl Workload {
+    /// What would set the advice; none if nothing is different, or nobody here knows where the template is.
+    pub fn change(&self) -> Option<changes::Change> {
+        let containers = self.containers.iter();
+        let containers =
+            containers.filter_map(|of| changes::Container::new(&of.name, of.is_init, vec![], of.to_write()));
+        let containers: Vec<_> = containers.collect();
+        (self.through.is_none() && !containers.is_empty()).then(|| changes::Change {
+            api_version: self.api_version.clone(),
+            kind: self.kind.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            path: self.path.clone(),
+            containers,
+            autoscalers: self.autoscalers.clone(),
+        })
+    }
+
+    /// What its containers request, for those who scale by it.
+    pub fn requested(&self) -> Vec<Requested<'_>> {
+        let parsed = |text: Option<&String>| text.and_then(|text| text.parse().ok());
+        let running = self.containers.iter().filter(|container| !container.is_init);
+        let all = running.flat_map(|container| container.resources.iter().map(move |advice| (container, advice)));
+        all.map(|(container, advice)| Requested {
+            container: &container.name,
+            resource: advice.resource,
+            before: parsed(advice.current.as_ref().map(|current| &current.value)),
+            after: parsed(advice.recommended.as_ref()),
+        })
+        .collect()
+    }
+
     /// `deployment/web`
     pub fn told(&self) -> String {
         format!("{}/{}", self.kind.to_lowercase(), self.name)

@@ -6,8 +6,6 @@
 //! it had been published; `report` is what people and tools read of it, in the forms of `table`, `texts` and `page`.
 
 pub mod advice;
-pub mod at_once;
-pub mod autoscaler;
 pub mod change;
 pub mod discover;
 pub mod history;
@@ -17,7 +15,6 @@ pub mod owners;
 pub mod page;
 pub mod price;
 pub mod report;
-pub mod selector;
 pub mod table;
 pub mod texts;
 pub mod world;

@@ -11,7 +11,7 @@ mod subjects;
 use serde_json::{Value, json};
 
 pub use effect::{Change, Effect, Effects, QuotaEffect, Simulation, ValueChange};
-pub use subjects::{Subject, Subjects};
+pub use subjects::{KINDS, Subject, Subjects};
 
 use crate::judge::tenants::TENANT_QUOTA;
 use crate::kinds::metadata;

@@ -64,7 +64,7 @@ impl Cluster {
         // Where an object names no namespace, the file was not read from a cluster; kubectl's default is as good as any.
         let folder = Rc::new(Folder::of(manifests, "default").map_err(|error| error.to_string())?);
         let mut around = Overlay::new(Folder::default(), Some(Box::new(Rc::clone(&folder))));
-        let subjects = Subjects::find(&mut around, None, &settings.to_string());
+        let subjects = Subjects::find(&mut around, None, &|_| true, &settings.to_string());
         let simulation = Simulation::begin(subjects, &settings.to_string(), &mut around);
         let full = levels(&mut around);
         let mut list = |kind: &str| around.list("v1", kind, None).unwrap_or_default();

@@ -22,3 +22,4 @@ mod differential;
 mod ledger;
 mod outage;
 mod pair;
+mod scan;

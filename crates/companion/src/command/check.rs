@@ -4,24 +4,25 @@
 
 mod told;
 
-use std::path::PathBuf;
-
 use anyhow::bail;
-use clap::ValueEnum;
+use clap::{ArgGroup, ValueEnum};
 
+use super::manifests::Manifests;
 use super::target::Target;
 use crate::judge::{Judgement, Verdict};
 use crate::kinds::metadata;
-use crate::manifest::{self, Manifest, Origin};
+use crate::manifest::{Manifest, Origin};
 use crate::output::{self, Exit, Paint, junit, sarif};
+use crate::selector::Selector;
 
 const EXAMPLES: &str = "\
 Examples:
   # Against the cluster of the kubeconfig, as `kubectl apply -f` would send it
   kubectl headroom check -f app.yaml
 
-  # What kustomize or Helm print
-  kustomize build overlays/prod | kubectl headroom check -n shop -f -
+  # A kustomization, and what Helm prints
+  kubectl headroom check -k overlays/prod
+  helm template shop charts/shop | kubectl headroom check -n shop -f -
 
   # In CI, without a cluster: LimitRanges and quotas from files
   kubectl headroom check -R -f deploy/ --cluster-dir cluster/ -o github
@@ -36,13 +37,13 @@ Exit codes: 0 all is admitted, 1 something is refused, 2 something could not be 
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
+#[command(group = ArgGroup::new("given").args(["files", "kustomizations"]).required(true).multiple(true))]
 pub struct Args {
-    /// Files, folders, or `-` for standard input; may be given more than once
-    #[arg(short = 'f', long = "filename", value_name = "PATH", required = true, value_delimiter = ',')]
-    files: Vec<PathBuf>,
-    /// Read folders within folders too
-    #[arg(short = 'R', long)]
-    recursive: bool,
+    #[command(flatten)]
+    manifests: Manifests,
+    /// Only objects with these labels, such as `app=web,tier!=cache`: as `kubectl apply -l` would send them
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<Selector>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -84,11 +85,18 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     if args.target.all_namespaces {
         bail!("--all-namespaces is not supported here: manifests name their namespaces; use -n for those that do not");
     }
-    let manifests = manifest::read(&args.files, args.recursive, &mut std::io::stdin().lock())?;
+    args.target.check_single()?;
+    let mut manifests = args.manifests.read()?;
     if manifests.is_empty() {
         bail!("nothing to check: the files hold no objects");
     }
-    if let Some(namespace) = &args.target.namespace {
+    if let Some(selector) = &args.selector {
+        manifests.retain(|manifest| selector.matches(&manifest.object));
+        if manifests.is_empty() {
+            bail!("nothing to check: no object in the files has these labels");
+        }
+    }
+    if let Some(namespace) = args.target.namespaces.first() {
         manifests.iter().try_for_each(|manifest| is_of(manifest, namespace))?;
     }
     let mut run = args.target.open()?.into_run();

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::rights;
-use super::target::{Opened, Target};
+use super::target::{Opened, Scope, Target};
 use crate::describe::limits::{self, Limits};
 use crate::describe::not_there;
 use crate::describe::quotas::{Inventory, Owned, Quotas};
@@ -24,6 +24,8 @@ use crate::draw::Charset;
 use crate::gather;
 use crate::kinds::{ApiKind, metadata};
 use crate::output::{self, Exit, Paint};
+use crate::progress::Progress;
+use crate::selector::Selector;
 use crate::surroundings::Surroundings;
 
 #[derive(Debug, clap::Args)]
@@ -105,6 +107,9 @@ struct LimitsArgs {
 struct QuotaArgs {
     /// Show this quota only
     name: Option<String>,
+    /// Only quotas with these labels, such as `team=a,tier!=free`
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
+    selector: Option<Selector>,
     /// How many of the biggest consumers are shown of each resource
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     top: usize,
@@ -202,8 +207,8 @@ fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
 fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     let mut told: Vec<Limits> = Vec::new();
-    let ranges = list(&mut opened, &args.target, "v1", "LimitRange")?;
-    for namespace in namespaces(&ranges, &opened, &args.target) {
+    let ranges = list(&mut opened, "v1", "LimitRange")?;
+    for namespace in namespaces(&ranges, &opened) {
         let request = limits::empty_pod(&namespace, &args.container, &args.image);
         let limits = gather::with_decision(
             &request,
@@ -226,16 +231,24 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
 
 fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
-    let quotas = list(&mut opened, &args.target, "v1", "ResourceQuota")?;
+    let mut quotas = list(&mut opened, "v1", "ResourceQuota")?;
+    if let Some(selector) = &args.selector {
+        quotas.retain(|quota| selector.matches(quota));
+    }
     let mut told = Vec::new();
-    for namespace in namespaces(&quotas, &opened, &args.target) {
+    let (counted, _) = kinds_of(&quotas.iter().collect::<Vec<_>>());
+    let counted: Vec<(String, String)> = counted.into_values().map(|kind| (kind.api_version(), kind.kind)).collect();
+    let counted: Vec<(&str, &str)> = counted.iter().map(|(version, kind)| (version.as_str(), kind.as_str())).collect();
+    opened.prefetch(&counted, &Progress::for_people());
+    for namespace in namespaces(&quotas, &opened) {
         let is_wanted = |quota: &&Value| {
             metadata(quota, "namespace") == namespace
                 && args.name.as_ref().is_none_or(|name| metadata(quota, "name") == name)
         };
         let wanted: Vec<&Value> = quotas.iter().filter(is_wanted).collect();
         if let (Some(name), true) = (&args.name, wanted.is_empty()) {
-            if args.target.all_namespaces {
+            // Somewhere else there may be one of the name.
+            if opened.scope.parts() != [Some(namespace.as_str())] {
                 continue;
             }
             let all = quotas.iter().filter(|quota| metadata(quota, "namespace") == namespace);
@@ -250,7 +263,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
 
 fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
-    let profiles = match list(&mut opened, &args.target, API_VERSION, KIND) {
+    let profiles = match list(&mut opened, API_VERSION, KIND) {
         Err(error) if error.to_string().contains("error finding resource") => {
             bail!(
                 "the cluster does not know the kind {KIND}: apply deploy/crd.yaml, and run `kubectl headroom collect`"
@@ -292,14 +305,13 @@ struct Asked<'a> {
     now: Option<Timestamp>,
 }
 
-/// The quotas of a namespace with what is charged to them.
-fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn Surroundings) -> Result<Quotas, String> {
-    let mut notes = Vec::new();
+/// The kinds that are charged to quotas, pods among them in any case, and names under which nothing can be counted.
+fn kinds_of<'q>(quotas: &[&'q Value]) -> (BTreeMap<String, ApiKind>, BTreeSet<&'q str>) {
     let mut kinds: BTreeMap<String, ApiKind> = BTreeMap::new();
     let pods = ApiKind::new("v1", "Pod");
     kinds.insert(pods.qualified(), pods);
     let names = quotas.iter().filter_map(|quota| quota.pointer("/spec/hard")?.as_object()).flat_map(|hard| hard.keys());
-    let mut uncounted: BTreeSet<&str> = BTreeSet::new();
+    let mut uncounted: BTreeSet<&'q str> = BTreeSet::new();
     for name in names {
         match ApiKind::charged_under(name) {
             // Their contents would have to be read to count them.
@@ -314,6 +326,13 @@ fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn Surroundings
             }
         }
     }
+    (kinds, uncounted)
+}
+
+/// The quotas of a namespace with what is charged to them.
+fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn Surroundings) -> Result<Quotas, String> {
+    let mut notes = Vec::new();
+    let (kinds, uncounted) = kinds_of(quotas);
     if !uncounted.is_empty() {
         let names: Vec<&str> = uncounted.into_iter().collect();
         notes.push(format!("not recounted: {}", names.join(", ")));
@@ -393,17 +412,16 @@ fn owner_of(object: &Value) -> String {
 }
 
 /// All objects of a kind where the target looks; refused with advice on rights.
-fn list(opened: &mut Opened, target: &Target, api_version: &str, kind: &str) -> anyhow::Result<Vec<Value>> {
-    let scope = target.scope(opened).map(str::to_owned);
-    let listed = opened.around.list(api_version, kind, scope.as_deref());
-    listed.map_err(|problem| anyhow!(rights::advised(problem, target.all_namespaces)))
+fn list(opened: &mut Opened, api_version: &str, kind: &str) -> anyhow::Result<Vec<Value>> {
+    let listed = opened.scope.list(&mut opened.around, api_version, kind);
+    listed.map_err(|problem| anyhow!(rights::advised(problem, opened.scope.is_all())))
 }
 
-/// The namespace that is asked about; of all, those that have such objects.
-fn namespaces(objects: &[Value], opened: &Opened, target: &Target) -> Vec<String> {
-    match target.scope(opened) {
-        Some(namespace) => vec![namespace.to_owned()],
-        None => {
+/// The namespaces that are asked about; of all, those that have such objects.
+fn namespaces(objects: &[Value], opened: &Opened) -> Vec<String> {
+    match &opened.scope {
+        Scope::In(namespaces) => namespaces.clone(),
+        Scope::All => {
             let namespaces: BTreeSet<&str> = objects.iter().map(|object| metadata(object, "namespace")).collect();
             namespaces.into_iter().map(str::to_owned).collect()
         }

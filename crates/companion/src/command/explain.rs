@@ -49,7 +49,7 @@ enum Format {
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     let manifests = args.objects.manifests(&args.target)?;
-    if !args.objects.files.is_empty() && manifests.is_empty() {
+    if args.objects.manifests.is_given() && manifests.is_empty() {
         bail!("nothing to explain: the files hold no objects");
     }
     let opened = args.target.open()?;

@@ -10,8 +10,10 @@ use clap::ValueEnum;
 use headroom_core::image::ImageName;
 use serde_json::Value;
 
+use super::manifests::Manifests;
 use super::rights;
 use super::target::{Opened, Target, is_kind, named, one_by_one};
+use crate::change;
 use crate::describe::{limits, not_there};
 use crate::draw::Charset;
 use crate::gather;
@@ -19,9 +21,12 @@ use crate::judge::request;
 use crate::kinds::{ApiKind, metadata};
 use crate::manifest;
 use crate::output::{self, Exit, Paint};
+use crate::progress::Progress;
 use crate::recommend::owner::{self, Owner};
 use crate::recommend::table::View;
-use crate::recommend::{Advice, QuotaEffect, Subject, Workload, advise, effect, picture, table, texts};
+use crate::recommend::{Advice, QuotaEffect, Subject, Workload, advise, autoscaler, effect, picture, table};
+use crate::scan::owners::Key;
+use crate::selector::Selector;
 use crate::surroundings::Surroundings;
 use crate::surroundings::folder::in_namespace;
 
@@ -29,25 +34,24 @@ use crate::surroundings::folder::in_namespace;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Objects such as `deployment/web` or `pod/db-0`; everything that runs in the namespace unless given
-    #[arg(value_name = "KIND/NAME")]
+    #[arg(value_name = "KIND/NAME", conflicts_with_all = ["files", "kustomizations"])]
     objects: Vec<String>,
-    /// Advise on manifests: files, folders, or `-` for standard input
-    #[arg(short, long, value_name = "PATH", num_args = 1.., conflicts_with = "objects")]
-    filename: Vec<PathBuf>,
-    /// Read the folders in folders, too
-    #[arg(short = 'R', long, requires = "filename")]
-    recursive: bool,
+    #[command(flatten)]
+    manifests: Manifests,
+    /// Only objects with these labels, such as `app=web,tier!=cache`
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with_all = ["objects", "image"])]
+    selector: Option<Selector>,
     /// Advise on a container of this image that does not exist yet
-    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["objects", "filename"])]
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["objects", "files", "kustomizations"])]
     image: Vec<String>,
     /// Output format: `kustomize` is a patch for each object, `helm` values for a chart
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
     /// Where the chart's values have a container's resources; {kind}, {name} and {container} stand for what they say
-    #[arg(long, value_name = "PATH", default_value = texts::VALUES_PATH)]
+    #[arg(long, value_name = "PATH", default_value = change::VALUES_PATH)]
     values_path: String,
     /// Set the requests in the manifests; everything else is left unchanged
-    #[arg(long, requires = "filename")]
+    #[arg(long, requires = "files", conflicts_with = "kustomizations")]
     write: bool,
     /// Draw the distributions into an SVG file
     #[arg(long, value_name = "FILE")]
@@ -100,28 +104,33 @@ struct Asked {
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     let mut advice = Advice::default();
-    let asked = if !args.filename.is_empty() {
+    let mut asked = if args.manifests.is_given() {
         of_files(&args, &mut opened)?
     } else if !args.image.is_empty() {
         of_images(&args, &opened)?
     } else if !args.objects.is_empty() {
         of_names(&args, &mut opened)?
     } else {
-        of_namespace(&args, &mut opened, &mut advice.notes)?
+        of_scope(&mut opened, &mut advice.notes)?
     };
+    if let Some(selector) = &args.selector {
+        asked.retain(|asked| selector.matches(&asked.object));
+    }
     let mut effects: Vec<QuotaEffect> = Vec::new();
-    let mut advised = Vec::new();
+    let progress = Progress::for_people();
+    progress.begin(asked.len() as u64, "Recommending");
     for asked in &asked {
+        progress.advance(1);
         if let Some((mut workload, of_workload)) = on(asked, &mut opened, &mut advice.notes)? {
             if let Some(owner) = &asked.owner {
                 owner::attribute(&mut workload, owner, &asked.object);
             }
+            workload.autoscalers = scaled(&workload, &mut opened, &mut advice.notes);
             effects.extend(of_workload);
-            if owner::add(&mut advice, workload) {
-                advised.push(asked);
-            }
+            owner::add(&mut advice, workload);
         }
     }
+    progress.end();
     advice.quotas = effect::together(effects);
     if advice.workloads.iter().all(Workload::is_without_advice) && !advice.workloads.is_empty() {
         advice.notes.push(
@@ -137,7 +146,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         std::fs::write(file, picture).with_context(|| format!("cannot write `{}`", file.display()))?;
     }
     print(&args, &advice)?;
-    if args.write { write::all(&advised, &advice) } else { Ok(Exit::Fine) }
+    if args.write { write::all(&args.manifests.read()?, &opened.namespace, &changes(&advice)) } else { Ok(Exit::Fine) }
 }
 
 fn print(args: &Args, advice: &Advice) -> anyhow::Result<()> {
@@ -149,17 +158,17 @@ fn print(args: &Args, advice: &Advice) -> anyhow::Result<()> {
         Format::Kustomize | Format::Helm if !args.image.is_empty() => {
             bail!("an image alone has no object to patch: choose another --output, or name an object")
         }
-        Format::Kustomize => {
-            let patches = texts::kustomize(advice);
-            let documents = patches.iter().map(output::yaml).collect::<anyhow::Result<Vec<_>>>()?;
-            documents.join("---\n")
-        }
+        Format::Kustomize => change::kustomize(&changes(advice))?,
         Format::Helm => {
-            let values = texts::helm(advice, &args.values_path).map_err(|problem| anyhow!(problem))?;
+            let values = change::helm(&changes(advice), &args.values_path).map_err(|problem| anyhow!(problem))?;
             output::yaml(&values)?
         }
     };
     output::print(&text)
+}
+
+fn changes(advice: &Advice) -> Vec<change::Change> {
+    advice.workloads.iter().filter_map(Workload::change).collect()
 }
 
 /// Advice on one object. What could not be read becomes notes.
@@ -195,6 +204,21 @@ fn on(
     })
 }
 
+/// What the advice means for those who scale the workload.
+fn scaled(workload: &Workload, opened: &mut Opened, notes: &mut Vec<String>) -> Vec<autoscaler::Scaled> {
+    let key = Key::new(&workload.namespace, &workload.kind, &workload.name);
+    match autoscaler::list(&mut opened.around, Some(&workload.namespace)) {
+        Ok(autoscalers) => autoscaler::effects(&key, &autoscalers, &workload.requested(), workload.pods),
+        Err(problem) => {
+            let problem = rights::advised(format!("HorizontalPodAutoscalers are not looked at: {problem}"), false);
+            if !notes.contains(&problem) {
+                notes.push(problem);
+            }
+            Vec::new()
+        }
+    }
+}
+
 /// Kinds that make pods, and pods.
 const KINDS: [(&str, &str); 8] = [
     ("apps/v1", "Deployment"),
@@ -207,16 +231,21 @@ const KINDS: [(&str, &str); 8] = [
     ("v1", "Pod"),
 ];
 
+/// What else is read for advice on them.
+const AROUND: [(&str, &str); 3] =
+    [("v1", "LimitRange"), ("v1", "ResourceQuota"), ("autoscaling/v2", "HorizontalPodAutoscaler")];
+
 fn makes_pods(kind: &ApiKind) -> bool {
     KINDS.iter().any(|(api_version, name)| ApiKind::new(api_version, name).group == kind.group && *name == kind.kind)
 }
 
 fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
-    if args.write && args.filename.iter().any(|path| path.as_os_str() == "-") {
+    args.target.check_single()?;
+    if args.write && args.manifests.files.iter().any(|path| path.as_os_str() == "-") {
         bail!("standard input cannot be written back: give --write the files themselves");
     }
     let mut asked = Vec::new();
-    for manifest in manifest::read(&args.filename, args.recursive, &mut std::io::stdin())? {
+    for manifest in args.manifests.read()? {
         let kind = ApiKind::of(&manifest.object);
         if !makes_pods(&kind) {
             continue;
@@ -264,6 +293,7 @@ fn of_names(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
     if args.target.all_namespaces {
         bail!("-A looks at everything: leave out the names, or choose a namespace with -n");
     }
+    args.target.check_single()?;
     let mut asked = Vec::new();
     for text in &one_by_one(&args.objects, is_kind) {
         let (kind, name) = named(text)?;
@@ -283,13 +313,13 @@ fn of_names(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
     Ok(asked)
 }
 
-/// Everything in a namespace that nothing known here controls, or in all.
-fn of_namespace(args: &Args, opened: &mut Opened, notes: &mut Vec<String>) -> anyhow::Result<Vec<Asked>> {
-    let scope = args.target.scope(opened).map(str::to_owned);
+/// Everything in the namespaces that nothing known here controls.
+fn of_scope(opened: &mut Opened, notes: &mut Vec<String>) -> anyhow::Result<Vec<Asked>> {
+    opened.prefetch(&[KINDS.as_slice(), &AROUND].concat(), &Progress::for_people());
     let mut asked = Vec::new();
     let mut problems = Vec::new();
     for (api_version, kind) in KINDS {
-        match opened.around.list(api_version, kind, scope.as_deref()) {
+        match opened.scope.list(&mut opened.around, api_version, kind) {
             Ok(objects) => {
                 for object in objects.into_iter().filter(|object| !has_ended(object)) {
                     let Some(owner) = unknown_owner(&object) else { continue };
@@ -299,7 +329,7 @@ fn of_namespace(args: &Args, opened: &mut Opened, notes: &mut Vec<String>) -> an
                     }
                 }
             }
-            Err(problem) => problems.push(rights::advised(problem, args.target.all_namespaces)),
+            Err(problem) => problems.push(rights::advised(problem, opened.scope.is_all())),
         }
     }
     if problems.len() == KINDS.len() {

@@ -4,36 +4,31 @@
 mod patch;
 mod store;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum;
-use headroom_core::glob;
 
 use self::store::Found;
-use super::recommend::write::files_with;
+use super::recommend::write;
 use super::rights;
 use super::source::{Access, Names};
 use super::target::{Opened, Target, named, one_by_one};
-use crate::kinds::{ApiKind, metadata};
+use crate::change::{self, Change};
 use crate::output::{self, Exit, Paint, junit, sarif};
 use crate::progress::Progress;
-use crate::recommend::{self, effect};
+use crate::recommend::effect;
 use crate::scan::advice::{self, Scan};
-use crate::scan::at_once::AtOnce;
-use crate::scan::history::Places;
-use crate::scan::owners::Key;
+use crate::scan::owners::{Key, Places};
 use crate::scan::price::{Price, Prices};
 use crate::scan::report::{Order, Report, Row};
-use crate::scan::selector::Selector;
 use crate::scan::table::View;
 use crate::scan::world::{self, World};
-use crate::scan::{change, page, table, texts};
+use crate::scan::{page, table, texts};
+use crate::selector::Selector;
 use crate::source::http::Url;
-use crate::surroundings::Surroundings;
-use crate::surroundings::folder::in_namespace;
-use crate::{clock, edit, gather, manifest};
+use crate::{clock, gather, manifest};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -69,7 +64,7 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_above: Option<u64>,
     /// Where the chart's values have a container's resources; {kind}, {name} and {container} stand for what they say
-    #[arg(long, value_name = "PATH", default_value = recommend::texts::VALUES_PATH)]
+    #[arg(long, value_name = "PATH", default_value = change::VALUES_PATH)]
     values_path: String,
     /// Set the recommended requests and memory limits in manifests: files or folders, which stay as they are otherwise
     #[arg(long, value_name = "PATH", num_args = 1..)]
@@ -172,8 +167,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let progress = Progress::for_people();
     let (world, places) = look_around(&args, &mut opened)?;
     if world.workloads.is_empty() {
-        let place = args.target.scope(&opened).map_or("the cluster".to_owned(), |name| format!("namespace {name}"));
-        bail!("no workload to advise on in {place}: look elsewhere with -n, or at all with -A");
+        bail!("no workload to advise on in {}: look elsewhere with -n, or at all with -A", opened.scope);
     }
     let namespaces: BTreeSet<&str> = world.workloads.iter().map(|workload| workload.key.namespace.as_str()).collect();
     let namespaces: Vec<String> = namespaces.into_iter().map(str::to_owned).collect();
@@ -183,7 +177,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let is_above = print(&args, &report)?;
     let exit = if is_above { Exit::Refused } else { exit_at_best };
     if !args.write.is_empty() {
-        return Ok(write(&args, &opened, &report)?.max(exit));
+        return Ok(write_manifests(&args, &opened, &report)?.max(exit));
     }
     if args.patch.patch {
         let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
@@ -197,33 +191,25 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 /// Sets the advice in manifests.
-fn write(args: &Args, opened: &Opened, report: &Report) -> anyhow::Result<Exit> {
+fn write_manifests(args: &Args, opened: &Opened, report: &Report) -> anyhow::Result<Exit> {
     if args.write.iter().any(|path| path.as_os_str() == "-") {
         bail!("standard input cannot be written back: give --write the files themselves");
     }
-    let mut files: BTreeMap<PathBuf, Vec<edit::Change>> = BTreeMap::new();
-    for manifest in manifest::read(&args.write, args.recursive, &mut std::io::empty())? {
-        let kind = ApiKind::of(&manifest.object);
-        let object = in_namespace(manifest.object.clone(), &opened.namespace);
-        let key = Key::new(metadata(&object, "namespace"), &kind.kind, metadata(&object, "name"));
-        let is_it = |row: &&Row| row.key() == key && row.api_version == kind.api_version() && row.through.is_none();
-        if let Some(row) = report.workloads.iter().find(is_it) {
-            files.entry(manifest.origin.file.clone()).or_default().extend(change::edits(row, &manifest.object));
-        }
-    }
-    files_with(files)
+    let manifests = manifest::read(&args.write, args.recursive, &mut std::io::empty())?;
+    let changes: Vec<Change> = report.workloads.iter().filter_map(Row::change).collect();
+    write::all(&manifests, &opened.namespace, &changes)
 }
 
 /// The workloads that are asked about, and which pods are theirs.
 fn look_around(args: &Args, opened: &mut Opened) -> anyhow::Result<(World, Places)> {
-    let scope = args.target.scope(opened).map(str::to_owned);
     let advised = |problem: String| rights::advised(problem, args.target.all_namespaces);
     let (mut world, mut places) =
-        world::read(&mut opened.around, scope.as_deref(), advised).map_err(|problem| anyhow!(problem))?;
+        world::read(&mut opened.around, &opened.scope.parts(), advised).map_err(|problem| anyhow!(problem))?;
     if !args.objects.is_empty() {
         if args.target.all_namespaces {
             bail!("-A looks at everything: leave out the names, or choose a namespace with -n");
         }
+        args.target.check_single()?;
         let mut wanted = Vec::new();
         // A kind may be one that is not known here.
         for text in &one_by_one(&args.objects, |_| true) {
@@ -265,18 +251,12 @@ fn advise(
     let Found { histories, source, notes: mut found_notes } = found;
     let now = gather::now(&opened.settings).ok_or_else(|| anyhow!("this machine's clock is not set"))?;
     let settings = opened.settings.clone();
-    let scan = Scan { histories: &histories, autoscalers: &world.autoscalers, settings: &settings, now };
-    let mut at_once;
-    let around: &mut dyn Surroundings = if args.target.all_namespaces {
-        at_once = AtOnce::new(&mut opened.around);
-        &mut at_once
-    } else {
-        &mut opened.around
-    };
+    let (autoscalers, wanted) = (&world.autoscalers, &args.container);
+    let scan = Scan { histories: &histories, autoscalers, settings: &settings, now, wanted };
     let (mut rows, mut effects, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     progress.begin(world.workloads.len() as u64, "Recommending");
     for (number, workload) in world.workloads.iter().enumerate() {
-        match advice::on(number, workload, &scan, around, &mut notes) {
+        match advice::on(number, workload, &scan, &mut opened.around, &mut notes) {
             Ok(Some((row, of_row))) => {
                 rows.push(row);
                 effects.extend(of_row);
@@ -289,11 +269,6 @@ fn advise(
         progress.advance(1);
     }
     progress.end();
-    if !args.container.is_empty() {
-        let is_wanted = |name: &str| args.container.iter().any(|pattern| glob::matches(pattern, name));
-        rows.iter_mut().for_each(|row| row.containers.retain(|container| is_wanted(&container.name)));
-        rows.retain(|row| !row.containers.is_empty());
-    }
     found_notes.extend(world.notes.iter().cloned());
     found_notes.extend(without_advice(&rows));
     found_notes.extend(notes.into_iter().map(|problem| rights::advised(problem, args.target.all_namespaces)));
@@ -329,11 +304,11 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
         Format::Html => page::html(report, &made_at()),
         Format::Sarif => output::json(&sarif::log(&texts::RULES, &findings))?,
         Format::Junit => junit::report("headroom scan", &texts::cases(report, &findings)),
-        Format::Kustomize => {
-            let patches = change::patches(report);
-            patches.iter().map(output::yaml).collect::<anyhow::Result<Vec<_>>>()?.join("---\n")
+        Format::Kustomize => change::kustomize(&report.changes())?,
+        Format::Helm => {
+            let values = change::helm(&report.changes(), &args.values_path).map_err(|problem| anyhow!(problem))?;
+            output::yaml(&values)?
         }
-        Format::Helm => output::yaml(&change::helm(report, &args.values_path).map_err(|problem| anyhow!(problem))?)?,
     };
     output::print(&text)?;
     let above: Vec<_> = findings.iter().filter(|finding| finding.level == output::Level::Error).collect();

@@ -10,15 +10,18 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
-use clap::ValueEnum;
+use clap::{ArgGroup, ValueEnum};
 use headroom_desk::simulate::{Change, Effects, Simulation, Subjects, put, report};
 use serde_json::{Value, json};
 
-use super::target::{Target, read_settings};
+use super::manifests::Manifests;
+use super::target::{Opened, Scope, Target, read_settings};
 use crate::judge;
 use crate::kinds::metadata;
-use crate::manifest::{self, Manifest};
+use crate::manifest::Manifest;
 use crate::output::{self, Exit, Paint};
+use crate::progress::Progress;
+use crate::selector::Selector;
 use crate::surroundings::folder::in_namespace;
 
 const EXAMPLES: &str = "\
@@ -35,21 +38,19 @@ Examples:
 Exit codes: 0 nothing gets worse, 1 something would newly be refused or a quota exceeded, 2 not everything \
 could be looked at.";
 
+/// What the manifests are.
+const CHANGES: &str =
+    "LimitRanges, ResourceQuotas and Namespaces as they would be; those of the same name are replaced";
+
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("files", |argument| argument.help(CHANGES)))]
+#[command(group = ArgGroup::new("given").args(["files", "kustomizations", "settings"]).required(true).multiple(true))]
 pub struct Args {
-    /// LimitRanges, ResourceQuotas and Namespaces as they would be; those of the same name are replaced
-    #[arg(
-        short = 'f',
-        long = "filename",
-        value_name = "PATH",
-        value_delimiter = ',',
-        required_unless_present = "settings"
-    )]
-    files: Vec<PathBuf>,
-    /// Read folders within folders too
-    #[arg(short = 'R', long)]
-    recursive: bool,
+    #[command(flatten)]
+    manifests: Manifests,
+    /// Only workloads, pods and claims with these labels, such as `app=web,tier!=cache`
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<Selector>,
     /// The policy's settings as they are, if not as --settings would have them
     #[arg(long, value_name = "FILE")]
     current_settings: Option<PathBuf>,
@@ -68,23 +69,27 @@ enum Format {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
-    let changes = manifest::read(&args.files, args.recursive, &mut std::io::stdin().lock())?;
+    let changes = args.manifests.read()?;
     changes.iter().try_for_each(check)?;
-    let opened = args.target.open()?;
+    let mut opened = args.target.open()?;
     let then = opened.settings.clone();
     let now = match (&args.current_settings, &args.target.settings) {
         (Some(path), _) => read_settings(path)?,
         // Without files it is the settings that are tried out, against those that a policy has when nothing is said.
-        (None, Some(_)) if args.files.is_empty() => json!({}),
+        (None, Some(_)) if !args.manifests.is_given() => json!({}),
         (None, _) => then.clone(),
     };
-    let namespaces = namespaces(&args, &opened.namespace, &changes);
-    let mut around = opened.around;
-    let subjects = Subjects::find(&mut around, namespaces.as_deref(), &now.to_string());
+    let namespaces = namespaces(&args, &opened, &changes);
+    if namespaces.is_none() || !args.target.namespaces.is_empty() {
+        opened.prefetch(&headroom_desk::simulate::KINDS, &Progress::for_people());
+    }
+    let Opened { mut around, namespace, scope, .. } = opened;
+    let is_wanted = |object: &Value| args.selector.as_ref().is_none_or(|selector| selector.matches(object));
+    let subjects = Subjects::find(&mut around, namespaces.as_deref(), &is_wanted, &now.to_string());
     let simulation = Simulation::begin(subjects, &now.to_string(), &mut around);
     let everywhere = simulation.namespaces();
     for Manifest { object, .. } in changes {
-        for object in placed(object, &args, &opened.namespace, &everywhere) {
+        for object in placed(object, &namespace, &scope, &everywhere) {
             put(object, &mut around).map_err(|problem| anyhow!(problem))?;
         }
     }
@@ -113,28 +118,32 @@ fn check(manifest: &Manifest) -> anyhow::Result<()> {
 }
 
 /// The namespaces to look at: all, the one asked for, or those that the changes are about.
-fn namespaces(args: &Args, default: &str, changes: &[Manifest]) -> Option<Vec<String>> {
-    if args.target.all_namespaces {
-        return None;
-    }
+fn namespaces(args: &Args, opened: &Opened, changes: &[Manifest]) -> Option<Vec<String>> {
+    let asked = match &opened.scope {
+        Scope::All => return None,
+        Scope::In(namespaces) => namespaces,
+    };
     let named = changes.iter().map(|change| match change.object.get("kind").and_then(Value::as_str) {
         Some("Namespace") => metadata(&change.object, "name"),
         _ => metadata(&change.object, "namespace"),
     });
-    let mut named: BTreeSet<&str> = named.map(|name| if name.is_empty() { default } else { name }).collect();
-    if args.target.namespace.is_some() || named.is_empty() {
-        named = BTreeSet::from([default]);
+    let default = opened.namespace.as_str();
+    let named: BTreeSet<&str> = named.map(|name| if name.is_empty() { default } else { name }).collect();
+    if !args.target.namespaces.is_empty() || named.is_empty() {
+        return Some(asked.clone());
     }
     Some(named.into_iter().map(str::to_owned).collect())
 }
 
-/// A change in its namespace; one that names none is tried in every namespace if all are looked at.
-fn placed(object: Value, args: &Args, default: &str, everywhere: &[String]) -> Vec<Value> {
-    let is_placed = !metadata(&object, "namespace").is_empty();
-    if !args.target.all_namespaces || is_placed {
-        return vec![in_namespace(object, default)];
-    }
-    everywhere.iter().map(|namespace| in_namespace(object.clone(), namespace)).collect()
+/// A change in its namespace; one that names none is tried in every namespace that is looked at.
+fn placed(object: Value, default: &str, scope: &Scope, everywhere: &[String]) -> Vec<Value> {
+    let namespaces = match scope {
+        _ if !metadata(&object, "namespace").is_empty() => return vec![object],
+        Scope::All => everywhere,
+        Scope::In(namespaces) if namespaces.len() > 1 => namespaces,
+        Scope::In(_) => return vec![in_namespace(object, default)],
+    };
+    namespaces.iter().map(|namespace| in_namespace(object.clone(), namespace)).collect()
 }
 
 fn exit(effects: &Effects) -> Exit {

@@ -12,8 +12,9 @@ use headroom_core::cluster::usage::address::{API_VERSION, KIND};
 use headroom_desk::recording::redact::Redaction;
 use serde_json::{Value, json};
 
-use super::target::Target;
+use super::target::{Scope, Target};
 use crate::output::{self, Exit};
+use crate::progress::Progress;
 use crate::surroundings::{Surroundings, is_of_unknown_kind};
 
 const EXAMPLES: &str = "\
@@ -79,22 +80,25 @@ pub fn text(target: &Target) -> anyhow::Result<String> {
 
 fn take(target: &Target) -> anyhow::Result<Snapshot> {
     let mut opened = target.open()?;
-    let scope = target.scope(&opened).map(str::to_owned);
+    opened.prefetch(&KINDS, &Progress::for_people());
     let pool = pool_of(&opened.settings);
     let mut snapshot = Snapshot::default();
     for (api_version, kind) in KINDS {
-        match (kind, &scope) {
-            ("Namespace", Some(name)) => {
-                let found = opened.around.get(api_version, kind, None, name);
-                snapshot.take(found.map(|found| found.into_iter().collect()));
+        match (kind, &opened.scope) {
+            ("Namespace", Scope::In(names)) => {
+                for name in names {
+                    let found = opened.around.get(api_version, kind, None, name);
+                    snapshot.take(found.map(|found| found.into_iter().collect()));
+                }
             }
             // The history of all namespaces is for each of them.
-            (KIND, Some(namespace)) => {
-                for namespace in BTreeSet::from([namespace.as_str(), pool.as_str()]) {
+            (KIND, Scope::In(namespaces)) => {
+                let with_pool: BTreeSet<&str> = namespaces.iter().chain([&pool]).map(String::as_str).collect();
+                for namespace in with_pool {
                     snapshot.take(opened.around.list(api_version, kind, Some(namespace)));
                 }
             }
-            _ => snapshot.take(opened.around.list(api_version, kind, scope.as_deref())),
+            (_, scope) => snapshot.take(scope.list(&mut opened.around, api_version, kind)),
         }
     }
     Ok(snapshot)

@@ -257,13 +257,18 @@ pub(super) async fn behind_service(
     target: Target,
     endpoint: &Endpoint,
 ) -> Result<Http, SourceError> {
-    let has_credentials = !matches!(endpoint.authentication, Authentication::None);
-    if has_credentials || endpoint.ca_file.is_some() || endpoint.accept_invalid_certificates {
+    if needs_port_forward(endpoint) {
         return forward::http(client, target, endpoint).await;
     }
     let scheme = if target.is_tls { "https:" } else { "" };
     let service = format!("{scheme}{}:{}", target.service, target.port);
     Http::through_api_server(client, &target.namespace, &service, endpoint)
+}
+
+/// The API server's proxy passes no credentials on, and checks no certificate.
+pub(super) fn needs_port_forward(endpoint: &Endpoint) -> bool {
+    let has_credentials = !matches!(endpoint.authentication, Authentication::None);
+    has_credentials || endpoint.ca_file.is_some() || endpoint.accept_invalid_certificates
 }
 
 impl Names {

@@ -4,6 +4,8 @@
 //! `--live`, `--context` or `--kubeconfig` beside it they are laid over the cluster. `--offline` is for those who want
 //! the settings' rules alone.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,26 +13,25 @@ use anyhow::{Context, anyhow, bail};
 use headroom_desk::settings;
 use serde_json::{Value, json};
 
+use super::manifests::Manifests;
 use crate::judge::Run;
 use crate::kinds::ApiKind;
+use crate::kubeconfig::Chosen;
 use crate::manifest::{self, Manifest};
-use crate::surroundings::{Cluster, Folder, Overlay, Surroundings};
+use crate::progress::Progress;
+use crate::surroundings::{AtOnce, Cluster, Folder, List, Overlay, Surroundings};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Where to look")]
 pub struct Target {
-    /// Namespace; also used for manifests without one
-    #[arg(short, long, value_name = "NAMESPACE")]
-    pub namespace: Option<String>,
+    /// Namespace, also used for manifests without one; where objects are listed, several may be given
+    #[arg(short, long = "namespace", value_name = "NAMESPACE", value_delimiter = ',')]
+    pub namespaces: Vec<String>,
     /// All namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    #[arg(short = 'A', long, conflicts_with = "namespaces")]
     pub all_namespaces: bool,
-    /// Context of the kubeconfig
-    #[arg(long, value_name = "NAME")]
-    pub context: Option<String>,
-    /// The kubeconfig; else $KUBECONFIG, ~/.kube/config, or the pod that this runs in
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub cluster: Chosen,
     /// Read LimitRanges, quotas and whatever else is looked at from YAML or JSON files instead of a cluster
     #[arg(long, value_name = "PATH")]
     pub cluster_dir: Vec<PathBuf>,
@@ -38,7 +39,7 @@ pub struct Target {
     #[arg(long, conflicts_with = "offline")]
     pub live: bool,
     /// Read nothing at all: only what is given counts
-    #[arg(long, conflicts_with_all = ["context", "kubeconfig", "cluster_dir"])]
+    #[arg(long, conflicts_with_all = ["context", "kubeconfig", "as_user", "cluster_dir"])]
     pub offline: bool,
     /// The policy's settings: a file of them, or a ClusterAdmissionPolicy or AdmissionPolicy that has them; else the
     /// defaults
@@ -50,14 +51,10 @@ pub struct Target {
 #[derive(Debug, Clone, clap::Args)]
 pub struct Objects {
     /// Pods by name, or such as `deployment/web`
-    #[arg(value_name = "POD | KIND/NAME", required_unless_present = "files", conflicts_with = "files")]
+    #[arg(value_name = "POD | KIND/NAME", required_unless_present_any = ["files", "kustomizations"], conflicts_with_all = ["files", "kustomizations"])]
     pub names: Vec<String>,
-    /// Files, folders, or `-` for standard input, instead of what is there
-    #[arg(short = 'f', long = "filename", value_name = "PATH", value_delimiter = ',')]
-    pub files: Vec<PathBuf>,
-    /// Read folders within folders too
-    #[arg(short = 'R', long)]
-    pub recursive: bool,
+    #[command(flatten)]
+    pub manifests: Manifests,
 }
 
 impl Objects {
@@ -66,7 +63,8 @@ impl Objects {
         if target.all_namespaces {
             bail!("--all-namespaces is not supported here; use -n");
         }
-        Ok(manifest::read(&self.files, self.recursive, &mut std::io::stdin().lock())?)
+        target.check_single()?;
+        Ok(self.manifests.read()?)
     }
 }
 
@@ -79,11 +77,57 @@ pub fn find(run: &mut Run, name: &str, namespace: &str) -> anyhow::Result<Value>
     })
 }
 
+/// Where objects are listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    All,
+    /// In the order of their names.
+    In(Vec<String>),
+}
+
+impl Scope {
+    /// What the API server is asked: once for all namespaces, else once for each.
+    pub fn parts(&self) -> Vec<Option<&str>> {
+        match self {
+            Self::All => vec![None],
+            Self::In(namespaces) => namespaces.iter().map(|namespace| Some(namespace.as_str())).collect(),
+        }
+    }
+
+    /// All objects of a kind.
+    pub fn list(&self, around: &mut dyn Surroundings, api_version: &str, kind: &str) -> Result<Vec<Value>, String> {
+        let mut objects = Vec::new();
+        for namespace in self.parts() {
+            objects.extend(around.list(api_version, kind, namespace)?);
+        }
+        Ok(objects)
+    }
+
+    pub fn is_all(&self) -> bool {
+        *self == Self::All
+    }
+}
+
+/// `namespace shop`
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("the cluster"),
+            Self::In(namespaces) => match namespaces.as_slice() {
+                [one] => write!(f, "namespace {one}"),
+                several => write!(f, "namespaces {}", several.join(", ")),
+            },
+        }
+    }
+}
+
 /// A target that was found.
 pub struct Opened {
     pub around: Overlay,
-    /// Of objects that name none, and what to look at unless all namespaces are asked for.
+    /// Of objects that name none.
     pub namespace: String,
+    /// Where objects are listed.
+    pub scope: Scope,
     /// Valid settings.
     pub settings: Value,
 }
@@ -97,25 +141,35 @@ impl Target {
         let settings = self.settings.as_deref().map_or_else(|| Ok(json!({})), read_settings)?;
         let cluster = if self.wants_cluster() { Some(self.connect()?) } else { None };
         let of_cluster = cluster.as_ref().map(|(_, namespace)| namespace.clone());
-        let namespace = self.namespace.clone().or(of_cluster).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+        let namespace = self.namespaces.first().cloned().or(of_cluster).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+        let scope = match self.namespaces.as_slice() {
+            _ if self.all_namespaces => Scope::All,
+            [] => Scope::In(vec![namespace.clone()]),
+            several => Scope::In(several.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect()),
+        };
         let files = manifest::read(&self.cluster_dir, true, &mut std::io::stdin())?;
         let top = Folder::of(files, &namespace)?;
-        let bottom = cluster.map(|(cluster, _)| Box::new(cluster) as Box<dyn Surroundings>);
-        Ok(Opened { around: Overlay::new(top, bottom), namespace, settings })
+        let bottom = cluster.map(|(cluster, _)| -> Box<dyn Surroundings> {
+            if self.all_namespaces { Box::new(AtOnce::new(cluster)) } else { Box::new(cluster) }
+        });
+        Ok(Opened { around: Overlay::new(top, bottom), namespace, scope, settings })
     }
 
-    /// The namespace to look at; none for all.
-    pub fn scope<'o>(&self, opened: &'o Opened) -> Option<&'o str> {
-        (!self.all_namespaces).then_some(opened.namespace.as_str())
+    /// For what is about objects of one namespace.
+    pub fn check_single(&self) -> anyhow::Result<()> {
+        match self.namespaces.as_slice() {
+            [_, _, ..] => bail!("several namespaces are not supported here; give one with -n"),
+            _ => Ok(()),
+        }
     }
 
     fn wants_cluster(&self) -> bool {
-        let is_named = self.live || self.context.is_some() || self.kubeconfig.is_some();
+        let is_named = self.live || self.cluster.context.is_some() || self.cluster.kubeconfig.is_some();
         !self.offline && (self.cluster_dir.is_empty() || is_named)
     }
 
     fn connect(&self) -> anyhow::Result<(Cluster, String)> {
-        Cluster::connect(self.context.clone(), self.kubeconfig.as_deref()).map_err(|problem| {
+        Cluster::connect(&self.cluster).map_err(|problem| {
             anyhow!(
                 "no cluster to read from: {problem}; give a kubeconfig, files with --cluster-dir, or --offline to go by \
                  the settings alone"
@@ -125,6 +179,17 @@ impl Target {
 }
 
 impl Opened {
+    /// Reads kinds ahead that will be listed, several at a time.
+    pub fn prefetch(&mut self, kinds: &[(&str, &str)], progress: &Progress) {
+        let mut lists: Vec<List<'_>> = Vec::new();
+        for part in self.scope.parts() {
+            lists.extend(kinds.iter().map(|(api_version, kind)| (*api_version, *kind, part)));
+        }
+        progress.begin(lists.len() as u64, "Reading");
+        self.around.prefetch(&lists, &mut || progress.advance(1));
+        progress.end();
+    }
+
     pub fn into_run(self) -> Run {
         Run::new(self.around, &self.settings, &self.namespace)
     }

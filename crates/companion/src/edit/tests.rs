@@ -267,3 +267,60 @@ fn a_limit_is_set_beside_the_requests() {
         "resources: {limits: {memory: 1200Mi}, requests: {cpu: 120m, memory: 200Mi}}",
     );
 }
+
+fn target(resource: &str, container: Option<&str>, percent: u64) -> Target {
+    let object = Identity {
+        kind: "HorizontalPodAutoscaler".to_owned(),
+        namespace: Some("shop".to_owned()),
+        name: "web".to_owned(),
+    };
+    Target { object, resource: resource.to_owned(), container: container.map(str::to_owned), percent }
+}
+
+const AUTOSCALER: &str = "\
+kind: HorizontalPodAutoscaler  # ours
+metadata: {name: web, namespace: shop}
+spec:
+  metrics:
+  - type: Resource
+    resource:
+      name: memory
+      target: {type: Utilization, averageUtilization: 80}
+  - type: ContainerResource
+    containerResource: {name: cpu, container: app, target: {averageUtilization: 50}}
+  - type: Resource
+    resource:
+      target:
+        type: Utilization
+        averageUtilization: 70 # as ever
+      name: cpu
+";
+
+#[test]
+fn targets_are_set_where_they_stand() {
+    let check = |targets: &[Target], expected: &[(&str, &str)]| {
+        let edited = set_targets(AUTOSCALER, targets).unwrap().unwrap();
+        let wanted = expected.iter().fold(AUTOSCALER.to_owned(), |text, (from, to)| text.replace(from, to));
+        assert_eq!(edited, wanted);
+        assert_eq!(set_targets(&edited, targets), Ok(None));
+    };
+    check(&[target("cpu", None, 140)], &[("70 # as", "140 # as")]);
+    check(&[target("cpu", Some("app"), 20)], &[("50}", "20}")]);
+    check(&[target("cpu", None, 7), target("memory", None, 160)], &[("70 # as", "7 # as"), ("80}", "160}")]);
+}
+
+#[test]
+fn the_target_of_the_first_version_is_set() {
+    let text = "kind: HorizontalPodAutoscaler\nmetadata: {name: web, namespace: shop}\nspec: {targetCPUUtilizationPercentage: 70}\n";
+    let edited = set_targets(text, &[target("cpu", None, 35)]).unwrap().unwrap();
+    assert_eq!(edited, text.replace("70", "35"));
+}
+
+#[test]
+fn a_target_that_is_shared_or_missing_is_left_alone() {
+    let shared = AUTOSCALER.replace("averageUtilization: 70", "averageUtilization: &share 70");
+    assert!(matches!(set_targets(&shared, &[target("cpu", None, 140)]), Err(EditError::Shared { line: 15, .. })));
+    assert!(matches!(set_targets(AUTOSCALER, &[target("gpu", None, 140)]), Err(EditError::NotCertain(_))));
+    let twice = format!("{AUTOSCALER}---\n{AUTOSCALER}");
+    assert!(matches!(set_targets(&twice, &[target("cpu", None, 140)]), Err(EditError::TwoObjects(_))));
+}

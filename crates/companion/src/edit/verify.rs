@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Change, EditError, is_same_amount};
+use super::{Change, EditError, Identity, is_same_amount};
 
 pub(super) fn says_the_same(before: &str, after: &str, changes: &[Change]) -> Result<(), EditError> {
     let (Some(mut before), Some(mut after)) = (read(before), read(after)) else {
@@ -24,6 +24,16 @@ pub(super) fn says_the_same(before: &str, after: &str, changes: &[Change]) -> Re
         }
     }
     if before == after { Ok(()) } else { Err(EditError::NotCertain(all(changes))) }
+}
+
+/// Whether a text says what another says with `put` done to each of its objects, whose identity can be asked.
+pub(super) fn says(before: &str, after: &str, put: impl Fn(&dyn Fn(&Identity) -> bool, &mut Value)) -> bool {
+    let (Some(mut before), Some(after)) = (read(before), read(after)) else { return false };
+    for object in objects(&mut before) {
+        let is = object.clone();
+        put(&|identity| is_object(&is, identity), object);
+    }
+    before == after
 }
 
 fn all(changes: &[Change]) -> String {
@@ -50,10 +60,14 @@ fn objects(documents: &mut [Value]) -> impl Iterator<Item = &mut Value> {
 }
 
 fn is_it(object: &Value, change: &Change) -> bool {
+    is_object(object, &change.object)
+}
+
+fn is_object(object: &Value, identity: &Identity) -> bool {
     let metadata = &object["metadata"];
-    object["kind"] == change.object.kind.as_str()
-        && metadata["name"] == change.object.name.as_str()
-        && metadata["namespace"].as_str() == change.object.namespace.as_deref()
+    object["kind"] == identity.kind.as_str()
+        && metadata["name"] == identity.name.as_str()
+        && metadata["namespace"].as_str() == identity.namespace.as_deref()
 }
 
 /// Takes the amounts of a change out of an object, and what is empty then.

@@ -49,7 +49,7 @@ impl Cluster {
     /// The cluster of the kubeconfig, or that we run in.
     pub async fn connect(context: Option<String>, force: bool, pace: Pace) -> Result<Self, ClusterError> {
         let no_cluster = |message| ClusterError::NoCluster { message };
-        let config = kubeconfig::config(context, None).await.map_err(no_cluster)?;
+        let config = kubeconfig::config(&kubeconfig::Chosen::of_context(context)).await.map_err(no_cluster)?;
         let address = config.cluster_url.to_string();
         let client = proxy::client(config).map_err(|error| no_cluster(error.to_string()))?;
         Ok(Self { address: Some(address.trim_end_matches('/').to_owned()), ..Self::new(client, force, pace) })

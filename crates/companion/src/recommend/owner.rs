@@ -44,8 +44,8 @@ pub fn attribute(workload: &mut Workload, owner: &Owner, object: &Value) {
 }
 
 /// Adds a workload; none is added where the same owner has the same containers in another object already, which then
-/// stands for both. Says whether it was added.
-pub fn add(advice: &mut Advice, workload: Workload) -> bool {
+/// stands for both.
+pub fn add(advice: &mut Advice, workload: Workload) {
     let images = |workload: &Workload| -> Vec<(String, String)> {
         workload.containers.iter().map(|container| (container.name.clone(), container.image.clone())).collect()
     };
@@ -57,13 +57,7 @@ pub fn add(advice: &mut Advice, workload: Workload) -> bool {
             && images(known) == images(&workload)
     };
     match advice.workloads.iter_mut().find(is_same) {
-        Some(known) => {
-            known.pods += workload.pods;
-            false
-        }
-        None => {
-            advice.workloads.push(workload);
-            true
-        }
+        Some(known) => known.pods += workload.pods,
+        None => advice.workloads.push(workload),
     }
 }

@@ -51,12 +51,14 @@ fn notes(advice: &Advice) -> Vec<String> {
             }
         }
     }
+    let scaled = advice.workloads.iter().flat_map(|workload| workload.autoscalers.iter().map(move |of| (workload, of)));
+    let scaled = scaled.map(|(workload, scaled)| format!("{}: {}", workload.told(), scaled.told()));
     let worded = about.into_iter().map(|(note, objects)| match objects.as_slice() {
         [] => note.to_owned(),
         [one] => format!("{one}: {note}"),
         [first, others @ ..] => format!("{first} and {} more: {note}", others.len()),
     });
-    worded.chain(advice.notes.iter().cloned()).collect()
+    worded.chain(scaled).chain(advice.notes.iter().cloned()).collect()
 }
 
 fn containers(advice: &Advice) -> impl Iterator<Item = (&Workload, &ContainerAdvice)> {

@@ -7,6 +7,7 @@
 use headroom_advice::recommend as core;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
+use headroom_core::glob;
 use headroom_core::image::ImageName;
 use headroom_core::json::Malformed;
 use headroom_core::request::{Pod, Requirement};
@@ -14,15 +15,16 @@ use headroom_core::timestamp::Timestamp;
 use headroom_core::{Context, Request, Settings, limits as bounds, ranges};
 use serde_json::{Value, json};
 
-use super::autoscaler;
 use super::history::{Histories, Kept};
 use super::laid::Laid;
 use super::limits;
 use super::report::{Amounts, ContainerRow, Evidence, ResourceRow, Row, Used};
 use super::world::Workload;
+use crate::change::containers_at;
 use crate::gather;
 use crate::judge::request;
 use crate::kinds::{ApiKind, metadata};
+use crate::recommend::autoscaler;
 use crate::recommend::effect::{self, Charge, QuotaEffect};
 use crate::recommend::{self as desk, Current, Subject, advise};
 use crate::surroundings::Surroundings;
@@ -33,6 +35,14 @@ pub struct Scan<'s> {
     pub autoscalers: &'s [Value],
     pub settings: &'s Value,
     pub now: Timestamp,
+    /// Patterns of the names of containers; all unless given. The others stay as they are.
+    pub wanted: &'s [String],
+}
+
+impl Scan<'_> {
+    fn wants(&self, container: &str) -> bool {
+        self.wanted.is_empty() || self.wanted.iter().any(|pattern| glob::matches(pattern, container))
+    }
 }
 
 /// A workload's row, and what taking the advice would do to the quotas; none if it runs no containers. Notes are what
@@ -53,6 +63,9 @@ pub fn on(
         }
     }
     let containers = &now.advice.containers;
+    if !containers.iter().any(|container| scan.wants(&container.name)) {
+        return Ok(None);
+    }
     let kept: Vec<Option<&Kept>> =
         containers.iter().map(|container| scan.histories.get(number, &container.name)).collect();
 
@@ -81,12 +94,17 @@ pub fn on(
     let mut rows = Vec::new();
     for (place, container) in containers.iter().enumerate() {
         let of = |list: &[desk::ContainerAdvice]| list.get(place).cloned();
-        let advised = of(&recommended).unwrap_or_else(|| container.clone());
+        let mut advised = of(&recommended).unwrap_or_else(|| container.clone());
+        if !scan.wants(&container.name) {
+            advised.resources.iter_mut().for_each(|advice| advice.recommended = None);
+        }
         let kept = kept.get(place).copied().flatten();
         let limit = new_limits.get(place).cloned().flatten();
         rows.push(row(container, &advised, kept, limit, workload, pods));
     }
-    let scaled = autoscaler::effects(&workload.key, scan.autoscalers, &rows, workload.running.pods.max(pods));
+    let running = workload.running.pods.max(pods);
+    let scaled = autoscaler::effects(&workload.key, scan.autoscalers, &Row::requested(&rows), running);
+    rows.retain(|row| scan.wants(&row.name));
     let mut told: Vec<String> = now.advice.notes.clone();
     told.extend(limits_kept.map(|breach| format!("memory limits are left as they are: {breach}")));
     told.extend(new_breach(&now, &with_all).map(|breach| format!("admission would still refuse it: {breach}")));
@@ -181,6 +199,9 @@ impl Asked<'_> {
         let containers = &now.advice.containers;
         let mut limits: Vec<Option<Quantity>> =
             containers.iter().zip(self.kept).map(|(container, kept)| limit_of_usage(container, *kept)).collect();
+        for (limit, container) in limits.iter_mut().zip(containers) {
+            limit.take_if(|_| !self.scan.wants(&container.name));
+        }
         if limits.iter().all(Option::is_none) {
             return Ok(limits);
         }
@@ -227,7 +248,7 @@ impl Asked<'_> {
             }
         }
         let mut written = object.clone();
-        for container in &advised {
+        for container in advised.iter().filter(|container| self.scan.wants(&container.name)) {
             for advice in &container.resources {
                 if let Some(amount) = advice.recommended.as_ref().and_then(|text| text.parse().ok()) {
                     write(&mut written, &now.advice, container, Requirement::Request, advice.resource, Some(&amount));
@@ -275,8 +296,7 @@ pub fn write(
     resource: &str,
     amount: Option<&Quantity>,
 ) {
-    let list = if container.is_init { "initContainers" } else { "containers" };
-    let path: String = workload.path.iter().chain(&["spec", list]).map(|key| format!("/{key}")).collect();
+    let path = containers_at(&workload.path, container.is_init);
     let containers = object.pointer_mut(&path).and_then(Value::as_array_mut).into_iter().flatten();
     for of_object in containers.filter(|of_object| of_object.get("name") == Some(&json!(container.name))) {
         let Some(fields) = of_object.as_object_mut() else { continue };

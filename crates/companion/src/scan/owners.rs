@@ -75,9 +75,28 @@ pub fn comes_and_goes(kind: &str) -> bool {
     matches!(kind, "ReplicaSet" | "ReplicationController" | "Job")
 }
 
+/// Which workload a pod belongs to, by its number.
+#[derive(Debug, Default)]
+pub struct Places {
+    pub owners: Owners,
+    pub numbers: HashMap<Key, usize>,
+}
+
+impl Places {
+    /// None if the workload is gone.
+    pub fn of_pod(&self, namespace: &str, pod: &str) -> Option<usize> {
+        if let Some(key) = self.owners.of_pod(namespace, pod) {
+            return self.numbers.get(&key).copied();
+        }
+        let itself = Key::new(namespace, "Pod", pod);
+        let made = stems(pod).into_iter().map(|(kind, name)| Key::new(namespace, kind, name));
+        [itself].into_iter().chain(made).find_map(|key| self.numbers.get(&key).copied())
+    }
+}
+
 /// Names that the makers of a pod may have, by the ends that controllers give to pods' names: where nobody tells who
 /// made a pod that is gone.
-pub fn stems(pod: &str) -> Vec<(&'static str, &str)> {
+fn stems(pod: &str) -> Vec<(&'static str, &str)> {
     let Some((most, last)) = pod.rsplit_once('-') else { return Vec::new() };
     let mut stems = Vec::new();
     if !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -139,6 +158,27 @@ mod tests {
         check("etcd-node1", None);
         check("stranger", None);
         check("loop-x", Some("job/loop"));
+    }
+
+    #[test]
+    fn pods_are_found_by_their_owners_or_by_their_names() {
+        let mut places = Places::default();
+        places.numbers.insert(Key::new("shop", "Deployment", "web"), 0);
+        places.numbers.insert(Key::new("shop", "StatefulSet", "db"), 1);
+        places.numbers.insert(Key::new("shop", "Pod", "debug-0"), 2);
+        places.owners.add(Key::new("shop", "Pod", "odd"), "StatefulSet", "db");
+        places.owners.add(Key::new("shop", "Pod", "db-7"), "StatefulSet", "gone");
+        for (namespace, pod, expected) in [
+            ("shop", "odd", Some(1)),
+            ("shop", "db-0", Some(1)),
+            ("shop", "db-7", None),
+            ("shop", "debug-0", Some(2)),
+            ("shop", "web-6d4cf56db6-x7x2k", Some(0)),
+            ("pay", "web-6d4cf56db6-x7x2k", None),
+            ("shop", "unknown", None),
+        ] {
+            assert_eq!(places.of_pod(namespace, pod), expected, "{namespace}/{pod}");
+        }
     }
 
     #[test]

@@ -6,12 +6,12 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use serde::{Serialize, Serializer};
 
-use super::autoscaler::Scaled;
 use super::history::Kept;
 use super::owners::Key;
 use super::price::{Money, Prices};
 use crate::history::sketch::Sketch;
 use crate::profile::open::quantity;
+use crate::recommend::autoscaler::{Requested, Scaled};
 use crate::recommend::{Change, Current, QuotaEffect};
 
 /// CPU usage that had to wait more often than this, in percent, tells less than was wanted.
@@ -279,6 +279,19 @@ impl ContainerRow {
 }
 
 impl Row {
+    /// What its containers request, for those who scale by it.
+    pub fn requested(containers: &[ContainerRow]) -> Vec<Requested<'_>> {
+        let running = containers.iter().filter(|container| !container.is_init);
+        let all = running.flat_map(|container| container.resources.iter().map(move |row| (container, row)));
+        all.map(|(container, row)| Requested {
+            container: &container.name,
+            resource: row.resource,
+            before: row.amounts.current.clone(),
+            after: row.amounts.recommended.clone(),
+        })
+        .collect()
+    }
+
     pub fn key(&self) -> Key {
         Key::new(&self.namespace, &self.kind, &self.name)
     }

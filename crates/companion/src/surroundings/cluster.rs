@@ -4,21 +4,23 @@
 //! looks at is needed; a namespace's own rights suffice where only that namespace is looked at.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
+use futures::stream::{self, StreamExt as _};
 use kube::api::{ApiResource, GetParams, ListParams};
 use kube::core::{GroupVersionKind, Request};
 use kube::{Client, Error, discovery};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::{Surroundings, UNKNOWN_KIND};
+use super::{List, Surroundings, UNKNOWN_KIND};
 use crate::kinds::ApiKind;
-use crate::kubeconfig;
+use crate::kubeconfig::{self, Chosen};
 
 /// Objects listed at a time.
 const PAGE: u32 = 500;
+/// Lists read at a time, where several are wanted.
+const READ_AT_ONCE: usize = 8;
 /// The API server itself gives up on a request after a minute.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -36,30 +38,19 @@ type Query = (String, String, Option<String>);
 
 impl Cluster {
     /// The cluster of a kubeconfig, or that we run in, and the namespace it says to use. Nothing is sent yet.
-    pub fn connect(context: Option<String>, kubeconfig: Option<&Path>) -> Result<(Self, String), String> {
+    pub fn connect(chosen: &Chosen) -> Result<(Self, String), String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| format!("cannot start: {error}"))?;
         let (client, namespace) = runtime.block_on(async {
-            let config = kubeconfig::config(context, kubeconfig).await?;
+            let config = kubeconfig::config(chosen).await?;
             let namespace = config.default_namespace.clone();
             Ok::<_, String>((Client::try_from(config).map_err(|error| error.to_string())?, namespace))
         })?;
         let cluster =
             Self { runtime, client, lists: BTreeMap::new(), objects: BTreeMap::new(), kinds: BTreeMap::new() };
         Ok((cluster, namespace))
-    }
-
-    fn send(&self, request: http::Request<Vec<u8>>, what: &str) -> Result<Value, Trouble> {
-        let answer = self
-            .runtime
-            .block_on(async { tokio::time::timeout(PATIENCE, self.client.request::<Value>(request)).await });
-        match answer {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(Trouble::of(error, what)),
-            Err(_) => Err(Trouble::Failed(format!("cannot read {what}: no answer within {} s", PATIENCE.as_secs()))),
-        }
     }
 
     fn list_anew(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
@@ -76,24 +67,8 @@ impl Cluster {
         namespace: Option<&str>,
         each: &mut dyn FnMut(Value),
     ) -> Result<(), String> {
-        let api_kind = self.kind(api_version, kind);
-        let what = format!("{} in {}", api_kind.qualified(), told_namespace(namespace));
-        let url = ApiResourceUrl::new(&api_kind, namespace);
-        let mut page = ListParams::default().limit(PAGE);
-        loop {
-            let request = Request::new(url.0.clone());
-            let request = if is_confidential(kind) { request.list_metadata(&page) } else { request.list(&page) };
-            let request = request.map_err(|error| error.to_string())?;
-            let mut list = self.send(request, &what).map_err(|trouble| trouble.told(api_version, kind))?;
-            let next = list.pointer("/metadata/continue").and_then(Value::as_str).map(str::to_owned);
-            if let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) {
-                items.into_iter().map(|item| typed(item, api_version, kind)).for_each(&mut *each);
-            }
-            match next.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
-                None => return Ok(()),
-            }
-        }
+        let resource = self.kind(api_version, kind);
+        self.runtime.block_on(pages(&self.client, &resource, (api_version, kind, namespace), each))
     }
 
     fn get_anew(
@@ -109,7 +84,7 @@ impl Cluster {
         let (request, how) = (Request::new(url.0), GetParams::default());
         let request = if is_confidential(kind) { request.get_metadata(name, &how) } else { request.get(name, &how) };
         let request = request.map_err(|error| error.to_string())?;
-        match self.send(request, &what) {
+        match self.runtime.block_on(send(&self.client, request, &what)) {
             Ok(object) => Ok(Some(typed(object, api_version, kind))),
             Err(Trouble::Absent { names_object: true }) => Ok(None),
             Err(trouble) => Err(trouble.told(api_version, kind)),
@@ -135,7 +110,24 @@ impl Surroundings for Cluster {
         namespace: Option<&str>,
         each: &mut dyn FnMut(Value),
     ) -> Result<(), String> {
-        self.pages(api_version, kind, namespace, each)
+        // Whoever read it ahead did so for this.
+        match self.lists.remove(&query(api_version, kind, namespace)) {
+            Some(known) => known.map(|objects| objects.into_iter().for_each(each)),
+            None => self.pages(api_version, kind, namespace, each),
+        }
+    }
+
+    fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
+        let kinds: Vec<ApiKind> = lists.iter().map(|(api_version, kind, _)| self.kind(api_version, kind)).collect();
+        let client = &self.client;
+        let reads = lists.iter().zip(kinds).map(|(list, resource)| async move {
+            let mut objects = Vec::new();
+            let read = pages(client, &resource, *list, &mut |object| objects.push(object)).await;
+            (query(list.0, list.1, list.2), read.map(|()| objects))
+        });
+        let answers: Vec<_> =
+            self.runtime.block_on(stream::iter(reads).buffer_unordered(READ_AT_ONCE).inspect(|_| done()).collect());
+        self.lists.extend(answers);
     }
 
     fn get(
@@ -179,6 +171,41 @@ impl Surroundings for Cluster {
         };
         self.kinds.insert(key, found.clone());
         found
+    }
+}
+
+/// Sends one request.
+async fn send(client: &Client, request: http::Request<Vec<u8>>, what: &str) -> Result<Value, Trouble> {
+    match tokio::time::timeout(PATIENCE, client.request::<Value>(request)).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(Trouble::of(error, what)),
+        Err(_) => Err(Trouble::Failed(format!("cannot read {what}: no answer within {} s", PATIENCE.as_secs()))),
+    }
+}
+
+/// Hands over the objects of a list page by page.
+async fn pages(
+    client: &Client,
+    resource: &ApiKind,
+    (api_version, kind, namespace): List<'_>,
+    each: &mut dyn FnMut(Value),
+) -> Result<(), String> {
+    let what = format!("{} in {}", resource.qualified(), told_namespace(namespace));
+    let url = ApiResourceUrl::new(resource, namespace);
+    let mut page = ListParams::default().limit(PAGE);
+    loop {
+        let request = Request::new(url.0.clone());
+        let request = if is_confidential(kind) { request.list_metadata(&page) } else { request.list(&page) };
+        let request = request.map_err(|error| error.to_string())?;
+        let mut list = send(client, request, &what).await.map_err(|trouble| trouble.told(api_version, kind))?;
+        let next = list.pointer("/metadata/continue").and_then(Value::as_str).map(str::to_owned);
+        if let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) {
+            items.into_iter().map(|item| typed(item, api_version, kind)).for_each(&mut *each);
+        }
+        match next.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(()),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod explain;
 #[expect(dead_code, reason = "the tests of sources need more of it")]
 #[path = "../sources/fake.rs"]
 mod fake;
+mod given;
 mod host;
 mod policy;
 mod record;

@@ -189,7 +189,7 @@ fn where_the_store_may_not_be_reached_the_right_is_named() {
     let server = ApiServer::start(Rules { forbidden: vec!["/proxy", "portforward"], ..rules.clone() });
     let said = server.scan("");
     assert_eq!(said.exit, 2);
-    assert!(said.err.contains("bind it to the Role of deploy/people/metrics.yaml"), "{}", said.err);
+    assert!(said.err.contains("bind it to the Role of deploy/people/metrics.yaml there"), "{}", said.err);
     // Without the Services of all namespaces, the usual ones are looked into.
     let server = ApiServer::start(Rules { forbidden: vec!["/api/v1/services"], ..rules });
     let said = server.scan("-o json");
@@ -234,7 +234,7 @@ fn advice_is_applied_after_a_dry_run_and_can_be_put_back() {
     let said = server.scan("statefulset/db --patch --no-headers");
     assert_eq!(said.exit, 0, "{}", said.err);
     assert!(
-        said.err.contains("1 workloads would be changed, and the API server would accept that: give --yes"),
+        said.err.contains("1 objects would be changed, and the API server would accept that: give --yes"),
         "{}",
         said.err
     );
@@ -258,7 +258,8 @@ fn advice_is_applied_after_a_dry_run_and_can_be_put_back() {
     assert!(set["limits"]["memory"].is_string() && set["requests"]["cpu"] == "49m", "{set}");
     let text = fs::read_to_string(&rollback).unwrap();
     let back = r#"{"spec":{"template":{"spec":{"containers":[{"name":"postgres","resources":{"limits":{"memory":"256Mi"},"requests":{"cpu":"100m","memory":"256Mi"}}}]}}}}"#;
-    let command = format!("kubectl patch 'statefulset.apps/db' --namespace 'shop' --type strategic --patch '{back}'");
+    let command =
+        format!("kubectl patch 'statefulset.v1.apps/db' --namespace 'shop' --type strategic --patch '{back}'");
     assert_eq!(text.lines().last(), Some(command.as_str()));
     // What an earlier run has to be put back with is never lost.
     let said = server.scan("statefulset/db --patch --yes");
@@ -273,6 +274,6 @@ fn advice_is_applied_after_a_dry_run_and_can_be_put_back() {
         "{}",
         said.err
     );
-    assert!(said.err.contains("nothing was changed: 2 of 2 changes would be refused"), "{}", said.err);
+    assert!(said.err.contains("nothing was changed: 3 of 3 changes would be refused"), "{}", said.err);
     assert!(patches(&server).iter().all(|(target, _)| target.contains("dryRun=All")));
 }

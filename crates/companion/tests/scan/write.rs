@@ -22,9 +22,11 @@ fn manifests_get_the_advice_and_stay_as_they_are_otherwise() {
     let changed: Vec<(&str, &str)> =
         before.lines().zip(after.lines()).filter(|(before, after)| before != after).collect();
     assert_eq!(before.lines().count(), after.lines().count());
-    assert_eq!(changed.len(), 3, "{changed:?}");
+    assert_eq!(changed.len(), 4, "{changed:?}");
     assert!(changed[1].1.contains("{cpu: 83m, memory: 450Mi}"), "{changed:?}");
     assert!(changed[2].1.contains("{requests: {cpu: 49m, memory: 367Mi}, limits: {memory: 367Mi}}"), "{changed:?}");
+    // The Deployment is scaled by a share of the request, and the share changes with it.
+    assert!(changed[3].1.contains("averageUtilization: 2"), "{changed:?}");
     // A scan of what was written has nothing more to say.
     let said = scan(&format!(
         "statefulset/db -n shop --cluster-dir {0} --prometheus {1} --no-headers --write {0}",
@@ -32,6 +34,41 @@ fn manifests_get_the_advice_and_stay_as_they_are_otherwise() {
         server.url()
     ));
     assert_eq!((said.exit, said.err.as_str()), (0, "nothing to write: the manifests say it already\n"));
+}
+
+#[test]
+fn an_autoscaler_that_is_not_in_the_manifests_is_named() {
+    let server = prometheus(cluster::history(true));
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = folder.path().join("web.yaml");
+    let text = fs::read_to_string(here().join("world/shop.yaml")).unwrap();
+    let without = text.split("---\n").filter(|document| !document.contains("HorizontalPodAutoscaler"));
+    fs::write(&manifest, without.collect::<Vec<_>>().join("---\n")).unwrap();
+    let said = scan(&format!(
+        "deployment/web -n shop --cluster-dir world --prometheus {} --no-headers --write {}",
+        server.url(),
+        manifest.display()
+    ));
+    assert_eq!(said.exit, 0, "{}", said.err);
+    assert!(
+        said.err.contains("warning: not in the manifests: HorizontalPodAutoscaler web scales at 70% of the cpu"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn an_autoscaler_is_patched_after_requests_have_become_smaller() {
+    let server = prometheus(cluster::history(true));
+    let said = scan(&format!("deployment/web -n shop --cluster-dir world -o kustomize --prometheus {}", server.url()));
+    let kinds: Vec<&str> = said.out.lines().filter_map(|line| line.strip_prefix("kind: ")).collect();
+    assert_eq!(kinds, ["Deployment", "HorizontalPodAutoscaler"], "{}", said.out);
+    // The share of what one container alone requests is that of the whole pod.
+    let said = scan(&format!(
+        "deployment/web -n shop --container worker --cluster-dir world -o kustomize --prometheus {}",
+        server.url()
+    ));
+    assert!(!said.out.contains("name: front") && said.out.contains("averageUtilization: 72"), "{}", said.out);
 }
 
 #[test]

@@ -102,6 +102,8 @@ pub struct PrometheusServer {
     pub scrape: Option<u16>,
     /// `--web.config.file`, for TLS and basic auth.
     pub web_config: Option<PathBuf>,
+    /// Not only on loopback, which no API server leads to.
+    pub on_all_addresses: bool,
     pub more_arguments: Vec<String>,
 }
 
@@ -123,11 +125,12 @@ impl PrometheusServer {
         }
         fs::write(folder.path().join("prometheus.yml"), config).unwrap();
         let port = free_port();
+        let address = if self.on_all_addresses { "0.0.0.0" } else { "127.0.0.1" };
         let mut arguments = vec![
             format!("--config.file={}", folder.path().join("prometheus.yml").display()),
             format!("--storage.tsdb.path={}", folder.path().join("data").display()),
             "--storage.tsdb.retention.time=60d".to_owned(),
-            format!("--web.listen-address=127.0.0.1:{port}"),
+            format!("--web.listen-address={address}:{port}"),
             "--log.level=warn".to_owned(),
         ];
         arguments.extend(self.web_config.iter().map(|path| format!("--web.config.file={}", path.display())));

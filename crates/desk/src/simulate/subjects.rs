@@ -39,24 +39,42 @@ const WORKLOADS: [(&str, &str); 7] = [
     ("batch/v1", "CronJob"),
 ];
 
+/// Everything that is listed, in all or in each namespace.
+pub const KINDS: [(&str, &str); 11] = {
+    let [a, b, c, d, e, f, g] = WORKLOADS;
+    [a, b, c, d, e, f, g, ("v1", "Pod"), ("v1", "PersistentVolumeClaim"), ("v1", "LimitRange"), ("v1", "ResourceQuota")]
+};
+
 /// Kind, namespace and name of something that owns.
 type Owner = (String, String, String);
 
 impl Subjects {
-    /// Looks into some namespaces, or into all.
-    pub fn find(around: &mut dyn Surroundings, namespaces: Option<&[String]>, settings: &str) -> Self {
+    /// Looks into some namespaces, or into all, for the workloads, pods and claims that are wanted.
+    pub fn find(
+        around: &mut dyn Surroundings,
+        namespaces: Option<&[String]>,
+        is_wanted: &dyn Fn(&Value) -> bool,
+        settings: &str,
+    ) -> Self {
         let mut subjects = Self::default();
         match namespaces {
-            None => subjects.look_into(None, around, settings),
+            None => subjects.look_into(None, around, is_wanted, settings),
             Some(namespaces) => {
-                namespaces.iter().for_each(|namespace| subjects.look_into(Some(namespace), around, settings));
+                let each = namespaces.iter();
+                each.for_each(|namespace| subjects.look_into(Some(namespace), around, is_wanted, settings));
             }
         }
         subjects.found.sort_by(|a, b| (&a.namespace, &a.told).cmp(&(&b.namespace, &b.told)));
         subjects
     }
 
-    fn look_into(&mut self, namespace: Option<&str>, around: &mut dyn Surroundings, settings: &str) {
+    fn look_into(
+        &mut self,
+        namespace: Option<&str>,
+        around: &mut dyn Surroundings,
+        is_wanted: &dyn Fn(&Value) -> bool,
+        settings: &str,
+    ) {
         let mut owners: BTreeMap<Owner, Owner> = BTreeMap::new();
         let mut workloads: Vec<Value> = Vec::new();
         for (api_version, kind) in WORKLOADS {
@@ -79,15 +97,16 @@ impl Subjects {
                 .map(|owner| owners.get(&owner).cloned().or_else(|| deployment_of(&pod, &owner)).unwrap_or(owner));
             match owner.filter(|owner| known.contains(owner)) {
                 Some(owner) => *pods.entry(owner).or_default() += 1,
-                None => self.found.push(Subject::of_pod(pod, around, settings)),
+                None if is_wanted(&pod) => self.found.push(Subject::of_pod(pod, around, settings)),
+                None => {}
             }
         }
-        for workload in workloads {
+        for workload in workloads.into_iter().filter(is_wanted) {
             let count = pods.get(&key(&workload)).copied().unwrap_or(0);
             self.found.extend(Subject::of_workload(&workload, count));
         }
         let claims = self.list(around, "v1", "PersistentVolumeClaim", namespace);
-        self.found.extend(claims.into_iter().map(|claim| Subject::of(claim.clone(), &claim, 1)));
+        self.found.extend(claims.into_iter().filter(is_wanted).map(|claim| Subject::of(claim.clone(), &claim, 1)));
     }
 
     fn list(

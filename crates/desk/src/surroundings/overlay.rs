@@ -10,7 +10,7 @@ use headroom_core::json::Malformed;
 use serde_json::Value;
 
 use super::folder::Folder;
-use super::{Surroundings, recount};
+use super::{List, Surroundings, recount};
 use crate::kinds::{ApiKind, metadata};
 
 /// A top of objects over a bottom that is only read; without a bottom there is nothing but the top.
@@ -73,6 +73,12 @@ impl Surroundings for Overlay {
                 self.list(api_version, kind, namespace)?.into_iter().for_each(each);
                 Ok(())
             }
+        }
+    }
+
+    fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
+        if let Some(bottom) = &mut self.bottom {
+            bottom.prefetch(lists, done);
         }
     }
 

@@ -125,11 +125,12 @@ impl Ledger {
             drain: Duration::from_millis(500),
             ..Options::new(HOME)
         };
-        let kubeconfig = self.cluster.kubeconfig_file().unwrap();
+        let kubeconfig = Some(self.cluster.kubeconfig_file().unwrap());
+        let chosen = headroom_companion::kubeconfig::Chosen { kubeconfig, ..Default::default() };
         let (started, is_started) = tokio::sync::oneshot::channel();
         let address = self.addresses[which];
         runtime.spawn(async move {
-            let config = headroom_companion::kubeconfig::config(None, Some(&kubeconfig)).await.unwrap();
+            let config = headroom_companion::kubeconfig::config(&chosen).await.unwrap();
             let client = headroom_companion::source::proxy::client(config).unwrap();
             let replica = Replica::new(options, client, CancellationToken::new());
             let listener = TcpListener::bind(address).await.unwrap();

@@ -1,43 +1,69 @@
-//! Advice written into the manifests that it is about, file by file, each as a whole or not at all.
+//! Advice written into manifests, file by file, each as a whole or not at all.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use headroom_core::amount::Requirement;
-use serde_json::Value;
 
-use super::Asked;
-use crate::edit::{self, Change, Identity};
-use crate::kinds::metadata;
+use crate::change::Change;
+use crate::edit::{self, EditError};
+use crate::manifest::Manifest;
 use crate::output::Exit;
-use crate::recommend::{Advice, Workload};
+use crate::surroundings::folder::in_namespace;
 
-/// Writes all that is not written yet, and says so on standard error; each of `asked` has its workload in the advice.
-/// What cannot be edited leaves its file alone.
-pub(super) fn all(asked: &[&Asked], advice: &Advice) -> anyhow::Result<Exit> {
-    let mut files: BTreeMap<PathBuf, Vec<Change>> = BTreeMap::new();
-    for (asked, workload) in asked.iter().zip(&advice.workloads) {
-        let Some(origin) = &asked.origin else { continue };
-        let of_file = files.entry(origin.file.clone()).or_default();
-        for change in changes(&asked.object, workload) {
-            // A file may be named twice.
-            if !of_file.contains(&change) {
-                of_file.push(change);
-            }
-        }
-    }
-    files_with(files)
+/// What is to be edited in a file.
+#[derive(Default)]
+struct Edits {
+    changes: Vec<edit::Change>,
+    targets: Vec<edit::Target>,
 }
 
-/// Makes changes in files, and says so on standard error.
-pub(in crate::command) fn files_with(files: BTreeMap<PathBuf, Vec<Change>>) -> anyhow::Result<Exit> {
+/// Writes all that is not written yet, and says so on standard error. What cannot be edited leaves its file alone. The
+/// namespace is that of manifests that name none.
+pub(in crate::command) fn all(manifests: &[Manifest], namespace: &str, changes: &[Change]) -> anyhow::Result<Exit> {
+    let mut files: BTreeMap<PathBuf, Edits> = BTreeMap::new();
+    let mut edited: Vec<&Change> = Vec::new();
+    for manifest in manifests {
+        let object = in_namespace(manifest.object.clone(), namespace);
+        for change in changes.iter().filter(|change| change.is_of(&object)) {
+            let edits = change.edits(&manifest.object);
+            if !edits.is_empty() {
+                edited.push(change);
+            }
+            let of_file = &mut files.entry(manifest.origin.file.clone()).or_default().changes;
+            // A file may be named twice.
+            edits.into_iter().for_each(|edit| add(of_file, edit));
+        }
+    }
+    // Only an autoscaler whose workload is changed is changed, too.
+    for change in edited {
+        let mut names: Vec<&str> = change.autoscalers.iter().map(|scaled| scaled.name.as_str()).collect();
+        for manifest in manifests {
+            let object = in_namespace(manifest.object.clone(), namespace);
+            let targets = change.targets(&object, &manifest.object);
+            names.retain(|name| !targets.iter().any(|target| target.object.name == *name));
+            let of_file = &mut files.entry(manifest.origin.file.clone()).or_default().targets;
+            targets.into_iter().for_each(|target| add(of_file, target));
+        }
+        let missing = change.autoscalers.iter().filter(|scaled| names.contains(&scaled.name.as_str()));
+        missing.for_each(|scaled| eprintln!("warning: not in the manifests: {}", scaled.told()));
+    }
+    write(files)
+}
+
+fn add<T: PartialEq>(list: &mut Vec<T>, item: T) {
+    if !list.contains(&item) {
+        list.push(item);
+    }
+}
+
+fn write(files: BTreeMap<PathBuf, Edits>) -> anyhow::Result<Exit> {
     let mut exit = Exit::Fine;
     let mut written = 0;
-    for (file, changes) in files {
+    for (file, edits) in files {
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
-        match edit::set_amounts(&text, &changes) {
+        match edits.made_in(&text) {
             Ok(None) => {}
             Ok(Some(edited)) => {
                 replace(&file, &edited).with_context(|| format!("cannot write `{}`", file.display()))?;
@@ -56,19 +82,13 @@ pub(in crate::command) fn files_with(files: BTreeMap<PathBuf, Vec<Change>>) -> a
     Ok(exit)
 }
 
-fn changes(object: &Value, workload: &Workload) -> Vec<Change> {
-    let text = |field| Some(metadata(object, field)).filter(|text| !text.is_empty()).map(str::to_owned);
-    let object =
-        Identity { kind: workload.kind.clone(), namespace: text("namespace"), name: text("name").unwrap_or_default() };
-    let change = |(container, amounts): (&str, Vec<(&'static str, String)>)| Change {
-        requirement: Requirement::Request,
-        object: object.clone(),
-        path: workload.path.clone(),
-        container: container.to_owned(),
-        amounts,
-    };
-    let wanted = workload.containers.iter().map(|container| (container.name.as_str(), container.to_write()));
-    wanted.filter(|(_, requests)| !requests.is_empty()).map(change).collect()
+impl Edits {
+    /// The text with the edits; none if it says all that already.
+    fn made_in(&self, text: &str) -> Result<Option<String>, EditError> {
+        let changed = edit::set_amounts(text, &self.changes)?;
+        let targeted = edit::set_targets(changed.as_deref().unwrap_or(text), &self.targets)?;
+        Ok(targeted.or(changed))
+    }
 }
 
 /// Renamed when whole, so that nobody meets half a file.

@@ -8,16 +8,15 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Client, Error};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
+use crate::change::Patch;
 use crate::command::target::Target;
-use crate::kinds::ApiKind;
 use crate::output::Exit;
-use crate::scan::change;
-use crate::scan::report::{ContainerRow, Report, Row};
+use crate::scan::report::Report;
 
 /// Whom the API server knows as the owner of what is set.
 const MANAGER: &str = "kubectl-headroom";
@@ -39,10 +38,9 @@ pub struct Patching {
     rollback: PathBuf,
 }
 
-/// One workload's change.
-struct Change<'r> {
-    row: &'r Row,
-    patch: Value,
+/// One object's change.
+struct Change {
+    patch: Patch,
     api: Api<DynamicObject>,
 }
 
@@ -50,11 +48,8 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
     if args.rollback.exists() {
         bail!("`{}` exists already: choose another file with --rollback", args.rollback.display());
     }
-    let changes: Vec<Change<'_>> = report
-        .workloads
-        .iter()
-        .filter_map(|row| Some(Change { row, patch: change::patch(row)?, api: api(row, &client) }))
-        .collect();
+    let patches = report.changes().into_iter().flat_map(|change| change.patches());
+    let changes: Vec<Change> = patches.map(|patch| Change { api: api(&patch, &client), patch }).collect();
     if changes.is_empty() {
         eprintln!("nothing to change: the workloads request what is recommended, or cannot be patched");
         return Ok(Exit::Fine);
@@ -62,12 +57,11 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
     let mut rollback = Vec::new();
     let mut refused = 0;
     for change in &changes {
-        let before = change.api.get(&change.row.name).await;
-        let before = before.map_err(|error| anyhow!("{}: {}", told(change.row), worded(&error)))?;
-        let back = put_back(change.row, &change.patch, &serde_json::to_value(&before)?);
-        rollback.extend(back.map(|back| command(kubectl, change.row, &back)));
+        let before = change.api.get(&change.patch.name).await;
+        let before = before.map_err(|error| anyhow!("{}: {}", change.patch.told(), worded(&error)))?;
+        rollback.push(command(kubectl, &change.patch, &change.patch.put_back(&serde_json::to_value(&before)?)));
         if let Err(error) = change.apply(args, true).await {
-            eprintln!("error: {}: {}", told(change.row), worded(&error));
+            eprintln!("error: {}: {}", change.patch.told(), worded(&error));
             refused += 1;
         }
     }
@@ -83,33 +77,29 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
     eprintln!("wrote {0}: `sh {0}` puts back what is set now", args.rollback.display());
     for (done, change) in changes.iter().enumerate() {
         if let Err(error) = change.apply(args, false).await {
-            eprintln!("error: {}: {}", told(change.row), worded(&error));
+            eprintln!("error: {}: {}", change.patch.told(), worded(&error));
             eprintln!("{done} of {} changes were made, the others were not", changes.len());
             return Ok(Exit::Refused);
         }
-        eprintln!("patched {}", told(change.row));
+        eprintln!("patched {}", change.patch.told());
     }
     Ok(Exit::Fine)
 }
 
-impl Change<'_> {
+impl Change {
     async fn apply(&self, args: &Patching, dry_run: bool) -> Result<(), Error> {
         let mut params = PatchParams::apply(MANAGER);
         params.force = args.force_conflicts;
         params.dry_run = dry_run;
-        self.api.patch(&self.row.name, &params, &Patch::Apply(&self.patch)).await.map(|_| ())
+        self.api.patch(&self.patch.name, &params, &kube::api::Patch::Apply(&self.patch.body)).await.map(|_| ())
     }
 }
 
-fn api(row: &Row, client: &Client) -> Api<DynamicObject> {
-    let kind = ApiKind::new(&row.api_version, &row.kind);
+fn api(patch: &Patch, client: &Client) -> Api<DynamicObject> {
+    let kind = &patch.kind;
     let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
     let resource = ApiResource::from_gvk_with_plural(&gvk, &kind.plural);
-    Api::namespaced_with(client.clone(), &row.namespace, &resource)
-}
-
-fn told(row: &Row) -> String {
-    format!("{} {}", row.namespace, row.told())
+    Api::namespaced_with(client.clone(), &patch.namespace, &resource)
 }
 
 fn worded(error: &Error) -> String {
@@ -125,10 +115,10 @@ fn worded(error: &Error) -> String {
 /// Only on a terminal can anybody be asked.
 fn is_wanted(changes: usize) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
-        eprintln!("{changes} workloads would be changed, and the API server would accept that: give --yes to do it");
+        eprintln!("{changes} objects would be changed, and the API server would accept that: give --yes to do it");
         return Ok(false);
     }
-    eprint!("Change {changes} workloads? Their pods will be replaced. [y/N] ");
+    eprint!("Change {changes} objects? Pods of changed workloads will be replaced. [y/N] ");
     io::stderr().flush().context("cannot ask")?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
@@ -148,15 +138,19 @@ fn keep(file: &Path, commands: &[String]) -> anyhow::Result<()> {
 
 /// `kubectl` with the words that lead to the same cluster.
 pub fn kubectl(target: &Target) -> String {
-    let context = target.context.iter().map(|context| format!(" --context {}", quoted(context)));
-    let file = target.kubeconfig.iter().map(|file| format!(" --kubeconfig {}", quoted(&file.display().to_string())));
-    "kubectl".to_owned() + &context.chain(file).collect::<String>()
+    let words = target.cluster.arguments().into_iter().map(|(name, value)| format!(" {name} {}", quoted(&value)));
+    "kubectl".to_owned() + &words.collect::<String>()
 }
 
-fn command(kubectl: &str, row: &Row, patch: &Value) -> String {
-    let object = ApiKind::new(&row.api_version, &row.kind).told(&row.name);
-    let [object, namespace, patch] = [&object, &row.namespace, &patch.to_string()].map(|text| quoted(text));
-    format!("{kubectl} patch {object} --namespace {namespace} --type strategic --patch {patch}")
+fn command(kubectl: &str, patch: &Patch, back: &Value) -> String {
+    // With the version, or kubectl would take the one that the cluster prefers, which may not know the field.
+    let kind = match (patch.kind.kind.to_lowercase(), patch.kind.group.as_str()) {
+        (kind, "") => kind,
+        (kind, group) => format!("{kind}.{}.{group}", patch.kind.version),
+    };
+    let object = format!("{kind}/{}", patch.name);
+    let [object, namespace, back] = [&object, &patch.namespace, &back.to_string()].map(|text| quoted(text));
+    format!("{kubectl} patch {object} --namespace {namespace} --type strategic --patch {back}")
 }
 
 /// As a shell reads it back, whatever it is.
@@ -164,41 +158,16 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// A patch that sets what the workload had before, and takes away what it had not.
-fn put_back(row: &Row, patch: &Value, before: &Value) -> Option<Value> {
-    let mut back = change::with_resources(row, |container: &ContainerRow| {
-        let list = if container.is_init { "initContainers" } else { "containers" };
-        let changed = of_container(row, list, &container.name, patch)?.get("resources")?;
-        let was = of_container(row, list, &container.name, before).and_then(|container| container.get("resources"));
-        let mut resources = Map::new();
-        for (bound, amounts) in changed.as_object()? {
-            let had = |name: &String| was?.get(bound)?.get(name).cloned();
-            let amounts = amounts.as_object()?.keys().map(|name| (name.clone(), had(name).unwrap_or(Value::Null)));
-            resources.insert(bound.clone(), Value::Object(amounts.collect()));
-        }
-        Some(Value::Object(resources))
-    })?;
-    // The command names the object.
-    if let Value::Object(fields) = &mut back {
-        fields.retain(|field, _| field == "spec");
-    }
-    Some(back)
-}
-
-fn of_container<'v>(row: &Row, list: &str, name: &str, object: &'v Value) -> Option<&'v Value> {
-    let path: String = row.path.iter().chain(&["spec", list]).map(|key| format!("/{key}")).collect();
-    let containers = object.pointer(&path)?.as_array()?;
-    containers.iter().find(|container| container.get("name") == Some(&json!(name)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kubeconfig::Chosen;
 
     #[test]
     fn no_name_ends_its_quotes() {
         assert_eq!(quoted("a'; rm -rf /"), r"'a'\''; rm -rf /'");
-        let target = Target { context: Some("it's".to_owned()), ..Target::default() };
-        assert_eq!(kubectl(&target), r"kubectl --context 'it'\''s'");
+        let cluster = Chosen { context: Some("it's".to_owned()), user: Some("eve".to_owned()), ..Chosen::default() };
+        let target = Target { cluster, ..Target::default() };
+        assert_eq!(kubectl(&target), r"kubectl --context 'it'\''s' --as 'eve'");
     }
 }

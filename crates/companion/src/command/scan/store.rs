@@ -9,11 +9,12 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Args;
-use crate::command::source::{behind_service, service_named};
+use crate::command::source::{behind_service, needs_port_forward, service_named};
 use crate::command::target::{Opened, Target};
 use crate::progress::Progress;
 use crate::scan::discover::{self, Candidate, USUAL_NAMESPACES};
-use crate::scan::history::{self, Histories, Places};
+use crate::scan::history::{self, Histories};
+use crate::scan::owners::Places;
 use crate::scan::report::Source;
 use crate::source::http::{Authentication, Endpoint, Http, Url};
 use crate::source::prometheus::Options;
@@ -43,18 +44,15 @@ pub fn read(
     progress: &Progress,
 ) -> anyhow::Result<Found> {
     // Before the runtime, since the surroundings have their own.
-    let candidates = if args.store.prometheus.is_some() || args.store.service.is_some() || args.store.metrics_api {
-        Vec::new()
-    } else {
-        discover::candidates(&services(opened, namespaces))
-    };
+    let is_named = args.store.prometheus.is_some() || args.store.service.is_some() || args.store.metrics_api;
+    let services = if is_named { Services::default() } else { Services::find(opened, namespaces) };
     let as_of = gather::replayed_at(&opened.settings).map(Timestamp::unix_seconds);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     let found = runtime.block_on(async {
         let stop = CancellationToken::new();
         tokio::spawn(interrupted(stop.clone()));
         let mut store = Reading { args, namespaces, as_of, progress, stop, notes: Vec::new() };
-        store.read(candidates, places).await
+        store.read(services, places).await
     });
     // What is still on its way is not waited for.
     runtime.shutdown_background();
@@ -72,15 +70,27 @@ async fn interrupted(stop: CancellationToken) {
     }
 }
 
-/// All Services, or those of the namespaces where stores usually are. None where there is no cluster.
-fn services(opened: &mut Opened, namespaces: &[String]) -> Vec<Value> {
-    if let Ok(services) = opened.around.list("v1", "Service", None) {
-        return services;
+/// The Services that look like a store.
+#[derive(Default)]
+struct Services {
+    candidates: Vec<Candidate>,
+    /// Why some may have been missed.
+    refused: Option<String>,
+}
+
+impl Services {
+    /// Among all Services, or those of the namespaces where stores usually are. None where there is no cluster.
+    fn find(opened: &mut Opened, namespaces: &[String]) -> Self {
+        let refused = match opened.around.list("v1", "Service", None) {
+            Ok(services) => return Self { candidates: discover::candidates(&services), refused: None },
+            Err(refused) => refused,
+        };
+        let mut places: Vec<&str> = USUAL_NAMESPACES.to_vec();
+        places.extend(namespaces.iter().map(String::as_str));
+        let of_place = |place: &str| opened.around.list("v1", "Service", Some(place)).unwrap_or_default();
+        let services: Vec<Value> = places.into_iter().flat_map(of_place).collect();
+        Self { candidates: discover::candidates(&services), refused: Some(refused) }
     }
-    let mut places: Vec<&str> = USUAL_NAMESPACES.to_vec();
-    places.extend(namespaces.iter().map(String::as_str));
-    let of_place = |place: &str| opened.around.list("v1", "Service", Some(place)).unwrap_or_default();
-    places.into_iter().flat_map(of_place).collect()
 }
 
 struct Reading<'a> {
@@ -94,32 +104,34 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    async fn read(&mut self, candidates: Vec<Candidate>, places: Places) -> anyhow::Result<Found> {
+    async fn read(&mut self, services: Services, places: Places) -> anyhow::Result<Found> {
         if self.args.store.metrics_api {
             return self.of_now(places).await;
         }
-        let named = match (&self.args.store.prometheus, &self.args.store.service) {
-            (Some(url), _) => Some((Http::new(&self.endpoint(Some(url))?)?, url.to_string())),
+        let store = &self.args.store;
+        let named = match (&store.prometheus, &store.service) {
+            (Some(url), _) => Some((self.connect(Http::new(&self.endpoint(Some(url))?)?).await?, url.to_string())),
             (None, Some(service)) => {
-                let client = self.client().await?;
-                let http = behind_service(client, service_named(service)?, &self.endpoint(None)?).await?;
-                Some((http, format!("service {service}")))
+                let target = service_named(service)?;
+                Some((self.reach(&self.client().await?, &target, "").await?, format!("service {service}")))
             }
             (None, None) => None,
         };
-        if let Some((http, name)) = named {
-            let survey = self.connect(http).await?;
+        if let Some((survey, name)) = named {
             return self.history(survey, name, places).await;
         }
-        match self.first_of(candidates).await? {
+        match self.first_of(services.candidates).await? {
             Some((survey, name)) => self.history(survey, name, places).await,
             None => {
                 let found = self.of_now(places).await;
                 found.map_err(|error| {
-                    let tried = if self.notes.is_empty() {
-                        "no Service of the cluster looks like a metrics store".to_owned()
-                    } else {
-                        self.notes.join("; ")
+                    let tried = match services.refused {
+                        _ if !self.notes.is_empty() => self.notes.join("; "),
+                        None => "no Service of the cluster looks like a metrics store".to_owned(),
+                        Some(refused) => format!(
+                            "no metrics store was found, because {refused}: bind this account to the Role of \
+                             deploy/people/metrics.yaml in the store's namespace"
+                        ),
                     };
                     anyhow!(
                         "{tried}; name the store with --service NAMESPACE/SERVICE:PORT or --prometheus URL; {error:#}"
@@ -161,7 +173,7 @@ impl Reading<'_> {
         let client = self.client().await?;
         let mut rest = candidates.iter();
         for candidate in rest.by_ref().take(MOST_TRIED) {
-            match self.reach(&client, candidate).await {
+            match self.try_out(&client, candidate).await {
                 Ok(survey) => {
                     let others: Vec<String> = rest.map(Candidate::told).collect();
                     if !others.is_empty() {
@@ -179,36 +191,43 @@ impl Reading<'_> {
         Ok(None)
     }
 
-    async fn reach(&self, client: &kube::Client, candidate: &Candidate) -> anyhow::Result<Survey> {
-        let endpoint = self.endpoint(None)?;
-        if candidate.wants_token && matches!(endpoint.authentication, Authentication::None) {
+    /// Connects to a candidate, which has to know some container.
+    async fn try_out(&self, client: &kube::Client, candidate: &Candidate) -> anyhow::Result<Survey> {
+        if candidate.wants_token && matches!(self.endpoint(None)?.authentication, Authentication::None) {
             bail!(
                 "it wants a token: HEADROOM_TOKEN=$(oc whoami -t) kubectl headroom scan --service {} \
                  --insecure-skip-tls-verify, or --ca-file with the cluster's service CA",
                 candidate.told()
             );
         }
-        let http = behind_service(client.clone(), candidate.target.clone(), &endpoint).await?.below(candidate.path);
-        let survey = match Survey::connect(http, self.options()?).await {
-            Err(SourceError::Permanent(text)) if is_refusal(&text) => {
-                // Who may not use the proxy may be allowed to forward a port.
-                match forward::http(client.clone(), candidate.target.clone(), &endpoint).await {
-                    Ok(http) => Survey::connect(http.below(candidate.path), self.options()?).await?,
-                    Err(_) => bail!(
-                        "{text}; this account may neither `get services/proxy` nor `create pods/portforward` in namespace \
-                         {}: bind it to the Role of deploy/people/metrics.yaml",
-                        candidate.target.namespace
-                    ),
-                }
-            }
-            survey => survey?,
-        };
+        let survey = self.reach(client, &candidate.target, candidate.path).await?;
         let now = survey.now().await?;
         let counted = survey.containers(self.namespaces, Window { from: now - DAY, to: now }).await?;
         if counted.values().all(|containers| *containers == 0) {
             bail!("it knows no container of the namespaces that are asked about");
         }
         Ok(survey)
+    }
+
+    /// Connects to the store behind a Service. Who may not use the API server's proxy may be allowed to forward a port.
+    async fn reach(&self, client: &kube::Client, target: &forward::Target, path: &str) -> anyhow::Result<Survey> {
+        let endpoint = self.endpoint(None)?;
+        let http = behind_service(client.clone(), target.clone(), &endpoint).await?;
+        let refused = match Survey::connect(http.below(path), self.options()?).await {
+            Err(SourceError::Permanent(text)) if is_refusal(&text) && !needs_port_forward(&endpoint) => text,
+            survey => return Ok(survey?),
+        };
+        let forwarded = async {
+            let http = forward::http(client.clone(), target.clone(), &endpoint).await?;
+            Survey::connect(http.below(path), self.options()?).await.map_err(anyhow::Error::from)
+        };
+        forwarded.await.map_err(|error| {
+            anyhow!(
+                "{refused}; a port-forward does not reach it either: {error}; this account needs `get services/proxy` or \
+                 `create pods/portforward` in namespace {}: bind it to the Role of deploy/people/metrics.yaml there",
+                target.namespace
+            )
+        })
     }
 
     /// Reads the history of all workloads.
@@ -271,8 +290,7 @@ impl Reading<'_> {
         let http = Http::api_server(self.client().await?, Duration::from_secs(60));
         let source = metrics_api::MetricsApi::new(http, 60);
         let all = self.args.target.all_namespaces;
-        let namespace = self.namespaces.first().map(String::as_str).filter(|_| !all);
-        let histories = history::look(&source, namespace, &places).await?;
+        let histories = history::look(&source, (!all).then_some(self.namespaces), &places).await?;
         self.notes.push(
             "no history: the metrics API tells only this moment, one sample a container, which no request should be \
              made of; name a metrics store with --service NAMESPACE/SERVICE:PORT or --prometheus URL"
@@ -288,7 +306,7 @@ pub async fn client(target: &Target) -> anyhow::Result<kube::Client> {
     if target.offline {
         bail!("--offline reaches no cluster: name the store with --prometheus URL");
     }
-    let config = kubeconfig::config(target.context.clone(), target.kubeconfig.as_deref()).await;
+    let config = kubeconfig::config(&target.cluster).await;
     let client = config.and_then(|config| proxy::client(config).map_err(|error| error.to_string()));
     client.map_err(|problem| anyhow!("the cluster cannot be reached: {problem}"))
 }

@@ -56,7 +56,7 @@ fn advised(workload: &Workload, used: &[(&str, Observed)], around: &mut Overlay)
     used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
     let settings = json!({"estimates": {"now": now.to_string()}});
-    let scan = Scan { histories: &histories, autoscalers: &[], settings: &settings, now };
+    let scan = Scan { histories: &histories, autoscalers: &[], settings: &settings, now, wanted: &[] };
     on(0, workload, &scan, around, &mut Vec::new()).unwrap().unwrap().0
 }
 

@@ -5,9 +5,9 @@ use headroom_core::amount::Quantity;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::owners::Key;
-use super::report::ContainerRow;
-use crate::kinds::metadata;
+use crate::kinds::{ApiKind, metadata};
+use crate::scan::owners::Key;
+use crate::surroundings::{Surroundings, is_of_unknown_kind};
 
 /// A target that is a share of the requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -24,6 +24,23 @@ pub struct Scaled {
     pub pods: u64,
     /// If the target stays.
     pub pods_after: u64,
+    #[serde(skip)]
+    pub api_version: String,
+    /// All targets as they stand, and which of them this is.
+    #[serde(skip)]
+    pub metrics: Value,
+    #[serde(skip)]
+    pub place: usize,
+}
+
+/// What a container that runs requests of a resource, now and with the advice.
+#[derive(Debug, Clone)]
+pub struct Requested<'c> {
+    pub container: &'c str,
+    pub resource: &'static str,
+    pub before: Option<Quantity>,
+    /// None if it stays.
+    pub after: Option<Quantity>,
 }
 
 impl Scaled {
@@ -38,23 +55,37 @@ impl Scaled {
     }
 }
 
+/// The versions of the kind with several metrics, newest first.
+const VERSIONS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
+
+/// Those of a namespace, or of all, by the first version that the cluster serves.
+pub fn list(around: &mut dyn Surroundings, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+    for version in VERSIONS {
+        match around.list(version, "HorizontalPodAutoscaler", namespace) {
+            Err(unknown) if is_of_unknown_kind(&unknown) => {}
+            listed => return listed,
+        }
+    }
+    Ok(Vec::new())
+}
+
 /// Of each target that would mean something else afterwards.
-pub fn effects(workload: &Key, autoscalers: &[Value], containers: &[ContainerRow], pods: u64) -> Vec<Scaled> {
+pub fn effects(workload: &Key, autoscalers: &[Value], requested: &[Requested<'_>], pods: u64) -> Vec<Scaled> {
     let mut effects = Vec::new();
     for autoscaler in autoscalers.iter().filter(|autoscaler| is_about(autoscaler, workload)) {
         let number = |path: &str| autoscaler.pointer(path).and_then(Value::as_u64);
         let pods = number("/status/currentReplicas").filter(|pods| *pods > 0).unwrap_or(pods).max(1);
         let (least, most) = (number("/spec/minReplicas").unwrap_or(1), number("/spec/maxReplicas").unwrap_or(u64::MAX));
-        let metrics = autoscaler.pointer("/spec/metrics").and_then(Value::as_array).into_iter().flatten();
-        for target in metrics.filter_map(Target::of) {
-            let of_target: Vec<&ContainerRow> = containers
-                .iter()
-                .filter(|row| target.container.as_ref().is_none_or(|name| *name == row.name))
-                .collect();
-            let Some((before, after)) = sums(&of_target, &target.resource).filter(|(before, after)| before != after)
-            else {
+        let metrics = autoscaler.pointer("/spec/metrics").cloned().unwrap_or_default();
+        let targets = metrics.as_array().into_iter().flatten().enumerate();
+        for (place, target) in targets.filter_map(|(place, metric)| Some((place, Target::of(metric)?))) {
+            let Some((before, after)) = target.sums(requested).filter(|(before, after)| before != after) else {
                 continue;
             };
+            let target_to_keep = share(target.percent, &before, &after).max(1);
+            if target_to_keep == target.percent {
+                continue;
+            }
             let now = current(autoscaler, &target).unwrap_or(target.percent);
             let wanted = share(pods.saturating_mul(now), &before, &after).div_ceil(target.percent.max(1));
             effects.push(Scaled {
@@ -62,9 +93,12 @@ pub fn effects(workload: &Key, autoscalers: &[Value], containers: &[ContainerRow
                 resource: target.resource.clone(),
                 container: target.container.clone(),
                 target_percent: target.percent,
-                target_to_keep: share(target.percent, &before, &after).max(1),
+                target_to_keep,
                 pods,
                 pods_after: wanted.clamp(least.min(most), most.max(least)),
+                api_version: ApiKind::of(autoscaler).api_version(),
+                metrics: metrics.clone(),
+                place,
             });
         }
     }
@@ -90,6 +124,19 @@ impl Target {
             container: if is_of_container { Some(text("container")?) } else { None },
             percent: source.pointer("/target/averageUtilization").and_then(Value::as_u64)?,
         })
+    }
+
+    /// What is requested now and afterwards; none if the autoscaler cannot tell its share, because a request is missing.
+    fn sums(&self, requested: &[Requested<'_>]) -> Option<(Quantity, Quantity)> {
+        let (mut sum_before, mut sum_after) = (Quantity::ZERO, Quantity::ZERO);
+        let is_about = |container: &str| self.container.as_ref().is_none_or(|name| name == container);
+        let all = requested.iter().filter(|of| is_about(of.container) && of.resource == self.resource);
+        for Requested { before, after, .. } in all {
+            let before = before.as_ref()?;
+            sum_before = sum_before.plus(before);
+            sum_after = sum_after.plus(after.as_ref().unwrap_or(before));
+        }
+        (sum_before.is_positive() && sum_after.is_positive()).then_some((sum_before, sum_after))
     }
 }
 
@@ -117,16 +164,35 @@ fn is_about(autoscaler: &Value, workload: &Key) -> bool {
         && text("/spec/scaleTargetRef/name") == workload.name
 }
 
-/// What is requested now and afterwards; none if the autoscaler cannot tell its share, because a request is missing.
-fn sums(containers: &[&ContainerRow], resource: &str) -> Option<(Quantity, Quantity)> {
-    let (mut before, mut after) = (Quantity::ZERO, Quantity::ZERO);
-    for row in containers.iter().filter(|row| !row.is_init) {
-        let amounts = &row.resource(resource)?.amounts;
-        let current = amounts.current.as_ref()?;
-        before = before.plus(current);
-        after = after.plus(amounts.recommended.as_ref().unwrap_or(current));
+/// An autoscaler with the targets at which it goes on as before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    pub name: String,
+    pub api_version: String,
+    /// All of its targets.
+    pub metrics: Value,
+    /// Whether each target that changes becomes smaller.
+    pub is_lowered: bool,
+}
+
+/// Autoscalers, each with all of its targets.
+pub fn kept(scaled: &[Scaled]) -> Vec<Kept> {
+    let mut kept: Vec<Kept> = Vec::new();
+    for Scaled { name, api_version, metrics, place, target_percent, target_to_keep, .. } in scaled {
+        if kept.last().is_none_or(|last| last.name != *name) {
+            let (name, api_version, metrics) = (name.clone(), api_version.clone(), metrics.clone());
+            kept.push(Kept { name, api_version, metrics, is_lowered: true });
+        }
+        let Some(last) = kept.last_mut() else { continue };
+        last.is_lowered &= target_to_keep < target_percent;
+        for source in ["resource", "containerResource"] {
+            let target = last.metrics.pointer_mut(&format!("/{place}/{source}/target/averageUtilization"));
+            if let Some(target) = target {
+                *target = (*target_to_keep).into();
+            }
+        }
     }
-    (before.is_positive() && after.is_positive()).then_some((before, after))
+    kept
 }
 
 /// A number of percent of the one amount, in percent of the other, rounded up.
@@ -139,35 +205,11 @@ fn share(percent: u64, before: &Quantity, after: &Quantity) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scan::report::{Amounts, ResourceRow};
     use serde_json::json;
 
-    fn container(name: &str, current: Option<&str>, recommended: Option<&str>) -> ContainerRow {
+    fn container<'c>(container: &'c str, before: Option<&str>, after: Option<&str>) -> Requested<'c> {
         let parsed = |text: Option<&str>| text.map(|text| text.parse().unwrap());
-        let amounts = Amounts { current: parsed(current), recommended: parsed(recommended), written: None, pods: 4 };
-        let cpu = ResourceRow {
-            resource: "cpu",
-            request: None,
-            limit: None,
-            recommended: None,
-            recommended_limit: None,
-            change: None,
-            used: None,
-            reasons: Vec::new(),
-            is_measured: true,
-            unknown: None,
-            amounts,
-        };
-        ContainerRow {
-            name: name.to_owned(),
-            image: "nginx".to_owned(),
-            is_init: false,
-            resources: vec![cpu],
-            evidence: None,
-            oom_kills: 0,
-            throttled_percent: None,
-            restarts: 0,
-        }
+        Requested { container, resource: "cpu", before: parsed(before), after: parsed(after) }
     }
 
     fn autoscaler(metric: Value, status: Value) -> Value {
@@ -177,7 +219,7 @@ mod tests {
             "status": status})
     }
 
-    fn check(autoscaler: Value, containers: &[ContainerRow], expected: Option<(u64, u64)>) {
+    fn check(autoscaler: Value, containers: &[Requested<'_>], expected: Option<(u64, u64)>) {
         let effects = effects(&Key::new("shop", "Deployment", "web"), &[autoscaler], containers, 4);
         assert_eq!(effects.first().map(|effect| (effect.target_to_keep, effect.pods_after)), expected);
     }

@@ -1,47 +1,61 @@
-//! Surroundings of which every kind is listed once for all namespaces, instead of once for each: for a scan of a whole
-//! cluster. Where that is not allowed, each namespace is asked about.
+//! Surroundings of which every kind is listed once for all namespaces, instead of once for each: for questions about a
+//! whole cluster. Where that is not allowed, each namespace is asked about.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
+use super::{List, Surroundings};
 use crate::kinds::{ApiKind, metadata};
-use crate::surroundings::Surroundings;
 
-/// By namespace, or none where a list of all is not to be had.
-type Listed = Option<HashMap<String, Vec<Value>>>;
+/// By namespace, or why a list of all is not to be had.
+type Listed = Result<BTreeMap<String, Vec<Value>>, String>;
 
-pub struct AtOnce<'s> {
-    below: &'s mut dyn Surroundings,
+pub struct AtOnce<S> {
+    below: S,
     lists: HashMap<(String, String), Listed>,
 }
 
-impl<'s> AtOnce<'s> {
-    pub fn new(below: &'s mut dyn Surroundings) -> Self {
+impl<S: Surroundings> AtOnce<S> {
+    pub fn new(below: S) -> Self {
         Self { below, lists: HashMap::new() }
     }
 
     fn all(&mut self, api_version: &str, kind: &str) -> &Listed {
-        let below = &mut *self.below;
+        let below = &mut self.below;
         self.lists.entry((api_version.to_owned(), kind.to_owned())).or_insert_with(|| {
-            let objects = below.list(api_version, kind, None).ok()?;
-            let mut listed: HashMap<String, Vec<Value>> = HashMap::new();
-            for object in objects {
+            let mut listed: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+            let mut add = |object: Value| {
                 listed.entry(metadata(&object, "namespace").to_owned()).or_default().push(object);
-            }
-            Some(listed)
+            };
+            below.visit(api_version, kind, None, &mut add)?;
+            Ok(listed)
         })
     }
 }
 
-impl Surroundings for AtOnce<'_> {
+impl<S: Surroundings> Surroundings for AtOnce<S> {
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
-        if let Some(namespace) = namespace
-            && let Some(listed) = self.all(api_version, kind)
-        {
-            return Ok(listed.get(namespace).cloned().unwrap_or_default());
+        match (self.all(api_version, kind), namespace) {
+            (Ok(listed), Some(namespace)) => Ok(listed.get(namespace).cloned().unwrap_or_default()),
+            (Ok(listed), None) => Ok(listed.values().flatten().cloned().collect()),
+            (Err(_), Some(_)) => self.below.list(api_version, kind, namespace),
+            (Err(problem), None) => Err(problem.clone()),
         }
-        self.below.list(api_version, kind, namespace)
+    }
+
+    fn visit(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), String> {
+        self.below.visit(api_version, kind, namespace, each)
+    }
+
+    fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
+        self.below.prefetch(lists, done);
     }
 
     fn get(
@@ -51,11 +65,13 @@ impl Surroundings for AtOnce<'_> {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Option<Value>, String> {
-        // Objects of no namespace are listed together too: namespaces themselves.
-        let within = namespace.unwrap_or_default();
-        if let Some(listed) = self.all(api_version, kind) {
-            let found = listed.get(within).and_then(|all| all.iter().find(|object| metadata(object, "name") == name));
-            return Ok(found.cloned());
+        let is_known = self.lists.contains_key(&(api_version.to_owned(), kind.to_owned()));
+        // Single objects are few, but each namespace is looked at.
+        if (is_known || kind == "Namespace")
+            && let Ok(listed) = self.all(api_version, kind)
+        {
+            let within = listed.get(namespace.unwrap_or_default()).map(Vec::as_slice).unwrap_or_default();
+            return Ok(within.iter().find(|object| metadata(object, "name") == name).cloned());
         }
         self.below.get(api_version, kind, namespace, name)
     }
@@ -90,15 +106,14 @@ mod tests {
     }
 
     fn check(refuses_all: bool, expected: &[&str]) {
-        let mut below = Counted { asked: Vec::new(), refuses_all };
-        let mut around = AtOnce::new(&mut below);
+        let mut around = AtOnce::new(Counted { asked: Vec::new(), refuses_all });
         for namespace in ["a", "b", "a"] {
             let found = around.list("v1", "LimitRange", Some(namespace)).unwrap();
             assert_eq!(found.len(), 1);
             assert_eq!(metadata(&found[0], "namespace"), namespace);
         }
         assert_eq!(around.list("v1", "LimitRange", Some("c")).unwrap().len(), 0);
-        assert_eq!(below.asked, expected);
+        assert_eq!(around.below.asked, expected);
     }
 
     #[test]

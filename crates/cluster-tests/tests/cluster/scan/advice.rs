@@ -1,0 +1,38 @@
+//! What a scan recommends is what the policy gives the next pod of the image, once the same usage is published.
+
+use headroom_testkit::built::workspace_file;
+use serde_json::{Value, json};
+
+use crate::guarded::resources;
+use crate::objects::pod;
+use crate::scan::scene::{STORE, Scene};
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn the_advice_is_what_admission_gives_the_next_pod() {
+    let scene = Scene::start().await;
+    let shop = scene.shop.namespace.as_str();
+    let said = scene.run(&["scan", "-n", shop, "-o", "json", "--step", "1m"]);
+    assert_eq!(said.exit, 0, "{}", said.err);
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(report["source"]["name"], "Prometheus at monitoring/metrics:9090");
+    let row = &report["workloads"][0];
+    assert_eq!((&row["kind"], &row["name"], &row["pods"]), (&json!("Deployment"), &json!("web"), &json!(2)), "{row}");
+    let recommended = |resource: &str| {
+        let of_container = row["containers"][0]["resources"].as_array().unwrap();
+        let of_resource = of_container.iter().find(|of| of["resource"] == resource).unwrap();
+        of_resource["recommended"].clone()
+    };
+    let advised = json!({"cpu": recommended("cpu"), "memory": recommended("memory")});
+
+    for manifest in ["crd.yaml", "collector/base/namespace.yaml"] {
+        let path = workspace_file("deploy").join(manifest);
+        scene.kubectl(&["apply", "-f", path.to_str().unwrap()]);
+    }
+    scene.kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd/usageprofiles.headroom.dev"]);
+    let said =
+        scene.run(&["collect", "prometheus", "--service", STORE, "--once", "--store", "usage.redb", "--lag", "1s"]);
+    assert_eq!(said.exit, 0, "{}", said.err);
+    let next = scene.shop.create(pod(shop, "next", json!({}))).await.unwrap();
+    assert_eq!(resources(&next)["requests"], advised, "{report}");
+}

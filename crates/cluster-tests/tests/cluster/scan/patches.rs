@@ -1,0 +1,99 @@
+//! `--patch`: tried first, refused as a whole, made on request, and put back.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use crate::scan::scene::{MONITORING, Scene, pods};
+
+const DAN: &str = "dan";
+const ROLLBACK: &str = "headroom-rollback.sh";
+
+/// The version with several metrics that this API server has.
+const AUTOSCALING: &str = "autoscaling/v2beta2";
+
+/// Scales the Deployment at 70 % of its CPU request.
+fn autoscaler(namespace: &str) -> Value {
+    let target = json!({"type": "Utilization", "averageUtilization": 70});
+    json!({"apiVersion": AUTOSCALING, "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": namespace},
+        "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 5,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]}})
+}
+
+async fn target_of(scene: &Scene) -> u64 {
+    let autoscaler = scene.shop.all(AUTOSCALING, "HorizontalPodAutoscaler").get("web").await.unwrap();
+    autoscaler.data["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"].as_u64().unwrap()
+}
+
+fn containers(deployment: &DynamicObject) -> Value {
+    deployment.data["spec"]["template"]["spec"]["containers"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn a_patch_is_tried_then_made_and_can_be_put_back() {
+    let scene = Scene::start().await;
+    let shop = scene.shop.namespace.as_str();
+    scene.bind(DAN, shop, "clusterrole/edit", &["patch", "deployments.apps"]);
+    scene.grant(DAN, MONITORING, "metrics.yaml", "role/headroom-metrics", &["get", "services/proxy"]);
+    scene.shop.create(autoscaler(shop)).await.unwrap();
+    let before = scene.deployment().await;
+    let patch = |more: &[&str]| scene.run_as(DAN, &[&["scan", "-n", shop, "--no-headers", "--patch"], more].concat());
+    let is_as_before = |deployment: &DynamicObject| {
+        deployment.metadata.generation == before.metadata.generation && containers(deployment) == containers(&before)
+    };
+
+    // Whoever made the Deployment owns its requests.
+    let said = patch(&["--yes"]);
+    assert_eq!(said.exit, 1, "{}{}", said.out, said.err);
+    assert!(said.err.contains("--force-conflicts takes the fields over"), "{}", said.err);
+    assert!(said.err.contains("nothing was changed"), "{}", said.err);
+    // Nobody can be asked here, so it is only tried.
+    let said = patch(&["--force-conflicts"]);
+    assert_eq!(said.exit, 0, "{}", said.err);
+    assert!(said.err.contains("the API server would accept that: give --yes"), "{}", said.err);
+    assert!(is_as_before(&scene.deployment().await));
+    assert_eq!(target_of(&scene).await, 70);
+    assert!(!scene.folder.path().join(ROLLBACK).exists());
+    let asked = scene.asked_by(DAN);
+    let tried: Vec<&str> = asked.iter().filter(|asked| asked.verb == "patch").map(|asked| asked.uri.as_str()).collect();
+    assert!(!tried.is_empty() && tried.iter().all(|uri| uri.contains("dryRun=All")), "{tried:?}");
+
+    let said = patch(&["--force-conflicts", "--yes"]);
+    assert_eq!(said.exit, 0, "{}", said.err);
+    let after = scene.deployment().await;
+    let resources = &containers(&after)[0]["resources"];
+    let is_less = |name: &str| resources["requests"][name] != containers(&before)[0]["resources"]["requests"][name];
+    assert!(is_less("cpu") && is_less("memory"), "{resources}");
+    // The same usage is a larger share of what is requested now.
+    let target = target_of(&scene).await;
+    assert!(target > 70, "{target}");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !pods(&scene.shop, 1).await.iter().any(|pod| pod.data["spec"]["containers"][0]["resources"] == *resources) {
+        assert!(Instant::now() < deadline, "no pod has {resources}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    // Nothing but the two was written, each tried first; the target was raised after the request had become smaller.
+    let asked = scene.asked_by(DAN);
+    let written: Vec<_> = asked.iter().filter(|asked| !matches!(asked.verb.as_str(), "get" | "list")).collect();
+    assert!(written.iter().all(|asked| asked.verb == "patch"), "{written:?}");
+    let made = written.iter().filter(|asked| !asked.uri.contains("dryRun=All")).map(|asked| asked.uri.as_str());
+    let made: Vec<&str> = made.map(|uri| uri.split('?').next().unwrap()).collect();
+    let of = |group: &str, resource: &str| format!("/apis/{group}/namespaces/{shop}/{resource}/web");
+    assert_eq!(made, [of("apps/v1", "deployments"), of(AUTOSCALING, "horizontalpodautoscalers")]);
+
+    let programs = scene.shop.cluster.control_plane.as_ref().unwrap().programs();
+    let path = std::env::join_paths([programs.to_owned(), "/usr/bin".into(), "/bin".into()]).unwrap();
+    let output = Command::new("sh")
+        .arg(scene.folder.path().join(ROLLBACK))
+        .env("PATH", path)
+        .env("KUBECONFIG", scene.shop.cluster.kubeconfig_file().unwrap())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(containers(&scene.deployment().await), containers(&before));
+    assert_eq!(target_of(&scene).await, 70);
+}

@@ -1,0 +1,45 @@
+//! Whoever lacks a right is told which, and which manifest grants it; nobody needs more than to read.
+
+use crate::scan::scene::{MONITORING, STORE, Scene};
+
+const EVE: &str = "eve";
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn each_missing_right_is_named_with_the_manifest_that_grants_it() {
+    let scene = Scene::start().await;
+    let shop = scene.shop.namespace.as_str();
+    let refused = |arguments: &[&str], expected: &[&str]| {
+        let said = scene.run_as(EVE, &[&["scan"], arguments].concat());
+        assert_eq!(said.exit, 2, "{}{}", said.out, said.err);
+        for part in expected {
+            assert!(said.err.contains(part), "{part}: {}", said.err);
+        }
+    };
+    refused(
+        &["-n", shop],
+        &["User \"eve\" cannot list", "bind this account to the Role of deploy/people/namespace.yaml"],
+    );
+
+    scene.grant(EVE, shop, "namespace.yaml", "role/headroom-reader", &["list", "pods"]);
+    let store = "bind this account to the Role of deploy/people/metrics.yaml in the store's namespace";
+    refused(&["-n", shop], &["no metrics store was found, because cannot read services in all namespaces", store]);
+    let reach = "this account needs `get services/proxy` or `create pods/portforward` in namespace monitoring: bind it to \
+                 the Role of deploy/people/metrics.yaml there";
+    refused(&["-n", shop, "--service", STORE], &[reach]);
+
+    scene.grant(EVE, MONITORING, "metrics.yaml", "role/headroom-metrics", &["get", "services/proxy"]);
+    let said = scene.run_as(EVE, &["scan", "-n", shop, "-o", "json"]);
+    assert_eq!(said.exit, 0, "{}", said.err);
+    assert!(said.out.contains("\"Prometheus at monitoring/metrics:9090\""), "{}", said.out);
+    refused(&["-A"], &["-A needs the right to list in all namespaces", "deploy/people/cluster.yaml"]);
+
+    scene.grant(EVE, "", "cluster.yaml", "clusterrole/headroom-reader", &["list", "pods"]);
+    let said = scene.run_as(EVE, &["scan", "-A"]);
+    assert_eq!(said.exit, 0, "{}", said.err);
+
+    let asked = scene.asked_by(EVE);
+    assert!(asked.iter().any(|asked| asked.uri.contains("/services/metrics:9090/proxy/api/v1/")), "{asked:?}");
+    let more: Vec<_> = asked.iter().filter(|asked| !matches!(asked.verb.as_str(), "get" | "list")).collect();
+    assert!(more.is_empty(), "{more:?}");
+}

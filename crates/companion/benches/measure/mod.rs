@@ -1,0 +1,97 @@
+//! What the benchmarks have in common: their sizes, usage that is made up, and what a run of the program costs.
+
+use std::error::Error;
+use std::fs;
+use std::io::{self, Write};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// `cargo test --benches` only wants to know that they build.
+pub fn is_asked_for() -> bool {
+    std::env::args().any(|arg| arg == "--bench")
+}
+
+pub fn setting(name: &str, default: u64) -> Result<u64> {
+    match std::env::var(name) {
+        Ok(text) => Ok(text.parse()?),
+        Err(_) => Ok(default),
+    }
+}
+
+/// What a program came to.
+pub struct Cost {
+    pub time: Duration,
+    /// Of its own.
+    pub processor_seconds: f64,
+    /// Of resident memory.
+    pub peak_kib: u64,
+}
+
+/// Runs a program to its end, which has to be a good one.
+pub fn run(command: &mut Command) -> Result<Cost> {
+    let begun = Instant::now();
+    let mut child = command.spawn()?;
+    let (mut processor_seconds, mut peak_kib) = (0.0_f64, 0);
+    loop {
+        // The kernel keeps both; they only have to be read before the process is gone.
+        peak_kib = peak_kib.max(high_water_mark(child.id()));
+        processor_seconds = processor_seconds.max(processor_seconds_of(child.id()));
+        match child.try_wait()? {
+            Some(status) if status.success() => {
+                return Ok(Cost { time: begun.elapsed(), processor_seconds, peak_kib });
+            }
+            Some(status) => return Err(format!("the program ended with {status}").into()),
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// User and system time of a process, counted by Linux in hundredths of a second.
+pub fn processor_seconds_of(process: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
+    fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
+/// The most resident memory that a process has had, in KiB.
+pub fn high_water_mark(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mark = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    mark.and_then(|mark| mark.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or_default()
+}
+
+/// CPU and memory of so many containers at some times, a minute apart, as OpenMetrics text.
+pub fn usage(
+    out: &mut impl Write,
+    containers: u64,
+    labels: impl Fn(u64) -> String,
+    times: impl Iterator<Item = u64> + Clone,
+) -> io::Result<()> {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = move || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % 1000
+    };
+    writeln!(out, "# TYPE container_cpu_usage_seconds counter")?;
+    for number in 0..containers {
+        let (mut milliseconds, labels) = (0, labels(number));
+        for time in times.clone() {
+            let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);
+            writeln!(out, "container_cpu_usage_seconds_total{{{labels}}} {seconds}.{rest:03} {time}")?;
+            milliseconds += (5 << (number % 8)) * 60 * (500 + next()) / 1000;
+        }
+    }
+    writeln!(out, "# TYPE container_memory_working_set_bytes gauge")?;
+    for number in 0..containers {
+        let labels = labels(number);
+        for time in times.clone() {
+            let bytes = (20 + number % 400) * 1024 * (900 + next() / 5);
+            writeln!(out, "container_memory_working_set_bytes{{{labels}}} {bytes} {time}")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! Manifests as they are typed: `-f`, `-k` and `-R`, as kubectl has them.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::manifest::{self, Manifest, ManifestError};
+
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Manifests {
+    /// Files, folders, or `-` for standard input; may be given more than once
+    #[arg(short = 'f', long = "filename", value_name = "PATH", num_args = 1.., value_delimiter = ',')]
+    pub files: Vec<PathBuf>,
+    /// Folder of a kustomization, which `kubectl kustomize` builds; may be given more than once
+    #[arg(short = 'k', long = "kustomize", value_name = "FOLDER")]
+    pub kustomizations: Vec<PathBuf>,
+    /// Read folders within folders too
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+}
+
+impl Manifests {
+    pub fn is_given(&self) -> bool {
+        !self.files.is_empty() || !self.kustomizations.is_empty()
+    }
+
+    /// Those of files first.
+    pub fn read(&self) -> Result<Vec<Manifest>, ManifestError> {
+        let mut manifests = manifest::read(&self.files, self.recursive, &mut io::stdin().lock())?;
+        for folder in &self.kustomizations {
+            manifests.extend(manifest::kustomized(folder)?);
+        }
+        Ok(manifests)
+    }
+}

@@ -1,0 +1,56 @@
+//! One look at a source of the present.
+
+use super::{Histories, Part};
+use crate::history::observed::Kill;
+use crate::history::{day_of, distinct};
+use crate::scan::owners::Places;
+use crate::source::{Batch, Source, SourceError, Window};
+
+/// One look at a source of the present, the metrics API: at some namespaces, or at all.
+pub async fn look(
+    source: &dyn Source,
+    namespaces: Option<&[String]>,
+    places: &Places,
+) -> Result<Histories, SourceError> {
+    let step = i64::from(source.step_seconds());
+    let from = source.now().await?.div_euclid(step) * step;
+    let window = Window { from, to: from + step };
+    let mut part = Part::default();
+    let mut take = |batch: Batch| match batch {
+        Batch::Usage(all) => all.into_iter().for_each(|series| {
+            let place = &series.container;
+            let Some(workload) = places.of_pod(&place.namespace, &place.pod) else { return };
+            for sample in &series.samples {
+                let observed = part.day(workload, &place.name, day_of(sample.time));
+                observed.pods.add(distinct::hash(&place.namespace, &place.pod));
+                observed.add(series.resource, sample.time, sample.value, series.step_seconds.into());
+            }
+        }),
+        Batch::OomKills(all) => all.into_iter().for_each(|kill| {
+            let place = &kill.container;
+            if let Some(workload) = places.of_pod(&place.namespace, &place.pod) {
+                let of = distinct::hash(&place.pod, &place.name);
+                let observed = part.day(workload, &place.name, day_of(kill.at));
+                observed.add_kill(Kill { at: kill.at, memory: kill.memory, of });
+            }
+        }),
+        Batch::Distributions(_) => {}
+    };
+    match namespaces {
+        Some(namespaces) => {
+            for namespace in namespaces {
+                source.read(namespace, window, &mut take).await?;
+            }
+        }
+        None => {
+            if !source.read_all(window, &mut take).await? {
+                return Err(SourceError::Permanent(
+                    "not allowed to list the metrics of all namespaces: look at one with -n".to_owned(),
+                ));
+            }
+        }
+    }
+    let mut histories = Histories::default();
+    histories.add(part, day_of(from));
+    Ok(histories)
+}

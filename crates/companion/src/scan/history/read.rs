@@ -1,0 +1,167 @@
+//! The reading of a metrics store: several pieces at a time.
+//!
+//! A piece counts as a whole or not at all; one that cannot be read is named, and what else was read stays. Whoever
+//! interrupts the reading has what was read until then.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::pieces::{MOST_NAMESPACES, Piece, Question, plan};
+use super::{Histories, Part};
+use crate::history::observed::Kill;
+use crate::history::{day_of, distinct};
+use crate::progress::Progress;
+use crate::scan::owners::{Key, Owners, Places};
+use crate::source::prometheus::survey::Survey;
+use crate::source::{SourceError, Window};
+
+/// How long to wait before a piece is tried again.
+const PATIENCE: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(9)];
+
+/// What came of a reading.
+#[derive(Debug, Default)]
+pub struct Reading {
+    pub histories: Histories,
+    /// What could not be read, and why.
+    pub problems: Vec<String>,
+    /// How many pods used something whose workload is gone.
+    pub strangers: u64,
+    pub is_interrupted: bool,
+}
+
+/// Adds to the owners who made the pods that are gone by now. A problem is one line.
+pub async fn makers(survey: &Survey, namespaces: &[String], window: Window, owners: &mut Owners) -> Vec<String> {
+    let mut problems = Vec::new();
+    for namespaces in namespaces.chunks(MOST_NAMESPACES) {
+        match survey.makers(namespaces, window).await {
+            Ok(all) => all.into_iter().for_each(|made| {
+                let (kind, name) = made.object;
+                owners.add(Key::new(&made.namespace, kind, &name), &made.owner.0, &made.owner.1);
+            }),
+            Err(error) => problems.push(format!(
+                "who made the pods that are gone is not known, so they are told apart by their names: {error}"
+            )),
+        }
+    }
+    problems.truncate(1);
+    problems
+}
+
+/// Reads a window of these namespaces.
+pub async fn read(
+    survey: &Survey,
+    namespaces: &[String],
+    window: Window,
+    places: Places,
+    parallel: usize,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Reading {
+    let mut reading = Reading::default();
+    let mut pieces = tokio::select! {
+        pieces = plan(survey, namespaces, window, &mut reading.problems) => pieces,
+        () = stop.cancelled() => VecDeque::new(),
+    };
+    progress.begin(pieces.len() as u64, "Reading usage");
+    let (places, today) = (Arc::new(places), day_of(window.to - 1));
+    let mut strangers = distinct::Distinct::default();
+    let mut running: JoinSet<(Piece, Result<Part, SourceError>)> = JoinSet::new();
+    loop {
+        while running.len() < parallel.max(1)
+            && let Some(piece) = pieces.pop_front()
+        {
+            running.spawn(read_patiently(survey.clone(), Arc::clone(&places), piece));
+        }
+        let next = tokio::select! {
+            next = running.join_next() => next,
+            () = stop.cancelled() => break,
+        };
+        // A task that panicked has nothing to tell; there are none.
+        let Some(Ok((piece, read))) = next else { break };
+        match (read, piece.halves(survey.step_seconds().into())) {
+            (Ok(part), _) => {
+                strangers.merge(&part.strangers);
+                reading.histories.add(part, today);
+                progress.advance(1);
+            }
+            (Err(SourceError::Overloaded(_)), Some(halves)) => {
+                progress.lengthen(1);
+                halves.into_iter().rev().for_each(|half| pieces.push_front(half));
+            }
+            (Err(error), _) => {
+                reading.problems.push(format!("not read: {}: {error}", piece.told()));
+                progress.advance(1);
+            }
+        }
+    }
+    progress.end();
+    reading.is_interrupted = stop.is_cancelled();
+    reading.strangers = strangers.count();
+    reading
+}
+
+async fn read_patiently(survey: Survey, places: Arc<Places>, piece: Piece) -> (Piece, Result<Part, SourceError>) {
+    let mut waits = PATIENCE.into_iter();
+    loop {
+        let read = read_piece(&survey, &places, &piece).await;
+        match (&read, waits.next()) {
+            (Err(SourceError::Temporary(reason)), Some(wait)) => {
+                tracing::debug!(reason, "trying again");
+                tokio::time::sleep(wait).await;
+            }
+            _ => return (piece, read),
+        }
+    }
+}
+
+async fn read_piece(survey: &Survey, places: &Places, piece: &Piece) -> Result<Part, SourceError> {
+    let (mut part, window) = (Part::default(), piece.window);
+    let step = u64::from(survey.step_seconds());
+    match piece.question {
+        Question::Usage(resource) => {
+            survey
+                .usage(&piece.namespaces, resource, window, &mut |place, samples| {
+                    let hash = distinct::hash(&place.namespace, &place.pod);
+                    let Some(workload) = places.of_pod(&place.namespace, &place.pod) else {
+                        return part.strangers.add(hash);
+                    };
+                    // A day at a time, so that the day is looked for once.
+                    let mut samples = samples.filter(|sample| window.contains(sample.time)).peekable();
+                    while let Some(first) = samples.peek() {
+                        let day = day_of(first.time);
+                        let observed = part.day(workload, &place.container, day);
+                        observed.pods.add(hash);
+                        while let Some(sample) = samples.next_if(|sample| day_of(sample.time) == day) {
+                            observed.add(resource, sample.time, sample.value, step);
+                        }
+                    }
+                })
+                .await?;
+        }
+        Question::Throttling => {
+            for (place, counted) in survey.throttling(&piece.namespaces, window).await? {
+                if let Some(workload) = places.of_pod(&place.namespace, &place.pod) {
+                    let sum = part.throttling.entry((workload, place.container)).or_default();
+                    sum.periods += counted.periods;
+                    sum.throttled += counted.throttled;
+                }
+            }
+        }
+        Question::Kills => {
+            for namespace in &piece.namespaces {
+                for (place, kill) in survey.kills(namespace, window).await? {
+                    if let Some(workload) = places.of_pod(&place.namespace, &place.pod) {
+                        let of = distinct::hash(&place.pod, &place.container);
+                        let observed = part.day(workload, &place.container, day_of(kill.at));
+                        observed.add_kill(Kill { at: kill.at, memory: kill.memory, of });
+                    }
+                }
+            }
+        }
+    }
+    Ok(part)
+}
