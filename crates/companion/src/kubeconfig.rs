@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
+use crate::source::http::Secret;
 use crate::source::proxy::{self, Proxies};
 
 /// Which cluster is meant, and as whom it is asked.
@@ -22,6 +23,9 @@ pub struct Chosen {
     /// Group to impersonate; may be given more than once
     #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
     pub groups: Vec<String>,
+    /// In the place of all other credentials.
+    #[arg(skip)]
+    pub token: Option<Secret>,
 }
 
 impl Chosen {
@@ -68,6 +72,9 @@ pub async fn config(chosen: &Chosen) -> Result<Config, String> {
     };
     // Who asks decides what is tried again, and how often.
     config.default_retry = false;
+    if let Some(token) = &chosen.token {
+        config.auth_info = AuthInfo { token: Some(token.reveal().to_owned().into()), ..AuthInfo::default() };
+    }
     if let Some(user) = &chosen.user {
         config.auth_info.impersonate = Some(user.clone());
         config.auth_info.impersonate_groups = (!chosen.groups.is_empty()).then(|| chosen.groups.clone());

@@ -163,14 +163,19 @@ async function get(path: string): Promise<string> {
   const response = await fetch(path, { cache: "no-store" });
   const text = await response.text();
   if (!response.ok) throw new Error(text.trim());
+  const missed = response.headers.get("x-headroom-missed");
+  if (missed) say(`Not everything could be read: ${missed}`);
   return text;
 }
 
+/** What is there, of the namespace that the page's address names if it names one. */
+const readCluster = () => get(`cluster.json${location.search}`);
+
 /** Reads the cluster again; what was written into the panels stays. */
 async function refresh() {
-  if (!cluster) return openSnapshot("The cluster", get("cluster.json"), get("settings.yaml"));
+  if (!cluster) return openSnapshot("The cluster", readCluster(), get("settings.yaml"));
   try {
-    const { result } = await engine.open(await get("cluster.json"), cluster.settings);
+    const { result } = await engine.open(await readCluster(), cluster.settings);
     if (!cluster) return;
     cluster.overview = result;
     shows.textContent = `The cluster: ${counted(result)}, read at ${new Date().toLocaleTimeString()}.`;

@@ -21,5 +21,6 @@ mod collector;
 mod differential;
 mod ledger;
 mod outage;
+mod page;
 mod pair;
 mod scan;

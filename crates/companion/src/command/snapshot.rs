@@ -74,11 +74,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 /// A snapshot of what is there now. What may not be read is left out.
-pub fn text(target: &Target) -> anyhow::Result<String> {
-    take(target)?.text()
-}
-
-fn take(target: &Target) -> anyhow::Result<Snapshot> {
+pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
     let mut opened = target.open()?;
     opened.prefetch(&KINDS, &Progress::for_people());
     let pool = pool_of(&opened.settings);
@@ -111,14 +107,15 @@ fn pool_of(settings: &Value) -> String {
 }
 
 #[derive(Default)]
-struct Snapshot {
-    items: Vec<Value>,
-    missed: Vec<String>,
+pub struct Snapshot {
+    pub items: Vec<Value>,
+    /// Why something is not in it.
+    pub missed: Vec<String>,
     redaction: Redaction,
 }
 
 impl Snapshot {
-    fn text(&self) -> anyhow::Result<String> {
+    pub fn text(&self) -> anyhow::Result<String> {
         output::json(&json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": self.items}))
     }
 

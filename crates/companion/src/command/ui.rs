@@ -1,7 +1,7 @@
 //! `kubectl headroom ui`: the page in a browser, with the live cluster behind it.
 //!
 //! It reads with the rights of whoever starts it, writes nothing, and listens on loopback alone. Only who knows the address
-//! that it prints is answered: see `server`.
+//! that it prints is answered; or, behind an authenticating proxy, its users, with their own rights: see `server`.
 
 mod server;
 mod site;
@@ -10,14 +10,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::net::TcpListener;
 
 use super::snapshot;
 use super::target::Target;
 use crate::output::{self, Exit};
-use server::{Secret, Server};
+use server::{Asked, Key, Server, Taken, Visitors};
 use site::Site;
 
 const EXAMPLES: &str = "\
@@ -31,17 +31,25 @@ Examples:
   # A snapshot, without a cluster
   kubectl headroom ui --cluster-dir cluster.json
 
-Keep the address that it prints to yourself: whoever has it reads what you may read, until you stop the command.";
+  # In a pod, beside a proxy that authenticates users and passes their bearer tokens on
+  kubectl headroom ui --behind-proxy --port 8081 -A
+
+Keep the address that it prints to yourself: whoever has it reads what you may read, until you stop the command. \
+With --behind-proxy there is no such address: nothing is read but with the token of who asks, and ?namespace=NAME in the page's \
+address shows one namespace to those who may not read all.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Port on 127.0.0.1; 0 takes a free one
-    #[arg(long, value_name = "PORT", default_value_t = 0)]
-    port: u16,
+    /// Port on 127.0.0.1; a free one unless given
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
     /// Folder of the page as `make page` builds it; else the page that is built into this program
     #[arg(long, value_name = "FOLDER")]
     site: Option<PathBuf>,
+    /// Answer the users of an authenticating proxy in the same pod: each reads with the bearer token that the proxy passes on
+    #[arg(long, requires = "port", conflicts_with_all = ["cluster_dir", "offline", "as_user"])]
+    behind_proxy: bool,
     #[command(flatten)]
     target: Target,
 }
@@ -54,16 +62,22 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     // What is wrong with the arguments is told before anybody opens a browser.
     let settings = args.target.open()?.settings;
     let settings = output::yaml(&settings)?;
-    let secret = Secret::new(random()?);
+    let key = Key::new(random()?);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let ended = runtime.block_on(async {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port.unwrap_or(0)));
         let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
         let address = listener.local_addr()?;
-        output::print(&format!("Open http://{address}/{}/ in a browser; Ctrl-C ends it.\n", secret.text()))?;
+        let visitors = if args.behind_proxy {
+            output::print(&format!("Serving the users of a proxy on http://{address}/\n"))?;
+            Visitors::OfProxy
+        } else {
+            output::print(&format!("Open http://{address}/{}/ in a browser; Ctrl-C ends it.\n", key.text()))?;
+            Visitors::One { key, address }
+        };
         let target = args.target;
-        let take = move || snapshot::text(&target).map_err(|error| format!("{error:#}"));
-        let server = Arc::new(Server { site, settings, secret, address, take: Box::new(take) });
+        let take = move |asked| taken(&target, asked).map_err(|error| format!("{error:#}"));
+        let server = Arc::new(Server { site, settings, visitors, take: Box::new(take) });
         tokio::select! {
             () = server::serve(listener, server) => Ok(Exit::Fine),
             stopped = tokio::signal::ctrl_c() => stopped.map(|()| Exit::Fine).context("cannot wait for Ctrl-C"),
@@ -72,6 +86,23 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     // A reading of the cluster that is under way is not waited for.
     runtime.shutdown_background();
     ended
+}
+
+fn taken(target: &Target, asked: Asked) -> anyhow::Result<Taken> {
+    let mut target = target.clone();
+    let hint = match asked.namespace {
+        None => "; add ?namespace=NAME to the address for a namespace that you may read",
+        Some(_) => "",
+    };
+    if let Some(namespace) = asked.namespace {
+        (target.namespaces, target.all_namespaces) = (vec![namespace], false);
+    }
+    target.cluster.token = asked.token;
+    let snapshot = snapshot::take(&target)?;
+    match snapshot.missed.first() {
+        Some(problem) if snapshot.items.is_empty() => bail!("{problem}{hint}"),
+        _ => Ok(Taken { text: snapshot.text()?, missed: snapshot.missed }),
+    }
 }
 
 fn random() -> anyhow::Result<[u8; 16]> {

@@ -13,6 +13,16 @@ app.kubernetes.io/name: headroom-collector
 {{ include "headroom.labels" . }}
 {{- end }}
 
+{{- define "headroom.page.labels" -}}
+app.kubernetes.io/name: headroom-page
+{{ include "headroom.labels" . }}
+{{- end }}
+
+{{- define "headroom.ledger.labels" -}}
+app.kubernetes.io/name: headroom-ledger
+{{ include "headroom.labels" . }}
+{{- end }}
+
 {{/* A reference in a registry from {registry, repository, tag, digest} and the default tag. */}}
 {{- define "headroom.reference" -}}
 {{- $name := printf "%s/%s" .place.registry .place.repository -}}

@@ -1,8 +1,10 @@
-//! Answers one browser, and nobody else.
+//! Answers one browser, or the users of an authenticating proxy, and nobody else.
 //!
-//! Other programs of this machine and pages of other sites can reach a port on loopback. So the address holds a secret; the
-//! Host must be ours, because a name that somebody else resolves to 127.0.0.1 would be of their origin (DNS rebinding);
-//! a request that another site makes is refused by its Origin and Sec-Fetch-Site; and nothing but reading is known.
+//! Other programs of this machine and pages of other sites can reach a port on loopback. So for one browser the address
+//! holds a secret, and the Host must be ours, because a name that somebody else resolves to 127.0.0.1 would be of their
+//! origin (DNS rebinding). Behind a proxy every reading needs a bearer token of the user's own, which no other site can
+//! make a browser send. A request that another site makes is refused by its Origin and Sec-Fetch-Site either way, and
+//! nothing but reading is known.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,20 +17,43 @@ use hyper::body::Bytes;
 use tokio::net::TcpListener;
 
 use super::site::Site;
+use crate::source::http::Secret;
 
 pub struct Server {
     pub site: Site,
     pub settings: String,
-    pub secret: Secret,
-    pub address: SocketAddr,
+    pub visitors: Visitors,
     /// Takes a snapshot, or says why there is none.
-    pub take: Box<dyn Fn() -> Result<String, String> + Send + Sync>,
+    pub take: Box<dyn Fn(Asked) -> Result<Taken, String> + Send + Sync>,
+}
+
+/// Who is answered.
+pub enum Visitors {
+    /// Whoever knows the address that was printed.
+    One { key: Key, address: SocketAddr },
+    /// Whoever the proxy has authenticated, with the token that it passes on.
+    OfProxy,
+}
+
+/// What a visitor asks to see.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// One namespace instead of those that the program was started for.
+    pub namespace: Option<String>,
+    /// In the place of the program's own credentials.
+    pub token: Option<Secret>,
+}
+
+/// A snapshot as text, and what could not be read for it.
+pub struct Taken {
+    pub text: String,
+    pub missed: Vec<String>,
 }
 
 /// What only the address tells.
-pub struct Secret(String);
+pub struct Key(String);
 
-impl Secret {
+impl Key {
     pub fn new(bytes: [u8; 16]) -> Self {
         Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
@@ -49,7 +74,7 @@ impl Secret {
 enum Answer<'s> {
     File(&'static str, &'s [u8]),
     Settings,
-    Snapshot,
+    Snapshot(Asked),
     Refused(StatusCode, &'static str),
 }
 
@@ -59,21 +84,21 @@ pub async fn serve(listener: TcpListener, server: Arc<Server>) {
 }
 
 async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
+    let mut missed = Vec::new();
     let (status, kind, body) = match server.answer(&request) {
         Answer::File(kind, bytes) => (StatusCode::OK, kind, Bytes::copy_from_slice(bytes)),
         Answer::Settings => (StatusCode::OK, "application/yaml", Bytes::from(server.settings.clone())),
-        Answer::Refused(status, text) => (status, "text/plain; charset=utf-8", Bytes::from(text)),
-        Answer::Snapshot => {
+        Answer::Refused(status, text) => (status, TEXT, Bytes::from(text)),
+        Answer::Snapshot(asked) => {
             let server = Arc::clone(&server);
             // Reading waits, in a runtime of its own.
-            match tokio::task::spawn_blocking(move || (server.take)()).await {
-                Ok(Ok(text)) => (StatusCode::OK, "application/json", Bytes::from(text)),
-                Ok(Err(problem)) => (StatusCode::BAD_GATEWAY, "text/plain; charset=utf-8", Bytes::from(problem)),
-                Err(_) => (
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "text/plain; charset=utf-8",
-                    Bytes::from("cannot read the cluster"),
-                ),
+            match tokio::task::spawn_blocking(move || (server.take)(asked)).await {
+                Ok(Ok(taken)) => {
+                    missed = taken.missed;
+                    (StatusCode::OK, "application/json", Bytes::from(taken.text))
+                }
+                Ok(Err(problem)) => (StatusCode::BAD_GATEWAY, TEXT, Bytes::from(problem)),
+                Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, TEXT, Bytes::from("cannot read the cluster")),
             }
         }
     };
@@ -84,7 +109,20 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
     for (name, value) in HEADERS {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
+    if let Some(value) = told(&missed) {
+        headers.insert(HeaderName::from_static("x-headroom-missed"), value);
+    }
     response
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// What could not be read, as a header may hold it: the page shows it beside what was read.
+fn told(missed: &[String]) -> Option<HeaderValue> {
+    let first = missed.first()?;
+    let more = if missed.len() > 1 { format!(" (and {} more)", missed.len() - 1) } else { String::new() };
+    let text: String = first.chars().filter(|c| c.is_ascii() && !c.is_ascii_control()).take(300).collect();
+    HeaderValue::from_str(&(text + &more)).ok()
 }
 
 /// As the page's own policy, and no frame of another site around it.
@@ -104,12 +142,17 @@ const HEADERS: [(&str, &str); 6] = [
 impl Server {
     fn answer(&self, request: &Parts) -> Answer<'_> {
         let header = |name: &str| request.headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-        let port = self.address.port();
-        let hosts = [self.address.to_string(), format!("localhost:{port}")];
+        let hosts = match &self.visitors {
+            Visitors::One { address, .. } => vec![address.to_string(), format!("localhost:{}", address.port())],
+            Visitors::OfProxy => {
+                ["host", "x-forwarded-host"].iter().filter_map(|name| header(name)).map(str::to_owned).collect()
+            }
+        };
         if !header("host").is_some_and(|host| hosts.iter().any(|own| own == host)) {
             return Answer::Refused(StatusCode::MISDIRECTED_REQUEST, "this is no host of that name\n");
         }
-        let is_ours = |origin: &str| hosts.iter().any(|own| origin.strip_prefix("http://") == Some(own));
+        let is_ours =
+            |origin: &str| origin.split_once("://").is_some_and(|(_, host)| hosts.iter().any(|own| own == host));
         let is_foreign_site = header("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none"));
         if is_foreign_site || header("origin").is_some_and(|origin| !is_ours(origin)) {
             return Answer::Refused(StatusCode::FORBIDDEN, "other sites are not answered\n");
@@ -118,18 +161,52 @@ impl Server {
             return Answer::Refused(StatusCode::METHOD_NOT_ALLOWED, "there is nothing to write here\n");
         }
         let path = request.uri.path().strip_prefix('/').unwrap_or_default();
-        match path.split_once('/') {
-            Some((guess, name)) if self.secret.is(guess) => match name {
-                "cluster.json" => Answer::Snapshot,
-                "settings.yaml" => Answer::Settings,
-                name => match self.site.get(name) {
-                    Some((kind, bytes)) => Answer::File(kind, bytes),
-                    None => Answer::Refused(StatusCode::NOT_FOUND, "there is no such file\n"),
-                },
+        let name = match (&self.visitors, path.split_once('/')) {
+            (Visitors::OfProxy, _) => path,
+            (Visitors::One { key, .. }, Some((guess, name))) if key.is(guess) => name,
+            _ => return Answer::Refused(StatusCode::NOT_FOUND, "open the address that kubectl headroom ui printed\n"),
+        };
+        match name {
+            "cluster.json" => self.snapshot(request),
+            "settings.yaml" => Answer::Settings,
+            name => match self.site.get(name) {
+                Some((kind, bytes)) => Answer::File(kind, bytes),
+                None => Answer::Refused(StatusCode::NOT_FOUND, "there is no such file\n"),
             },
-            _ => Answer::Refused(StatusCode::NOT_FOUND, "open the address that kubectl headroom ui printed\n"),
         }
     }
+
+    fn snapshot(&self, request: &Parts) -> Answer<'_> {
+        let query = request.uri.query().unwrap_or_default().as_bytes();
+        let namespace = form_urlencoded::parse(query).find(|(name, _)| name == "namespace").map(|(_, value)| value);
+        let namespace = namespace.filter(|name| !name.is_empty()).map(|name| name.into_owned());
+        if namespace.as_deref().is_some_and(|name| !is_namespace(name)) {
+            return Answer::Refused(StatusCode::BAD_REQUEST, "that is no name of a namespace\n");
+        }
+        let token = match self.visitors {
+            Visitors::One { .. } => None,
+            Visitors::OfProxy => match bearer(request) {
+                Some(token) => Some(token),
+                None => return Answer::Refused(StatusCode::UNAUTHORIZED, NO_TOKEN),
+            },
+        };
+        Answer::Snapshot(Asked { namespace, token })
+    }
+}
+
+const NO_TOKEN: &str = "the proxy passes on no bearer token: let it set the header Authorization, such as oauth2-proxy does with \
+     --pass-authorization-header\n";
+
+fn bearer(request: &Parts) -> Option<Secret> {
+    let value = request.headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| Secret::from(token.to_owned()))
+}
+
+/// It becomes a part of the API server's paths.
+fn is_namespace(name: &str) -> bool {
+    name.len() <= 63 && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
 }
 
 #[cfg(test)]
@@ -138,49 +215,88 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn only_who_knows_the_address_reads_and_only_from_the_page() {
+    fn server(visitors: Visitors) -> (tempfile::TempDir, Server) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("index.html"), "page").unwrap();
-        let server = Server {
-            site: Site::read(folder.path()).unwrap(),
-            settings: String::new(),
-            secret: Secret::new([0xab; 16]),
-            address: SocketAddr::from(([127, 0, 0, 1], 4000)),
-            take: Box::new(|| Err("no cluster".to_owned())),
-        };
-        let secret = "ab".repeat(16);
-        let own = ("host", "127.0.0.1:4000");
-        let check = |method: &str, path: &str, headers: &[(&str, &str)], expected: Result<&str, u16>| {
-            let mut request = Request::builder().method(method).uri(path);
-            for (name, value) in headers {
-                request = request.header(*name, *value);
+        let site = Site::read(folder.path()).unwrap();
+        (folder, Server { site, settings: String::new(), visitors, take: Box::new(|_| Err("no cluster".to_owned())) })
+    }
+
+    /// The answer to GET, or by another method that stands before the path.
+    #[track_caller]
+    fn check(server: &Server, path: &str, headers: &[(&str, &str)], expected: Result<&str, u16>) {
+        let (method, path) = path.split_once(' ').unwrap_or(("GET", path));
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let parts = request.body(()).unwrap().into_parts().0;
+        let answer = match server.answer(&parts) {
+            Answer::File(_, bytes) => Ok(std::str::from_utf8(bytes).unwrap().to_owned()),
+            Answer::Settings => Ok("settings".to_owned()),
+            Answer::Snapshot(Asked { namespace, token }) => {
+                let token = token.as_ref().map_or("its own rights", Secret::reveal);
+                Ok(format!("{} by {token}", namespace.as_deref().unwrap_or("all")))
             }
-            let parts = request.body(()).unwrap().into_parts().0;
-            let answer = match server.answer(&parts) {
-                Answer::File(_, bytes) => Ok(std::str::from_utf8(bytes).unwrap()),
-                Answer::Settings => Ok("settings"),
-                Answer::Snapshot => Ok("snapshot"),
-                Answer::Refused(status, _) => Err(status.as_u16()),
-            };
-            assert_eq!(answer, expected, "{method} {path} {headers:?}");
+            Answer::Refused(status, _) => Err(status.as_u16()),
         };
-        let page = format!("/{secret}/");
-        let cluster = format!("/{secret}/cluster.json");
-        check("GET", &page, &[own], Ok("page"));
-        check("GET", &page, &[("host", "localhost:4000")], Ok("page"));
-        check("GET", &cluster, &[own, ("sec-fetch-site", "same-origin")], Ok("snapshot"));
-        check("GET", &format!("/{secret}/settings.yaml"), &[own, ("origin", "http://127.0.0.1:4000")], Ok("settings"));
-        check("GET", &format!("/{secret}/../index.html"), &[own], Err(404));
-        check("GET", &format!("/{secret}"), &[own], Err(404));
-        check("GET", &format!("/{}/", "ac".repeat(16)), &[own], Err(404));
-        check("GET", "/", &[own], Err(404));
-        check("POST", &cluster, &[own], Err(405));
-        check("GET", &cluster, &[], Err(421));
-        check("GET", &cluster, &[("host", "evil.example:4000")], Err(421));
-        check("GET", &cluster, &[("host", "127.0.0.1:4001")], Err(421));
-        check("GET", &cluster, &[own, ("origin", "https://evil.example")], Err(403));
-        check("GET", &cluster, &[own, ("origin", "null")], Err(403));
-        check("GET", &cluster, &[own, ("sec-fetch-site", "cross-site")], Err(403));
+        assert_eq!(answer.as_deref().map_err(|status| *status), expected, "{path} {headers:?}");
+    }
+
+    #[test]
+    fn only_who_knows_the_address_reads_and_only_from_the_page() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 4000));
+        let (_folder, server) = server(Visitors::One { key: Key::new([0xab; 16]), address });
+        let key = "ab".repeat(16);
+        let own = ("host", "127.0.0.1:4000");
+        let check = |path: &str, headers: &[(&str, &str)], expected| check(&server, path, headers, expected);
+        let page = format!("/{key}/");
+        let cluster = format!("/{key}/cluster.json");
+        check(&page, &[own], Ok("page"));
+        check(&page, &[("host", "localhost:4000")], Ok("page"));
+        check(&cluster, &[own, ("sec-fetch-site", "same-origin")], Ok("all by its own rights"));
+        // Nobody chooses whose rights are used.
+        check(&cluster, &[own, ("authorization", "Bearer other")], Ok("all by its own rights"));
+        check(&format!("{cluster}?namespace=shop"), &[own], Ok("shop by its own rights"));
+        check(&format!("{cluster}?namespace=../secrets"), &[own], Err(400));
+        check(&format!("/{key}/settings.yaml"), &[own, ("origin", "http://127.0.0.1:4000")], Ok("settings"));
+        check(&format!("/{key}/../index.html"), &[own], Err(404));
+        check(&format!("/{key}"), &[own], Err(404));
+        check(&format!("/{}/", "ac".repeat(16)), &[own], Err(404));
+        check("/", &[own], Err(404));
+        check(&format!("POST {cluster}"), &[own], Err(405));
+        check(&cluster, &[], Err(421));
+        check(&cluster, &[("host", "evil.example:4000")], Err(421));
+        check(&cluster, &[("host", "127.0.0.1:4001")], Err(421));
+        check(&cluster, &[own, ("origin", "https://evil.example")], Err(403));
+        check(&cluster, &[own, ("origin", "null")], Err(403));
+        check(&cluster, &[own, ("sec-fetch-site", "cross-site")], Err(403));
+    }
+
+    #[test]
+    fn behind_a_proxy_everybody_reads_with_a_token_of_their_own() {
+        let (_folder, server) = server(Visitors::OfProxy);
+        let (host, token) = (("host", "127.0.0.1:8080"), ("authorization", "Bearer alice"));
+        let outside = ("x-forwarded-host", "headroom.example");
+        let check = |path: &str, headers: &[(&str, &str)], expected| check(&server, path, headers, expected);
+        check("/", &[host], Ok("page"));
+        check("/cluster.json", &[host, token], Ok("all by alice"));
+        check("/cluster.json?namespace=shop", &[host, ("authorization", "bearer  bob ")], Ok("shop by bob"));
+        check("/cluster.json?namespace=Shop", &[host, token], Err(400));
+        for no_token in ["", "Bearer", "Bearer ", "Basic YWxpY2U6"] {
+            check("/cluster.json", &[host, ("authorization", no_token)], Err(401));
+        }
+        check("/cluster.json", &[host], Err(401));
+        check("/cluster.json", &[host, outside, token, ("origin", "https://headroom.example")], Ok("all by alice"));
+        check("/cluster.json", &[host, outside, token, ("origin", "https://evil.example")], Err(403));
+        check("/cluster.json", &[host, token, ("sec-fetch-site", "cross-site")], Err(403));
+        check("POST /cluster.json", &[host, token], Err(405));
+    }
+
+    #[test]
+    fn what_could_not_be_read_fits_a_header() {
+        assert_eq!(told(&[]), None);
+        let missed = ["cannot list pods:\r\nX: é".to_owned(), "other".to_owned()];
+        assert_eq!(told(&missed).unwrap(), "cannot list pods:X:  (and 1 more)");
     }
 }
