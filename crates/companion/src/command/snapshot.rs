@@ -3,7 +3,6 @@
 //!
 //! Secrets and ConfigMaps are not read at all. The values of environment variables are left out, as from recordings.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -12,7 +11,7 @@ use headroom_core::cluster::usage::address::{API_VERSION, KIND};
 use headroom_desk::recording::redact::Redaction;
 use serde_json::{Value, json};
 
-use super::target::Target;
+use super::target::{Target, profiles_namespace};
 use crate::output::{self, Exit};
 use crate::surroundings::{Surroundings, is_of_unknown_kind};
 
@@ -80,7 +79,6 @@ pub fn text(target: &Target) -> anyhow::Result<String> {
 fn take(target: &Target) -> anyhow::Result<Snapshot> {
     let mut opened = target.open()?;
     let scope = target.scope(&opened).map(str::to_owned);
-    let pool = pool_of(&opened.settings);
     let mut snapshot = Snapshot::default();
     for (api_version, kind) in KINDS {
         match (kind, &scope) {
@@ -88,11 +86,9 @@ fn take(target: &Target) -> anyhow::Result<Snapshot> {
                 let found = opened.around.get(api_version, kind, None, name);
                 snapshot.take(found.map(|found| found.into_iter().collect()));
             }
-            // The history of all namespaces is for each of them.
             (KIND, Some(namespace)) => {
-                for namespace in BTreeSet::from([namespace.as_str(), pool.as_str()]) {
-                    snapshot.take(opened.around.list(api_version, kind, Some(namespace)));
-                }
+                let profiles = opened.around.list(api_version, kind, Some(&profiles_namespace(&opened.settings)));
+                snapshot.take(profiles.map(|profiles| profiles.into_iter().map(|it| only_of(it, namespace)).collect()));
             }
             _ => snapshot.take(opened.around.list(api_version, kind, scope.as_deref())),
         }
@@ -100,10 +96,15 @@ fn take(target: &Target) -> anyhow::Result<Snapshot> {
     Ok(snapshot)
 }
 
-/// Where the history of all namespaces is, by the settings.
-fn pool_of(settings: &Value) -> String {
-    let named = settings.pointer("/estimates/pool/namespace").and_then(Value::as_str);
-    named.unwrap_or("headroom").to_owned()
+/// A profile without what other namespaces used, which is nobody's business who gets the snapshot of this one.
+fn only_of(mut profile: Value, namespace: &str) -> Value {
+    let images = profile.pointer_mut("/spec/images").and_then(Value::as_object_mut);
+    for image in images.into_iter().flat_map(|images| images.values_mut()) {
+        if let Some(own) = image.get_mut("own").and_then(Value::as_object_mut) {
+            own.retain(|of, _| of == namespace);
+        }
+    }
+    profile
 }
 
 #[derive(Default)]
