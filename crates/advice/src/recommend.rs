@@ -4,7 +4,7 @@
 //! estimates, defaults, and what gives way to the ranges. Only that every container is estimated, and nothing is
 //! refused. What the author limits is the one bound more: a request above it would be refused.
 
-use headroom_core::amount::{Bound, Quantity};
+use headroom_core::amount::{Quantity, Requirement};
 use headroom_core::annotations::{limit_ranger, ours};
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window};
@@ -119,7 +119,7 @@ fn without_requests<'d>(pod: &Pod<'d>) -> Pod<'d> {
 /// Puts an author's requests back where there is no advice.
 fn keep_what_is_not_advised<'d>(filled: &mut Pod<'d>, as_it_stands: &Pod<'d>) {
     for (container, stood) in filled.containers.iter_mut().zip(&as_it_stands.containers) {
-        for (name, value) in stood.resources.of(Bound::Request).iter() {
+        for (name, value) in stood.resources.of(Requirement::Request).iter() {
             let requests = &mut container.resources.requests;
             if value.origin.is_authored() && !requests.contains(name) {
                 requests.set(name.clone(), value.clone());
@@ -199,7 +199,7 @@ fn for_all<'d>(
                 continue;
             };
             made.only_told = false;
-            if let Some(limit) = container.resources.quantity(Bound::Limit, resource.name()) {
+            if let Some(limit) = container.resources.quantity(Requirement::Limit, resource.name()) {
                 lower_to_limit(&mut made, limit);
             }
             if let Basis::History { window, .. } = made.basis {
@@ -214,7 +214,7 @@ fn for_all<'d>(
 }
 
 fn is_of_the_pod(pod: &Pod<'_>, resource: Resource) -> bool {
-    Bound::BOTH.iter().any(|bound| pod.resources.of(*bound).contains(resource.name()))
+    Requirement::BOTH.iter().any(|requirement| pod.resources.of(*requirement).contains(resource.name()))
 }
 
 /// Where a history was looked for, none of which will do.

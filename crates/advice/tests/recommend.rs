@@ -14,7 +14,7 @@ mod situation;
 use headroom_advice::recommend::{lookups, recommend};
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::Document;
-use headroom_core::request::Bound;
+use headroom_core::request::Requirement;
 use headroom_core::timestamp::Timestamp;
 use headroom_core::{Context, Request, Settings};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ fn advice(situation: &Situation) -> Vec<String> {
     for evidence in &found.advice.estimates.estimates {
         let name = evidence.want.resource.name();
         let container = &found.after.containers[evidence.want.container];
-        let set = container.resources.quantity(Bound::Request, name).unwrap();
+        let set = container.resources.quantity(Requirement::Request, name).unwrap();
         assert_eq!(*set, evidence.quantity, "the pod afterwards has what is advised");
         let adjustments: Vec<String> = evidence.adjustments.iter().map(ToString::to_string).collect();
         words.push(format!("{} {name} {}: {} {adjustments:?}", container.name, evidence.quantity, evidence.basis));

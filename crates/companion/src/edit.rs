@@ -8,14 +8,14 @@ pub use headroom_desk::manifest::tree;
 mod verify;
 
 use granit_parser::ScalarStyle;
-use headroom_core::amount::{Bound, Quantity};
+use headroom_core::amount::{Quantity, Requirement};
 
 use tree::{Content, Node};
 
 /// Requests or limits of one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    pub bound: Bound,
+    pub requirement: Requirement,
     pub object: Identity,
     /// From the object to the pod in it.
     pub path: Vec<&'static str>,
@@ -150,7 +150,7 @@ impl<'t> Editor<'t> {
         let wanted: Vec<(&str, &str)> =
             self.change.amounts.iter().map(|(name, amount)| (*name, amount.as_str())).collect();
         let mut at = container;
-        let field = self.change.bound.field();
+        let field = self.change.requirement.field();
         let below = [field];
         let levels: [(&'static str, &[&'static str]); 2] = [("resources", &below), (field, &[])];
         for (key, below) in levels {
@@ -158,10 +158,10 @@ impl<'t> Editor<'t> {
             match at.entry(key) {
                 None => {
                     let keys = std::iter::once(key).chain(below.iter().copied()).collect();
-                    let after = match (key, self.change.bound) {
+                    let after = match (key, self.change.requirement) {
                         ("resources", _) => "image",
-                        (_, Bound::Request) => "limits",
-                        (_, Bound::Limit) => "requests",
+                        (_, Requirement::Request) => "limits",
+                        (_, Requirement::Limit) => "requests",
                     };
                     splices.push(self.insert(at, Some(after), &Inserted { keys, amounts: wanted }));
                     return Ok(());
@@ -310,7 +310,7 @@ impl<'t> Editor<'t> {
     fn wanted(&self) -> String {
         let amounts: Vec<String> =
             self.change.amounts.iter().map(|(name, amount)| format!("{name}: {amount}")).collect();
-        format!("resources.{}: {{{}}}", self.change.bound.field(), amounts.join(", "))
+        format!("resources.{}: {{{}}}", self.change.requirement.field(), amounts.join(", "))
     }
 
     fn is_json(&self, mapping: &Node) -> bool {

@@ -19,7 +19,7 @@ use headroom_core::cluster::usage::Resource;
 use headroom_core::cluster::usage::read::Age;
 use headroom_core::estimate::{Basis, Estimate};
 use headroom_core::json::Malformed;
-use headroom_core::request::{Bound, Container, Origin, Pod, Role, rollout};
+use headroom_core::request::{Container, Origin, Pod, Requirement, Role, rollout};
 use headroom_core::settings::Whose;
 use headroom_core::{Context, Request, Settings};
 use serde::Serialize;
@@ -241,7 +241,7 @@ fn of_resource(
             origin => origin.to_string(),
         },
     });
-    let limit = container.resources.quantity(Bound::Limit, name).map(ToString::to_string);
+    let limit = container.resources.quantity(Requirement::Limit, name).map(ToString::to_string);
     let mut advice = ResourceAdvice {
         resource: name,
         current,

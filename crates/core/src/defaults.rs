@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::amount::{Bound, Quantity, ResourceName};
+use crate::amount::{Quantity, Requirement, ResourceName};
 use crate::cut::shortened;
 use crate::ranges::Range;
 use crate::request::{Container, Origin, Pod, RangeName, Repair, Resources, Value};
@@ -14,9 +14,9 @@ pub fn fill<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>], may_set: impl Fn(&str) 
     for container in &mut pod.containers {
         for range in ranges {
             for item in range.items_for(container) {
-                for bound in [Bound::Limit, Bound::Request] {
-                    for (name, quantity) in item.defaults(bound).iter() {
-                        let values = container.resources.of_mut(bound);
+                for requirement in [Requirement::Limit, Requirement::Request] {
+                    for (name, quantity) in item.defaults(requirement).iter() {
+                        let values = container.resources.of_mut(requirement);
                         if !values.contains(name) && may_set(name) {
                             let origin = Origin::Default(range.name());
                             values.set(name.clone(), Value { quantity: quantity.clone(), origin });

@@ -21,7 +21,7 @@ pub mod step;
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
-use crate::amount::{Bound, Family, Quantity};
+use crate::amount::{Family, Quantity, Requirement};
 use crate::cluster::Context;
 use crate::cluster::autoscaler::{Autoscaler, Owner};
 use crate::cluster::usage::Resource;
@@ -178,8 +178,8 @@ pub fn estimate<'d>(
         adjustments.extend(capped.adjustments);
     }
     let only_told = want.beside || chosen_by.dry_run;
-    let amount = |bound| container.resources.quantity(bound, resource.name());
-    let set = amount(Bound::Request).or(amount(Bound::Limit)).filter(|_| want.beside).cloned();
+    let amount = |requirement| container.resources.quantity(requirement, resource.name());
+    let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| want.beside).cloned();
     let container = container.name.clone();
     Some(Estimate { want, container, set, quantity, least, basis, adjustments, passed_over, only_told })
 }

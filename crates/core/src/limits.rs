@@ -9,7 +9,7 @@ mod breach;
 
 use std::borrow::Cow;
 
-use crate::amount::{Bound, Quantity, ResourceList};
+use crate::amount::{Quantity, Requirement, ResourceList};
 use crate::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use crate::json::Malformed;
 use crate::ranges::Range;
@@ -69,17 +69,19 @@ pub fn check_claim<'d>(
 /// What a bound is held against: a container, the total of a pod, or a claim.
 trait Measured<'d> {
     fn subject(&self) -> Subject<'d>;
-    fn amount(&self, bound: Bound, resource: &str) -> Option<&Quantity>;
+    fn amount(&self, requirement: Requirement, resource: &str) -> Option<&Quantity>;
     /// A claim has only requests: `max` looks at them, and the ratio means nothing.
     fn has_limits(&self) -> bool {
         true
     }
     /// Whether a resource is as it was before an update.
     fn is_untouched(&self, before: &Self, resource: &str) -> bool {
-        Bound::BOTH.iter().all(|bound| self.amount(*bound, resource) == before.amount(*bound, resource))
+        Requirement::BOTH
+            .iter()
+            .all(|requirement| self.amount(*requirement, resource) == before.amount(*requirement, resource))
     }
     /// Where a value came from, if not from the author.
-    fn origin(&self, _bound: Bound, _resource: &str) -> Option<String> {
+    fn origin(&self, _bound: Requirement, _resource: &str) -> Option<String> {
         None
     }
 }
@@ -89,12 +91,12 @@ impl<'d> Measured<'d> for Container<'d> {
         Subject::Container(self.name.clone())
     }
 
-    fn amount(&self, bound: Bound, resource: &str) -> Option<&Quantity> {
-        self.resources.quantity(bound, resource)
+    fn amount(&self, requirement: Requirement, resource: &str) -> Option<&Quantity> {
+        self.resources.quantity(requirement, resource)
     }
 
-    fn origin(&self, bound: Bound, resource: &str) -> Option<String> {
-        let value = self.resources.of(bound).get(resource)?;
+    fn origin(&self, requirement: Requirement, resource: &str) -> Option<String> {
+        let value = self.resources.of(requirement).get(resource)?;
         (!value.origin.is_authored()).then(|| value.origin.to_string())
     }
 }
@@ -112,8 +114,8 @@ impl<'d> PodTotal<'d> {
             let lists = items.iter().flat_map(|item| [&item.min, &item.max, &item.max_ratio]);
             lists.into_iter().any(|list| list.contains(name))
         };
-        let total = |bound| demand::some_as_limit_ranges_see_it(pod, bound, &is_bound);
-        Self { requests: total(Bound::Request), limits: total(Bound::Limit) }
+        let total = |requirement| demand::some_as_limit_ranges_see_it(pod, requirement, &is_bound);
+        Self { requests: total(Requirement::Request), limits: total(Requirement::Limit) }
     }
 }
 
@@ -122,10 +124,10 @@ impl<'d> Measured<'d> for PodTotal<'d> {
         Subject::Pod
     }
 
-    fn amount(&self, bound: Bound, resource: &str) -> Option<&Quantity> {
-        match bound {
-            Bound::Request => self.requests.get(resource),
-            Bound::Limit => self.limits.get(resource),
+    fn amount(&self, requirement: Requirement, resource: &str) -> Option<&Quantity> {
+        match requirement {
+            Requirement::Request => self.requests.get(resource),
+            Requirement::Limit => self.limits.get(resource),
         }
     }
 }
@@ -137,10 +139,10 @@ impl<'d> Measured<'d> for ClaimRequests<'d> {
         Subject::Claim
     }
 
-    fn amount(&self, bound: Bound, resource: &str) -> Option<&Quantity> {
-        match bound {
-            Bound::Request => self.0.get(resource),
-            Bound::Limit => None,
+    fn amount(&self, requirement: Requirement, resource: &str) -> Option<&Quantity> {
+        match requirement {
+            Requirement::Request => self.0.get(resource),
+            Requirement::Limit => None,
         }
     }
 
@@ -168,7 +170,7 @@ fn check<'d, M: Measured<'d>>(
             return;
         }
         breaches.add_with(|| {
-            let origin = fault.bound().and_then(|bound| subject.origin(bound, resource));
+            let origin = fault.requirement().and_then(|requirement| subject.origin(requirement, resource));
             Breach {
                 kind: item.kind.clone(),
                 resource: resource.clone(),
@@ -198,41 +200,49 @@ fn check<'d, M: Measured<'d>>(
 }
 
 fn below_min<'d, M: Measured<'d>>(subject: &M, resource: &str, min: &Quantity) -> Option<Fault> {
-    let Some(request) = subject.amount(Bound::Request, resource) else {
+    let Some(request) = subject.amount(Requirement::Request, resource) else {
         return Some(Fault::NoRequestForMin { min: min.clone() });
     };
     if request < min {
-        return Some(Fault::BelowMin { min: min.clone(), bound: Bound::Request, found: request.clone() });
+        return Some(Fault::BelowMin { min: min.clone(), requirement: Requirement::Request, found: request.clone() });
     }
-    let limit = subject.amount(Bound::Limit, resource)?;
-    (limit < min).then(|| Fault::BelowMin { min: min.clone(), bound: Bound::Limit, found: limit.clone() })
+    let limit = subject.amount(Requirement::Limit, resource)?;
+    (limit < min).then(|| Fault::BelowMin { min: min.clone(), requirement: Requirement::Limit, found: limit.clone() })
 }
 
 fn above_max<'d, M: Measured<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<Fault> {
-    let Some(limit) = subject.amount(Bound::Limit, resource) else {
+    let Some(limit) = subject.amount(Requirement::Limit, resource) else {
         return Some(Fault::NoLimitForMax { max: max.clone() });
     };
     if limit > max {
-        return Some(Fault::AboveMax { max: max.clone(), bound: Bound::Limit, found: limit.clone() });
+        return Some(Fault::AboveMax { max: max.clone(), requirement: Requirement::Limit, found: limit.clone() });
     }
-    let request = subject.amount(Bound::Request, resource)?;
-    (request > max).then(|| Fault::AboveMax { max: max.clone(), bound: Bound::Request, found: request.clone() })
+    let request = subject.amount(Requirement::Request, resource)?;
+    (request > max).then(|| Fault::AboveMax {
+        max: max.clone(),
+        requirement: Requirement::Request,
+        found: request.clone(),
+    })
 }
 
 fn above_max_claim<'d, M: Measured<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<Fault> {
-    let Some(request) = subject.amount(Bound::Request, resource) else {
+    let Some(request) = subject.amount(Requirement::Request, resource) else {
         return Some(Fault::NoRequestForMax { max: max.clone() });
     };
-    (request > max).then(|| Fault::AboveMax { max: max.clone(), bound: Bound::Request, found: request.clone() })
+    (request > max).then(|| Fault::AboveMax {
+        max: max.clone(),
+        requirement: Requirement::Request,
+        found: request.clone(),
+    })
 }
 
 fn above_ratio<'d, M: Measured<'d>>(subject: &M, resource: &str, ratio: &Quantity) -> Option<Fault> {
-    let positive = |bound| subject.amount(bound, resource).filter(|amount| !amount.is_zero());
-    let Some(request) = positive(Bound::Request) else {
-        return Some(Fault::NoValueForRatio { ratio: ratio.clone(), bound: Bound::Request });
+    let positive = |requirement| subject.amount(requirement, resource).filter(|amount| !amount.is_zero());
+    let Some(request) = positive(Requirement::Request) else {
+        return Some(Fault::NoValueForRatio { ratio: ratio.clone(), requirement: Requirement::Request });
     };
-    let Some(limit) = positive(Bound::Limit) else {
-        return Some(Fault::NoValueForRatio { ratio: ratio.clone(), bound: Bound::Limit });
+    let Some(limit) = positive(Requirement::Limit) else {
+        return Some(Fault::NoValueForRatio { ratio: ratio.clone(), requirement: Requirement::Limit });
     };
     Quantity::exceeds_ratio(limit, request, ratio).then(|| Fault::AboveRatio {
         ratio: ratio.clone(),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use crate::amount::{Bound, Quantity, ResourceName};
+use crate::amount::{Quantity, Requirement, ResourceName};
 use crate::annotations::limit_ranger::{self, LIMIT_RANGER};
 use crate::annotations::ours::{self, Explanation};
 use crate::json::{Malformed, Node, json_string, write_string};
@@ -34,22 +34,23 @@ pub fn write(
 }
 
 fn write_container(edits: &mut Edits, container: &Container<'_>) -> Result<(), Malformed> {
-    let is_new = |bound| container.resources.of(bound).iter().any(|(_, value)| value.origin.is_new());
-    if !is_new(Bound::Limit) && !is_new(Bound::Request) {
+    let is_new = |requirement| container.resources.of(requirement).iter().any(|(_, value)| value.origin.is_new());
+    if !is_new(Requirement::Limit) && !is_new(Requirement::Request) {
         return Ok(());
     }
     let resources = container.node.get("resources")?;
     let mut whole_lists = String::new();
-    for bound in [Bound::Limit, Bound::Request].into_iter().filter(|bound| is_new(*bound)) {
-        let new = container.resources.of(bound).iter().filter(|(_, value)| value.origin.is_new());
-        match (resources, resources.map(|resources| resources.get(bound.field())).transpose()?.flatten()) {
+    for requirement in [Requirement::Limit, Requirement::Request].into_iter().filter(|requirement| is_new(*requirement))
+    {
+        let new = container.resources.of(requirement).iter().filter(|(_, value)| value.origin.is_new());
+        match (resources, resources.map(|resources| resources.get(requirement.field())).transpose()?.flatten()) {
             (_, Some(list)) => {
                 for (name, value) in new {
                     push_amount(edits.set(list, name)?, &value.quantity);
                 }
             }
-            (Some(resources), None) => push_amounts(edits.set(resources, bound.field())?, new),
-            (None, None) => push_amounts(field(&mut whole_lists, bound.field()), new),
+            (Some(resources), None) => push_amounts(edits.set(resources, requirement.field())?, new),
+            (None, None) => push_amounts(field(&mut whole_lists, requirement.field()), new),
         }
     }
     if !whole_lists.is_empty() {

@@ -9,7 +9,7 @@ mod resize;
 pub mod review;
 pub mod rollout;
 
-pub use crate::amount::Bound;
+pub use crate::amount::Requirement;
 pub use origin::{EstimateOrigin, Origin, RangeName, Repair};
 pub use pod::{Container, Pod, Resources, Role, Value};
 pub use review::{Object, Operation, Request};

@@ -9,7 +9,7 @@ use headroom_core::amount::ResourceList;
 use headroom_core::cluster::limit_range::LimitRange;
 use headroom_core::json::Document;
 use headroom_core::request::demand;
-use headroom_core::request::{Bound, Pod};
+use headroom_core::request::{Pod, Requirement};
 use serde_json::Value;
 
 /// The cases of one check.
@@ -63,8 +63,8 @@ fn totals_of_a_pod_are_those_that_limit_ranges_see() {
         let text = case["input"]["object"].to_string();
         let document = Document::read(&text).unwrap();
         let pod = Pod::read(document.root(), None).unwrap();
-        for (bound, field) in [(Bound::Request, "requests"), (Bound::Limit, "limits")] {
-            assert_amounts(&case, &demand::as_limit_ranges_see_it(&pod, bound), &case["expect"][field]);
+        for (requirement, field) in [(Requirement::Request, "requests"), (Requirement::Limit, "limits")] {
+            assert_amounts(&case, &demand::as_limit_ranges_see_it(&pod, requirement), &case["expect"][field]);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A decision as a story: what was decided, why, and where each value comes from, as data for people and for programs.
 
-use headroom_core::request::{Bound, Role};
+use headroom_core::request::{Requirement, Role};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -113,20 +113,21 @@ impl Story {
 impl Container {
     fn of(container: &ContainerValues, held: &[HeldAgainst], written: &Value) -> Self {
         let mut values = Vec::new();
-        for bound in [Bound::Request, Bound::Limit] {
-            let of_bound: Vec<&SpokenValue> = container.values.iter().filter(|value| value.bound == bound).collect();
+        for requirement in [Requirement::Request, Requirement::Limit] {
+            let of_bound: Vec<&SpokenValue> =
+                container.values.iter().filter(|value| value.requirement == requirement).collect();
             let checks = |resource: &str| -> Vec<Check> {
                 let is_about = |held: &&HeldAgainst| {
                     held.container.as_deref() == Some(container.name.as_str())
                         && held.resource == resource
-                        && (held.edge == Edge::Min) == (bound == Bound::Request)
+                        && (held.edge == Edge::Min) == (requirement == Requirement::Request)
                 };
                 held.iter().filter(is_about).map(Check::of).collect()
             };
             for value in &of_bound {
                 let is_copied = value.speaker == Speaker::Author && !is_written(written, container, value);
                 values.push(Field {
-                    field: format!("{}.{}", bound.field(), value.resource),
+                    field: format!("{}.{}", requirement.field(), value.resource),
                     value: Some(value.quantity.clone()),
                     step: if is_copied { "copied" } else { step(value.speaker) },
                     reason: if is_copied { COPIED.to_owned() } else { value.reason.clone() },
@@ -135,7 +136,7 @@ impl Container {
             }
             for resource in EXPECTED.iter().filter(|name| !of_bound.iter().any(|value| value.resource == **name)) {
                 values.push(Field {
-                    field: format!("{}.{resource}", bound.field()),
+                    field: format!("{}.{resource}", requirement.field()),
                     value: None,
                     step: "unset",
                     reason: "unset".to_owned(),
@@ -164,7 +165,7 @@ fn is_written(object: &Value, container: &ContainerValues, value: &SpokenValue) 
     let containers = object.pointer(list).and_then(Value::as_array).into_iter().flatten();
     let mut same = containers.filter(|have| have.get("name").and_then(Value::as_str) == Some(&container.name));
     let resources = same.next().and_then(|container| container.get("resources"));
-    resources.and_then(|resources| resources.get(value.bound.field())?.get(&value.resource)).is_some()
+    resources.and_then(|resources| resources.get(value.requirement.field())?.get(&value.resource)).is_some()
 }
 
 fn step(speaker: Speaker) -> &'static str {

@@ -7,7 +7,7 @@ use headroom_core::amount::{Quantity, ResourceName};
 use headroom_core::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use headroom_core::json::Malformed;
 use headroom_core::ranges::{self, Range};
-use headroom_core::request::{Bound, Container, Value};
+use headroom_core::request::{Container, Requirement, Value};
 use headroom_core::settings::EstimateMode;
 use headroom_core::{Context, Decision, Request, Settings};
 use serde::Serialize;
@@ -120,17 +120,17 @@ pub fn limits<'d>(
 
 fn defaults(container: &Container<'_>) -> Vec<Default> {
     let mut names: Vec<&ResourceName<'_>> = Vec::new();
-    for bound in [Bound::Request, Bound::Limit] {
-        names.extend(container.resources.of(bound).names());
+    for requirement in [Requirement::Request, Requirement::Limit] {
+        names.extend(container.resources.of(requirement).names());
     }
     names.sort();
     names.dedup();
     let given = |value: &Value<'_>| Given { value: value.quantity.to_string(), from: value.origin.to_string() };
-    let of = |bound, name: &str| container.resources.of(bound).get(name).map(given);
+    let of = |requirement, name: &str| container.resources.of(requirement).get(name).map(given);
     let default = |name: &ResourceName<'_>| Default {
         resource: name.to_string(),
-        request: of(Bound::Request, name),
-        limit: of(Bound::Limit, name),
+        request: of(Requirement::Request, name),
+        limit: of(Requirement::Limit, name),
     };
     names.into_iter().map(default).collect()
 }

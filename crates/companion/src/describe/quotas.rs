@@ -11,7 +11,7 @@ use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Malformed;
 use headroom_core::quota::{Charged, Object, Usage, scope};
-use headroom_core::request::Bound;
+use headroom_core::request::Requirement;
 use headroom_core::timestamp::Timestamp;
 use serde::Serialize;
 
@@ -177,16 +177,19 @@ impl Inventory<'_, '_> {
 
     /// Containers of live pods without what a quota of the namespace counts, or without requests if there is no quota.
     fn without_resources(&self) -> Vec<Unset> {
-        let mut wanted: Vec<(Bound, &str, String)> = Vec::new();
-        for (bound, resource) in
-            [(Bound::Request, "cpu"), (Bound::Request, "memory"), (Bound::Limit, "cpu"), (Bound::Limit, "memory")]
-        {
-            let name = format!("{}.{resource}", bound.field());
+        let mut wanted: Vec<(Requirement, &str, String)> = Vec::new();
+        for (requirement, resource) in [
+            (Requirement::Request, "cpu"),
+            (Requirement::Request, "memory"),
+            (Requirement::Limit, "cpu"),
+            (Requirement::Limit, "memory"),
+        ] {
+            let name = format!("{}.{resource}", requirement.field());
             let is_counted = |quota: &ResourceQuota<'_>| {
-                quota.hard.contains(&name) || bound == Bound::Request && quota.hard.contains(resource)
+                quota.hard.contains(&name) || requirement == Requirement::Request && quota.hard.contains(resource)
             };
-            if bound == Bound::Request || self.quotas.iter().any(is_counted) {
-                wanted.push((bound, resource, name));
+            if requirement == Requirement::Request || self.quotas.iter().any(is_counted) {
+                wanted.push((requirement, resource, name));
             }
         }
         let mut unset: BTreeMap<(&str, String, Vec<String>), u64> = BTreeMap::new();
@@ -197,9 +200,9 @@ impl Inventory<'_, '_> {
                 continue;
             }
             for container in &pod.containers {
-                let is_missing = |(bound, resource, _): &&(Bound, &str, String)| {
-                    container.resources.quantity(*bound, resource).is_none()
-                        && pod.resources.quantity(*bound, resource).is_none()
+                let is_missing = |(requirement, resource, _): &&(Requirement, &str, String)| {
+                    container.resources.quantity(*requirement, resource).is_none()
+                        && pod.resources.quantity(*requirement, resource).is_none()
                 };
                 let missing: Vec<String> = wanted.iter().filter(is_missing).map(|(_, _, name)| name.clone()).collect();
                 if !missing.is_empty() {

@@ -28,7 +28,7 @@ pub(super) fn says_the_same(before: &str, after: &str, changes: &[Change]) -> Re
 
 fn all(changes: &[Change]) -> String {
     let amounts = changes.iter().flat_map(|change| {
-        let field = change.bound.field();
+        let field = change.requirement.field();
         change.amounts.iter().map(move |(name, amount)| format!("{}: {field}.{name}: {amount}", change.container))
     });
     amounts.collect::<Vec<_>>().join("; ")
@@ -76,7 +76,7 @@ fn take(object: &mut Value, change: &Change) -> Vec<Option<Value>> {
     let Some(Value::Object(container)) = container else { return Vec::new() };
     let mut taken = Vec::new();
     if let Some(Value::Object(resources)) = container.get_mut("resources") {
-        let field = change.bound.field();
+        let field = change.requirement.field();
         if let Some(Value::Object(amounts)) = resources.get_mut(field) {
             taken = change.amounts.iter().map(|(name, _)| amounts.remove(*name)).collect();
         }

@@ -9,7 +9,7 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_core::image::ImageName;
 use headroom_core::json::Malformed;
-use headroom_core::request::{Bound, Pod};
+use headroom_core::request::{Pod, Requirement};
 use headroom_core::timestamp::Timestamp;
 use headroom_core::{Context, Request, Settings, limits as bounds, ranges};
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ pub fn on(
     let mut object = workload.object.clone();
     for (container, limit) in containers.iter().zip(&new_limits) {
         if let Some(limit) = limit {
-            write(&mut object, &now.advice, container, Bound::Limit, "memory", Some(limit));
+            write(&mut object, &now.advice, container, Requirement::Limit, "memory", Some(limit));
         }
     }
     let (mut recommended, mut with_all) = asked.recommended(&object, &now, around)?;
@@ -186,7 +186,7 @@ impl Asked<'_> {
         }
         let mut unlimited = object.clone();
         for (container, _) in containers.iter().zip(&limits).filter(|(_, limit)| limit.is_some()) {
-            write(&mut unlimited, &now.advice, container, Bound::Limit, "memory", None);
+            write(&mut unlimited, &now.advice, container, Requirement::Limit, "memory", None);
         }
         let (advised, _) = self.recommended(&unlimited, now, around)?;
         for ((limit, advised), container) in limits.iter_mut().zip(&advised).zip(containers) {
@@ -230,7 +230,7 @@ impl Asked<'_> {
         for container in &advised {
             for advice in &container.resources {
                 if let Some(amount) = advice.recommended.as_ref().and_then(|text| text.parse().ok()) {
-                    write(&mut written, &now.advice, container, Bound::Request, advice.resource, Some(&amount));
+                    write(&mut written, &now.advice, container, Requirement::Request, advice.resource, Some(&amount));
                 }
             }
         }
@@ -271,7 +271,7 @@ pub fn write(
     object: &mut Value,
     workload: &desk::Workload,
     container: &desk::ContainerAdvice,
-    bound: Bound,
+    requirement: Requirement,
     resource: &str,
     amount: Option<&Quantity>,
 ) {
@@ -282,7 +282,7 @@ pub fn write(
         let Some(fields) = of_object.as_object_mut() else { continue };
         let resources = fields.entry("resources").or_insert_with(|| json!({}));
         let Some(resources) = resources.as_object_mut() else { continue };
-        let amounts = resources.entry(bound.field()).or_insert_with(|| json!({}));
+        let amounts = resources.entry(requirement.field()).or_insert_with(|| json!({}));
         if let Some(amounts) = amounts.as_object_mut() {
             match amount {
                 Some(amount) => amounts.insert(resource.to_owned(), json!(amount.to_string())),
@@ -362,23 +362,27 @@ fn resource_row(
 
 /// <https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/>
 fn qos(pod: &Pod<'_>) -> &'static str {
-    let all: Vec<_> = if pod.resources.of(Bound::Request).is_empty() && pod.resources.of(Bound::Limit).is_empty() {
-        pod.containers.iter().map(|container| &container.resources).collect()
-    } else {
-        vec![&pod.resources]
+    let all: Vec<_> =
+        if pod.resources.of(Requirement::Request).is_empty() && pod.resources.of(Requirement::Limit).is_empty() {
+            pod.containers.iter().map(|container| &container.resources).collect()
+        } else {
+            vec![&pod.resources]
+        };
+    let amount = |resources: &headroom_core::request::Resources<'_>, requirement, name| {
+        resources.quantity(requirement, name).filter(|amount| !amount.is_zero()).cloned()
     };
-    let amount = |resources: &headroom_core::request::Resources<'_>, bound, name| {
-        resources.quantity(bound, name).filter(|amount| !amount.is_zero()).cloned()
+    let is_set = |name| {
+        all.iter().any(|resources| {
+            Requirement::BOTH.iter().any(|requirement| amount(resources, *requirement, name).is_some())
+        })
     };
-    let is_set =
-        |name| all.iter().any(|resources| Bound::BOTH.iter().any(|bound| amount(resources, *bound, name).is_some()));
     if !is_set("cpu") && !is_set("memory") {
         return "BestEffort";
     }
     let is_guaranteed = all.iter().all(|resources| {
         ["cpu", "memory"].iter().all(|name| {
-            let limit = amount(resources, Bound::Limit, name);
-            limit.is_some() && limit == amount(resources, Bound::Request, name)
+            let limit = amount(resources, Requirement::Limit, name);
+            limit.is_some() && limit == amount(resources, Requirement::Request, name)
         })
     });
     if is_guaranteed { "Guaranteed" } else { "Burstable" }

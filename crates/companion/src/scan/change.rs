@@ -3,7 +3,7 @@
 //! Only what is not so already is in them, so a scan after the advice was taken gives nothing; and only for kinds whose
 //! template is known here.
 
-use headroom_core::amount::Bound;
+use headroom_core::amount::Requirement;
 use serde_json::{Map, Value, json};
 
 use super::report::{ContainerRow, Report, Row};
@@ -52,19 +52,22 @@ pub fn with_resources(row: &Row, resources: impl Fn(&ContainerRow) -> Option<Val
 /// What is new of a container's resources.
 fn resources(container: &ContainerRow) -> Option<Map<String, Value>> {
     let mut resources = Map::new();
-    for (bound, amounts) in amounts(container) {
+    for (requirement, amounts) in amounts(container) {
         let amounts: Map<String, Value> =
             amounts.into_iter().map(|(name, amount)| (name.to_owned(), json!(amount))).collect();
-        resources.insert(bound.field().to_owned(), Value::Object(amounts));
+        resources.insert(requirement.field().to_owned(), Value::Object(amounts));
     }
     (!resources.is_empty()).then_some(resources)
 }
 
 /// The same as lists.
-fn amounts(container: &ContainerRow) -> Vec<(Bound, Vec<(&'static str, String)>)> {
+fn amounts(container: &ContainerRow) -> Vec<(Requirement, Vec<(&'static str, String)>)> {
     let requests = container.resources.iter().map(|row| Some((row.resource, row.to_write()?.to_owned())));
     let limits = container.resources.iter().map(|row| Some((row.resource, row.recommended_limit.clone()?)));
-    let both = [(Bound::Limit, limits.flatten().collect()), (Bound::Request, requests.flatten().collect::<Vec<_>>())];
+    let both = [
+        (Requirement::Limit, limits.flatten().collect()),
+        (Requirement::Request, requests.flatten().collect::<Vec<_>>()),
+    ];
     both.into_iter().filter(|(_, amounts)| !amounts.is_empty()).collect()
 }
 
@@ -86,13 +89,13 @@ pub fn edits(row: &Row, manifest: &Value) -> Vec<edit::Change> {
     let object = Identity { kind: row.kind.clone(), namespace: text("namespace"), name: row.name.clone() };
     let mut edits = Vec::new();
     for container in &row.containers {
-        for (bound, mut amounts) in amounts(container) {
-            if bound == Bound::Limit {
+        for (requirement, mut amounts) in amounts(container) {
+            if requirement == Requirement::Limit {
                 amounts.retain(|(name, _)| has_limit(row, container, manifest, name));
             }
             if !amounts.is_empty() {
                 let (object, path, container) = (object.clone(), row.path.clone(), container.name.clone());
-                edits.push(edit::Change { bound, object, path, container, amounts });
+                edits.push(edit::Change { requirement, object, path, container, amounts });
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::json::{Document, Malformed, Node};
 use crate::order;
 use crate::ranges::Range;
 use crate::request::pod::ContainerIndex;
-use crate::request::{Bound, Container, Origin, Pod};
+use crate::request::{Container, Origin, Pod, Requirement};
 
 pub const LIMIT_RANGER: &str = "kubernetes.io/limit-ranger";
 const PREFIX: &str = "LimitRanger plugin set: ";
@@ -39,13 +39,13 @@ fn mark_clause<'d>(pod: &mut Pod<'d>, index: &ContainerIndex, clause: &str, rang
         Some(name) => (true, name),
         None => (false, container.strip_prefix("container ").unwrap_or_default()),
     };
-    let Some((names, bound)) = what.rsplit_once(' ') else { return };
-    let Some(bound) = Bound::BOTH.into_iter().find(|have| have.noun() == bound) else { return };
+    let Some((names, requirement)) = what.rsplit_once(' ') else { return };
+    let Some(requirement) = Requirement::BOTH.into_iter().find(|have| have.noun() == requirement) else { return };
     let place = index.find(&pod.containers, is_init, name);
     let Some(container) = place.and_then(|place| pod.containers.get_mut(place)) else { return };
     for resource in find::parts(names, ", ") {
-        let is_default = ranges.is_none_or(|ranges| is_default(container, bound, resource, ranges));
-        if let Some(value) = container.resources.of_mut(bound).get_mut(resource)
+        let is_default = ranges.is_none_or(|ranges| is_default(container, requirement, resource, ranges));
+        if let Some(value) = container.resources.of_mut(requirement).get_mut(resource)
             && value.origin.is_authored()
             && is_default
         {
@@ -55,10 +55,10 @@ fn mark_clause<'d>(pod: &mut Pod<'d>, index: &ContainerIndex, clause: &str, rang
 }
 
 /// Whether a value equals the default of some range.
-fn is_default<'d>(container: &Container<'d>, bound: Bound, resource: &str, ranges: &[Range<'d>]) -> bool {
-    let Some(quantity) = container.resources.quantity(bound, resource) else { return false };
+fn is_default<'d>(container: &Container<'d>, requirement: Requirement, resource: &str, ranges: &[Range<'d>]) -> bool {
+    let Some(quantity) = container.resources.quantity(requirement, resource) else { return false };
     let mut items = ranges.iter().flat_map(|range| range.items_for(container));
-    items.any(|item| item.defaults(bound).get(resource) == Some(quantity))
+    items.any(|item| item.defaults(requirement).get(resource) == Some(quantity))
 }
 
 /// Marks the defaults of ranges that LimitRanger used before the last one, and no longer names.
@@ -70,15 +70,15 @@ fn mark_unnamed<'d>(pod: &mut Pod<'d>, index: &ContainerIndex, ranges: &[Range<'
     let Some(managed) = pod.node.at(&["metadata", "managedFields"])? else { return Ok(()) };
     let Some(sent) = sent_values(managed, &pod.containers, index) else { return Ok(()) };
     for (place, container) in pod.containers.iter_mut().enumerate() {
-        for bound in Bound::BOTH {
+        for requirement in Requirement::BOTH {
             let is_unnamed = |name: &str| {
-                is_default(container, bound, name, ranges)
-                    && sent.binary_search_by(|have| sent_order(have, place, bound, name)).is_err()
+                is_default(container, requirement, name, ranges)
+                    && sent.binary_search_by(|have| sent_order(have, place, requirement, name)).is_err()
             };
-            let names = container.resources.of(bound).names();
+            let names = container.resources.of(requirement).names();
             let unnamed: Vec<Cow<'d, str>> = names.filter(|name| is_unnamed(name)).cloned().collect();
             for name in unnamed {
-                if let Some(value) = container.resources.of_mut(bound).get_mut(&name)
+                if let Some(value) = container.resources.of_mut(requirement).get_mut(&name)
                     && value.origin.is_authored()
                 {
                     value.origin = Origin::LimitRanger;
@@ -90,10 +90,10 @@ fn mark_unnamed<'d>(pod: &mut Pod<'d>, index: &ContainerIndex, ranges: &[Range<'
 }
 
 /// A value of a container that somebody sent.
-type Sent = (usize, Bound, String);
+type Sent = (usize, Requirement, String);
 
-fn sent_order(have: &Sent, place: usize, bound: Bound, name: &str) -> std::cmp::Ordering {
-    (have.0, have.1, have.2.as_str()).cmp(&(place, bound, name))
+fn sent_order(have: &Sent, place: usize, requirement: Requirement, name: &str) -> std::cmp::Ordering {
+    (have.0, have.1, have.2.as_str()).cmp(&(place, requirement, name))
 }
 
 /// All resources that somebody manages, in order; none if that cannot be told.
@@ -108,10 +108,10 @@ fn sent_values(managed: Node<'_>, containers: &[Container<'_>], index: &Containe
             for (key, fields) in list.fields().ok()? {
                 let place = container_of(&key.str().ok()?, containers, index, is_init);
                 let (Some(place), Some(resources)) = (place, fields.get("f:resources").ok()?) else { continue };
-                for (bound, field) in [(Bound::Request, "f:requests"), (Bound::Limit, "f:limits")] {
+                for (requirement, field) in [(Requirement::Request, "f:requests"), (Requirement::Limit, "f:limits")] {
                     for (name, _) in resources.get(field).ok()?.into_iter().flat_map(Node::fields).flatten() {
                         let name = name.str().ok()?;
-                        sent.extend(name.strip_prefix("f:").map(|name| (place, bound, name.to_owned())));
+                        sent.extend(name.strip_prefix("f:").map(|name| (place, requirement, name.to_owned())));
                     }
                 }
             }
@@ -135,8 +135,9 @@ fn mark_copies<'d>(container: &mut Container<'d>, ranges: &[Range<'d>]) {
         ranges.iter().flat_map(|range| range.items_for(container)).any(|item| item.default_request.contains(name))
     };
     let resources = &container.resources;
-    let is_copy =
-        |name: &str, quantity| resources.quantity(Bound::Request, name) == Some(quantity) && !has_default_request(name);
+    let is_copy = |name: &str, quantity| {
+        resources.quantity(Requirement::Request, name) == Some(quantity) && !has_default_request(name)
+    };
     let limits = resources.limits.iter().filter(|(_, limit)| limit.origin == Origin::LimitRanger);
     let copies = limits.filter(|(name, limit)| is_copy(name, &limit.quantity)).map(|(name, _)| name.clone());
     for name in copies.collect::<Vec<_>>() {
@@ -153,9 +154,9 @@ pub fn text(pod: &Pod<'_>) -> Option<String> {
     let mut text = String::with_capacity(256);
     text.push_str(PREFIX);
     for container in &pod.containers {
-        for bound in Bound::BOTH {
+        for requirement in Requirement::BOTH {
             let mut is_first = true;
-            for (name, value) in container.resources.of(bound).iter() {
+            for (name, value) in container.resources.of(requirement).iter() {
                 has_new |= matches!(value.origin, Origin::Default(_));
                 if matches!(value.origin, Origin::Default(_) | Origin::LimitRanger) {
                     let is_first_clause = text.len() == PREFIX.len();
@@ -171,7 +172,8 @@ pub fn text(pod: &Pod<'_>) -> Option<String> {
                 }
             }
             if !is_first {
-                for piece in [" ", bound.noun(), " for ", container.role.noun(), " ", &shortened(&container.name)] {
+                for piece in [" ", requirement.noun(), " for ", container.role.noun(), " ", &shortened(&container.name)]
+                {
                     text.push_str(piece);
                 }
             }

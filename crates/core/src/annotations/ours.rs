@@ -11,7 +11,7 @@ use crate::cut::shortened;
 use crate::find;
 use crate::json::{Document, Malformed, json_string, write_string, write_string_with};
 use crate::request::pod::ContainerIndex;
-use crate::request::{Bound, Container, Origin, Pod, Value};
+use crate::request::{Container, Origin, Pod, Requirement, Value};
 
 pub const NAME: &str = "headroom.dev/resources";
 
@@ -25,7 +25,7 @@ const LONGEST: usize = 1024;
 #[derive(Debug, PartialEq, Eq)]
 struct Claim<'a> {
     container: &'a str,
-    bound: Bound,
+    requirement: Requirement,
     resource: &'a str,
     value: &'a str,
     reason: &'a str,
@@ -62,12 +62,12 @@ impl Values {
     fn of<'v, 'd>(
         self,
         container: &'v Container<'d>,
-        bound: Bound,
+        requirement: Requirement,
     ) -> impl Iterator<Item = (&'v ResourceName<'d>, &'v Value<'d>)> {
-        let list = match (self, bound) {
-            (Self::Ours, _) => Some(container.resources.of(bound)),
-            (Self::Told, Bound::Request) => Some(&container.told),
-            (Self::Told, Bound::Limit) => None,
+        let list = match (self, requirement) {
+            (Self::Ours, _) => Some(container.resources.of(requirement)),
+            (Self::Told, Requirement::Request) => Some(&container.told),
+            (Self::Told, Requirement::Limit) => None,
         };
         list.into_iter().flat_map(|list| list.iter()).filter(move |(_, value)| self == Self::Told || is_ours(value))
     }
@@ -104,11 +104,11 @@ fn attempt(pod: &Pod<'_>, values: Values, reasons: Reasons) -> (String, usize, u
     let (mut told, mut left_out) = (0, 0);
     for container in &pod.containers {
         let mut is_open = false;
-        for bound in [Bound::Request, Bound::Limit] {
-            for (resource, value) in values.of(container, bound) {
+        for requirement in [Requirement::Request, Requirement::Limit] {
+            for (resource, value) in values.of(container, requirement) {
                 let end = text.len();
                 if left_out == 0 {
-                    push_value(&mut text, (!is_open).then_some(&container.name), bound, resource, value, reasons);
+                    push_value(&mut text, (!is_open).then_some(&container.name), requirement, resource, value, reasons);
                 }
                 if left_out > 0 || text.len() + NOTE > LONGEST {
                     text.truncate(end);
@@ -137,7 +137,7 @@ fn is_ours(value: &Value<'_>) -> bool {
 fn push_value(
     text: &mut String,
     container: Option<&Cow<'_, str>>,
-    bound: Bound,
+    requirement: Requirement,
     resource: &str,
     value: &Value<'_>,
     reasons: Reasons,
@@ -149,7 +149,7 @@ fn push_value(
         write_string(text, &shortened(container));
         text.push_str(":{");
     }
-    write_string_with(text, |text| text.extend([bound.field(), ".", resource]));
+    write_string_with(text, |text| text.extend([requirement.field(), ".", resource]));
     text.push(':');
     write_string_with(text, |text| {
         // Writing into a string does not fail.
@@ -169,7 +169,7 @@ pub fn mark(pod: &mut Pod<'_>) -> Result<(), Malformed> {
         let both = [false, true].into_iter();
         let place = both.filter_map(|is_init| index.find(&pod.containers, is_init, claim.container)).next();
         let Some(container) = place.and_then(|place| pod.containers.get_mut(place)) else { return };
-        if let Some(value) = container.resources.of_mut(claim.bound).get_mut(claim.resource)
+        if let Some(value) = container.resources.of_mut(claim.requirement).get_mut(claim.resource)
             && value.quantity.to_string() == claim.value
         {
             value.origin = Origin::Earlier(Cow::Owned(claim.reason.to_owned()));
@@ -186,13 +186,13 @@ fn read(text: &str, mut each: impl FnMut(Claim<'_>)) {
         let (Ok(container), Ok(values)) = (container.str(), values.fields()) else { continue };
         for (key, claim) in values {
             let (Ok(key), Ok(claim)) = (key.str(), claim.str()) else { continue };
-            let (bound, resource) = match key.split_once('.') {
-                Some(("requests", resource)) => (Bound::Request, resource),
-                Some(("limits", resource)) => (Bound::Limit, resource),
+            let (requirement, resource) = match key.split_once('.') {
+                Some(("requests", resource)) => (Requirement::Request, resource),
+                Some(("limits", resource)) => (Requirement::Limit, resource),
                 _ => continue,
             };
             let (value, reason) = find::around(&claim, ": ").unwrap_or((&claim, "set earlier"));
-            each(Claim { container: &container, bound, resource, value, reason });
+            each(Claim { container: &container, requirement, resource, value, reason });
         }
     }
 }

@@ -8,7 +8,7 @@ pub mod validate;
 
 use std::borrow::Cow;
 
-use crate::amount::{Bound, ResourceList};
+use crate::amount::{Requirement, ResourceList};
 use crate::json::{Malformed, Node};
 use crate::order;
 
@@ -64,10 +64,10 @@ impl<'d> LimitRange<'d> {
 
 impl<'d> Item<'d> {
     /// The default requests or limits.
-    pub fn defaults(&self, bound: Bound) -> &ResourceList<'d> {
-        match bound {
-            Bound::Request => &self.default_request,
-            Bound::Limit => &self.default_limit,
+    pub fn defaults(&self, requirement: Requirement) -> &ResourceList<'d> {
+        match requirement {
+            Requirement::Request => &self.default_request,
+            Requirement::Limit => &self.default_limit,
         }
     }
 

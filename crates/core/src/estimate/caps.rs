@@ -4,7 +4,7 @@ use super::explanation::{Adjustment, Reason};
 use crate::amount::Quantity;
 use crate::cluster::usage::Resource;
 use crate::ranges::Range;
-use crate::request::{Bound, Container, RangeName};
+use crate::request::{Container, RangeName, Requirement};
 
 /// An estimate within bounds.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ fn limit_to_be<'d>(
     ranges: &[Range<'d>],
     resource: &str,
 ) -> Option<(Quantity, Option<RangeName<'d>>)> {
-    if let Some(limit) = container.resources.quantity(Bound::Limit, resource) {
+    if let Some(limit) = container.resources.quantity(Requirement::Limit, resource) {
         return Some((limit.clone(), None));
     }
     ranges.iter().find_map(|range| {

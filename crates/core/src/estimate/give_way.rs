@@ -6,7 +6,7 @@ use super::{Estimate, Estimates};
 use crate::amount::{Quantity, ResourceList};
 use crate::cluster::usage::Resource;
 use crate::limits::{Breach, Breaches, Fault, Subject};
-use crate::request::{Bound, Pod, Role};
+use crate::request::{Pod, Requirement, Role};
 use crate::settings::PerResource;
 
 /// Shrinking goes on as long as it helps, but not for longer: the limits that follow the requests move with them.
@@ -27,9 +27,9 @@ impl<'d> Estimates<'d> {
                 continue;
             }
             changed |= match (&breach.subject, &breach.fault) {
-                (Subject::Pod, Fault::AboveMax { max, bound, .. }) if may_shrink(round) => {
+                (Subject::Pod, Fault::AboveMax { max, requirement, .. }) if may_shrink(round) => {
                     let reason = Reason::PodMax(breach.range.clone());
-                    self.shrink_to(max, *bound, resource, filled, &Quantity::ZERO, &reason)
+                    self.shrink_to(max, *requirement, resource, filled, &Quantity::ZERO, &reason)
                         || self.withdraw(breach, filled)
                 }
                 _ => self.withdraw(breach, filled),
@@ -56,7 +56,7 @@ impl<'d> Estimates<'d> {
         for resource in Resource::ALL {
             if let Some(free) = free.get(resource.name()) {
                 let floor = floor.of(resource);
-                changed |= self.shrink_to(free, Bound::Request, resource.name(), filled, floor, &Reason::Quota);
+                changed |= self.shrink_to(free, Requirement::Request, resource.name(), filled, floor, &Reason::Quota);
             }
         }
         changed
@@ -85,7 +85,7 @@ impl<'d> Estimates<'d> {
     fn shrink_to(
         &mut self,
         most: &Quantity,
-        bound: Bound,
+        requirement: Requirement,
         resource: &str,
         pod: &Pod<'d>,
         floor: &Quantity,
@@ -93,8 +93,9 @@ impl<'d> Estimates<'d> {
     ) -> bool {
         let mut smaller = Vec::new();
         for together in running_together(pod) {
-            let values =
-                together.iter().filter_map(|index| pod.containers.get(*index)?.resources.quantity(bound, resource));
+            let values = together
+                .iter()
+                .filter_map(|index| pod.containers.get(*index)?.resources.quantity(requirement, resource));
             let total = values.fold(Quantity::ZERO, |total, value| total.plus(value));
             if total <= *most {
                 continue;
@@ -169,7 +170,7 @@ impl Estimate<'_> {
 fn is_about_an_amount(fault: &Fault) -> bool {
     match fault {
         Fault::BelowMin { .. } | Fault::AboveMax { .. } | Fault::AboveRatio { .. } => true,
-        Fault::NoValueForRatio { bound, .. } => *bound == Bound::Request,
+        Fault::NoValueForRatio { requirement, .. } => *requirement == Requirement::Request,
         Fault::NoRequestForMin { .. } | Fault::NoLimitForMax { .. } | Fault::NoRequestForMax { .. } => false,
     }
 }

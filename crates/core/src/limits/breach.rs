@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::amount::{Bound, Quantity, ResourceName};
+use crate::amount::{Quantity, Requirement, ResourceName};
 use crate::cut::shortened;
 use crate::request::RangeName;
 
@@ -91,20 +91,20 @@ pub enum Subject<'d> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     NoRequestForMin { min: Quantity },
-    BelowMin { min: Quantity, bound: Bound, found: Quantity },
+    BelowMin { min: Quantity, requirement: Requirement, found: Quantity },
     NoLimitForMax { max: Quantity },
     NoRequestForMax { max: Quantity },
-    AboveMax { max: Quantity, bound: Bound, found: Quantity },
-    NoValueForRatio { ratio: Quantity, bound: Bound },
+    AboveMax { max: Quantity, requirement: Requirement, found: Quantity },
+    NoValueForRatio { ratio: Quantity, requirement: Requirement },
     AboveRatio { ratio: Quantity, request: Quantity, limit: Quantity },
 }
 
 impl Fault {
     /// The value at fault, if there is one.
-    pub fn bound(&self) -> Option<Bound> {
+    pub fn requirement(&self) -> Option<Requirement> {
         match self {
-            Self::BelowMin { bound, .. } | Self::AboveMax { bound, .. } => Some(*bound),
-            Self::AboveRatio { .. } => Some(Bound::Limit),
+            Self::BelowMin { requirement, .. } | Self::AboveMax { requirement, .. } => Some(*requirement),
+            Self::AboveRatio { .. } => Some(Requirement::Limit),
             Self::NoRequestForMin { .. }
             | Self::NoLimitForMax { .. }
             | Self::NoRequestForMax { .. }
@@ -121,8 +121,8 @@ impl fmt::Display for Breach<'_> {
             Fault::NoRequestForMin { min } => {
                 write!(f, "minimum {resource} usage per {kind} is {min}.  No request is specified")
             }
-            Fault::BelowMin { min, bound, found } => {
-                write!(f, "minimum {resource} usage per {kind} is {min}, but {bound} is {found}")
+            Fault::BelowMin { min, requirement, found } => {
+                write!(f, "minimum {resource} usage per {kind} is {min}, but {requirement} is {found}")
             }
             Fault::NoLimitForMax { max } => {
                 write!(f, "maximum {resource} usage per {kind} is {max}.  No limit is specified")
@@ -130,12 +130,12 @@ impl fmt::Display for Breach<'_> {
             Fault::NoRequestForMax { max } => {
                 write!(f, "maximum {resource} usage per {kind} is {max}.  No request is specified")
             }
-            Fault::AboveMax { max, bound, found } => {
-                write!(f, "maximum {resource} usage per {kind} is {max}, but {bound} is {found}")
+            Fault::AboveMax { max, requirement, found } => {
+                write!(f, "maximum {resource} usage per {kind} is {max}, but {requirement} is {found}")
             }
-            Fault::NoValueForRatio { ratio, bound } => write!(
+            Fault::NoValueForRatio { ratio, requirement } => write!(
                 f,
-                "{resource} max limit to request ratio per {kind} is {ratio}, but no {bound} is specified or {bound} is 0"
+                "{resource} max limit to request ratio per {kind} is {ratio}, but no {requirement} is specified or {requirement} is 0"
             ),
             Fault::AboveRatio { ratio, request, limit } => {
                 let provided = Quantity::ratio_text(limit, request);
@@ -156,15 +156,15 @@ impl Breach<'_> {
         let plural = if *subject == Subject::Pod { "s" } else { "" };
         let mut advice = match fault {
             Fault::NoRequestForMin { min } => format!("set a {resource} request of at least {min}"),
-            Fault::BelowMin { min, bound, found } => {
-                format!("raise the {sum}{resource} {bound}{plural} from {found} to at least {min}")
+            Fault::BelowMin { min, requirement, found } => {
+                format!("raise the {sum}{resource} {requirement}{plural} from {found} to at least {min}")
             }
             Fault::NoLimitForMax { max } => format!("set a {resource} limit of at most {max}"),
             Fault::NoRequestForMax { max } => format!("set a {resource} request of at most {max}"),
-            Fault::AboveMax { max, bound, found } => {
-                format!("lower the {sum}{resource} {bound}{plural} from {found} to at most {max}")
+            Fault::AboveMax { max, requirement, found } => {
+                format!("lower the {sum}{resource} {requirement}{plural} from {found} to at most {max}")
             }
-            Fault::NoValueForRatio { bound, .. } => format!("set a {resource} {bound} above 0"),
+            Fault::NoValueForRatio { requirement, .. } => format!("set a {resource} {requirement} above 0"),
             Fault::AboveRatio { ratio, request, limit } => format!(
                 "bring the {sum}{resource} limit{plural} ({limit}) to at most {ratio} times the request{plural} ({request})"
             ),

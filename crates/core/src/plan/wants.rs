@@ -7,7 +7,7 @@ use crate::cluster::usage::Resource;
 use crate::cut::shortened;
 use crate::json::{Malformed, Node};
 use crate::request::pod::ContainerIndex;
-use crate::request::{Bound, Container, Origin, Pod};
+use crate::request::{Container, Origin, Pod, Requirement};
 use crate::settings::{EstimateMode, EstimateSettings};
 
 /// A label or an annotation of a namespace, or an annotation of a pod, that asks for fewer estimates than the settings.
@@ -71,8 +71,9 @@ pub fn all(pod: &Pod<'_>, mode: EstimateMode, settings: &EstimateSettings<'_>, n
     }
     // What the author sets for the pod as a whole is shared out by the kernel; a container's request beside it
     // could only contradict it.
-    let is_of_pod =
-        |resource: Resource| Bound::BOTH.iter().any(|bound| pod.resources.of(*bound).contains(resource.name()));
+    let is_of_pod = |resource: Resource| {
+        Requirement::BOTH.iter().any(|requirement| pod.resources.of(*requirement).contains(resource.name()))
+    };
     let wanted = Resource::ALL.map(|resource| *settings.resources.of(resource) && !is_of_pod(resource));
     let by_name = (mode == EstimateMode::Always).then(|| ContainerIndex::of(&pod.containers));
     // Of two containers with one name, which the API server refuses, our annotation tells of the first only.
@@ -114,8 +115,8 @@ enum SetBy {
 
 impl SetBy {
     fn of(container: &Container<'_>, resource: Resource) -> Self {
-        let origin = |bound| container.resources.of(bound).get(resource.name()).map(|value| &value.origin);
-        match (origin(Bound::Request), origin(Bound::Limit)) {
+        let origin = |requirement| container.resources.of(requirement).get(resource.name()).map(|value| &value.origin);
+        match (origin(Requirement::Request), origin(Requirement::Limit)) {
             (Some(request), _) if request.is_authored() => Self::Author,
             (_, Some(limit)) if limit.is_authored() => Self::Author,
             (None | Some(Origin::LimitRanger), _) => Self::Nobody,

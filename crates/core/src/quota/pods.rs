@@ -1,13 +1,13 @@
 //! A pod uses its totals, and one pod, for as long as it lives.
 
-use crate::amount::{Bound, ResourceList};
+use crate::amount::{Requirement, ResourceList};
 use crate::json::{Malformed, Node};
 use crate::request::{self, Pod, demand};
 use crate::timestamp::Timestamp;
 
 /// Requests and limits in total.
 pub(super) fn totals<'d>(pod: &Pod<'d>) -> Result<(ResourceList<'d>, ResourceList<'d>), Malformed> {
-    Ok((demand::as_quotas_see_it(pod, Bound::Request)?, demand::as_quotas_see_it(pod, Bound::Limit)?))
+    Ok((demand::as_quotas_see_it(pod, Requirement::Request)?, demand::as_quotas_see_it(pod, Requirement::Limit)?))
 }
 
 /// A pod lives until it has ended, or until its deletion is overdue. Kubernetes adds the grace period to a moment

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Measure, Object};
-use crate::amount::Bound;
+use crate::amount::Requirement;
 use crate::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
 use crate::json::{Malformed, Node};
 use crate::request::{self, Pod, Resources};
@@ -72,8 +72,11 @@ fn is_best_effort(pod: &Pod<'_>) -> Result<bool, Malformed> {
 }
 
 fn asks_for_something(resources: &Resources<'_>) -> bool {
-    let is_positive = |bound, name| resources.quantity(bound, name).is_some_and(|quantity| quantity.is_positive());
-    Bound::BOTH.into_iter().any(|bound| is_positive(bound, "cpu") || is_positive(bound, "memory"))
+    let is_positive =
+        |requirement, name| resources.quantity(requirement, name).is_some_and(|quantity| quantity.is_positive());
+    Requirement::BOTH
+        .into_iter()
+        .any(|requirement| is_positive(requirement, "cpu") || is_positive(requirement, "memory"))
 }
 
 /// Whether any affinity or anti-affinity, required or preferred, looks beyond the pod's own namespace.

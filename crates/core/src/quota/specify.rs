@@ -2,16 +2,16 @@
 
 use super::names::Charged;
 use super::{Applying, Breach, Fault, Measure, Names, Object};
-use crate::amount::Bound;
+use crate::amount::Requirement;
 use crate::order;
 use crate::request::Pod;
 use crate::request::demand;
 
 /// What a name of a quota demands of each container, if anything.
-fn demanded(charged: Charged<'_>) -> Option<(Bound, &str)> {
+fn demanded(charged: Charged<'_>) -> Option<(Requirement, &str)> {
     match charged {
-        Charged::Request(name @ ("cpu" | "memory")) => Some((Bound::Request, name)),
-        Charged::Limit(name @ ("cpu" | "memory")) => Some((Bound::Limit, name)),
+        Charged::Request(name @ ("cpu" | "memory")) => Some((Requirement::Request, name)),
+        Charged::Limit(name @ ("cpu" | "memory")) => Some((Requirement::Limit, name)),
         _ => None,
     }
 }
@@ -19,15 +19,16 @@ fn demanded(charged: Charged<'_>) -> Option<(Bound, &str)> {
 /// The containers of a pod that leave out what the quota demands. Zero is set, too.
 pub(super) fn check<'d>(object: &Object<'_, '_>, quota: &Applying<'_, 'd>) -> Option<Breach<'d>> {
     let pod = object.pod.filter(|_| object.kind.measure == Measure::Pod)?;
-    let is_set_for_all =
-        Bound::BOTH.into_iter().any(|bound| pod.resources.of(bound).names().any(|name| demand::is_pod_level(name)));
+    let is_set_for_all = Requirement::BOTH
+        .into_iter()
+        .any(|requirement| pod.resources.of(requirement).names().any(|name| demand::is_pod_level(name)));
     if is_set_for_all {
         return None;
     }
     let mut missing = Vec::new();
     for super::Bound { name, charged, .. } in &quota.bounds {
-        let Some((bound, resource)) = demanded(*charged) else { continue };
-        let silent = pod.containers.iter().filter(|container| !container.resources.of(bound).contains(resource));
+        let Some((requirement, resource)) = demanded(*charged) else { continue };
+        let silent = pod.containers.iter().filter(|container| !container.resources.of(requirement).contains(resource));
         let mut containers: Vec<&str> = silent.map(|container| container.name.as_ref()).collect();
         if !containers.is_empty() {
             order::sort_by(&mut containers, Ord::cmp);
@@ -43,10 +44,10 @@ pub(super) fn check<'d>(object: &Object<'_, '_>, quota: &Applying<'_, 'd>) -> Op
 
 /// Where the amounts under a name came from that no author wrote: `500m of container web: default of LimitRange limits`.
 pub(super) fn origins(pod: &Pod<'_>, charged: Charged<'_>) -> Names {
-    let Some((bound, resource)) = demanded(charged) else { return Names::default() };
+    let Some((requirement, resource)) = demanded(charged) else { return Names::default() };
     let mut origins = Names::default();
     for container in &pod.containers {
-        let Some(value) = container.resources.of(bound).get(resource) else { continue };
+        let Some(value) = container.resources.of(requirement).get(resource) else { continue };
         if !value.origin.is_authored() {
             origins.add_with(|| {
                 format!("{} of {} {}: {}", value.quantity, container.role.noun(), container.name, value.origin)

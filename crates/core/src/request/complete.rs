@@ -5,7 +5,7 @@
 use super::demand::{self, is_pod_level};
 use super::origin::Origin;
 use super::pod::{Pod, Resources, Value};
-use crate::amount::{Bound, Quantity, ResourceName};
+use crate::amount::{Quantity, Requirement, ResourceName};
 use crate::settings::ServerVersion;
 
 /// A limit without a request is a request of the same amount. Pods come with this done, templates do not.
@@ -50,17 +50,17 @@ pub fn pod_level(pod: &mut Pod<'_>, server: ServerVersion) {
         return;
     }
     let limits_too = server.completes_pod_level_limits();
-    let sum_of_limits = demand::of_containers(pod, Bound::Limit);
+    let sum_of_limits = demand::of_containers(pod, Requirement::Limit);
     for (name, sum) in sum_of_limits.iter() {
-        let is_set = Bound::BOTH.iter().any(|bound| pod.resources.of(*bound).contains(name));
+        let is_set = Requirement::BOTH.iter().any(|requirement| pod.resources.of(*requirement).contains(name));
         if name.starts_with("hugepages-") && !is_set {
-            set(&mut pod.resources, Bound::Limit, name, sum);
+            set(&mut pod.resources, Requirement::Limit, name, sum);
         }
     }
     if limits_too || !pod.resources.limits.is_empty() {
-        for (name, sum) in demand::of_containers(pod, Bound::Request).iter() {
+        for (name, sum) in demand::of_containers(pod, Requirement::Request).iter() {
             if matches!(name.as_ref(), "cpu" | "memory") && !pod.resources.requests.contains(name) {
-                set(&mut pod.resources, Bound::Request, name, sum);
+                set(&mut pod.resources, Requirement::Request, name, sum);
             }
         }
         copy_limits(&mut pod.resources, |_| Some(Origin::AuthorsLimit));
@@ -71,13 +71,13 @@ pub fn pod_level(pod: &mut Pod<'_>, server: ServerVersion) {
     for (name, sum) in sum_of_limits.iter() {
         let is_everywhere = || pod.containers.iter().all(|container| container.resources.limits.contains(name));
         if is_pod_level(name) && !pod.resources.limits.contains(name) && is_everywhere() {
-            let request = pod.resources.quantity(Bound::Request, name);
+            let request = pod.resources.quantity(Requirement::Request, name);
             let limit = request.filter(|request| *request > sum).unwrap_or(sum).clone();
-            set(&mut pod.resources, Bound::Limit, name, &limit);
+            set(&mut pod.resources, Requirement::Limit, name, &limit);
         }
     }
 }
 
-fn set<'d>(resources: &mut Resources<'d>, bound: Bound, name: &ResourceName<'d>, quantity: &Quantity) {
-    resources.of_mut(bound).set(name.clone(), Value { quantity: quantity.clone(), origin: Origin::AuthorsLimit });
+fn set<'d>(resources: &mut Resources<'d>, requirement: Requirement, name: &ResourceName<'d>, quantity: &Quantity) {
+    resources.of_mut(requirement).set(name.clone(), Value { quantity: quantity.clone(), origin: Origin::AuthorsLimit });
 }

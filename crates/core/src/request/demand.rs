@@ -9,18 +9,18 @@
 
 use super::pod::{Pod, Role};
 use super::resize;
-use crate::amount::{Bound, Quantity, ResourceList, ResourceName};
+use crate::amount::{Quantity, Requirement, ResourceList, ResourceName};
 use crate::json::Malformed;
 use crate::order;
 
 /// The total over the containers, requests or limits. A name counts if any container has it.
-pub fn of_containers<'d>(pod: &Pod<'d>, bound: Bound) -> ResourceList<'d> {
-    of_some(pod, bound, &|_| true)
+pub fn of_containers<'d>(pod: &Pod<'d>, requirement: Requirement) -> ResourceList<'d> {
+    of_some(pod, requirement, &|_| true)
 }
 
-fn of_some<'d>(pod: &Pod<'d>, bound: Bound, is_wanted: &dyn Fn(&str) -> bool) -> ResourceList<'d> {
+fn of_some<'d>(pod: &Pod<'d>, requirement: Requirement, is_wanted: &dyn Fn(&str) -> bool) -> ResourceList<'d> {
     total(pod.containers.iter().map(|container| {
-        let asked = container.resources.of(bound).iter().filter(|(name, _)| is_wanted(name));
+        let asked = container.resources.of(requirement).iter().filter(|(name, _)| is_wanted(name));
         (container.role, asked.map(|(name, value)| (name, &value.quantity)))
     }))
 }
@@ -113,41 +113,41 @@ fn plus(sum: &Option<Quantity>, more: &Quantity) -> Quantity {
 }
 
 /// The total as LimitRanges of type Pod see it: pod-level cpu and memory replace the sum.
-pub fn as_limit_ranges_see_it<'d>(pod: &Pod<'d>, bound: Bound) -> ResourceList<'d> {
-    some_as_limit_ranges_see_it(pod, bound, &|_| true)
+pub fn as_limit_ranges_see_it<'d>(pod: &Pod<'d>, requirement: Requirement) -> ResourceList<'d> {
+    some_as_limit_ranges_see_it(pod, requirement, &|_| true)
 }
 
 /// The same of the wanted names alone: a pod may name thousands that no LimitRange does.
 pub fn some_as_limit_ranges_see_it<'d>(
     pod: &Pod<'d>,
-    bound: Bound,
+    requirement: Requirement,
     is_wanted: &dyn Fn(&str) -> bool,
 ) -> ResourceList<'d> {
-    let mut total = of_some(pod, bound, is_wanted);
-    override_by_pod_level(&mut total, pod, bound, |name| matches!(name, "cpu" | "memory") && is_wanted(name));
+    let mut total = of_some(pod, requirement, is_wanted);
+    override_by_pod_level(&mut total, pod, requirement, |name| matches!(name, "cpu" | "memory") && is_wanted(name));
     total
 }
 
 /// The total as quotas see it: what a resize in progress may hold, pod-level resources in the place of the sum, and
 /// the overhead on top; on a limit only where there is one.
-pub fn as_quotas_see_it<'d>(pod: &Pod<'d>, bound: Bound) -> Result<ResourceList<'d>, Malformed> {
-    let of_spec = of_containers(pod, bound);
+pub fn as_quotas_see_it<'d>(pod: &Pod<'d>, requirement: Requirement) -> Result<ResourceList<'d>, Malformed> {
+    let of_spec = of_containers(pod, requirement);
     if pod.resources.is_empty() {
-        let mut total = resize::largest_total(pod, bound, &of_spec)?.unwrap_or(of_spec);
-        add_overhead(&mut total, pod, bound);
+        let mut total = resize::largest_total(pod, requirement, &of_spec)?.unwrap_or(of_spec);
+        add_overhead(&mut total, pod, requirement);
         return Ok(total);
     }
     let mut total = of_spec;
-    override_by_pod_level(&mut total, pod, bound, is_pod_level);
+    override_by_pod_level(&mut total, pod, requirement, is_pod_level);
     // What the pod level does not cover may be resized by container.
-    if let Some(largest) = resize::largest_total(pod, bound, &total)? {
+    if let Some(largest) = resize::largest_total(pod, requirement, &total)? {
         for (name, quantity) in largest.iter() {
-            if !pod.resources.of(bound).contains(name) {
+            if !pod.resources.of(requirement).contains(name) {
                 total.set(name.clone(), quantity.clone());
             }
         }
     }
-    add_overhead(&mut total, pod, bound);
+    add_overhead(&mut total, pod, requirement);
     Ok(total)
 }
 
@@ -155,20 +155,20 @@ pub fn as_quotas_see_it<'d>(pod: &Pod<'d>, bound: Bound) -> Result<ResourceList<
 fn override_by_pod_level<'d>(
     total: &mut ResourceList<'d>,
     pod: &Pod<'d>,
-    bound: Bound,
+    requirement: Requirement,
     is_supported: impl Fn(&str) -> bool,
 ) {
-    for (name, value) in pod.resources.of(bound).iter() {
-        let is_below = bound == Bound::Request && total.get(name).is_some_and(|sum| *sum > value.quantity);
+    for (name, value) in pod.resources.of(requirement).iter() {
+        let is_below = requirement == Requirement::Request && total.get(name).is_some_and(|sum| *sum > value.quantity);
         if is_supported(name) && !is_below {
             total.set(name.clone(), value.quantity.clone());
         }
     }
 }
 
-fn add_overhead<'d>(total: &mut ResourceList<'d>, pod: &Pod<'d>, bound: Bound) {
+fn add_overhead<'d>(total: &mut ResourceList<'d>, pod: &Pod<'d>, requirement: Requirement) {
     for (name, overhead) in pod.overhead.iter() {
-        if bound == Bound::Request || total.get(name).is_some_and(|limit| !limit.is_zero()) {
+        if requirement == Requirement::Request || total.get(name).is_some_and(|limit| !limit.is_zero()) {
             total.add(name, overhead);
         }
     }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::origin::Origin;
-use crate::amount::{Bound, ByResource, Quantity, ResourceList, read_quantity};
+use crate::amount::{ByResource, Quantity, Requirement, ResourceList, read_quantity};
 use crate::json::{Malformed, Node};
 use crate::order;
 
@@ -78,22 +78,22 @@ pub struct Value<'d> {
 }
 
 impl<'d> Resources<'d> {
-    pub fn of(&self, bound: Bound) -> &ByResource<'d, Value<'d>> {
-        match bound {
-            Bound::Request => &self.requests,
-            Bound::Limit => &self.limits,
+    pub fn of(&self, requirement: Requirement) -> &ByResource<'d, Value<'d>> {
+        match requirement {
+            Requirement::Request => &self.requests,
+            Requirement::Limit => &self.limits,
         }
     }
 
-    pub fn of_mut(&mut self, bound: Bound) -> &mut ByResource<'d, Value<'d>> {
-        match bound {
-            Bound::Request => &mut self.requests,
-            Bound::Limit => &mut self.limits,
+    pub fn of_mut(&mut self, requirement: Requirement) -> &mut ByResource<'d, Value<'d>> {
+        match requirement {
+            Requirement::Request => &mut self.requests,
+            Requirement::Limit => &mut self.limits,
         }
     }
 
-    pub fn quantity(&self, bound: Bound, name: &str) -> Option<&Quantity> {
-        self.of(bound).get(name).map(|value| &value.quantity)
+    pub fn quantity(&self, requirement: Requirement, name: &str) -> Option<&Quantity> {
+        self.of(requirement).get(name).map(|value| &value.quantity)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -102,12 +102,12 @@ impl<'d> Resources<'d> {
 
     /// Reads the `resources` of a container or of a pod spec.
     fn read(node: Node<'d>) -> Result<Self, Malformed> {
-        let list = |bound: Bound| -> Result<ByResource<'d, Value<'d>>, Malformed> {
-            let Some(list) = node.get(bound.field())? else { return Ok(ByResource::default()) };
+        let list = |requirement: Requirement| -> Result<ByResource<'d, Value<'d>>, Malformed> {
+            let Some(list) = node.get(requirement.field())? else { return Ok(ByResource::default()) };
             let value = |node| Ok(Value { quantity: read_quantity(node)?, origin: Origin::Author });
             ByResource::read_with(list, value)
         };
-        Ok(Self { requests: list(Bound::Request)?, limits: list(Bound::Limit)? })
+        Ok(Self { requests: list(Requirement::Request)?, limits: list(Requirement::Limit)? })
     }
 }
 

@@ -6,17 +6,17 @@
 
 use super::demand;
 use super::pod::{ContainerIndex, Pod};
-use crate::amount::{Bound, ResourceList};
+use crate::amount::{Requirement, ResourceList};
 use crate::json::{Malformed, Node};
 
 /// The largest total of spec, allocated and actual resources; none if the status has no numbers.
 pub(super) fn largest_total<'d>(
     pod: &Pod<'d>,
-    bound: Bound,
+    requirement: Requirement,
     of_spec: &ResourceList<'d>,
 ) -> Result<Option<ResourceList<'d>>, Malformed> {
     let Some(status) = pod.status else { return Ok(None) };
-    let reported = read_all(status, pod, bound)?;
+    let reported = read_all(status, pod, requirement)?;
     if reported.iter().all(|reported| reported.allocated.is_none() && reported.actual.is_none()) {
         return Ok(None);
     }
@@ -26,13 +26,13 @@ pub(super) fn largest_total<'d>(
             let list = list_of(reported);
             // A container without numbers counts as its spec says, in every total, unless the spec is left out.
             let is_left_out = list.is_some() || is_infeasible && reported.is_there;
-            let spec = (!is_left_out).then(|| container.resources.of(bound).iter());
+            let spec = (!is_left_out).then(|| container.resources.of(requirement).iter());
             let spec = spec.into_iter().flatten().map(|(name, value)| (name, &value.quantity));
             (container.role, list.into_iter().flat_map(ResourceList::iter).chain(spec))
         }))
     };
     let mut largest = total(|reported| reported.actual.as_ref().or(reported.allocated.as_ref()));
-    if bound == Bound::Request {
+    if requirement == Requirement::Request {
         largest.raise_to(&total(|reported| reported.allocated.as_ref()));
     }
     if !is_infeasible {
@@ -50,7 +50,7 @@ struct Reported<'d> {
 }
 
 /// What the status says of each container of a pod.
-fn read_all<'d>(status: Node<'d>, pod: &Pod<'d>, bound: Bound) -> Result<Vec<Reported<'d>>, Malformed> {
+fn read_all<'d>(status: Node<'d>, pod: &Pod<'d>, requirement: Requirement) -> Result<Vec<Reported<'d>>, Malformed> {
     let mut all: Vec<Reported<'d>> = pod.containers.iter().map(|_| Reported::default()).collect();
     let index = ContainerIndex::of(&pod.containers);
     for (field, is_init) in [("containerStatuses", false), ("initContainerStatuses", true)] {
@@ -60,10 +60,10 @@ fn read_all<'d>(status: Node<'d>, pod: &Pod<'d>, bound: Bound) -> Result<Vec<Rep
             let Some(reported) = place.and_then(|place| all.get_mut(place)) else { continue };
             reported.is_there = true;
             // Nodes set aside requests only.
-            if bound == Bound::Request {
+            if requirement == Requirement::Request {
                 reported.allocated = entry.get("allocatedResources")?.map(ResourceList::read).transpose()?;
             }
-            reported.actual = entry.at(&["resources", bound.field()])?.map(ResourceList::read).transpose()?;
+            reported.actual = entry.at(&["resources", requirement.field()])?.map(ResourceList::read).transpose()?;
         }
     }
     Ok(all)

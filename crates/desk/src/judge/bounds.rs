@@ -7,8 +7,8 @@ use headroom_core::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use headroom_core::json::Malformed;
 use headroom_core::limits::{self, Breach, Fault, Subject};
 use headroom_core::ranges::Range;
-use headroom_core::request::{Bound, Pod};
 use headroom_core::request::{Container, Object, demand};
+use headroom_core::request::{Pod, Requirement};
 
 /// A bound that a container or a pod was held against.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +79,9 @@ pub fn of_claim<'d>(claim: &Object<'d>, ranges: &[Range<'d>]) -> Result<Vec<Held
         Some(requests) => ResourceList::read(requests)?,
         None => ResourceList::default(),
     };
-    let amount = |bound, resource: &str| (bound == Bound::Request).then(|| requests.get(resource).cloned()).flatten();
+    let amount = |requirement, resource: &str| {
+        (requirement == Requirement::Request).then(|| requests.get(resource).cloned()).flatten()
+    };
     let mut held = Vec::new();
     for range in ranges {
         for item in range.items().iter().filter(|item| item.kind == CLAIM) {
@@ -97,17 +99,17 @@ fn of_container(
     item: &Item<'_>,
     breaches: &[Breach<'_>],
 ) -> Vec<HeldAgainst> {
-    let amount = |bound, resource: &str| container.resources.quantity(bound, resource).cloned();
+    let amount = |requirement, resource: &str| container.resources.quantity(requirement, resource).cloned();
     let subject = Subject::Container(container.name.clone());
     each(item, range, &subject, amount, breaches)
 }
 
 fn of_total(pod: &Pod<'_>, range: &Range<'_>, item: &Item<'_>, breaches: &[Breach<'_>]) -> Vec<HeldAgainst> {
-    let requests = demand::as_limit_ranges_see_it(pod, Bound::Request);
-    let limits = demand::as_limit_ranges_see_it(pod, Bound::Limit);
-    let amount = |bound, resource: &str| match bound {
-        Bound::Request => requests.get(resource).cloned(),
-        Bound::Limit => limits.get(resource).cloned(),
+    let requests = demand::as_limit_ranges_see_it(pod, Requirement::Request);
+    let limits = demand::as_limit_ranges_see_it(pod, Requirement::Limit);
+    let amount = |requirement, resource: &str| match requirement {
+        Requirement::Request => requests.get(resource).cloned(),
+        Requirement::Limit => limits.get(resource).cloned(),
     };
     each(item, range, &Subject::Pod, amount, breaches)
 }
@@ -116,7 +118,7 @@ fn each(
     item: &Item<'_>,
     range: &Range<'_>,
     subject: &Subject<'_>,
-    amount: impl Fn(Bound, &str) -> Option<Quantity>,
+    amount: impl Fn(Requirement, &str) -> Option<Quantity>,
     breaches: &[Breach<'_>],
 ) -> Vec<HeldAgainst> {
     let mut held = Vec::new();
@@ -129,7 +131,7 @@ fn each(
                     && breach.range == range.name()
                     && Edge::of(&breach.fault) == edge
             });
-            let told = |bound| amount(bound, resource).map(|quantity| quantity.to_string());
+            let told = |requirement| amount(requirement, resource).map(|quantity| quantity.to_string());
             held.push(HeldAgainst {
                 container: match subject {
                     Subject::Container(name) => Some(name.to_string()),
@@ -139,8 +141,8 @@ fn each(
                 edge,
                 bound: bound.to_string(),
                 range: range.name().to_string(),
-                request: told(Bound::Request),
-                limit: told(Bound::Limit),
+                request: told(Requirement::Request),
+                limit: told(Requirement::Limit),
                 holds: !is_broken,
             });
         }

@@ -5,7 +5,7 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::lookup::{HostCall, Missing};
 use headroom_core::quota;
 use headroom_core::request::Pod;
-use headroom_core::request::{Bound, Origin, Role};
+use headroom_core::request::{Origin, Requirement, Role};
 use headroom_core::verdict::{Decision, Violation};
 use serde_json::Value;
 
@@ -149,7 +149,7 @@ pub struct ContainerValues {
 /// A request or limit, and who set it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpokenValue {
-    pub bound: Bound,
+    pub requirement: Requirement,
     pub resource: String,
     pub quantity: String,
     pub speaker: Speaker,
@@ -330,10 +330,10 @@ fn values_of(pod: &Pod<'_>) -> Vec<ContainerValues> {
     let mut containers = Vec::new();
     for container in &pod.containers {
         let mut values = Vec::new();
-        for bound in [Bound::Request, Bound::Limit] {
-            for (resource, value) in container.resources.of(bound).iter() {
+        for requirement in [Requirement::Request, Requirement::Limit] {
+            for (resource, value) in container.resources.of(requirement).iter() {
                 values.push(SpokenValue {
-                    bound,
+                    requirement,
                     resource: resource.to_string(),
                     quantity: value.quantity.to_string(),
                     speaker: Speaker::of(&value.origin),

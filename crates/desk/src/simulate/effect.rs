@@ -263,7 +263,7 @@ fn value_changes(now: &Judgement, then: &Judgement) -> Vec<ValueChange> {
         let all = containers.flat_map(|container| {
             let name = format!("{} {}", container.role.noun(), container.name);
             container.values.iter().map(move |value| {
-                let field = format!("{}.{}", value.bound.field(), value.resource);
+                let field = format!("{}.{}", value.requirement.field(), value.resource);
                 ((name.clone(), field), (value.quantity.clone(), value.reason.clone()))
             })
         });

@@ -149,7 +149,7 @@ fn take_back(pod: &mut Value, container: &ContainerValues) {
         let others =
             container.values.iter().filter(|value| matches!(value.speaker, Speaker::LimitRanger | Speaker::Earlier));
         for value in others {
-            if let Some(Value::Object(list)) = resources.get_mut(value.bound.field()) {
+            if let Some(Value::Object(list)) = resources.get_mut(value.requirement.field()) {
                 list.remove(&value.resource);
             }
         }

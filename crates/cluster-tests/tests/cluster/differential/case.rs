@@ -174,7 +174,7 @@ impl Request {
         before["spec"]["resources"]["requests"]["storage"] = json!(less);
         let mut after = before.clone();
         after["spec"]["resources"]["requests"]["storage"] = json!(more);
-        before["status"] = json!({"phase": "Bound", "capacity": {"storage": less}});
+        before["status"] = json!({"phase": "Requirement", "capacity": {"storage": less}});
         Self::update(before, after)
     }
 
@@ -196,7 +196,7 @@ impl Request {
         let (before, status) = if random.chance(50) {
             (pod(random), json!({"phase": random.pick(&["Running", "Succeeded", "Failed"])}))
         } else {
-            (claim(random), json!({"phase": "Bound", "capacity": {"storage": random.pick(STORAGE)}}))
+            (claim(random), json!({"phase": "Requirement", "capacity": {"storage": random.pick(STORAGE)}}))
         };
         let mut object = before.clone();
         object["status"] = status;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use headroom_core::amount::Bound;
+use headroom_core::amount::Requirement;
 use serde_json::Value;
 
 use super::Asked;
@@ -61,7 +61,7 @@ fn changes(object: &Value, workload: &Workload) -> Vec<Change> {
     let object =
         Identity { kind: workload.kind.clone(), namespace: text("namespace"), name: text("name").unwrap_or_default() };
     let change = |(container, amounts): (&str, Vec<(&'static str, String)>)| Change {
-        bound: Bound::Request,
+        requirement: Requirement::Request,
         object: object.clone(),
         path: workload.path.clone(),
         container: container.to_owned(),

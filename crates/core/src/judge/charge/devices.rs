@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::amount::{Bound, ResourceList};
+use crate::amount::{Requirement, ResourceList};
 use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
 use crate::json::{Malformed, Node};
@@ -90,7 +90,7 @@ pub fn of_pod<'d>(
         return Ok(nothing);
     }
     match pod.pod_at(&[])? {
-        Some(pod) => demand::as_quotas_see_it(&pod, Bound::Request),
+        Some(pod) => demand::as_quotas_see_it(&pod, Requirement::Request),
         None => Ok(nothing),
     }
 }

@@ -1,15 +1,15 @@
-//! The two amounts that Kubernetes keeps of a resource.
+//! Request or limit: the two amounts that Kubernetes keeps of a resource, in its `ResourceRequirements`.
 
 use std::fmt;
 
 /// Request or limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bound {
+pub enum Requirement {
     Request,
     Limit,
 }
 
-impl Bound {
+impl Requirement {
     pub const BOTH: [Self; 2] = [Self::Request, Self::Limit];
 
     /// The field that holds such values.
@@ -28,7 +28,7 @@ impl Bound {
     }
 }
 
-impl fmt::Display for Bound {
+impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.noun())
     }
