@@ -67,10 +67,15 @@ pub fn with_decision<T>(
 
 /// The moment that a question is asked at: the settings', where something recorded is looked at again, else the clock's.
 pub fn now(settings: &Value) -> Option<Timestamp> {
+    replayed_at(settings).or_else(|| Timestamp::from_unix_seconds(clock::now()))
+}
+
+/// The settings' moment alone.
+pub fn replayed_at(settings: &Value) -> Option<Timestamp> {
     let text = settings.to_string();
     let document = Document::read(&text).ok();
     let settings = document.as_ref().and_then(|document| Settings::read(Some(document.root())).ok());
-    settings.and_then(|settings| settings.estimates.now).or_else(|| Timestamp::from_unix_seconds(clock::now()))
+    settings.and_then(|settings| settings.estimates.now)
 }
 
 /// What could not be read, for people at the desk.

@@ -43,3 +43,4 @@ pub mod kubeconfig;
 pub mod metrics;
 pub mod progress;
 pub mod serve;
+pub mod signals;

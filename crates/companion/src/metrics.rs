@@ -1,96 +1,169 @@
-//! What the collector tells of itself, in Prometheus' text format.
+//! What the collector tells of itself, in the OpenMetrics text format.
 //!
 //! Counts of our own doing only; what was collected is in the profiles.
 
 use std::fmt;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 
 use crate::collect::gathered::Gathered;
 use crate::source::SourceError;
 
-#[derive(Debug, Default)]
+/// Of the text.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// How something ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Ending {
+    result: &'static str,
+}
+
+type Endings = Family<Ending, Counter>;
+
+fn count(endings: &Endings, result: &'static str) {
+    endings.get_or_create(&Ending { result }).inc();
+}
+
+#[derive(Debug)]
 pub struct Metrics {
-    samples: AtomicU64,
-    outside: AtomicU64,
-    reads_done: AtomicU64,
-    reads_overloaded: AtomicU64,
-    reads_temporary: AtomicU64,
-    reads_permanent: AtomicU64,
-    owed: AtomicU64,
-    planned: AtomicI64,
-    runs_done: AtomicU64,
-    runs_failed: AtomicU64,
-    last_success: AtomicI64,
-    profiles_written: AtomicU64,
-    profiles_unchanged: AtomicU64,
-    profiles_deleted: AtomicU64,
-    profiles_failed: AtomicU64,
-    profile_bytes: AtomicU64,
-    store_bytes: AtomicU64,
-    leads: AtomicU64,
+    registry: Registry,
+    samples: Counter,
+    outside: Counter,
+    reads: Endings,
+    owed: Gauge,
+    planned: Gauge,
+    runs: Endings,
+    last_success: Gauge,
+    profiles: Endings,
+    profile_bytes: Gauge,
+    store_bytes: Gauge,
+    leads: Gauge,
     /// Unix seconds of the last sign of life: any answer, commit or tick.
     alive: AtomicI64,
 }
 
-fn add(counter: &AtomicU64, count: u64) {
-    counter.fetch_add(count, Ordering::Relaxed);
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("headroom_collector");
+        let mut counter = |name, help| {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            counter
+        };
+        let samples = counter("samples", "Samples added to the history");
+        let outside =
+            counter("samples_outside", "Samples dropped because they were of another window than was asked for");
+        // A result is shown before it is met for the first time, so that a rate can be taken of it.
+        let mut endings = |name, help, results: &[&'static str]| {
+            let endings = Endings::default();
+            registry.register(name, help, endings.clone());
+            for result in results {
+                drop(endings.get_or_create(&Ending { result }));
+            }
+            endings
+        };
+        let reads = endings(
+            "reads",
+            "Questions asked of the source, by how they ended",
+            &["done", "overloaded", "temporary", "permanent"],
+        );
+        let runs = endings("runs", "Runs, by how they ended", &["done", "failed"]);
+        let profiles = endings(
+            "profiles",
+            "Profiles, by what was done about them",
+            &["written", "unchanged", "deleted", "failed"],
+        );
+        let mut gauge = |name, help| {
+            let gauge = Gauge::default();
+            registry.register(name, help, gauge.clone());
+            gauge
+        };
+        let owed = gauge("owed_pieces", "Windows of namespaces still to be read");
+        let planned = gauge("planned_timestamp_seconds", "Everything before this moment was read or is owed");
+        let last_success = gauge("last_success_timestamp_seconds", "When the last run ended well");
+        let profile_bytes = gauge("profile_bytes", "Size of all profiles together");
+        let store_bytes = gauge("store_bytes", "Size of the store on disk");
+        let leads =
+            gauge("leads", "1 if this collector holds the lease and writes, 0 if it stands by or writes to no cluster");
+        Self {
+            registry,
+            samples,
+            outside,
+            reads,
+            owed,
+            planned,
+            runs,
+            last_success,
+            profiles,
+            profile_bytes,
+            store_bytes,
+            leads,
+            alive: AtomicI64::default(),
+        }
+    }
 }
 
 impl Metrics {
     pub fn gathered(&self, gathered: &Gathered) {
-        add(&self.samples, gathered.samples);
-        add(&self.outside, gathered.outside);
+        self.samples.inc_by(gathered.samples);
+        self.outside.inc_by(gathered.outside);
     }
 
     pub fn read(&self, error: Option<&SourceError>) {
-        let counter = match error {
-            None => &self.reads_done,
-            Some(SourceError::Overloaded(_)) => &self.reads_overloaded,
-            Some(SourceError::Temporary(_)) => &self.reads_temporary,
-            Some(SourceError::Permanent(_)) => &self.reads_permanent,
+        let result = match error {
+            None => "done",
+            Some(SourceError::Overloaded(_)) => "overloaded",
+            Some(SourceError::Temporary(_)) => "temporary",
+            Some(SourceError::Permanent(_)) => "permanent",
         };
-        add(counter, 1);
+        count(&self.reads, result);
     }
 
     pub fn owed(&self, pieces: u64) {
-        self.owed.store(pieces, Ordering::Relaxed);
+        set(&self.owed, pieces);
     }
 
     pub fn planned_up_to(&self, moment: i64) {
-        self.planned.store(moment, Ordering::Relaxed);
+        self.planned.set(moment);
     }
 
     pub fn ran(&self, now: i64, is_done: bool) {
-        add(if is_done { &self.runs_done } else { &self.runs_failed }, 1);
+        count(&self.runs, if is_done { "done" } else { "failed" });
         if is_done {
-            self.last_success.store(now, Ordering::Relaxed);
+            self.last_success.set(now);
         }
     }
 
     pub fn profile_written(&self) {
-        add(&self.profiles_written, 1);
+        count(&self.profiles, "written");
     }
 
     pub fn profile_unchanged(&self) {
-        add(&self.profiles_unchanged, 1);
+        count(&self.profiles, "unchanged");
     }
 
     pub fn profile_deleted(&self) {
-        add(&self.profiles_deleted, 1);
+        count(&self.profiles, "deleted");
     }
 
     pub fn profile_failed(&self) {
-        add(&self.profiles_failed, 1);
+        count(&self.profiles, "failed");
     }
 
     pub fn sizes(&self, profiles: u64, store: u64) {
-        self.profile_bytes.store(profiles, Ordering::Relaxed);
-        self.store_bytes.store(store, Ordering::Relaxed);
+        set(&self.profile_bytes, profiles);
+        set(&self.store_bytes, store);
     }
 
     /// Whether this collector is the one that writes.
     pub fn leads(&self, leads: bool) {
-        self.leads.store(leads.into(), Ordering::Relaxed);
+        self.leads.set(leads.into());
     }
 
     /// Notes a sign of life.
@@ -103,74 +176,18 @@ impl Metrics {
     }
 
     pub fn samples(&self) -> u64 {
-        self.samples.load(Ordering::Relaxed)
+        self.samples.get()
     }
 }
 
+fn set(gauge: &Gauge, value: u64) {
+    gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+}
+
+/// As a scrape has it.
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut family = |name: &str, kind: &str, help: &str, values: &[(&str, &dyn fmt::Display)]| {
-            writeln!(f, "# HELP headroom_collector_{name} {help}\n# TYPE headroom_collector_{name} {kind}")?;
-            values.iter().try_for_each(|(labels, value)| writeln!(f, "headroom_collector_{name}{labels} {value}"))
-        };
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let moment = |counter: &AtomicI64| counter.load(Ordering::Relaxed);
-        family("samples_total", "counter", "Samples added to the history.", &[("", &count(&self.samples))])?;
-        family(
-            "samples_outside_total",
-            "counter",
-            "Samples dropped because they were of another window than was asked for.",
-            &[("", &count(&self.outside))],
-        )?;
-        family(
-            "reads_total",
-            "counter",
-            "Questions asked of the source, by how they ended.",
-            &[
-                (r#"{result="done"}"#, &count(&self.reads_done)),
-                (r#"{result="overloaded"}"#, &count(&self.reads_overloaded)),
-                (r#"{result="temporary"}"#, &count(&self.reads_temporary)),
-                (r#"{result="permanent"}"#, &count(&self.reads_permanent)),
-            ],
-        )?;
-        family("owed_pieces", "gauge", "Windows of namespaces still to be read.", &[("", &count(&self.owed))])?;
-        family(
-            "planned_timestamp_seconds",
-            "gauge",
-            "Everything before this moment was read or is owed.",
-            &[("", &moment(&self.planned))],
-        )?;
-        family(
-            "runs_total",
-            "counter",
-            "Runs, by how they ended.",
-            &[(r#"{result="done"}"#, &count(&self.runs_done)), (r#"{result="failed"}"#, &count(&self.runs_failed))],
-        )?;
-        family(
-            "last_success_timestamp_seconds",
-            "gauge",
-            "When the last run ended well.",
-            &[("", &moment(&self.last_success))],
-        )?;
-        family(
-            "profiles_total",
-            "counter",
-            "Profiles, by what was done about them.",
-            &[
-                (r#"{result="written"}"#, &count(&self.profiles_written)),
-                (r#"{result="unchanged"}"#, &count(&self.profiles_unchanged)),
-                (r#"{result="deleted"}"#, &count(&self.profiles_deleted)),
-                (r#"{result="failed"}"#, &count(&self.profiles_failed)),
-            ],
-        )?;
-        family("profile_bytes", "gauge", "Size of all profiles together.", &[("", &count(&self.profile_bytes))])?;
-        family("store_bytes", "gauge", "Size of the store on disk.", &[("", &count(&self.store_bytes))])?;
-        family(
-            "leads",
-            "gauge",
-            "1 if this collector holds the lease and writes, 0 if it stands by or writes to no cluster.",
-            &[("", &count(&self.leads))],
-        )
+        encode(f, &self.registry)
     }
 }
 

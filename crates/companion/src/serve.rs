@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
 use crate::clock;
-use crate::metrics::Metrics;
+use crate::metrics::{CONTENT_TYPE, Metrics};
 
 /// A collector that gave no sign of life for so long is stuck: longer than any answer is waited for.
 const STUCK_AFTER: i64 = 15 * 60;
@@ -57,11 +57,12 @@ where
 }
 
 fn answer(request: &Request<Incoming>, metrics: &Metrics, now: i64) -> Response<Full<Bytes>> {
-    let (status, text) = page(request.uri().path(), metrics, now);
+    let path = request.uri().path();
+    let (status, text) = page(path, metrics, now);
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
-    let kind = header::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    let kind = if path == "/metrics" { CONTENT_TYPE } else { "text/plain; charset=utf-8" };
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
     response
 }
 

@@ -28,7 +28,7 @@ use crate::publish::cluster::Cluster;
 use crate::publish::folder::Folder;
 use crate::publish::manifest::Format;
 use crate::publish::turns::Timing;
-use crate::serve;
+use crate::{serve, signals};
 use crate::source::cluster_id::ClusterId;
 use crate::store::{DAYS_KEPT, Store};
 
@@ -173,7 +173,8 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         tokio::spawn(serve::serve(listener, Arc::clone(&metrics)));
     }
     let stop = CancellationToken::new();
-    stop_on_signals(stop.clone())?;
+    // The first signal ends the run at the next commit, or at once while something is waited for.
+    signals::cancel(stop.clone())?;
 
     let source_name = from.name();
     let feed = match from {
@@ -240,47 +241,6 @@ fn log_to(progress: Progress, format: Option<LogFormat>) {
         LogFormat::Text => log.with_target(false).with_ansi(is_terminal).init(),
         LogFormat::Json => log.json().flatten_event(true).with_target(false).init(),
     }
-}
-
-/// The first signal ends the run at the next commit, or at once while something is waited for.
-fn stop_on_signals(stop: CancellationToken) -> anyhow::Result<()> {
-    let told = told_to_stop()?;
-    tokio::spawn(async move {
-        told.await;
-        tracing::info!("told to stop");
-        stop.cancel();
-    });
-    Ok(())
-}
-
-/// SIGTERM, as Kubernetes stops a pod, or SIGINT, as a terminal does. Both are listened for from now on.
-#[cfg(unix)]
-fn told_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
-}
-
-/// Ctrl+C, a closed console, or the end of a Windows container. All are listened for from now on.
-#[cfg(windows)]
-fn told_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
-    use tokio::signal::windows::{ctrl_c, ctrl_close, ctrl_shutdown};
-    let mut interrupt = ctrl_c().context("cannot listen for Ctrl+C")?;
-    let mut close = ctrl_close().context("cannot listen for the console's end")?;
-    let mut shutdown = ctrl_shutdown().context("cannot listen for the system's shutdown")?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = close.recv() => {}
-            _ = shutdown.recv() => {}
-        }
-    })
 }
 
 /// A profile in a cluster that claims to be of the future would be ignored there, and would keep newer ones out.

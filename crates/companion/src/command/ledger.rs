@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::seconds;
@@ -17,6 +16,7 @@ use crate::ledger::check::check;
 use crate::ledger::configure::Webhook;
 use crate::ledger::{Options, Replica};
 use crate::output::{self, Exit, Table};
+use crate::signals;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -156,16 +156,7 @@ impl Serve {
             .await
             .with_context(|| format!("cannot listen at {}", self.listen_status))?;
         let stop = CancellationToken::new();
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        let told = stop.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            tracing::info!("told to stop");
-            told.cancel();
-        });
+        signals::cancel(stop.clone())?;
         let replica = Replica::new(self.options(), client, stop);
         tracing::info!(identity = replica.identity, "serving");
         replica.serve(reviews, Some(status)).await

@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum;
 use headroom_core::glob;
-use headroom_core::timestamp::Timestamp;
 
 use self::store::Found;
 use super::recommend::write::files_with;
@@ -264,8 +263,7 @@ fn advise(
     progress: &Progress,
 ) -> anyhow::Result<Report> {
     let Found { histories, source, notes: mut found_notes } = found;
-    let now = gather::now(&opened.settings).or_else(|| Timestamp::from_unix_seconds(clock::now()));
-    let now = now.ok_or_else(|| anyhow!("this machine's clock is not set"))?;
+    let now = gather::now(&opened.settings).ok_or_else(|| anyhow!("this machine's clock is not set"))?;
     let settings = opened.settings.clone();
     let scan = Scan { histories: &histories, autoscalers: &world.autoscalers, settings: &settings, now };
     let mut at_once;

@@ -233,6 +233,7 @@ impl PrometheusArgs {
             matchers: self.matchers.clone(),
             step_seconds: u32::try_from(self.step)?,
             accept_partial: self.accept_partial,
+            as_of: None,
         })
     }
 

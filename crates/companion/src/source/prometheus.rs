@@ -42,11 +42,20 @@ pub struct Options {
     pub step_seconds: u32,
     /// Take an answer in which a part of the store did not take part. What it misses is missed for ever.
     pub accept_partial: bool,
+    /// The moment that the store is asked about in the place of now, in unix seconds.
+    pub as_of: Option<i64>,
 }
 
 impl Options {
     pub fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint, names: Overrides::default(), matchers: String::new(), step_seconds: 60, accept_partial: false }
+        Self {
+            endpoint,
+            names: Overrides::default(),
+            matchers: String::new(),
+            step_seconds: 60,
+            accept_partial: false,
+            as_of: None,
+        }
     }
 }
 

@@ -119,7 +119,12 @@ impl ApiServer {
         Self { kubeconfig, folder, asked }
     }
 
+    /// At the moment that the history of the tests ends at.
     fn scan(&self, arguments: &str) -> Said {
+        self.scan_now(&format!("--settings {} {arguments}", here().join("moment.yaml").display()))
+    }
+
+    fn scan_now(&self, arguments: &str) -> Said {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
         command.current_dir(self.folder.path()).env("KUBECONFIG", &self.kubeconfig).env("LC_ALL", "C.UTF-8");
         let output = command.arg("scan").args(arguments.split_whitespace()).output().unwrap();
@@ -195,7 +200,7 @@ fn where_the_store_may_not_be_reached_the_right_is_named() {
 #[test]
 fn without_a_store_the_metrics_api_tells_how_little_it_is() {
     let server = ApiServer::start(Rules { has_metrics_api: true, ..Rules::default() });
-    let said = server.scan("deployment/web --container front");
+    let said = server.scan_now("deployment/web --container front");
     assert_eq!(said.exit, 0, "{}", said.err);
     assert!(
         said.out.contains("no history: the metrics API tells only this moment, one sample a container"),

@@ -36,11 +36,12 @@ pub fn prometheus(history: String) -> Server {
     PrometheusServer { history, ..PrometheusServer::default() }.start()
 }
 
-/// Runs with arguments that blanks separate, in a place without a cluster.
+/// Runs with arguments that blanks separate, in a place without a cluster, at the moment that the history ends at.
 pub fn scan(arguments: &str) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
     command.current_dir(here()).env("KUBECONFIG", "/dev/null").env("LC_ALL", "C.UTF-8");
-    let output = command.arg("scan").args(arguments.split_whitespace()).output().unwrap();
+    let output =
+        command.args(["scan", "--settings", "moment.yaml"]).args(arguments.split_whitespace()).output().unwrap();
     Said {
         exit: output.status.code().unwrap(),
         out: String::from_utf8(output.stdout).unwrap(),

@@ -179,7 +179,7 @@ fn changes(judgement: &Judgement) -> Vec<Change> {
         let name = format!("{} {}", container.role.noun(), container.name);
         container.values.iter().filter(|value| value.is_new).map(move |value| Change {
             container: name.clone(),
-            field: format!("{}.{}", value.bound.field(), value.resource),
+            field: format!("{}.{}", value.requirement.field(), value.resource),
             value: value.quantity.clone(),
             reason: value.reason.clone(),
         })

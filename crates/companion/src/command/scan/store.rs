@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +20,7 @@ use crate::source::prometheus::Options;
 use crate::source::prometheus::survey::Survey;
 use crate::source::{SourceError, Window, forward, metrics_api, proxy};
 use crate::surroundings::Surroundings;
-use crate::{clock, kubeconfig};
+use crate::{clock, gather, kubeconfig};
 
 /// What was found and read.
 pub struct Found {
@@ -47,11 +48,12 @@ pub fn read(
     } else {
         discover::candidates(&services(opened, namespaces))
     };
+    let as_of = gather::replayed_at(&opened.settings).map(Timestamp::unix_seconds);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     let found = runtime.block_on(async {
         let stop = CancellationToken::new();
         tokio::spawn(interrupted(stop.clone()));
-        let mut store = Reading { args, namespaces, progress, stop, notes: Vec::new() };
+        let mut store = Reading { args, namespaces, as_of, progress, stop, notes: Vec::new() };
         store.read(candidates, places).await
     });
     // What is still on its way is not waited for.
@@ -84,6 +86,8 @@ fn services(opened: &mut Opened, namespaces: &[String]) -> Vec<Value> {
 struct Reading<'a> {
     args: &'a Args,
     namespaces: &'a [String],
+    /// The moment that the settings put in the place of the clock.
+    as_of: Option<i64>,
     progress: &'a Progress,
     stop: CancellationToken,
     notes: Vec<String>,
@@ -137,6 +141,7 @@ impl Reading<'_> {
             matchers: store.matchers.clone(),
             step_seconds: u32::try_from(store.step)?,
             accept_partial: store.accept_partial,
+            as_of: self.as_of,
         })
     }
 
@@ -208,16 +213,15 @@ impl Reading<'_> {
 
     /// Reads the history of all workloads.
     async fn history(&mut self, survey: Survey, name: String, mut places: Places) -> anyhow::Result<Found> {
-        let store_now = survey.now().await?;
-        let ours = clock::now();
-        if store_now.abs_diff(ours) > SKEW {
+        let now = survey.now().await?;
+        let skew = now.abs_diff(clock::now());
+        if self.as_of.is_none() && skew > SKEW {
             self.notes.push(format!(
-                "the store's clock and this machine's differ by {} s: check both; history is read by the store's",
-                store_now.abs_diff(ours)
+                "the store's clock and this machine's differ by {skew} s: check both; history is read by the store's"
             ));
         }
         let step = i64::from(survey.step_seconds());
-        let to = store_now.div_euclid(step) * step;
+        let to = now.div_euclid(step) * step;
         let from = (to - i64::from(self.args.store.days) * DAY).div_euclid(step) * step;
         let window = Window { from, to };
         if !survey.knows_state() {
@@ -228,7 +232,7 @@ impl Reading<'_> {
             );
         }
         // Up to now, for who made a pod may have been told only since the last whole step.
-        let until_now = Window { to: store_now + 1, ..window };
+        let until_now = Window { to: now + 1, ..window };
         let problems = history::makers(&survey, self.namespaces, until_now, &mut places.owners).await;
         let parallel = usize::from(self.args.store.parallel);
         let reading =

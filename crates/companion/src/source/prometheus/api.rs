@@ -17,6 +17,7 @@ const MOST_POINTS: i64 = 11_000;
 pub struct Api {
     pub http: Http,
     pub accept_partial: bool,
+    pub as_of: Option<i64>,
     /// Google's gateway, which knows every parameter of its APIs and refuses all others.
     pub is_google: bool,
 }
@@ -28,7 +29,7 @@ impl Api {
     pub fn new(http: Http, options: &Options) -> Self {
         let by_identity = matches!(&options.endpoint.authentication, Authentication::Cloud(who) if who.is_google());
         let is_google = by_identity || Cloud::of(options.endpoint.url.as_str()) == Some(Cloud::Google);
-        Self { http, accept_partial: options.accept_partial, is_google }
+        Self { http, accept_partial: options.accept_partial, as_of: options.as_of, is_google }
     }
 
     /// Asks about each step of a window.
@@ -56,7 +57,7 @@ impl Api {
     /// Asks about one moment, now if none is given.
     pub async fn moment(&self, question: &str, at: Option<i64>) -> Result<Vec<Row>, SourceError> {
         let mut rows = Vec::new();
-        let time = at.map(|at| at.to_string());
+        let time = at.or(self.as_of).map(|at| at.to_string());
         let moment: Vec<_> = time.iter().map(|time| ("time", time.as_str())).collect();
         self.ask("/api/v1/query", question, &moment, &mut |row| {
             rows.push(row);
