@@ -1,7 +1,7 @@
 //! What the store remembers of published objects: histories of other stores that it took over.
 
 use headroom_core::cluster::usage::Root;
-use redb::{ReadableTable, WriteTransaction};
+use redb::WriteTransaction;
 
 use super::{ADOPTED, Store, StoreError, Trouble};
 use crate::history::bytes;
