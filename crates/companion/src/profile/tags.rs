@@ -81,7 +81,7 @@ impl NewestTags {
         }
     }
 
-    /// What is wanted, and how many tags are not.
+    /// What is wanted, and how many tags in namespaces are not.
     pub fn close(mut self) -> (Wanted, usize) {
         self.close_repository();
         (self.wanted, self.dropped)
@@ -89,11 +89,11 @@ impl NewestTags {
 
     fn close_repository(&mut self) {
         let repository = std::mem::take(&mut self.repository);
-        self.dropped += self.in_all.len().saturating_sub(MOST_TAGS);
         if let Some(tags) = newest(std::mem::take(&mut self.in_all), MOST_TAGS) {
             self.wanted.of_pool.insert(repository.clone(), tags);
         }
         for (namespace, moments) in std::mem::take(&mut self.in_each) {
+            self.dropped += moments.len().saturating_sub(MOST_TAGS_IN_NAMESPACE);
             if let Some(tags) = newest(moments, MOST_TAGS_IN_NAMESPACE) {
                 self.wanted.of_namespaces.entry(repository.clone()).or_default().insert(namespace, tags);
             }
@@ -127,7 +127,7 @@ mod tests {
         }
         newest.add(Seen { repository: "a/old", reference: ":1", namespace: "shop", day: 69, last_seen: 1 });
         let (wanted, dropped) = newest.close();
-        assert_eq!(dropped, 1000 - MOST_TAGS);
+        assert_eq!(dropped, 999 - MOST_TAGS_IN_NAMESPACE);
         let key = |image: &str| TagKey::of(&ImageName::parse(image).unwrap()).next().unwrap();
         let of_pool = |image: &str| wanted.is_wanted_of_pool(image.split(':').next().unwrap(), &key(image));
         assert!(of_pool("a/few:0") && of_pool("a/old:1"));
