@@ -51,14 +51,16 @@ impl ApiServer {
     fn with(more: Vec<Value>, refuses: impl Fn(&str) -> bool + Send + 'static) -> Self {
         let mut lists: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         let mut objects = more;
-        for file in ["world/limits.yaml", "world/quota.yaml", "world/objects.json", "profiles/shop/usage.yaml"] {
+        for file in ["world/limits.yaml", "world/quota.yaml", "world/objects.json", "profiles/headroom/usage-26.yaml",
+            "profiles/headroom/usage-3d.yaml"] {
             objects.extend(documents(file));
         }
         for object in objects {
             let api = object["apiVersion"].as_str().unwrap();
             let prefix = if api == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api}") };
             let plural = plural(object["kind"].as_str().unwrap());
-            lists.entry(format!("{prefix}/namespaces/shop/{plural}")).or_default().push(object.clone());
+            let namespace = if plural == "usageprofiles" { "headroom" } else { "shop" };
+            lists.entry(format!("{prefix}/namespaces/{namespace}/{plural}")).or_default().push(object.clone());
             lists.entry(format!("{prefix}/{plural}")).or_default().push(object);
         }
         let server = Server::start(move |path| {
@@ -144,7 +146,7 @@ fn a_cluster_says_the_same_as_its_objects_in_files() {
             "--cluster-dir",
             "world",
             "--cluster-dir",
-            "profiles/shop",
+            "profiles",
             "--settings",
             "settings.yaml",
         ]));
