@@ -200,7 +200,7 @@ async fn a_page_that_is_refused_leaves_its_root_as_it_was() {
     add_spread(&store, 3..200, NOW + DAY);
     *server.scenario.lock().unwrap() = Scenario::RefusedPage;
     let published = publish(&store, server.start().await, NOW + DAY).await.unwrap();
-    assert_eq!(published.failed.len(), 1);
+    assert!(!published.failed.is_empty() && published.written > 0);
     assert_eq!(server.histories()["headroom/usage-26"], before["headroom/usage-26"]);
     *server.scenario.lock().unwrap() = Scenario::Ordinary;
     publish(&store, server.start().await, NOW + DAY).await.unwrap();

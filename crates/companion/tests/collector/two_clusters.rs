@@ -131,7 +131,7 @@ fn each_cluster_has_a_store_of_its_own() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     for (server, ours, other) in [(&prod, "shop", "lab"), (&staging, "lab", "shop")] {
-        let profiles: Vec<Value> = server.profiles.lock().unwrap().values().cloned().collect();
+        let profiles: Vec<serde_json::Value> = server.profiles.lock().unwrap().values().cloned().collect();
         assert_eq!(profiles.len(), 64, "every root is there");
         assert!(!histories(&profiles, "docker.io/library/nginx", ours).is_null());
         assert!(histories(&profiles, "docker.io/library/nginx", other).is_null());

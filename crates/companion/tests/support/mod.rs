@@ -19,7 +19,7 @@ use headroom_companion::store::Store;
 use headroom_core::cluster::usage::Root;
 use headroom_core::cluster::usage::address::key_of;
 use headroom_core::timestamp::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub const STEP: i64 = 60;
@@ -185,18 +185,20 @@ pub async fn collect(source: &Scripted, store: &Store, stop: &CancellationToken)
 
 /// Everything that would be published, as text: equal if and only if the same samples were counted.
 pub fn published(store: &Store, as_of: i64) -> String {
-    let objects = objects(store, as_of, &Pooling { quorum: 1, namespaces: Vec::new() });
-    let with_history = objects.iter().filter(|object| object["spec"]["images"] != json!({}));
-    with_history.map(|object| format!("{object}\n")).collect()
+    let texts = texts(store, as_of, &Pooling { quorum: 1, namespaces: Vec::new() });
+    texts.into_iter().filter(|text| !text.contains(r#""images":{}"#)).map(|text| text + "\n").collect()
 }
 
 /// Every object that would be published.
 pub fn objects(store: &Store, as_of: i64, pooling: &Pooling) -> Vec<Value> {
+    texts(store, as_of, pooling).iter().map(|text| serde_json::from_str(text).unwrap()).collect()
+}
+
+fn texts(store: &Store, as_of: i64, pooling: &Pooling) -> Vec<String> {
     let (at, behind) = (Timestamp::from_unix_seconds(as_of).unwrap(), BTreeMap::new());
     let collected = Collected { at, behind: &behind };
     let share = |root| profile::build(store, "headroom", root, &collected, pooling).unwrap();
-    let objects = Root::all().flat_map(|root| share(root).lay_out());
-    objects.map(|object| serde_json::from_str(&object.to_string()).unwrap()).collect()
+    Root::all().flat_map(|root| share(root).lay_out()).map(|object| object.to_string()).collect()
 }
 
 /// What some objects hold of an image, in a namespace or in the `pool`, with each tag written out.
