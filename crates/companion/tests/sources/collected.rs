@@ -8,7 +8,7 @@ use std::process::Command;
 use headroom_companion::source::{Resource, Window};
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::find_in_usage;
-use headroom_core::cluster::usage::Percentile;
+use headroom_core::cluster::usage::{Percentile, address};
 use headroom_core::image::ImageName;
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ fn check(profiles: &[Value], cluster: &Cluster) {
         values.sort_by(f64::total_cmp);
         let name = ImageName::parse(&image).unwrap();
         let tag = name.tag().unwrap().replace('.', ",");
-        let entry = &crate::support::histories(profiles, name.repository(), "shop")["tags"][tag];
+        let entry = of_tag(profiles, &address::key_of(name.repository()), &tag);
         let name = if resource == Resource::Cpu { "cpu" } else { "memory" };
         let usage = entry["windows"]["7d"][name].as_str().unwrap();
         assert_eq!(find_in_usage(usage, "samples").unwrap(), values.len().to_string(), "{image} {name}: {entry}");
@@ -92,6 +92,16 @@ fn check(profiles: &[Value], cluster: &Cluster) {
         let kills = entry["oomKills"].as_array().map_or(0, Vec::len);
         assert_eq!(kills, usize::from(image.starts_with("postgres")), "{image}: {entry}");
     }
+}
+
+/// The history of a tag in `shop`, which is that of all tags where nothing else ran.
+fn of_tag<'p>(profiles: &'p [Value], image: &str, tag: &str) -> &'p Value {
+    let own = profiles.iter().map(|profile| &profile["spec"]["images"][image]["own"]["shop"]).find(|own| !own.is_null());
+    let own = own.unwrap();
+    if own["all"]["same"].as_str().is_some_and(|same| same.split(' ').any(|same| same == tag)) {
+        return &own["all"];
+    }
+    &own["tags"][tag]
 }
 
 fn value(amount: &str) -> f64 {
