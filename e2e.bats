@@ -134,9 +134,9 @@ NOW='{"estimates": {"now": "2026-11-21T06:00:00Z"}}'
 
 @test "a stale history is none, and the warning says so" {
   SESSION=pod-create-plain.own evaluate_in_cluster pod-create-plain \
-    --settings-json '{"estimates": {"now": "2027-01-01T00:00:00Z", "scope": "namespace"}}'
+    --settings-json '{"estimates": {"now": "2027-01-01T00:00:00Z"}}'
   allowed
-  says 'usage history in UsageProfile usage ignored: collected at 2026-11-21T00:00:00Z, more than 15d ago'
+  says 'usage history in UsageProfile usage-26 ignored: collected at 2026-11-21T00:00:00Z, more than 15d ago'
 }
 
 @test "a pod that a quota has no room for is denied, with what is missing and what is free" {

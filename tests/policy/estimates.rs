@@ -6,7 +6,9 @@
 //! - `e-source-error-mid-way-stops-fallback`: a history that cannot be read does not end the search here;
 //! - `e-digest-image-cut`: it cut a digest out of an image name at the first colon.
 
-use headroom_core::cluster::usage::address::{Shard, image_key};
+use std::collections::BTreeMap;
+
+use headroom_core::cluster::usage::{Place, address::key_of};
 use headroom_core::image::ImageName;
 use headroom_testkit::admission::AdmissionRequest;
 use headroom_testkit::cluster::Cluster;
@@ -78,39 +80,35 @@ fn windows(case: &Value, image: &str, exact: bool, namespace: &str) -> Value {
     json!({"lastSeen": "2026-11-21T00:00:00Z", "oomKills": [], "windows": windows})
 }
 
-fn profile(name: &str, namespace: &str, images: Value) -> Value {
-    json!({
-        "apiVersion": "headroom.dev/v1alpha1",
-        "kind": "UsageProfile",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"format": 1, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3, "images": images},
-    })
-}
-
 /// The profiles that answer as the case's table does.
 fn profiles(case: &Value, namespace: &str) -> Vec<Value> {
     let spec = &case["input"]["request"]["object"]["spec"];
     let containers = [&spec["containers"], &spec["initContainers"]].into_iter().filter_map(Value::as_array).flatten();
-    let mut own = Map::new();
-    let mut profiles = Vec::new();
+    let mut roots: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     for container in containers {
         let text = container["image"].as_str().unwrap();
         let image = ImageName::parse(text).unwrap();
         let (short, tag) = text.split_once(':').unwrap();
-        let entry = |namespace: &str| {
+        let histories = |namespace: &str| {
             json!({
-                "repository": image.repository(),
                 "all": windows(case, short, false, namespace),
-                "tags": {tag: windows(case, text, true, namespace)},
+                "tags": {key_of(tag): windows(case, text, true, namespace)},
             })
         };
-        let key = image_key(image.repository());
-        own.insert(key.clone(), entry(namespace));
-        let shard = Shard::of(image.repository()).to_string();
-        profiles.push(profile(&shard, "headroom", json!({key: entry("")})));
+        let place = Place::of(image.repository());
+        let entry = json!({"own": {namespace: histories(namespace)}, "pool": histories("")});
+        roots.entry(place.root().to_string()).or_default().insert(place.key, entry);
     }
-    profiles.push(profile("usage", namespace, Value::Object(own)));
-    profiles
+    let profile = |(name, images): (String, Map<String, Value>)| {
+        let header = json!({"format": 2, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3});
+        json!({
+            "apiVersion": "headroom.dev/v1alpha1",
+            "kind": "UsageProfile",
+            "metadata": {"name": name, "namespace": "headroom"},
+            "spec": {"header": header, "images": images},
+        })
+    };
+    roots.into_iter().map(profile).collect()
 }
 
 fn check(door: &Door, case: &Value) {

@@ -1,8 +1,10 @@
-//! `UsageProfile`s as the companion writes them: the data, its text ([`manifest`]), its schema in the cluster
-//! ([`definition`]) and what is dropped when there is too much of it ([`bounds`]).
+//! `UsageProfile`s as the companion writes them: the data of one root ([`Share`]), what is dropped when there is too much
+//! of it ([`bounds`]), how it is laid out in objects ([`layout`]), their text ([`manifest`]) and their schema in the
+//! cluster ([`definition`]).
 
 pub mod bounds;
 pub mod definition;
+pub mod layout;
 pub mod manifest;
 pub mod quorum;
 #[cfg(test)]
@@ -12,27 +14,71 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{OomKill, Percentile, Repository, Scope, TagKey, Window};
+use headroom_core::cluster::usage::{OomKill, Percentile, ProfileName, Repository, Root, TagKey, Window};
 use headroom_core::timestamp::Timestamp;
 
 pub use bounds::Dropped;
 
-/// Everything one object holds.
+/// All history that begins at one root, whatever objects it takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// That the objects stand in.
+    pub namespace: String,
+    pub root: Root,
+    pub collected_at: Timestamp,
+    /// How many namespaces agree on each figure of a pool, at least.
+    pub quorum: Option<u64>,
+    pub images: Images,
+    /// What found no room, so that a person who looks for it learns why it is not there.
+    pub dropped: Dropped,
+}
+
+pub type Images = BTreeMap<Repository, ImageHistory>;
+
+/// One object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageProfile {
     pub namespace: String,
-    pub scope: Scope,
+    pub name: ProfileName,
     pub collected_at: Timestamp,
-    /// How many namespaces agree on each figure of a pool, at least; none for a namespace's own.
     pub quorum: Option<u64>,
-    pub images: BTreeMap<Repository, ImageHistory>,
-    /// What [`UsageProfile::bound`] took away, so that a person who looks for it learns why it is not there.
+    pub summary: Summary,
+    pub content: Content,
+}
+
+/// What an object holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    Images(Images),
+    /// Of a root whose images are in pages: which there are.
+    Pages(String),
+}
+
+/// What `kubectl get usageprofiles` shows: of a root, all that begins at it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Summary {
+    pub images: usize,
+    /// Images in namespaces.
+    pub own: usize,
+    pub pages: usize,
+    pub oom_killed: usize,
     pub dropped: Dropped,
 }
 
 /// What one image used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageHistory {
+    /// In all namespaces together.
+    pub pool: Option<Histories>,
+    /// In each namespace.
+    pub own: BTreeMap<String, Histories>,
+}
+
+/// What an image used in a namespace, or in all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Histories {
+    /// If that is not when the whole object was collected.
+    pub collected_at: Option<Timestamp>,
     /// All tags together.
     pub all: History,
     pub tags: BTreeMap<TagKey, History>,

@@ -8,14 +8,15 @@ use headroom_core::amount::{Quantity, Requirement};
 use headroom_core::annotations::{limit_ranger, ours};
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window};
-use headroom_core::estimate::{self, Adjustment, Basis, Estimate, Estimates, Reason, Sources, history, of_passed_over};
+use headroom_core::estimate::history::WantedHistory;
+use headroom_core::estimate::{self, Adjustment, Basis, Estimate, Estimates, Reason, Sources, of_passed_over};
 use headroom_core::image::ImageName;
 use headroom_core::json::Malformed;
 use headroom_core::judge::fill::Filling;
 use headroom_core::plan::{Want, wants};
 use headroom_core::ranges::{self, Range};
 use headroom_core::request::Pod;
-use headroom_core::settings::{EstimateSettings, Mode, Whose};
+use headroom_core::settings::{EstimateSettings, Mode};
 use headroom_core::{Context, Request, Settings, limits};
 
 /// What is advised for the pod of a request.
@@ -30,7 +31,8 @@ pub struct Recommendation<'d> {
     pub after: Pod<'d>,
 }
 
-/// What to read for advice on a request: as for a decision, with the history of every container's image.
+/// What to read for advice on a request: as for a decision, with the history of every container's image. First what
+/// needs nothing else, and then what that leads to.
 pub fn lookups<'d>(request: &'d Request<'d>, settings: &'d Settings<'d>) -> Result<Vec<Lookup<'d>>, Malformed> {
     let mut lookups = vec![Lookup::Namespace { name: &request.namespace }];
     lookups.push(Lookup::LimitRanges { namespace: &request.namespace });
@@ -38,16 +40,23 @@ pub fn lookups<'d>(request: &'d Request<'d>, settings: &'d Settings<'d>) -> Resu
     if settings.estimates.skip_autoscaled {
         lookups.push(Lookup::Autoscalers { namespace: &request.namespace });
     }
-    let Some(pod) = request.pod()? else { return Ok(lookups) };
-    for container in &pod.containers {
-        let Ok(image) = ImageName::parse(&container.image) else { continue };
-        for whose in [Whose::OwnNamespace, Whose::AllNamespaces] {
-            if settings.estimates.reads(whose) {
-                history::add(&mut lookups, &image, whose, request, settings);
-            }
-        }
-    }
+    lookups.extend(history_of_all(request)?.roots(request, settings));
     Ok(lookups)
+}
+
+/// What those lookups, answered in `context`, lead to.
+pub fn further_lookups<'d>(
+    request: &'d Request<'d>,
+    settings: &'d Settings<'d>,
+    context: &Context<'d>,
+) -> Result<Vec<Lookup<'d>>, Malformed> {
+    Ok(history_of_all(request)?.pages(request, settings, context))
+}
+
+fn history_of_all<'d>(request: &'d Request<'d>) -> Result<WantedHistory<'d>, Malformed> {
+    let pod = request.pod()?;
+    let containers = pod.as_ref().map_or(0, |pod| pod.containers.len());
+    Ok(WantedHistory::of(pod.as_ref(), 0..containers))
 }
 
 /// Advises on a request; none if it is about no pods.

@@ -16,6 +16,7 @@ mod servers;
 
 mod measure;
 
+use headroom_core::cluster::usage::find_in_usage;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -102,17 +103,18 @@ fn report(what: &str, server: &Server, folder: &Path, more: &[&str], known: u64)
     Ok(all)
 }
 
-/// All samples that the namespaces' profiles are made of.
+/// All samples that the namespaces' histories are made of.
 fn samples(folder: &Path) -> Result<u64> {
     let mut samples = 0;
-    for number in 0..NAMESPACES {
-        let text = fs::read(folder.join(format!("profiles/team-{number}/usage.json")))?;
-        let profile: serde_json::Value = serde_json::from_slice(&text)?;
-        for image in profile.pointer("/spec/images").and_then(serde_json::Value::as_object).ok_or("no images")?.values()
-        {
+    for file in fs::read_dir(folder.join("profiles/headroom"))? {
+        let profile: serde_json::Value = serde_json::from_slice(&fs::read(file?.path())?)?;
+        let images = profile.pointer("/spec/images").and_then(serde_json::Value::as_object);
+        let own = images.into_iter().flat_map(|images| images.values()).filter_map(|image| image.get("own")?.as_object());
+        for histories in own.flat_map(|own| own.values()) {
             for resource in ["cpu", "memory"] {
-                let count = image.pointer(&format!("/all/windows/7d/{resource}/samples"));
-                samples += count.and_then(serde_json::Value::as_u64).unwrap_or_default();
+                let usage = histories.pointer(&format!("/all/windows/7d/{resource}")).and_then(|usage| usage.as_str());
+                let count = usage.and_then(|usage| find_in_usage(usage, "samples")?.parse::<u64>().ok());
+                samples += count.unwrap_or_default();
             }
         }
     }

@@ -25,14 +25,19 @@ pub fn with_context<T>(
     let settings = Document::read(&settings).map_err(|error| format!("invalid settings: {error}"))?;
     let request = Request::read(document.root()).map_err(|malformed| malformed.to_string())?;
     let settings = Settings::read(Some(settings.root())).map_err(|error| error.to_string())?;
-    let lookups = recommend::lookups(&request, &settings).map_err(|malformed| malformed.to_string())?;
-    let documents: Vec<Result<Document<'_>, String>> = lookups
-        .iter()
-        .map(|lookup| Document::own(around.read(&lookup.call())?).map_err(|error| error.to_string()))
-        .collect();
     let now = settings.estimates.now.or_else(|| Timestamp::from_unix_seconds(clock::now()));
     let mut context = Context { now, ..Context::default() };
+    let mut read = |lookups: &[Lookup<'_>]| -> Vec<Result<Document<'static>, String>> {
+        let read = |lookup: &Lookup<'_>| Document::own(around.read(&lookup.call())?).map_err(|error| error.to_string());
+        lookups.iter().map(read).collect()
+    };
+    let lookups = recommend::lookups(&request, &settings).map_err(|malformed| malformed.to_string())?;
+    let documents = read(&lookups);
     context.add_all(&lookups, &documents);
+    let further = recommend::further_lookups(&request, &settings, &context);
+    let further = further.map_err(|malformed| malformed.to_string())?;
+    let documents = read(&further);
+    context.add_all(&further, &documents);
     // Only selectors need the namespace's labels; that it cannot be read matters to nobody else.
     let is_needed = |missing: &Missing<'_>| {
         !matches!(missing.lookup, Lookup::Namespace { .. }) || settings.selects_by_namespace_labels()

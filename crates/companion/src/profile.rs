@@ -13,15 +13,14 @@ mod tags;
 
 use std::collections::BTreeMap;
 
-use headroom_advice::profile::{Dropped, History, ImageHistory, UsageProfile};
+use headroom_advice::profile::{Dropped, Histories, ImageHistory, Images, Share};
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{Repository, Scope, TagKey};
+use headroom_core::cluster::usage::{Repository, Root, TagKey};
 use headroom_core::glob;
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 
-use self::open::OpenHistory;
-use self::pool::OpenPool;
+use self::pool::{Gathering, InNamespaces};
 use self::tags::{NewestTags, Wanted};
 use crate::history::bytes::Damaged;
 use crate::history::day_of;
@@ -48,92 +47,69 @@ impl Pooling {
     }
 }
 
-/// A profile of what the store knows, as of a moment.
+/// When something was collected: at a moment, and in some namespaces earlier.
+#[derive(Debug, Clone)]
+pub struct Collected<'a> {
+    pub at: Timestamp,
+    pub behind: &'a BTreeMap<String, Timestamp>,
+}
+
+/// All that the store knows of a root's images, to be published in a namespace.
 pub fn build(
     store: &Store,
     namespace: &str,
-    scope: Scope,
-    now: Timestamp,
+    root: Root,
+    collected: &Collected<'_>,
     pooling: &Pooling,
-) -> Result<UsageProfile, StoreError> {
-    let today = day_of(now.unix_seconds());
+) -> Result<Share, StoreError> {
+    let today = day_of(collected.at.unix_seconds());
     let mut tags = NewestTags::new(today);
-    match scope {
-        Scope::Namespace => store.visit_namespace_moments(namespace, |seen| tags.add(seen))?,
-        Scope::Pool(shard) => store.visit_shard_moments(shard, |seen| tags.add(seen))?,
-    }
+    store.visit_root_moments(root, |seen| tags.add(seen))?;
     let (tags, dropped) = tags.close();
-    let images = match scope {
-        Scope::Namespace => {
-            let mut builder = Builder::<OpenHistory>::new(today, tags);
-            store.visit_namespace(namespace, |day| builder.add(day, &()))?;
-            builder.finish(&())
-        }
-        Scope::Pool(shard) => {
-            let mut builder = Builder::<OpenPool>::new(today, tags);
-            store.visit_shard(shard, |day| {
-                if pooling.hears(&day.place.namespace) {
-                    builder.add(day, &pooling.quorum);
-                }
-            })?;
-            builder.finish(&pooling.quorum)
-        }
-    };
-    let images = images.map_err(|damaged| store.damaged(damaged))?;
-    let quorum = (scope != Scope::Namespace).then_some(pooling.quorum);
-    let mut profile = UsageProfile {
+    let mut builder = Builder { today, tags, collected, pooling, images: Images::new(), open: None, damaged: None };
+    store.visit_root(root, |day| builder.add(day))?;
+    let images = builder.finish().map_err(|damaged| store.damaged(damaged))?;
+    let mut share = Share {
         namespace: namespace.to_owned(),
-        scope,
-        collected_at: now,
-        quorum,
+        root,
+        collected_at: collected.at,
+        quorum: Some(pooling.quorum),
         images,
         dropped: Dropped { tags: dropped, ..Dropped::default() },
     };
-    profile.bound();
-    Ok(profile)
-}
-
-/// What is being gathered for one history.
-trait Open: Default {
-    /// What its end depends on besides.
-    type Rules;
-
-    fn add(&mut self, age: u32, day: &StoredDay) -> Result<(), Damaged>;
-    /// None if nothing was observed within the longest window.
-    fn close(self, rules: &Self::Rules) -> Result<Option<History>, Damaged>;
+    share.bound();
+    Ok(share)
 }
 
 /// Takes days in the order of their repositories, and holds the sketches of one repository at a time, and of that only
 /// those of the tags that were seen last.
-struct Builder<O> {
+struct Builder<'a> {
     today: u32,
     tags: Wanted,
-    images: BTreeMap<Repository, ImageHistory>,
-    open: Option<OpenImage<O>>,
+    collected: &'a Collected<'a>,
+    pooling: &'a Pooling,
+    images: Images,
+    open: Option<OpenImage>,
     damaged: Option<Damaged>,
 }
 
-struct OpenImage<O> {
+struct OpenImage {
     name: String,
     repository: Repository,
-    all: O,
-    tags: BTreeMap<TagKey, O>,
+    all: Gathering,
+    tags: BTreeMap<TagKey, Gathering>,
 }
 
-impl<O: Open> Builder<O> {
-    fn new(today: u32, tags: Wanted) -> Self {
-        Self { today, tags, images: BTreeMap::new(), open: None, damaged: None }
-    }
-
-    fn add(&mut self, day: StoredDay, rules: &O::Rules) {
-        if let Err(damaged) = self.try_add(&day, rules) {
+impl Builder<'_> {
+    fn add(&mut self, day: StoredDay) {
+        if let Err(damaged) = self.try_add(&day) {
             self.damaged = Some(damaged);
         }
     }
 
-    fn try_add(&mut self, day: &StoredDay, rules: &O::Rules) -> Result<(), Damaged> {
+    fn try_add(&mut self, day: &StoredDay) -> Result<(), Damaged> {
         if self.open.as_ref().is_none_or(|open| open.name != day.place.repository) {
-            self.close(rules)?;
+            self.close()?;
         }
         let name = day.place.image();
         // OK because only names that were read before are stored.
@@ -141,33 +117,52 @@ impl<O: Open> Builder<O> {
         let open = self.open.get_or_insert_with(|| OpenImage {
             name: day.place.repository.clone(),
             repository: Repository::of(&image),
-            all: O::default(),
+            all: Gathering::default(),
             tags: BTreeMap::new(),
         });
         let age = self.today.saturating_sub(day.day);
         open.all.add(age, day)?;
-        for tag in TagKey::of(&image).filter(|tag| self.tags.is_wanted(&day.place.repository, tag)) {
+        for tag in TagKey::of(&image).filter(|tag| self.tags.is_wanted(&day.place, tag)) {
             open.tags.entry(tag).or_default().add(age, day)?;
         }
         Ok(())
     }
 
-    fn close(&mut self, rules: &O::Rules) -> Result<(), Damaged> {
-        let Some(OpenImage { repository, all, tags, .. }) = self.open.take() else { return Ok(()) };
+    fn close(&mut self) -> Result<(), Damaged> {
+        let Some(OpenImage { name, repository, all, tags }) = self.open.take() else { return Ok(()) };
+        let InNamespaces { together, each } = all.close(self.pooling)?;
         // Nothing within the longest window is no history.
-        let Some(all) = all.close(rules)? else { return Ok(()) };
-        let mut histories = BTreeMap::new();
+        if each.is_empty() {
+            return Ok(());
+        }
+        let histories = |all| Histories { collected_at: None, all, tags: BTreeMap::new() };
+        let behind = |namespace: &str| self.collected.behind.get(namespace).copied();
+        let own = each.into_iter().map(|(namespace, all)| {
+            let collected_at = behind(&namespace);
+            (namespace, Histories { collected_at, ..histories(all) })
+        });
+        let mut image = ImageHistory { pool: together.map(histories), own: own.collect() };
         for (key, tag) in tags {
-            if let Some(history) = tag.close(rules)? {
-                histories.insert(key, history);
+            let InNamespaces { together, each } = tag.close(self.pooling)?;
+            if let (Some(pool), Some(together)) = (&mut image.pool, together)
+                && self.tags.is_wanted_of_pool(&name, &key)
+            {
+                pool.tags.insert(key.clone(), together);
+            }
+            for (namespace, history) in each {
+                if self.tags.is_wanted_of(&name, &namespace, &key)
+                    && let Some(own) = image.own.get_mut(&namespace)
+                {
+                    own.tags.insert(key.clone(), history);
+                }
             }
         }
-        self.images.insert(repository, ImageHistory { all, tags: histories });
+        self.images.insert(repository, image);
         Ok(())
     }
 
-    fn finish(mut self, rules: &O::Rules) -> Result<BTreeMap<Repository, ImageHistory>, Damaged> {
-        self.close(rules)?;
+    fn finish(mut self) -> Result<Images, Damaged> {
+        self.close()?;
         self.damaged.map_or(Ok(self.images), Err)
     }
 }

@@ -1,10 +1,11 @@
 //! Brings profiles to where they are read: the cluster, a folder, or standard output.
 //!
-//! Decides which profiles there are, when each was collected, that only what [`change`]d is written, and what may be
-//! touched: a profile carries the id of the store it was made of. What another store published is merged with ours
-//! before it is overwritten, what is newer than ours is left, and only our own is deleted, once its history has expired
-//! in this store. Files: [`cluster`] talks to the API server, [`folder`] to the file system, [`manifest`] makes the text
-//! for people, [`outcome`] counts, and [`turns`] keeps two collectors apart.
+//! Decides which profiles there are, when each was collected, that only what [`change`]d is written, in which order, and
+//! what may be touched: a profile carries the id of the store it was made of. What another store published is merged with
+//! ours, entry by entry, before it is overwritten, and what is newer than ours is left. Of each root the pages are written
+//! first and the root last, and pages that it lists no more are deleted only in the next round, so that a reader who has
+//! seen either root finds its pages, whenever we are killed. Files: [`cluster`] talks to the API server, [`folder`] to the
+//! file system, [`manifest`] makes the text for people, [`outcome`] counts, and [`turns`] keeps two collectors apart.
 
 pub mod change;
 pub mod cluster;
@@ -16,8 +17,8 @@ pub mod turns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use headroom_advice::profile::UsageProfile;
-use headroom_core::cluster::usage::{Scope, Shard};
+use headroom_advice::profile::{Share, UsageProfile, layout};
+use headroom_core::cluster::usage::{ProfileName, Root};
 use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
 
@@ -27,8 +28,8 @@ use crate::clock;
 use crate::history::DAY;
 use crate::metrics::Metrics;
 use crate::profile::adopted::Adopted;
-use crate::profile::{self, Pooling};
-use crate::store::{Ended, Store, StoreError};
+use crate::profile::{self, Collected, Pooling};
+use crate::store::{Store, StoreError};
 
 /// Where profiles go.
 pub enum Destination {
@@ -41,11 +42,14 @@ pub enum Destination {
 /// Namespace and name of an object.
 pub type ObjectName = (String, String);
 
+/// The objects of a root that are there, by their names.
+type There = BTreeMap<String, Value>;
+
 pub struct Publisher<'a> {
     pub store: &'a Store,
     pub destination: &'a Destination,
-    /// Where the pooled profiles stand.
-    pub pool_namespace: &'a str,
+    /// Where the profiles stand.
+    pub namespace: &'a str,
     pub pooling: &'a Pooling,
     /// How many seconds a profile may stay as it is although it was collected anew.
     pub refresh: i64,
@@ -55,12 +59,12 @@ pub struct Publisher<'a> {
 }
 
 impl Destination {
-    /// The object that is there.
-    async fn get(&self, (namespace, name): &ObjectName) -> Result<Option<Value>, PublishError> {
+    /// The objects of a root that are there, by their names.
+    async fn list(&self, namespace: &str, root: Root) -> Result<There, PublishError> {
         Ok(match self {
-            Self::Cluster(cluster) => cluster.get(namespace, name).await?,
-            Self::Folder(folder) => folder.get(namespace, name)?,
-            Self::Stdout(_) => None,
+            Self::Cluster(cluster) => cluster.list(namespace, root).await?,
+            Self::Folder(folder) => folder.list(namespace, root)?,
+            Self::Stdout(_) => There::new(),
         })
     }
 
@@ -88,75 +92,103 @@ impl Destination {
 }
 
 impl Publisher<'_> {
-    /// Writes all profiles as of a moment, and deletes those of ours whose history has expired.
+    /// Writes all profiles as of a moment, and deletes pages that no root lists any more.
     pub async fn publish(&self, as_of: Timestamp) -> Result<Published, PublishError> {
         let mut published = Published::default();
-        let mut current: BTreeSet<ObjectName> = BTreeSet::new();
-        let incomplete = self.incomplete_since()?;
-        let own = self.store.namespaces()?.into_iter().map(|namespace| (namespace, Scope::Namespace));
-        let pooled = Shard::all().map(|shard| (self.pool_namespace.to_owned(), Scope::Pool(shard)));
-        for (namespace, scope) in own.chain(pooled) {
-            // A profile must not look fresher than what was read of its namespace.
-            let since = incomplete.get(&namespace).filter(|_| scope == Scope::Namespace);
-            let collected_at = since.and_then(|since| Timestamp::from_unix_seconds(*since)).unwrap_or(as_of).min(as_of);
-            let profile = profile::build(self.store, &namespace, scope, collected_at, self.pooling)?;
+        let behind = self.behind(as_of)?;
+        let collected = Collected { at: as_of, behind: &behind };
+        for root in Root::all() {
             self.metrics.alive(clock::now());
-            if profile.images.is_empty() {
+            let there = match self.destination.list(self.namespace, root).await {
+                Ok(there) => there,
+                Err(error) => {
+                    published.fail(self.name(root.to_string()), error, self.metrics)?;
+                    continue;
+                }
+            };
+            if there.values().any(|there| is_newer(there, as_of)) {
+                published.count(self.name(root.to_string()), Ok(Written::Newer), self.metrics)?;
                 continue;
             }
-            let name = (namespace, scope.object_name());
-            let written = self.write(profile, &name, &mut published).await;
-            current.insert(name.clone());
-            published.count(name, written, self.metrics)?;
-        }
-        let mut published = published.unless_rights_are_missing()?;
-        for ended in self.store.ended()? {
-            self.metrics.alive(clock::now());
-            let namespace = ended.namespace.clone().unwrap_or_else(|| self.pool_namespace.to_owned());
-            let name = (namespace, ended.name.clone());
-            if current.contains(&name) {
-                self.store.forget_ended(&ended)?;
-            } else if !incomplete.contains_key(&name.0) {
-                let deleted = self.delete(&ended, &name).await;
-                published.count_deleted(name, deleted, self.metrics)?;
+            for (name, there) in &there {
+                self.adopt(name, there)?;
             }
+            let share = self.share(root, &collected)?;
+            self.write_all(root, share, &there, &mut published).await?;
         }
         self.metrics.sizes(published.bytes, self.store.bytes());
         Ok(published)
     }
 
+    /// What is known of a root's images, here and in what was adopted.
+    fn share(&self, root: Root, collected: &Collected<'_>) -> Result<Share, StoreError> {
+        let mut share = profile::build(self.store, self.namespace, root, collected, self.pooling)?;
+        for text in self.store.adopted(self.namespace, root)? {
+            if let Some(adopted) = serde_json::from_str(&text).ok().as_ref().and_then(Adopted::read) {
+                adopted.merge_into(&mut share);
+            }
+        }
+        share.bound();
+        Ok(share)
+    }
+
+    /// Writes the objects of a root, pages first, and deletes the pages that neither the root that was there lists nor the
+    /// new one.
+    async fn write_all(
+        &self,
+        root: Root,
+        share: Share,
+        there: &There,
+        published: &mut Published,
+    ) -> Result<(), PublishError> {
+        let mut listed: BTreeSet<String> = there.get(&root.to_string()).map_or_else(BTreeSet::new, |was| pages(was, root));
+        let failed_before = published.failed.len();
+        for profile in share.lay_out() {
+            // It may list a page that is not there.
+            let is_root = profile.name.path.is_empty();
+            if is_root && published.failed.len() > failed_before {
+                return Ok(());
+            }
+            let name = profile.name.to_string();
+            let written = self.write(&profile, there.get(&name), published).await;
+            listed.insert(name.clone());
+            published.count(self.name(name), written, self.metrics)?;
+        }
+        if published.failed.len() > failed_before {
+            return Ok(());
+        }
+        for (name, there) in there.iter().filter(|(name, _)| !listed.contains(*name)) {
+            if manifest::is_collected(there) {
+                let deleted = self.delete(name, there).await;
+                published.count_deleted(self.name(name.clone()), deleted, self.metrics)?;
+            }
+        }
+        Ok(())
+    }
+
     async fn write(
         &self,
-        mut profile: UsageProfile,
-        name: &ObjectName,
+        profile: &UsageProfile,
+        there: Option<&Value>,
         published: &mut Published,
     ) -> Result<Written, PublishError> {
-        let there = self.destination.get(name).await?;
-        let is_ours = there.as_ref().is_some_and(|there| manifest::store_of(there) == Some(self.store.id()));
-        if let Some(there) = &there {
-            if is_newer(there, &profile) {
-                return Ok(Written::Newer);
-            }
-            if !is_ours {
-                self.adopt(name, there)?;
-            }
-        }
-        if let Some(text) = self.store.adopted(&name.0, &name.1)?
-            && let Some(adopted) = serde_json::from_str(&text).ok().as_ref().and_then(Adopted::read)
-        {
-            adopted.merge_into(&mut profile);
-            profile.bound();
-        }
+        let name = self.name(profile.name.to_string());
         let text = profile.to_string();
         published.bytes += text.len() as u64;
         let mut object: Value = serde_json::from_str(&text)
             .map_err(|error| PublishError::Unreadable { object: format!("{}/{}", name.0, name.1), error })?;
-        manifest::mark(&mut object, self.store.id());
-        if is_ours && there.is_some_and(|there| !change::is_due(&there, &object, self.refresh)) {
+        manifest::mark(&mut object, self.store.id(), profile.name.root);
+        if there.is_some_and(|there| self.is_ours(there) && !change::is_due(there, &object, self.refresh)) {
             return Ok(Written::Unchanged);
         }
         self.check_turn()?;
-        self.destination.put(name, &object).await
+        self.destination.put(&name, &object).await
+    }
+
+    async fn delete(&self, name: &str, there: &Value) -> Result<bool, PublishError> {
+        self.check_turn()?;
+        self.destination.delete(&self.name(name.to_owned()), there).await?;
+        Ok(true)
     }
 
     fn check_turn(&self) -> Result<(), ClusterError> {
@@ -167,10 +199,12 @@ impl Publisher<'_> {
     }
 
     /// Keeps the history in an object that a collector wrote from another store.
-    fn adopt(&self, (namespace, name): &ObjectName, there: &Value) -> Result<(), PublishError> {
-        let Some(spec) = there.get("spec").filter(|_| manifest::is_collected(there)) else { return Ok(()) };
+    fn adopt(&self, name: &str, there: &Value) -> Result<(), PublishError> {
+        let Some(spec) = there.get("spec").filter(|_| manifest::is_collected(there) && !self.is_ours(there)) else {
+            return Ok(());
+        };
         let Some(adopted) = Adopted::read(spec) else { return Ok(()) };
-        let store = manifest::store_of(there).unwrap_or("unknown");
+        let (namespace, store) = (self.namespace, manifest::store_of(there).unwrap_or("unknown"));
         tracing::warn!(
             namespace,
             name,
@@ -181,34 +215,36 @@ impl Publisher<'_> {
         Ok(self.store.adopt(namespace, name, collected_at, &spec.to_string())?)
     }
 
-    /// Deletes a profile of ours whose history has expired. One that another store made, and one with an adopted history
-    /// that still counts, is left.
-    async fn delete(&self, ended: &Ended, name: &ObjectName) -> Result<bool, PublishError> {
-        if matches!(self.destination, Destination::Stdout(_)) || self.store.adopted(&name.0, &name.1)?.is_some() {
-            return Ok(false);
-        }
-        let there = self.destination.get(name).await?;
-        let ours = there.filter(|there| manifest::store_of(there) == Some(self.store.id()));
-        if let Some(there) = &ours {
-            self.check_turn()?;
-            self.destination.delete(name, there).await?;
-        }
-        self.store.forget_ended(ended)?;
-        Ok(ours.is_some())
+    fn is_ours(&self, there: &Value) -> bool {
+        manifest::store_of(there) == Some(self.store.id())
     }
 
-    /// Since when the newest usage is missing, by namespace. A gap in the past does not make a profile old.
-    fn incomplete_since(&self) -> Result<BTreeMap<String, i64>, StoreError> {
+    fn name(&self, name: String) -> ObjectName {
+        (self.namespace.to_owned(), name)
+    }
+
+    /// The namespaces of which the newest usage is missing, and since when: they must not look fresher than what was read
+    /// of them. A gap in the past does not make a history old.
+    fn behind(&self, as_of: Timestamp) -> Result<BTreeMap<String, Timestamp>, StoreError> {
         let planned = self.store.planned()?.unwrap_or(i64::MAX);
         let missing = self.store.owed()?.into_iter().filter(|piece| piece.window.to >= planned);
-        Ok(missing.map(|piece| (piece.namespace, piece.window.from)).collect())
+        let since = missing.filter_map(|piece| {
+            let since = Timestamp::from_unix_seconds(piece.window.from).filter(|since| *since < as_of)?;
+            Some((piece.namespace, since))
+        });
+        Ok(since.collect())
     }
+}
+
+/// The names of the pages that a root lists.
+fn pages(object: &Value, root: Root) -> BTreeSet<String> {
+    let pages = object.pointer("/spec/header/pages").and_then(Value::as_str).unwrap_or_default();
+    layout::paths(pages).into_iter().map(|path| ProfileName { root, path }.to_string()).collect()
 }
 
 /// Whether what is there was collected later than what would be written. A time in the future is a mistake, and
 /// must not be kept for ever.
-fn is_newer(there: &Value, profile: &UsageProfile) -> bool {
-    change::collected_at(there).is_some_and(|moment| {
-        moment > profile.collected_at.unix_seconds() && moment <= clock::now().saturating_add(DAY)
-    })
+fn is_newer(there: &Value, as_of: Timestamp) -> bool {
+    change::collected_at(there)
+        .is_some_and(|moment| moment > as_of.unix_seconds() && moment <= clock::now().saturating_add(DAY))
 }

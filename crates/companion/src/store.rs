@@ -4,7 +4,7 @@
 //! also notes that they were read. Whatever is killed whenever, a piece of work is either owed or done.
 //!
 //! Files: [`origin`] knows whose usage this is, [`reading`] what was read and what is owed, [`days`] holds the
-//! summaries, [`expiry`] drops the old ones, and [`published`] remembers what others published and what has ended.
+//! summaries, [`expiry`] drops the old ones, and [`published`] remembers what others published.
 //!
 //! The store is a cache of the metrics store. Whoever loses it reads the last 30 days again. It is a single file of
 //! [redb](https://docs.rs/redb): pure Rust, so that it cross-compiles and links statically like the rest; transactions
@@ -28,7 +28,6 @@ use redb::{
 
 pub use self::days::{Seen, StoredDay};
 pub use self::origin::Origin;
-pub use self::published::Ended;
 pub use self::reading::Piece;
 use crate::history::bytes::Damaged;
 use crate::source::cluster_id::ClusterId;
@@ -58,11 +57,11 @@ const SOURCE_NOTE: &str = "source";
 const UID_NOTE: &str = "cluster uid";
 const ADDRESS_NOTE: &str = "cluster address";
 
-/// Shard, repository, reference, namespace, day, subject. The subject is empty but for what a source has aggregated
-/// itself. In this order, because the pooled profiles are read a shard at a time, an image at a time.
+/// Root, repository, reference, namespace, day, subject. The subject is empty but for what a source has aggregated
+/// itself. In this order, because profiles are made a root at a time, an image at a time.
 type DayKey = (u8, &'static str, &'static str, &'static str, u32, &'static str);
 const DAYS: TableDefinition<DayKey, &[u8]> = TableDefinition::new("days");
-/// Namespace, repository, reference: where to look for a namespace's own profile.
+/// Namespace, repository, reference: which namespaces there are.
 const PLACES: TableDefinition<(&str, &str, &str), ()> = TableDefinition::new("places");
 /// Namespace and subject to the repository, reference and day it was last found at.
 const SUBJECTS: TableDefinition<(&str, &str), (&str, &str, u32)> = TableDefinition::new("subjects");
@@ -76,8 +75,6 @@ const MEMORY: TableDefinition<(), &[u8]> = TableDefinition::new("memory");
 
 /// Namespace and name of an object to the history in it that another store published.
 const ADOPTED: TableDefinition<(&str, &str), &[u8]> = TableDefinition::new("adopted");
-/// Namespace and name of an object whose history was here and has expired. The namespace of pooled ones is empty.
-const ENDED: TableDefinition<(&str, &str), ()> = TableDefinition::new("ended");
 
 /// Why the store cannot be used, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -142,7 +139,6 @@ impl Store {
             txn.open_table(FILES)?;
             txn.open_table(MEMORY)?;
             txn.open_table(ADOPTED)?;
-            txn.open_table(ENDED)?;
             let mut notes = txn.open_table(NOTES)?;
             let id = notes.get(ID_NOTE)?.map(|id| id.value().to_owned());
             let id = id.unwrap_or_else(new_id);

@@ -67,7 +67,7 @@ fn killed_while_reading_windows() {
         Command::new(this).env(CHILD_STORE, folder.path().join(name)).stderr(Stdio::null()).spawn().unwrap()
     });
     let [calm, killed] = ["calm", "killed"].map(|name| published(&open(&folder.path().join(name)), NOW));
-    assert!(calm == killed && calm.contains("docker.io/library/nginx"));
+    assert!(calm == killed && calm.contains("docker,io/library/nginx"));
 }
 
 fn killed_while_importing_a_file() {

@@ -19,7 +19,7 @@ use devices::DeviceClass;
 use limit_range::LimitRange;
 use lookup::{Lookup, Missing};
 use resource_quota::ResourceQuota;
-use usage::address::{Place, Scope};
+use usage::address::{Place, ProfileName};
 use usage::read::{Entry, Profile, Unusable};
 
 /// What was read of the cluster for one request.
@@ -35,7 +35,7 @@ pub struct Context<'d> {
     pub asked_for_namespace: bool,
     /// The Namespace object of the request.
     pub namespace: Option<Node<'d>>,
-    /// What the profiles that were read and are there hold of the images concerned.
+    /// What the profiles that were read and are there hold of the images concerned, each image once.
     pub usage: Vec<Found<'d>>,
     /// None if they were not asked for.
     pub autoscalers: Vec<Autoscaler<'d>>,
@@ -54,9 +54,27 @@ pub struct Context<'d> {
 /// What a profile holds of an image.
 #[derive(Debug, Clone)]
 pub struct Found<'d> {
-    pub scope: Scope,
-    pub place: Place,
+    pub place: Rc<Place>,
+    /// The object that was read.
+    pub name: ProfileName,
     pub entry: Result<Entry<'d>, Unusable>,
+    /// The page that holds it instead.
+    pub page: Option<ProfileName>,
+}
+
+impl<'d> Found<'d> {
+    fn read(place: &Rc<Place>, name: &ProfileName, of: &str, profile: &Result<Profile<'d>, Unusable>) -> Self {
+        let entry = profile.clone().and_then(|profile| profile.entry(place, of));
+        let mut found = Self { place: Rc::clone(place), name: name.clone(), entry, page: None };
+        // A page that lists pages is none of ours; where it led would never end.
+        if let (Ok(profile), true) = (profile, name.path.is_empty()) {
+            match profile.page(place, of) {
+                Ok(page) => found.page = page,
+                Err(unusable) => found.entry = Err(unusable),
+            }
+        }
+        found
+    }
 }
 
 impl<'d> Context<'d> {
@@ -94,11 +112,10 @@ impl<'d> Context<'d> {
                 self.namespace = Some(node);
             }
             Lookup::Autoscalers { .. } => self.autoscalers = Autoscaler::read_list(node)?,
-            Lookup::UsageProfile { scope, places, .. } => {
+            Lookup::UsageProfile { name, places, of, .. } => {
                 let profile = Profile::read(node);
-                let entry = |place: &Place| profile.clone().and_then(|profile| profile.entry(place));
-                let found = |place: &Place| Found { scope: *scope, place: place.clone(), entry: entry(place) };
-                self.usage.extend(places.iter().map(found));
+                self.usage.retain(|known| !places.contains(&known.place));
+                self.usage.extend(places.iter().map(|place| Found::read(place, name, of, &profile)));
             }
             Lookup::LimitRanges { .. } => {
                 self.limit_ranges = Some(LimitRange::read_list(node)?.into_iter().map(Rc::new).collect())

@@ -146,7 +146,7 @@ pub fn estimate<'d>(
         measured
             .map_err(|unusable| {
                 adjustments.clear();
-                notes.push(step::unused(sources.scope_of(chosen.whose), &unusable));
+                notes.push(sources.unused(&unusable));
             })
             .ok()
     });

@@ -1,8 +1,8 @@
 //! The only way in: one request, from its plan over the rounds of reading to the decision.
 //!
 //! ```text
-//! plan -> objects -> ranges, origins, wants -> namespace -> own history -> pool -> fill, bounds -> quotas -> decision
-//!                                                                                  fresh quotas <-^
+//! plan -> objects -> ranges, origins, wants -> namespace -> roots, pages of history -> fill, bounds -> quotas -> decision
+//!                                                                                     fresh quotas <-^
 //! ```
 //!
 //! A shell loops: it reads what a [`Step`] asks for, and answers. What is not needed is not asked for.
@@ -41,8 +41,9 @@ enum Round {
     Siblings,
     /// Whether the namespace wants estimates, where the pod could use some.
     Namespace,
-    OwnHistory,
-    Pool,
+    /// Where the history of images begins, and what of it lies elsewhere.
+    Roots,
+    Pages,
     FreshQuotas,
 }
 
@@ -52,8 +53,8 @@ const ROUNDS: [Round; 8] = [
     Round::Devices,
     Round::Siblings,
     Round::Namespace,
-    Round::OwnHistory,
-    Round::Pool,
+    Round::Roots,
+    Round::Pages,
     Round::FreshQuotas,
 ];
 
@@ -180,12 +181,13 @@ impl<'d> Inquiry<'d> {
                     let is_needed = !plan.wants.is_empty() && !self.context.asked_for_namespace;
                     if is_needed { vec![namespace(self.request)] } else { Vec::new() }
                 }
-                Round::OwnHistory => {
+                Round::Roots => {
                     plan.heed_namespace(&self.context, &mut self.notes)?;
-                    self.history = WantedHistory::of(plan.pod.as_ref(), &plan.wants);
-                    self.history.own(self.request, self.settings)
+                    let containers = plan.wants.iter().map(|want| want.container);
+                    self.history = WantedHistory::of(plan.pod.as_ref(), containers);
+                    self.history.roots(self.request, self.settings)
                 }
-                Round::Pool => self.history.pooled(self.request, self.settings, &self.context),
+                Round::Pages => self.history.pages(self.request, self.settings, &self.context),
                 Round::FreshQuotas => {
                     let notes = std::mem::take(&mut self.notes);
                     let judgement = judge::judge(self.request, plan, &self.context, self.settings, notes)?;

@@ -1,106 +1,79 @@
-//! How much a profile may hold, and what goes first when that is too little room.
+//! How much of an image is kept, and what goes first when that is too much.
 //!
-//! Every collection bounds a profile before it writes it, in this order:
+//! Each image in each namespace has to fit into one object together with the image's pool ([`super::layout`]), so every
+//! collection bounds both before it writes them:
 //! 1. of a history's out-of-memory kills, the oldest beyond 5;
-//! 2. of an image's tags, the least recently seen beyond 20;
-//! 3. of an object's images, the least recently seen beyond 1,000;
-//! 4. while the text is longer than 900 KiB, the least recently seen tag of the whole object, except that each image
-//!    keeps its most recent one: without it the image is still served by its history over all tags;
-//! 5. while that is not enough, the least recently seen image.
+//! 2. of the tags, the least recently seen beyond 8, and then those beyond [`MOST_BYTES`] of text: without its own
+//!    history a tag is still served by that of all tags together.
 //!
-//! 900 KiB, because the store behind the API server takes 1.5 MiB with all that is written around it. Of two histories
-//! last seen at the same moment the one later in the alphabet goes, so that the same input always gives the same text.
+//! Of two histories last seen at the same moment the one later in the alphabet goes, so that the same input always gives
+//! the same text.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-use super::{History, UsageProfile, manifest};
-use headroom_core::cluster::usage::{MOST_OOM_KILLS, Repository, TagKey};
+use super::{Histories, History, Share, manifest};
+use headroom_core::cluster::usage::MOST_OOM_KILLS;
 use headroom_core::timestamp::Timestamp;
 
-const MOST_TAGS: usize = 20;
-const MOST_IMAGES: usize = 1_000;
-const MOST_BYTES: usize = 900 * 1024;
+pub(super) const MOST_TAGS: usize = 8;
+/// Of an image in a namespace, or of its pool.
+pub(super) const MOST_BYTES: usize = 6_000;
+/// Of the pool of an image that does not fit into one object otherwise, because each of its pages repeats it.
+pub(super) const MOST_BYTES_OF_SHARED_POOL: usize = 3_500;
 
 /// How many histories found no room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dropped {
-    pub images: usize,
+    /// Of images in namespaces.
+    pub own: usize,
     /// Of images that are still there.
     pub tags: usize,
 }
 
-impl UsageProfile {
+impl Share {
     /// Drops what is too much and counts it in `dropped`.
     pub fn bound(&mut self) {
-        for image in self.images.values_mut() {
-            image.tags.values_mut().chain([&mut image.all]).for_each(keep_newest_oom_kills);
-            self.dropped.tags += drop_beyond(MOST_TAGS, &mut image.tags, |tag| tag.last_seen);
-        }
-        self.dropped.images += drop_beyond(MOST_IMAGES, &mut self.images, |image| image.all.last_seen);
-        self.bound_bytes();
-    }
-
-    /// Counts down from the length of the whole text; the commas between what goes stay counted, to the safe side.
-    fn bound_bytes(&mut self) {
-        let mut bytes = length(|out| write!(out, "{self}"));
-        if bytes <= MOST_BYTES {
-            return;
-        }
-        for (_, Reverse((repository, key))) in self.spare_tags() {
-            if bytes <= MOST_BYTES {
-                return;
-            }
-            let Some(image) = self.images.get_mut(&repository) else { continue };
-            let Some(tag) = image.tags.remove(&key) else { continue };
-            bytes -= length(|out| manifest::tag(out, &key, &tag));
-            self.dropped.tags += 1;
-        }
-        for (_, Reverse(repository)) in oldest_first(&self.images, |image| image.all.last_seen) {
-            if bytes <= MOST_BYTES {
-                return;
-            }
-            let Some(image) = self.images.remove(&repository) else { continue };
-            bytes -= length(|out| manifest::entry(out, &repository, &image));
-            self.dropped.images += 1;
-        }
-    }
-
-    /// All tags but the most recent one of each image, in the order in which they go.
-    fn spare_tags(&self) -> Vec<Aged<(Repository, TagKey)>> {
-        let mut spare = Vec::new();
-        for (repository, image) in &self.images {
-            let mut tags = oldest_first(&image.tags, |tag| tag.last_seen);
-            tags.pop();
-            spare.extend(tags.into_iter().map(|(seen, Reverse(key))| (seen, Reverse((repository.clone(), key)))));
-        }
-        spare.sort();
-        spare
+        let images = self.images.values_mut();
+        let histories = images.flat_map(|image| image.own.values_mut().chain(&mut image.pool));
+        self.dropped.tags += histories.map(|histories| histories.bound(MOST_BYTES)).sum::<usize>();
     }
 }
 
-/// Sorts by when it was last seen, then from the end of the alphabet.
-type Aged<Key> = (Timestamp, Reverse<Key>);
+impl Histories {
+    /// Drops what is more than so many bytes of text, and says how many tags went.
+    pub(super) fn bound(&mut self, most_bytes: usize) -> usize {
+        self.tags.values_mut().chain([&mut self.all]).for_each(keep_newest_oom_kills);
+        let before = self.tags.len();
+        let mut rest = newest_first(&self.tags, |tag| tag.last_seen);
+        rest.truncate(MOST_TAGS);
+        self.tags.retain(|key, _| rest.iter().any(|(_, kept)| kept == key));
+        while self.bytes() > most_bytes
+            && let Some((_, oldest)) = rest.pop()
+        {
+            // What is named and not written takes hardly any room.
+            if self.tags.get(&oldest) != Some(&self.all) {
+                self.tags.remove(&oldest);
+            }
+        }
+        before - self.tags.len()
+    }
 
-fn oldest_first<Key: Ord + Clone, T>(entries: &BTreeMap<Key, T>, last_seen: fn(&T) -> Timestamp) -> Vec<Aged<Key>> {
-    let mut keys: Vec<_> = entries.iter().map(|(key, entry)| (last_seen(entry), Reverse(key.clone()))).collect();
+    /// How many bytes of text they take.
+    pub(super) fn bytes(&self) -> usize {
+        length(|out| manifest::histories(out, self))
+    }
+}
+
+/// Sorts by when it was last seen, the newest first, then by the alphabet.
+pub(super) fn newest_first<Key: Ord + Clone, T>(
+    entries: &BTreeMap<Key, T>,
+    last_seen: fn(&T) -> Timestamp,
+) -> Vec<(Reverse<Timestamp>, Key)> {
+    let mut keys: Vec<_> = entries.iter().map(|(key, entry)| (Reverse(last_seen(entry)), key.clone())).collect();
     keys.sort();
     keys
-}
-
-fn drop_beyond<Key: Ord + Clone, T>(
-    most: usize,
-    entries: &mut BTreeMap<Key, T>,
-    last_seen: fn(&T) -> Timestamp,
-) -> usize {
-    let too_many = entries.len().saturating_sub(most);
-    if too_many > 0 {
-        for (_, Reverse(key)) in oldest_first(entries, last_seen).into_iter().take(too_many) {
-            entries.remove(&key);
-        }
-    }
-    too_many
 }
 
 fn keep_newest_oom_kills(history: &mut History) {
@@ -130,90 +103,61 @@ impl Write for Length {
 mod tests {
     use super::super::sample;
     use super::*;
+    use headroom_core::cluster::usage::TagKey;
 
-    fn tags_of(profile: &UsageProfile, repository: &str) -> Vec<String> {
-        let repository = Repository::of(&sample::image(repository));
-        profile.images[&repository].tags.keys().map(TagKey::reference).collect()
+    fn tags_of(share: &Share) -> Vec<String> {
+        let own = share.images.values().flat_map(|image| image.own.values());
+        own.flat_map(|own| own.tags.keys().map(TagKey::reference)).collect()
     }
 
     #[test]
     fn what_fits_stays_as_it_is() {
-        let mut profile = sample::profile();
-        profile.bound();
-        assert_eq!(profile, sample::profile());
+        let mut share = sample::share_of(["nginx:1.27".to_owned(), "nginx:1.28".to_owned()]);
+        let before = share.clone();
+        share.bound();
+        assert_eq!(share, before);
     }
 
     #[test]
     fn an_image_keeps_the_tags_seen_last() {
-        let mut profile = sample::profile_of((0..25).map(|version| format!("app:{version:02}")));
-        profile.bound();
-        let expected: Vec<String> = (5..25).map(|version| format!("{version:02}")).collect();
-        assert_eq!(tags_of(&profile, "app"), expected);
-        assert_eq!(profile.dropped, Dropped { images: 0, tags: 5 });
+        let mut share = sample::share_of((0..25).map(|version| format!("app:{version:02}")));
+        share.bound();
+        let kept = tags_of(&share);
+        let expected: Vec<String> = (0..25).map(|version| format!("{version:02}")).collect();
+        assert_eq!(kept, expected[25 - kept.len()..]);
+        assert!((4..=MOST_TAGS).contains(&kept.len()), "{kept:?}");
+        assert_eq!(share.dropped, Dropped { own: 0, tags: 25 - kept.len() });
+        let own = share.images.values().flat_map(|image| image.own.values());
+        assert!(own.map(Histories::bytes).all(|bytes| bytes <= MOST_BYTES));
     }
 
     #[test]
     fn of_tags_seen_together_the_first_in_the_alphabet_stay() {
-        let mut profile = sample::profile_of((0..25).map(|version| format!("app:{version:02}")));
-        for image in profile.images.values_mut() {
-            let all = image.all.last_seen;
-            image.tags.values_mut().for_each(|tag| tag.last_seen = all);
+        let mut share = sample::share_of((0..25).map(|version| format!("app:{version:02}")));
+        for own in share.images.values_mut().flat_map(|image| image.own.values_mut()) {
+            let seen = own.all.last_seen;
+            own.tags.values_mut().for_each(|tag| tag.last_seen = seen);
+            // None is as all are together.
+            own.all.days += 1;
         }
-        profile.bound();
-        let expected: Vec<String> = (0..20).map(|version| format!("{version:02}")).collect();
-        assert_eq!(tags_of(&profile, "app"), expected);
+        share.bound();
+        assert_eq!(tags_of(&share)[..3], ["00", "01", "02"]);
     }
 
     #[test]
     fn a_history_keeps_its_latest_kills() {
-        let mut profile = sample::profile();
-        for image in profile.images.values_mut() {
-            let kill = image.all.oom_kills[0].clone();
-            image.all.oom_kills.extend((0..6).map(|hour| super::super::OomKill {
+        let mut share = sample::share();
+        for pool in share.images.values_mut().flat_map(|image| &mut image.pool) {
+            let kill = pool.all.oom_kills[0].clone();
+            pool.all.oom_kills.extend((0..6).map(|hour| super::super::OomKill {
                 at: sample::at(&format!("2026-11-20T0{hour}:00:00Z")),
                 memory: kill.memory.clone(),
             }));
         }
-        profile.bound();
-        for image in profile.images.values() {
-            let hours: Vec<String> = image.all.oom_kills.iter().map(|kill| kill.at.to_string()).collect();
+        share.bound();
+        for pool in share.images.values().flat_map(|image| &image.pool) {
+            let hours: Vec<String> = pool.all.oom_kills.iter().map(|kill| kill.at.to_string()).collect();
             assert_eq!(hours, [5, 4, 3, 2, 1].map(|hour| format!("2026-11-20T0{hour}:00:00Z")));
         }
-    }
-
-    #[test]
-    fn when_room_is_short_old_tags_go_before_images() {
-        // Two histories of some 410 bytes each an image, and one more for each further tag.
-        let images = (0..900).map(|number| format!("app-{number}:old"));
-        let updates = (0..900).map(|number| format!("app-{number}:new"));
-        let mut profile = sample::profile_of(images.chain(updates));
-        profile.bound();
-        assert!(profile.to_string().len() <= MOST_BYTES);
-        assert_eq!(profile.images.len() + profile.dropped.images, 900);
-        assert_eq!((profile.dropped.images, profile.dropped.tags > 0), (0, true), "{:?}", profile.dropped);
-        // The oldest went, and no further than needed.
-        assert_eq!(tags_of(&profile, "app-0"), ["new"]);
-        assert_eq!(tags_of(&profile, "app-899"), ["new", "old"]);
-        assert!(profile.to_string().len() > MOST_BYTES - 4096);
-    }
-
-    #[test]
-    fn when_no_tag_can_be_spared_the_images_seen_first_go() {
-        let mut profile = sample::profile_of((0..1_200).map(|number| format!("app-{number}:v1")));
-        profile.bound();
-        assert!(profile.to_string().len() <= MOST_BYTES);
-        assert_eq!(profile.images.len() + profile.dropped.images, 1_200);
-        assert!(!profile.images.contains_key(&Repository::of(&sample::image("app-0"))));
-        assert!(profile.images.contains_key(&Repository::of(&sample::image("app-1199"))));
-        assert!(profile.images.values().all(|image| image.tags.len() == 1));
-    }
-
-    #[test]
-    fn bounding_twice_drops_nothing_more() {
-        let mut once = sample::profile_of((0..1_200).map(|number| format!("app-{number}:v1")));
-        once.bound();
-        let mut twice = once.clone();
-        twice.bound();
-        assert_eq!(once, twice);
     }
 }

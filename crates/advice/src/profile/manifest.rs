@@ -6,63 +6,93 @@
 
 use std::fmt::{self, Display, Write};
 
-use headroom_core::cluster::usage::address::{API_VERSION, KIND, Repository, TagKey, image_key};
+use headroom_core::cluster::usage::address::{API_VERSION, KIND, Repository, TagKey, key_of};
 use headroom_core::cluster::usage::{FORMAT, OomKill, Window};
 
-use super::{History, ImageHistory, UsageProfile, WindowUsage};
+use super::{Content, Histories, History, ImageHistory, Summary, UsageProfile, WindowUsage};
 
 /// The object as one line of JSON.
 impl Display for UsageProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, namespace) = (self.scope.object_name(), &self.namespace);
+        let Self { name, namespace, collected_at, .. } = self;
         write!(f, r#"{{"apiVersion":"{API_VERSION}","kind":"{KIND}","#)?;
         write!(f, r#""metadata":{{"name":"{name}","namespace":"{namespace}"}},"#)?;
-        write!(f, r#""spec":{{"format":{FORMAT},"collectedAt":"{}","#, self.collected_at)?;
+        write!(f, r#""spec":{{"header":{{"format":{FORMAT},"collectedAt":"{collected_at}""#)?;
         if let Some(quorum) = self.quorum {
-            write!(f, r#""quorum":{quorum},"#)?;
+            write!(f, r#","quorum":{quorum}"#)?;
         }
-        f.write_str(r#""summary":"#)?;
-        summary(f, self)?;
-        f.write_str(r#","images":"#)?;
-        object(f, &self.images, |f, (repository, image)| entry(f, repository, image))?;
+        if let Content::Pages(pages) = &self.content {
+            write!(f, r#","pages":"{pages}""#)?;
+        }
+        f.write_str(r#"},"summary":"#)?;
+        summary(f, &self.summary)?;
+        if let Content::Images(images) = &self.content {
+            f.write_str(r#","images":"#)?;
+            object(f, images, |f, (repository, image)| entry(f, repository, image))?;
+        }
         f.write_str("}}")
     }
 }
 
-/// What `kubectl get usageprofiles` shows; readers of the history have no use for it.
-fn summary(out: &mut impl Write, profile: &UsageProfile) -> fmt::Result {
-    let images = profile.images.len();
-    let tags: usize = profile.images.values().map(|image| image.tags.len()).sum();
-    let oom_killed = profile.images.values().filter(|image| !image.all.oom_kills.is_empty()).count();
-    write!(out, r#"{{"scope":"{}","images":{images},"tags":{tags},"#, profile.scope.name())?;
-    write!(out, r#""oomKilledImages":{oom_killed},"#)?;
-    write!(out, r#""droppedImages":{},"droppedTags":{}}}"#, profile.dropped.images, profile.dropped.tags)
+/// Readers of the history have no use for it.
+fn summary(out: &mut impl Write, summary: &Summary) -> fmt::Result {
+    let Summary { images, own, pages, oom_killed, dropped } = summary;
+    write!(out, r#"{{"images":{images},"histories":{own},"pages":{pages},"oomKilledImages":{oom_killed},"#)?;
+    write!(out, r#""droppedHistories":{},"droppedTags":{}}}"#, dropped.own, dropped.tags)
 }
 
-/// `"nginx-…":{…}`
-pub(super) fn entry(out: &mut impl Write, repository: &Repository, image: &ImageHistory) -> fmt::Result {
-    let (key, repository) = (image_key(repository.as_str()), repository.as_str());
-    write!(out, r#""{key}":{{"repository":"{repository}","all":"#)?;
-    history(out, &image.all)?;
-    out.write_str(r#","tags":"#)?;
-    object(out, &image.tags, |out, (key, history)| tag(out, key, history))?;
+/// `"docker,io/library/nginx":{…}`
+fn entry(out: &mut impl Write, repository: &Repository, image: &ImageHistory) -> fmt::Result {
+    write!(out, r#""{}":{{"#, key_of(repository.as_str()))?;
+    if let Some(pool) = &image.pool {
+        out.write_str(r#""pool":"#)?;
+        histories(out, pool)?;
+        out.write_str(",")?;
+    }
+    out.write_str(r#""own":"#)?;
+    object(out, &image.own, |out, (namespace, own)| {
+        write!(out, r#""{namespace}":"#)?;
+        histories(out, own)
+    })?;
+    out.write_str("}")
+}
+
+/// A tag with the very history of all tags together is only named there: most images run with one.
+pub(super) fn histories(out: &mut impl Write, histories: &Histories) -> fmt::Result {
+    let Histories { collected_at, all, tags } = histories;
+    let (same, others): (Vec<_>, Vec<_>) = tags.iter().partition(|(_, tag)| *tag == all);
+    out.write_str(r#"{"all":{"#)?;
+    if let Some(collected_at) = collected_at {
+        write!(out, r#""collectedAt":"{collected_at}","#)?;
+    }
+    if !same.is_empty() {
+        let same: Vec<&str> = same.iter().map(|(key, _)| key.as_str()).collect();
+        write!(out, r#""same":"{}","#, same.join(" "))?;
+    }
+    history(out, all)?;
+    out.write_str("}")?;
+    if !others.is_empty() {
+        out.write_str(r#","tags":"#)?;
+        object(out, others, |out, (key, history)| tag(out, key, history))?;
+    }
     out.write_str("}")
 }
 
 /// `"1,27":{…}`
-pub(super) fn tag(out: &mut impl Write, key: &TagKey, tag: &History) -> fmt::Result {
-    write!(out, r#""{}":"#, key.as_str())?;
-    history(out, tag)
+fn tag(out: &mut impl Write, key: &TagKey, tag: &History) -> fmt::Result {
+    write!(out, r#""{}":{{"#, key.as_str())?;
+    history(out, tag)?;
+    out.write_str("}")
 }
 
+/// The fields of a history.
 fn history(out: &mut impl Write, history: &History) -> fmt::Result {
-    write!(out, r#"{{"lastSeen":"{}","days":{},"oomKills":["#, history.last_seen, history.days)?;
+    write!(out, r#""lastSeen":"{}","days":{},"oomKills":["#, history.last_seen, history.days)?;
     separated(out, &history.oom_kills, |out, OomKill { at, memory }| {
         write!(out, r#"{{"at":"{at}","memory":"{memory}"}}"#)
     })?;
     out.write_str(r#"],"windows":"#)?;
-    object(out, &history.windows, |out, (window, usage)| window_usage(out, *window, usage))?;
-    out.write_str("}")
+    object(out, &history.windows, |out, (window, usage)| window_usage(out, *window, usage))
 }
 
 fn window_usage(out: &mut impl Write, window: Window, usage: &WindowUsage) -> fmt::Result {
@@ -115,14 +145,17 @@ mod tests {
         );
         let expected = [
             r#"{"apiVersion":"headroom.dev/v1alpha1","kind":"UsageProfile","#,
-            r#""metadata":{"name":"pool-26","namespace":"headroom"},"#,
-            r#""spec":{"format":1,"collectedAt":"2026-11-21T00:00:00Z","quorum":3,"#,
-            r#""summary":{"scope":"pool","images":1,"tags":1,"oomKilledImages":1,"droppedImages":0,"droppedTags":0},"#,
-            r#""images":{"nginx-f7b30ec5501512a6":{"repository":"docker.io/library/nginx","#,
-            r#""all":{"lastSeen":"2026-11-20T00:00:00Z","days":2,"oomKills":[{"at":"2026-11-19T10:00:00Z","memory":"310Mi"}],"#,
+            r#""metadata":{"name":"usage-26","namespace":"headroom"},"#,
+            r#""spec":{"header":{"format":2,"collectedAt":"2026-11-21T00:00:00Z","quorum":3},"#,
+            r#""summary":{"images":1,"histories":1,"pages":0,"oomKilledImages":1,"droppedHistories":0,"droppedTags":0},"#,
+            r#""images":{"docker,io/library/nginx":{"#,
+            r#""pool":{"all":{"lastSeen":"2026-11-20T00:00:00Z","days":2,"oomKills":[{"at":"2026-11-19T10:00:00Z","memory":"310Mi"}],"#,
             &format!(r#""windows":{{"7d":{{"pods":2,"namespaces":1,"cpu":{cpu},"memory":{memory}}}}}}},"#),
             r#""tags":{"1,27":{"lastSeen":"2026-11-20T00:00:00Z","days":2,"oomKills":[],"#,
-            &format!(r#""windows":{{"7d":{{"pods":2,"namespaces":1,"memory":{memory}}}}}}}}}}}}}}}}}"#),
+            &format!(r#""windows":{{"7d":{{"pods":2,"namespaces":1,"memory":{memory}}}}}}}}}}},"#),
+            r#""own":{"shop":{"all":{"collectedAt":"2026-11-20T12:00:00Z","same":"1,27","#,
+            r#""lastSeen":"2026-11-20T00:00:00Z","days":2,"oomKills":[],"#,
+            &format!(r#""windows":{{"7d":{{"pods":2,"namespaces":1,"cpu":{cpu},"memory":{memory}}}}}}}}}}}}}}}}}}}"#),
         ];
         assert_eq!(sample::profile().to_string(), expected.concat());
     }

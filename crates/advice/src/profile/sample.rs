@@ -1,10 +1,12 @@
-//! A small profile for the tests of this room.
+//! Small histories for the tests of this room.
 
 use std::collections::BTreeMap;
 
-use super::{Dropped, History, ImageHistory, Percentiles, Usage, UsageProfile, WindowUsage};
+use super::{
+    Dropped, Histories, History, Images, OomKill, Percentiles, Share, Usage, UsageProfile, WindowUsage,
+};
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{OomKill, Repository, Scope, Shard, TagKey, Window};
+use headroom_core::cluster::usage::{Repository, Root, TagKey, Window};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 
@@ -31,43 +33,49 @@ pub fn history(last_seen: Timestamp) -> History {
     History { last_seen, days: 2, oom_kills: Vec::new(), windows: BTreeMap::from([(Window::WEEK, usage)]) }
 }
 
-/// Of these images, each written with its tag, the second one seen a second after the first and so on.
-pub fn profile_of(images: impl IntoIterator<Item = String>) -> UsageProfile {
+/// Of these images in namespace `shop`, each written with its tag, the second one seen a second after the first and so
+/// on.
+pub fn share_of(images: impl IntoIterator<Item = String>) -> Share {
     let collected_at = at("2026-11-21T00:00:00Z");
-    let mut profile = UsageProfile {
-        namespace: "shop".to_owned(),
-        scope: Scope::Namespace,
+    let mut share = Share {
+        namespace: "headroom".to_owned(),
+        root: Root::of("docker.io/library/nginx"),
         collected_at,
-        quorum: None,
-        images: BTreeMap::new(),
+        quorum: Some(3),
+        images: Images::new(),
         dropped: Dropped::default(),
     };
     for (seconds, text) in (0..).zip(images) {
         let image = image(&text);
         let seen = Timestamp::from_unix_seconds(collected_at.unix_seconds() - 86_400 + seconds).unwrap();
-        let entry = profile
-            .images
-            .entry(Repository::of(&image))
-            .or_insert_with(|| ImageHistory { all: history(seen), tags: BTreeMap::new() });
-        entry.all.last_seen = seen;
-        entry.tags.extend(TagKey::of(&image).map(|key| (key, history(seen))));
+        let entry = share.images.entry(Repository::of(&image)).or_default();
+        let own = entry.own.entry("shop".to_owned());
+        let own = own.or_insert_with(|| Histories { collected_at: None, all: history(seen), tags: BTreeMap::new() });
+        own.all.last_seen = seen;
+        own.tags.extend(TagKey::of(&image).map(|key| (key, history(seen))));
     }
-    profile
+    share
 }
 
 /// One with everything that the format knows.
-pub fn profile() -> UsageProfile {
-    let mut profile = profile_of(["nginx:1.27".to_owned()]);
-    profile.namespace = "headroom".to_owned();
-    profile.scope = Scope::Pool(Shard::of("docker.io/library/nginx"));
-    profile.quorum = Some(3);
-    for image in profile.images.values_mut() {
-        image.all.oom_kills = vec![OomKill { at: at("2026-11-19T10:00:00Z"), memory: Quantity::from_bytes(310 << 20) }];
-        for tag in image.tags.values_mut() {
+pub fn share() -> Share {
+    let mut share = share_of(["nginx:1.27".to_owned()]);
+    for image in share.images.values_mut() {
+        let own = image.own.get_mut("shop").unwrap();
+        let mut pool = own.clone();
+        own.collected_at = Some(at("2026-11-20T12:00:00Z"));
+        pool.all.oom_kills = vec![OomKill { at: at("2026-11-19T10:00:00Z"), memory: Quantity::from_bytes(310 << 20) }];
+        for tag in pool.tags.values_mut() {
             for window in tag.windows.values_mut() {
                 window.cpu = None;
             }
         }
+        image.pool = Some(pool);
     }
-    profile
+    share
+}
+
+/// As one object.
+pub fn profile() -> UsageProfile {
+    share().lay_out().pop().unwrap()
 }

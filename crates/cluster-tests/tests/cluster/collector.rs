@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use headroom_advice::profile::{Dropped, History, ImageHistory, Percentiles, Usage, UsageProfile, WindowUsage};
+use headroom_advice::profile::{
+    Dropped, Histories, History, ImageHistory, Percentiles, Share, Usage, WindowUsage,
+};
 use headroom_cluster_tests::cluster::{Cluster, LABEL, create, resource};
 use headroom_cluster_tests::control_plane::{Controllers, InTreePlugins};
 use headroom_cluster_tests::policy_server::Deployment;
@@ -22,7 +24,7 @@ use headroom_companion::publish::turns::Timing;
 use headroom_companion::publish::{Destination, Written, cluster};
 use headroom_companion::store::Store;
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{Repository, Scope, TagKey, Window};
+use headroom_core::cluster::usage::{Repository, Root, TagKey, Window};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 use headroom_testkit::built::workspace_file;
@@ -120,7 +122,7 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
         turns: Some(destination.turns("headroom", store.id(), Timing::lasting(Duration::from_secs(60)))),
         store,
         destination: Destination::Cluster(Box::new(destination)),
-        pool_namespace: "headroom".to_owned(),
+        namespace: "headroom".to_owned(),
         pooling: Pooling::default(),
         refresh: 21_600,
         pace,
@@ -200,12 +202,17 @@ async fn pods_get_what_the_collector_has_seen_and_asking_again_changes_nothing()
     assert_eq!(*resources(&unknown), json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "50m"}}));
 
     collect(collector, folder.path(), &samples(namespace)).await.unwrap();
-    let table = kubectl(&shop.cluster, &["get", "usageprofiles", "-n", namespace]);
+    let root = Root::of("registry.example.com/shop/web").to_string();
+    let table = kubectl(&shop.cluster, &["get", "usageprofiles", "-n", "headroom"]);
     let columns: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
-    assert_eq!(columns, ["NAME", "SCOPE", "IMAGES", "TAGS", "OOM-KILLED", "COLLECTED"], "{table}");
-    let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
-    assert_eq!(row[..5], ["usage", "namespace", "1", "1", "0"], "{table}");
-    let profile = shop.all("headroom.dev/v1alpha1", "UsageProfile").get("usage").await.unwrap();
+    assert_eq!(columns, ["NAME", "IMAGES", "HISTORIES", "PAGES", "OOM-KILLED", "COLLECTED"], "{table}");
+    assert_eq!(table.lines().count(), 1 + usize::from(Root::COUNT), "{table}");
+    let row: Vec<&str> = table.lines().find(|line| line.starts_with(&root)).unwrap().split_whitespace().collect();
+    // That of the namespace "early" was read before, and is kept.
+    assert_eq!(row[1..5], ["1", "2", "0", "0"], "{table}");
+    let profiles: Api<DynamicObject> =
+        Api::namespaced_with(shop.client.clone(), "headroom", &resource("headroom.dev/v1alpha1", "UsageProfile"));
+    let profile = profiles.get(&root).await.unwrap();
     let managers: Vec<_> =
         profile.metadata.managed_fields.iter().flatten().filter_map(|field| field.manager.as_deref()).collect();
     assert_eq!(managers, ["headroom-collector"]);
@@ -246,8 +253,8 @@ async fn pods_get_what_the_collector_has_seen_and_asking_again_changes_nothing()
     assert_eq!(told(&twice)["web"], told(&known)["web"]);
 }
 
-/// A profile as large as the collector makes them.
-fn full_profile(namespace: &str) -> UsageProfile {
+/// What so many images used, and one of them in so many namespaces, all at one root.
+fn share(images: usize, namespaces: usize, of: &str) -> Share {
     let collected_at = Timestamp::from_unix_seconds(now() / 60 * 60).unwrap();
     let history = |milli: u64| {
         let cpu = Percentiles::from_fn(|percentile| {
@@ -257,69 +264,73 @@ fn full_profile(namespace: &str) -> UsageProfile {
             Percentiles::from_fn(|percentile| Quantity::from_bytes((milli << 20) + u64::from(percentile.permille())));
         let usage = WindowUsage {
             pods: 9,
-            namespaces: 1,
+            namespaces: 4,
             cpu: Some(Usage { samples: 10_000, percentiles: cpu, peak: Some(Quantity::from_units(4)) }),
             memory: Some(Usage { samples: 10_000, percentiles: memory, peak: Some(Quantity::from_bytes(9 << 30)) }),
         };
         let windows = BTreeMap::from([(Window::WEEK, usage.clone()), (Window::MONTH, usage)]);
         History { last_seen: collected_at, days: 7, oom_kills: Vec::new(), windows }
     };
-    let mut images = BTreeMap::new();
-    // More than there is room for.
-    let names = (0..3_000).map(|number| format!("registry.example.com/team/service-{}:{number}", number / 3));
-    for (milli, name) in (0..).zip(names.chain([IMAGE.to_owned()])) {
-        let name = ImageName::parse(&name).unwrap();
-        let image = images.entry(Repository::of(&name));
-        let image = image.or_insert_with(|| ImageHistory { all: history(milli), tags: BTreeMap::new() });
-        image.tags.extend(TagKey::of(&name).map(|tag| (tag, history(milli))));
+    let name = ImageName::parse(IMAGE).unwrap();
+    let histories = |milli| Histories {
+        collected_at: None,
+        all: history(milli),
+        tags: TagKey::of(&name).map(|tag| (tag, history(milli))).collect(),
+    };
+    let everywhere = (1..namespaces).map(|number| format!("team-{number}")).chain([of.to_owned()]);
+    let own = everywhere.map(|namespace| (namespace, histories(300))).collect();
+    let mut of_images = BTreeMap::from([(Repository::of(&name), ImageHistory { pool: Some(histories(500)), own })]);
+    for number in 1..images {
+        let other = format!("registry.example.com/team/service-{number}");
+        let own = BTreeMap::from([(of.to_owned(), histories(number as u64))]);
+        of_images.insert(Repository::of(&ImageName::parse(&other).unwrap()), ImageHistory { pool: None, own });
     }
-    let scope = Scope::Namespace;
-    let mut profile = UsageProfile {
-        namespace: namespace.to_owned(),
-        scope,
+    let mut share = Share {
+        namespace: "headroom".to_owned(),
+        root: Root::of(name.repository()),
         collected_at,
-        quorum: None,
-        images,
+        quorum: Some(3),
+        images: of_images,
         dropped: Dropped::default(),
     };
-    profile.bound();
-    profile
+    share.bound();
+    share
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn the_largest_profile_is_taken_at_once_and_read_at_once() {
+async fn pages_are_taken_at_once_and_read_at_once_and_larger_objects_are_refused() {
     let cluster = Cluster::start(InTreePlugins::Off, Controllers::Off).await.unwrap();
     install_definition(&cluster).await;
+    apply(&cluster, "collector/base/namespace.yaml");
+    // What is applied by hand takes nothing from the collector.
+    apply(&cluster, "roots.yaml");
     let shop = guard(cluster, Deployment::mutating(json!({"estimates": {"mode": "ifNotSet"}}))).await;
-    let profile = full_profile(&shop.namespace);
-    let text = profile.to_string();
-    assert!(text.len() > 900_000, "{}", text.len());
-    let mut object: Value = serde_json::from_str(&text).unwrap();
+    let empty = create(&shop.client, pod(&shop.namespace, "early", json!({}))).await.unwrap();
+    assert!(resources(&empty)["requests"]["cpu"].is_null(), "{}", empty.data);
+
     let writer = cluster::Cluster::new(shop.client.clone(), false, Pace::default());
-    let bounded = |what: &str, began: Instant| {
-        println!("{what} of {} bytes took {:?}", text.len(), began.elapsed());
-        // The API server gives up after 34 s; a busy machine has a third of that.
-        assert!(began.elapsed() < Duration::from_secs(10), "{what} took {:?}", began.elapsed());
-    };
-
-    let began = Instant::now();
-    assert_eq!(writer.apply(&shop.namespace, "usage", &object).await.unwrap(), Written::Written);
-    bounded("the first apply", began);
-    object["spec"]["summary"]["droppedTags"] = json!(1);
-    object["spec"]["images"].as_object_mut().unwrap().values_mut().for_each(|image| image["tags"] = json!({}));
-    let began = Instant::now();
-    assert_eq!(writer.apply(&shop.namespace, "usage", &object).await.unwrap(), Written::Written);
-    bounded("an apply that changes every image", began);
-    let profiles: Api<DynamicObject> =
-        Api::namespaced_with(shop.client.clone(), &shop.namespace, &resource("headroom.dev/v1alpha1", "UsageProfile"));
-    let stored = profiles.get("usage").await.unwrap();
-    assert_eq!(stored.data["spec"]["images"], object["spec"]["images"]);
-    // Who wrote which figure would take as much room as the figures.
-    assert!(json!(stored.metadata.managed_fields).to_string().len() < 1_000);
-
-    let began = Instant::now();
+    let objects = share(50, 200, &shop.namespace).lay_out();
+    assert!(objects.len() > 20, "{}", objects.len());
+    for object in &objects {
+        let name = object.name.to_string();
+        let object: Value = serde_json::from_str(&object.to_string()).unwrap();
+        assert_eq!(writer.apply("headroom", &name, &object).await.unwrap(), Written::Written);
+        let profiles: Api<DynamicObject> =
+            Api::namespaced_with(shop.client.clone(), "headroom", &resource("headroom.dev/v1alpha1", "UsageProfile"));
+        let stored = profiles.get(&name).await.unwrap();
+        assert_eq!(stored.data["spec"], object["spec"], "nothing is dropped");
+        assert!(json!(stored).to_string().len() < 16_384, "{name}");
+        // Who wrote which figure would take as much room as the figures.
+        assert!(json!(stored.metadata.managed_fields).to_string().len() < 1_000);
+    }
     let pod = create(&shop.client, pod(&shop.namespace, "web", json!({}))).await.unwrap();
-    bounded("a judgement by a profile", began);
     assert!(resources(&pod)["requests"]["cpu"].is_string(), "{}", pod.data);
+
+    let mut large: Value = serde_json::from_str(&objects[0].to_string()).unwrap();
+    let images = large["spec"]["images"].as_object_mut().unwrap();
+    let entry = images.values().next().unwrap().clone();
+    images.extend((0..100).map(|number| (format!("registry.example.com/other-{number}"), entry.clone())));
+    let error = writer.apply("headroom", "usage-00", &large).await.unwrap_err().to_string();
+    assert!(error.contains("the cluster refuses usageprofile `headroom/usage-00`"), "{error}");
 }

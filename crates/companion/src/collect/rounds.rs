@@ -49,7 +49,7 @@ pub struct Rounds {
     pub destination: Destination,
     /// Where several collectors may write.
     pub turns: Option<Turns>,
-    pub pool_namespace: String,
+    pub namespace: String,
     pub pooling: Pooling,
     pub refresh: i64,
     pub pace: Pace,
@@ -240,9 +240,9 @@ impl Rounds {
         self.take_turn().await?;
         // By the clock and by what was read, and never by a moment given by hand.
         tokio::task::block_in_place(|| self.store.expire(day_of(clock::now())))?;
-        let Self { store, destination, pool_namespace, pooling, refresh, turns, metrics, .. } = self;
+        let Self { store, destination, namespace, pooling, refresh, turns, metrics, .. } = self;
         let turns = turns.as_ref();
-        let publisher = Publisher { store, destination, pool_namespace, pooling, refresh: *refresh, turns, metrics };
+        let publisher = Publisher { store, destination, namespace, pooling, refresh: *refresh, turns, metrics };
         let published = publisher.publish(self.as_of()?).await?;
         let (written, unchanged, deleted, bytes) =
             (published.written, published.unchanged, published.deleted, published.bytes);
@@ -264,7 +264,7 @@ impl Rounds {
             Turn::Ours => Ok(()),
             Turn::Theirs { holder, renewed } => {
                 let renewed = renewed.map_or_else(|| "an unknown moment".to_owned(), |renewed| renewed.to_string());
-                let lease = format!("{}/{LEASE}", self.pool_namespace);
+                let lease = format!("{}/{LEASE}", self.namespace);
                 Err(ClusterError::NotOurTurn { holder, lease, renewed }.into())
             }
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
+use headroom_advice::profile::definition::NAMESPACE;
 use headroom_core::amount::{ParseQuantityError, Quantity};
 use headroom_core::timestamp::{ParseTimestampError, Timestamp};
 use tokio::net::TcpListener;
@@ -100,16 +101,16 @@ struct Options {
     /// Format of profiles in a folder or on standard output
     #[arg(long, global = true, value_enum, default_value_t = Format::Yaml)]
     format: Format,
-    /// Namespace of the pooled profiles
-    #[arg(long, global = true, value_name = "NAMESPACE", default_value = "headroom")]
-    pool_namespace: String,
+    /// Namespace of the profiles; the policy's setting `estimates.namespace`
+    #[arg(long, global = true, value_name = "NAMESPACE", default_value = NAMESPACE)]
+    profiles_namespace: String,
     /// How long the lease outlives a collector that was killed, before another may write
     #[arg(long, global = true, value_name = "DURATION", default_value = "60s", value_parser = seconds)]
     lease: i64,
-    /// Namespaces that have to use as much, and as little, as what the pooled profiles say: fewer cannot push it up or down
+    /// Namespaces that have to use as much, and as little, as what the pooled histories say: fewer cannot push it up or down
     #[arg(long, global = true, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     min_namespaces: u64,
-    /// Namespaces whose usage may feed the pooled profiles, such as `shop,team-*`; all unless given
+    /// Namespaces whose usage may feed the pooled histories, such as `shop,team-*`; all unless given
     #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',')]
     pool_from: Vec<String>,
     /// Take ownership of profile fields that another manager owns
@@ -200,7 +201,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     let turns = match &destination {
         Destination::Cluster(cluster) => {
             let timing = Timing::lasting(Duration::from_secs(options.lease.unsigned_abs()));
-            Some(cluster.turns(&options.pool_namespace, store.id(), timing))
+            Some(cluster.turns(&options.profiles_namespace, store.id(), timing))
         }
         Destination::Folder(_) | Destination::Stdout(_) => None,
     };
@@ -211,7 +212,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         store,
         destination,
         turns,
-        pool_namespace: options.pool_namespace,
+        namespace: options.profiles_namespace,
         pooling: Pooling { quorum: options.min_namespaces, namespaces: options.pool_from },
         refresh: options.refresh,
         pace,

@@ -15,18 +15,18 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::rights;
-use super::target::{Opened, Scope, Target};
+use super::target::{Opened, Scope, Target, profiles_namespace};
 use crate::describe::limits::{self, Limits};
 use crate::describe::not_there;
 use crate::describe::quotas::{Inventory, Owned, Quotas};
-use crate::describe::usage::{self, Profile, Selection};
+use crate::describe::usage::{self, Selection};
 use crate::draw::Charset;
 use crate::gather;
 use crate::kinds::{ApiKind, metadata};
 use crate::output::{self, Exit, Paint};
 use crate::progress::Progress;
 use crate::selector::Selector;
-use crate::surroundings::Surroundings;
+use crate::surroundings::{Surroundings, is_of_unknown_kind};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -263,30 +263,26 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
 
 fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
-    let profiles = match list(&mut opened, API_VERSION, KIND) {
-        Err(error) if error.to_string().contains("error finding resource") => {
-            bail!(
-                "the cluster does not know the kind {KIND}: apply deploy/crd.yaml, and run `kubectl headroom collect`"
-            )
-        }
-        profiles => profiles?,
+    let profiles = opened.around.list(API_VERSION, KIND, Some(&profiles_namespace(&opened.settings)));
+    let profiles = profiles.map_err(|problem| match is_of_unknown_kind(&problem) {
+        true => anyhow!("the cluster does not know the kind {KIND}: apply deploy/crd.yaml, and run `kubectl headroom collect`"),
+        false => anyhow!(rights::advised(problem, opened.scope.is_all())),
+    })?;
+    let namespaces = match &opened.scope {
+        Scope::All => None,
+        Scope::In(namespaces) => Some(namespaces.as_slice()),
     };
-    let selection = Selection { image: args.image.as_deref(), window: args.window };
+    let selection = Selection { namespaces, image: args.image.as_deref(), window: args.window };
     let now = gather::now(&opened.settings).ok_or_else(|| anyhow!("the clock cannot be read"))?;
-    let mut told: Vec<Profile> = Vec::new();
+    let mut told = usage::Told::new(selection, now);
     for object in &profiles {
         let text = object.to_string();
         let document = Document::read(&text).map_err(|error| anyhow!(error.to_string()))?;
-        let profile = usage::profile(document.root(), selection, now);
-        told.push(profile.map_err(|malformed| {
+        told.add(document.root()).map_err(|malformed| {
             anyhow!("UsageProfile `{}/{}`: {malformed}", metadata(object, "namespace"), metadata(object, "name"))
-        })?);
+        })?;
     }
-    told.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
-    // Someone who looks for an image wants to see where it is.
-    if args.image.is_some() {
-        told.retain(|profile| !profile.images.is_empty() || !profile.problems.is_empty());
-    }
+    let told = told.finish();
     let nothing = match &args.image {
         Some(image) => format!("No usage of images named `{image}` is known here.\n"),
         None => "No usage is known here: run `kubectl headroom collect`, and `kubectl headroom doctor` if it finds \
@@ -294,7 +290,7 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
             .to_owned(),
     };
     let charset = Charset::of_stdout();
-    print(&told, args.output.output, &nothing, |profile| profile.text(charset))
+    print(&told, args.output.output, &nothing, |usage| usage.text(charset))
 }
 
 /// What is to be told of quotas.

@@ -6,6 +6,9 @@ pub fn advised(problem: String, all_namespaces: bool) -> String {
         return problem;
     }
     let advice = match all_namespaces {
+        _ if problem.contains("usageprofiles") => {
+            "usage history stands in the collector's namespace: bind this account to the Role of deploy/people/pool.yaml"
+        }
         true => {
             "-A needs the right to list in all namespaces: bind this account to the ClusterRole of \
              deploy/people/cluster.yaml, or look at one namespace with -n"
@@ -24,6 +27,8 @@ mod tests {
         let refused = || "cannot read pods in namespace shop: pods is forbidden: User \"eve\" cannot list".to_owned();
         assert!(advised(refused(), false).ends_with("; bind this account to the Role of deploy/people/namespace.yaml"));
         assert!(advised(refused(), true).contains("; -A needs the right to list in all namespaces: "));
+        let history = "usageprofiles.headroom.dev is forbidden: User \"eve\" cannot list".to_owned();
+        assert!(advised(history, false).ends_with("; usage history stands in the collector's namespace: bind this account to the Role of deploy/people/pool.yaml"));
         assert_eq!(advised("no answer".to_owned(), true), "no answer");
     }
 }

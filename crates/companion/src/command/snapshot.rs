@@ -3,7 +3,6 @@
 //!
 //! Secrets and ConfigMaps are not read at all. The values of environment variables are left out, as from recordings.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -12,7 +11,7 @@ use headroom_core::cluster::usage::address::{API_VERSION, KIND};
 use headroom_desk::recording::redact::Redaction;
 use serde_json::{Value, json};
 
-use super::target::{Scope, Target};
+use super::target::{Scope, Target, profiles_namespace};
 use crate::output::{self, Exit};
 use crate::progress::Progress;
 use crate::surroundings::{Surroundings, is_of_unknown_kind};
@@ -77,7 +76,6 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
     let mut opened = target.open()?;
     opened.prefetch(&KINDS, &Progress::for_people());
-    let pool = pool_of(&opened.settings);
     let mut snapshot = Snapshot::default();
     for (api_version, kind) in KINDS {
         match (kind, &opened.scope) {
@@ -87,12 +85,9 @@ pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
                     snapshot.take(found.map(|found| found.into_iter().collect()));
                 }
             }
-            // The history of all namespaces is for each of them.
             (KIND, Scope::In(namespaces)) => {
-                let with_pool: BTreeSet<&str> = namespaces.iter().chain([&pool]).map(String::as_str).collect();
-                for namespace in with_pool {
-                    snapshot.take(opened.around.list(api_version, kind, Some(namespace)));
-                }
+                let profiles = opened.around.list(api_version, kind, Some(&profiles_namespace(&opened.settings)));
+                snapshot.take(profiles.map(|profiles| profiles.into_iter().map(|it| only_of(it, namespaces)).collect()));
             }
             (_, scope) => snapshot.take(scope.list(&mut opened.around, api_version, kind)),
         }
@@ -100,10 +95,15 @@ pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
     Ok(snapshot)
 }
 
-/// Where the history of all namespaces is, by the settings.
-fn pool_of(settings: &Value) -> String {
-    let named = settings.pointer("/estimates/pool/namespace").and_then(Value::as_str);
-    named.unwrap_or("headroom").to_owned()
+/// A profile without what other namespaces used, which is nobody's business who gets the snapshot of these.
+fn only_of(mut profile: Value, namespaces: &[String]) -> Value {
+    let images = profile.pointer_mut("/spec/images").and_then(Value::as_object_mut);
+    for image in images.into_iter().flat_map(|images| images.values_mut()) {
+        if let Some(own) = image.get_mut("own").and_then(Value::as_object_mut) {
+            own.retain(|of, _| namespaces.contains(of));
+        }
+    }
+    profile
 }
 
 #[derive(Default)]

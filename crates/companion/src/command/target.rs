@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use headroom_advice::profile::definition::NAMESPACE;
 use headroom_desk::settings;
 use serde_json::{Value, json};
 
@@ -193,6 +194,12 @@ impl Opened {
     pub fn into_run(self) -> Run {
         Run::new(self.around, &self.settings, &self.namespace)
     }
+}
+
+/// Where the policy reads usage history, by its settings.
+pub fn profiles_namespace(settings: &Value) -> String {
+    let named = settings.pointer("/estimates/namespace").and_then(Value::as_str);
+    named.unwrap_or(NAMESPACE).to_owned()
 }
 
 /// Reads settings from a file of their own, or from the policy object that has them.

@@ -1,12 +1,12 @@
-//! What the UsageProfiles hold: one row for each image and tag.
+//! What the UsageProfiles hold: one row for each image and tag, by namespace.
 //!
 //! A profile is read by the core's own functions, so what is not fit for an estimate is not shown as if it were.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use headroom_core::cluster::usage::address::Place;
-use headroom_core::cluster::usage::read::{self as usage, Age, Entry, HistoryNode, Observed, Unusable};
-use headroom_core::cluster::usage::{Percentile, Resource, TagKey, Window};
+use headroom_core::cluster::usage::read::{self as usage, Age, Histories, HistoryNode, Observed, Unusable};
+use headroom_core::cluster::usage::{Percentile, Place, Resource, TagKey, Window};
 use headroom_core::image::ImageName;
 use headroom_core::json::{Malformed, Node};
 use headroom_core::timestamp::Timestamp;
@@ -17,13 +17,13 @@ use crate::distribution::Distribution;
 use crate::draw::Charset;
 use crate::output::Table;
 
-/// What one profile holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// What was used in a namespace, or in all together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Profile {
-    pub namespace: String,
-    /// `usage` for the namespace's own, `pool-…` for a share of all.
-    pub name: String,
+pub struct Usage {
+    /// None for all together.
+    pub namespace: Option<String>,
+    /// Of the oldest of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<u64>,
     pub images: Vec<Image>,
@@ -56,77 +56,154 @@ pub struct OomKill {
 /// Which rows are wanted.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'s> {
+    /// Only these, and not all together.
+    pub namespaces: Option<&'s [String]>,
     /// Only images whose name contains this.
     pub image: Option<&'s str>,
     pub window: Window,
 }
 
-/// Reads a profile object.
-pub fn profile(node: Node<'_>, selection: Selection<'_>, now: Timestamp) -> Result<Profile, Malformed> {
-    let metadata = node.get("metadata")?;
-    let text = |field| metadata.map(|metadata| metadata.string(field)).transpose().map(Option::flatten);
-    let mut profile = Profile {
-        namespace: text("namespace")?.unwrap_or_default().into_owned(),
-        name: text("name")?.unwrap_or_default().into_owned(),
-        age_seconds: None,
-        images: Vec::new(),
-        problems: Vec::new(),
-    };
-    let Some(images) = node.at(&["spec", "images"])? else { return Ok(profile) };
-    let known = usage::Profile::read(node);
-    for (_, entry) in images.fields()? {
-        let Some(repository) = entry.string("repository")? else { continue };
-        let Ok(image) = ImageName::parse(&repository) else { continue };
-        match known.clone().and_then(|known| read_image(known, entry, &image, selection, now)) {
-            Ok((age, rows)) => {
-                profile.age_seconds = Some(age.as_secs());
-                profile.images.extend(rows);
-            }
-            Err(unusable) => {
-                let problem = unusable.to_string();
-                if !profile.problems.contains(&problem) {
-                    profile.problems.push(problem);
-                }
-            }
-        }
-    }
-    profile.images.sort_by(|one, other| one.image.cmp(&other.image));
-    Ok(profile)
+/// What profiles hold, by namespace; that of all together is last.
+#[derive(Debug)]
+pub struct Told<'s> {
+    pub selection: Selection<'s>,
+    pub now: Timestamp,
+    own: BTreeMap<String, Usage>,
+    together: Usage,
 }
 
+impl<'s> Told<'s> {
+    pub fn new(selection: Selection<'s>, now: Timestamp) -> Self {
+        Self { selection, now, own: BTreeMap::new(), together: Usage::default() }
+    }
+
+    /// Adds what a profile object holds.
+    pub fn add(&mut self, object: Node<'_>) -> Result<(), Malformed> {
+        let profile = match usage::Profile::read(object) {
+            Ok(profile) => profile,
+            Err(unusable) => {
+                let name = object.at(&["metadata", "name"])?.map(Node::str).transpose()?.unwrap_or_default();
+                self.concerned().add_problem(format!("UsageProfile {name}: {unusable}"));
+                return Ok(());
+            }
+        };
+        let Some(images) = profile.images() else { return Ok(()) };
+        for (key, entry) in images.fields()? {
+            let repository = key.str()?.replace(',', ".");
+            let Ok(image) = ImageName::parse(&repository) else { continue };
+            let place = Place::of(image.repository());
+            let pool = entry.get("pool")?.filter(|_| self.selection.namespaces.is_none());
+            if let Some(node) = pool {
+                let pool = profile.entry(&place, "").map(|entry| entry.pool);
+                let (selection, now) = (self.selection, self.now);
+                self.together.add(&image, node, pool, selection, now);
+            }
+            let Some(own) = entry.get("own")? else { continue };
+            for (namespace, node) in own.fields()? {
+                let namespace = namespace.str()?;
+                if self.selection.namespaces.is_some_and(|wanted| !wanted.iter().any(|wanted| namespace == *wanted)) {
+                    continue;
+                }
+                let own = profile.entry(&place, &namespace).map(|entry| entry.own);
+                let of = self.own.entry(namespace.to_string()).or_default();
+                of.add(&image, node, own, self.selection, self.now);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn finish(mut self) -> Vec<Usage> {
+        let mut told = Vec::new();
+        for (namespace, usage) in self.own {
+            told.push(Usage { namespace: Some(namespace), ..usage });
+        }
+        // Each page of an image repeats what is known of all namespaces.
+        self.together.images.sort_by(|one, other| one.image.cmp(&other.image));
+        self.together.images.dedup_by(|one, other| one.image == other.image);
+        told.push(self.together);
+        told.iter_mut().for_each(|usage| usage.images.sort_by(|one, other| one.image.cmp(&other.image)));
+        told.retain(|usage| !usage.images.is_empty() || !usage.problems.is_empty());
+        told
+    }
+
+    /// Where to tell of an object that cannot be read.
+    fn concerned(&mut self) -> &mut Usage {
+        match self.selection.namespaces {
+            Some([namespace, ..]) => self.own.entry(namespace.clone()).or_default(),
+            _ => &mut self.together,
+        }
+    }
+}
+
+impl Usage {
+    fn add(
+        &mut self,
+        image: &ImageName<'_>,
+        node: Node<'_>,
+        histories: Result<Option<Histories<'_>>, Unusable>,
+        selection: Selection<'_>,
+        now: Timestamp,
+    ) {
+        let read = histories.and_then(|histories| match histories {
+            Some(histories) => read_image(image, node, &histories, selection, now).map(Some),
+            None => Ok(None),
+        });
+        match read {
+            Ok(None) => {}
+            Ok(Some((age, rows))) => {
+                self.age_seconds = self.age_seconds.max(Some(age.as_secs()));
+                self.images.extend(rows);
+            }
+            Err(unusable) => self.add_problem(unusable.to_string()),
+        }
+    }
+
+    fn add_problem(&mut self, problem: String) {
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+}
+
+/// `node` is what `histories` was read of.
 fn read_image(
-    profile: usage::Profile<'_>,
-    node: Node<'_>,
     image: &ImageName<'_>,
+    node: Node<'_>,
+    histories: &Histories<'_>,
     selection: Selection<'_>,
     now: Timestamp,
 ) -> Result<(Duration, Vec<Image>), Unusable> {
     // However old: a person who looks sees how old it is.
-    let entry = profile.entry(&Place::of(image))?;
-    let age = entry.age(now, Duration::MAX)?;
+    let age = histories.age(now, Duration::MAX)?;
     let familiar = familiar(image.repository());
     let mut rows = Vec::new();
     let mut add = |name: String, history: Option<HistoryNode<'_>>| -> Result<(), Unusable> {
         if let Some(history) = history.filter(|_| selection.image.is_none_or(|wanted| name.contains(wanted))) {
-            rows.extend(row(name, history, &entry, selection.window)?);
+            rows.extend(row(name, history, histories.collected_at, selection.window)?);
         }
         Ok(())
     };
-    let mut tags = 0;
+    let mut keys = Vec::new();
+    if let Some(same) = node.at(&["all", "same"])? {
+        keys.extend(same.str()?.split(' ').map(str::to_owned));
+    }
     if let Some(nodes) = node.get("tags")? {
         for (key, _) in nodes.fields()? {
-            let key = key.str()?;
-            let reference = key.replace(',', ".");
-            let separator = if reference.contains(':') { '@' } else { ':' };
-            let full = format!("{}{separator}{reference}", image.repository());
-            let Ok(tagged) = ImageName::parse(&full) else { continue };
-            let Some(tag) = TagKey::of(&tagged).find(|tag| tag.as_str() == key) else { continue };
-            tags += 1;
-            add(format!("{familiar}{separator}{reference}"), entry.tag(&tag)?)?;
+            keys.push(key.str()?.into_owned());
         }
     }
+    let mut tags = 0;
+    for key in keys {
+        let reference = key.replace(',', ".");
+        let separator = if reference.contains(':') { '@' } else { ':' };
+        let full = format!("{}{separator}{reference}", image.repository());
+        let Ok(tagged) = ImageName::parse(&full) else { continue };
+        let Some(tag) = TagKey::of(&tagged).find(|tag| tag.as_str() == key) else { continue };
+        tags += 1;
+        add(format!("{familiar}{separator}{reference}"), histories.tag(&tag)?)?;
+    }
     if tags != 1 {
-        add(format!("{familiar}:*"), entry.all()?)?;
+        add(format!("{familiar}:*"), histories.all()?)?;
     }
     Ok((age, rows))
 }
@@ -137,14 +214,19 @@ fn familiar(repository: &str) -> &str {
     name.strip_prefix("library/").unwrap_or(name)
 }
 
-fn row(image: String, history: HistoryNode<'_>, entry: &Entry<'_>, wanted: Window) -> Result<Option<Image>, Unusable> {
+fn row(
+    image: String,
+    history: HistoryNode<'_>,
+    collected_at: Timestamp,
+    wanted: Window,
+) -> Result<Option<Image>, Unusable> {
     for window in [wanted, Window::MONTH] {
         // Without figures where namespaces do not agree on any.
         let observed =
             |resource| Ok::<_, Unusable>(history.observed(window, resource)?.filter(|of| of.has(Percentile::PEAK)));
         let (cpu, memory) = (observed(Resource::Cpu)?, observed(Resource::Memory)?);
         let Some(any) = cpu.or(memory) else { continue };
-        let kills = history.oom_kills(entry.collected_at)?;
+        let kills = history.oom_kills(collected_at)?;
         return Ok(Some(Image {
             image,
             window: window.to_string(),
@@ -174,7 +256,7 @@ const FEW: usize = 3;
 /// The percentile that estimates are made of unless settings choose another.
 const SHOWN: &str = "p90";
 
-impl Profile {
+impl Usage {
     /// A table of all images; the distribution of each is drawn in the last columns, at length where there are few.
     pub fn text(&self, charset: Charset) -> String {
         let mut text = String::new();
@@ -182,9 +264,9 @@ impl Profile {
             Some(seconds) => format!(", collected {} ago", Age(Duration::from_secs(seconds))),
             None => String::new(),
         };
-        let heading = match self.name.as_str() {
-            "usage" => format!("Usage in namespace {}{age}:", self.namespace),
-            name => format!("Usage in all namespaces ({}/{name}){age}:", self.namespace),
+        let heading = match &self.namespace {
+            Some(namespace) => format!("Usage in namespace {namespace}{age}:"),
+            None => format!("Usage in all namespaces{age}:"),
         };
         let mut table = Table::new(&[
             "IMAGE",
@@ -255,8 +337,6 @@ mod tests {
 
     use super::*;
 
-    const KEY: &str = "nginx-f7b30ec5501512a6";
-
     fn history(cpu: &str) -> Value {
         let percentiles = Percentile::PUBLISHED.map(|at| format!(" {}={cpu}", at.name())).concat();
         let usage = format!("samples=60 peak={cpu}{percentiles}");
@@ -265,37 +345,59 @@ mod tests {
     }
 
     fn object(tags: Value) -> Value {
-        let entry = json!({"repository": "docker.io/library/nginx", "all": history("2"), "tags": tags});
-        json!({"metadata": {"name": "usage", "namespace": "shop"},
-            "spec": {"format": 1, "collectedAt": "2026-11-20T00:00:00Z", "images": {KEY: entry}}})
+        let histories = json!({"all": history("2"), "tags": tags});
+        let entry = json!({"own": {"shop": histories, "lab": histories}, "pool": histories});
+        json!({"metadata": {"name": "usage-26", "namespace": "headroom"},
+            "spec": {"header": {"format": 2, "collectedAt": "2026-11-20T00:00:00Z"},
+                "images": {"docker,io/library/nginx": entry}}})
     }
 
-    fn read(object: &Value, image: Option<&str>) -> Profile {
-        let text = object.to_string();
-        let document = Document::read(&text).unwrap();
+    fn read(objects: &[Value], image: Option<&str>, namespace: Option<&str>) -> Vec<Usage> {
         let now = "2027-11-20T00:00:00Z".parse().unwrap();
-        profile(document.root(), Selection { image, window: Window::WEEK }, now).unwrap()
+        let namespaces = namespace.map(|namespace| [namespace.to_owned()]);
+        let namespaces = namespaces.as_ref().map(<[String; 1]>::as_slice);
+        let mut told = Told::new(Selection { namespaces, image, window: Window::WEEK }, now);
+        for object in objects {
+            let text = object.to_string();
+            told.add(Document::read(&text).unwrap().root()).unwrap();
+        }
+        told.finish()
     }
 
-    fn names(profile: &Profile) -> Vec<&str> {
-        profile.images.iter().map(|image| image.image.as_str()).collect()
+    fn of_shop(object: &Value, image: Option<&str>) -> Usage {
+        read(std::slice::from_ref(object), image, Some("shop")).remove(0)
+    }
+
+    fn names(usage: &Usage) -> Vec<&str> {
+        usage.images.iter().map(|image| image.image.as_str()).collect()
     }
 
     #[test]
     fn tags_and_digests_are_named_as_people_write_them() {
         let digest = format!("sha256:{}", "0".repeat(64));
-        let both = read(&object(json!({"1,27": history("1"), (digest.as_str()): history("1")})), None);
+        let both = of_shop(&object(json!({"1,27": history("1"), (digest.as_str()): history("1")})), None);
         assert_eq!(names(&both), ["nginx:*", "nginx:1.27", &format!("nginx@{digest}")]);
-        let one = read(&object(json!({"1,27": history("1")})), None);
+        let one = of_shop(&object(json!({"1,27": history("1")})), None);
         assert_eq!(names(&one), ["nginx:1.27"], "all tags together are no more than the one");
-        assert_eq!(names(&read(&object(json!({"1,27": history("1"), "2": history("1")})), Some(":2"))), ["nginx:2"]);
+        assert_eq!(names(&of_shop(&object(json!({"1,27": history("1"), "2": history("1")})), Some(":2"))), ["nginx:2"]);
+        let mut same = object(json!({}));
+        same["spec"]["images"]["docker,io/library/nginx"]["own"]["shop"]["all"]["same"] = json!("1,27");
+        assert_eq!(names(&of_shop(&same, None)), ["nginx:1.27"]);
+    }
+
+    #[test]
+    fn each_namespace_is_told_by_itself_and_what_pages_repeat_once() {
+        let page = object(json!({"1,27": history("1")}));
+        let told = read(&[page.clone(), page], None, None);
+        let rows: Vec<_> = told.iter().map(|usage| (usage.namespace.as_deref(), usage.images.len())).collect();
+        assert_eq!(rows, [(Some("lab"), 2), (Some("shop"), 2), (None, 1)]);
     }
 
     #[test]
     fn the_longer_window_stands_in_for_one_that_is_empty_and_old_profiles_are_shown_with_their_age() {
-        let profile = read(&object(json!({"1,27": history("1")})), None);
-        assert_eq!((profile.images[0].window.as_str(), profile.age_seconds), ("30d", Some(365 * 86_400)));
-        let text = profile.text(Charset::Ascii);
+        let usage = of_shop(&object(json!({"1,27": history("1")})), None);
+        assert_eq!((usage.images[0].window.as_str(), usage.age_seconds), ("30d", Some(365 * 86_400)));
+        let text = usage.text(Charset::Ascii);
         assert!(text.starts_with("Usage in namespace shop, collected 365d ago:\n"), "{text}");
         assert!(text.contains("  killed out of memory at 2026-11-19T00:00:00Z with 64Mi\n"), "{text}");
     }
@@ -303,13 +405,11 @@ mod tests {
     #[test]
     fn what_no_estimate_would_be_made_from_is_not_shown_as_usage() {
         let mut other_format = object(json!({}));
-        other_format["spec"]["format"] = json!(2);
-        let profile = read(&other_format, None);
-        assert_eq!(profile.problems, ["spec.format: expected 1, found `2`"]);
-        assert!(profile.images.is_empty());
-        assert_eq!(
-            profile.text(Charset::Ascii),
-            "Usage in namespace shop: nothing\n  not usable: spec.format: expected 1, found `2`\n"
-        );
+        other_format["spec"]["header"]["format"] = json!(1);
+        let usage = of_shop(&other_format, None);
+        let problem = "UsageProfile usage-26: spec.header.format: expected 2, found `1`";
+        assert_eq!(usage.problems, [problem]);
+        assert!(usage.images.is_empty());
+        assert_eq!(usage.text(Charset::Ascii), format!("Usage in namespace shop: nothing\n  not usable: {problem}\n"));
     }
 }

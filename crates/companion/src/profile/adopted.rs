@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use headroom_advice::profile::{History, ImageHistory, Percentiles, Usage, UsageProfile, WindowUsage};
+use headroom_advice::profile::{Histories, History, ImageHistory, Images, Percentiles, Share, Usage, WindowUsage};
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{FORMAT, OomKill, Repository, TagKey, Window, find_in_usage};
 use headroom_core::image::ImageName;
@@ -21,43 +21,51 @@ use crate::history::DAY;
 pub struct Adopted {
     pub collected_at: Timestamp,
     quorum: Option<u64>,
-    images: BTreeMap<Repository, ImageHistory>,
+    images: Images,
 }
 
 impl Adopted {
     /// Reads the `spec` of a profile. None if it has another format, or no history. What cannot be read of it is left
     /// out.
     pub fn read(spec: &Value) -> Option<Self> {
-        if spec.get("format")?.as_u64()? != u64::from(FORMAT) {
+        let header = spec.get("header")?;
+        if header.get("format")?.as_u64()? != u64::from(FORMAT) {
             return None;
         }
-        let collected_at = moment(spec.get("collectedAt")?)?;
-        let images: BTreeMap<_, _> = spec.get("images")?.as_object()?.values().filter_map(image).collect();
-        let quorum = spec.get("quorum").and_then(Value::as_u64);
+        let collected_at = moment(header.get("collectedAt")?)?;
+        let images: Images = spec.get("images")?.as_object()?.iter().filter_map(image).collect();
+        let quorum = header.get("quorum").and_then(Value::as_u64);
         (!images.is_empty()).then_some(Self { collected_at, quorum, images })
     }
 
-    /// Adds to a profile what this history knows better.
-    pub fn merge_into(self, profile: &mut UsageProfile) {
-        // Fewer namespaces than ours have to agree might have made up a pool of a smaller quorum.
-        if self.quorum < profile.quorum {
-            return;
-        }
-        let age = profile.collected_at.unix_seconds() - self.collected_at.unix_seconds();
+    /// Adds to a root's history what this one knows better.
+    pub fn merge_into(self, share: &mut Share) {
+        let age = share.collected_at.unix_seconds() - self.collected_at.unix_seconds();
         for (repository, theirs) in self.images {
-            match profile.images.get_mut(&repository) {
-                None => {
-                    let theirs = theirs.aged(age);
-                    profile.images.extend(theirs.map(|theirs| (repository, theirs)));
-                }
-                Some(ours) => {
-                    ours.all.merge(theirs.all, age);
-                    for (key, theirs) in theirs.tags {
-                        match ours.tags.get_mut(&key) {
-                            None => ours.tags.extend(theirs.aged(age).map(|theirs| (key, theirs))),
-                            Some(ours) => ours.merge(theirs, age),
-                        }
-                    }
+            let ours = share.images.entry(repository).or_default();
+            // Fewer namespaces than ours have to agree might have made up a pool of a smaller quorum.
+            if let Some(pool) = theirs.pool.filter(|_| self.quorum >= share.quorum) {
+                merge_or_take(&mut ours.pool, pool, age);
+            }
+            for (namespace, theirs) in theirs.own {
+                let mut known = ours.own.remove(&namespace);
+                merge_or_take(&mut known, theirs, age);
+                ours.own.extend(known.map(|known| (namespace, known)));
+            }
+        }
+        share.images.retain(|_, image| image.pool.is_some() || !image.own.is_empty());
+    }
+}
+
+fn merge_or_take(ours: &mut Option<Histories>, theirs: Histories, age: i64) {
+    match ours {
+        None => *ours = theirs.aged(age),
+        Some(ours) => {
+            ours.all.merge(theirs.all, age);
+            for (key, theirs) in theirs.tags {
+                match ours.tags.get_mut(&key) {
+                    None => ours.tags.extend(theirs.aged(age).map(|theirs| (key, theirs))),
+                    Some(ours) => ours.merge(theirs, age),
                 }
             }
         }
@@ -69,10 +77,10 @@ trait Aged: Sized {
     fn aged(self, age: i64) -> Option<Self>;
 }
 
-impl Aged for ImageHistory {
+impl Aged for Histories {
     fn aged(self, age: i64) -> Option<Self> {
         let tags = self.tags.into_iter().filter_map(|(key, tag)| Some((key, tag.aged(age)?))).collect();
-        Some(Self { all: self.all.aged(age)?, tags })
+        Some(Self { collected_at: self.collected_at, all: self.all.aged(age)?, tags })
     }
 }
 
@@ -110,12 +118,25 @@ fn weight(window: Window, usage: &WindowUsage, age: i64) -> u128 {
     u128::from(samples) * u128::from(left.unsigned_abs())
 }
 
-fn image(entry: &Value) -> Option<(Repository, ImageHistory)> {
-    let repository = entry.get("repository")?.as_str()?;
-    let name = ImageName::parse(repository).ok().filter(|name| name.repository() == repository)?;
-    let tags = entry.get("tags").and_then(Value::as_object).into_iter().flatten();
+fn image((key, entry): (&String, &Value)) -> Option<(Repository, ImageHistory)> {
+    let repository = key.replace(',', ".");
+    let name = ImageName::parse(&repository).ok().filter(|name| name.repository() == repository)?;
+    let pool = entry.get("pool").and_then(|pool| histories(&repository, pool));
+    let own = entry.get("own").and_then(Value::as_object).into_iter().flatten();
+    let own = own.filter_map(|(namespace, own)| Some((namespace.clone(), histories(&repository, own)?))).collect();
+    Some((Repository::of(&name), ImageHistory { pool, own }))
+}
+
+fn histories(repository: &str, histories: &Value) -> Option<Histories> {
+    let all = histories.get("all")?;
+    let collected_at = all.get("collectedAt").and_then(moment);
+    let tags = histories.get("tags").and_then(Value::as_object).into_iter().flatten();
     let tags = tags.filter_map(|(key, tag)| Some((tag_key(repository, key)?, history(tag)?)));
-    Some((Repository::of(&name), ImageHistory { all: history(entry.get("all")?)?, tags: tags.collect() }))
+    let mut tags: BTreeMap<_, _> = tags.collect();
+    let same = all.get("same").and_then(Value::as_str).unwrap_or_default();
+    let all = history(all)?;
+    tags.extend(same.split(' ').filter_map(|key| Some((tag_key(repository, key)?, all.clone()))));
+    Some(Histories { collected_at, all, tags })
 }
 
 /// The key of a tag or digest is made again from the name that it stands for.
@@ -168,7 +189,7 @@ fn moment(value: &Value) -> Option<Timestamp> {
 mod tests {
     use super::*;
     use headroom_advice::profile::Dropped;
-    use headroom_core::cluster::usage::Scope;
+    use headroom_core::cluster::usage::Root;
 
     const NOW: i64 = 1_795_219_200;
 
@@ -189,25 +210,28 @@ mod tests {
         History { last_seen: at(NOW), days: 3, oom_kills, windows: windows.iter().cloned().collect() }
     }
 
-    fn profile(collected_at: i64, images: &[(&str, History)]) -> UsageProfile {
-        let mut profile = UsageProfile {
-            namespace: "shop".to_owned(),
-            scope: Scope::Namespace,
+    fn share(collected_at: i64, images: &[(&str, History)]) -> Share {
+        let mut share = Share {
+            namespace: "headroom".to_owned(),
+            root: Root::of("docker.io/library/nginx"),
             collected_at: at(collected_at),
-            quorum: None,
+            quorum: Some(3),
             images: BTreeMap::new(),
             dropped: Dropped::default(),
         };
         for (name, history) in images {
             let name = ImageName::parse(name).unwrap();
             let tags = TagKey::of(&name).map(|key| (key, history.clone())).collect();
-            profile.images.insert(Repository::of(&name), ImageHistory { all: history.clone(), tags });
+            let shop = Histories { collected_at: None, all: history.clone(), tags };
+            let own = BTreeMap::from([("shop".to_owned(), shop.clone())]);
+            share.images.insert(Repository::of(&name), ImageHistory { pool: Some(shop), own });
         }
-        profile
+        share
     }
 
-    fn published(profile: &UsageProfile) -> Adopted {
-        let object: Value = serde_json::from_str(&profile.to_string()).unwrap();
+    fn published(share: &Share) -> Adopted {
+        let object = share.clone().lay_out().pop().unwrap();
+        let object: Value = serde_json::from_str(&object.to_string()).unwrap();
         Adopted::read(&object["spec"]).unwrap()
     }
 
@@ -215,19 +239,20 @@ mod tests {
     fn what_is_published_is_read_back() {
         let digest = format!("redis:7@sha256:{}", "a".repeat(64));
         let month = history(&[of(Window::WEEK, 70, 10), of(Window::MONTH, 300, 20)], &[NOW - 5, NOW - 9]);
-        let whole = profile(NOW, &[("nginx:1.27.1", month.clone()), (digest.as_str(), month)]);
-        let mut read = profile(NOW, &[]);
+        let whole = share(NOW, &[("nginx:1.27.1", month.clone()), (digest.as_str(), month)]);
+        let mut read = share(NOW, &[]);
         published(&whole).merge_into(&mut read);
         assert_eq!(read.images, whole.images);
-        assert_eq!(Adopted::read(&serde_json::json!({"format": 99, "images": {}})), None);
-        assert_eq!(Adopted::read(&serde_json::json!({"format": 1, "images": 7, "collectedAt": "x"})), None);
+        for header in [serde_json::json!({"format": 99}), serde_json::json!({"format": 2, "collectedAt": "x"})] {
+            assert_eq!(Adopted::read(&serde_json::json!({"header": header, "images": {}})), None);
+        }
     }
 
     #[test]
     fn of_each_window_the_longer_history_is_kept() {
         let (week, month) = (Window::WEEK, Window::MONTH);
-        let mut ours = profile(NOW, &[("nginx", history(&[of(week, 60, 1), of(month, 60, 1)], &[NOW - 5]))]);
-        let theirs = profile(
+        let mut ours = share(NOW, &[("nginx", history(&[of(week, 60, 1), of(month, 60, 1)], &[NOW - 5]))]);
+        let theirs = share(
             NOW - 4 * DAY,
             &[
                 ("nginx", history(&[of(week, 100, 2), of(month, 1000, 2)], &[NOW - 5, NOW - 9])),
@@ -237,27 +262,31 @@ mod tests {
         published(&theirs).merge_into(&mut ours);
         // Of a week that was collected four days ago, three days are left: 100 samples count for 43.
         let expected = history(&[of(week, 60, 1), of(month, 1000, 2)], &[NOW - 5, NOW - 9]);
-        let images: Vec<_> = ours.images.iter().map(|(repository, image)| (repository.as_str(), &image.all)).collect();
         let redis = history(&[of(month, 5, 3)], &[]);
-        assert_eq!(images, [("docker.io/library/nginx", &expected), ("docker.io/library/redis", &redis)]);
+        let of_images = |histories: fn(&ImageHistory) -> &Histories| -> Vec<_> {
+            ours.images.iter().map(|(repository, image)| (repository.as_str(), &histories(image).all)).collect()
+        };
+        for histories in [of_images(|image| &image.own["shop"]), of_images(|image| image.pool.as_ref().unwrap())] {
+            assert_eq!(histories, [("docker.io/library/nginx", &expected), ("docker.io/library/redis", &redis)]);
+        }
     }
 
     #[test]
     fn a_pool_of_a_smaller_quorum_is_not_taken_over() {
         for (theirs_of, is_taken) in [(None, false), (Some(2), false), (Some(3), true), (Some(4), true)] {
-            let mut theirs = profile(NOW, &[("nginx", history(&[of(Window::WEEK, 100, 2)], &[]))]);
+            let mut theirs = share(NOW, &[("nginx", history(&[of(Window::WEEK, 100, 2)], &[]))]);
             theirs.quorum = theirs_of;
-            let mut ours = profile(NOW, &[]);
-            ours.quorum = Some(3);
+            let mut ours = share(NOW, &[]);
             published(&theirs).merge_into(&mut ours);
-            assert_eq!(!ours.images.is_empty(), is_taken, "{theirs_of:?}");
+            let image = ours.images.values().next().unwrap();
+            assert_eq!((image.pool.is_some(), image.own.len()), (is_taken, 1), "{theirs_of:?}");
         }
     }
 
     #[test]
     fn a_history_that_is_older_than_its_windows_is_gone() {
-        let theirs = profile(NOW - 8 * DAY, &[("nginx", history(&[of(Window::WEEK, 100, 2)], &[]))]);
-        let mut ours = profile(NOW, &[]);
+        let theirs = share(NOW - 8 * DAY, &[("nginx", history(&[of(Window::WEEK, 100, 2)], &[]))]);
+        let mut ours = share(NOW, &[]);
         published(&theirs).merge_into(&mut ours);
         assert!(ours.images.is_empty());
     }

@@ -5,11 +5,11 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window};
 use headroom_core::timestamp::Timestamp;
 
-use super::{Open, cores};
+use super::cores;
 use crate::history::bytes::{self, Damaged};
 use crate::history::observed::{Kill, Observed};
 use crate::history::sketch::Sketch;
-use crate::store::{DAYS_KEPT, StoredDay};
+use crate::store::DAYS_KEPT;
 
 /// What was observed in one namespace.
 #[derive(Debug, Default)]
@@ -26,19 +26,6 @@ pub struct OpenHistory {
 struct Recent {
     cpu: Sketch,
     memory: Sketch,
-}
-
-impl Open for OpenHistory {
-    type Rules = ();
-
-    fn add(&mut self, age: u32, day: &StoredDay) -> Result<(), Damaged> {
-        self.add_observed(age, &day.observed);
-        Ok(())
-    }
-
-    fn close(self, (): &()) -> Result<Option<History>, Damaged> {
-        Ok(self.history())
-    }
 }
 
 impl OpenHistory {
@@ -191,7 +178,7 @@ mod tests {
     fn what_is_older_than_a_month_is_nothing() {
         let mut open = OpenHistory::default();
         open.add_observed(31, &day(100));
-        assert!(!open.has(Window::MONTH) && open.close(&()).unwrap().is_none());
+        assert!(!open.has(Window::MONTH) && open.history().is_none());
     }
 
     #[test]
@@ -199,7 +186,7 @@ mod tests {
         let mut open = OpenHistory::default();
         (0..12).for_each(|age| open.add_observed(age, &day(u64::from(age) << 20)));
         let back = OpenHistory::read(&open.write()).unwrap();
-        assert_eq!(back.close(&()), open.close(&()));
+        assert_eq!(back.history(), open.history());
         assert!(OpenHistory::read(&[1, 2, 3]).is_err());
     }
 }

@@ -1,8 +1,8 @@
-//! One history of many namespaces, each of which counts once.
+//! What an image used in each namespace, and one history of them all, in which each namespace counts once.
 //!
-//! Whatever is published here is what a quorum of namespaces stands behind ([`agreed`]): percentiles, peaks, kills, and how
+//! Whatever is published of all is what a quorum of namespaces stands behind ([`agreed`]): percentiles, peaks, kills, and how
 //! long the history is. What is only counted (samples, pods, namespaces) is the sum. What fewer namespaces than the quorum
-//! have used is not published at all: nobody could use it, and most images run in one namespace only.
+//! have used is not published as a history of all: nobody could use it, and most images run in one namespace only.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use headroom_advice::profile::quorum::agreed;
 use headroom_advice::profile::{History, Percentiles, Usage, WindowUsage};
 use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window};
 
-use super::Open;
+use super::Pooling;
 use super::open::{OpenHistory, moment, oom_kill, quantity};
 use crate::history::bytes::Damaged;
 use crate::history::distinct::Distinct;
@@ -22,18 +22,26 @@ const CPU_PERMILLE: u16 = 700;
 const MEMORY_PERMILLE: u16 = 900;
 const DAYS_PERMILLE: u16 = 500;
 
+/// What is being gathered of an image or a tag.
 #[derive(Debug, Default)]
-pub struct OpenPool {
+pub struct Gathering {
     /// The namespace whose days are being added: they come one after the other.
     current: Option<(String, OpenHistory)>,
     /// The others, in few bytes, because some images run in thousands of namespaces.
     others: BTreeMap<String, Vec<u8>>,
 }
 
-impl Open for OpenPool {
-    type Rules = u64;
+/// What came of it.
+#[derive(Debug)]
+pub struct InNamespaces {
+    /// What they agree on.
+    pub together: Option<History>,
+    /// Without those in which nothing was observed within the longest window.
+    pub each: BTreeMap<String, History>,
+}
 
-    fn add(&mut self, age: u32, day: &StoredDay) -> Result<(), Damaged> {
+impl Gathering {
+    pub fn add(&mut self, age: u32, day: &StoredDay) -> Result<(), Damaged> {
         let namespace = &day.place.namespace;
         if self.current.as_ref().is_none_or(|(name, _)| name != namespace) {
             self.put_away()?;
@@ -46,17 +54,19 @@ impl Open for OpenPool {
         Ok(())
     }
 
-    fn close(mut self, quorum: &u64) -> Result<Option<History>, Damaged> {
+    pub fn close(mut self, pooling: &Pooling) -> Result<InNamespaces, Damaged> {
         self.put_away()?;
-        let mut votes = Votes::default();
-        for bytes in self.others.values() {
-            votes.hear(&OpenHistory::read(bytes)?);
+        let (mut votes, mut each) = (Votes::default(), BTreeMap::new());
+        for (namespace, bytes) in self.others {
+            let open = OpenHistory::read(&bytes)?;
+            if pooling.hears(&namespace) {
+                votes.hear(&open);
+            }
+            each.extend(open.history().map(|history| (namespace, history)));
         }
-        Ok(votes.close(*quorum))
+        Ok(InNamespaces { together: votes.close(pooling.quorum), each })
     }
-}
 
-impl OpenPool {
     fn put_away(&mut self) -> Result<(), Damaged> {
         if let Some((namespace, open)) = self.current.take() {
             self.others.insert(namespace, open.write());

@@ -7,18 +7,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use headroom_core::cluster::usage::{TagKey, Window};
 use headroom_core::image::ImageName;
 
+use crate::collect::gathered::Place;
 use crate::store::Seen;
 
-/// Tags of one repository that are looked at closely: some more than a profile keeps, so that it can choose.
+/// Tags of one repository that are looked at closely, in all namespaces together and in each: some more than a profile
+/// keeps, so that it can choose.
 const MOST_TAGS: usize = 64;
+const MOST_TAGS_IN_NAMESPACE: usize = 12;
+
+type Tags = BTreeSet<TagKey>;
 
 /// The tags to look at, of each repository with too many of them.
 #[derive(Debug, Default)]
-pub struct Wanted(BTreeMap<String, BTreeSet<TagKey>>);
+pub struct Wanted {
+    of_pool: BTreeMap<String, Tags>,
+    of_namespaces: BTreeMap<String, BTreeMap<String, Tags>>,
+}
 
 impl Wanted {
-    pub fn is_wanted(&self, repository: &str, tag: &TagKey) -> bool {
-        self.0.get(repository).is_none_or(|tags| tags.contains(tag))
+    pub fn is_wanted(&self, place: &Place, tag: &TagKey) -> bool {
+        self.is_wanted_of_pool(&place.repository, tag) || self.is_wanted_of(&place.repository, &place.namespace, tag)
+    }
+
+    pub fn is_wanted_of_pool(&self, repository: &str, tag: &TagKey) -> bool {
+        self.of_pool.get(repository).is_none_or(|tags| tags.contains(tag))
+    }
+
+    pub fn is_wanted_of(&self, repository: &str, namespace: &str, tag: &TagKey) -> bool {
+        let tags = self.of_namespaces.get(repository).and_then(|namespaces| namespaces.get(namespace));
+        tags.is_none_or(|tags| tags.contains(tag))
     }
 }
 
@@ -27,16 +44,20 @@ impl Wanted {
 pub struct NewestTags {
     oldest: u32,
     repository: String,
-    tags: BTreeMap<TagKey, i64>,
+    in_all: Moments,
+    in_each: BTreeMap<String, Moments>,
     wanted: Wanted,
     dropped: usize,
 }
 
+/// When each tag was seen last.
+type Moments = BTreeMap<TagKey, i64>;
+
 impl NewestTags {
     pub fn new(today: u32) -> Self {
         let oldest = today.saturating_sub(Window::MONTH.days().into());
-        let (repository, tags) = (String::new(), BTreeMap::new());
-        Self { oldest, repository, tags, wanted: Wanted::default(), dropped: 0 }
+        let (in_all, in_each) = (Moments::new(), BTreeMap::new());
+        Self { oldest, repository: String::new(), in_all, in_each, wanted: Wanted::default(), dropped: 0 }
     }
 
     pub fn add(&mut self, seen: Seen<'_>) {
@@ -52,12 +73,15 @@ impl NewestTags {
         // OK because only names that were read before are stored.
         let Ok(name) = ImageName::parse(&name) else { return };
         for tag in TagKey::of(&name) {
-            let last_seen = self.tags.entry(tag).or_insert(seen.last_seen);
-            *last_seen = seen.last_seen.max(*last_seen);
+            let in_namespace = self.in_each.entry(seen.namespace.to_owned()).or_default();
+            for moments in [&mut self.in_all, in_namespace] {
+                let last_seen = moments.entry(tag.clone()).or_insert(seen.last_seen);
+                *last_seen = seen.last_seen.max(*last_seen);
+            }
         }
     }
 
-    /// What is wanted, and how many tags are not.
+    /// What is wanted, and how many tags in namespaces are not.
     pub fn close(mut self) -> (Wanted, usize) {
         self.close_repository();
         (self.wanted, self.dropped)
@@ -65,16 +89,27 @@ impl NewestTags {
 
     fn close_repository(&mut self) {
         let repository = std::mem::take(&mut self.repository);
-        let tags = std::mem::take(&mut self.tags);
-        if tags.len() <= MOST_TAGS {
-            return;
+        if let Some(tags) = newest(std::mem::take(&mut self.in_all), MOST_TAGS) {
+            self.wanted.of_pool.insert(repository.clone(), tags);
         }
-        self.dropped += tags.len() - MOST_TAGS;
-        // Of two seen at the same moment, the one later in the alphabet goes, as in a profile.
-        let mut tags: Vec<_> = tags.into_iter().map(|(tag, last_seen)| (Reverse(last_seen), tag)).collect();
-        tags.sort();
-        self.wanted.0.insert(repository, tags.into_iter().take(MOST_TAGS).map(|(_, tag)| tag).collect());
+        for (namespace, moments) in std::mem::take(&mut self.in_each) {
+            self.dropped += moments.len().saturating_sub(MOST_TAGS_IN_NAMESPACE);
+            if let Some(tags) = newest(moments, MOST_TAGS_IN_NAMESPACE) {
+                self.wanted.of_namespaces.entry(repository.clone()).or_default().insert(namespace, tags);
+            }
+        }
     }
+}
+
+/// None if there are no more than that. Of two seen at the same moment, the one later in the alphabet goes, as in a
+/// profile.
+fn newest(moments: Moments, most: usize) -> Option<Tags> {
+    if moments.len() <= most {
+        return None;
+    }
+    let mut tags: Vec<_> = moments.into_iter().map(|(tag, last_seen)| (Reverse(last_seen), tag)).collect();
+    tags.sort();
+    Some(tags.into_iter().take(most).map(|(_, tag)| tag).collect())
 }
 
 #[cfg(test)]
@@ -87,16 +122,17 @@ mod tests {
         let few: Vec<_> = (0..3).map(|tag| ("a/few".to_owned(), format!(":{tag}"), 1)).collect();
         let many = (0..1000).map(|tag| ("a/many".to_owned(), format!(":{tag:04}"), i64::from(tag / 2)));
         for (repository, reference, last_seen) in few.into_iter().chain(many) {
-            newest.add(Seen { repository: &repository, reference: &reference, day: 90, last_seen });
+            let namespace = if reference == ":0007" { "lab" } else { "shop" };
+            newest.add(Seen { repository: &repository, reference: &reference, namespace, day: 90, last_seen });
         }
-        newest.add(Seen { repository: "a/old", reference: ":1", day: 69, last_seen: 1 });
+        newest.add(Seen { repository: "a/old", reference: ":1", namespace: "shop", day: 69, last_seen: 1 });
         let (wanted, dropped) = newest.close();
-        assert_eq!(dropped, 1000 - MOST_TAGS);
-        let is_wanted = |image: &str| {
-            let name = ImageName::parse(image).unwrap();
-            TagKey::of(&name).all(|tag| wanted.is_wanted(image.split(':').next().unwrap(), &tag))
-        };
-        assert!(is_wanted("a/few:0") && is_wanted("a/old:1"));
-        assert!(is_wanted("a/many:0999") && is_wanted("a/many:0936") && !is_wanted("a/many:0935"));
+        assert_eq!(dropped, 999 - MOST_TAGS_IN_NAMESPACE);
+        let key = |image: &str| TagKey::of(&ImageName::parse(image).unwrap()).next().unwrap();
+        let of_pool = |image: &str| wanted.is_wanted_of_pool(image.split(':').next().unwrap(), &key(image));
+        assert!(of_pool("a/few:0") && of_pool("a/old:1"));
+        assert!(of_pool("a/many:0999") && of_pool("a/many:0936") && !of_pool("a/many:0935"));
+        let of = |namespace, image: &str| wanted.is_wanted_of(image.split(':').next().unwrap(), namespace, &key(image));
+        assert!(of("shop", "a/many:0988") && !of("shop", "a/many:0987") && of("lab", "a/many:0007"));
     }
 }

@@ -25,7 +25,7 @@ pub fn is_due(old: &Value, new: &Value, refresh_seconds: i64) -> bool {
 
 /// When a profile was collected, in unix seconds.
 pub fn collected_at(object: &Value) -> Option<i64> {
-    let text = object.get("spec")?.get("collectedAt")?.as_str()?;
+    let text = object.get("spec")?.get("header")?.get("collectedAt")?.as_str()?;
     Some(text.parse::<Timestamp>().ok()?.unix_seconds())
 }
 
@@ -73,7 +73,7 @@ mod tests {
     fn profile(collected_at: &str, samples: u64, pods: u64, p90: &str) -> Value {
         let cpu = format!("samples={samples} peak=1 90={p90}");
         let all = json!({"lastSeen": collected_at, "oomKills": [], "windows": {"7d": {"pods": pods, "namespaces": 1, "cpu": cpu}}});
-        json!({"spec": {"format": 1, "collectedAt": collected_at, "images": {"nginx-0": {"repository": "nginx", "all": all, "tags": {}}}}})
+        json!({"spec": {"header": {"format": 2, "collectedAt": collected_at}, "images": {"nginx": {"own": {"shop": {"all": all}}}}}})
     }
 
     #[track_caller]
@@ -106,7 +106,7 @@ mod tests {
         check(&old, &without, true);
         check(&without, &old, true);
         let mut killed = old.clone();
-        killed["spec"]["images"]["nginx-0"]["all"]["oomKills"] =
+        killed["spec"]["images"]["nginx"]["own"]["shop"]["all"]["oomKills"] =
             json!([{"at": "2026-11-20T00:00:00Z", "memory": "1Gi"}]);
         check(&old, &killed, true);
         check(&json!({}), &old, true);

@@ -5,12 +5,17 @@
 
 pub(super) mod error;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use headroom_advice::profile::definition::ROOT_LABEL;
+use headroom_core::cluster::usage::Root;
 use headroom_core::cluster::usage::address::{GROUP, KIND, VERSION};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, Preconditions};
-use kube::{Client, Error};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, Preconditions,
+};
+use kube::{Client, Error, ResourceExt};
 use serde_json::Value;
 
 pub use self::error::ClusterError;
@@ -29,6 +34,8 @@ const ATTEMPTS: u32 = 4;
 const PATIENCE: Duration = Duration::from_secs(45);
 /// What errors are about.
 const PROFILES: &str = "usageprofiles";
+/// Objects in one answer: about a megabyte.
+const LISTED_AT_ONCE: u32 = 100;
 
 pub struct Cluster {
     client: Client,
@@ -65,17 +72,28 @@ impl Cluster {
     }
 
     /// The Lease that collectors take turns by, for one who publishes from this store.
-    pub fn turns(&self, pool_namespace: &str, store: &str, timing: Timing) -> Turns {
-        Turns::new(self.client.clone(), pool_namespace, store, timing, self.pace.clone())
+    pub fn turns(&self, namespace: &str, store: &str, timing: Timing) -> Turns {
+        Turns::new(self.client.clone(), namespace, store, timing, self.pace.clone())
     }
 
-    /// The profile that is there.
-    pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Value>, ClusterError> {
+    /// The root that is there, and its pages, by their names.
+    pub async fn list(&self, namespace: &str, root: Root) -> Result<BTreeMap<String, Value>, ClusterError> {
         let api = self.profiles(namespace);
-        let there = self.tried(|| api.get_opt(name)).await;
-        let there = there.map_err(|error| ClusterError::of(error, "get", PROFILES, &format!("{namespace}/{name}")))?;
-        // OK because what was read as JSON can be written as JSON.
-        Ok(there.and_then(|there| serde_json::to_value(there).ok()))
+        let mut params = ListParams::default().labels(&format!("{ROOT_LABEL}={root}")).limit(LISTED_AT_ONCE);
+        let mut there = BTreeMap::new();
+        loop {
+            let listed = self.tried(|| api.list(&params)).await;
+            let listed = listed.map_err(|error| ClusterError::of(error, "list", PROFILES, &root.to_string()))?;
+            for object in listed.items {
+                // OK because what was read as JSON can be written as JSON.
+                let (name, object) = (object.name_any(), serde_json::to_value(object).ok());
+                there.extend(object.map(|object| (name, object)));
+            }
+            match listed.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(there),
+            }
+        }
     }
 
     /// Writes a profile.
@@ -86,7 +104,9 @@ impl Cluster {
         let patch = Patch::Apply(object);
         match self.tried(|| api.patch(name, &params, &patch)).await {
             Ok(_) => Ok(Written::Written),
-            Err(Error::Api(status)) if is_namespace_gone(&status) => Ok(Written::NamespaceGone),
+            Err(Error::Api(status)) if is_namespace_gone(&status) => {
+                Err(ClusterError::NoNamespace { namespace: namespace.to_owned() })
+            }
             Err(error) => Err(ClusterError::of(error, "patch", PROFILES, &format!("{namespace}/{name}"))),
         }
     }

@@ -1,9 +1,11 @@
 //! Profiles as files, for clusters that are changed through a repository: `<folder>/<namespace>/<name>.yaml`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use headroom_core::cluster::usage::Root;
 use serde_json::Value;
 
 use super::Written;
@@ -22,8 +24,28 @@ pub struct FolderError {
 }
 
 impl Folder {
-    /// The profile that is there. A file that somebody spoiled is as good as none.
-    pub fn get(&self, namespace: &str, name: &str) -> Result<Option<Value>, FolderError> {
+    /// The root that is there, and its pages, by their names. A file that somebody spoiled is as good as none.
+    pub fn list(&self, namespace: &str, root: Root) -> Result<BTreeMap<String, Value>, FolderError> {
+        let folder = self.path.join(namespace);
+        let failed = |error| FolderError { path: folder.clone(), error };
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let (root, ending) = (root.to_string(), format!(".{}", self.format.name()));
+        let mut there = BTreeMap::new();
+        for entry in entries {
+            let file = entry.map_err(failed)?.file_name();
+            let Some(name) = file.to_str().and_then(|file| file.strip_suffix(&ending)) else { continue };
+            if name.starts_with(&root) {
+                there.extend(self.get(namespace, name)?.map(|object| (name.to_owned(), object)));
+            }
+        }
+        Ok(there)
+    }
+
+    fn get(&self, namespace: &str, name: &str) -> Result<Option<Value>, FolderError> {
         let path = self.place(namespace, name);
         match fs::read_to_string(&path) {
             Ok(text) => Ok(match self.format {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use headroom_advice::profile::definition::ROOT_LABEL;
+use headroom_core::cluster::usage::Root;
 use serde_json::{Value, json};
 
 /// Who writes the objects; also the name of the field manager.
@@ -27,12 +29,17 @@ impl Format {
 /// The store that an object was made of.
 const STORE_ANNOTATION: &str = "headroom.dev/store";
 
-/// Marks an object as the collector's, and as made of this store.
-pub fn mark(object: &mut Value, store: &str) {
+/// Marks an object as the collector's, as made of this store, and as a part of a root's.
+pub fn mark(object: &mut Value, store: &str, root: Root) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("annotations".to_owned(), json!({ STORE_ANNOTATION: store }));
-        metadata.insert("labels".to_owned(), json!({ MANAGER_LABEL: MANAGER }));
+        metadata.insert("labels".to_owned(), json!({ MANAGER_LABEL: MANAGER, ROOT_LABEL: root.to_string() }));
     }
+}
+
+/// The name of an object.
+pub fn name_of(object: &Value) -> Option<&str> {
+    object.get("metadata")?.get("name")?.as_str()
 }
 
 /// Whether a collector wrote the object.
@@ -118,10 +125,10 @@ mod tests {
     fn yaml_quotes_whatever_could_be_taken_for_something_else() {
         let mut object = json!({
             "kind": "UsageProfile",
-            "metadata": {"name": "usage"},
+            "metadata": {"name": "usage-26"},
             "spec": {"at": "2026-11-21T00:00:00Z", "n": 1, "percentiles": {"50": "12m", "99.9": "1"}, "kills": [{"memory": "1Gi"}], "tags": {}},
         });
-        mark(&mut object, "0f1e");
+        mark(&mut object, "0f1e", Root::of("docker.io/library/nginx"));
         assert!(is_collected(&object) && store_of(&object) == Some("0f1e"));
         let expected = r#"---
 kind: "UsageProfile"
@@ -130,7 +137,8 @@ metadata:
     headroom.dev/store: "0f1e"
   labels:
     app.kubernetes.io/managed-by: "headroom-collector"
-  name: "usage"
+    headroom.dev/root: "usage-26"
+  name: "usage-26"
 spec:
   at: "2026-11-21T00:00:00Z"
   kills:

@@ -20,8 +20,6 @@ pub enum Written {
     Unchanged,
     /// What is there was collected later.
     Newer,
-    /// Its namespace is no more; what is known of it still counts in the pool until it is too old.
-    NamespaceGone,
 }
 
 /// Why a profile could not be written. Others may be.
@@ -55,9 +53,6 @@ impl PublishError {
         matches!(self, Self::Cluster(ClusterError::Failed { .. }))
     }
 
-    fn is_missing_right(&self) -> bool {
-        matches!(self, Self::Cluster(ClusterError::Forbidden { .. }))
-    }
 }
 
 /// What a round of publishing did.
@@ -104,7 +99,6 @@ impl Published {
                     "what is published was collected later, and is left as it is"
                 );
             }
-            Written::NamespaceGone => tracing::debug!(namespace = name.0, "the namespace is gone"),
         }
         Ok(())
     }
@@ -126,7 +120,7 @@ impl Published {
         }
     }
 
-    fn fail(&mut self, name: ObjectName, error: PublishError, metrics: &Metrics) -> Result<(), PublishError> {
+    pub(super) fn fail(&mut self, name: ObjectName, error: PublishError, metrics: &Metrics) -> Result<(), PublishError> {
         metrics.profile_failed();
         self.failed_in_a_row += 1;
         if error.concerns_all() || error.is_of_server() && self.failed_in_a_row >= MOST_SERVER_ERRORS {
@@ -138,17 +132,5 @@ impl Published {
         }
         self.failed.insert(name, error);
         Ok(())
-    }
-
-    /// Where everything failed for want of rights, that is what is wrong, and not some namespaces.
-    pub(super) fn unless_rights_are_missing(mut self) -> Result<Self, PublishError> {
-        let nothing_worked = self.written + self.unchanged == 0;
-        if nothing_worked
-            && self.failed.values().all(PublishError::is_missing_right)
-            && let Some((_, error)) = self.failed.pop_first()
-        {
-            return Err(error);
-        }
-        Ok(self)
     }
 }

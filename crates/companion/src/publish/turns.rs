@@ -21,7 +21,7 @@ use super::cluster::{ClusterError, tried};
 use super::manifest::MANAGER;
 use crate::collect::pace::Pace;
 
-/// The name of the Lease, in the namespace of the pool.
+/// The name of the Lease, in the namespace of the profiles.
 pub const LEASE: &str = "headroom-collector";
 /// What errors are about.
 const LEASES: &str = "leases";
@@ -131,7 +131,7 @@ impl Holding {
                 match self.create().await {
                     Err(Error::Api(status)) if status.code == 409 => continue,
                     Err(Error::Api(status)) if is_namespace_gone(&status) => {
-                        return Err(ClusterError::NoPoolNamespace { namespace: self.namespace.clone() });
+                        return Err(ClusterError::NoNamespace { namespace: self.namespace.clone() });
                     }
                     created => return created.map(|()| Turn::Ours).map_err(|error| self.error(error, "create")),
                 }

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use headroom_advice::profile::{Dropped, History, ImageHistory, UsageProfile};
+use headroom_advice::profile::definition::NAMESPACE;
+use headroom_advice::profile::{Dropped, Histories, History, ImageHistory, Images, Share};
 use headroom_core::cluster::usage::address::KIND;
-use headroom_core::cluster::usage::{Repository, Scope};
+use headroom_core::cluster::usage::{Repository, Root};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
@@ -16,13 +17,13 @@ use crate::surroundings::Surroundings;
 /// Surroundings in which a namespace's history is that of one workload's containers.
 pub struct Laid<'s> {
     below: &'s mut dyn Surroundings,
-    profile: Option<Value>,
+    profiles: Vec<Value>,
 }
 
 impl<'s> Laid<'s> {
     /// With no history at all.
     pub fn without(below: &'s mut dyn Surroundings) -> Self {
-        Self { below, profile: None }
+        Self { below, profiles: Vec::new() }
     }
 
     /// `histories` by the image as the pod names it. Images that cannot be read have none.
@@ -32,29 +33,29 @@ impl<'s> Laid<'s> {
         now: Timestamp,
         histories: impl IntoIterator<Item = (&'h str, History)>,
     ) -> Self {
-        let mut images = BTreeMap::new();
+        let mut shares: BTreeMap<Root, Images> = BTreeMap::new();
         for (image, all) in histories {
             if let Ok(image) = ImageName::parse(image) {
-                images.insert(Repository::of(&image), ImageHistory { all, tags: BTreeMap::new() });
+                let histories = Histories { collected_at: None, all, tags: BTreeMap::new() };
+                let own = BTreeMap::from([(namespace.to_owned(), histories)]);
+                let images = shares.entry(Root::of(image.repository())).or_default();
+                images.insert(Repository::of(&image), ImageHistory { pool: None, own });
             }
         }
-        let profile = UsageProfile {
-            namespace: namespace.to_owned(),
-            scope: Scope::Namespace,
-            collected_at: now,
-            quorum: None,
-            images,
-            dropped: Dropped::default(),
-        };
+        let objects = shares.into_iter().flat_map(|(root, images)| {
+            let (namespace, dropped) = (NAMESPACE.to_owned(), Dropped::default());
+            Share { namespace, root, collected_at: now, quorum: None, images, dropped }.lay_out()
+        });
         // OK because a profile writes itself as JSON.
-        Self { below, profile: serde_json::from_str(&profile.to_string()).ok() }
+        let profiles = objects.filter_map(|object| serde_json::from_str(&object.to_string()).ok()).collect();
+        Self { below, profiles }
     }
 }
 
 impl Surroundings for Laid<'_> {
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
         if kind == KIND {
-            return Ok(self.profile.iter().cloned().collect());
+            return Ok(self.profiles.clone());
         }
         self.below.list(api_version, kind, namespace)
     }
@@ -68,7 +69,7 @@ impl Surroundings for Laid<'_> {
     ) -> Result<Option<Value>, String> {
         if kind == KIND {
             let is_asked = |profile: &&Value| profile.pointer("/metadata/name").and_then(Value::as_str) == Some(name);
-            return Ok(self.profile.as_ref().filter(is_asked).cloned());
+            return Ok(self.profiles.iter().find(is_asked).cloned());
         }
         self.below.get(api_version, kind, namespace, name)
     }

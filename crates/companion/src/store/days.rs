@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use headroom_core::cluster::usage::Shard;
+use headroom_core::cluster::usage::Root;
 use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 
 use super::{DAYS, FACTS, NEWEST_FACT, PLACES, SUBJECTS, Store, StoreError, Trouble};
@@ -23,6 +23,7 @@ pub struct StoredDay {
 pub struct Seen<'k> {
     pub repository: &'k str,
     pub reference: &'k str,
+    pub namespace: &'k str,
     pub day: u32,
     pub last_seen: i64,
 }
@@ -48,24 +49,14 @@ impl Store {
         })
     }
 
-    /// Visits what is known of a shard's images, a repository after the other.
-    pub fn visit_shard(&self, shard: Shard, mut visit: impl FnMut(StoredDay)) -> Result<(), StoreError> {
-        self.read(|txn| each_day(txn, shard_rows(shard), &mut |key, row| whole(key, row).map(&mut visit)))
+    /// Visits what is known of a root's images, a repository after the other.
+    pub fn visit_root(&self, root: Root, mut visit: impl FnMut(StoredDay)) -> Result<(), StoreError> {
+        self.read(|txn| each_day(txn, root, &mut |key, row| whole(key, row).map(&mut visit)))
     }
 
-    /// Visits what is known of a namespace's images, a repository after the other.
-    pub fn visit_namespace(&self, namespace: &str, mut visit: impl FnMut(StoredDay)) -> Result<(), StoreError> {
-        self.read(|txn| each_day_of_namespace(txn, namespace, &mut |key, row| whole(key, row).map(&mut visit)))
-    }
-
-    /// Visits when each day's images of a shard were seen last, in the same order and at less cost.
-    pub fn visit_shard_moments(&self, shard: Shard, mut visit: impl FnMut(Seen<'_>)) -> Result<(), StoreError> {
-        self.read(|txn| each_day(txn, shard_rows(shard), &mut |key, row| seen(key, row).map(&mut visit)))
-    }
-
-    /// Visits when each day's images of a namespace were seen last, in the same order and at less cost.
-    pub fn visit_namespace_moments(&self, namespace: &str, mut visit: impl FnMut(Seen<'_>)) -> Result<(), StoreError> {
-        self.read(|txn| each_day_of_namespace(txn, namespace, &mut |key, row| seen(key, row).map(&mut visit)))
+    /// Visits when each day's images of a root were seen last, in the same order and at less cost.
+    pub fn visit_root_moments(&self, root: Root, mut visit: impl FnMut(Seen<'_>)) -> Result<(), StoreError> {
+        self.read(|txn| each_day(txn, root, &mut |key, row| seen(key, row).map(&mut visit)))
     }
 }
 
@@ -119,30 +110,12 @@ pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Tro
 type KeyText<'a> = (u8, &'a str, &'a str, &'a str, u32, &'a str);
 type EachRow<'a> = dyn FnMut(KeyText<'_>, &[u8]) -> Result<(), Damaged> + 'a;
 
-fn shard_rows(shard: Shard) -> Range<KeyText<'static>> {
-    let number = Shard::all().position(|known| known == shard).unwrap_or_default() as u8;
-    (number, "", "", "", 0, "")..(number + 1, "", "", "", 0, "")
-}
-
-fn each_day(txn: &ReadTransaction, rows: Range<KeyText<'_>>, each: &mut EachRow<'_>) -> Result<(), Trouble> {
+fn each_day(txn: &ReadTransaction, root: Root, each: &mut EachRow<'_>) -> Result<(), Trouble> {
+    let number = root.number();
+    let rows: Range<KeyText<'_>> = (number, "", "", "", 0, "")..(number + 1, "", "", "", 0, "");
     for entry in txn.open_table(DAYS)?.range(rows)? {
         let (key, observed) = entry?;
         each(key.value(), observed.value())?;
-    }
-    Ok(())
-}
-
-fn each_day_of_namespace(txn: &ReadTransaction, namespace: &str, each: &mut EachRow<'_>) -> Result<(), Trouble> {
-    let places = txn.open_table(PLACES)?;
-    for entry in places.range((namespace, "", "")..)? {
-        let key = entry?.0;
-        let (found, repository, reference) = key.value();
-        if found != namespace {
-            break;
-        }
-        let shard = number_of(repository);
-        let from = (shard, repository, reference, namespace, 0, "");
-        each_day(txn, from..(shard, repository, reference, namespace, u32::MAX, ""), each)?;
     }
     Ok(())
 }
@@ -153,11 +126,10 @@ fn whole((_, repository, reference, namespace, day, _): KeyText<'_>, row: &[u8])
     Ok(StoredDay { place, day, observed: Observed::read(row)? })
 }
 
-fn seen<'k>((_, repository, reference, _, day, _): KeyText<'k>, row: &[u8]) -> Result<Seen<'k>, Damaged> {
-    Ok(Seen { repository, reference, day, last_seen: Observed::read_last_seen(row)? })
+fn seen<'k>((_, repository, reference, namespace, day, _): KeyText<'k>, row: &[u8]) -> Result<Seen<'k>, Damaged> {
+    Ok(Seen { repository, reference, namespace, day, last_seen: Observed::read_last_seen(row)? })
 }
 
 pub(super) fn number_of(repository: &str) -> u8 {
-    let shard = Shard::of(repository);
-    Shard::all().position(|known| known == shard).unwrap_or_default() as u8
+    Root::of(repository).number()
 }

@@ -1,14 +1,11 @@
-//! What is dropped: days that are too old for any window, and with the last of them the claim that an image, a
-//! namespace or a shard has a history. Only what ends here may be deleted where it was published.
+//! What is dropped: days that are too old for any window, and with the last of them the claim that an image has a history
+//! in a namespace.
 
-use std::collections::BTreeSet;
-
-use headroom_core::cluster::usage::{Scope, Shard};
 use redb::{ReadableTable, WriteTransaction};
 
 use super::days::number_of;
 use super::published::drop_adopted_before;
-use super::{DAYS, DAYS_KEPT, ENDED, EXPIRED_FACT, FACTS, OWED, PLACES, SUBJECTS, Store, StoreError, Trouble};
+use super::{DAYS, DAYS_KEPT, EXPIRED_FACT, FACTS, OWED, PLACES, SUBJECTS, Store, StoreError, Trouble};
 use crate::history::{DAY, day_of};
 
 impl Store {
@@ -29,42 +26,30 @@ impl Store {
             txn.open_table(SUBJECTS)?.retain(|_, (_, _, day)| day >= oldest)?;
             txn.open_table(OWED)?.retain(|_, to| to > i64::from(oldest) * DAY)?;
             drop_adopted_before(txn, i64::from(oldest) * DAY)?;
-            end_what_is_empty(txn)?;
+            forget_empty_places(txn)?;
             txn.open_table(FACTS)?.insert(EXPIRED_FACT, i64::from(oldest))?;
             Ok(())
         })
     }
 }
 
-/// Forgets places without any day, and notes which namespaces and shards lost their last place with them.
-fn end_what_is_empty(txn: &WriteTransaction) -> Result<(), Trouble> {
+/// Forgets places without any day.
+fn forget_empty_places(txn: &WriteTransaction) -> Result<(), Trouble> {
     let days = txn.open_table(DAYS)?;
     let mut places = txn.open_table(PLACES)?;
     let mut empty = Vec::new();
-    let (mut full_namespaces, mut full_shards) = (BTreeSet::new(), BTreeSet::new());
     for entry in places.range::<(&str, &str, &str)>(..)? {
         let key = entry?.0;
         let (namespace, repository, reference) = key.value();
-        let shard = number_of(repository);
+        let root = number_of(repository);
         let range =
-            (shard, repository, reference, namespace, 0, "")..(shard, repository, reference, namespace, u32::MAX, "");
+            (root, repository, reference, namespace, 0, "")..(root, repository, reference, namespace, u32::MAX, "");
         if days.range(range)?.next().transpose()?.is_none() {
             empty.push((namespace.to_owned(), repository.to_owned(), reference.to_owned()));
-        } else {
-            full_namespaces.insert(namespace.to_owned());
-            full_shards.insert(Shard::of(repository).to_string());
         }
     }
-    let mut ended = txn.open_table(ENDED)?;
     for (namespace, repository, reference) in &empty {
         places.remove((namespace.as_str(), repository.as_str(), reference.as_str()))?;
-        if !full_namespaces.contains(namespace) {
-            ended.insert((namespace.as_str(), Scope::Namespace.object_name().as_str()), ())?;
-        }
-        let shard = Shard::of(repository);
-        if !full_shards.contains(&shard.to_string()) {
-            ended.insert(("", Scope::Pool(shard).object_name().as_str()), ())?;
-        }
     }
     Ok(())
 }

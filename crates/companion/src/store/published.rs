@@ -1,17 +1,10 @@
-//! What the store remembers of published objects: histories of other stores that it took over, and its own that ended.
+//! What the store remembers of published objects: histories of other stores that it took over.
 
+use headroom_core::cluster::usage::Root;
 use redb::WriteTransaction;
 
-use super::{ADOPTED, ENDED, Store, StoreError, Trouble};
+use super::{ADOPTED, Store, StoreError, Trouble};
 use crate::history::bytes;
-
-/// An object whose history was in this store and has expired.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ended {
-    /// None for a pooled one, which stands in the namespace of the pool.
-    pub namespace: Option<String>,
-    pub name: String,
-}
 
 impl Store {
     /// Keeps a history that another store published, as of when it was collected.
@@ -25,36 +18,23 @@ impl Store {
         })
     }
 
-    /// The history that was adopted for an object.
-    pub fn adopted(&self, namespace: &str, name: &str) -> Result<Option<String>, StoreError> {
+    /// The histories that were adopted from a root and its pages.
+    pub fn adopted(&self, namespace: &str, root: Root) -> Result<Vec<String>, StoreError> {
+        let root = root.to_string();
         self.read(|txn| {
-            let Some(row) = txn.open_table(ADOPTED)?.get((namespace, name))? else { return Ok(None) };
-            let mut text = row.value();
-            bytes::read(&mut text)?;
-            Ok(Some(String::from_utf8_lossy(text).into_owned()))
-        })
-    }
-
-    /// Objects whose history was here and has expired, and of which nobody has said yet that they are gone.
-    pub fn ended(&self) -> Result<Vec<Ended>, StoreError> {
-        self.read(|txn| {
-            let mut ended = Vec::new();
-            for entry in txn.open_table(ENDED)?.range::<(&str, &str)>(..)? {
-                let key = entry?.0;
-                let (namespace, name) = key.value();
-                let namespace = Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty());
-                ended.push(Ended { namespace, name: name.to_owned() });
+            let mut histories = Vec::new();
+            for entry in txn.open_table(ADOPTED)?.range((namespace, root.as_str())..)? {
+                let (key, row) = entry?;
+                let (of, name) = key.value();
+                // The names of its pages begin with that of the root.
+                if of != namespace || !name.starts_with(&root) {
+                    break;
+                }
+                let mut text = row.value();
+                bytes::read(&mut text)?;
+                histories.push(String::from_utf8_lossy(text).into_owned());
             }
-            Ok(ended)
-        })
-    }
-
-    /// There is nothing more to do about an object that ended.
-    pub fn forget_ended(&self, ended: &Ended) -> Result<(), StoreError> {
-        self.write(|txn| {
-            let namespace = ended.namespace.as_deref().unwrap_or_default();
-            txn.open_table(ENDED)?.remove((namespace, ended.name.as_str()))?;
-            Ok(())
+            Ok(histories)
         })
     }
 }

@@ -49,16 +49,22 @@ impl ApiServer {
 
     /// With more objects in the namespace shop.
     fn with(more: Vec<Value>, refuses: impl Fn(&str) -> bool + Send + 'static) -> Self {
+        let history = ["usage-26", "usage-3d"].map(|root| documents(&format!("profiles/headroom/{root}.yaml"))).concat();
+        Self::of([more, history].concat(), refuses)
+    }
+
+    /// With these objects beside those of `world`.
+    fn of(mut objects: Vec<Value>, refuses: impl Fn(&str) -> bool + Send + 'static) -> Self {
         let mut lists: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        let mut objects = more;
-        for file in ["world/limits.yaml", "world/quota.yaml", "world/objects.json", "profiles/shop/usage.yaml"] {
+        for file in ["world/limits.yaml", "world/quota.yaml", "world/objects.json"] {
             objects.extend(documents(file));
         }
         for object in objects {
             let api = object["apiVersion"].as_str().unwrap();
             let prefix = if api == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api}") };
             let plural = plural(object["kind"].as_str().unwrap());
-            lists.entry(format!("{prefix}/namespaces/shop/{plural}")).or_default().push(object.clone());
+            let namespace = if plural == "usageprofiles" { "headroom" } else { "shop" };
+            lists.entry(format!("{prefix}/namespaces/{namespace}/{plural}")).or_default().push(object.clone());
             lists.entry(format!("{prefix}/{plural}")).or_default().push(object);
         }
         let server = Server::start(move |path| {
@@ -144,7 +150,7 @@ fn a_cluster_says_the_same_as_its_objects_in_files() {
             "--cluster-dir",
             "world",
             "--cluster-dir",
-            "profiles/shop",
+            "profiles",
             "--settings",
             "settings.yaml",
         ]));
@@ -153,13 +159,17 @@ fn a_cluster_says_the_same_as_its_objects_in_files() {
     }
 }
 
+const NO_HISTORY: &str = "; usage history stands in the collector's namespace: bind this account to the Role of \
+                          deploy/people/pool.yaml\n";
+
 #[test]
 fn the_role_for_one_namespace_suffices_and_no_secret_is_read() {
     let role = documents("../../../../deploy/people/namespace.yaml").remove(0);
     let pool = documents("../../../../deploy/people/pool.yaml").remove(0);
-    let allowing = role.clone();
-    // Only what the role allows is answered, so nothing else can have been needed.
-    let server = ApiServer::start(move |path| !allows(&allowing, path) || path.contains("/namespaces/headroom/"));
+    let allowing = (role.clone(), pool.clone());
+    let is_of_pool = |path: &str| path.contains("/namespaces/headroom/");
+    // Only what the roles allow is answered, so nothing else can have been needed.
+    let server = ApiServer::start(move |path| !allows(if is_of_pool(path) { &allowing.1 } else { &allowing.0 }, path));
     for question in ["describe limits", "describe quota", "describe usage", "recommend deployment/web", "recommend"] {
         let said = server.run(question);
         assert_eq!(said.exit, 0, "{question}: {}", said.err);
@@ -167,11 +177,17 @@ fn the_role_for_one_namespace_suffices_and_no_secret_is_read() {
     let asked = server.asked();
     assert!(asked.len() >= 10, "{asked:?}");
     for path in &asked {
-        let is_pool = path.contains("/namespaces/headroom/");
-        assert!(allows(if is_pool { &pool } else { &role }, path), "{path}");
         assert!(!path.contains("secrets"), "{path}");
-        assert!(is_pool || path.contains("/namespaces/shop"), "{path}");
+        assert!(is_of_pool(path) || path.contains("/namespaces/shop"), "{path}");
     }
+
+    // Without the rights to usage history, advice says that it lacks it.
+    let allowing = role.clone();
+    let server = ApiServer::start(move |path| !allows(&allowing, path) || is_of_pool(path));
+    let said = server.run("recommend deployment/web");
+    assert!(said.exit == 0 && said.out.contains("not taken into account: cannot read"), "{}{}", said.out, said.err);
+    let said = server.run("describe usage");
+    assert!(said.exit == 2 && said.err.ends_with(NO_HISTORY), "{}", said.err);
 }
 
 #[test]
@@ -192,6 +208,7 @@ fn all_namespaces_need_the_cluster_role_and_it_suffices() {
         assert_eq!(said.exit, 2, "{question}");
         let advice = "; -A needs the right to list in all namespaces: bind this account to the ClusterRole of \
                       deploy/people/cluster.yaml, or look at one namespace with -n\n";
+        let advice = if question.contains("usage") { NO_HISTORY } else { advice };
         assert!(said.err.starts_with("error: cannot read ") && said.err.ends_with(advice), "{}", said.err);
     }
 }
@@ -220,8 +237,8 @@ fn what_may_not_be_read_is_named_with_the_role_that_lets_it() {
 
 #[test]
 fn a_cluster_without_the_kind_is_told_so() {
-    let server = ApiServer::start(|_| false);
-    let said = server.run("describe usage -n other");
+    let server = ApiServer::of(Vec::new(), |_| false);
+    let said = server.run("describe usage");
     assert_eq!(said.exit, 2);
     assert_eq!(
         said.err,

@@ -171,5 +171,6 @@ fn the_roles_for_people_only_read_and_read_no_secrets() {
         }
     }
     let rules = |file: &str| read(&fs::read_to_string(workspace("deploy/people").join(file)).unwrap())["rules"].clone();
-    assert_eq!(rules("namespace.yaml"), rules("cluster.yaml"));
+    let both = [rules("namespace.yaml"), rules("pool.yaml")].map(|rules| rules.as_array().unwrap().clone()).concat();
+    assert_eq!(Value::from(both), rules("cluster.yaml"));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::api_server::{ApiServer, Scenario};
+use crate::api_server::{ApiServer, NGINX_ROOT, Scenario};
 use crate::support::*;
 use headroom_companion::collect::gathered::Gathered;
 use headroom_companion::metrics::Metrics;
@@ -60,7 +60,7 @@ pub async fn publish_in_turn(
     let publisher = Publisher {
         store,
         destination: &destination,
-        pool_namespace: "headroom",
+        namespace: "headroom",
         pooling: &Pooling { quorum: 1, namespaces: Vec::new() },
         refresh: 6 * HOUR,
         turns,
@@ -77,12 +77,12 @@ async fn profiles_are_applied_and_only_when_they_say_something_new() {
     let server = ApiServer::new("1");
     let first = publish(&store, server.start().await, NOW).await.unwrap();
     let names = server.names();
-    assert_eq!((first.written, first.unchanged), (names.len() as u64, 0));
-    assert!(names.contains(&"shop/usage".to_owned()) && names.contains(&"headroom/pool-26".to_owned()), "{names:?}");
+    assert_eq!((first.written, first.unchanged, names.len()), (64, 0, 64), "every root is there");
     let apply = server.requests.lock().unwrap().iter().find(|request| request.starts_with("PATCH")).cloned().unwrap();
     assert!(apply.ends_with("fieldManager=headroom-collector"), "{apply}");
-    let metadata = server.profiles.lock().unwrap()["shop/usage"]["metadata"].clone();
-    assert_eq!(metadata["labels"], json!({"app.kubernetes.io/managed-by": "headroom-collector"}));
+    let metadata = server.profiles.lock().unwrap()["headroom/usage-26"]["metadata"].clone();
+    let labels = json!({"app.kubernetes.io/managed-by": "headroom-collector", "headroom.dev/root": NGINX_ROOT});
+    assert_eq!(metadata["labels"], labels);
     assert_eq!(metadata["annotations"], json!({"headroom.dev/store": store.id()}));
 
     let again = publish(&store, server.start().await, NOW + HOUR).await.unwrap();
@@ -111,75 +111,109 @@ async fn a_conflict_holds_up_one_profile() {
     let said = published.failed.values().next().unwrap().to_string();
     assert_eq!(
         said,
-        "another writer owns parts of usageprofile `lab/usage` (Apply failed with 1 conflict: conflict with \"kubectl\": .spec): \
+        "another writer owns parts of usageprofile `headroom/usage-26` (Apply failed with 1 conflict: conflict with \"kubectl\": .spec): \
          let one of the two keep it, or take it over with --force-conflicts"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_that_is_gone_is_no_failure() {
-    let (_folder, store) = store().await;
-    let server = ApiServer::new("1");
-    *server.scenario.lock().unwrap() = Scenario::ShopIsGone;
-    let published = publish(&store, server.start().await, NOW).await.unwrap();
-    assert!(published.failed.is_empty() && !server.names().contains(&"shop/usage".to_owned()));
-    assert!(server.names().contains(&"lab/usage".to_owned()));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_refusal_of_one_namespace_holds_up_no_other() {
+async fn the_refusal_of_one_object_holds_up_no_other() {
     for (scenario, expected) in [
         (
-            Scenario::QuotaInLab,
-            "usageprofile `lab/usage` is refused (usageprofiles.headroom.dev \"usage\" is forbidden: exceeded quota: ",
+            Scenario::Quota,
+            "usageprofile `headroom/usage-26` is refused (usageprofiles.headroom.dev \"usage-26\" is forbidden: exceeded quota: ",
         ),
         (
-            Scenario::WebhookInLab,
-            "usageprofile `lab/usage` is refused (admission webhook \"guard.example\" denied the request: ",
+            Scenario::Webhook,
+            "usageprofile `headroom/usage-26` is refused (admission webhook \"guard.example\" denied the request: ",
         ),
-        (Scenario::BrokenWebhookInLab, "cannot patch usageprofiles: Internal error occurred: failed calling webhook "),
-        (
-            Scenario::ForbiddenInLab,
-            "not allowed to patch usageprofiles (usageprofiles.headroom.dev \"usage\" is forbidden: User ",
-        ),
+        (Scenario::BrokenWebhook, "cannot patch usageprofiles: Internal error occurred: failed calling webhook "),
     ] {
         let (_folder, store) = store().await;
         let server = ApiServer::new("1");
         *server.scenario.lock().unwrap() = scenario;
         let published = publish(&store, server.start().await, NOW).await.unwrap();
-        let names = server.names();
-        assert!(
-            names.contains(&"shop/usage".to_owned()) && names.contains(&"headroom/pool-26".to_owned()),
-            "{names:?}"
-        );
-        let failed: Vec<_> =
-            published.failed.iter().map(|((namespace, _), error)| (namespace.as_str(), error)).collect();
-        assert!(matches!(failed[..], [("lab", error)] if error.to_string().starts_with(expected)), "{failed:?}");
+        assert_eq!(server.names().len(), 63);
+        let failed: Vec<_> = published.failed.iter().map(|((_, name), error)| (name.as_str(), error)).collect();
+        assert!(matches!(failed[..], [(NGINX_ROOT, error)] if error.to_string().starts_with(expected)), "{failed:?}");
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_in_trouble_ends_the_round() {
+/// A store in which one image runs in many namespaces.
+fn spread(namespaces: usize) -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
+    add_spread(&store, 0..namespaces, NOW);
+    (folder, store)
+}
+
+fn add_spread(store: &Store, namespaces: std::ops::Range<usize>, now: i64) {
     let mut gathered = Gathered::default();
-    let all = Window { from: NOW - DAY, to: NOW };
-    for number in 0..100 {
+    let all = Window { from: now - DAY, to: now };
+    for number in namespaces {
         let container = Container {
             namespace: format!("team-{number}"),
             pod: "web-0".into(),
             name: "main".into(),
             image: "nginx".into(),
         };
-        let samples = vec![Sample { time: NOW - HOUR, value: 1 }];
+        let samples = vec![Sample { time: now - HOUR, value: 1 }];
         let series = Series { container, resource: Resource::Cpu, samples, step_seconds: 60 };
         gathered.take(Batch::Usage(vec![series]), all);
     }
     store.add_present(all, &gathered, None).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_root_grows_into_pages_and_shrinks_again() {
+    // The server checks at each write that no root lists a page which is not there.
+    let server = ApiServer::new("1");
+    let (_folder, store) = spread(3);
+    publish(&store, server.start().await, NOW).await.unwrap();
+    assert_eq!(server.names().len(), 64);
+    add_spread(&store, 3..200, NOW + DAY);
+    let grown = publish(&store, server.start().await, NOW + DAY).await.unwrap();
+    let pages = server.names().len() - 64;
+    assert!(pages > 10 && grown.deleted == 0, "{pages}");
+    let profiles: Vec<_> = server.profiles.lock().unwrap().values().cloned().collect();
+    for namespace in ["team-0", "team-199"] {
+        assert!(!histories(&profiles, "docker.io/library/nginx", namespace).is_null());
+    }
+    for profile in &profiles {
+        assert!(profile.to_string().len() < 11_500, "{}", profile["metadata"]);
+    }
+    // Most of them end; the pages that were listed until now stay for a round.
+    add_spread(&store, 0..2, NOW + 40 * DAY);
+    store.expire(((NOW + 40 * DAY) / DAY) as u32).unwrap();
+    let shrunk = publish(&store, server.start().await, NOW + 40 * DAY).await.unwrap();
+    assert_eq!((shrunk.deleted, server.names().len()), (0, 64 + pages));
+    let after = publish(&store, server.start().await, NOW + 40 * DAY + HOUR).await.unwrap();
+    assert_eq!((after.deleted, server.names().len()), (pages as u64, 64));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_is_refused_leaves_its_root_as_it_was() {
+    let server = ApiServer::new("1");
+    let (_folder, store) = spread(3);
+    publish(&store, server.start().await, NOW).await.unwrap();
+    let before = server.histories();
+    add_spread(&store, 3..200, NOW + DAY);
+    *server.scenario.lock().unwrap() = Scenario::RefusedPage;
+    let published = publish(&store, server.start().await, NOW + DAY).await.unwrap();
+    assert!(!published.failed.is_empty() && published.written > 0);
+    assert_eq!(server.histories()["headroom/usage-26"], before["headroom/usage-26"]);
+    *server.scenario.lock().unwrap() = Scenario::Ordinary;
+    publish(&store, server.start().await, NOW + DAY).await.unwrap();
+    assert_ne!(server.histories()["headroom/usage-26"], before["headroom/usage-26"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_in_trouble_ends_the_round() {
+    let (_folder, store) = spread(100);
     let server = ApiServer::new("1");
     *server.scenario.lock().unwrap() = Scenario::Down;
     let error = publish(&store, server.start().await, NOW).await.unwrap_err();
-    assert_eq!(error.to_string(), "cannot get usageprofiles: etcd has no leader");
+    assert_eq!(error.to_string(), "cannot list usageprofiles: etcd has no leader");
     assert!(server.count("GET") < 50, "{}", server.count("GET"));
 }
 
@@ -191,9 +225,9 @@ async fn what_concerns_all_profiles_is_said_once_with_what_to_do() {
         (Scenario::NotInstalled, "the cluster does not know the kind UsageProfile: apply deploy/crd.yaml"),
         (
             Scenario::Forbidden,
-            "not allowed to patch usageprofiles (usageprofiles.headroom.dev \"usage\" is forbidden: User \
+            "not allowed to patch usageprofiles (usageprofiles.headroom.dev \"usage-00\" is forbidden: User \
              \"system:serviceaccount:headroom:collector\" cannot patch resource \"usageprofiles\" in API group \
-             \"headroom.dev\" in the namespace \"lab\"): bind this account to the roles in \
+             \"headroom.dev\" in the namespace \"headroom\"): bind this account to the roles in \
              deploy/collector/base/rbac.yaml",
         ),
     ] {

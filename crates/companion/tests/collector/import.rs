@@ -259,7 +259,7 @@ fn exports_of_otlp_are_imported_and_count_for_the_time_between_their_points() {
     let imported = import(&store, &path).unwrap();
     assert_eq!((imported.samples, imported.without_image), (14, None));
     let text = published(&store, NOW);
-    assert!(text.contains(r#""cpu":"samples=2 peak=250m "#) && text.contains("docker.io/library/nginx"), "{text}");
+    assert!(text.contains(r#""cpu":"samples=2 peak=250m "#) && text.contains("docker,io/library/nginx"), "{text}");
     // What is told twice in a run counts once; and the file may grow by a long line.
     let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
     let again = export(0..1, NOW - DAY, 7, "nginx");

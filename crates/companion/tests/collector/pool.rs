@@ -2,11 +2,9 @@
 //! what the others use.
 
 use headroom_companion::collect::gathered::Gathered;
-use headroom_companion::profile::{self, Pooling};
+use headroom_companion::profile::Pooling;
 use headroom_companion::source::{Batch, Container, OomKill, Resource, Sample, Series, Window};
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{Scope, Shard};
-use headroom_core::timestamp::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -66,11 +64,7 @@ fn pooled(tenants: &[Tenant], pooling: &Pooling) -> Value {
         }
     }
     store.add_present(always, &gathered, None).unwrap();
-    let (scope, now) = (Scope::Pool(Shard::of(REPOSITORY)), Timestamp::from_unix_seconds(NOW).unwrap());
-    let profile = profile::build(&store, "headroom", scope, now, pooling).unwrap();
-    let object: Value = serde_json::from_str(&profile.to_string()).unwrap();
-    let images = object["spec"]["images"].as_object().unwrap();
-    images.values().next().map_or(Value::Null, |image| image["all"].clone())
+    histories(&objects(&store, NOW, pooling), REPOSITORY, "pool")["all"].take()
 }
 
 fn mebibytes(text: &str) -> f64 {

@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_companion::collect::gathered::Gathered;
-use headroom_companion::profile::{self, Pooling};
+use headroom_companion::profile::Pooling;
 use headroom_companion::source::{Batch, Container, Resource, Sample, Series, Window};
 use headroom_companion::store::Store;
-use headroom_core::cluster::usage::address::image_key;
 use headroom_core::cluster::usage::find_in_usage;
-use headroom_core::cluster::usage::{Percentile, Scope, Shard};
-use headroom_core::timestamp::Timestamp;
+use headroom_core::cluster::usage::Percentile;
 use serde_json::Value;
 
 use crate::support::*;
@@ -51,12 +49,10 @@ fn filled(folder: &std::path::Path) -> Store {
     store
 }
 
-fn image_of(store: &Store, namespace: &str, scope: Scope) -> Value {
-    let now = Timestamp::from_unix_seconds(NOW).unwrap();
+/// Of nginx in a namespace, or in the `pool`.
+fn image_of(store: &Store, of: &str) -> Value {
     let pooling = Pooling { quorum: 1, namespaces: Vec::new() };
-    let profile = profile::build(store, namespace, scope, now, &pooling).unwrap();
-    let object: Value = serde_json::from_str(&profile.to_string()).unwrap();
-    object["spec"]["images"][image_key("docker.io/library/nginx")].clone()
+    histories(&objects(store, NOW, &pooling), "docker.io/library/nginx", of)
 }
 
 /// Holds what is published to the samples it stands for. Of two namespaces the larger figure is that for 90 %.
@@ -118,14 +114,14 @@ fn bytes_of(text: &str) -> f64 {
 fn profiles_hold_the_percentiles_of_their_samples() {
     let folder = tempfile::tempdir().unwrap();
     let store = filled(folder.path());
-    let pooled = image_of(&store, "headroom", Scope::Pool(Shard::of("docker.io/library/nginx")));
+    let pooled = image_of(&store, "pool");
     check(&pooled["all"], |_| true);
     check(&pooled["tags"]["1,27"], |one| one.2 == "nginx:1.27");
     check(&pooled["tags"]["1,28"], |one| one.2 == "nginx:1.28");
-    let own = image_of(&store, "shop", Scope::Namespace);
+    let own = image_of(&store, "shop");
     check(&own["all"], |one| one.0 == "shop");
     check(&own["tags"]["1,28"], |one| one.0 == "shop" && one.2 == "nginx:1.28");
-    let lab = image_of(&store, "lab", Scope::Namespace);
+    let lab = image_of(&store, "lab");
     check(&lab["all"], |one| one.0 == "lab");
     assert_eq!(lab["tags"].as_object().unwrap().len(), 1);
 }
@@ -144,7 +140,7 @@ fn a_tag_with_a_digest_is_found_by_either_and_counts_once_for_all() {
         gathered.take(Batch::Usage(vec![series]), always);
     }
     store.add_present(always, &gathered, None).unwrap();
-    let image = image_of(&store, "shop", Scope::Namespace);
+    let image = image_of(&store, "shop");
     let samples = |history: &Value| {
         let memory = history["windows"]["7d"]["memory"].as_str().unwrap();
         find_in_usage(memory, "samples").unwrap().to_owned()

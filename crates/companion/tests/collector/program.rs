@@ -6,6 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use headroom_core::cluster::usage::Root;
+
 use crate::support::*;
 
 fn get(address: &str, path: &str) -> Option<String> {
@@ -58,13 +60,13 @@ fn it_collects_answers_probes_and_ends_well_when_told_to() {
     };
     answer("/healthz", "200 OK");
     answer("/metrics", "\nheadroom_collector_samples_total 2\n");
-    answer("/metrics", "\nheadroom_collector_profiles_total{result=\"written\"} 2\n");
+    answer("/metrics", "\nheadroom_collector_profiles_total{result=\"written\"} 64\n");
     // What the file has more is read in the next round.
     let mut file = fs::File::options().append(true).open(&csv).unwrap();
     writeln!(file, "{},shop,web-1,web,nginx,2,2Gi", NOW - DAY).unwrap();
     answer("/metrics", "\nheadroom_collector_samples_total 4\n");
-    answer("/metrics", "\nheadroom_collector_profiles_total{result=\"written\"} 4\n");
-    assert!(fs::read_to_string(folder.path().join("profiles/shop/usage.yaml")).unwrap().contains(" peak=2Gi "));
+    answer("/metrics", "\nheadroom_collector_profiles_total{result=\"written\"} 65\n");
+    assert!(fs::read_to_string(folder.path().join("profiles/headroom/usage-26.yaml")).unwrap().contains(" peak=2Gi "));
 
     assert!(Command::new("kill").arg(program.id().to_string()).status().unwrap().success());
     assert!(program.wait().unwrap().success());
@@ -97,7 +99,7 @@ fn a_moment_given_by_hand_destroys_nothing() {
             .output()
             .unwrap()
     };
-    let read = |output: &str| fs::read_to_string(folder.join(output).join("shop/usage.yaml"));
+    let read = |output: &str| fs::read_to_string(folder.join(output).join("headroom/usage-26.yaml"));
     let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(collect(&[], "profiles").status.success());
     let before = read("profiles").unwrap();
@@ -161,13 +163,16 @@ fn a_repository_with_very_many_tags_takes_little_memory() {
     let peak = peak_memory(program.id());
     program.kill().unwrap();
     program.wait().unwrap();
-    let text = fs::read_to_string(folder.path().join("profiles/ci/usage.json")).unwrap();
+    const IMAGE: &str = "registry.example/ci/build";
+    let file = format!("profiles/headroom/{}.json", Root::of(IMAGE));
+    let text = fs::read_to_string(folder.path().join(file)).unwrap();
     let profile: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let (summary, images) = (&profile["spec"]["summary"], profile["spec"]["images"].as_object().unwrap());
-    assert_eq!((summary["tags"].as_u64(), summary["droppedTags"].as_u64()), (Some(20), Some(TAGS as u64 - 20)));
-    let image = images.values().next().unwrap();
-    let tags: Vec<_> = image["tags"].as_object().unwrap().keys().collect();
-    assert_eq!(tags, (TAGS - 20..TAGS).map(|tag| tag.to_string()).collect::<Vec<_>>().iter().collect::<Vec<_>>());
-    assert!(image["all"]["windows"]["30d"]["cpu"].as_str().unwrap().starts_with("samples=75000 "), "{image}");
+    let histories = histories([&profile], IMAGE, "ci");
+    let tags: Vec<_> = histories["tags"].as_object().unwrap().keys().collect();
+    assert!((3..=8).contains(&tags.len()), "{tags:?}");
+    let newest: Vec<_> = (TAGS - tags.len()..TAGS).map(|tag| tag.to_string()).collect();
+    assert_eq!(tags, newest.iter().collect::<Vec<_>>());
+    assert_eq!(profile["spec"]["summary"]["droppedTags"], TAGS - tags.len());
+    assert!(histories["all"]["windows"]["30d"]["cpu"].as_str().unwrap().starts_with("samples=75000 "), "{histories}");
     assert!(peak < 100 << 10, "{} MB", peak >> 10);
 }

@@ -115,11 +115,11 @@ async fn an_api_server_that_is_away_ends_the_turn_in_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_namespace_is_named() {
     let server = ApiServer::new("1");
-    *server.scenario.lock().unwrap() = Scenario::NoPoolNamespace;
+    *server.scenario.lock().unwrap() = Scenario::NoNamespace;
     let error = turns(&server, "aaaa").await.take().await.unwrap_err().to_string();
     assert_eq!(
         error,
-        "there is no namespace `headroom` for the pooled profiles: create it (deploy/collector/base/namespace.yaml), or \
-         name another with --pool-namespace"
+        "there is no namespace `headroom` for the profiles: create it (deploy/collector/base/namespace.yaml), or name \
+         another with --profiles-namespace"
     );
 }

@@ -73,7 +73,7 @@ async fn usage_of_one_cluster_is_not_written_to_another() {
             store: open(folder.path()),
             destination: Destination::Cluster(Box::new(server.start().await)),
             turns: None,
-            pool_namespace: "headroom".to_owned(),
+            namespace: "headroom".to_owned(),
             pooling: Pooling { quorum: 1, namespaces: Vec::new() },
             refresh: 6 * HOUR,
             pace: pace(),
@@ -130,8 +130,12 @@ fn each_cluster_has_a_store_of_its_own() {
         let output = collect_files(folder, context, file, &[]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
-    assert_eq!(prod.names(), ["headroom/pool-26", "shop/usage"]);
-    assert_eq!(staging.names(), ["headroom/pool-26", "lab/usage"]);
+    for (server, ours, other) in [(&prod, "shop", "lab"), (&staging, "lab", "shop")] {
+        let profiles: Vec<serde_json::Value> = server.profiles.lock().unwrap().values().cloned().collect();
+        assert_eq!(profiles.len(), 64, "every root is there");
+        assert!(!histories(&profiles, "docker.io/library/nginx", ours).is_null());
+        assert!(histories(&profiles, "docker.io/library/nginx", other).is_null());
+    }
     assert_eq!(fs::read_dir(folder.join(".local/state/headroom")).unwrap().count(), 2);
     assert!(prod.holder().is_empty() && staging.holder().is_empty(), "the leases were given back");
 

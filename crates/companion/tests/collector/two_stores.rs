@@ -9,8 +9,7 @@ use headroom_companion::publish::manifest::Format;
 use headroom_companion::publish::{Destination, Published, Publisher};
 use headroom_companion::source::{Reach, Source, Window};
 use headroom_companion::store::Store;
-use headroom_core::cluster::usage::address::image_key;
-use headroom_core::cluster::usage::find_in_usage;
+use headroom_core::cluster::usage::{Root, find_in_usage};
 use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -37,13 +36,20 @@ fn last_hour() -> (Scripted, Window) {
     (source, Window { from: NOW, to: NOW + HOUR })
 }
 
-fn samples(server: &ApiServer, profile: &str, image: &str, window: &str) -> u64 {
+/// Of all tags of an image, in a namespace or in the `pool`.
+fn samples(server: &ApiServer, namespace: &str, image: &str, window: &str) -> u64 {
     let profiles = server.profiles.lock().unwrap();
-    let windows = &profiles[profile]["spec"]["images"][image_key(image)]["all"]["windows"];
-    let usage = windows[window]["cpu"].as_str().unwrap();
+    let histories = histories(profiles.values(), image, namespace);
+    let usage = histories["all"]["windows"][window]["cpu"].as_str().unwrap();
     find_in_usage(usage, "samples").unwrap().parse().unwrap()
 }
 
+/// What is published of `shop`.
+fn of_shop(server: &ApiServer) -> Value {
+    histories(server.profiles.lock().unwrap().values(), NGINX, "shop")
+}
+
+const NGINX: &str = "docker.io/library/nginx";
 const JOB: &str = "registry.example/lab/job";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,8 +57,8 @@ async fn a_fresh_volume_takes_away_nothing_and_replaces_no_longer_history() {
     let (_folder, old) = store().await;
     let server = ApiServer::new("1");
     publish(&old, server.start().await, NOW).await.unwrap();
-    let before = server.histories();
-    let month = samples(&server, "lab/usage", JOB, "30d");
+    let (before, shop) = (server.histories(), of_shop(&server));
+    let month = samples(&server, "lab", JOB, "30d");
 
     let folder = tempfile::tempdir().unwrap();
     let young = open(folder.path());
@@ -61,10 +67,10 @@ async fn a_fresh_volume_takes_away_nothing_and_replaces_no_longer_history() {
     let published = publish(&young, server.start().await, NOW + HOUR).await.unwrap();
     assert_eq!(published.deleted, 0);
     assert_eq!(server.names(), before.keys().cloned().collect::<Vec<_>>());
-    assert_eq!(server.histories()["shop/usage"], before["shop/usage"], "it knows nothing of shop");
-    assert_eq!(samples(&server, "lab/usage", JOB, "30d"), month);
-    assert!(server.histories()["headroom/pool-26"] == before["headroom/pool-26"]);
-    assert_eq!(store_of(&server.profiles.lock().unwrap()["lab/usage"]), young.id());
+    assert_eq!(of_shop(&server), shop, "it knows nothing of shop");
+    assert_eq!(samples(&server, "lab", JOB, "30d"), month);
+    assert!(server.histories()["headroom/usage-26"] == before["headroom/usage-26"]);
+    assert!(server.profiles.lock().unwrap().values().all(|profile| store_of(profile) == young.id()));
 
     // It is published further while it counts for more, and ours as soon as that does.
     let day = |days: i64| Window { from: NOW + HOUR + days * DAY, to: NOW + HOUR + (days + 1) * DAY };
@@ -74,12 +80,12 @@ async fn a_fresh_volume_takes_away_nothing_and_replaces_no_longer_history() {
         publish(&young, server.start().await, day(days).to).await.unwrap();
     }
     let ours = |days: u64| 60 + days * 24 * 60;
-    assert_eq!(samples(&server, "lab/usage", JOB, "30d"), ours(4));
+    assert_eq!(samples(&server, "lab", JOB, "30d"), ours(4));
     for days in 4..35 {
         fill(&young, &source, &["lab"], day(days)).await;
     }
     young.expire(((NOW + 36 * DAY) / DAY) as u32).unwrap();
-    assert_eq!(young.adopted("lab", "usage").unwrap(), None, "too old");
+    assert_eq!(young.adopted("headroom", Root::of(JOB)).unwrap(), Vec::<String>::new(), "too old");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,14 +93,14 @@ async fn the_first_look_of_the_metrics_api_does_not_replace_a_month() {
     let (_folder, old) = store().await;
     let server = ApiServer::new("1");
     publish(&old, server.start().await, NOW).await.unwrap();
-    let before = samples(&server, "lab/usage", JOB, "7d");
+    let before = samples(&server, "lab", JOB, "7d");
 
     let folder = tempfile::tempdir().unwrap();
     let young = open(folder.path());
     let source = Scripted { reach: Reach::Present, now: NOW, ..last_hour().0 };
     collect(&source, &young, &CancellationToken::new()).await.unwrap();
     publish(&young, server.start().await, NOW + STEP).await.unwrap();
-    assert_eq!(samples(&server, "lab/usage", JOB, "7d"), before);
+    assert_eq!(samples(&server, "lab", JOB, "7d"), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,61 +123,43 @@ async fn a_run_with_less_in_view_deletes_nothing_and_the_owner_gets_its_profiles
     assert!(server.profiles.lock().unwrap().values().all(|profile| store_of(profile) == old.id()));
 }
 
-/// A store whose whole history expires but for one namespace that goes on.
-async fn expired() -> (tempfile::TempDir, Store) {
-    let (folder, store) = store().await;
-    let source = Scripted::new(vec![Workload {
-        namespace: "new",
-        pod: "web-0",
-        image: "nginx",
-        from: NOW + 39 * DAY,
-        to: NOW + 40 * DAY,
-    }]);
-    fill(&store, &source, &["new"], Window { from: NOW + 39 * DAY, to: NOW + 40 * DAY }).await;
-    store.expire(((NOW + 40 * DAY) / DAY) as u32).unwrap();
-    (folder, store)
-}
-
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_store_saw_end_is_deleted_if_it_wrote_it() {
-    let server = ApiServer::new("1");
-    // Written by another store, which nobody knows to have ended.
-    let (_other_folder, other) = store().await;
-    publish(&other, server.start().await, NOW).await.unwrap();
-    let (_folder, expired) = expired().await;
+async fn what_a_store_saw_end_goes_and_what_another_wrote_stays_while_it_counts() {
     let later = NOW + 40 * DAY;
-    let published = publish(&expired, server.start().await, later).await.unwrap();
-    assert_eq!(published.deleted, 0);
-    assert!(server.names().contains(&"shop/usage".to_owned()), "{:?}", server.names());
-    assert_eq!(expired.ended().unwrap(), [], "there is nothing more to do");
-
-    // Written by the same.
+    let goes_on = Workload { namespace: "new", pod: "web-0", image: "nginx", from: later - DAY, to: later };
+    let source = Scripted::new(vec![goes_on]);
     let server = ApiServer::new("1");
     let (_folder, store) = store().await;
     publish(&store, server.start().await, NOW).await.unwrap();
-    let written = server.names().len() as u64;
-    let source =
-        Scripted::new(vec![Workload { namespace: "new", pod: "web-0", image: "nginx", from: later - DAY, to: later }]);
     fill(&store, &source, &["new"], Window { from: later - DAY, to: later }).await;
     store.expire((later / DAY) as u32).unwrap();
-    // Not while something is still to be read of the namespace.
-    store.plan(Window { from: later, to: later + HOUR }, &["lab".to_owned()]).unwrap();
-    let published = publish(&store, server.start().await, later).await.unwrap();
-    assert_eq!(server.names(), ["headroom/pool-26", "lab/usage", "new/usage"], "{published:?}");
-    assert_eq!(published.deleted, written - 2, "lab is not yet known to have ended, and pool-26 goes on");
+    publish(&store, server.start().await, later).await.unwrap();
+    let known = |namespace, image| !histories(server.profiles.lock().unwrap().values(), image, namespace).is_null();
+    assert!(known("new", NGINX) && !known("shop", NGINX) && !known("lab", JOB));
+    assert_eq!(server.names().len(), 64, "the roots stay");
+
+    // Of another store, it is taken over as long as it is not too old.
+    let (_other_folder, other) = crate::cluster::store().await;
+    for (days, is_kept) in [(5, true), (40, false)] {
+        let server = ApiServer::new("1");
+        publish(&other, server.start().await, NOW).await.unwrap();
+        publish(&store, server.start().await, NOW + days * DAY).await.unwrap();
+        let lab = histories(server.profiles.lock().unwrap().values(), JOB, "lab");
+        assert_eq!(!lab.is_null(), is_kept, "{days}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_that_comes_back_is_not_deleted() {
+async fn a_namespace_that_is_behind_does_not_look_fresh() {
     let server = ApiServer::new("1");
-    let (_folder, store) = expired().await;
-    let later = NOW + 40 * DAY;
-    let mut source = Scripted::new(three_workloads());
-    source.workloads[0].to = later + DAY;
-    fill(&store, &source, &["shop"], Window { from: later, to: later + HOUR }).await;
-    publish(&store, server.start().await, later + HOUR).await.unwrap();
-    assert!(server.names().contains(&"shop/usage".to_owned()));
-    assert_eq!(store.ended().unwrap(), []);
+    let (_folder, store) = store().await;
+    store.plan(Window { from: NOW, to: NOW + HOUR }, &["lab".to_owned()]).unwrap();
+    publish(&store, server.start().await, NOW + HOUR).await.unwrap();
+    let profiles = server.profiles.lock().unwrap();
+    let collected_at = |image, namespace| histories(profiles.values(), image, namespace)["all"]["collectedAt"].take();
+    assert_eq!(collected_at(JOB, "lab"), "2026-11-21T00:00:00Z");
+    assert_eq!(collected_at(NGINX, "shop"), Value::Null);
+    assert_eq!(profiles["headroom/usage-26"]["spec"]["header"]["collectedAt"], "2026-11-21T01:00:00Z");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -202,7 +190,7 @@ async fn files_of_profiles_are_treated_alike() {
             let publisher = Publisher {
                 store,
                 destination: &destination,
-                pool_namespace: "headroom",
+                namespace: "headroom",
                 pooling: &Pooling { quorum: 1, namespaces: Vec::new() },
                 refresh,
                 turns: None,
@@ -210,17 +198,17 @@ async fn files_of_profiles_are_treated_alike() {
             };
             publisher.publish(Timestamp::from_unix_seconds(as_of).unwrap()).await.unwrap()
         };
-        let read = |name: &str| -> Value {
-            let text = std::fs::read_to_string(path.join(format!("{name}.{}", format.name()))).unwrap();
-            serde_saphyr::from_str(&text).unwrap()
+        let read = |image: &str| -> Value {
+            let name = format!("headroom/{}.{}", Root::of(image), format.name());
+            serde_saphyr::from_str(&std::fs::read_to_string(path.join(name)).unwrap()).unwrap()
         };
-        assert!(publish(&old, NOW).await.written > 2);
-        let (shop, lab) = (read("shop/usage"), read("lab/usage"));
+        assert_eq!(publish(&old, NOW).await.written, 64);
+        let (shop, lab) = (read(NGINX), read(JOB));
         assert_eq!(publish(&young, NOW + HOUR).await.deleted, 0);
-        assert_eq!(read("shop/usage"), shop);
-        assert_eq!(store_of(&read("lab/usage")), young.id());
-        let month = |profile: &Value| profile["spec"]["images"][image_key(JOB)]["all"]["windows"]["30d"].clone();
-        assert_eq!(month(&read("lab/usage")), month(&lab));
+        assert_eq!(read(NGINX)["spec"]["images"], shop["spec"]["images"]);
+        assert_eq!(store_of(&read(JOB)), young.id());
+        let month = |profile: &Value| histories([profile], JOB, "lab")["all"]["windows"]["30d"].clone();
+        assert_eq!(month(&read(JOB)), month(&lab));
     }
 }
 
@@ -231,8 +219,8 @@ async fn what_no_collector_wrote_is_no_history() {
     publish(&old, server.start().await, NOW).await.unwrap();
     {
         let mut profiles = server.profiles.lock().unwrap();
-        let lab = profiles.get_mut("lab/usage").unwrap();
-        lab["metadata"]["labels"] = serde_json::json!({});
+        let lab = profiles.get_mut(&format!("headroom/{}", Root::of(JOB))).unwrap();
+        lab["metadata"]["labels"]["app.kubernetes.io/managed-by"] = serde_json::json!("somebody");
         lab["metadata"]["annotations"] = serde_json::json!({});
     }
     let folder = tempfile::tempdir().unwrap();
@@ -240,5 +228,5 @@ async fn what_no_collector_wrote_is_no_history() {
     let (source, hour) = last_hour();
     fill(&young, &source, &["lab"], hour).await;
     publish(&young, server.start().await, NOW + HOUR).await.unwrap();
-    assert_eq!(samples(&server, "lab/usage", JOB, "30d"), 60);
+    assert_eq!(samples(&server, "lab", JOB, "30d"), 60);
 }

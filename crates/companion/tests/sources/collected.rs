@@ -15,8 +15,8 @@ use serde_json::Value;
 use crate::data::{self, Cluster, percentile};
 use crate::servers::PrometheusServer;
 
-/// Runs `collect`; gives the profile of a namespace and the log.
-fn collect(url: &str, folder: &Path, namespace: &str) -> (Value, String) {
+/// Runs `collect`; gives the profiles and the log.
+fn collect(url: &str, folder: &Path) -> (Vec<Value>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
         .args(["collect", "prometheus", url, "--once", "--days", "1", "--format", "json", "--store"])
         .arg(folder.join("usage.redb"))
@@ -25,9 +25,11 @@ fn collect(url: &str, folder: &Path, namespace: &str) -> (Value, String) {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let profile = folder.join("profiles").join(namespace).join("usage.json");
-    let profile = serde_json::from_str(&std::fs::read_to_string(profile).unwrap()).unwrap();
-    (profile, String::from_utf8(output.stderr).unwrap())
+    let files = std::fs::read_dir(folder.join("profiles/headroom")).unwrap();
+    let read = |path| serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut profiles: Vec<Value> = files.map(|file| read(file.unwrap().path())).collect();
+    profiles.sort_by_key(|profile| profile["metadata"]["name"].to_string());
+    (profiles, String::from_utf8(output.stderr).unwrap())
 }
 
 #[test]
@@ -37,12 +39,13 @@ fn published_percentiles_are_those_of_the_data() {
     let cluster = Cluster::new(Window { from: now - 183 * 60, to: now - 180 });
     let server = PrometheusServer { history: cluster.open_metrics(), ..PrometheusServer::default() }.start();
     let folder = tempfile::tempdir().unwrap();
-    let (profile, _) = collect(&server.url(), folder.path(), "shop");
-    check(&profile, &cluster);
+    let (profiles, _) = collect(&server.url(), folder.path());
+    check(&profiles, &cluster);
 
     // A second run finds nothing new, and counts nothing again.
-    let (again, _) = collect(&server.url(), folder.path(), "shop");
-    assert_eq!(again["spec"]["images"], profile["spec"]["images"]);
+    let (again, _) = collect(&server.url(), folder.path());
+    let images = |profiles: &[Value]| profiles.iter().map(|profile| profile["spec"]["images"].clone()).collect::<Vec<_>>();
+    assert_eq!(images(&again), images(&profiles));
 }
 
 #[test]
@@ -56,13 +59,13 @@ fn a_store_that_bears_little_is_read_in_small_pieces() {
     }
     .start();
     let folder = tempfile::tempdir().unwrap();
-    let (profile, log) = collect(&server.url(), folder.path(), "shop");
+    let (profiles, log) = collect(&server.url(), folder.path());
     assert!(log.contains("too many samples") && log.contains("asking for less"), "{log}");
-    check(&profile, &cluster);
+    check(&profiles, &cluster);
 }
 
-/// The profile of `shop` has to say what the data say.
-fn check(profile: &Value, cluster: &Cluster) {
+/// Of `shop` the profiles have to say what the data say.
+fn check(profiles: &[Value], cluster: &Cluster) {
     let mut expected = BTreeMap::<(String, Resource), Vec<f64>>::new();
     for (key, samples) in cluster.expected() {
         if key.namespace == "shop" {
@@ -75,7 +78,7 @@ fn check(profile: &Value, cluster: &Cluster) {
         values.sort_by(f64::total_cmp);
         let name = ImageName::parse(&image).unwrap();
         let tag = name.tag().unwrap().replace('.', ",");
-        let entry = &profile["spec"]["images"][address::image_key(name.repository())]["tags"][tag];
+        let entry = of_tag(profiles, &address::key_of(name.repository()), &tag);
         let name = if resource == Resource::Cpu { "cpu" } else { "memory" };
         let usage = entry["windows"]["7d"][name].as_str().unwrap();
         assert_eq!(find_in_usage(usage, "samples").unwrap(), values.len().to_string(), "{image} {name}: {entry}");
@@ -89,6 +92,16 @@ fn check(profile: &Value, cluster: &Cluster) {
         let kills = entry["oomKills"].as_array().map_or(0, Vec::len);
         assert_eq!(kills, usize::from(image.starts_with("postgres")), "{image}: {entry}");
     }
+}
+
+/// The history of a tag in `shop`, which is that of all tags where nothing else ran.
+fn of_tag<'p>(profiles: &'p [Value], image: &str, tag: &str) -> &'p Value {
+    let own = profiles.iter().map(|profile| &profile["spec"]["images"][image]["own"]["shop"]).find(|own| !own.is_null());
+    let own = own.unwrap();
+    if own["all"]["same"].as_str().is_some_and(|same| same.split(' ').any(|same| same == tag)) {
+        return &own["all"];
+    }
+    &own["tags"][tag]
 }
 
 fn value(amount: &str) -> f64 {

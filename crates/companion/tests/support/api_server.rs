@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use headroom_advice::profile::layout::paths;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -24,23 +25,26 @@ pub enum Scenario {
     Shaky,
     NotInstalled,
     Forbidden,
-    /// Rights in some namespaces only.
-    ForbiddenInLab,
+    /// Another writer of nginx's root.
     Conflict,
-    ShopIsGone,
     /// A quota on objects of the kind.
-    QuotaInLab,
-    /// A webhook that denies.
-    WebhookInLab,
-    /// A webhook whose server is down.
-    BrokenWebhookInLab,
+    Quota,
+    /// A webhook that denies nginx's root.
+    Webhook,
+    /// A webhook whose server is down, at nginx's root.
+    BrokenWebhook,
+    /// A webhook that denies a page of nginx's root.
+    RefusedPage,
     /// Every request fails.
     Down,
-    NoPoolNamespace,
+    NoNamespace,
 }
 
-const FORBIDDEN: &str = r#"usageprofiles.headroom.dev "usage" is forbidden: User "system:serviceaccount:headroom:collector" cannot patch resource "usageprofiles" in API group "headroom.dev" in the namespace "lab""#;
-const QUOTA: &str = r#"usageprofiles.headroom.dev "usage" is forbidden: exceeded quota: objects, requested: count/usageprofiles.headroom.dev=1, used: count/usageprofiles.headroom.dev=0, limited: count/usageprofiles.headroom.dev=0"#;
+/// nginx's root.
+pub const NGINX_ROOT: &str = "usage-26";
+
+const FORBIDDEN: &str = r#"usageprofiles.headroom.dev "usage-00" is forbidden: User "system:serviceaccount:headroom:collector" cannot patch resource "usageprofiles" in API group "headroom.dev" in the namespace "headroom""#;
+const QUOTA: &str = r#"usageprofiles.headroom.dev "usage-26" is forbidden: exceeded quota: objects, requested: count/usageprofiles.headroom.dev=1, used: count/usageprofiles.headroom.dev=0, limited: count/usageprofiles.headroom.dev=0"#;
 const WEBHOOK: &str = r#"admission webhook "guard.example" denied the request: only people may write here"#;
 const BROKEN_WEBHOOK: &str = r#"Internal error occurred: failed calling webhook "guard.example": connection refused"#;
 
@@ -153,8 +157,27 @@ impl ApiServer {
             let message = "the server could not find the requested resource";
             return status(StatusCode::NOT_FOUND, "NotFound", message, json!({}));
         }
-        let (namespace, name) = path.split_once("/usageprofiles/").unwrap();
-        self.profile(request, namespace, name, body)
+        match path.split_once("/usageprofiles/") {
+            Some((namespace, name)) => self.profile(request, namespace, name, body),
+            None => self.list(path.strip_suffix("/usageprofiles").unwrap(), request.uri.query().unwrap()),
+        }
+    }
+
+    /// The objects of a root, by the label that names it; two at a time.
+    fn list(&self, namespace: &str, query: &str) -> (StatusCode, Value) {
+        let parameter = |name: &str| query.split('&').find_map(|one| one.strip_prefix(&format!("{name}=")));
+        let root = parameter("labelSelector").unwrap().strip_prefix("headroom.dev%2Froot%3D").unwrap();
+        let after = parameter("continue").unwrap_or_default();
+        let profiles = self.profiles.lock().unwrap();
+        let mut items = profiles.iter().filter(|(name, profile)| {
+            profile["metadata"]["labels"]["headroom.dev/root"] == root
+                && name.strip_prefix(&format!("{namespace}/")).is_some_and(|name| name > after)
+        });
+        let page: Vec<Value> = items.by_ref().take(2).map(|(_, profile)| profile.clone()).collect();
+        let next = items.next().and(page.last()).map(|last| last["metadata"]["name"].clone());
+        let list = json!({"kind": "UsageProfileList", "apiVersion": "headroom.dev/v1alpha1",
+            "metadata": {"continue": next.unwrap_or_default()}, "items": page});
+        (StatusCode::OK, list)
     }
 
     fn profile(&self, request: &http::request::Parts, namespace: &str, name: &str, body: Value) -> (StatusCode, Value) {
@@ -170,11 +193,13 @@ impl ApiServer {
                 if body["preconditions"]["resourceVersion"] != profile["metadata"]["resourceVersion"] {
                     return status(StatusCode::CONFLICT, "Conflict", "the object was changed", json!({}));
                 }
-                (StatusCode::OK, profiles.remove(&key).unwrap())
+                let removed = profiles.remove(&key).unwrap();
+                check_pages(&profiles);
+                (StatusCode::OK, removed)
             }
             Method::PATCH => {
                 assert_eq!(request.headers["content-type"], "application/apply-patch+yaml");
-                if let Some(refused) = self.refusal(namespace) {
+                if let Some(refused) = self.refusal(name) {
                     return refused;
                 }
                 let mut profile = body;
@@ -190,24 +215,28 @@ impl ApiServer {
                     holder: self.holder(),
                 });
                 profiles.insert(key, profile.clone());
+                check_pages(&profiles);
                 (StatusCode::OK, profile)
             }
             _ => unreachable!("{}", request.method),
         }
     }
 
-    fn refusal(&self, namespace: &str) -> Option<(StatusCode, Value)> {
-        let lab = |code, message| (namespace == "lab").then(|| status(code, "Forbidden", message, json!({})));
+    fn refusal(&self, name: &str) -> Option<(StatusCode, Value)> {
+        let of_nginx =
+            |code, message| (name == NGINX_ROOT).then(|| status(code, "Forbidden", message, json!({})));
         match *self.scenario.lock().unwrap() {
             Scenario::Forbidden => Some(status(StatusCode::FORBIDDEN, "Forbidden", FORBIDDEN, json!({}))),
-            Scenario::ForbiddenInLab => lab(StatusCode::FORBIDDEN, FORBIDDEN),
-            Scenario::QuotaInLab => lab(StatusCode::FORBIDDEN, QUOTA),
-            Scenario::WebhookInLab => lab(StatusCode::FORBIDDEN, WEBHOOK),
-            Scenario::BrokenWebhookInLab => lab(StatusCode::INTERNAL_SERVER_ERROR, BROKEN_WEBHOOK),
-            Scenario::Conflict => {
-                lab(StatusCode::CONFLICT, r#"Apply failed with 1 conflict: conflict with "kubectl": .spec"#)
+            Scenario::Quota => of_nginx(StatusCode::FORBIDDEN, QUOTA),
+            Scenario::Webhook => of_nginx(StatusCode::FORBIDDEN, WEBHOOK),
+            Scenario::BrokenWebhook => of_nginx(StatusCode::INTERNAL_SERVER_ERROR, BROKEN_WEBHOOK),
+            Scenario::RefusedPage if name.starts_with(NGINX_ROOT) && name.ends_with("00") => {
+                Some(status(StatusCode::FORBIDDEN, "Forbidden", WEBHOOK, json!({})))
             }
-            Scenario::ShopIsGone => (namespace == "shop").then(|| not_found("namespaces", "shop")),
+            Scenario::Conflict => {
+                of_nginx(StatusCode::CONFLICT, r#"Apply failed with 1 conflict: conflict with "kubectl": .spec"#)
+            }
+            Scenario::NoNamespace => Some(not_found("namespaces", "headroom")),
             _ => None,
         }
     }
@@ -223,7 +252,7 @@ impl ApiServer {
         match (method, &*lease) {
             (&Method::GET, None) => not_found("leases", path),
             (&Method::GET, Some(there)) => (StatusCode::OK, there.clone()),
-            (&Method::POST, None) if *self.scenario.lock().unwrap() == Scenario::NoPoolNamespace => {
+            (&Method::POST, None) if *self.scenario.lock().unwrap() == Scenario::NoNamespace => {
                 not_found("namespaces", "headroom")
             }
             (&Method::POST, None) => put(&mut lease, body),
@@ -253,10 +282,30 @@ impl ApiServer {
         self.profiles.lock().unwrap().keys().cloned().collect()
     }
 
-    /// The text of each profile's histories.
+    /// The text of the histories in each object that a reader comes to.
     pub fn histories(&self) -> BTreeMap<String, String> {
         let profiles = self.profiles.lock().unwrap();
-        profiles.iter().map(|(name, profile)| (name.clone(), profile["spec"]["images"].to_string())).collect()
+        let listed: Vec<String> = profiles.iter().flat_map(|(name, root)| pages(name, root)).collect();
+        let is_read = |name: &String| !is_page(name) || listed.contains(name);
+        let text = |profile: &Value| format!("{}{}", profile["spec"]["images"], profile["spec"]["header"]["pages"]);
+        profiles.iter().filter(|(name, _)| is_read(name)).map(|(name, profile)| (name.clone(), text(profile))).collect()
+    }
+}
+
+fn is_page(name: &str) -> bool {
+    name.matches('-').count() > 1
+}
+
+/// The pages that a root lists.
+fn pages(name: &str, root: &Value) -> Vec<String> {
+    let pages = root["spec"]["header"]["pages"].as_str().unwrap_or_default();
+    paths(pages).into_iter().map(|path| format!("{name}-{path}")).collect()
+}
+
+/// At no moment does a root list a page that is not there.
+fn check_pages(profiles: &BTreeMap<String, Value>) {
+    for page in profiles.iter().flat_map(|(name, root)| pages(name, root)) {
+        assert!(profiles.contains_key(&page), "{page} is not there");
     }
 }
 

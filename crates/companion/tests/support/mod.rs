@@ -9,15 +9,17 @@ use async_trait::async_trait;
 use headroom_companion::collect::pace::Pace;
 use headroom_companion::collect::windows::{Outcome, Run, RunError};
 use headroom_companion::metrics::Metrics;
-use headroom_companion::profile::{self, Pooling};
+use headroom_companion::profile::{self, Collected, Pooling};
 use headroom_companion::progress::Progress;
 use headroom_companion::source::cluster_id::ClusterId;
 use headroom_companion::source::{
     Batch, Container, OomKill, Reach, Resource, Sample, Series, Sink, Source, SourceError, Window,
 };
 use headroom_companion::store::Store;
-use headroom_core::cluster::usage::{Scope, Shard};
+use headroom_core::cluster::usage::Root;
+use headroom_core::cluster::usage::address::key_of;
 use headroom_core::timestamp::Timestamp;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub const STEP: i64 = 60;
@@ -183,13 +185,39 @@ pub async fn collect(source: &Scripted, store: &Store, stop: &CancellationToken)
 
 /// Everything that would be published, as text: equal if and only if the same samples were counted.
 pub fn published(store: &Store, as_of: i64) -> String {
-    let as_of = Timestamp::from_unix_seconds(as_of).unwrap();
-    let own = store.namespaces().unwrap().into_iter().map(|namespace| (namespace, Scope::Namespace));
-    let pooled = Shard::all().map(|shard| ("headroom".to_owned(), Scope::Pool(shard)));
-    let profiles = own.chain(pooled).map(|(namespace, scope)| {
-        profile::build(store, &namespace, scope, as_of, &Pooling { quorum: 1, namespaces: Vec::new() }).unwrap()
-    });
-    profiles.filter(|profile| !profile.images.is_empty()).map(|profile| format!("{profile}\n")).collect()
+    let texts = texts(store, as_of, &Pooling { quorum: 1, namespaces: Vec::new() });
+    texts.into_iter().filter(|text| !text.contains(r#""images":{}"#)).map(|text| text + "\n").collect()
+}
+
+/// Every object that would be published.
+pub fn objects(store: &Store, as_of: i64, pooling: &Pooling) -> Vec<Value> {
+    texts(store, as_of, pooling).iter().map(|text| serde_json::from_str(text).unwrap()).collect()
+}
+
+fn texts(store: &Store, as_of: i64, pooling: &Pooling) -> Vec<String> {
+    let (at, behind) = (Timestamp::from_unix_seconds(as_of).unwrap(), BTreeMap::new());
+    let collected = Collected { at, behind: &behind };
+    let share = |root| profile::build(store, "headroom", root, &collected, pooling).unwrap();
+    Root::all().flat_map(|root| share(root).lay_out()).map(|object| object.to_string()).collect()
+}
+
+/// What some objects hold of an image, in a namespace or in the `pool`, with each tag written out.
+pub fn histories<'o>(objects: impl IntoIterator<Item = &'o Value>, repository: &str, of: &str) -> Value {
+    let key = key_of(repository);
+    for object in objects {
+        let image = &object["spec"]["images"][&key];
+        let found = if of == "pool" { &image["pool"] } else { &image["own"][of] };
+        if found.is_null() {
+            continue;
+        }
+        let mut found = found.clone();
+        let same = found["all"]["same"].take();
+        for tag in same.as_str().unwrap_or_default().split(' ').filter(|tag| !tag.is_empty()) {
+            found["tags"][tag] = found["all"].clone();
+        }
+        return found;
+    }
+    Value::Null
 }
 
 pub fn open(folder: &Path) -> Store {

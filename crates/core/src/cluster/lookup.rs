@@ -5,10 +5,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::rc::Rc;
 
 use crate::find;
 
-use super::usage::address::{API_VERSION, KIND, Place, Scope};
+use super::usage::address::{API_VERSION, KIND, Place, ProfileName};
 
 /// One object or list to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,12 +51,14 @@ pub enum Lookup<'d> {
     ResourceClaims {
         namespace: &'d str,
     },
-    /// What images have used before, of the namespace or of a share of all.
+    /// What images have used before.
     UsageProfile {
-        scope: Scope,
+        name: ProfileName,
         namespace: Cow<'d, str>,
         /// Of the images concerned.
-        places: Vec<Place>,
+        places: Vec<Rc<Place>>,
+        /// The namespace whose own history is wanted.
+        of: &'d str,
         field_masks: Vec<String>,
     },
 }
@@ -106,8 +109,8 @@ impl Lookup<'_> {
                     constant(&["metadata.annotations", "metadata.creationTimestamp", "metadata.ownerReferences"]);
                 (RESOURCE_API, "ResourceClaim", Some(*namespace), None, masks)
             }
-            Self::UsageProfile { scope, namespace, field_masks, .. } => {
-                let name = Some(Cow::Owned(scope.object_name()));
+            Self::UsageProfile { name, namespace, field_masks, .. } => {
+                let name = Some(Cow::Owned(name.to_string()));
                 let masks = field_masks.iter().map(|mask| Cow::Borrowed(mask.as_str())).collect();
                 (API_VERSION, KIND, Some(namespace.as_ref()), name, masks)
             }
@@ -117,8 +120,8 @@ impl Lookup<'_> {
         HostCall { api_version, kind, namespace, name, field_masks, disable_cache }
     }
 
-    /// Whether a failure only says that there is no such thing: a namespace without history, a cluster in which
-    /// nobody collects any, a quota or a pod that was deleted.
+    /// Whether a failure only says that there is no such thing: a cluster in which nobody collects history, a quota or a
+    /// pod that was deleted.
     pub(super) fn is_absent(&self, problem: &str) -> bool {
         let is_not_found = find::contains(problem, "Cannot find");
         let kind_is_unknown = || {

@@ -3,8 +3,9 @@
 //! Its names ([`address`]), and what of a text is believed ([`read`]). How profiles are written is the companion's
 //! affair; what they mean for a container is the estimate stage's.
 //!
-//! A history stands under its image's repository, once for all tags together and once for each tag and digest. The
-//! objects are few and their names known in advance, because a policy host caches every object it was ever asked for.
+//! An image's entry holds, under its repository, the history of each namespace and of all together (the pool), each of
+//! them for all tags together and for each tag and digest. The names of the objects are known in advance, and no object
+//! is large, because a policy host caches every object it was ever asked for and copies it whole for every request.
 
 pub mod address;
 pub mod read;
@@ -19,10 +20,10 @@ use crate::timestamp::Timestamp;
 /// The most out-of-memory kills that are kept of a history.
 pub const MOST_OOM_KILLS: usize = 5;
 
-pub use address::{Repository, Scope, Shard, TagKey};
+pub use address::{Place, ProfileName, Repository, Root, TagKey};
 
 /// The version of the format; a reader refuses all others.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// A container that was killed because its memory ran out.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,14 +1,13 @@
-//! Which images' histories are wanted, and where to read them: the namespace's own first, and the pool only for the
-//! images whose own history leaves a question open.
+//! Which images' histories are wanted, and where to read them: each image's root first, and the page that the root leads
+//! to where the history is too large for one object. So an image never costs more than two reads.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
-use super::step::Sources;
 use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
-use crate::cluster::usage::address::{Place, Scope, Shard, field_masks};
+use crate::cluster::usage::address::{HEADER_MASK, Parts, Place, ProfileName, TagKey, field_masks};
 use crate::image::ImageName;
-use crate::plan::Want;
 use crate::request::{Pod, Request};
 use crate::settings::{Matching, Settings, Whose};
 
@@ -20,92 +19,87 @@ pub struct WantedHistory<'d>(Vec<WantedImage<'d>>);
 struct WantedImage<'d> {
     text: &'d str,
     name: ImageName<'d>,
-    wants: Vec<Want>,
+    place: Rc<Place>,
 }
 
 impl<'d> WantedHistory<'d> {
-    /// What a pod wants. An image whose name cannot be read has no history.
-    pub fn of(pod: Option<&Pod<'d>>, wants: &[Want]) -> Self {
+    /// What these containers of a pod want. An image whose name cannot be read has no history.
+    pub fn of(pod: Option<&Pod<'d>>, containers: impl IntoIterator<Item = usize>) -> Self {
         let mut images: Vec<WantedImage<'d>> = Vec::new();
         let Some(pod) = pod else { return Self(images) };
-        for want in wants {
-            let Some(text) = image_of(pod, *want) else { continue };
-            match images.iter_mut().find(|image| image.text == text) {
-                Some(image) => image.wants.push(*want),
-                None => {
-                    let Ok(name) = ImageName::parse(text) else { continue };
-                    images.push(WantedImage { text, name, wants: vec![*want] });
-                }
+        for container in containers {
+            // No image name needs escapes.
+            let Some(Cow::Borrowed(text)) = pod.containers.get(container).map(|container| &container.image) else {
+                continue;
+            };
+            if images.iter().any(|image| image.text == *text) {
+                continue;
             }
+            let Ok(name) = ImageName::parse(text) else { continue };
+            let place = Rc::new(Place::of(name.repository()));
+            images.push(WantedImage { text, name, place });
         }
         Self(images)
     }
 
-    /// The history of the namespace.
-    pub fn own(&self, request: &Request<'d>, settings: &Settings<'d>) -> Vec<Lookup<'d>> {
-        self.lookups(Whose::OwnNamespace, request, settings, |_| true)
+    /// Where the histories begin.
+    pub fn roots(&self, request: &'d Request<'d>, settings: &Settings<'d>) -> Vec<Lookup<'d>> {
+        self.lookups(request, settings, |place| Some(ProfileName::of_root(place.root())))
     }
 
-    /// The history of all namespaces, for the images whose own history, in `context`, was not enough.
-    pub fn pooled(&self, request: &Request<'d>, settings: &Settings<'d>, context: &Context<'d>) -> Vec<Lookup<'d>> {
-        let is_open = |image: &WantedImage<'d>| {
-            let sources = Sources::find(&image.name, context, &settings.estimates, &mut Vec::new());
-            let is_enough = |want: &Want| sources.has_enough_at_first_sight(want.resource, &settings.estimates);
-            !image.wants.iter().all(is_enough)
-        };
-        self.lookups(Whose::AllNamespaces, request, settings, is_open)
+    /// Where those are that the roots, in `context`, do not hold themselves.
+    pub fn pages(
+        &self,
+        request: &'d Request<'d>,
+        settings: &Settings<'d>,
+        context: &Context<'d>,
+    ) -> Vec<Lookup<'d>> {
+        self.lookups(request, settings, |place| {
+            context.usage.iter().find(|found| found.place == *place).and_then(|found| found.page.clone())
+        })
     }
 
     fn lookups(
         &self,
-        whose: Whose,
-        request: &Request<'d>,
+        request: &'d Request<'d>,
         settings: &Settings<'d>,
-        is_open: impl Fn(&WantedImage<'d>) -> bool,
+        name: impl Fn(&Rc<Place>) -> Option<ProfileName>,
     ) -> Vec<Lookup<'d>> {
         let mut lookups = Vec::new();
-        if settings.estimates.reads(whose) {
-            for image in self.0.iter().filter(|image| is_open(image)) {
-                add(&mut lookups, &image.name, whose, request, settings);
+        if settings.estimates.history.is_empty() {
+            return lookups;
+        }
+        for image in &self.0 {
+            if let Some(name) = name(&image.place) {
+                add(&mut lookups, image, name, request, settings);
             }
         }
         lookups
     }
 }
 
-fn image_of<'d>(pod: &Pod<'d>, want: Want) -> Option<&'d str> {
-    match pod.containers.get(want.container)?.image {
-        Cow::Borrowed(image) => Some(image),
-        // No image name needs escapes.
-        Cow::Owned(_) => None,
-    }
-}
-
 /// Adds what is to be read of an image's history, to the lookup of the same object where there is one.
-pub fn add<'d>(
+fn add<'d>(
     lookups: &mut Vec<Lookup<'d>>,
-    image: &ImageName<'_>,
-    whose: Whose,
-    request: &Request<'d>,
+    image: &WantedImage<'d>,
+    name: ProfileName,
+    request: &'d Request<'d>,
     settings: &Settings<'d>,
 ) {
     let chosen_by = &settings.estimates;
-    let (scope, namespace) = match whose {
-        Whose::OwnNamespace => (Scope::Namespace, &request.namespace),
-        Whose::AllNamespaces => (Scope::Pool(Shard::of(image.repository())), &chosen_by.pool.namespace),
-    };
-    let place = Place::of(image);
-    let masks = field_masks(&place, image, &chosen_by.windows(Matching::Tag), &chosen_by.windows(Matching::Image));
-    let of_scope = lookups.iter_mut().find_map(|lookup| match lookup {
-        Lookup::UsageProfile { scope: known, places, field_masks, .. } if *known == scope => {
-            Some((places, field_masks))
-        }
+    let is_by_tag = chosen_by.history.iter().any(|step| step.matching == Matching::Tag);
+    let tags: Vec<TagKey> = if is_by_tag { TagKey::of(&image.name).collect() } else { Vec::new() };
+    let own = chosen_by.reads(Whose::OwnNamespace).then_some(request.namespace.as_ref());
+    let parts = Parts { own, pool: chosen_by.reads(Whose::AllNamespaces), tags: &tags };
+    let masks = field_masks(&image.place, parts);
+    let of_object = lookups.iter_mut().find_map(|lookup| match lookup {
+        Lookup::UsageProfile { name: known, places, field_masks, .. } if *known == name => Some((places, field_masks)),
         _ => None,
     });
-    match of_scope {
+    match of_object {
         Some((places, field_masks)) => {
-            if !places.contains(&place) {
-                places.push(place);
+            if !places.contains(&image.place) {
+                places.push(Rc::clone(&image.place));
             }
             masks.into_iter().for_each(|mask| {
                 if !field_masks.contains(&mask) {
@@ -114,8 +108,15 @@ pub fn add<'d>(
             });
         }
         None => {
-            let (places, namespace) = (vec![place], namespace.clone());
-            lookups.push(Lookup::UsageProfile { scope, namespace, places, field_masks: masks });
+            let mut field_masks = masks;
+            field_masks.push(HEADER_MASK.to_owned());
+            lookups.push(Lookup::UsageProfile {
+                name,
+                namespace: chosen_by.namespace.clone(),
+                places: vec![Rc::clone(&image.place)],
+                of: &request.namespace,
+                field_masks,
+            });
         }
     }
 }

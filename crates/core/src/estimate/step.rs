@@ -4,9 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::cluster::Context;
-use crate::cluster::usage::address::Place;
-use crate::cluster::usage::read::{Entry, HistoryNode, Observed, Unusable};
-use crate::cluster::usage::{Percentile, Resource, Scope, Shard, TagKey, Window};
+use crate::cluster::usage::read::{Histories, HistoryNode, Observed, Unusable};
+use crate::cluster::usage::{Percentile, ProfileName, Resource, TagKey, Window};
 use crate::image::ImageName;
 use crate::settings::{EstimateSettings, HistoryScope, Matching, Step, Whose};
 use crate::timestamp::Timestamp;
@@ -74,43 +73,57 @@ pub struct Sources<'i, 'd> {
     image: &'i ImageName<'i>,
     /// Of just this image: its digest, then its tag.
     keys: Vec<Option<TagKey>>,
+    /// The object that was read; none if there was none.
+    name: Option<ProfileName>,
     own: Option<Source<'d>>,
     pool: Option<Source<'d>>,
 }
 
-/// What one profile holds of it, and how old that is.
+/// What is known of it in one namespace, or in all, and how old that is.
 #[derive(Debug, Clone, Copy)]
 struct Source<'d> {
-    entry: Entry<'d>,
+    histories: Histories<'d>,
     age: Duration,
 }
 
 impl<'i, 'd> Sources<'i, 'd> {
-    /// Finds the image in the profiles; what is wrong with one is noted, and the profile is none.
+    /// Finds the image in the profiles; what is wrong with its history is noted, and the history is none.
     pub fn find(
         image: &'i ImageName<'i>,
         context: &Context<'d>,
         settings: &EstimateSettings<'_>,
         notes: &mut Vec<String>,
     ) -> Self {
-        let mut source = |scope: Scope| {
-            let is_of_image = |place: &Place| place.repository.as_str() == image.repository();
-            let found = context.usage.iter().find(|found| found.scope == scope && is_of_image(&found.place))?;
-            let Some(now) = settings.now.or(context.now) else {
-                notes.push("usage history ignored: current time unknown".to_owned());
-                return None;
-            };
-            let aged = |entry: &Entry<'d>| Ok(Source { entry: *entry, age: entry.age(now, settings.max_age)? });
-            match found.entry.as_ref().map_err(Clone::clone).and_then(aged) {
-                Ok(source) => Some(source),
+        let keys = TagKey::of(image).map(Some).collect();
+        let mut sources = Self { image, keys, name: None, own: None, pool: None };
+        let Some(found) = context.usage.iter().find(|found| found.place.is_of(image.repository())) else {
+            return sources;
+        };
+        sources.name = Some(found.name.clone());
+        let Some(now) = settings.now.or(context.now) else {
+            notes.push("usage history ignored: current time unknown".to_owned());
+            return sources;
+        };
+        let entry = match &found.entry {
+            Ok(entry) => *entry,
+            Err(unusable) => {
+                notes.push(sources.unused(unusable));
+                return sources;
+            }
+        };
+        let mut aged = |histories: Option<Histories<'d>>| {
+            let histories = histories?;
+            match histories.age(now, settings.max_age) {
+                Ok(age) => Some(Source { histories, age }),
                 Err(unusable) => {
-                    notes.push(unused(scope, &unusable));
+                    notes.push(sources.unused(&unusable));
                     None
                 }
             }
         };
-        let keys = TagKey::of(image).map(Some).collect();
-        Self { image, keys, own: source(Scope::Namespace), pool: source(pool_of(image)) }
+        let (own, pool) = (aged(entry.own), aged(entry.pool));
+        (sources.own, sources.pool) = (own, pool);
+        sources
     }
 
     /// The first history with enough samples of a resource, and those skipped before it.
@@ -132,13 +145,13 @@ impl<'i, 'd> Sources<'i, 'd> {
                         let key = self.name_of(key.as_ref());
                         passed_over.push(PassedOver { window: step.window, key, whose: *whose, why });
                     };
-                    let Some(Source { entry, age }) = source else {
+                    let Some(Source { histories, age }) = source else {
                         pass_over(Why::NoHistory);
                         continue;
                     };
-                    let looked_up = look_up(&entry, key.as_ref(), step.window, resource).and_then(|found| {
-                        let why =
-                            found.as_ref().map(|(_, observed)| too_little(&entry, observed, step, *whose, settings));
+                    let looked_up = look_up(&histories, key.as_ref(), step.window, resource).and_then(|found| {
+                        let too_little = |observed| too_little(histories.quorum, observed, step, *whose, settings);
+                        let why = found.as_ref().map(|(_, observed)| too_little(observed));
                         Ok(found.zip(why.transpose()?))
                     });
                     let (history, observed) = match looked_up {
@@ -152,7 +165,7 @@ impl<'i, 'd> Sources<'i, 'd> {
                             continue;
                         }
                         Err(unusable) => {
-                            notes.push(unused(self.scope_of(*whose), &unusable));
+                            notes.push(self.unused(&unusable));
                             pass_over(Why::Unusable);
                             continue;
                         }
@@ -162,7 +175,7 @@ impl<'i, 'd> Sources<'i, 'd> {
                         key: self.name_of(key.as_ref()),
                         whose: *whose,
                         age,
-                        collected_at: entry.collected_at,
+                        collected_at: histories.collected_at,
                         history,
                         observed,
                     };
@@ -173,24 +186,10 @@ impl<'i, 'd> Sources<'i, 'd> {
         (None, passed_over)
     }
 
-    /// Whether the very first history to look at is the namespace's own and is enough, so that none other matters.
-    pub fn has_enough_at_first_sight(&self, resource: Resource, settings: &EstimateSettings<'_>) -> bool {
-        let (Some(step), Some(own)) = (settings.history.first(), self.own) else { return false };
-        let Some(key) = self.keys(step.matching).first() else { return false };
-        settings.scope_of(step) != HistoryScope::Cluster
-            && look_up(&own.entry, key.as_ref(), step.window, resource).is_ok_and(|found| {
-                found.is_some_and(|(_, observed)| {
-                    too_little(&own.entry, &observed, step, Whose::OwnNamespace, settings) == Ok(None)
-                })
-            })
-    }
-
-    /// The profile that was looked at.
-    pub fn scope_of(&self, whose: Whose) -> Scope {
-        match whose {
-            Whose::OwnNamespace => Scope::Namespace,
-            Whose::AllNamespaces => pool_of(self.image),
-        }
+    /// That a history is not used.
+    pub fn unused(&self, unusable: &Unusable) -> String {
+        let name = self.name.as_ref().map(ToString::to_string).unwrap_or_default();
+        format!("usage history in UsageProfile {name} ignored: {unusable}")
     }
 
     /// What is looked up for a step: the digest, then the tag; or all tags together.
@@ -228,21 +227,21 @@ fn places(scope: HistoryScope) -> &'static [Whose] {
 type Found<'d> = (HistoryNode<'d>, Observed<'d>);
 
 fn look_up<'d>(
-    entry: &Entry<'d>,
+    histories: &Histories<'d>,
     key: Option<&TagKey>,
     window: Window,
     resource: Resource,
 ) -> Result<Option<Found<'d>>, Unusable> {
     let history = match key {
-        Some(key) => entry.tag(key)?,
-        None => entry.all()?,
+        Some(key) => histories.tag(key)?,
+        None => histories.all()?,
     };
     let Some(history) = history else { return Ok(None) };
     Ok(history.observed(window, resource)?.map(|observed| (history, observed)))
 }
 
 fn too_little(
-    entry: &Entry<'_>,
+    quorum: u64,
     observed: &Observed<'_>,
     step: &Step,
     whose: Whose,
@@ -263,8 +262,8 @@ fn too_little(
     if pods < pool.min_pods {
         return Ok(Some(Why::FewPods { found: pods, needed: pool.min_pods }));
     }
-    if entry.quorum < needed {
-        return Ok(Some(Why::SmallQuorum { found: entry.quorum, needed }));
+    if quorum < needed {
+        return Ok(Some(Why::SmallQuorum { found: quorum, needed }));
     }
     let mut figures = settings.percentile.of(observed.resource).iter();
     Ok((!figures.any(|figure| observed.has(figure.percentile))).then_some(Why::Disagreement))
@@ -279,13 +278,4 @@ pub(super) fn is_usable(
 ) -> Result<bool, Unusable> {
     Ok(whose == Whose::OwnNamespace
         || observed.has(percentile) && observed.namespaces()? >= settings.pool.min_namespaces)
-}
-
-/// Where the pooled history of an image is.
-fn pool_of(image: &ImageName<'_>) -> Scope {
-    Scope::Pool(Shard::of(image.repository()))
-}
-
-pub(super) fn unused(scope: Scope, unusable: &Unusable) -> String {
-    format!("usage history in UsageProfile {} ignored: {unusable}", scope.object_name())
 }

@@ -33,7 +33,9 @@ pub struct EstimateSettings<'d> {
     pub well_known_images: bool,
     /// Older profiles are no history.
     pub max_age: Duration,
-    pub pool: PoolSettings<'d>,
+    /// Where the companion keeps the history.
+    pub namespace: Cow<'d, str>,
+    pub pool: PoolSettings,
     pub on_quota: OnQuota,
     /// Leave a resource alone that a HorizontalPodAutoscaler scales its owner by.
     pub skip_autoscaled: bool,
@@ -174,9 +176,7 @@ const DEFAULT_HISTORY: &[Step] = &[
 
 /// `pool`: the history of all namespaces together.
 #[derive(Debug, Clone)]
-pub struct PoolSettings<'d> {
-    /// Where the companion keeps it.
-    pub namespace: Cow<'d, str>,
+pub struct PoolSettings {
     /// With fewer behind the figures, one tenant could set another's requests.
     pub min_namespaces: u64,
     pub min_pods: u64,
@@ -221,7 +221,8 @@ impl Default for EstimateSettings<'_> {
             scope: HistoryScope::NamespaceFirst,
             well_known_images: true,
             max_age: 15 * DAY,
-            pool: PoolSettings { namespace: Cow::Borrowed("headroom"), min_namespaces: 3, min_pods: 5, few_pods: 100 },
+            namespace: Cow::Borrowed("headroom"),
+            pool: PoolSettings { min_namespaces: 3, min_pods: 5, few_pods: 100 },
             on_quota: OnQuota::Keep,
             skip_autoscaled: false,
             now: None,
@@ -250,6 +251,7 @@ impl<'d> EstimateSettings<'d> {
             scope: section.choice("scope", SCOPES, default.scope),
             well_known_images: section.flag("wellKnownImages", default.well_known_images),
             max_age: section.field("maxAge", read_duration).unwrap_or(default.max_age),
+            namespace: section.string("namespace").unwrap_or(default.namespace),
             pool: pool.clone().unwrap_or(default.pool),
             on_quota: section.choice(
                 "onQuota",
@@ -275,6 +277,9 @@ impl<'d> EstimateSettings<'d> {
         if self.history.is_empty() && !self.well_known_images {
             section.problem("history", "is empty and `wellKnownImages` is off: choose `mode: never` instead");
         }
+        if self.namespace.is_empty() {
+            section.problem("namespace", "is empty: name the namespace that the companion runs in");
+        }
         if pool_is_set && !self.reads(Whose::AllNamespaces) {
             section.problem("pool", "would never be read, because every step looks in the namespace alone");
         }
@@ -298,23 +303,6 @@ impl<'d> EstimateSettings<'d> {
     /// Where a step looks.
     pub fn scope_of(&self, step: &Step) -> HistoryScope {
         step.scope.unwrap_or(self.scope)
-    }
-
-    /// The windows of which figures may be wanted, of just an image or of all its tags.
-    pub fn windows(&self, matching: Matching) -> Vec<Window> {
-        let mut windows = Vec::new();
-        let mut add = |window| {
-            if !windows.contains(&window) {
-                windows.push(window);
-            }
-        };
-        let mut steps = self.history.iter().filter(|step| step.matching == matching).peekable();
-        if steps.peek().is_some() {
-            let figures = Resource::ALL.into_iter().flat_map(|resource| self.percentile.of(resource).iter());
-            figures.filter_map(|figure| figure.window).for_each(&mut add);
-        }
-        steps.for_each(|step| add(step.window));
-        windows
     }
 
     /// Whether any step looks there.
@@ -344,19 +332,15 @@ impl Step {
     }
 }
 
-impl<'d> PoolSettings<'d> {
-    fn read(estimates: &mut Reader<'_, 'd>) -> Option<Self> {
+impl PoolSettings {
+    fn read(estimates: &mut Reader<'_, '_>) -> Option<Self> {
         let default = EstimateSettings::default().pool;
         let mut section = estimates.section("pool")?;
         let read = Self {
-            namespace: section.string("namespace").unwrap_or(default.namespace),
             min_namespaces: section.field("minNamespaces", read_count).unwrap_or(default.min_namespaces),
             min_pods: section.field("minPods", read_count).unwrap_or(default.min_pods),
             few_pods: section.field("fewPods", read_percent).unwrap_or(default.few_pods),
         };
-        if read.namespace.is_empty() {
-            section.problem("namespace", "is empty: name the namespace that the companion runs in");
-        }
         section.finish();
         Some(read)
     }

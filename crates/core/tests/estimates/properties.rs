@@ -5,11 +5,10 @@ use serde_json::{Value, json};
 
 use crate::situation::{Situation, history, own, window};
 
-const NGINX: &str = "nginx-f7b30ec5501512a6";
+const NGINX: &str = "docker,io/library/nginx";
 
 fn nginx(window: Value) -> Value {
     json!({NGINX: {
-        "repository": "docker.io/library/nginx",
         "all": history(json!({})),
         "tags": {"1,27": history(json!({"7d": window}))},
     }})
@@ -125,18 +124,20 @@ proptest! {
     }
 
     #[test]
-    fn any_json_as_a_profile_is_at_worst_no_history(junk in junk(), place in 0..8_usize) {
+    fn any_json_as_a_profile_is_at_worst_no_history(junk in junk(), place in 0..11_usize) {
         let mut profile = own(nginx(window(100, "100m", "100Mi")));
+        profile["spec"]["header"]["pages"] = json!("/##");
+        let entry = "/spec/images/docker,io~1library~1nginx";
         let places = [
-            "", "/spec", "/spec/images", "/spec/images/nginx-f7b30ec5501512a6",
-            "/spec/images/nginx-f7b30ec5501512a6/tags/1,27",
-            "/spec/images/nginx-f7b30ec5501512a6/tags/1,27/oomKills",
-            "/spec/images/nginx-f7b30ec5501512a6/tags/1,27/windows/7d",
-            "/spec/images/nginx-f7b30ec5501512a6/tags/1,27/windows/7d/cpu",
+            "", "/spec", "/spec/header", "/spec/header/pages", "/spec/images", entry, &format!("{entry}/own/shop"),
+            &format!("{entry}/own/shop/tags/1,27"),
+            &format!("{entry}/own/shop/tags/1,27/oomKills"),
+            &format!("{entry}/own/shop/tags/1,27/windows/7d"),
+            &format!("{entry}/own/shop/tags/1,27/windows/7d/cpu"),
         ];
         *profile.pointer_mut(places[place]).unwrap() = junk;
         if profile.is_object() {
-            profile["metadata"] = json!({"name": "usage", "namespace": "shop"});
+            profile["metadata"] = json!({"name": "usage-26", "namespace": "headroom"});
         }
         let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "web", "image": "nginx:1.27"}]}});
         let outcome = Situation::of_pod(pod).with_profile(profile).judge();

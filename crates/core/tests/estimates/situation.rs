@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use headroom_core::cluster::lookup::Lookup;
+use headroom_core::cluster::usage::Root;
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
@@ -77,8 +78,17 @@ impl Situation {
         self
     }
 
-    pub fn with_profile(mut self, profile: Value) -> Self {
-        self.profiles.push(profile);
+    /// With this history beside what the same object holds already.
+    pub fn with_profile(mut self, mut profile: Value) -> Self {
+        let known = self.profiles.iter_mut().find(|known| known["metadata"] == profile["metadata"]);
+        let Some(known) = known else {
+            self.profiles.push(profile);
+            return self;
+        };
+        for (key, entry) in profile["spec"]["images"].as_object_mut().unwrap() {
+            let entry = entry.as_object_mut().unwrap();
+            known["spec"]["images"][key].as_object_mut().unwrap().append(entry);
+        }
         self
     }
 
@@ -198,16 +208,31 @@ fn plain(mut settings: Value) -> Value {
     settings
 }
 
-/// A profile of the namespace `shop`, collected an hour ago.
+/// What images used in the namespace `shop`, collected an hour ago.
 pub fn own(images: Value) -> Value {
-    profile("usage", "shop", images)
+    root(images, |histories| json!({"own": {"shop": histories}}))
 }
 
-pub fn profile(name: &str, namespace: &str, images: Value) -> Value {
+/// What they used in all namespaces.
+pub fn pool(images: Value) -> Value {
+    root(images, |histories| json!({"pool": histories}))
+}
+
+/// The root of the first of these images, with all of them in it.
+fn root(mut images: Value, entry: impl Fn(Value) -> Value) -> Value {
+    let images_of = images.as_object_mut().unwrap();
+    let name = images_of.keys().next().unwrap().replace(',', ".");
+    images_of.values_mut().for_each(|histories| *histories = entry(histories.take()));
+    object(&Root::of(&name).to_string(), json!({"images": images}))
+}
+
+/// A profile with this in its spec.
+pub fn object(name: &str, mut spec: Value) -> Value {
+    let header = json!({"format": 2, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3});
+    spec.as_object_mut().unwrap().entry("header").or_insert(header);
     json!({
         "apiVersion": "headroom.dev/v1alpha1", "kind": "UsageProfile",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"format": 1, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3, "images": images},
+        "metadata": {"name": name, "namespace": "headroom"}, "spec": spec,
     })
 }
 

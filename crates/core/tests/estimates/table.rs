@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::situation::{Outcome, Situation, history, own, profile, window};
+use crate::situation::{Outcome, Situation, history, object, own, pool, window};
 
-/// nginx's key and the shard of its pooled history, as `address` has them written down.
-const NGINX: &str = "nginx-f7b30ec5501512a6";
-const POOL: &str = "pool-26";
+/// nginx's key and root, as `address` has them written down.
+const NGINX: &str = "docker,io/library/nginx";
+const ROOT: &str = "usage-26";
 
 fn pod(containers: Value) -> Value {
     json!({"metadata": {"name": "web"}, "spec": {"containers": containers}})
@@ -22,7 +22,7 @@ fn nginx_pod() -> Situation {
 
 /// The entry of nginx with the history of its tag 1.27 and that of all tags.
 fn nginx(tag: Value, all: Value) -> Value {
-    json!({NGINX: {"repository": "docker.io/library/nginx", "all": history(all), "tags": {"1,27": history(tag)}}})
+    json!({NGINX: {"all": history(all), "tags": {"1,27": history(tag)}}})
 }
 
 /// Enough for the first step.
@@ -82,11 +82,7 @@ fn the_first_step_with_enough_samples_decides_and_those_before_it_are_told() {
 #[test]
 fn the_scope_says_whose_history_counts() {
     let both = || {
-        nginx_pod().with_profile(own(busy("100m", "100Mi"))).with_profile(profile(
-            POOL,
-            "headroom",
-            busy("300m", "300Mi"),
-        ))
+        nginx_pod().with_profile(own(busy("100m", "100Mi"))).with_profile(pool(busy("300m", "300Mi")))
     };
     for (scope, cpu, memory, reads) in
         [("namespaceFirst", "100m", "100Mi", 1), ("namespace", "100m", "100Mi", 1), ("cluster", "300m", "300Mi", 1)]
@@ -95,7 +91,7 @@ fn the_scope_says_whose_history_counts() {
         check(&outcome, cpu, memory);
         assert_eq!(outcome.profiles_read(), reads, "{scope}");
     }
-    check(&nginx_pod().with_profile(profile(POOL, "headroom", busy("300m", "300Mi"))).judge(), "300m", "300Mi");
+    check(&nginx_pod().with_profile(pool(busy("300m", "300Mi"))).judge(), "300m", "300Mi");
 }
 
 #[test]
@@ -105,12 +101,12 @@ fn pooled_history_needs_several_namespaces_and_pods() {
         let window = &mut images[NGINX]["tags"]["1,27"]["windows"]["7d"];
         window["pods"] = json!(pods);
         window["namespaces"] = json!(namespaces);
-        let situation = nginx_pod().with_profile(profile(POOL, "headroom", images));
+        let situation = nginx_pod().with_profile(pool(images));
         let outcome = situation.clone().with_settings(json!({"estimates": {"wellKnownImages": false}})).judge();
         assert!(!outcome.changed);
         assert!(situation.judge().explained("web", "requests.cpu").contains(why), "{why}");
-        let pool = json!({"estimates": {"pool": {"minNamespaces": 2, "minPods": 4}}});
-        check(&situation.with_settings(pool).judge(), "300m", "300Mi");
+        let fewer = json!({"estimates": {"pool": {"minNamespaces": 2, "minPods": 4}}});
+        check(&situation.with_settings(fewer).judge(), "300m", "300Mi");
     }
 }
 
@@ -224,7 +220,7 @@ fn a_pool_of_few_pods_asks_for_more() {
     let mut images = with_figures();
     let check = |images: &Value, few_pods: Value, cpu, memory| {
         let situation = nginx_pod().with_real_settings(json!({"estimates": {"pool": few_pods}}));
-        check(&situation.with_profile(profile(POOL, "headroom", images.clone())).judge(), cpu, memory);
+        check(&situation.with_profile(pool(images.clone())).judge(), cpu, memory);
     };
     check(&images, json!({}), "134m", "307Mi");
     check(&images, json!({"fewPods": 0}), "124m", "284Mi");
@@ -239,19 +235,19 @@ fn a_pool_is_only_heard_where_enough_namespaces_agree() {
         let explained = situation.judge().explained("web", "requests.cpu");
         assert!(explained.contains(why), "{explained}");
     };
-    let mut pool = profile(POOL, "headroom", with_figures());
-    pool["spec"]["quorum"] = json!(2);
-    check(pool.clone(), "7d nginx:1.27 in all namespaces: agreed on by 2 namespaces, 3 needed");
-    pool["spec"]["quorum"].take();
-    check(pool, "agreed on by 0 namespaces, 3 needed");
+    let mut agreed = pool(with_figures());
+    agreed["spec"]["header"]["quorum"] = json!(2);
+    check(agreed.clone(), "7d nginx:1.27 in all namespaces: agreed on by 2 namespaces, 3 needed");
+    agreed["spec"]["header"]["quorum"].take();
+    check(agreed, "agreed on by 0 namespaces, 3 needed");
     let mut images = with_figures();
     let week = &mut images[NGINX]["tags"]["1,27"]["windows"]["7d"];
     week["cpu"] = json!("samples=10080");
-    check(profile(POOL, "headroom", images.clone()), "7d nginx:1.27 in all namespaces: namespaces disagree");
+    check(pool(images.clone()), "7d nginx:1.27 in all namespaces: namespaces disagree");
     // A window with too few of them is not looked into, and the others are.
     let month = &mut images[NGINX]["tags"]["1,27"]["windows"]["30d"];
     month["namespaces"] = json!(2);
-    let situation = nginx_pod().with_real_settings(json!({})).with_profile(profile(POOL, "headroom", images));
+    let situation = nginx_pod().with_real_settings(json!({})).with_profile(pool(images));
     let explained = situation.judge().explained("web", "requests.memory");
     assert!(explained.starts_with("307Mi: p99.9 of 7d"), "{explained}");
 }
@@ -387,12 +383,12 @@ fn init_containers_and_sidecars_are_estimated_too() {
 }
 
 #[test]
-fn the_pool_is_read_once_for_each_shard_and_the_own_history_once() {
+fn each_root_is_read_once() {
     let images = ["nginx:1.27", "nginx:1.28", "redis:7", "postgres:17"];
     let containers: Vec<Value> =
         images.iter().enumerate().map(|(n, image)| json!({"name": format!("c{n}"), "image": image})).collect();
     let outcome = Situation::of_pod(pod(json!(containers))).judge();
-    assert_eq!(outcome.profiles_read(), 1 + 3, "{:?}", outcome.reads);
+    assert_eq!(outcome.profiles_read(), 3, "{:?}", outcome.reads);
 }
 
 #[test]
@@ -588,34 +584,38 @@ fn check_broken(change: impl Fn(&mut Value), warning: &str) {
     let situation = nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).with_profile(broken);
     let outcome = situation.judge();
     assert!(outcome.admitted && outcome.value("web", "requests.cpu").is_empty(), "{outcome:#?}");
-    assert_eq!(outcome.warnings, [format!("usage history in UsageProfile usage ignored: {warning}")]);
+    assert_eq!(outcome.warnings, [format!("usage history in UsageProfile {ROOT} ignored: {warning}")]);
 }
 
 #[test]
 fn broken_stale_and_hostile_history_is_no_history() {
-    check_broken(|p| p["spec"]["format"] = json!(2), "spec.format: expected 1, found `2`");
-    check_broken(|p| p["spec"]["format"] = json!("1"), "spec.format: expected 1, found `\"1\"`");
-    check_broken(|p| p["spec"] = Value::Null, "`spec` is missing");
+    check_broken(|p| p["spec"]["header"]["format"] = json!(1), "spec.header.format: expected 2, found `1`");
+    check_broken(|p| p["spec"]["header"]["format"] = json!("2"), "spec.header.format: expected 2, found `\"2\"`");
+    check_broken(|p| p["spec"] = json!({}), "spec: `header` is missing");
     check_broken(|p| p["spec"] = json!([]), "spec: expected an object, found `[]`");
-    check_broken(|p| p["spec"]["collectedAt"] = Value::Null, "spec: `collectedAt` is missing");
+    check_broken(|p| p["spec"]["header"]["collectedAt"] = Value::Null, "spec.header: `collectedAt` is missing");
     check_broken(
-        |p| p["spec"]["collectedAt"] = json!("yesterday"),
-        "spec.collectedAt: not a point in time: expected one such as `2026-11-21T00:00:00Z`, found `\"yesterday\"`",
+        |p| p["spec"]["header"]["collectedAt"] = json!("yesterday"),
+        "spec.header.collectedAt: not a point in time: expected one such as `2026-11-21T00:00:00Z`, found `\"yesterday\"`",
     );
     check_broken(
-        |p| p["spec"]["collectedAt"] = json!("2026-11-06T05:59:59Z"),
+        |p| p["spec"]["header"]["collectedAt"] = json!("2026-11-06T05:59:59Z"),
         "collected at 2026-11-06T05:59:59Z, more than 15d ago",
     );
     check_broken(
-        |p| p["spec"]["collectedAt"] = json!("2026-11-21T07:00:01Z"),
+        |p| p["spec"]["header"]["collectedAt"] = json!("2026-11-21T07:00:01Z"),
         "collected at 2026-11-21T07:00:01Z: timestamp is in the future",
     );
     check_broken(
-        |p| p["spec"]["images"][NGINX]["repository"] = json!("docker.io/library/nginy"),
-        "spec.images.nginx-f7b30ec5501512a6.repository: entry belongs to repository `docker.io/library/nginy`",
+        |p| p["spec"]["images"][NGINX]["own"]["shop"]["all"]["collectedAt"] = json!("2026-11-06T05:59:59Z"),
+        "collected at 2026-11-06T05:59:59Z, more than 15d ago",
     );
+    for pages in ["", "/", "x#", "/x#"] {
+        let change = |p: &mut Value| p["spec"]["header"]["pages"] = json!(pages);
+        check_broken(change, "spec.header.pages: not a list of pages");
+    }
     check_broken(|p| p["spec"]["images"] = json!(7), "spec.images: expected an object, found `7`");
-    let tag = "spec.images.nginx-f7b30ec5501512a6.tags.1,27";
+    let tag = "spec.images[docker,io/library/nginx].own.shop.tags.1,27";
     for (usage, problem) in [
         (json!("samples=60 peak=1 90=-5m"), "no container uses `90=-5m`"),
         (json!("samples=60 peak=1 90=20E"), "no container uses `90=20E`"),
@@ -635,7 +635,7 @@ fn broken_stale_and_hostile_history_is_no_history() {
     ] {
         let mut broken = own(busy("120m", "200Mi"));
         for resource in ["cpu", "memory"] {
-            broken["spec"]["images"][NGINX]["tags"]["1,27"]["windows"]["7d"][resource] = usage.clone();
+            broken["spec"]["images"][NGINX]["own"]["shop"]["tags"]["1,27"]["windows"]["7d"][resource] = usage.clone();
         }
         let situation =
             nginx_pod().with_settings(json!({"estimates": {"wellKnownImages": false}})).with_profile(broken);
@@ -647,13 +647,71 @@ fn broken_stale_and_hostile_history_is_no_history() {
 }
 
 #[test]
+fn a_root_leads_to_the_page_that_holds_the_entry() {
+    let paged = |pages: &str| nginx_pod().with_profile(object(ROOT, json!({"header": {
+        "format": 2, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3, "pages": pages,
+    }})));
+    let page = |name: &str| {
+        let mut page = own(busy("120m", "200Mi"));
+        page["metadata"]["name"] = json!(name);
+        page
+    };
+    // nginx is in the second half of the first half.
+    let outcome = paged("//##.").with_profile(page("usage-26-00")).with_profile(page("usage-26-01")).judge();
+    check(&outcome, "120m", "200Mi");
+    let read: Vec<&str> = outcome.reads.iter().map(|(_, _, name)| name.as_str()).filter(|name| !name.is_empty()).collect();
+    assert_eq!(read, ["shop", ROOT, "usage-26-01"]);
+    // What a page says of pages leads nowhere, and what is not there is no history.
+    let mut further = page("usage-26-01");
+    further["spec"] = json!({"header": {"format": 2, "collectedAt": "2026-11-21T05:00:00Z", "pages": "/##"}});
+    for situation in [paged("//##.").with_profile(further), paged("//##."), paged("//#..")] {
+        let outcome = situation.judge();
+        check(&outcome, "100m", "128Mi");
+        assert!(outcome.profiles_read() <= 2 && outcome.warnings.len() == 2, "{outcome:#?}");
+    }
+    // An empty root has nothing yet, and says nothing.
+    let mut empty = object(ROOT, json!({}));
+    empty.as_object_mut().unwrap().remove("spec");
+    let outcome = nginx_pod().with_profile(empty).judge();
+    check(&outcome, "100m", "128Mi");
+    assert_eq!((outcome.profiles_read(), outcome.warnings.len()), (1, 2));
+}
+
+#[test]
+fn a_tag_whose_history_is_that_of_all_is_only_named() {
+    let mut images = nginx(json!({}), json!({"7d": window(10_080, "120m", "200Mi")}));
+    images[NGINX]["tags"].take();
+    images[NGINX]["all"]["same"] = json!("1,26 1,27");
+    let outcome = nginx_pod().with_profile(own(images.clone())).judge();
+    check(&outcome, "120m", "200Mi");
+    assert!(outcome.warnings[0].contains("7d nginx:1.27 in"), "{:?}", outcome.warnings);
+    images[NGINX]["all"]["same"] = json!("1,2 1,277");
+    check(&nginx_pod().with_profile(own(images)).judge(), "100m", "128Mi");
+}
+
+#[test]
+fn no_history_is_read_where_none_is_wanted() {
+    for settings in [json!({"estimates": {"history": [], "scope": "namespace"}}), json!({"estimates": {"mode": "never"}})] {
+        let outcome = nginx_pod().with_profile(own(busy("120m", "200Mi"))).with_settings(settings).judge();
+        assert_eq!(outcome.profiles_read(), 0);
+    }
+    let mut whole = container("nginx:1.27");
+    whole[0]["resources"] = json!({"requests": {"cpu": "1", "memory": "1Gi"}});
+    let outcome = Situation::of_pod(pod(whole)).with_profile(own(busy("120m", "200Mi"))).judge();
+    assert!(outcome.read_no_more_than_usual(), "{:?}", outcome.reads);
+    let exempt = json!({"exempt": {"serviceAccounts": ["shop/default"]}});
+    let outcome = nginx_pod().with_profile(own(busy("120m", "200Mi"))).with_settings(exempt).judge();
+    assert!(outcome.reads.is_empty(), "{:?}", outcome.reads);
+}
+
+#[test]
 fn a_profile_that_cannot_be_read_is_a_warning_and_one_that_is_not_there_is_nothing() {
     let mut situation = nginx_pod();
     situation.failing = [("UsageProfile", "not granted")].into();
     let outcome = situation.judge();
     check(&outcome, "100m", "128Mi");
     assert!(
-        outcome.warnings[0].starts_with("cannot get UsageProfile `usage`, so usage history is ignored: not granted")
+        outcome.warnings[0].starts_with("cannot get UsageProfile `usage-26`, so usage history is ignored: not granted")
     );
     for absent in [
         "Cannot find resource headroom.dev/v1alpha1/UsageProfile",

@@ -60,20 +60,21 @@ settings: {{- toYaml .settings | nindent 2 }}
 {{- end }}
 
 {{/*
-"true" if the policy has to be told where the collector keeps the history of all namespaces: not in the default namespace
-`headroom`. The policy refuses a pool that its settings never read.
+The policy's estimates, with what the release knows: that there is no collector whose history could be read (each read
+would go to the API server), or where it keeps that, if not in the default namespace `headroom`. The policy refuses
+settings of a pool that it never reads, and estimates that are made of nothing.
 */}}
-{{- define "headroom.setsPoolNamespace" -}}
-{{- $estimates := .Values.policies.settings.estimates | default dict -}}
-{{- $scope := $estimates.scope | default "namespaceFirst" -}}
-{{- $reads := ne $scope "namespace" -}}
-{{- if hasKey $estimates "history" -}}
-{{- $reads = false -}}
-{{- range $estimates.history -}}
-{{- if ne (.scope | default $scope) "namespace" -}}{{- $reads = true -}}{{- end -}}
+{{- define "headroom.estimates" -}}
+{{- $estimates := deepCopy (.Values.policies.settings.estimates | default dict) -}}
+{{- $isFree := not (or (hasKey $estimates "history") (hasKey $estimates "namespace")) -}}
+{{- if .Values.collector.enabled -}}
+{{- if and $isFree (ne .Release.Namespace "headroom") -}}
+{{- $_ := set $estimates "namespace" .Release.Namespace -}}
 {{- end -}}
+{{- else if and $isFree (not (hasKey $estimates "pool")) (dig "wellKnownImages" true $estimates) -}}
+{{- $_ := set $estimates "history" list -}}
 {{- end -}}
-{{- if and $reads (ne .Release.Namespace "headroom") -}}true{{- end -}}
+{{- toYaml $estimates -}}
 {{- end }}
 
 {{- define "headroom.collector.podTemplate" -}}
@@ -146,7 +147,7 @@ spec:
         - --listen=0.0.0.0:8080
         {{- end }}
         - --store=/var/lib/headroom/usage.redb
-        - --pool-namespace={{ .Release.Namespace }}
+        - --profiles-namespace={{ .Release.Namespace }}
         {{- if ne (int $collector.pool.minNamespaces) 3 }}
         - --min-namespaces={{ $collector.pool.minNamespaces }}
         {{- end }}

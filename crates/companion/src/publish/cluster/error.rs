@@ -41,22 +41,21 @@ pub enum ClusterError {
     )]
     LostTurn,
     #[error(
-        "there is no namespace `{namespace}` for the pooled profiles: create it (deploy/collector/base/namespace.yaml), \
-         or name another with --pool-namespace"
+        "there is no namespace `{namespace}` for the profiles: create it (deploy/collector/base/namespace.yaml), or name \
+         another with --profiles-namespace"
     )]
-    NoPoolNamespace { namespace: String },
+    NoNamespace { namespace: String },
     #[error("no cluster to write to ({message}): give a kubeconfig, or choose --output with a folder or `stdout`")]
     NoCluster { message: String },
 }
 
 impl ClusterError {
-    /// Whether every other profile would meet the same. Rights may be given for some namespaces only, and a quota, a
-    /// webhook or a webhook's server that is down may belong to one namespace.
+    /// Whether every other profile would meet the same. A webhook may refuse one of them, and a webhook's server may be
+    /// down for a moment.
     pub fn concerns_all(&self) -> bool {
         !matches!(
             self,
             Self::Conflict { .. }
-                | Self::Forbidden { .. }
                 | Self::Refused { .. }
                 | Self::Invalid { .. }
                 | Self::Failed { .. }

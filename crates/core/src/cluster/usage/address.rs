@@ -1,11 +1,13 @@
-//! Where the history of an image is found: object, entry, tag.
+//! Where the history of an image is found: object, entry, namespace, tag.
 //!
-//! The companion writes by these functions and the policy reads by them, so both always mean the same place. Object
-//! names come from a fixed set of 65. Keys hold no dot, because a field mask takes a dot for a step down.
+//! The companion writes by these functions and the policy reads by them, so both always mean the same place. All objects
+//! stand in one namespace. An image's history begins at its *root*, one of 64 objects that always exist, because a policy
+//! host asks the API server every time for what is not there. A small root has the entries in it; a larger one says
+//! which *pages* there are, and each entry is in one of them ([`page_of`]), because a host copies an object whole
+//! whatever is read of it. Keys hold no dot, because a field mask takes a dot for a step down.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
-use super::Window;
 use crate::image::ImageName;
 
 pub const GROUP: &str = "headroom.dev";
@@ -14,55 +16,58 @@ pub const VERSION: &str = "v1alpha1";
 pub const API_VERSION: &str = "headroom.dev/v1alpha1";
 pub const KIND: &str = "UsageProfile";
 
-/// Whose history an object holds.
+/// One of the objects that histories begin at; it has a share of the images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
-    /// That of the namespace it stands in.
-    Namespace,
-    /// That of all namespaces together, for one share of the repositories.
-    Pool(Shard),
-}
+pub struct Root(u8);
 
-impl Scope {
-    /// `namespace` or `pool`
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Namespace => "namespace",
-            Self::Pool(_) => "pool",
-        }
-    }
-
-    /// The name of the object, within the namespace concerned or within the pool's.
-    pub fn object_name(self) -> String {
-        match self {
-            Self::Namespace => "usage".to_owned(),
-            Self::Pool(shard) => shard.to_string(),
-        }
-    }
-}
-
-/// One of the objects that share the pooled history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Shard(u8);
-
-impl Shard {
+impl Root {
     /// Fixed, because changing it would orphan every history collected so far.
     pub const COUNT: u8 = 64;
 
-    /// The shard that holds this repository.
+    /// The root of a repository.
     pub fn of(repository: &str) -> Self {
-        Self((hash(repository) % u64::from(Self::COUNT)) as u8)
+        Self::of_hash(hash(repository))
+    }
+
+    fn of_hash(hash: u64) -> Self {
+        Self((hash % u64::from(Self::COUNT)) as u8)
     }
 
     pub fn all() -> impl Iterator<Item = Self> {
         (0..Self::COUNT).map(Self)
     }
+
+    pub fn number(self) -> u8 {
+        self.0
+    }
 }
 
-/// `pool-3f`
-impl fmt::Display for Shard {
+/// `usage-3f`
+impl fmt::Display for Root {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pool-{:02x}", self.0)
+        write!(f, "usage-{:02x}", self.0)
+    }
+}
+
+/// The name of an object: a root, or a page of one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProfileName {
+    pub root: Root,
+    /// The halves taken on the way to a page, a `0` or `1` for each; empty for the root itself.
+    pub path: String,
+}
+
+impl ProfileName {
+    pub fn of_root(root: Root) -> Self {
+        Self { root, path: String::new() }
+    }
+}
+
+/// `usage-3f`, `usage-3f-0110`
+impl fmt::Display for ProfileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.root)?;
+        if self.path.is_empty() { Ok(()) } else { write!(f, "-{}", self.path) }
     }
 }
 
@@ -80,42 +85,114 @@ impl Repository {
     }
 }
 
-/// The place of an image's entry in a profile, and whose it has to be.
+/// The place of an image's entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
+    /// Under `spec.images`.
     pub key: String,
-    pub repository: Repository,
+    hash: u64,
 }
 
 impl Place {
-    pub fn of(image: &ImageName<'_>) -> Self {
-        Self { key: image_key(image.repository()), repository: Repository::of(image) }
+    pub fn of(repository: &str) -> Self {
+        Self { key: key_of(repository), hash: hash(repository) }
+    }
+
+    pub fn root(&self) -> Root {
+        Root::of_hash(self.hash)
+    }
+
+    pub fn is_of(&self, repository: &str) -> bool {
+        // Image names hold no comma.
+        let same = |(ours, theirs): (u8, u8)| ours == theirs || ours == b',' && theirs == b'.';
+        self.key.len() == repository.len() && self.key.bytes().zip(repository.bytes()).all(same)
     }
 }
 
-/// The key of a repository's entry under `spec.images`: `nginx-f7b30ec5501512a6`, the end of its path for people and a
-/// hash of the whole for distinction. An entry also names its repository, so that a reader notices a collision.
-pub fn image_key(repository: &str) -> String {
-    const LONGEST_SLUG: usize = 40;
-    let slug_at = repository.bytes().rposition(|byte| byte == b'/').map_or(0, |slash| slash + 1);
-    let slug = repository.bytes().skip(slug_at).take(LONGEST_SLUG).map(|byte| match byte.to_ascii_lowercase() {
-        byte @ (b'a'..=b'z' | b'0'..=b'9' | b'-') => char::from(byte),
-        _ => '-',
-    });
-    let mut key = String::with_capacity(LONGEST_SLUG + 17);
-    key.extend(slug);
-    // Writing into a string does not fail.
-    let _ = write!(key, "-{:016x}", hash(repository));
-    key
+/// The key of a name that may hold dots but no comma: of a repository under `spec.images`, of a tag or digest under
+/// `tags`.
+pub fn key_of(name: &str) -> String {
+    name.replace('.', ",")
+}
+
+/// How many halves are taken by the repository; those after them are taken by the namespace, so that an image which runs
+/// in thousands of namespaces does not have to fit into one page.
+pub const REPOSITORY_HALVES: usize = 26;
+/// How many are taken at most.
+pub const MOST_HALVES: usize = REPOSITORY_HALVES + 32;
+
+/// Decides at each fork to which half an entry belongs.
+#[derive(Debug, Clone, Copy)]
+pub struct Halves<'n> {
+    repository: u64,
+    namespace: &'n str,
+}
+
+impl<'n> Halves<'n> {
+    pub fn of(place: &Place, namespace: &'n str) -> Self {
+        Self { repository: place.hash, namespace }
+    }
+
+    /// Whether it is the second half, after so many forks.
+    pub fn is_second(self, forks: usize) -> bool {
+        // The lowest bits have chosen the root, so that the highest of a product are independent of that.
+        let bit = |hash: u64, forks: usize| (hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) << forks) >> 63 == 1;
+        match forks.checked_sub(REPOSITORY_HALVES) {
+            None => bit(self.repository, forks),
+            Some(forks) => bit(hash(self.namespace), forks % 64),
+        }
+    }
+}
+
+/// Pages as a root lists them: a tree with what is first before what is second. A fork, with its two halves behind it:
+pub const FORK: u8 = b'/';
+/// A page.
+pub const PAGE: u8 = b'#';
+/// A half without any entries.
+pub const NOTHING: u8 = b'.';
+
+/// A list of pages that is no tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoTree;
+
+/// The path to the page that holds an entry, if the root lists one.
+pub fn page_of(pages: &str, halves: Halves<'_>) -> Result<Option<String>, NoTree> {
+    let mut nodes = pages.bytes();
+    let mut path = String::new();
+    loop {
+        match nodes.next().ok_or(NoTree)? {
+            NOTHING => return Ok(None),
+            PAGE => return Ok(Some(path)),
+            FORK if path.len() < MOST_HALVES => {
+                let is_second = halves.is_second(path.len());
+                if is_second {
+                    pass_over_one(&mut nodes)?;
+                }
+                path.push(if is_second { '1' } else { '0' });
+            }
+            _ => return Err(NoTree),
+        }
+    }
+}
+
+fn pass_over_one(nodes: &mut impl Iterator<Item = u8>) -> Result<(), NoTree> {
+    let mut open = 1_usize;
+    while open > 0 {
+        match nodes.next() {
+            Some(FORK) => open += 1,
+            Some(PAGE | NOTHING) => open -= 1,
+            _ => return Err(NoTree),
+        }
+    }
+    Ok(())
 }
 
 /// FNV-1a over 64 bits: a few instructions a byte, and the same everywhere.
-fn hash(repository: &str) -> u64 {
-    repository.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The key of a tag or a digest under `spec.images.<key>.tags`: its text with each dot as a comma, which neither may
-/// hold itself.
+/// The key of a tag or a digest: its text with each dot as a comma, which neither may hold itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TagKey(String);
 
@@ -123,7 +200,7 @@ impl TagKey {
     /// Where the history of just this image is kept, and the order in which to look: a digest names one build, so its
     /// history is closer than that of a tag, which may have moved.
     pub fn of(image: &ImageName<'_>) -> impl Iterator<Item = Self> {
-        image.digest().into_iter().chain(image.tag()).map(|reference| Self(reference.replace('.', ",")))
+        image.digest().into_iter().chain(image.tag()).map(|reference| Self(key_of(reference)))
     }
 
     pub fn as_str(&self) -> &str {
@@ -136,31 +213,35 @@ impl TagKey {
     }
 }
 
-/// The parts of a profile that a reader needs who looks for this image in these windows, of just this image and of all
-/// its tags together: what the whole object says of itself, the entry's repository and its histories. However many
-/// images there are, the answer stays this small.
-pub fn field_masks(place: &Place, image: &ImageName<'_>, of_tag: &[Window], of_all: &[Window]) -> Vec<String> {
-    let entry = ["spec.images.", &place.key].concat();
-    let mut masks = vec!["spec.format".to_owned(), "spec.collectedAt".to_owned(), "spec.quorum".to_owned()];
-    masks.push([entry.as_str(), ".repository"].concat());
-    push_history_masks(&mut masks, [entry.as_str(), ".all"].concat(), of_all);
-    for tag in TagKey::of(image) {
-        push_history_masks(&mut masks, [entry.as_str(), ".tags.", tag.as_str()].concat(), of_tag);
-    }
-    masks
+/// Which parts of an image's entry are wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts<'p> {
+    /// The namespace whose own history is wanted.
+    pub own: Option<&'p str>,
+    pub pool: bool,
+    /// Those of just this image; that of all tags together is always wanted.
+    pub tags: &'p [TagKey],
 }
 
-fn push_history_masks(masks: &mut Vec<String>, history: String, windows: &[Window]) {
-    match windows {
-        [] => {}
-        [window] => {
-            masks.push([history.as_str(), ".days"].concat());
-            masks.push([history.as_str(), ".oomKills"].concat());
-            masks.push([history.as_str(), ".windows.", &window.name()].concat());
-        }
-        // Nearly all that there is.
-        _ => masks.push(history),
+/// What every reader needs to know of an object.
+pub const HEADER_MASK: &str = "spec.header";
+
+/// The parts of an object that a reader needs who looks for this image, beside [`HEADER_MASK`]. However many images,
+/// namespaces and tags there are, the answer stays this small.
+pub fn field_masks(place: &Place, parts: Parts<'_>) -> Vec<String> {
+    let mut masks = Vec::with_capacity(8);
+    let mut push = |histories: &[&str]| {
+        let histories = [&["spec.images.", &place.key], histories].concat().concat();
+        masks.extend(parts.tags.iter().map(|tag| [&histories, ".tags.", tag.as_str()].concat()));
+        masks.push([&histories, ".all"].concat());
+    };
+    if let Some(namespace) = parts.own {
+        push(&[".own.", namespace]);
     }
+    if parts.pool {
+        push(&[".pool"]);
+    }
+    masks
 }
 
 #[cfg(test)]
@@ -188,38 +269,55 @@ mod tests {
     #[test]
     fn the_place_of_a_repository_never_changes() {
         // Written down, because profiles in clusters are found by it.
-        let nginx = image("nginx:1.27");
-        assert_eq!(image_key(nginx.repository()), "nginx-f7b30ec5501512a6");
-        assert_eq!(Shard::of(nginx.repository()).to_string(), "pool-26");
+        let nginx = Place::of(image("nginx:1.27").repository());
+        assert_eq!(nginx.key, "docker,io/library/nginx");
+        assert_eq!(nginx.root().to_string(), "usage-26");
+        let path = |namespace| -> String {
+            let halves = Halves::of(&nginx, namespace);
+            (0..MOST_HALVES).map(|forks| if halves.is_second(forks) { '1' } else { '0' }).collect()
+        };
+        assert_eq!(path("shop"), "0111111101010000010100110101001100111011010001001000111111");
+        assert!(path("lab").starts_with("01111111010100000101001101"));
+        assert_ne!(path("lab"), path("shop"));
     }
 
     #[test]
-    fn object_names_are_few_and_distinct() {
-        let names: BTreeSet<String> =
-            Shard::all().map(Scope::Pool).chain([Scope::Namespace]).map(Scope::object_name).collect();
-        assert_eq!(names.len(), 65);
-        assert_eq!(names.first().map(String::as_str), Some("pool-00"));
-        assert!(names.contains("pool-3f"));
+    fn root_names_are_few_and_distinct() {
+        let names: BTreeSet<String> = Root::all().map(|root| root.to_string()).collect();
+        assert_eq!(names.len(), 64);
+        assert_eq!(names.first().map(String::as_str), Some("usage-00"));
+        assert!(names.contains("usage-3f"));
+        let page = ProfileName { root: Root(0x3f), path: "011".to_owned() };
+        assert_eq!(page.to_string(), "usage-3f-011");
     }
 
     #[test]
-    fn repositories_spread_over_all_shards() {
-        let mut images = [0_u32; Shard::COUNT as usize];
+    fn repositories_and_namespaces_spread_evenly() {
+        let mut roots = [0_u32; Root::COUNT as usize];
+        let (mut by_repository, mut by_namespace) = ([0_u32; 64], [0_u32; 64]);
+        let nginx = Place::of("docker.io/library/nginx");
         for number in 0..6400 {
-            images[usize::from(Shard::of(&format!("registry.example.com/team/app-{number}")).0)] += 1;
+            let place = Place::of(&format!("registry.example.com/team/app-{number}"));
+            roots[usize::from(place.root().0)] += 1;
+            let taken = |halves: Halves<'_>, from: usize| {
+                (from..from + 6).fold(0, |taken, forks| taken * 2 + usize::from(halves.is_second(forks)))
+            };
+            by_repository[taken(Halves::of(&place, "shop"), 0)] += 1;
+            by_namespace[taken(Halves::of(&nginx, &format!("team-{number:04}")), REPOSITORY_HALVES)] += 1;
         }
-        assert!(images.iter().all(|images| (50..200).contains(images)), "{images:?}");
+        for shares in [roots, by_repository, by_namespace] {
+            assert!(shares.iter().all(|share| (50..200).contains(share)), "{shares:?}");
+        }
     }
 
     #[test]
-    fn keys_hold_no_dot_and_no_other_case() {
-        let longest = format!("registry.example.com:5000/team/{}", "a_b.c-".repeat(20) + "d");
-        for repository in ["docker.io/library/nginx", "ghcr.io/a.b/c_d.e", &longest] {
-            let key = image_key(repository);
-            assert!(key.len() <= 57, "{key}");
-            assert!(key.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-')), "{key}");
+    fn keys_hold_no_dot_and_are_distinct() {
+        for repository in ["docker.io/library/nginx", "ghcr.io/a.b/c_d.e", "registry.example.com:5000/team/a__b"] {
+            let place = Place::of(repository);
+            assert!(!place.key.contains('.'), "{}", place.key);
+            assert!(place.is_of(repository) && !place.is_of("docker.io/library/redis"));
         }
-        assert_ne!(image_key("docker.io/library/nginx"), image_key("docker.io/team/nginx"));
+        assert!(!Place::of("a.b/c").is_of("a-b/c"));
     }
 
     #[test]
@@ -235,22 +333,37 @@ mod tests {
     }
 
     #[test]
-    fn masks_reach_only_the_one_image() {
-        let nginx = image("nginx:1.27");
-        let masks = |of_tag: &[Window], of_all: &[Window]| field_masks(&Place::of(&nginx), &nginx, of_tag, of_all);
+    fn masks_reach_only_the_one_image_in_the_one_namespace() {
+        let nginx = Place::of(image("nginx:1.27").repository());
+        let tags: Vec<_> = TagKey::of(&image("nginx:1.27")).collect();
         assert_eq!(
-            masks(&[Window::WEEK, Window::MONTH], &[Window::MONTH]),
+            field_masks(&nginx, Parts { own: Some("shop"), pool: true, tags: &tags }),
             [
-                "spec.format",
-                "spec.collectedAt",
-                "spec.quorum",
-                "spec.images.nginx-f7b30ec5501512a6.repository",
-                "spec.images.nginx-f7b30ec5501512a6.all.days",
-                "spec.images.nginx-f7b30ec5501512a6.all.oomKills",
-                "spec.images.nginx-f7b30ec5501512a6.all.windows.30d",
-                "spec.images.nginx-f7b30ec5501512a6.tags.1,27",
+                "spec.images.docker,io/library/nginx.own.shop.tags.1,27",
+                "spec.images.docker,io/library/nginx.own.shop.all",
+                "spec.images.docker,io/library/nginx.pool.tags.1,27",
+                "spec.images.docker,io/library/nginx.pool.all",
             ]
         );
-        assert_eq!(masks(&[], &[]).len(), 4);
+        let pool = field_masks(&nginx, Parts { own: None, pool: true, tags: &[] });
+        assert_eq!(pool, ["spec.images.docker,io/library/nginx.pool.all"]);
+    }
+
+    #[test]
+    fn a_page_is_found_by_the_halves_on_the_way_to_it() {
+        // nginx takes a first half, and then the second seven times.
+        let place = Place::of("docker.io/library/nginx");
+        let find = |pages: &str| page_of(pages, Halves::of(&place, "shop"));
+        let page = |path: &str| Ok(Some(path.to_owned()));
+        assert_eq!(find("/##"), page("0"));
+        assert_eq!(find("//##."), page("01"));
+        assert_eq!(find("//./##/#."), page("011"));
+        assert_eq!(find("///##/##/.#"), page("011"));
+        assert_eq!(find("/.#"), Ok(None));
+        assert_eq!(find("#"), page(""));
+        for broken in ["", "/", "//#", "//#x", "x", "/x#"] {
+            assert_eq!(find(broken), Err(NoTree), "{broken}");
+        }
+        assert_eq!(find(&"/".repeat(100)), Err(NoTree));
     }
 }

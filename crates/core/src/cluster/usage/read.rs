@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::address::{Place, TagKey};
+use super::address::{Halves, Place, ProfileName, TagKey, page_of};
 use super::{FORMAT, OomKill, Percentile, Resource, Window, find_in_usage};
 use crate::amount::{Quantity, read_quantity};
 use crate::json::{Malformed, Node};
@@ -28,7 +28,7 @@ pub enum Unusable {
     OtherFormat { found: String },
     TooOld { collected_at: Timestamp, most: Duration },
     FromTheFuture { collected_at: Timestamp },
-    OtherRepository { path: String, found: String },
+    NoPages { path: String },
     Impossible { path: String, found: String },
 }
 
@@ -42,14 +42,14 @@ impl fmt::Display for Unusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(malformed) => write!(f, "{malformed}"),
-            Self::OtherFormat { found } => write!(f, "spec.format: expected {FORMAT}, found `{found}`"),
+            Self::OtherFormat { found } => write!(f, "spec.header.format: expected {FORMAT}, found `{found}`"),
             Self::TooOld { collected_at, most } => {
                 write!(f, "collected at {collected_at}, more than {} ago", Age(*most))
             }
             Self::FromTheFuture { collected_at } => {
                 write!(f, "collected at {collected_at}: timestamp is in the future")
             }
-            Self::OtherRepository { path, found } => write!(f, "{path}: entry belongs to repository `{found}`"),
+            Self::NoPages { path } => write!(f, "{path}: not a list of pages"),
             Self::Impossible { path, found } => write!(f, "{path}: no container uses `{found}`"),
         }
     }
@@ -72,51 +72,91 @@ impl fmt::Display for Age {
 /// A profile of a format that we read.
 #[derive(Debug, Clone, Copy)]
 pub struct Profile<'d> {
+    /// None in a root that nothing was collected for yet.
+    header: Option<Header<'d>>,
     images: Option<Node<'d>>,
+}
+
+/// What a profile says of itself.
+#[derive(Debug, Clone, Copy)]
+struct Header<'d> {
     collected_at: Timestamp,
     quorum: u64,
+    /// Which pages there are; none in a root that holds its entries itself.
+    pages: Option<Node<'d>>,
 }
 
 impl<'d> Profile<'d> {
     /// Reads what a profile object says of itself.
     pub fn read(object: Node<'d>) -> Result<Self, Unusable> {
-        let spec = required(object, "spec")?;
-        let format = required(spec, "format")?;
+        let Some(spec) = object.get("spec")? else { return Ok(Self { header: None, images: None }) };
+        let header = required(spec, "header")?;
+        let format = required(header, "format")?;
         if format.integer() != Ok(i64::from(FORMAT)) {
             return Err(Unusable::OtherFormat { found: format.text().chars().take(40).collect() });
         }
-        let collected_at = moment(required(spec, "collectedAt")?)?;
-        let quorum = if spec.get("quorum")?.is_some() { count(spec, "quorum")? } else { 0 };
-        Ok(Self { images: spec.get("images")?, collected_at, quorum })
+        let collected_at = moment(required(header, "collectedAt")?)?;
+        let quorum = if header.get("quorum")?.is_some() { count(header, "quorum")? } else { 0 };
+        let header = Header { collected_at, quorum, pages: header.get("pages")? };
+        Ok(Self { header: Some(header), images: spec.get("images")? })
     }
 
-    /// What it holds of the image with this place.
-    pub fn entry(self, place: &Place) -> Result<Entry<'d>, Unusable> {
+    /// The images, by their keys.
+    pub fn images(self) -> Option<Node<'d>> {
+        self.images
+    }
+
+    /// What it holds of the image with this place, and of that what is of a namespace.
+    pub fn entry(self, place: &Place, namespace: &str) -> Result<Entry<'d>, Unusable> {
         let node = self.images.map(|images| images.get(&place.key)).transpose()?.flatten();
-        if let Some(node) = node {
-            let repository = required(node, "repository")?;
-            let found = repository.str()?;
-            if found != place.repository.as_str() {
-                let found = found.chars().take(100).collect();
-                return Err(Unusable::OtherRepository { path: repository.path(), found });
-            }
-        }
-        Ok(Entry { node, collected_at: self.collected_at, quorum: self.quorum })
+        let part = |name| node.map_or(Ok(None), |node| node.get(name));
+        let own = part("own")?.map_or(Ok(None), |own| own.get(namespace))?;
+        let Some(Header { collected_at, quorum, .. }) = self.header else { return Ok(Entry::default()) };
+        let own = Histories { node: own, collected_at, quorum }.of_its_own_age()?;
+        let pool = Histories { node: part("pool")?, collected_at, quorum };
+        Ok(Entry { own: Some(own), pool: Some(pool) })
+    }
+
+    /// The page of this root that holds the entry instead.
+    pub fn page(self, place: &Place, namespace: &str) -> Result<Option<ProfileName>, Unusable> {
+        let Some(pages) = self.header.and_then(|header| header.pages) else { return Ok(None) };
+        let path = page_of(pages.plain_str()?, Halves::of(place, namespace));
+        let path = path.map_err(|_| Unusable::NoPages { path: pages.path() })?;
+        Ok(path.map(|path| ProfileName { root: place.root(), path }))
     }
 }
 
-/// What a profile holds of one image.
-#[derive(Debug, Clone, Copy)]
+/// What a profile holds of one image: none where nothing was collected.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Entry<'d> {
-    /// None if the profile does not know the image.
+    /// That of the namespace.
+    pub own: Option<Histories<'d>>,
+    /// That of all namespaces together.
+    pub pool: Option<Histories<'d>>,
+}
+
+/// The histories of an image in one namespace, or in all together.
+#[derive(Debug, Clone, Copy)]
+pub struct Histories<'d> {
+    /// None if nothing is known of the image.
     node: Option<Node<'d>>,
     pub collected_at: Timestamp,
     /// How many namespaces agree on each figure of a pool, at least.
     pub quorum: u64,
 }
 
-impl<'d> Entry<'d> {
-    /// How long ago the profile was collected, if that is no longer than `most`.
+impl<'d> Histories<'d> {
+    /// A namespace that could not be read lately is behind the others of its object.
+    fn of_its_own_age(mut self) -> Result<Self, Unusable> {
+        if let Some(all) = self.field("all")?
+            && let Some(collected_at) = all.get("collectedAt")?
+        {
+            self.collected_at = moment(collected_at)?.min(self.collected_at);
+        }
+        Ok(self)
+    }
+
+    /// How long ago they were collected, if that is no longer than `most`.
     pub fn age(&self, now: Timestamp, most: Duration) -> Result<Duration, Unusable> {
         let collected_at = self.collected_at;
         match now.since(collected_at) {
@@ -134,7 +174,14 @@ impl<'d> Entry<'d> {
         Ok(self.field("all")?.map(HistoryNode))
     }
 
+    /// That of one tag, which is not written twice where it is the same as that of all.
     pub fn tag(&self, key: &TagKey) -> Result<Option<HistoryNode<'d>>, Unusable> {
+        if let Some(all) = self.field("all")?
+            && let Some(same) = all.get("same")?
+            && same.plain_str()?.split(' ').any(|same| same == key.as_str())
+        {
+            return Ok(Some(HistoryNode(all)));
+        }
         let tags = self.field("tags")?;
         Ok(tags.map(|tags| tags.get(key.as_str())).transpose()?.flatten().map(HistoryNode))
     }

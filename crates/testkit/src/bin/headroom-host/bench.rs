@@ -17,15 +17,23 @@ use headroom_testkit::{
 };
 use serde_json::{Value, json};
 
-use self::case::{Bench, Case, median, micros, print_heading};
+use self::case::{Bench, Case, Cost, median, micros, print_heading};
 use self::growth::{GROWTHS, superlinear, with_containers};
+use self::history::State;
 
 /// The request whose cost is budgeted, and which the growing ones are made of.
 const PLAIN: &str = "pod-create-plain";
 const PLAIN_FUEL: u64 = 200_000;
 /// The same of a pod whose two containers get estimates.
 const ESTIMATED: &str = "2 estimated containers, 100 images known";
-const ESTIMATED_FUEL: u64 = 400_000;
+const ESTIMATED_FUEL: u64 = 440_000;
+/// The same where two pages are read, too, however many images are known.
+const PAGED_FUEL: u64 = 510_000;
+/// What one estimated container may ask of the host: LimitRanges, quotas, the Namespace, and a root and a page of history;
+/// nothing that goes to the API server where a collector ever ran; and so many bytes of objects.
+const HOST_CALLS: usize = 5;
+const HOST_BYTES: usize = 20_000;
+const LARGEST_OBJECT: usize = 16_384;
 const WASM_BYTES: usize = 500_000;
 
 #[derive(clap::Args)]
@@ -75,7 +83,7 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
         let recorded = requests.into_iter().find(|(known, _)| known == name);
         let case = match recorded {
             Some((name, request)) => Some(Case::new(name, request, &settings, objects)?),
-            None if name == ESTIMATED => Some(estimated_case(&plain, &objects, &settings, 2, 100)?),
+            None if name == ESTIMATED => Some(estimated_case(&plain, &objects, &settings, 2, ESTIMATED.trim_start_matches("2 estimated containers, "), WARM)?),
             None => None,
         };
         return bench
@@ -97,8 +105,8 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
     }
     if exceeded.is_empty() {
         println!(
-            "budgets: kept ({PLAIN} at most {PLAIN_FUEL} fuel, two estimated containers {ESTIMATED_FUEL}, however many images \
-             are known; wasm at most {WASM_BYTES} bytes; linear growth; {})",
+            "budgets: kept ({PLAIN} at most {PLAIN_FUEL} fuel, two estimated containers {ESTIMATED_FUEL}, and \
+             {PAGED_FUEL} however many images are known; one at most {HOST_CALLS} host calls, none live, {HOST_BYTES} bytes; wasm at most {WASM_BYTES} bytes; linear growth; {})",
             hostile::budget()
         );
         return Ok(());
@@ -127,31 +135,69 @@ fn run_growing(bench: &Bench, plain: &Value, objects: &[Value], settings: &Value
         budget(&format!("{PLAIN} with 1 of its {what}"), fuel.first().copied().unwrap_or_default(), PLAIN_FUEL);
         growths.push((what, fuel));
     }
-    let estimated = |containers, images| {
-        bench.run(estimated_case(plain, objects, settings, containers, images)?).map(|cost| cost.fuel)
+    let estimated = |containers, what: &str, state| {
+        bench.run(estimated_case(plain, objects, settings, containers, what, state)?)
     };
-    let [few, some, many] = [estimated(2, 100)?, estimated(2, 1_000)?, estimated(2, 100_000)?];
+    let [few, some, many] = [100, 1_000, 100_000].map(|images| {
+        let what = format!("{images} images known");
+        estimated(2, &what, State::Warm { images, namespaces: 5 }).map(|cost| cost.fuel)
+    });
+    let (few, some, many) = (few?, some?, many?);
     budget("a pod with two estimated containers", few, ESTIMATED_FUEL);
-    // A thousandth for the digits of the time.
-    budget("the same with 1,000 images in history", some, few + few / 1_000);
-    budget("the same with 100,000 images in history", many, few + few / 1_000);
-    growths.push(("estimated containers", vec![estimated(1, 100)?, estimated(10, 100)?, estimated(100, 100)?]));
+    budget("the same with 1,000 images in history", some, PAGED_FUEL);
+    budget("the same with 100,000 images in history", many, PAGED_FUEL);
+    let known = |containers| estimated(containers, "100 images known", WARM).map(|cost| cost.fuel);
+    growths.push(("estimated containers", vec![known(1)?, known(10)?, known(100)?]));
+    exceeded.extend(run_histories(&estimated)?);
     exceeded.extend(growths.iter().filter_map(|(what, fuel)| superlinear(what, fuel)));
     Ok(exceeded)
 }
 
-/// A pod all of whose containers get estimates, of images that are among those known.
+/// What a history asks of the host in each of its states; returns what is too much.
+fn run_histories(estimated: &dyn Fn(usize, &str, State) -> Result<Cost, String>) -> Result<Vec<String>, String> {
+    let mut exceeded = Vec::new();
+    for (what, state) in [
+        ("no collector ever ran", State::Cold),
+        ("nothing known of the image", State::Empty),
+        ("known in 1 namespace of 1", State::Warm { images: 100, namespaces: 1 }),
+        ("known in 100 namespaces", State::Warm { images: 1_000, namespaces: 100 }),
+        ("known in 5,000 namespaces", State::Warm { images: 10_000, namespaces: 5_000 }),
+        ("one of 100,000 images", State::Warm { images: 100_000, namespaces: 5 }),
+    ] {
+        let largest = history::profiles(state, 1).iter().map(|object| object.to_string().len()).max();
+        let cost = estimated(1, what, state)?;
+        // Where a root is missing, whether there is one by now is asked each time.
+        let live = usize::from(matches!(state, State::Cold));
+        for (of, found, most) in [
+            ("host calls", cost.host_calls, HOST_CALLS),
+            ("live calls", cost.work.live_calls, live),
+            ("bytes of objects", cost.work.bytes, HOST_BYTES),
+            ("bytes in the largest object", largest.unwrap_or_default(), LARGEST_OBJECT),
+        ] {
+            if found > most {
+                exceeded.push(format!("an estimate, {what}: {found} {of}, and at most {most} are budgeted"));
+            }
+        }
+    }
+    Ok(exceeded)
+}
+
+const WARM: State = State::Warm { images: 100, namespaces: 5 };
+
+/// A pod all of whose containers get estimates, as far as anything is known of their images.
 fn estimated_case(
     plain: &Value,
     objects: &[Value],
     settings: &Value,
     containers: usize,
-    images: usize,
+    what: &str,
+    state: State,
 ) -> Result<Case, String> {
     let (mut request, mut objects) = with_containers(plain.clone(), objects.to_vec(), containers);
     history::use_known_images(&mut request);
-    objects.push(history::profile(images));
-    Case::new(format!("{containers} estimated containers, {images} images known"), request, settings, objects)
+    objects.extend(history::profiles(state, containers));
+    let plural = if containers == 1 { "" } else { "s" };
+    Case::new(format!("{containers} estimated container{plural}, {what}"), request, settings, objects)
 }
 
 fn tell_module_times(wasm: &[u8], bench: &Bench) -> Result<(), String> {

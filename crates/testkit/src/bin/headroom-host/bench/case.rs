@@ -14,6 +14,7 @@ use headroom_testkit::{
     fuel::{GuestCall, Measured, Meter},
     host::{Exchange, PolicyHost, answer},
 };
+use headroom_core::cluster::usage::address::KIND;
 use serde_json::{Value, json};
 
 /// What the policy is asked, and the objects that the namespace holds.
@@ -32,11 +33,12 @@ impl Case {
     }
 }
 
-/// A cluster of these objects, all of them in one namespace.
+/// A cluster of these objects, all of them in one namespace but the histories, which have their own.
 pub fn in_namespace(namespace: &str, objects: impl IntoIterator<Item = Value>) -> Cluster {
     let mut cluster = Cluster::new();
     for mut object in objects {
-        if let Some(place) = object.pointer_mut("/metadata/namespace") {
+        let is_history = object.get("kind").and_then(Value::as_str) == Some(KIND);
+        if let Some(place) = object.pointer_mut("/metadata/namespace").filter(|_| !is_history) {
             *place = json!(namespace);
         }
         cluster.add(object);

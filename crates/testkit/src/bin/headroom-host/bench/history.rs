@@ -1,82 +1,145 @@
-//! Pods whose containers get estimates, and a history of as many images as are asked for.
+//! Pods whose containers get estimates, and a history of as many images and namespaces as are asked for.
 
-use headroom_core::cluster::usage::address::{API_VERSION, KIND, Scope, image_key};
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use headroom_advice::profile::{
+    Dropped, Histories, History, ImageHistory, Images, Percentiles, Share, Usage, UsageProfile, WindowUsage,
+};
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::address::{API_VERSION, KIND};
+use headroom_core::cluster::usage::{Percentile, Repository, Root, TagKey, Window};
+use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 const HOUR: u64 = 3_600;
 /// How old the history is.
 const HOURS: u64 = 6;
+const NAMESPACE: &str = "headroom";
+
+/// What is known of the images of the containers.
+#[derive(Debug, Clone, Copy)]
+pub enum State {
+    /// No collector ever ran.
+    Cold,
+    /// One ran, and has seen none of them.
+    Empty,
+    /// It has seen so many images, those of the containers among them, each in so many namespaces.
+    Warm { images: usize, namespaces: usize },
+}
 
 /// The images of the containers, in turn.
-const IMAGES: [(&str, &str, &str); 2] = [
-    ("nginx:1.25", "docker.io/library/nginx", "1,25"),
-    ("registry.example.com/shop/api:2.4.1", "registry.example.com/shop/api", "2,4,1"),
-];
+const IMAGES: [&str; 2] = ["nginx:1.25", "registry.example.com/shop/api:2.4.1"];
 
 /// Gives each container an image that the history knows.
 pub fn use_known_images(request: &mut Value) {
     let containers = request.pointer_mut("/request/object/spec/containers").and_then(Value::as_array_mut);
-    for (container, (image, _, _)) in containers.into_iter().flatten().zip(IMAGES.iter().cycle()) {
+    for (container, image) in containers.into_iter().flatten().zip(IMAGES.iter().cycle()) {
         if let Some(name) = container.get_mut("image") {
             *name = json!(image);
         }
     }
 }
 
-/// One of the images that a profile of enough images knows: there is one for each number.
+/// One of the images that a history of enough images knows: there is one for each number.
 pub fn known_image(number: usize) -> String {
-    IMAGES.get(number).map_or_else(|| format!("{}:1.0", other_repository(number)), |(image, _, _)| (*image).to_owned())
+    let other = || format!("registry.example.com/team/app-{number}:1.0");
+    IMAGES.get(number).map_or_else(other, |image| (*image).to_owned())
 }
 
-fn other_repository(number: usize) -> String {
-    format!("registry.example.com/team/app-{number}")
+/// The objects of a history; only of those roots that `wanted` images need, and of the others that they are there.
+pub fn profiles(state: State, wanted: usize) -> Vec<Value> {
+    let root_of = |image: &str| ImageName::parse(image).ok().map(|name| Root::of(name.repository()));
+    let (images, namespaces) = match state {
+        State::Cold => return Vec::new(),
+        State::Empty => (0, 0),
+        State::Warm { images, namespaces } => (images, namespaces),
+    };
+    let needed: Vec<Root> = (0..wanted).filter_map(|number| root_of(&known_image(number))).collect();
+    let mut shares: BTreeMap<Root, Images> = Root::all().map(|root| (root, Images::new())).collect();
+    for number in 0..images {
+        let text = known_image(number);
+        let Ok(name) = ImageName::parse(&text) else { continue };
+        let root = Root::of(name.repository());
+        // Everybody shares the images of the containers; each other one is of one namespace.
+        let spread = if number < IMAGES.len() { namespaces } else { 1 };
+        if let Some(share) = shares.get_mut(&root).filter(|_| needed.contains(&root)) {
+            share.insert(Repository::of(&name), image_history(&name, spread));
+        }
+    }
+    let objects = shares.into_iter().flat_map(|(root, images)| share(root, images).lay_out());
+    objects.map(|object| manifest(&object)).collect()
 }
 
-/// A namespace's own profile of so many images, those of the containers among them.
-pub fn profile(images: usize) -> Value {
-    let known = IMAGES.iter().map(|(_, repository, tag)| ((*repository).to_owned(), *tag));
-    let others = (IMAGES.len()..).map(|number| (other_repository(number), "1,0"));
-    let entries: serde_json::Map<String, Value> = known
-        .chain(others)
-        .take(images)
-        .map(|(repository, tag)| {
-            let entry = json!({ "repository": repository, "all": history(), "tags": { tag: history() } });
-            (image_key(&repository), entry)
-        })
-        .collect();
+fn share(root: Root, images: Images) -> Share {
     // At the full hour, so that it is the same text all through a run.
     let hour = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / HOUR;
     let collected_at = Timestamp::from_unix_seconds((hour.saturating_sub(HOURS) * HOUR) as i64);
-    json!({
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": { "name": Scope::Namespace.object_name(), "namespace": "default" },
-        "spec": { "format": 1, "collectedAt": collected_at.map(|at| at.to_string()), "images": entries },
-    })
+    let collected_at = collected_at.unwrap_or(Timestamp::UNIX_EPOCH);
+    let (namespace, dropped) = (NAMESPACE.to_owned(), Dropped::default());
+    let mut share = Share { namespace, root, collected_at, quorum: Some(3), images, dropped };
+    share.bound();
+    share
 }
 
-const PERCENTILES: [(&str, u32); 11] = [
-    ("50", 80),
-    ("60", 83),
-    ("70", 88),
-    ("75", 90),
-    ("80", 94),
-    ("85", 101),
-    ("90", 120),
-    ("95", 131),
-    ("98", 144),
-    ("99", 150),
-    ("99.9", 188),
-];
+/// As the collector writes it and the API server keeps it.
+fn manifest(profile: &UsageProfile) -> Value {
+    let mut object: Value = serde_json::from_str(&profile.to_string()).unwrap_or_default();
+    let manager = "headroom-collector";
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.extend([
+            ("annotations".to_owned(), json!({ "headroom.dev/store": "0123456789abcdef" })),
+            (
+                "labels".to_owned(),
+                json!({ "app.kubernetes.io/managed-by": manager, "headroom.dev/root": profile.name.root.to_string() }),
+            ),
+            ("creationTimestamp".to_owned(), json!("2026-11-20T00:00:00Z")),
+            ("generation".to_owned(), json!(12)),
+            ("resourceVersion".to_owned(), json!("123456789")),
+            ("uid".to_owned(), json!("0f8fad5b-d9cb-469f-a165-70867728950e")),
+            (
+                "managedFields".to_owned(),
+                json!([{
+                    "apiVersion": API_VERSION, "fieldsType": "FieldsV1", "manager": manager, "operation": "Apply",
+                    "time": "2026-11-20T00:00:00Z",
+                    "fieldsV1": {
+                        "f:metadata": {
+                            "f:annotations": { "f:headroom.dev/store": {} },
+                            "f:labels": { "f:app.kubernetes.io/managed-by": {}, "f:headroom.dev/root": {} },
+                        },
+                        "f:spec": {},
+                    },
+                }]),
+            ),
+        ]);
+    }
+    debug_assert_eq!(object.get("kind"), Some(&json!(KIND)));
+    object
+}
 
-fn history() -> Value {
-    let usage = |unit: &str| {
-        let percentiles = PERCENTILES.map(|(percentile, amount)| format!(" {percentile}={amount}{unit}")).concat();
-        format!("samples=10080 peak=190{unit}{percentiles}")
+/// With a pool where enough namespaces have it.
+fn image_history(name: &ImageName<'_>, namespaces: usize) -> ImageHistory {
+    let all = history();
+    let tags = TagKey::of(name).map(|tag| (tag, all.clone())).collect();
+    let histories = Histories { collected_at: None, all, tags };
+    let named = |number| if number == 0 { "default".to_owned() } else { format!("team-{number:04}") };
+    let own = (0..namespaces).map(|number| (named(number), histories.clone())).collect();
+    ImageHistory { pool: (namespaces >= 3).then_some(histories), own }
+}
+
+const PERCENTILES: [u32; 11] = [80, 83, 88, 90, 94, 101, 120, 131, 144, 150, 188];
+
+fn history() -> History {
+    let usage = |unit: fn(u64) -> Quantity| {
+        let mut amounts = PERCENTILES.iter();
+        let percentile = |_: Percentile| amounts.next().map(|amount| unit(u64::from(*amount)));
+        Some(Usage { samples: 10_080, peak: Some(unit(190)), percentiles: Percentiles::agreed(percentile) })
     };
-    let window = json!({ "pods": 12, "namespaces": 1, "cpu": usage("m"), "memory": usage("Mi") });
-    json!({ "lastSeen": "2026-11-20T23:59:00Z", "windows": { "7d": window, "30d": window } })
+    let cpu = usage(|amount| Quantity::from_milli(i64::try_from(amount).unwrap_or_default()));
+    let memory = usage(|amount| Quantity::from_bytes(amount << 20));
+    let window = WindowUsage { pods: 12, namespaces: 5, cpu, memory };
+    let last_seen = Timestamp::from_unix_seconds(1_795_219_140).unwrap_or(Timestamp::UNIX_EPOCH);
+    let windows = [Window::WEEK, Window::MONTH].map(|of| (of, window.clone())).into();
+    History { last_seen, days: 30, oom_kills: Vec::new(), windows }
 }

@@ -183,7 +183,11 @@ pub const ROWS: Rows = &[
         };
         pod(&one("{}")).with("object/spec/topologySpreadConstraints", list(5_000, constraint))
     }),
-    ("1,000 images that have a history", || pod(&images(1_000)).settings(json!({})).beside(history::profile(1_000))),
+    ("1,000 images that have a history", || {
+        let known = history::State::Warm { images: 1_000, namespaces: 5 };
+        let row = pod(&images(1_000)).settings(json!({}));
+        history::profiles(known, 1_000).into_iter().fold(row, Row::beside)
+    }),
     ("1,000 images without any history", || pod(&images(1_000)).settings(json!({}))),
     ("an image of 1 MB, and a pattern over it", || {
         let pattern = json!({
