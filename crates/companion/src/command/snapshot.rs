@@ -87,7 +87,8 @@ pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
             }
             (KIND, Scope::In(namespaces)) => {
                 let profiles = opened.around.list(api_version, kind, Some(&profiles_namespace(&opened.settings)));
-                snapshot.take(profiles.map(|profiles| profiles.into_iter().map(|it| only_of(it, namespaces)).collect()));
+                snapshot
+                    .take(profiles.map(|profiles| profiles.into_iter().map(|it| only_of(it, namespaces)).collect()));
             }
             (_, scope) => snapshot.take(scope.list(&mut opened.around, api_version, kind)),
         }

@@ -53,13 +53,7 @@ impl ClusterError {
     /// Whether every other profile would meet the same. A webhook may refuse one of them, and a webhook's server may be
     /// down for a moment.
     pub fn concerns_all(&self) -> bool {
-        !matches!(
-            self,
-            Self::Conflict { .. }
-                | Self::Refused { .. }
-                | Self::Invalid { .. }
-                | Self::Failed { .. }
-        )
+        !matches!(self, Self::Conflict { .. } | Self::Refused { .. } | Self::Invalid { .. } | Self::Failed { .. })
     }
 
     /// What the API server answered to a request about an object, or about objects of a kind.
