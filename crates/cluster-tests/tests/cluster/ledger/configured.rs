@@ -11,7 +11,7 @@ use headroom_companion::ledger::{Options, Replica, api};
 use headroom_testkit::built::workspace_file;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -299,6 +299,108 @@ async fn plain_resource_quotas_hold_where_the_plugin_is_off() {
     let recount = || async { check(&api::Api::new(client.clone()), "headroom", &[]).await.unwrap() };
     eventually("a recount agrees", recount, |report| report.is_true() && report.claims == 0 && report.ledgers == 1)
         .await;
+    configured.end().await;
+}
+
+/// The same requests, one after the other, to an API server with the plugin and to one with the ledger: the same verdicts,
+/// and every refusal of the plugin in the ledger's, word for word. `HEADROOM_LEDGER_SEED` tries others.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn plain_resource_quotas_agree_with_the_plugin() {
+    let configured =
+        Configured::start(InTreePlugins::Off, Controllers::Off, |options| options.resource_quotas = true).await;
+    let plugin = Cluster::start(InTreePlugins::On, Controllers::On).await.unwrap();
+    let clients = [configured.client.clone(), plugin.client().await.unwrap()];
+    let bounding = |name: &str, spec: Value| json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name, "namespace": "shop"}, "spec": spec});
+    let quotas = [
+        bounding("best-effort", json!({"hard": {"pods": "3"}, "scopes": ["BestEffort"]})),
+        bounding(
+            "high",
+            json!({"hard": {"pods": "2", "requests.cpu": "500m"}, "scopeSelector": {"matchExpressions":
+            [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}}),
+        ),
+        bounding("ports", json!({"hard": {"services": "9", "services.nodeports": "3"}})),
+        bounding("short", json!({"hard": {"limits.cpu": "1", "count/pods": "4"}, "scopes": ["Terminating"]})),
+        bounding("sum", json!({"hard": {"pods": "16", "requests.memory": "2Gi"}})),
+        bounding("volumes", json!({"hard": {"persistentvolumeclaims": "5", "requests.storage": "8Gi"}})),
+    ];
+    for client in &clients {
+        namespace(client, "shop").await;
+        let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"},
+            "value": 10});
+        create(client, class).await.unwrap();
+        for quota in &quotas {
+            create(client, quota.clone()).await.unwrap();
+        }
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "shop", &resource("v1", "ResourceQuota"));
+        let counted = || async {
+            let list = api.list(&ListParams::default()).await.unwrap().items;
+            list.iter().filter(|quota| quota.data["status"]["used"].is_object()).count()
+        };
+        eventually("the quotas are counted", counted, |counted| *counted == quotas.len()).await;
+    }
+    let attempt = async |client: &Client, object: &Value| {
+        create(client, object.clone()).await.map(|_| ()).map_err(|error| match error {
+            kube::Error::Api(status) => status.message.clone(),
+            error => error.to_string(),
+        })
+    };
+    let silent = || async { pod(&configured.client, "shop", "silent").await };
+    let is_asked = |outcome: &Result<(), String>| outcome.as_ref().is_err_and(|told| told.contains("must specify"));
+    eventually("the API server asks", silent, is_asked).await;
+
+    let seed = std::env::var("HEADROOM_LEDGER_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let mut chance = fastrand::Rng::with_seed(seed);
+    let (mut admitted, mut refused) = (0, 0);
+    for number in 0..120 {
+        let name = format!("n-{number}");
+        let object = match chance.u8(..4) {
+            0 => json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "shop"},
+                "spec": {"type": if chance.bool() { "NodePort" } else { "ClusterIP" }, "ports": [{"port": 80}]}}),
+            1 => {
+                json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "shop"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": format!("{}Gi", chance.u8(1..4))}}}})
+            }
+            _ => {
+                let memory = json!({"memory": format!("{}Mi", 64 * chance.u32(1..4))});
+                let mut resources = json!({"requests": memory});
+                if chance.bool() {
+                    resources["limits"] = json!({"cpu": format!("{}m", 100 * chance.u32(1..4)), "memory": "1Gi"});
+                }
+                let mut pod =
+                    crate::objects::pod("shop", &name, if chance.u8(..8) == 0 { json!({}) } else { resources });
+                if chance.u8(..3) == 0 {
+                    pod["spec"]["activeDeadlineSeconds"] = json!(60);
+                }
+                if chance.u8(..4) == 0 {
+                    pod["spec"]["priorityClassName"] = json!("high");
+                }
+                pod
+            }
+        };
+        let [ours, theirs] = [attempt(&clients[0], &object).await, attempt(&clients[1], &object).await];
+        match (&ours, &theirs) {
+            (Ok(()), Ok(())) => admitted += 1,
+            (Err(ours), Err(theirs)) => {
+                let text = theirs.split(" is forbidden: ").nth(1);
+                assert!(
+                    text.is_some_and(|text| ours.contains(text)),
+                    "seed {seed}, {object}\nours: {ours}\ntheirs: {theirs}"
+                );
+                refused += 1;
+            }
+            _ => panic!("seed {seed}, {object}\nours: {ours:?}\ntheirs: {theirs:?}"),
+        }
+    }
+    println!("{admitted} admitted, {refused} refused");
+    assert!(admitted > 15 && refused > 15, "{admitted} admitted, {refused} refused");
+    let used = async |client: &Client| {
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "shop", &resource("v1", "ResourceQuota"));
+        let list = api.list(&ListParams::default()).await.unwrap().items;
+        list.iter().map(|quota| quota.data["status"].clone()).collect::<Vec<_>>()
+    };
+    let theirs = used(&clients[1]).await;
+    eventually("both have counted the same", || used(&clients[0]), |ours| *ours == theirs).await;
     configured.end().await;
 }
 
