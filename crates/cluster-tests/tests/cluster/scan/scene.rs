@@ -243,7 +243,7 @@ async fn put_behind_a_service(shop: &Guarded, port: u16) {
 /// An address by which this machine's own API server may lead to it: not loopback.
 fn own_address() -> IpAddr {
     let socket = UdpSocket::bind(("0.0.0.0", 0)).unwrap();
-    // Nothing is sent: this only chooses the address that would be sent from.
-    socket.connect(("198.51.100.1", 9)).expect("this machine has an address besides loopback");
+    // Nothing is sent: this only chooses the address that would be sent from. A machine needs one besides loopback.
+    socket.connect(("198.51.100.1", 9)).unwrap();
     socket.local_addr().unwrap().ip()
 }
