@@ -212,7 +212,7 @@ async fn room_of_a_request_that_nobody_waits_for_comes_back_at_once() {
     let server = ApiServer::new(7);
     server.put("/api/v1", None, json!({"metadata": {"name": "shop", "labels": {"team": "a"}}}), "namespaces");
     let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
-        "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": HARD.to_string()}}}});
+        "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "100"}}}});
     server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
     let options = Options { request_lifetime: Duration::from_secs(3600), ..Options::new("headroom") };
     let replica = Replica::new(options, server.client(), CancellationToken::new());
@@ -247,9 +247,10 @@ async fn room_of_a_request_that_nobody_waits_for_comes_back_at_once() {
             }
         }
     }
-    assert!(given_up > 10, "only {given_up} were given up");
+    assert!(given_up > 20, "only {given_up} were given up");
     let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
-    while server.ledger().get("claims").is_some() {
+    // Some may have been answered just before; whether that was read nobody knows here, so their claims stay.
+    while server.ledger()["claims"].as_array().map_or(0, Vec::len) > given_up / 4 {
         assert!(tokio::time::Instant::now() < deadline, "{given_up} were given up: {}", server.ledger());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
