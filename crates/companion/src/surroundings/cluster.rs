@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
+use headroom_core::cluster::usage::address::GROUP;
 use kube::api::{ApiResource, GetParams, ListParams};
 use kube::core::{GroupVersionKind, Request};
 use kube::{Client, Error, discovery};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::{List, Surroundings, UNKNOWN_KIND};
+use super::{List, Surroundings, UNKNOWN_KIND, is_of_unknown_kind};
 use crate::kinds::ApiKind;
 use crate::kubeconfig::{self, Chosen};
 
@@ -71,6 +72,20 @@ impl Cluster {
         self.runtime.block_on(pages(&self.client, &resource, (api_version, kind, namespace), each))
     }
 
+    /// Whoever may not read a kind of ours is told so whether or not the cluster has it, so that has to be asked for.
+    fn or_unknown<T>(&self, answer: Result<T, String>, api_version: &str, kind: &str) -> Result<T, String> {
+        let resource = ApiKind::new(api_version, kind);
+        if resource.group != GROUP || !answer.as_ref().is_err_and(|problem| !is_of_unknown_kind(problem)) {
+            return answer;
+        }
+        let gvk = GroupVersionKind::gvk(&resource.group, &resource.version, kind);
+        let looked_up = async { tokio::time::timeout(PATIENCE, discovery::pinned_kind(&self.client, &gvk)).await };
+        match self.runtime.block_on(looked_up) {
+            Ok(Err(_)) => Err(format!("{UNKNOWN_KIND} {api_version}/{kind}: not found")),
+            _ => answer,
+        }
+    }
+
     fn get_anew(
         &mut self,
         api_version: &str,
@@ -99,6 +114,7 @@ impl Surroundings for Cluster {
             return known.clone();
         }
         let answer = self.list_anew(api_version, kind, namespace);
+        let answer = self.or_unknown(answer, api_version, kind);
         self.lists.insert(query, answer.clone());
         answer
     }
@@ -127,7 +143,10 @@ impl Surroundings for Cluster {
         });
         let answers: Vec<_> =
             self.runtime.block_on(stream::iter(reads).buffer_unordered(READ_AT_ONCE).inspect(|_| done()).collect());
-        self.lists.extend(answers);
+        for (query, answer) in answers {
+            let answer = self.or_unknown(answer, &query.0, &query.1);
+            self.lists.insert(query, answer);
+        }
     }
 
     fn get(

@@ -17,6 +17,7 @@ struct Live {
 
 const RANGES: &str = "/api/v1/namespaces/shop/limitranges";
 const QUOTAS: &str = "/api/v1/namespaces/shop/resourcequotas";
+const TENANT_QUOTAS: &str = "/apis/headroom.dev/v1alpha1/tenantquotas";
 
 /// What estimates would read is another matter.
 const SETTINGS: &str = "estimates: {mode: never}\n";
@@ -88,12 +89,15 @@ impl Live {
 
 #[test]
 fn manifests_are_judged_in_the_namespace_of_the_kubeconfig() {
-    let live = Live::start(json!({RANGES: list(json!([limits()])), QUOTAS: list(json!([team("1")]))}));
+    let live = Live::start(
+        json!({RANGES: list(json!([limits()])), QUOTAS: list(json!([team("1")])), TENANT_QUOTAS: Value::Null}),
+    );
     let said = live.headroom(&["check", "-f", "app.yaml"]);
     assert_eq!((said.code, said.err.as_str()), (1, ""));
     assert!(said.out.contains("refused   pod/a    shop"), "{}", said.out);
-    // No more than the rights of the one namespace are needed.
-    assert_eq!(live.asked(), ["/api/v1/namespaces/shop/pods/a", RANGES, QUOTAS]);
+    // No more than the rights of the one namespace are needed, where the cluster does not know TenantQuotas.
+    let asked = ["/api/v1/namespaces/shop/pods/a", RANGES, QUOTAS, TENANT_QUOTAS, "/apis/headroom.dev/v1alpha1"];
+    assert_eq!(live.asked(), asked);
     let said = live.headroom(&["check", "-f", "app.yaml", "--context", "lab"]);
     assert!(said.out.contains("pod/a    lab"), "{}{}", said.out, said.err);
 }
