@@ -80,10 +80,12 @@ impl Cluster {
         }
         let gvk = GroupVersionKind::gvk(&resource.group, &resource.version, kind);
         let looked_up = async { tokio::time::timeout(PATIENCE, discovery::pinned_kind(&self.client, &gvk)).await };
-        match self.runtime.block_on(looked_up) {
-            Ok(Err(_)) => Err(format!("{UNKNOWN_KIND} {api_version}/{kind}: not found")),
-            _ => answer,
-        }
+        let is_missing = match self.runtime.block_on(looked_up) {
+            Ok(Err(Error::Discovery(_))) => true,
+            Ok(Err(Error::Api(status))) => status.code == 404,
+            _ => false,
+        };
+        if is_missing { Err(format!("{UNKNOWN_KIND} {api_version}/{kind}: not found")) } else { answer }
     }
 
     fn get_anew(
