@@ -68,6 +68,21 @@ impl Cluster {
         Ok(objects)
     }
 
+    /// Whether the cluster knows a kind, as everybody may ask. If that cannot be known, it does.
+    fn is_served(&self, api_version: &str, kind: &str) -> bool {
+        let path = if api_version.contains('/') { "apis" } else { "api" };
+        let request = http::Request::get(format!("/{path}/{api_version}")).body(Vec::new());
+        let Ok(request) = request else { return true };
+        match self.send(request, api_version) {
+            Ok(served) => {
+                let kinds = served.get("resources").and_then(Value::as_array);
+                kinds.is_none_or(|kinds| kinds.iter().any(|known| known.get("kind").is_some_and(|known| known == kind)))
+            }
+            Err(Trouble::Absent { .. }) => false,
+            Err(_) => true,
+        }
+    }
+
     /// Hands over objects page by page.
     fn pages(
         &mut self,
@@ -84,7 +99,13 @@ impl Cluster {
             let request = Request::new(url.0.clone());
             let request = if is_confidential(kind) { request.list_metadata(&page) } else { request.list(&page) };
             let request = request.map_err(|error| error.to_string())?;
-            let mut list = self.send(request, &what).map_err(|trouble| trouble.told(api_version, kind))?;
+            let mut list = match self.send(request, &what) {
+                // Whoever may not read a kind is told so, even where there is no such kind.
+                Err(Trouble::Forbidden(_)) if api_version.contains('.') && !self.is_served(api_version, kind) => {
+                    return Err(Trouble::Absent { names_object: false }.told(api_version, kind));
+                }
+                answer => answer.map_err(|trouble| trouble.told(api_version, kind))?,
+            };
             let next = list.pointer("/metadata/continue").and_then(Value::as_str).map(str::to_owned);
             if let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) {
                 items.into_iter().map(|item| typed(item, api_version, kind)).for_each(&mut *each);
@@ -204,6 +225,8 @@ enum Trouble {
     Absent {
         names_object: bool,
     },
+    /// The object or kind may not be read, whether it is there or not.
+    Forbidden(String),
     Failed(String),
 }
 
@@ -213,6 +236,9 @@ impl Trouble {
             // Where the kind is unknown, the answer does not name what was not found.
             Error::Api(status) if status.code == 404 => {
                 Self::Absent { names_object: status.details.is_some_and(|details| !details.name.is_empty()) }
+            }
+            Error::Api(status) if status.code == 403 => {
+                Self::Forbidden(format!("cannot read {what}: {}", status.message))
             }
             Error::Api(status) => Self::Failed(format!("cannot read {what}: {}", status.message)),
             Error::Service(cause) => {
@@ -226,7 +252,7 @@ impl Trouble {
     fn told(self, api_version: &str, kind: &str) -> String {
         match self {
             Self::Absent { .. } => format!("{UNKNOWN_KIND} {api_version}/{kind}: not found"),
-            Self::Failed(problem) => problem,
+            Self::Forbidden(problem) | Self::Failed(problem) => problem,
         }
     }
 }

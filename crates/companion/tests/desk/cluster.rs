@@ -92,8 +92,9 @@ fn manifests_are_judged_in_the_namespace_of_the_kubeconfig() {
     let said = live.headroom(&["check", "-f", "app.yaml"]);
     assert_eq!((said.code, said.err.as_str()), (1, ""));
     assert!(said.out.contains("refused   pod/a    shop"), "{}", said.out);
-    // No more than the rights of the one namespace are needed.
-    assert_eq!(live.asked(), ["/api/v1/namespaces/shop/pods/a", RANGES, QUOTAS]);
+    // No more than the rights of the one namespace are needed, and TenantQuotas where there are any.
+    let tenants = "/apis/headroom.dev/v1alpha1/tenantquotas";
+    assert_eq!(live.asked(), ["/api/v1/namespaces/shop/pods/a", RANGES, QUOTAS, tenants]);
     let said = live.headroom(&["check", "-f", "app.yaml", "--context", "lab"]);
     assert!(said.out.contains("pod/a    lab"), "{}{}", said.out, said.err);
 }
