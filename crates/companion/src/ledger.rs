@@ -182,21 +182,21 @@ impl Replica {
     fn follow(self: &Arc<Self>) {
         let board = Arc::clone(&self.board);
         let path = objects::ledgers(&self.options.namespace);
-        tokio::spawn(watch::follow(self.api.clone(), path, self.drained.clone(), move |seen| board.take(seen)));
+        tokio::spawn(watch::follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| board.take(seen)));
         let tenants = Arc::clone(&self.tenants);
         let path = objects::TENANT_QUOTAS.to_owned();
-        tokio::spawn(watch::follow(self.api.clone(), path, self.drained.clone(), move |seen| {
+        tokio::spawn(watch::follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| {
             tenants.take_quotas(seen)
         }));
         let tenants = Arc::clone(&self.tenants);
         let path = "/api/v1/namespaces".to_owned();
-        tokio::spawn(watch::follow(self.api.clone(), path, self.drained.clone(), move |seen| {
+        tokio::spawn(watch::follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| {
             tenants.take_namespaces(seen);
         }));
         if self.options.resource_quotas {
             let tenants = Arc::clone(&self.tenants);
             let path = objects::RESOURCE_QUOTAS.to_owned();
-            tokio::spawn(watch::follow(self.api.clone(), path, self.drained.clone(), move |seen| {
+            tokio::spawn(watch::follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| {
                 tenants.take_resource_quotas(seen);
             }));
         }

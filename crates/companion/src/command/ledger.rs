@@ -38,7 +38,7 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Enforce TenantQuotas: answer the API server's reviews, and count what is stored
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Count everything anew by live lists, and compare with the ledgers; exits with 1 on a difference
     Check(Check),
 }
@@ -110,7 +110,7 @@ struct Serve {
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     match args.command {
-        Command::Serve(serve) => run_server(serve).map(|()| Exit::Fine),
+        Command::Serve(serve) => run_server(*serve).map(|()| Exit::Fine),
         Command::Check(check) => check.run(),
     }
 }

@@ -74,9 +74,9 @@ pub async fn check(api: &Api, namespace: &str, exempt: &[String]) -> Result<Repo
     for kind in &kinds {
         match Collection::find(api, kind).await {
             Ok(collection) => {
-                let (revision, objects) =
-                    api.list(&collection.all()).await.map_err(|failure| format!("cannot list {kind}: {failure}"))?;
-                cache.list(kind, revision, objects.iter().filter_map(|object| stored(kind, object)));
+                let listed = api.list_as(&collection.all(), |object| stored(kind, &object)).await;
+                let (revision, objects) = listed.map_err(|failure| format!("cannot list {kind}: {failure}"))?;
+                cache.list(kind, revision, objects);
             }
             Err(unfound) => report.problems.push(unfound.problem),
         }

@@ -172,7 +172,9 @@ impl Counter {
             inner.kinds.insert(kind.to_owned(), OfKind { stop: stop.clone(), collection, lost: None });
         }
         let (counter, of, ended) = (Arc::clone(self), kind.to_owned(), stop.clone());
-        tokio::spawn(follow(api.clone(), path, stop, move |seen| {
+        let read_of = kind.to_owned();
+        let read = move |object| stored(&read_of, &object);
+        tokio::spawn(follow(api.clone(), path, stop, read, move |seen| {
             // What comes after the end belongs to no leader.
             if !ended.is_cancelled() {
                 counter.take(&of, seen);
@@ -181,25 +183,22 @@ impl Counter {
         true
     }
 
-    fn take(&self, kind: &str, seen: Seen) {
+    fn take(&self, kind: &str, seen: Seen<(Key, Stored)>) {
         let mut inner = self.inner();
         if !inner.is_leading {
             return;
         }
         match seen {
             Seen::Listed(revision, objects) => {
-                let stored = objects.iter().filter_map(|object| stored(kind, object));
-                inner.cache.list(kind, revision, stored.collect::<Vec<_>>());
+                inner.cache.list(kind, revision, objects);
                 inner.changed.insert(String::new());
                 if let Some(of_kind) = inner.kinds.get_mut(kind) {
                     of_kind.lost = None;
                 }
             }
-            Seen::Stored(object) => {
-                if let Some((key, stored)) = stored(kind, &object) {
-                    inner.changed.insert(key.namespace.clone());
-                    inner.cache.put(key, stored);
-                }
+            Seen::Stored((key, stored)) => {
+                inner.changed.insert(key.namespace.clone());
+                inner.cache.put(key, stored);
             }
             Seen::Deleted(object) => {
                 let key = Key::new(kind, metadata(&object, "namespace"), metadata(&object, "name"));

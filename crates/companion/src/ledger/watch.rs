@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::{Api, Failure, revision_of};
 
-/// What is seen of a collection.
+/// What is seen of a collection: objects, or what is wanted of each.
 #[derive(Debug)]
-pub enum Seen {
+pub enum Seen<T = Value> {
     /// Everything, at a revision: what was seen before is void.
-    Listed(u64, Vec<Value>),
-    Stored(Value),
+    Listed(u64, Vec<T>),
+    Stored(T),
     Deleted(Value),
     /// Nothing else has changed up to here.
     UpTo(u64),
@@ -33,14 +33,20 @@ const SILENCE: Duration = Duration::from_secs(LONGEST_WATCH + 10);
 const PAUSE: Duration = Duration::from_millis(200);
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 
-/// Tells what happens in a collection until `stop`.
-pub async fn follow(api: Api, path: String, stop: CancellationToken, tell: impl FnMut(Seen)) {
-    stop.run_until_cancelled(follow_on(api, path, tell)).await;
+/// Tells what happens in a collection until `stop`. `read` says what is wanted of an object, if anything.
+pub async fn follow<T>(
+    api: Api,
+    path: String,
+    stop: CancellationToken,
+    read: impl Fn(Value) -> Option<T>,
+    tell: impl FnMut(Seen<T>),
+) {
+    stop.run_until_cancelled(follow_on(api, path, read, tell)).await;
 }
 
-async fn follow_on(api: Api, path: String, mut tell: impl FnMut(Seen)) {
+async fn follow_on<T>(api: Api, path: String, read: impl Fn(Value) -> Option<T>, mut tell: impl FnMut(Seen<T>)) {
     loop {
-        let mut revision = match api.list(&path).await {
+        let mut revision = match api.list_as(&path, &read).await {
             Ok((revision, items)) => {
                 tell(Seen::Listed(revision, items));
                 revision
@@ -56,7 +62,7 @@ async fn follow_on(api: Api, path: String, mut tell: impl FnMut(Seen)) {
             }
         };
         // A watch that breaks goes on from where it was, until the API server has forgotten that.
-        while let Ends::Early = watch(&api, &path, &mut revision, &mut tell).await {
+        while let Ends::Early = watch(&api, &path, &mut revision, &read, &mut tell).await {
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -68,7 +74,13 @@ enum Ends {
     Gone,
 }
 
-async fn watch(api: &Api, path: &str, revision: &mut u64, tell: &mut impl FnMut(Seen)) -> Ends {
+async fn watch<T>(
+    api: &Api,
+    path: &str,
+    revision: &mut u64,
+    read: &impl Fn(Value) -> Option<T>,
+    tell: &mut impl FnMut(Seen<T>),
+) -> Ends {
     let query = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={LONGEST_WATCH}&resourceVersion={revision}");
     let Ok(request) = Request::get(format!("{path}?{query}")).body(Vec::new()) else { return Ends::Gone };
     let events = match api.client().request_events::<Value>(request).await {
@@ -107,6 +119,10 @@ async fn watch(api: &Api, path: &str, revision: &mut u64, tell: &mut impl FnMut(
         // Without a revision nothing can be counted: start over.
         let Some(seen) = revision_of(&object) else { return Ends::Gone };
         *revision = seen;
-        tell(if is_deleted { Seen::Deleted(object) } else { Seen::Stored(object) });
+        if is_deleted {
+            tell(Seen::Deleted(object));
+        } else if let Some(wanted) = read(object) {
+            tell(Seen::Stored(wanted));
+        }
     }
 }

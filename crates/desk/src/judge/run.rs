@@ -29,8 +29,8 @@ pub struct Run {
     namespace: String,
     /// The requests for workloads so far: their pods are nowhere else yet.
     workloads: Vec<Value>,
-    /// Whether there are TenantQuotas, once that is known, or why nobody can tell.
-    has_tenants: Option<Result<bool, String>>,
+    /// Whether there are TenantQuotas to look at, once that is known.
+    has_tenants: Option<bool>,
 }
 
 impl Run {
@@ -41,10 +41,16 @@ impl Run {
 
     /// Adds what TenantQuotas say to a request that everybody else admits.
     fn ask_tenants(&mut self, judgement: &mut Judgement) -> Result<(), String> {
-        if self.has_tenants.is_none() {
-            self.has_tenants = Some(tenants::prepare(&mut self.around));
-        }
-        if !judgement.is_admitted() || !self.has_tenants.clone().unwrap_or(Ok(false))? {
+        let has_tenants = match self.has_tenants {
+            Some(known) => known,
+            None => {
+                // That they cannot be read is told once.
+                let found = tenants::prepare(&mut self.around);
+                self.has_tenants = Some(found == Ok(true));
+                found?
+            }
+        };
+        if !judgement.is_admitted() || !has_tenants {
             return Ok(());
         }
         let object = judgement.outcome().clone();

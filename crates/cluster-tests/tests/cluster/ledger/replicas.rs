@@ -310,7 +310,7 @@ impl Ledger {
         let mut there = std::collections::BTreeSet::new();
         let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap().to_owned();
         let client = api::Api::new(self.client.clone());
-        tokio::spawn(follow(client, "/api/v1/pods".to_owned(), stop.clone(), move |seen| {
+        tokio::spawn(follow(client, "/api/v1/pods".to_owned(), stop.clone(), Some, move |seen| {
             match seen {
                 Seen::Listed(_, objects) => there = objects.iter().map(uid).collect(),
                 Seen::Stored(object) => _ = there.insert(uid(&object)),
