@@ -11,8 +11,8 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a list may take, page by page.
 const LIST_PATIENCE: Duration = Duration::from_secs(30);
-/// Objects of a page.
-const PAGE: usize = 500;
+/// Objects of a page. Larger pages of pods make the memory grow by tens of megabytes for good.
+const PAGE: usize = 100;
 
 #[derive(Clone)]
 pub struct Api {
