@@ -3,6 +3,8 @@
 //! Only what is not so already is in them, so advice that was taken gives nothing; and only for kinds whose template is
 //! known here. An autoscaler that goes by a share of the requests is changed with them, so that it goes on as before.
 
+use std::path::Path;
+
 use headroom_core::amount::Requirement;
 use serde_json::{Map, Value, json};
 
@@ -18,6 +20,8 @@ pub struct Change {
     pub kind: String,
     pub namespace: String,
     pub name: String,
+    /// The file that the workload was read from: others may have it too, and say something else.
+    pub file: Option<String>,
     /// From the object to the pod in it.
     pub path: Vec<&'static str>,
     pub containers: Vec<Container>,
@@ -120,10 +124,11 @@ impl Change {
         found.is_some_and(|container| container.pointer(&format!("/resources/limits/{name}")).is_some())
     }
 
-    /// Whether an object is the workload.
-    pub fn is_of(&self, object: &Value) -> bool {
+    /// Whether an object of a file is the workload.
+    pub fn is_of(&self, object: &Value, file: &Path) -> bool {
         let kind = ApiKind::of(object);
-        kind.kind == self.kind
+        self.file.as_ref().is_none_or(|own| *own == file.display().to_string())
+            && kind.kind == self.kind
             && kind.api_version() == self.api_version
             && metadata(object, "namespace") == self.namespace
             && metadata(object, "name") == self.name
@@ -267,6 +272,7 @@ mod tests {
             kind: "Deployment".to_owned(),
             namespace: "shop".to_owned(),
             name: "web".to_owned(),
+            file: None,
             path: vec!["spec", "template"],
             containers: Container::new("a", false, vec![("memory", "1Gi".to_owned())], requests).into_iter().collect(),
             autoscalers,

@@ -354,6 +354,7 @@ impl Workload {
             kind: self.kind.clone(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
+            file: self.file.clone(),
             path: self.path.clone(),
             containers,
             autoscalers: self.autoscalers.clone(),

@@ -247,10 +247,15 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
     let mut asked = Vec::new();
     for manifest in args.manifests.read()? {
         let kind = ApiKind::of(&manifest.object);
+        let object = in_namespace(manifest.object.clone(), &opened.namespace);
+        // The manifests' own autoscalers count, whatever the cluster has.
+        if kind.kind == "HorizontalPodAutoscaler" {
+            opened.around.put(object).map_err(|malformed| anyhow!("{}: {malformed}", manifest.origin))?;
+            continue;
+        }
         if !makes_pods(&kind) {
             continue;
         }
-        let object = in_namespace(manifest.object.clone(), &opened.namespace);
         let (namespace, name) = (metadata(&object, "namespace"), metadata(&object, "name"));
         // Where that cannot be known, the quotas are told the worst.
         let there = opened.around.get(&kind.api_version(), &kind.kind, Some(namespace), name);

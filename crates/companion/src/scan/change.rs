@@ -12,6 +12,7 @@ impl Row {
             kind: self.kind.clone(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
+            file: None,
             path: self.path.clone(),
             containers,
             autoscalers: self.autoscalers.clone(),

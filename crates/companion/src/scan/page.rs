@@ -70,18 +70,12 @@ pub fn html(report: &Report, made_at: &str) -> String {
 }
 
 fn head(page: &mut String, report: &Report, made_at: &str) {
-    let source = &report.source;
-    let span = match (&source.from, &source.to) {
-        (Some(from), Some(to)) => format!(", {from} to {to}"),
-        _ => String::new(),
-    };
-    let partial = if source.is_partial { " Some of it could not be read: see the notes." } else { "" };
+    let partial = if report.source.is_partial { " Some of it could not be read: see the notes." } else { "" };
     let _ = write!(
         page,
-        "<header><h1>Headroom scan</h1><p>Usage from {}{}. Made {}.{partial}</p>\
+        "<header><h1>Headroom scan</h1><p>{}. Made {}.{partial}</p>\
          <button id=\"look\" type=\"button\">Dark or light</button></header>\n<div class=\"tiles\">\n",
-        escaped(&source.name),
-        escaped(&span),
+        escaped(&report.source.told()),
         escaped(made_at)
     );
     let total = &report.total;

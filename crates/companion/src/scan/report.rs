@@ -50,6 +50,16 @@ pub struct Source {
     pub is_partial: bool,
 }
 
+impl Source {
+    /// `Usage from Prometheus at monitoring/prometheus:9090, 2026-11-08T10:00:00Z to 2026-11-22T10:00:00Z`
+    pub fn told(&self) -> String {
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) => format!("Usage from {}, {from} to {to}", self.name),
+            _ => format!("Usage from {}", self.name),
+        }
+    }
+}
+
 /// A workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

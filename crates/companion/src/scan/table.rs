@@ -36,7 +36,7 @@ pub fn text(report: &Report, view: View) -> String {
     }
     let mut totals = Table::new(&total_header(report));
     report.totals.iter().chain([&report.total]).for_each(|total| totals.row(total_cells(total)));
-    text.push_str(&format!("\n{totals}"));
+    text.push_str(&format!("\n{totals}\n{}\n", report.source.told()));
     quotas(&mut text, report, view.paint);
     let scaled = report.workloads.iter().flat_map(|row| row.autoscalers.iter().map(move |scaled| (row, scaled)));
     let scaled: Vec<String> =

@@ -221,6 +221,17 @@ fn all_namespaces_need_the_cluster_role_and_it_suffices() {
 }
 
 #[test]
+fn a_whole_cluster_is_listed_once_and_not_namespace_by_namespace() {
+    for (question, kind) in [("recommend -A", "limitranges"), ("describe quota -A", "pods")] {
+        let server = ApiServer::start(|_| false);
+        assert_eq!(server.run(question).exit, 0);
+        let asked = server.server.asked.lock().unwrap();
+        let lists: Vec<&String> = asked.iter().filter(|head| head.contains(&format!("/{kind}?"))).collect();
+        assert!(lists.len() == 1 && lists[0].contains(&format!(" /api/v1/{kind}?")), "{question}: {asked:?}");
+    }
+}
+
+#[test]
 fn what_may_not_be_read_is_named_with_the_role_that_lets_it() {
     let server = ApiServer::start(|path| path.ends_with("/resourcequotas"));
     let said = server.run("describe quota");

@@ -102,6 +102,48 @@ fn a_file_that_cannot_be_edited_is_left_alone_and_the_others_are_written() {
     );
 }
 
+const AUTOSCALER: &str = "---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: shop}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  maxReplicas: 9
+  metrics:
+    - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}  # as measured
+";
+
+#[test]
+fn the_target_of_an_autoscaler_is_written_with_the_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("web.yaml");
+    let alone = |text: &str| text.replace("        - name: own\n          image: example.com/own:1\n", "") + AUTOSCALER;
+    fs::write(&file, alone(MANIFEST)).unwrap();
+    let said = recommend(folder.path(), &["-f", "web.yaml"]);
+    assert_eq!((said.exit, said.err.as_str()), (0, "wrote web.yaml\n"));
+    assert!(
+        said.out.contains("HorizontalPodAutoscaler web scales at 60% of the cpu request: set the target to 388%"),
+        "{}",
+        said.out
+    );
+    // 60 % of a core is as much as 388 % of 155m.
+    assert_eq!(
+        fs::read_to_string(&file).unwrap(),
+        alone(WRITTEN).replace("averageUtilization: 60", "averageUtilization: 388")
+    );
+}
+
+#[test]
+fn each_of_two_files_with_the_same_object_gets_what_it_lacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = MANIFEST.replace("        - name: own\n          image: example.com/own:1\n", "");
+    fs::write(folder.path().join("a.yaml"), MANIFEST).unwrap();
+    fs::write(folder.path().join("b.yaml"), other.replace("nginx:1.27", "nobody/knows:1")).unwrap();
+    let said = recommend(folder.path(), &["-f", "."]);
+    assert_eq!((said.exit, said.err.as_str()), (0, "wrote ./a.yaml\n"), "{}", said.out);
+    assert_eq!(fs::read_to_string(folder.path().join("a.yaml")).unwrap(), WRITTEN);
+}
+
 #[test]
 fn only_files_can_be_written() {
     let folder = tempfile::tempdir().unwrap();

@@ -26,7 +26,7 @@ pub(in crate::command) fn all(manifests: &[Manifest], namespace: &str, changes: 
     let mut edited: Vec<&Change> = Vec::new();
     for manifest in manifests {
         let object = in_namespace(manifest.object.clone(), namespace);
-        for change in changes.iter().filter(|change| change.is_of(&object)) {
+        for change in changes.iter().filter(|change| change.is_of(&object, &manifest.origin.file)) {
             let edits = change.edits(&manifest.object);
             if !edits.is_empty() {
                 edited.push(change);
