@@ -94,9 +94,9 @@ fn object(bytes: &mut Unstructured<'_>, path: &str) -> Result<Value> {
 }
 
 fn pod_spec(bytes: &mut Unstructured<'_>) -> Result<Value> {
-    let mut spec = json!({"containers": list(bytes, 3, |bytes| container(bytes, "c"))?});
+    let mut spec = json!({"containers": containers(bytes, 3, "c")?});
     if bytes.ratio(1, 3)? {
-        spec["initContainers"] = json!(list(bytes, 2, |bytes| container(bytes, "i"))?);
+        spec["initContainers"] = containers(bytes, 2, "i")?;
     }
     if bytes.ratio(1, 4)? {
         spec["resources"] = resources(bytes)?;
@@ -111,9 +111,17 @@ fn pod_spec(bytes: &mut Unstructured<'_>) -> Result<Value> {
     Ok(spec)
 }
 
-fn container(bytes: &mut Unstructured<'_>, prefix: &str) -> Result<Value> {
-    let name = format!("{prefix}{}", bytes.int_in_range(0..=3)?);
-    let mut container = json!({"name": name, "image": bytes.choose(IMAGES)?});
+/// No two have one name: whatever is made of such a pod, the API server refuses it.
+fn containers(bytes: &mut Unstructured<'_>, most: usize, prefix: &str) -> Result<Value> {
+    let mut containers = list(bytes, most, container)?;
+    for (number, container) in containers.iter_mut().enumerate() {
+        container["name"] = json!(format!("{prefix}{number}"));
+    }
+    Ok(json!(containers))
+}
+
+fn container(bytes: &mut Unstructured<'_>) -> Result<Value> {
+    let mut container = json!({"image": bytes.choose(IMAGES)?});
     if bytes.arbitrary()? {
         container["resources"] = resources(bytes)?;
     }
