@@ -83,21 +83,35 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
     let asked = Asked::of(&quotas, &plain, &replica.tenants, matches);
     let webhooks = Value::Array(asked.entries(&client));
     let path = format!("{CONFIGURATIONS}/{CONFIGURATION}");
-    let object = |version: Option<&Value>| {
+    let object = |there: Option<&Value>| {
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": CONFIGURATION, "resourceVersion": version}, "webhooks": webhooks,
+            "metadata": metadata(CONFIGURATION, there, &[]), "webhooks": webhooks,
         })
     };
     match replica.api.get(&path).await {
         Ok(there) if is_within(&webhooks, there.get("webhooks").unwrap_or(&Value::Null)) => Ok(()),
         Ok(there) => {
             tracing::info!("writing the webhook configuration");
-            replica.api.replace(&path, &object(there.pointer("/metadata/resourceVersion"))).await.map(|_| ())
+            replica.api.replace(&path, &object(Some(&there))).await.map(|_| ())
         }
         Err(Failure::NotFound) => replica.api.create(CONFIGURATIONS, &object(None)).await.map(|_| ()),
         Err(failure) => Err(failure),
     }
+}
+
+/// The metadata of an object that takes the place of one that may be there: labels and annotations of others stay, such as
+/// those by which Helm knows its own.
+fn metadata(name: &str, there: Option<&Value>, annotations: &[(&str, Option<String>)]) -> Value {
+    let had = |field: &str| there.and_then(|there| there.pointer(&format!("/metadata/{field}"))).cloned();
+    let mut all = had("annotations").filter(Value::is_object).unwrap_or_else(|| json!({}));
+    for (name, text) in annotations {
+        all[*name] = json!(text);
+    }
+    if let Value::Object(all) = &mut all {
+        all.retain(|_, text| !text.is_null());
+    }
+    json!({"name": name, "resourceVersion": had("resourceVersion"), "labels": had("labels"), "annotations": all})
 }
 
 /// Whether everything that is wanted is there. The API server adds defaults.
@@ -338,16 +352,12 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> Answer<Vec<u8
             (data, now, None)
         }
     };
-    let mut annotations = json!({MADE: made_at.to_string()});
-    if let (Value::Object(fields), Some(next)) = (&mut annotations, next_at) {
-        fields.insert(NEXT.to_owned(), json!(next.to_string()));
-    }
-    let version = there.as_ref().and_then(|there| there.pointer("/metadata/resourceVersion"));
+    let annotations = [(MADE, Some(made_at.to_string())), (NEXT, next_at.map(|next| next.to_string()))];
     let object = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": data,
-        "metadata": {"name": SECRET, "namespace": namespace, "resourceVersion": version, "annotations": annotations},
+        "metadata": metadata(SECRET, there.as_ref(), &annotations),
     });
-    let written = match version {
+    let written = match there {
         Some(_) => replica.api.replace(&format!("{path}/{SECRET}"), &object).await?,
         None => replica.api.create(&path, &object).await?,
     };
@@ -453,6 +463,19 @@ mod tests {
         check("1", "36", true);
         check("2", "0", true);
         check("1", "", false);
+    }
+
+    #[test]
+    fn what_others_wrote_into_metadata_stays() {
+        let there = json!({"metadata": {"name": "n", "resourceVersion": "7", "uid": "u", "labels": {"by": "Helm"},
+            "annotations": {"release": "headroom", "made": "1", "next": "2"}}});
+        assert_eq!(
+            metadata("n", Some(&there), &[("made", Some("3".to_owned())), ("next", None)]),
+            json!({"name": "n", "resourceVersion": "7", "labels": {"by": "Helm"},
+                "annotations": {"release": "headroom", "made": "3"}})
+        );
+        let new = json!({"name": "n", "resourceVersion": null, "labels": null, "annotations": {}});
+        assert_eq!(metadata("n", None, &[]), new);
     }
 
     #[test]
