@@ -24,7 +24,13 @@ pub fn write(
         write_container(&mut edits, container)?;
     }
     let has_new_values = !edits.splices.is_empty();
-    write_annotations(&mut edits, pod, explanation.filter(|_| has_new_values))?;
+    let mut explanation = explanation.filter(|_| has_new_values);
+    // What an earlier explanation had no room for looks like the author's now. So that explanation stays unless values
+    // change.
+    if explanation.is_some_and(|explanation| !explanation.is_full) && ours::is_cut(pod)? && !edits.change(object) {
+        explanation = None;
+    }
+    write_annotations(&mut edits, pod, explanation)?;
     let is_changed = !edits.splices.is_empty();
     if is_changed {
         out.push_str(begin);
@@ -152,6 +158,12 @@ impl Edits {
             }
         };
         Ok(&mut self.splices.push_mut((place, text)).1)
+    }
+
+    /// Whether any replacement differs from what it replaces.
+    fn change(&self, object: Node<'_>) -> bool {
+        let start = object.span().start;
+        self.splices.iter().any(|(place, new)| object.text().get(place.start - start..place.end - start) != Some(new))
     }
 
     /// Writes the text of `object` with the replacements in it.

@@ -104,12 +104,15 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
 /// those by which Helm knows its own.
 fn metadata(name: &str, there: Option<&Value>, annotations: &[(&str, Option<String>)]) -> Value {
     let had = |field: &str| there.and_then(|there| there.pointer(&format!("/metadata/{field}"))).cloned();
-    let mut all = had("annotations").filter(Value::is_object).unwrap_or_else(|| json!({}));
+    let mut all = match had("annotations") {
+        Some(Value::Object(all)) => all,
+        _ => serde_json::Map::new(),
+    };
     for (name, text) in annotations {
-        all[*name] = json!(text);
-    }
-    if let Value::Object(all) = &mut all {
-        all.retain(|_, text| !text.is_null());
+        match text {
+            Some(text) => _ = all.insert((*name).to_owned(), json!(text)),
+            None => _ = all.remove(*name),
+        }
     }
     json!({"name": name, "resourceVersion": had("resourceVersion"), "labels": had("labels"), "annotations": all})
 }

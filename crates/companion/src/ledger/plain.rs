@@ -60,8 +60,9 @@ const ASKED_AGAIN: Duration = Duration::from_secs(3600);
 const RETRY: Duration = Duration::from_secs(5);
 /// A status is written at most so often.
 const EVERY: Duration = Duration::from_secs(1);
-/// A plugin may know the probe's quota only after a moment.
+/// A plugin knows a new quota only after a moment, and after several on a machine that is busy.
 const TRIES: u32 = 4;
+const TRIES_IF_NEW: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
 /// Asks whether the plugin is on, and publishes what is counted where it is off. Ends with the term.
@@ -113,14 +114,15 @@ async fn has_plugin(replica: &Replica) -> Result<bool, Failure> {
     let metadata = json!({"name": PROBE, "namespace": namespace});
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata,
         "spec": {"hard": {"count/podtemplates": "0"}}});
-    match replica.api.create(&format!("/api/v1/namespaces/{namespace}/resourcequotas"), &quota).await {
-        Ok(_) | Err(Failure::Conflict) => {}
+    let tries = match replica.api.create(&format!("/api/v1/namespaces/{namespace}/resourcequotas"), &quota).await {
+        Ok(_) => TRIES_IF_NEW,
+        Err(Failure::Conflict) => TRIES,
         Err(failure) => return Err(failure),
-    }
+    };
     let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": {
         "spec": {"containers": [{"name": "probe", "image": "probe"}]}}});
     let path = format!("/api/v1/namespaces/{namespace}/podtemplates?dryRun=All");
-    for _ in 0..TRIES {
+    for _ in 0..tries {
         match replica.api.create(&path, &template).await {
             Ok(_) => tokio::time::sleep(BETWEEN_TRIES).await,
             // Exceeded, or not counted yet.

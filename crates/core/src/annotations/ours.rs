@@ -21,6 +21,14 @@ pub const TOLD: &str = "headroom.dev/estimated";
 /// Annotations are stored with every pod, so ours stays small.
 const LONGEST: usize = 1024;
 
+/// Stands in the annotation where values were left out.
+const CUT: &str = "\"…\":";
+
+/// Whether the pod has an annotation of ours that left values out.
+pub fn is_cut(pod: &Pod<'_>) -> Result<bool, Malformed> {
+    Ok(pod.annotation(NAME)?.is_some_and(|text| find::contains(&text, CUT)))
+}
+
 /// One value that the annotation claims.
 #[derive(Debug, PartialEq, Eq)]
 struct Claim<'a> {
@@ -123,7 +131,7 @@ fn attempt(pod: &Pod<'_>, values: Values, reasons: Reasons) -> (String, usize, u
     }
     if left_out > 0 {
         let comma = if told > 0 { "," } else { "" };
-        text.push_str(&format!("{comma}\"…\":\"{left_out} more values were set\""));
+        text.push_str(&format!("{comma}{CUT}\"{left_out} more values were set\""));
     }
     text.push('}');
     (text, told, left_out)

@@ -521,6 +521,24 @@ fn a_template_is_judged_as_its_pods_would_be_and_changed_only_if_asked() {
 }
 
 #[test]
+fn an_explanation_that_left_values_out_stays_when_its_pod_is_judged_again() {
+    let amounts = json!({"cpu": "100m", "memory": "1Gi", "ephemeral-storage": "1Gi", "example.com/gpu": "1"});
+    let range = json!([{"type": "Container", "defaultRequest": amounts, "default": amounts}]);
+    let containers: Vec<_> =
+        (0..6).map(|number| json!({"name": format!("container-{number}"), "image": "app"})).collect();
+    let judge = |object: Value| {
+        let mut situation = nginx_pod().with_limits(range.clone());
+        situation.request["object"] = object;
+        situation.judge()
+    };
+    let first = judge(json!({"metadata": {"name": "web"}, "spec": {"containers": containers}}));
+    let annotation = &first.object["metadata"]["annotations"]["headroom.dev/resources"];
+    assert!(annotation.as_str().unwrap().contains("more values were set"), "{annotation}");
+    let again = judge(first.object.clone());
+    assert_eq!(again.object, first.object);
+}
+
+#[test]
 fn a_template_that_a_controller_hands_on_stays_as_it_is() {
     let owner = json!([{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web", "controller": true}]);
     let judge = |user: &str| {
