@@ -174,16 +174,25 @@ impl<'d> Histories<'d> {
         Ok(self.field("all")?.map(HistoryNode))
     }
 
-    /// That of one tag, which is not written twice where it is the same as that of all.
     pub fn tag(&self, key: &TagKey) -> Result<Option<HistoryNode<'d>>, Unusable> {
+        self.part("tags", key.as_str())
+    }
+
+    /// That of a workload's container.
+    pub fn workload(&self, key: &str) -> Result<Option<HistoryNode<'d>>, Unusable> {
+        self.part("workloads", key)
+    }
+
+    /// A part whose history is that of the whole is only named there. No tag has a slash, and each workload's key has one.
+    fn part(&self, parts: &str, key: &str) -> Result<Option<HistoryNode<'d>>, Unusable> {
         if let Some(all) = self.field("all")?
             && let Some(same) = all.get("same")?
-            && same.plain_str()?.split(' ').any(|same| same == key.as_str())
+            && same.plain_str()?.split(' ').any(|same| same == key)
         {
             return Ok(Some(HistoryNode(all)));
         }
-        let tags = self.field("tags")?;
-        Ok(tags.map(|tags| tags.get(key.as_str())).transpose()?.flatten().map(HistoryNode))
+        let parts = self.field(parts)?;
+        Ok(parts.map(|parts| parts.get(key)).transpose()?.flatten().map(HistoryNode))
     }
 
     fn field(&self, name: &str) -> Result<Option<Node<'d>>, Malformed> {
