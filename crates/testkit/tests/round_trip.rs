@@ -90,7 +90,7 @@ async fn collect(folder: &Path) -> Cluster {
         store: Store::open(&folder.join("usage.redb")).unwrap(),
         destination: Destination::Folder(Folder { path: folder.join("profiles"), format: Format::Yaml }),
         turns: None,
-        pool_namespace: "headroom".to_owned(),
+        namespace: "headroom".to_owned(),
         pooling: Pooling::default(),
         refresh: 6 * 3600,
         pace: Pace::default(),
@@ -106,7 +106,7 @@ async fn collect(folder: &Path) -> Cluster {
         let profiles = fs::read_dir(namespace.unwrap().path()).unwrap();
         files.extend(profiles.map(|profile| profile.unwrap().path()));
     }
-    assert_eq!(files.len(), 4, "three namespaces, and the image of all three in the pool: {files:?}");
+    assert_eq!(files.len(), 64, "every root");
     Cluster::from_files(files).unwrap()
 }
 
