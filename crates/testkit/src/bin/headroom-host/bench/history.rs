@@ -122,7 +122,7 @@ fn manifest(profile: &UsageProfile) -> Value {
 fn image_history(name: &ImageName<'_>, namespaces: usize) -> ImageHistory {
     let all = history();
     let tags = TagKey::of(name).map(|tag| (tag, all.clone())).collect();
-    let histories = Histories { collected_at: None, all, tags };
+    let histories = Histories { collected_at: None, all, tags, workloads: BTreeMap::new() };
     let named = |number| if number == 0 { "default".to_owned() } else { format!("team-{number:04}") };
     let own = (0..namespaces).map(|number| (named(number), histories.clone())).collect();
     ImageHistory { pool: (namespaces >= 3).then_some(histories), own }
