@@ -21,13 +21,11 @@ use serde_json::{Value, json};
 
 use situation::{NOW, Situation, history, own, window};
 
-const NGINX: &str = "nginx-f7b30ec5501512a6";
+const NGINX: &str = "docker,io/library/nginx";
 
 fn known() -> Value {
     let usage = json!({"7d": window(10_080, "120m", "200Mi")});
-    own(
-        json!({NGINX: {"repository": "docker.io/library/nginx", "all": history(json!({})), "tags": {"1,27": history(usage)}}}),
-    )
+    own(json!({NGINX: {"all": history(json!({})), "tags": {"1,27": history(usage)}}}))
 }
 
 fn pod(resources: Value) -> Situation {

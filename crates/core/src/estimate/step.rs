@@ -154,8 +154,11 @@ impl<'i, 'd> Sources<'i, 'd> {
                 };
                 for key in self.keys(step.matching) {
                     let mut pass_over = |why| {
-                        let key = self.name_of(key);
-                        passed_over.push(PassedOver { window: step.window, key, whose: *whose, why });
+                        // Most pods are of workloads that are new; that goes without saying.
+                        if !(step.matching == Matching::Workload && why == Why::NoHistory) {
+                            let key = self.name_of(key);
+                            passed_over.push(PassedOver { window: step.window, key, whose: *whose, why });
+                        }
                     };
                     let Some(Source { histories, age }) = source else {
                         pass_over(Why::NoHistory);
