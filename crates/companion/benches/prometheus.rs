@@ -147,7 +147,8 @@ fn samples(folder: &Path) -> Result<u64> {
     for file in fs::read_dir(folder.join("profiles/headroom"))? {
         let profile: serde_json::Value = serde_json::from_slice(&fs::read(file?.path())?)?;
         let images = profile.pointer("/spec/images").and_then(serde_json::Value::as_object);
-        let own = images.into_iter().flat_map(|images| images.values()).filter_map(|image| image.get("own")?.as_object());
+        let own =
+            images.into_iter().flat_map(|images| images.values()).filter_map(|image| image.get("own")?.as_object());
         for histories in own.flat_map(|own| own.values()) {
             for resource in ["cpu", "memory"] {
                 let usage = histories.pointer(&format!("/all/windows/7d/{resource}")).and_then(|usage| usage.as_str());

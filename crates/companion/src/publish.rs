@@ -141,7 +141,8 @@ impl Publisher<'_> {
         there: &There,
         published: &mut Published,
     ) -> Result<(), PublishError> {
-        let mut listed: BTreeSet<String> = there.get(&root.to_string()).map_or_else(BTreeSet::new, |was| pages(was, root));
+        let mut listed: BTreeSet<String> =
+            there.get(&root.to_string()).map_or_else(BTreeSet::new, |was| pages(was, root));
         let failed_before = published.failed.len();
         for profile in share.lay_out() {
             // It may list a page that is not there.

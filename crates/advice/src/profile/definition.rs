@@ -29,7 +29,9 @@ pub const NAMESPACE: &str = "headroom";
 
 impl fmt::Display for EmptyRoots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("# Made from crates/advice/src/profile/definition.rs by `cargo run -p headroom-advice --example roots`\n")?;
+        f.write_str(
+            "# Made from crates/advice/src/profile/definition.rs by `cargo run -p headroom-advice --example roots`\n",
+        )?;
         Root::all().try_for_each(|root| {
             write!(
                 f,
@@ -91,7 +93,11 @@ const fn optional(name: &'static str, description: &'static str, schema: Schema)
 
 const OBJECT: Schema = Schema::Object {
     atomic: false,
-    fields: &[optional("spec", "What was collected; none yet in an empty root. The companion writes it as a whole.", SPEC)],
+    fields: &[optional(
+        "spec",
+        "What was collected; none yet in an empty root. The companion writes it as a whole.",
+        SPEC,
+    )],
 };
 
 // Atomic, because the API server would otherwise note the writer of each figure, in as many bytes as the figures take.

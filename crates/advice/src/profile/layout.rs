@@ -77,7 +77,8 @@ impl Share {
 
     /// Drops a quarter of the histories of images in namespaces, those that were seen first.
     fn drop_oldest(&mut self) {
-        let own = |image: &ImageHistory| -> Vec<Timestamp> { image.own.values().map(|own| own.all.last_seen).collect() };
+        let own =
+            |image: &ImageHistory| -> Vec<Timestamp> { image.own.values().map(|own| own.all.last_seen).collect() };
         let mut seen: Vec<Timestamp> = self.images.values().flat_map(own).collect();
         let most = seen.len() - seen.len().div_ceil(4);
         seen.sort_by_key(|seen| Reverse(*seen));

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Dropped, Histories, History, Images, OomKill, Percentiles, Share, Usage, UsageProfile, WindowUsage,
-};
+use super::{Dropped, Histories, History, Images, OomKill, Percentiles, Share, Usage, UsageProfile, WindowUsage};
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Repository, Root, TagKey, Window};
 use headroom_core::image::ImageName;

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use headroom_advice::profile::{
-    Dropped, Histories, History, ImageHistory, Percentiles, Share, Usage, WindowUsage,
-};
+use headroom_advice::profile::{Dropped, Histories, History, ImageHistory, Percentiles, Share, Usage, WindowUsage};
 use headroom_cluster_tests::cluster::{Cluster, LABEL, create, resource};
 use headroom_cluster_tests::control_plane::{Controllers, InTreePlugins};
 use headroom_cluster_tests::policy_server::Deployment;

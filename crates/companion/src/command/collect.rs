@@ -28,9 +28,9 @@ use crate::publish::cluster::Cluster;
 use crate::publish::folder::Folder;
 use crate::publish::manifest::Format;
 use crate::publish::turns::Timing;
-use crate::{serve, signals};
 use crate::source::cluster_id::ClusterId;
 use crate::store::{DAYS_KEPT, Store};
+use crate::{serve, signals};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -252,7 +252,9 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     let profiles = opened.around.list(API_VERSION, KIND, Some(&profiles_namespace(&opened.settings)));
     let profiles = profiles.map_err(|problem| match is_of_unknown_kind(&problem) {
-        true => anyhow!("the cluster does not know the kind {KIND}: apply deploy/crd.yaml, and run `kubectl headroom collect`"),
+        true => anyhow!(
+            "the cluster does not know the kind {KIND}: apply deploy/crd.yaml, and run `kubectl headroom collect`"
+        ),
         false => anyhow!(rights::advised(problem, args.target.all_namespaces)),
     })?;
     let namespace = args.target.scope(&opened);

@@ -52,7 +52,6 @@ impl PublishError {
     fn is_of_server(&self) -> bool {
         matches!(self, Self::Cluster(ClusterError::Failed { .. }))
     }
-
 }
 
 /// What a round of publishing did.
@@ -120,7 +119,12 @@ impl Published {
         }
     }
 
-    pub(super) fn fail(&mut self, name: ObjectName, error: PublishError, metrics: &Metrics) -> Result<(), PublishError> {
+    pub(super) fn fail(
+        &mut self,
+        name: ObjectName,
+        error: PublishError,
+        metrics: &Metrics,
+    ) -> Result<(), PublishError> {
         metrics.profile_failed();
         self.failed_in_a_row += 1;
         if error.concerns_all() || error.is_of_server() && self.failed_in_a_row >= MOST_SERVER_ERRORS {

@@ -49,7 +49,8 @@ impl ApiServer {
 
     /// With more objects in the namespace shop.
     fn with(more: Vec<Value>, refuses: impl Fn(&str) -> bool + Send + 'static) -> Self {
-        let history = ["usage-26", "usage-3d"].map(|root| documents(&format!("profiles/headroom/{root}.yaml"))).concat();
+        let history =
+            ["usage-26", "usage-3d"].map(|root| documents(&format!("profiles/headroom/{root}.yaml"))).concat();
         Self::of([more, history].concat(), refuses)
     }
 

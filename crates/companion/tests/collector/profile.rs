@@ -6,8 +6,8 @@ use headroom_companion::collect::gathered::Gathered;
 use headroom_companion::profile::Pooling;
 use headroom_companion::source::{Batch, Container, Resource, Sample, Series, Window};
 use headroom_companion::store::Store;
-use headroom_core::cluster::usage::find_in_usage;
 use headroom_core::cluster::usage::Percentile;
+use headroom_core::cluster::usage::find_in_usage;
 use serde_json::Value;
 
 use crate::support::*;

@@ -44,7 +44,8 @@ fn published_percentiles_are_those_of_the_data() {
 
     // A second run finds nothing new, and counts nothing again.
     let (again, _) = collect(&server.url(), folder.path());
-    let images = |profiles: &[Value]| profiles.iter().map(|profile| profile["spec"]["images"].clone()).collect::<Vec<_>>();
+    let images =
+        |profiles: &[Value]| profiles.iter().map(|profile| profile["spec"]["images"].clone()).collect::<Vec<_>>();
     assert_eq!(images(&again), images(&profiles));
 }
 
@@ -96,7 +97,8 @@ fn check(profiles: &[Value], cluster: &Cluster) {
 
 /// The history of a tag in `shop`, which is that of all tags where nothing else ran.
 fn of_tag<'p>(profiles: &'p [Value], image: &str, tag: &str) -> &'p Value {
-    let own = profiles.iter().map(|profile| &profile["spec"]["images"][image]["own"]["shop"]).find(|own| !own.is_null());
+    let own =
+        profiles.iter().map(|profile| &profile["spec"]["images"][image]["own"]["shop"]).find(|own| !own.is_null());
     let own = own.unwrap();
     if own["all"]["same"].as_str().is_some_and(|same| same.split(' ').any(|same| same == tag)) {
         return &own["all"];

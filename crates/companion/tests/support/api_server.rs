@@ -223,8 +223,7 @@ impl ApiServer {
     }
 
     fn refusal(&self, name: &str) -> Option<(StatusCode, Value)> {
-        let of_nginx =
-            |code, message| (name == NGINX_ROOT).then(|| status(code, "Forbidden", message, json!({})));
+        let of_nginx = |code, message| (name == NGINX_ROOT).then(|| status(code, "Forbidden", message, json!({})));
         match *self.scenario.lock().unwrap() {
             Scenario::Forbidden => Some(status(StatusCode::FORBIDDEN, "Forbidden", FORBIDDEN, json!({}))),
             Scenario::Quota => of_nginx(StatusCode::FORBIDDEN, QUOTA),

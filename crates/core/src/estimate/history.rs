@@ -55,12 +55,7 @@ impl<'d> WantedHistory<'d> {
     }
 
     /// Where those are that the roots, in `context`, do not hold themselves.
-    pub fn pages(
-        &self,
-        request: &'d Request<'d>,
-        settings: &Settings<'d>,
-        context: &Context<'d>,
-    ) -> Vec<Lookup<'d>> {
+    pub fn pages(&self, request: &'d Request<'d>, settings: &Settings<'d>, context: &Context<'d>) -> Vec<Lookup<'d>> {
         self.lookups(request, settings, |place| {
             context.usage.iter().find(|found| found.place == *place).and_then(|found| found.page.clone())
         })

@@ -81,9 +81,7 @@ fn the_first_step_with_enough_samples_decides_and_those_before_it_are_told() {
 
 #[test]
 fn the_scope_says_whose_history_counts() {
-    let both = || {
-        nginx_pod().with_profile(own(busy("100m", "100Mi"))).with_profile(pool(busy("300m", "300Mi")))
-    };
+    let both = || nginx_pod().with_profile(own(busy("100m", "100Mi"))).with_profile(pool(busy("300m", "300Mi")));
     for (scope, cpu, memory, reads) in
         [("namespaceFirst", "100m", "100Mi", 1), ("namespace", "100m", "100Mi", 1), ("cluster", "300m", "300Mi", 1)]
     {
@@ -630,9 +628,14 @@ fn broken_stale_and_hostile_history_is_no_history() {
 
 #[test]
 fn a_root_leads_to_the_page_that_holds_the_entry() {
-    let paged = |pages: &str| nginx_pod().with_profile(object(ROOT, json!({"header": {
-        "format": 2, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3, "pages": pages,
-    }})));
+    let paged = |pages: &str| {
+        nginx_pod().with_profile(object(
+            ROOT,
+            json!({"header": {
+                "format": 2, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3, "pages": pages,
+            }}),
+        ))
+    };
     let page = |name: &str| {
         let mut page = own(busy("120m", "200Mi"));
         page["metadata"]["name"] = json!(name);
@@ -641,7 +644,8 @@ fn a_root_leads_to_the_page_that_holds_the_entry() {
     // nginx is in the second half of the first half.
     let outcome = paged("//##.").with_profile(page("usage-26-00")).with_profile(page("usage-26-01")).judge();
     check(&outcome, "120m", "200Mi");
-    let read: Vec<&str> = outcome.reads.iter().map(|(_, _, name)| name.as_str()).filter(|name| !name.is_empty()).collect();
+    let read: Vec<&str> =
+        outcome.reads.iter().map(|(_, _, name)| name.as_str()).filter(|name| !name.is_empty()).collect();
     assert_eq!(read, ["shop", ROOT, "usage-26-01"]);
     // What a page says of pages leads nowhere, and what is not there is no history.
     let mut further = page("usage-26-01");
@@ -720,7 +724,9 @@ fn a_workload_is_of_its_namespace_alone() {
 
 #[test]
 fn no_history_is_read_where_none_is_wanted() {
-    for settings in [json!({"estimates": {"history": [], "scope": "namespace"}}), json!({"estimates": {"mode": "never"}})] {
+    for settings in
+        [json!({"estimates": {"history": [], "scope": "namespace"}}), json!({"estimates": {"mode": "never"}})]
+    {
         let outcome = nginx_pod().with_profile(own(busy("120m", "200Mi"))).with_settings(settings).judge();
         assert_eq!(outcome.profiles_read(), 0);
     }

@@ -53,13 +53,7 @@ impl ClusterError {
     /// Whether every other profile would meet the same. A webhook may refuse one of them, and a webhook's server may be
     /// down for a moment.
     pub fn concerns_all(&self) -> bool {
-        !matches!(
-            self,
-            Self::Conflict { .. }
-                | Self::Refused { .. }
-                | Self::Invalid { .. }
-                | Self::Failed { .. }
-        )
+        !matches!(self, Self::Conflict { .. } | Self::Refused { .. } | Self::Invalid { .. } | Self::Failed { .. })
     }
 
     /// What the API server answered to a request about an object, or about objects of a kind.
@@ -122,7 +116,7 @@ mod tests {
     #[track_caller]
     fn check(code: u16, message: &str, expected: &str, concerns_all: bool) {
         let error = Error::Api(Status::failure(message, "").with_code(code).boxed());
-        let error = ClusterError::of(error, "patch", "usageprofiles", "shop/usage");
+        let error = ClusterError::of(error, "patch", "usageprofiles", "headroom/usage-26");
         assert_eq!((error.to_string().as_str(), error.concerns_all()), (expected, concerns_all));
     }
 
@@ -136,7 +130,7 @@ mod tests {
             &format!(
                 "not allowed to patch usageprofiles ({rights}): bind this account to the roles in deploy/collector/base/rbac.yaml"
             ),
-            false,
+            true,
         );
         for refusal in [
             r#"usageprofiles.headroom.dev "usage" is forbidden: exceeded quota: objects, requested: count/usageprofiles.headroom.dev=1"#,
@@ -146,7 +140,7 @@ mod tests {
                 403,
                 refusal,
                 &format!(
-                    "usageprofile `shop/usage` is refused ({refusal}): let the quota or admission webhook of its namespace admit usageprofiles"
+                    "usageprofile `headroom/usage-26` is refused ({refusal}): let the quota or admission webhook of its namespace admit usageprofiles"
                 ),
                 false,
             );

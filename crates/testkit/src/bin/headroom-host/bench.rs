@@ -83,7 +83,14 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
         let recorded = requests.into_iter().find(|(known, _)| known == name);
         let case = match recorded {
             Some((name, request)) => Some(Case::new(name, request, &settings, objects)?),
-            None if name == ESTIMATED => Some(estimated_case(&plain, &objects, &settings, 2, ESTIMATED.trim_start_matches("2 estimated containers, "), WARM)?),
+            None if name == ESTIMATED => Some(estimated_case(
+                &plain,
+                &objects,
+                &settings,
+                2,
+                ESTIMATED.trim_start_matches("2 estimated containers, "),
+                WARM,
+            )?),
             None => None,
         };
         return bench
@@ -135,9 +142,8 @@ fn run_growing(bench: &Bench, plain: &Value, objects: &[Value], settings: &Value
         budget(&format!("{PLAIN} with 1 of its {what}"), fuel.first().copied().unwrap_or_default(), PLAIN_FUEL);
         growths.push((what, fuel));
     }
-    let estimated = |containers, what: &str, state| {
-        bench.run(estimated_case(plain, objects, settings, containers, what, state)?)
-    };
+    let estimated =
+        |containers, what: &str, state| bench.run(estimated_case(plain, objects, settings, containers, what, state)?);
     let [few, some, many] = [100, 1_000, 100_000].map(|images| {
         let what = format!("{images} images known");
         estimated(2, &what, State::Warm { images, namespaces: 5 }).map(|cost| cost.fuel)

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use headroom_core::cluster::usage::address::KIND;
 use headroom_testkit::{
     access::Access,
     admission::AdmissionRequest,
@@ -14,7 +15,6 @@ use headroom_testkit::{
     fuel::{GuestCall, Measured, Meter},
     host::{Exchange, PolicyHost, answer},
 };
-use headroom_core::cluster::usage::address::KIND;
 use serde_json::{Value, json};
 
 /// What the policy is asked, and the objects that the namespace holds.
