@@ -11,6 +11,7 @@ pub(crate) mod open;
 mod pool;
 mod tags;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use headroom_advice::profile::{Dropped, Histories, History, ImageHistory, Images, Share};
@@ -172,6 +173,9 @@ impl Builder<'_> {
     }
 }
 
+/// Containers of workloads with one image in one namespace that are looked at closely: some more than a profile keeps.
+const MOST_WORKLOADS: usize = 16;
+
 /// Takes the days of workloads' containers in the order of their images and namespaces.
 struct Workloads {
     today: u32,
@@ -197,6 +201,15 @@ impl Workloads {
     fn close(&mut self) {
         let closed = self.open.take().and_then(|(place, open)| Some((place, open.history()?)));
         self.closed.extend(closed);
+        let Some((last, _)) = self.closed.last() else { return };
+        let is_beside = |place: &WorkloadPlace| (&place.repository, &place.namespace) == (&last.repository, &last.namespace);
+        let beside = self.closed.iter().rev().take_while(|(place, _)| is_beside(place)).count();
+        if beside > 2 * MOST_WORKLOADS {
+            let mut newest = self.closed.split_off(self.closed.len() - beside);
+            newest.sort_by_key(|(_, history)| Reverse(history.last_seen));
+            newest.truncate(MOST_WORKLOADS);
+            self.closed.extend(newest);
+        }
     }
 
     /// Puts each beside the history of its namespace.
