@@ -12,6 +12,7 @@
 #[path = "support/api_server.rs"]
 #[expect(dead_code, reason = "this program needs a part of it")]
 mod api_server;
+#[expect(dead_code, reason = "this program needs a part of it")]
 mod support;
 
 use std::fs;

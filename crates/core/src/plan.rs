@@ -76,7 +76,10 @@ impl<'d> Plan<'d> {
             Subject::Pod => role != Role::Judge,
             // Where the ranges are not to be looked at for controllers, their defaults only count the pods for a quota.
             Subject::Workload => {
-                role != Role::Judge && settings.mutate_templates && (limits != Mode::Off || !plan.is_defaulted)
+                role != Role::Judge
+                    && settings.mutate_templates
+                    && (limits != Mode::Off || !plan.is_defaulted)
+                    && rollout::decides_template(request)?
             }
             _ => false,
         };

@@ -236,6 +236,11 @@ impl<'d> Request<'d> {
         of_account || self.user == "system:kube-controller-manager"
     }
 
+    /// Whether a program asks, such as a controller of whatever kind.
+    pub fn is_of_an_account(&self) -> bool {
+        self.user.starts_with("system:serviceaccount:") || self.is_of_a_controller()
+    }
+
     /// `pods`, or `deployments.apps`: how Kubernetes names the resource in a refusal.
     pub fn qualified_resource(&self) -> String {
         if self.group.is_empty() { self.resource.to_string() } else { format!("{}.{}", self.resource, self.group) }

@@ -3,6 +3,8 @@
 //! Read from the request alone. Whether there is room for the pods, others judge. Where the request cannot tell, it is
 //! said what is assumed.
 
+use std::borrow::Cow;
+
 use super::kinds::Growth;
 use super::{Object, Operation, Request};
 use crate::json::{Malformed, Node};
@@ -69,6 +71,21 @@ pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
         Growth::Job => change.job(),
         Growth::CronJob => change.cron_job(),
     }
+}
+
+/// Whether the request decides what the pod template is, so that more may be written into it. A change to a template that
+/// stays would replace every pod of a workload, and of a Job it would be refused; and what a controller makes of another
+/// object has to stay as that object says, or the controller makes it again and again.
+pub fn decides_template(request: &Request<'_>) -> Result<bool, Malformed> {
+    let (Some(kind), Some(object)) = (request.pod_kind(), &request.object) else { return Ok(false) };
+    let is_other = match &request.operation {
+        Operation::Create => true,
+        Operation::Update { old: Some(old) } => text_at(object.node, kind.path)? != text_at(old.node, kind.path)?,
+        Operation::Update { old: None } | Operation::Delete | Operation::Connect => false,
+    };
+    // A person who writes an owner into an object gets the template filled in all the same.
+    let is_handed_on = request.is_of_an_account() && controller_of(object.node)?.is_some();
+    Ok(is_other && !is_handed_on)
 }
 
 /// Whether a `scale` asks for more replicas than before.
@@ -243,14 +260,18 @@ fn pods_at_once(
 
 /// Whether the object says that it belongs to a Deployment or a CronJob, which was judged itself.
 fn is_made_by_a_workload(object: Node<'_>) -> Result<bool, Malformed> {
-    let Some(metadata) = object.get("metadata")? else { return Ok(false) };
+    Ok(matches!(controller_of(object)?.as_deref(), Some("Deployment" | "CronJob")))
+}
+
+/// The kind of the object whose controller made this one.
+fn controller_of<'d>(object: Node<'d>) -> Result<Option<Cow<'d, str>>, Malformed> {
+    let Some(metadata) = object.get("metadata")? else { return Ok(None) };
     for owner in metadata.list("ownerReferences")? {
-        let is_controller = owner.get("controller")?.map(Node::bool).transpose()? == Some(true);
-        if is_controller && matches!(owner.string("kind")?.as_deref(), Some("Deployment" | "CronJob")) {
-            return Ok(true);
+        if owner.get("controller")?.map(Node::bool).transpose()? == Some(true) {
+            return owner.string("kind");
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 fn text_at<'d>(object: Node<'d>, path: &[&str]) -> Result<Option<&'d str>, Malformed> {

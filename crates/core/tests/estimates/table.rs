@@ -521,6 +521,24 @@ fn a_template_is_judged_as_its_pods_would_be_and_changed_only_if_asked() {
 }
 
 #[test]
+fn a_template_that_a_controller_hands_on_stays_as_it_is() {
+    let owner = json!([{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web", "controller": true}]);
+    let judge = |user: &str| {
+        let request = json!({
+            "uid": "1", "operation": "CREATE", "namespace": "shop", "name": "web-1", "userInfo": {"username": user},
+            "kind": {"group": "apps", "version": "v1", "kind": "ReplicaSet"},
+            "resource": {"group": "apps", "version": "v1", "resource": "replicasets"},
+            "object": {"metadata": {"name": "web-1", "ownerReferences": owner}, "spec": {"template": pod(container("nginx:1.27"))}},
+        });
+        let situation = Situation::of_request(request).with_profile(own(busy("120m", "200Mi")));
+        situation.with_settings(json!({"mutateTemplates": true})).judge().changed
+    };
+    assert!(!judge("system:serviceaccount:kube-system:deployment-controller"));
+    assert!(!judge("system:serviceaccount:argo-rollouts:argo-rollouts"));
+    assert!(judge("jane"));
+}
+
+#[test]
 fn a_resource_that_an_autoscaler_scales_by_is_left_alone() {
     let mut situation = nginx_pod().with_profile(own(busy("120m", "200Mi")));
     let metadata = &mut situation.request["object"]["metadata"];
