@@ -140,8 +140,8 @@ impl Builder<'_> {
         if each.is_empty() {
             return Ok(());
         }
-        let (tags, workloads) = (BTreeMap::new(), BTreeMap::new());
-        let histories = |all| Histories { collected_at: None, all, tags: tags.clone(), workloads: workloads.clone() };
+        let histories =
+            |all| Histories { collected_at: None, all, tags: BTreeMap::new(), workloads: BTreeMap::new() };
         let behind = |namespace: &str| self.collected.behind.get(namespace).copied();
         let own = each.into_iter().map(|(namespace, all)| {
             let collected_at = behind(&namespace);

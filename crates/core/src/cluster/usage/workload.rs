@@ -22,17 +22,15 @@ pub fn of<'r>(request: &'r Request<'_>) -> &'r str {
 /// The same for a pod by its name, or by the name that its own is generated from: `web` for `web-7d4b9c6f5-x2x4z`,
 /// `db` for `db-0`.
 pub fn of_pod(name: &str) -> &str {
-    let of_controller = match name.strip_suffix('-') {
-        // What is generated still follows.
-        Some(name) => name,
-        None => {
-            let (rest, last) = split(name);
-            let is_generated =
-                is_random(last) || last.len() == RANDOM && is_lower_case(last) && is_hash(split(rest).1);
-            if is_ordinal(last) || is_generated { rest } else { return name }
-        }
-    };
-    without(without(of_controller, is_hash), is_minute)
+    let (mut rest, last) = split(name);
+    // What is generated still follows a dash, or is there.
+    let is_generated = last.is_empty() && name.ends_with('-')
+        || last.len() == RANDOM && (last.bytes().all(is_safe) || is_hash(split(rest).1));
+    if !is_generated && !is_ordinal(last) {
+        return name;
+    }
+    rest = without(rest, is_hash);
+    without(rest, is_minute)
 }
 
 /// The place of a container's history beside that of its namespace.
@@ -46,25 +44,17 @@ fn without(name: &str, is_it: fn(&str) -> bool) -> &str {
     if is_it(last) { rest } else { name }
 }
 
-/// Before and after the last dash. What begins with a dash is no name, and left whole.
+/// Before and after the last dash.
 fn split(name: &str) -> (&str, &str) {
-    name.rsplit_once('-').filter(|(rest, _)| !rest.is_empty()).unwrap_or((name, ""))
+    name.rsplit_once('-').unwrap_or((name, ""))
 }
 
 /// How many letters are generated.
 const RANDOM: usize = 5;
 
 /// Letters and digits as Kubernetes generates them: without those that could make words.
-fn is_random(text: &str) -> bool {
-    text.len() == RANDOM && text.bytes().all(is_safe)
-}
-
 fn is_safe(byte: u8) -> bool {
-    b"bcdfghjklmnpqrstvwxz2456789".contains(&byte)
-}
-
-fn is_lower_case(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    matches!(byte, b'b'..=b'd' | b'f'..=b'h' | b'j'..=b'n' | b'p'..=b't' | b'v'..=b'x' | b'z' | b'2' | b'4'..=b'9')
 }
 
 /// The hash of a pod template.
@@ -103,7 +93,7 @@ mod tests {
             ("web-front", "web-front"),
             ("web-proxy", "web-proxy"),
             ("0", "0"),
-            ("-0", "-0"),
+            ("-0", ""),
             ("-", ""),
             ("", ""),
         ] {
