@@ -24,9 +24,9 @@ use headroom_core::timestamp::Timestamp;
 use self::open::OpenHistory;
 use self::pool::{Gathering, InNamespaces};
 use self::tags::{NewestTags, Wanted};
+use crate::collect::gathered::WorkloadPlace;
 use crate::history::bytes::Damaged;
 use crate::history::day_of;
-use crate::collect::gathered::WorkloadPlace;
 use crate::store::{Store, StoreError, StoredDay, WorkloadDay};
 
 /// Whose word counts in the pool.
@@ -73,7 +73,8 @@ pub fn build(
     store.visit_root(root, |day| builder.add(day))?;
     let mut workloads = Workloads::new(today);
     store.visit_workloads(root, |day| workloads.add(day))?;
-    let images = builder.finish().and_then(|images| workloads.finish_into(images)).map_err(|damaged| store.damaged(damaged))?;
+    let images =
+        builder.finish().and_then(|images| workloads.finish_into(images)).map_err(|damaged| store.damaged(damaged))?;
     let mut share = Share {
         namespace: namespace.to_owned(),
         root,
@@ -140,8 +141,7 @@ impl Builder<'_> {
         if each.is_empty() {
             return Ok(());
         }
-        let histories =
-            |all| Histories { collected_at: None, all, tags: BTreeMap::new(), workloads: BTreeMap::new() };
+        let histories = |all| Histories { collected_at: None, all, tags: BTreeMap::new(), workloads: BTreeMap::new() };
         let behind = |namespace: &str| self.collected.behind.get(namespace).copied();
         let own = each.into_iter().map(|(namespace, all)| {
             let collected_at = behind(&namespace);
@@ -202,7 +202,8 @@ impl Workloads {
         let closed = self.open.take().and_then(|(place, open)| Some((place, open.history()?)));
         self.closed.extend(closed);
         let Some((last, _)) = self.closed.last() else { return };
-        let is_beside = |place: &WorkloadPlace| (&place.repository, &place.namespace) == (&last.repository, &last.namespace);
+        let is_beside =
+            |place: &WorkloadPlace| (&place.repository, &place.namespace) == (&last.repository, &last.namespace);
         let beside = self.closed.iter().rev().take_while(|(place, _)| is_beside(place)).count();
         if beside > 2 * MOST_WORKLOADS {
             let mut newest = self.closed.split_off(self.closed.len() - beside);

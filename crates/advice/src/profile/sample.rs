@@ -48,7 +48,12 @@ pub fn share_of(images: impl IntoIterator<Item = String>) -> Share {
         let seen = Timestamp::from_unix_seconds(collected_at.unix_seconds() - 86_400 + seconds).unwrap();
         let entry = share.images.entry(Repository::of(&image)).or_default();
         let own = entry.own.entry("shop".to_owned());
-        let own = own.or_insert_with(|| Histories { collected_at: None, all: history(seen), tags: BTreeMap::new(), workloads: BTreeMap::new() });
+        let own = own.or_insert_with(|| Histories {
+            collected_at: None,
+            all: history(seen),
+            tags: BTreeMap::new(),
+            workloads: BTreeMap::new(),
+        });
         own.all.last_seen = seen;
         own.tags.extend(TagKey::of(&image).map(|key| (key, history(seen))));
     }

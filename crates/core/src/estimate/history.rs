@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
-use crate::cluster::usage::workload;
 use crate::cluster::usage::address::{HEADER_MASK, Parts, Place, ProfileName, TagKey, field_masks};
+use crate::cluster::usage::workload;
 use crate::image::ImageName;
 use crate::request::{Pod, Request};
 use crate::settings::{Matching, Settings, Whose};

@@ -340,7 +340,10 @@ mod tests {
         let nginx = Place::of(image("nginx:1.27").repository());
         let tags: Vec<_> = TagKey::of(&image("nginx:1.27")).collect();
         assert_eq!(
-            field_masks(&nginx, Parts { own: Some("shop"), pool: true, tags: &tags, workloads: &["web/main".to_owned()] }),
+            field_masks(
+                &nginx,
+                Parts { own: Some("shop"), pool: true, tags: &tags, workloads: &["web/main".to_owned()] }
+            ),
             [
                 "spec.images.docker,io/library/nginx.own.shop.workloads.web/main",
                 "spec.images.docker,io/library/nginx.own.shop.tags.1,27",
