@@ -180,7 +180,7 @@ fn for_all<'d>(
                 continue;
             }
         };
-        let workload = workload::key(workload::of(request), &container.name);
+        let workload = (workload::of(request), container.name.as_ref());
         let sources = Sources::find(&image, workload, context, chosen_by, &mut notes);
         for resource in Resource::ALL.into_iter().filter(|resource| *chosen_by.resources.of(*resource)) {
             let mut unknown =

@@ -81,7 +81,7 @@ pub fn make<'d>(
         let Some(container) = container else { continue };
         // No runtime could pull an image whose name cannot be read.
         let Ok(image) = ImageName::parse(&container.image) else { continue };
-        let workload = workload::key(workload::of(request), &container.name);
+        let workload = (workload::of(request), container.name.as_ref());
         let sources = Sources::find(&image, workload, context, &settings.estimates, &mut made.notes);
         for want in wants {
             let scales = |scaler: &Autoscaler<'_>| scaler.scales_by(&owners, &container.name, want.resource);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cluster::Context;
 use crate::cluster::usage::read::{Histories, HistoryNode, Observed, Unusable};
-use crate::cluster::usage::{Percentile, ProfileName, Resource, TagKey, Window};
+use crate::cluster::usage::{Percentile, ProfileName, Resource, TagKey, Window, workload};
 use crate::image::ImageName;
 use crate::settings::{EstimateSettings, HistoryScope, Matching, Step, Whose};
 use crate::timestamp::Timestamp;
@@ -72,8 +72,8 @@ impl fmt::Display for PassedOver {
 enum Key {
     All,
     Tag(TagKey),
-    /// Of a workload's container.
-    Workload(String),
+    /// Of a workload's container, by its key.
+    Workload { key: String, name: String },
 }
 
 /// What the profiles that were read hold of one image.
@@ -101,12 +101,13 @@ impl<'i, 'd> Sources<'i, 'd> {
     /// Finds the image in the profiles; what is wrong with its history is noted, and the history is none.
     pub fn find(
         image: &'i ImageName<'i>,
-        workload: String,
+        (workload, container): (&str, &str),
         context: &Context<'d>,
         settings: &EstimateSettings<'_>,
         notes: &mut Vec<String>,
     ) -> Self {
-        let (tags, workload) = (TagKey::of(image).map(Key::Tag).collect(), Key::Workload(workload));
+        let workload = Key::Workload { key: workload::key(workload, container), name: workload.to_owned() };
+        let tags = TagKey::of(image).map(Key::Tag).collect();
         let mut sources = Self { image, tags, workload, name: None, own: None, pool: None };
         let Some(found) = context.usage.iter().find(|found| found.place.is_of(image.repository())) else {
             return sources;
@@ -218,8 +219,8 @@ impl<'i, 'd> Sources<'i, 'd> {
 
     /// `nginx:1.27`, `registry.example.com/team/app@sha256:0123456789ab`; `nginx:*` for all tags together; `workload web`.
     fn name_of(&self, key: &Key) -> String {
-        if let Key::Workload(key) = key {
-            return ["workload ", &key.split('/').next().unwrap_or_default().replace(',', ".")].concat();
+        if let Key::Workload { name, .. } = key {
+            return ["workload ", name].concat();
         }
         const SHORT_DIGEST: usize = "sha256:0123456789ab".len();
         let full = self.image.repository();
@@ -260,7 +261,7 @@ fn look_up<'d>(
     let history = match key {
         Key::All => histories.all()?,
         Key::Tag(key) => histories.tag(key)?,
-        Key::Workload(key) => histories.workload(key)?,
+        Key::Workload { key, .. } => histories.workload(key)?,
     };
     let Some(history) = history else { return Ok(None) };
     Ok(history.observed(window, resource)?.map(|observed| (history, observed)))

@@ -35,7 +35,9 @@ pub fn of_pod(name: &str) -> &str {
 
 /// The place of a container's history beside that of its namespace.
 pub fn key(workload: &str, container: &str) -> String {
-    [&key_of(workload), "/", container].concat()
+    let key = [workload, "/", container].concat();
+    // Few names have one.
+    if key.contains('.') { key_of(&key) } else { key }
 }
 
 /// The name without its last part, if that is of such a kind.
