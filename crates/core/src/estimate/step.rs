@@ -73,7 +73,10 @@ enum Key {
     All,
     Tag(TagKey),
     /// Of a workload's container, by its key.
-    Workload { key: String, name: String },
+    Workload {
+        key: String,
+        name: String,
+    },
 }
 
 /// What the profiles that were read hold of one image.
