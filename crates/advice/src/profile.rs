@@ -82,6 +82,8 @@ pub struct Histories {
     /// All tags together.
     pub all: History,
     pub tags: BTreeMap<TagKey, History>,
+    /// Of a namespace: that of each container of a workload, by [`workload::key`](headroom_core::cluster::usage::workload::key).
+    pub workloads: BTreeMap<String, History>,
 }
 
 /// What was observed of an image, or of one tag of it.

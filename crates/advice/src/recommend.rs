@@ -7,7 +7,7 @@
 use headroom_core::amount::{Quantity, Requirement};
 use headroom_core::annotations::{limit_ranger, ours};
 use headroom_core::cluster::lookup::Lookup;
-use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window};
+use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window, workload};
 use headroom_core::estimate::history::WantedHistory;
 use headroom_core::estimate::{self, Adjustment, Basis, Estimate, Estimates, Reason, Sources, of_passed_over};
 use headroom_core::image::ImageName;
@@ -56,7 +56,7 @@ pub fn further_lookups<'d>(
 fn history_of_all<'d>(request: &'d Request<'d>) -> Result<WantedHistory<'d>, Malformed> {
     let pod = request.pod()?;
     let containers = pod.as_ref().map_or(0, |pod| pod.containers.len());
-    Ok(WantedHistory::of(pod.as_ref(), 0..containers))
+    Ok(WantedHistory::of(request, pod.as_ref(), 0..containers))
 }
 
 /// Advises on a request; none if it is about no pods.
@@ -180,7 +180,8 @@ fn for_all<'d>(
                 continue;
             }
         };
-        let sources = Sources::find(&image, context, chosen_by, &mut notes);
+        let workload = (workload::of(request), container.name.as_ref());
+        let sources = Sources::find(&image, workload, context, chosen_by, &mut notes);
         for resource in Resource::ALL.into_iter().filter(|resource| *chosen_by.resources.of(*resource)) {
             let mut unknown =
                 |why: &str| advice.unknown.push(Unknown { container: index, resource, why: why.to_owned() });

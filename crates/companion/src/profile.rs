@@ -11,20 +11,23 @@ pub(crate) mod open;
 mod pool;
 mod tags;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use headroom_advice::profile::{Dropped, Histories, ImageHistory, Images, Share};
+use headroom_advice::profile::{Dropped, Histories, History, ImageHistory, Images, Share};
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Repository, Root, TagKey};
 use headroom_core::glob;
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 
+use self::open::OpenHistory;
 use self::pool::{Gathering, InNamespaces};
 use self::tags::{NewestTags, Wanted};
+use crate::collect::gathered::WorkloadPlace;
 use crate::history::bytes::Damaged;
 use crate::history::day_of;
-use crate::store::{Store, StoreError, StoredDay};
+use crate::store::{Store, StoreError, StoredDay, WorkloadDay};
 
 /// Whose word counts in the pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +71,10 @@ pub fn build(
     let (tags, dropped) = tags.close();
     let mut builder = Builder { today, tags, collected, pooling, images: Images::new(), open: None, damaged: None };
     store.visit_root(root, |day| builder.add(day))?;
-    let images = builder.finish().map_err(|damaged| store.damaged(damaged))?;
+    let mut workloads = Workloads::new(today);
+    store.visit_workloads(root, |day| workloads.add(day))?;
+    let images =
+        builder.finish().and_then(|images| workloads.finish_into(images)).map_err(|damaged| store.damaged(damaged))?;
     let mut share = Share {
         namespace: namespace.to_owned(),
         root,
@@ -135,7 +141,7 @@ impl Builder<'_> {
         if each.is_empty() {
             return Ok(());
         }
-        let histories = |all| Histories { collected_at: None, all, tags: BTreeMap::new() };
+        let histories = |all| Histories { collected_at: None, all, tags: BTreeMap::new(), workloads: BTreeMap::new() };
         let behind = |namespace: &str| self.collected.behind.get(namespace).copied();
         let own = each.into_iter().map(|(namespace, all)| {
             let collected_at = behind(&namespace);
@@ -164,6 +170,60 @@ impl Builder<'_> {
     fn finish(mut self) -> Result<Images, Damaged> {
         self.close()?;
         self.damaged.map_or(Ok(self.images), Err)
+    }
+}
+
+/// Containers of workloads with one image in one namespace that are looked at closely: some more than a profile keeps.
+const MOST_WORKLOADS: usize = 16;
+
+/// Takes the days of workloads' containers in the order of their images and namespaces.
+struct Workloads {
+    today: u32,
+    open: Option<(WorkloadPlace, OpenHistory)>,
+    closed: Vec<(WorkloadPlace, History)>,
+}
+
+impl Workloads {
+    fn new(today: u32) -> Self {
+        Self { today, open: None, closed: Vec::new() }
+    }
+
+    fn add(&mut self, day: WorkloadDay) {
+        if self.open.as_ref().is_none_or(|(place, _)| *place != day.place) {
+            self.close();
+            self.open = Some((day.place, OpenHistory::default()));
+        }
+        if let Some((_, open)) = &mut self.open {
+            open.add_observed(self.today.saturating_sub(day.day), &day.observed);
+        }
+    }
+
+    fn close(&mut self) {
+        let closed = self.open.take().and_then(|(place, open)| Some((place, open.history()?)));
+        self.closed.extend(closed);
+        let Some((last, _)) = self.closed.last() else { return };
+        let is_beside =
+            |place: &WorkloadPlace| (&place.repository, &place.namespace) == (&last.repository, &last.namespace);
+        let beside = self.closed.iter().rev().take_while(|(place, _)| is_beside(place)).count();
+        if beside > 2 * MOST_WORKLOADS {
+            let mut newest = self.closed.split_off(self.closed.len() - beside);
+            newest.sort_by_key(|(_, history)| Reverse(history.last_seen));
+            newest.truncate(MOST_WORKLOADS);
+            self.closed.extend(newest);
+        }
+    }
+
+    /// Puts each beside the history of its namespace.
+    fn finish_into(mut self, mut images: Images) -> Result<Images, Damaged> {
+        self.close();
+        for (place, history) in self.closed {
+            let Ok(image) = ImageName::parse(&place.repository) else { continue };
+            let image = images.get_mut(&Repository::of(&image));
+            if let Some(own) = image.and_then(|image| image.own.get_mut(&place.namespace)) {
+                own.workloads.insert(place.workload, history);
+            }
+        }
+        Ok(images)
     }
 }
 

@@ -26,14 +26,16 @@ use redb::{
     WriteTransaction,
 };
 
-pub use self::days::{Seen, StoredDay};
+pub use self::days::{Seen, StoredDay, WorkloadDay};
 pub use self::origin::Origin;
 pub use self::reading::Piece;
 use crate::history::bytes::Damaged;
 use crate::source::cluster_id::ClusterId;
 
-/// The version of everything below. A store of another version is not read.
-const FORMAT: i64 = 2;
+/// The version of everything below. A store of a later version is not read.
+const FORMAT: i64 = 3;
+/// The version before, which knew no workloads. What it has is kept.
+const FORMAT_WITHOUT_WORKLOADS: i64 = 2;
 /// The oldest day that is kept is this many before the newest: 30 whole days and what the newest has so far.
 pub const DAYS_KEPT: u32 = 30;
 /// The database's own cache. Rows are read once and written once, so more would only cost memory.
@@ -61,6 +63,9 @@ const ADDRESS_NOTE: &str = "cluster address";
 /// itself. In this order, because profiles are made a root at a time, an image at a time.
 type DayKey = (u8, &'static str, &'static str, &'static str, u32, &'static str);
 const DAYS: TableDefinition<DayKey, &[u8]> = TableDefinition::new("days");
+/// Root, repository, namespace, workload and container, day.
+type WorkloadKey = (u8, &'static str, &'static str, &'static str, u32);
+const WORKLOADS: TableDefinition<WorkloadKey, &[u8]> = TableDefinition::new("workloads");
 /// Namespace, repository, reference: which namespaces there are.
 const PLACES: TableDefinition<(&str, &str, &str), ()> = TableDefinition::new("places");
 /// Namespace and subject to the repository, reference and day it was last found at.
@@ -128,11 +133,13 @@ impl Store {
         let (found, id) = store.write(|txn| {
             let mut facts = txn.open_table(FACTS)?;
             let found = facts.get(FORMAT_FACT)?.map(|found| found.value());
+            let found = found.filter(|found| *found != FORMAT_WITHOUT_WORKLOADS);
             if found.is_none() {
                 facts.insert(FORMAT_FACT, FORMAT)?;
             }
             // Tables are created by the first one who writes to them; a reader needs them to be there.
             txn.open_table(DAYS)?;
+            txn.open_table(WORKLOADS)?;
             txn.open_table(PLACES)?;
             txn.open_table(SUBJECTS)?;
             txn.open_table(OWED)?;

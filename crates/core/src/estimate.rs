@@ -24,7 +24,7 @@ use std::fmt::{self, Write as _};
 use crate::amount::{Family, Quantity, Requirement};
 use crate::cluster::Context;
 use crate::cluster::autoscaler::{Autoscaler, Owner};
-use crate::cluster::usage::Resource;
+use crate::cluster::usage::{Resource, workload};
 use crate::cut::shortened;
 use crate::image::ImageName;
 use crate::json::{Malformed, Node};
@@ -81,7 +81,8 @@ pub fn make<'d>(
         let Some(container) = container else { continue };
         // No runtime could pull an image whose name cannot be read.
         let Ok(image) = ImageName::parse(&container.image) else { continue };
-        let sources = Sources::find(&image, context, &settings.estimates, &mut made.notes);
+        let workload = (workload::of(request), container.name.as_ref());
+        let sources = Sources::find(&image, workload, context, &settings.estimates, &mut made.notes);
         for want in wants {
             let scales = |scaler: &Autoscaler<'_>| scaler.scales_by(&owners, &container.name, want.resource);
             if context.autoscalers.iter().any(scales) {

@@ -184,7 +184,7 @@ impl<'d> Inquiry<'d> {
                 Round::Roots => {
                     plan.heed_namespace(&self.context, &mut self.notes)?;
                     let containers = plan.wants.iter().map(|want| want.container);
-                    self.history = WantedHistory::of(plan.pod.as_ref(), containers);
+                    self.history = WantedHistory::of(self.request, plan.pod.as_ref(), containers);
                     self.history.roots(self.request, self.settings)
                 }
                 Round::Pages => self.history.pages(self.request, self.settings, &self.context),

@@ -3,8 +3,8 @@
 //! Each image in each namespace has to fit into one object together with the image's pool ([`super::layout`]), so every
 //! collection bounds both before it writes them:
 //! 1. of a history's out-of-memory kills, the oldest beyond 5;
-//! 2. of the tags, the least recently seen beyond 8, and then those beyond [`MOST_BYTES`] of text: without its own
-//!    history a tag is still served by that of all tags together.
+//! 2. of the tags and of the workloads, the least recently seen beyond 8 each, and then, the tags first, those beyond
+//!    [`MOST_BYTES`] of text: without its own history a tag or workload is still served by that of all together.
 //!
 //! Of two histories last seen at the same moment the one later in the alphabet goes, so that the same input always gives
 //! the same text.
@@ -15,9 +15,9 @@ use std::fmt::{self, Write};
 
 use super::{Histories, History, Share, manifest};
 use headroom_core::cluster::usage::MOST_OOM_KILLS;
-use headroom_core::timestamp::Timestamp;
 
-pub(super) const MOST_TAGS: usize = 8;
+/// Tags, and workloads.
+pub(super) const MOST_PARTS: usize = 8;
 /// Of an image in a namespace, or of its pool.
 pub(super) const MOST_BYTES: usize = 6_000;
 /// Of the pool of an image that does not fit into one object otherwise, because each of its pages repeats it.
@@ -44,17 +44,21 @@ impl Share {
 impl Histories {
     /// Drops what is more than so many bytes of text, and says how many tags went.
     pub(super) fn bound(&mut self, most_bytes: usize) -> usize {
-        self.tags.values_mut().chain([&mut self.all]).for_each(keep_newest_oom_kills);
+        let parts = self.tags.values_mut().chain(self.workloads.values_mut());
+        parts.chain([&mut self.all]).for_each(keep_newest_oom_kills);
         let before = self.tags.len();
-        let mut rest = newest_first(&self.tags, |tag| tag.last_seen);
-        rest.truncate(MOST_TAGS);
-        self.tags.retain(|key, _| rest.iter().any(|(_, kept)| kept == key));
-        while self.bytes() > most_bytes
-            && let Some((_, oldest)) = rest.pop()
-        {
-            // What is named and not written takes hardly any room.
-            if self.tags.get(&oldest) != Some(&self.all) {
-                self.tags.remove(&oldest);
+        let mut tags = keep_newest(&mut self.tags, &self.all);
+        let mut workloads = keep_newest(&mut self.workloads, &self.all);
+        while self.bytes() > most_bytes {
+            match (tags.pop(), workloads.pop()) {
+                (Some(oldest), workload) => {
+                    self.tags.remove(&oldest);
+                    workloads.extend(workload);
+                }
+                (None, Some(oldest)) => {
+                    self.workloads.remove(&oldest);
+                }
+                (None, None) => break,
             }
         }
         before - self.tags.len()
@@ -66,14 +70,16 @@ impl Histories {
     }
 }
 
-/// Sorts by when it was last seen, the newest first, then by the alphabet.
-pub(super) fn newest_first<Key: Ord + Clone, T>(
-    entries: &BTreeMap<Key, T>,
-    last_seen: fn(&T) -> Timestamp,
-) -> Vec<(Reverse<Timestamp>, Key)> {
-    let mut keys: Vec<_> = entries.iter().map(|(key, entry)| (Reverse(last_seen(entry)), key.clone())).collect();
+/// Drops the least recently seen beyond the most; returns those that take room, the newest first. What is only named
+/// because it is as `all` takes hardly any.
+fn keep_newest<Key: Ord + Clone>(parts: &mut BTreeMap<Key, History>, all: &History) -> Vec<Key> {
+    let mut keys: Vec<_> = parts.iter().map(|(key, part)| (Reverse(part.last_seen), key.clone())).collect();
     keys.sort();
-    keys
+    for (_, key) in keys.split_off(keys.len().min(MOST_PARTS)) {
+        parts.remove(&key);
+    }
+    keys.retain(|(_, key)| parts.get(key) != Some(all));
+    keys.into_iter().map(|(_, key)| key).collect()
 }
 
 fn keep_newest_oom_kills(history: &mut History) {
@@ -125,7 +131,7 @@ mod tests {
         let kept = tags_of(&share);
         let expected: Vec<String> = (0..25).map(|version| format!("{version:02}")).collect();
         assert_eq!(kept, expected[25 - kept.len()..]);
-        assert!((4..=MOST_TAGS).contains(&kept.len()), "{kept:?}");
+        assert!((4..=MOST_PARTS).contains(&kept.len()), "{kept:?}");
         assert_eq!(share.dropped, Dropped { own: 0, tags: 25 - kept.len() });
         let own = share.images.values().flat_map(|image| image.own.values());
         assert!(own.map(Histories::bytes).all(|bytes| bytes <= MOST_BYTES));

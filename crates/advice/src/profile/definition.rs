@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 use headroom_core::cluster::usage::address::{API_VERSION, GROUP, KIND, VERSION};
 use headroom_core::cluster::usage::{MOST_OOM_KILLS, Root};
 
-use super::bounds::MOST_TAGS;
+use super::bounds::MOST_PARTS;
 use super::layout::MOST_NODES;
 
 /// `deploy/crd.yaml`, from its first line to its last.
@@ -120,8 +120,8 @@ const MOST_NAMESPACES: usize = 64;
 const MOST_WINDOWS: usize = 3;
 const LONGEST_USAGE: usize = 512;
 const LONGEST_QUANTITY: usize = 40;
-/// A digest, and a tag as long as tags may be, for each of those that are kept.
-const LONGEST_SAME: usize = MOST_TAGS * 256;
+/// A digest, or a tag or workload as long as they may be, for each of those that are kept.
+const LONGEST_SAME: usize = 2 * MOST_PARTS * 320;
 
 const HEADER: Schema = Schema::Object {
     atomic: false,
@@ -164,7 +164,12 @@ const HISTORIES: Schema = Schema::Object {
         optional(
             "tags",
             "Tags and digests with a comma for each dot, except those that `same` names.",
-            Schema::Map { most: MOST_TAGS, of: &TAG },
+            Schema::Map { most: MOST_PARTS, of: &PART },
+        ),
+        optional(
+            "workloads",
+            "Of a namespace: the containers of each workload, as `workload/container`, except those that `same` names.",
+            Schema::Map { most: MOST_PARTS, of: &PART },
         ),
     ],
 };
@@ -173,7 +178,7 @@ const ALL: Schema = Schema::Object {
     atomic: false,
     fields: &[
         optional("collectedAt", "If that was before the whole object was collected.", Schema::Moment),
-        optional("same", "Tags and digests with this very history.", Schema::Text { most: LONGEST_SAME }),
+        optional("same", "Tags, digests and workloads with this very history.", Schema::Text { most: LONGEST_SAME }),
         LAST_SEEN,
         DAYS,
         OOM_KILLS,
@@ -181,7 +186,7 @@ const ALL: Schema = Schema::Object {
     ],
 };
 
-const TAG: Schema = Schema::Object { atomic: false, fields: &[LAST_SEEN, DAYS, OOM_KILLS, WINDOWS] };
+const PART: Schema = Schema::Object { atomic: false, fields: &[LAST_SEEN, DAYS, OOM_KILLS, WINDOWS] };
 
 const LAST_SEEN: Field = required("lastSeen", "When a container last ran.", Schema::Moment);
 const DAYS: Field =

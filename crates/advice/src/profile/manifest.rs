@@ -6,7 +6,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use headroom_core::cluster::usage::address::{API_VERSION, KIND, Repository, TagKey, key_of};
+use headroom_core::cluster::usage::address::{API_VERSION, KIND, Repository, key_of};
 use headroom_core::cluster::usage::{FORMAT, OomKill, Window};
 
 use super::{Content, Histories, History, ImageHistory, Summary, UsageProfile, WindowUsage};
@@ -57,31 +57,33 @@ fn entry(out: &mut impl Write, repository: &Repository, image: &ImageHistory) ->
     out.write_str("}")
 }
 
-/// A tag with the very history of all tags together is only named there: most images run with one.
+/// A tag or workload with the very history of all together is only named there: most images run with one.
 pub(super) fn histories(out: &mut impl Write, histories: &Histories) -> fmt::Result {
-    let Histories { collected_at, all, tags } = histories;
-    let (same, others): (Vec<_>, Vec<_>) = tags.iter().partition(|(_, tag)| *tag == all);
+    let Histories { collected_at, all, tags, workloads } = histories;
+    let tags = tags.iter().map(|(key, tag)| (key.as_str(), tag));
+    let (same_tags, tags): (Vec<_>, Vec<_>) = tags.partition(|(_, tag)| *tag == all);
+    let workloads = workloads.iter().map(|(key, workload)| (key.as_str(), workload));
+    let (same_workloads, workloads): (Vec<_>, Vec<_>) = workloads.partition(|(_, workload)| *workload == all);
     out.write_str(r#"{"all":{"#)?;
     if let Some(collected_at) = collected_at {
         write!(out, r#""collectedAt":"{collected_at}","#)?;
     }
+    let same: Vec<&str> = same_tags.iter().chain(&same_workloads).map(|(key, _)| *key).collect();
     if !same.is_empty() {
-        let same: Vec<&str> = same.iter().map(|(key, _)| key.as_str()).collect();
         write!(out, r#""same":"{}","#, same.join(" "))?;
     }
     history(out, all)?;
     out.write_str("}")?;
-    if !others.is_empty() {
-        out.write_str(r#","tags":"#)?;
-        object(out, others, |out, (key, history)| tag(out, key, history))?;
+    for (name, parts) in [("tags", tags), ("workloads", workloads)] {
+        if !parts.is_empty() {
+            write!(out, r#","{name}":"#)?;
+            object(out, parts, |out, (key, part)| {
+                write!(out, r#""{key}":{{"#)?;
+                history(out, part)?;
+                out.write_str("}")
+            })?;
+        }
     }
-    out.write_str("}")
-}
-
-/// `"1,27":{…}`
-fn tag(out: &mut impl Write, key: &TagKey, tag: &History) -> fmt::Result {
-    write!(out, r#""{}":{{"#, key.as_str())?;
-    history(out, tag)?;
     out.write_str("}")
 }
 
@@ -153,7 +155,7 @@ mod tests {
             &format!(r#""windows":{{"7d":{{"pods":2,"namespaces":1,"cpu":{cpu},"memory":{memory}}}}}}},"#),
             r#""tags":{"1,27":{"lastSeen":"2026-11-20T00:00:00Z","days":2,"oomKills":[],"#,
             &format!(r#""windows":{{"7d":{{"pods":2,"namespaces":1,"memory":{memory}}}}}}}}}}},"#),
-            r#""own":{"shop":{"all":{"collectedAt":"2026-11-20T12:00:00Z","same":"1,27","#,
+            r#""own":{"shop":{"all":{"collectedAt":"2026-11-20T12:00:00Z","same":"1,27 web/main","#,
             r#""lastSeen":"2026-11-20T00:00:00Z","days":2,"oomKills":[],"#,
             &format!(r#""windows":{{"7d":{{"pods":2,"namespaces":1,"cpu":{cpu},"memory":{memory}}}}}}}}}}}}}}}}}}}"#),
         ];

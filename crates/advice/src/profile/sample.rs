@@ -48,7 +48,12 @@ pub fn share_of(images: impl IntoIterator<Item = String>) -> Share {
         let seen = Timestamp::from_unix_seconds(collected_at.unix_seconds() - 86_400 + seconds).unwrap();
         let entry = share.images.entry(Repository::of(&image)).or_default();
         let own = entry.own.entry("shop".to_owned());
-        let own = own.or_insert_with(|| Histories { collected_at: None, all: history(seen), tags: BTreeMap::new() });
+        let own = own.or_insert_with(|| Histories {
+            collected_at: None,
+            all: history(seen),
+            tags: BTreeMap::new(),
+            workloads: BTreeMap::new(),
+        });
         own.all.last_seen = seen;
         own.tags.extend(TagKey::of(&image).map(|key| (key, history(seen))));
     }
@@ -61,6 +66,7 @@ pub fn share() -> Share {
     for image in share.images.values_mut() {
         let own = image.own.get_mut("shop").unwrap();
         let mut pool = own.clone();
+        own.workloads.insert("web/main".to_owned(), own.all.clone());
         own.collected_at = Some(at("2026-11-20T12:00:00Z"));
         pool.all.oom_kills = vec![OomKill { at: at("2026-11-19T10:00:00Z"), memory: Quantity::from_bytes(310 << 20) }];
         for tag in pool.tags.values_mut() {

@@ -274,6 +274,7 @@ fn share(images: usize, namespaces: usize, of: &str) -> Share {
         collected_at: None,
         all: history(milli),
         tags: TagKey::of(&name).map(|tag| (tag, history(milli))).collect(),
+        workloads: BTreeMap::new(),
     };
     let everywhere = (1..namespaces).map(|number| format!("team-{number}")).chain([of.to_owned()]);
     let own = everywhere.map(|namespace| (namespace, histories(300))).collect();

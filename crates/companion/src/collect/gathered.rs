@@ -3,14 +3,15 @@
 //! Decides which image, namespace and day a sample counts for. Memory grows with the number of those, and not with the
 //! number of samples.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use headroom_core::cluster::usage::workload;
 use headroom_core::image::ImageName;
 
 use crate::history::day_of;
 use crate::history::distinct;
 use crate::history::observed::{Kill, Observed};
-use crate::source::{Batch, Distribution, OomKill, Resource, Series, Window};
+use crate::source::{Batch, Container, Distribution, OomKill, Resource, Series, Window};
 
 /// An image in a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +40,16 @@ impl Place {
     pub fn image(&self) -> String {
         format!("{}{}", self.repository, self.reference)
     }
+}
+
+/// An image in a container of a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct WorkloadPlace {
+    /// In full form.
+    pub repository: String,
+    pub namespace: String,
+    /// By [`workload::key`].
+    pub workload: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -71,6 +82,8 @@ pub struct Gathered {
     known: HashMap<String, HashMap<String, Option<PlaceId>>>,
     rows: Vec<Row>,
     row_of: HashMap<(PlaceId, u32), RowId>,
+    /// The same usage again, by workload and day.
+    workloads: HashMap<WorkloadPlace, BTreeMap<u32, Observed>>,
     pub replacements: Vec<Replacement>,
     pub samples: u64,
     /// Samples of another window than the one that was asked for. They are dropped: that window has its own read.
@@ -93,6 +106,14 @@ impl Gathered {
         self.rows.iter().filter_map(|row| Some((self.places.get(row.place.0)?, row)))
     }
 
+    /// What each workload's containers used on each day.
+    pub fn workloads(&self) -> impl Iterator<Item = (&WorkloadPlace, u32, &Observed)> {
+        let days = |(place, days)| (place, days);
+        self.workloads.iter().map(days).flat_map(|(place, days): (_, &BTreeMap<u32, Observed>)| {
+            days.iter().map(move |(day, observed)| (place, *day, observed))
+        })
+    }
+
     /// How many images on how many days, which is what memory grows with.
     pub fn size(&self) -> usize {
         self.rows.len() + self.replacements.len()
@@ -104,7 +125,8 @@ impl Gathered {
 
     /// Memory held, roughly.
     pub fn bytes(&self) -> usize {
-        self.rows.iter().map(|row| row.observed.bytes()).sum()
+        let of_workloads = self.workloads.values().flat_map(BTreeMap::values);
+        self.rows.iter().map(|row| &row.observed).chain(of_workloads).map(Observed::bytes).sum()
     }
 
     /// None if the image's name cannot be read.
@@ -146,6 +168,10 @@ impl Gathered {
                 observed.merge(&row.observed);
             }
         }
+        for (place, days) in other.workloads {
+            let ours = self.workloads.entry(place).or_default();
+            days.into_iter().for_each(|(day, observed)| ours.entry(day).or_default().merge(&observed));
+        }
         self.replacements.extend(other.replacements);
         self.samples += other.samples;
         self.outside += other.outside;
@@ -157,6 +183,7 @@ impl Gathered {
         let Some(place) = self.place(&container.namespace, &container.image) else { return };
         let pod = distinct::hash(&container.namespace, &container.pod);
         let mut current: Option<(u32, RowId)> = None;
+        let mut of_workload: Option<(u32, Observed)> = None;
         for sample in &series.samples {
             if !window.contains(sample.time) {
                 self.outside += 1;
@@ -170,12 +197,33 @@ impl Gathered {
             let is_new = current.is_none_or(|(before, _)| before != day);
             current = Some((day, row));
             self.samples += 1;
-            let Some(observed) = self.observed(row) else { continue };
-            observed.add(series.resource, sample.time, sample.value, series.step_seconds.into());
+            let of_workload = of_workload.get_or_insert_with(|| (0, Observed::default()));
             if is_new {
-                observed.pods.add(pod);
+                let finished = std::mem::replace(of_workload, (day, Observed::default()));
+                self.add_of_workload(place, container, finished);
+            }
+            let Some(observed) = self.observed(row) else { continue };
+            for observed in [observed, &mut of_workload.1] {
+                observed.add(series.resource, sample.time, sample.value, series.step_seconds.into());
+                if is_new {
+                    observed.pods.add(pod);
+                }
             }
         }
+        if let Some(finished) = of_workload {
+            self.add_of_workload(place, container, finished);
+        }
+    }
+
+    /// Adds what a container used on a day to its workload's.
+    fn add_of_workload(&mut self, place: PlaceId, container: &Container, (day, observed): (u32, Observed)) {
+        let Some(place) = self.places.get(place.0).filter(|_| observed.last_seen > 0) else { return };
+        let place = WorkloadPlace {
+            repository: place.repository.clone(),
+            namespace: place.namespace.clone(),
+            workload: workload::key(workload::of_pod(&container.pod), &container.name),
+        };
+        self.workloads.entry(place).or_default().entry(day).or_default().merge(&observed);
     }
 
     fn take_kill(&mut self, kill: &OomKill, window: Window) {
@@ -185,12 +233,16 @@ impl Gathered {
         }
         let container = &kill.container;
         let Some(place) = self.place(&container.namespace, &container.image) else { return };
-        let row = self.row(place, day_of(kill.at));
+        let day = day_of(kill.at);
+        let mut killed = Observed::default();
+        let of = distinct::hash(&container.pod, &container.name);
+        killed.add_kill(Kill { at: kill.at, memory: kill.memory, of });
+        killed.pods.add(distinct::hash(&container.namespace, &container.pod));
+        let row = self.row(place, day);
         if let Some(observed) = self.observed(row) {
-            let of = distinct::hash(&container.pod, &container.name);
-            observed.add_kill(Kill { at: kill.at, memory: kill.memory, of });
-            observed.pods.add(distinct::hash(&container.namespace, &container.pod));
+            observed.merge(&killed);
         }
+        self.add_of_workload(place, container, (day, killed));
     }
 
     fn take_distribution(&mut self, part: &Distribution) {

@@ -62,12 +62,17 @@ fn merge_or_take(ours: &mut Option<Histories>, theirs: Histories, age: i64) {
         None => *ours = theirs.aged(age),
         Some(ours) => {
             ours.all.merge(theirs.all, age);
-            for (key, theirs) in theirs.tags {
-                match ours.tags.get_mut(&key) {
-                    None => ours.tags.extend(theirs.aged(age).map(|theirs| (key, theirs))),
-                    Some(ours) => ours.merge(theirs, age),
-                }
-            }
+            merge_parts(&mut ours.tags, theirs.tags, age);
+            merge_parts(&mut ours.workloads, theirs.workloads, age);
+        }
+    }
+}
+
+fn merge_parts<Key: Ord>(ours: &mut BTreeMap<Key, History>, theirs: BTreeMap<Key, History>, age: i64) {
+    for (key, theirs) in theirs {
+        match ours.get_mut(&key) {
+            None => ours.extend(theirs.aged(age).map(|theirs| (key, theirs))),
+            Some(ours) => ours.merge(theirs, age),
         }
     }
 }
@@ -79,8 +84,11 @@ trait Aged: Sized {
 
 impl Aged for Histories {
     fn aged(self, age: i64) -> Option<Self> {
-        let tags = self.tags.into_iter().filter_map(|(key, tag)| Some((key, tag.aged(age)?))).collect();
-        Some(Self { collected_at: self.collected_at, all: self.all.aged(age)?, tags })
+        fn parts<Key: Ord>(parts: BTreeMap<Key, History>, age: i64) -> BTreeMap<Key, History> {
+            parts.into_iter().filter_map(|(key, part)| Some((key, part.aged(age)?))).collect()
+        }
+        let (tags, workloads) = (parts(self.tags, age), parts(self.workloads, age));
+        Some(Self { collected_at: self.collected_at, all: self.all.aged(age)?, tags, workloads })
     }
 }
 
@@ -136,7 +144,11 @@ fn histories(repository: &str, histories: &Value) -> Option<Histories> {
     let same = all.get("same").and_then(Value::as_str).unwrap_or_default();
     let all = history(all)?;
     tags.extend(same.split(' ').filter_map(|key| Some((tag_key(repository, key)?, all.clone()))));
-    Some(Histories { collected_at, all, tags })
+    let workloads = histories.get("workloads").and_then(Value::as_object).into_iter().flatten();
+    let workloads = workloads.filter_map(|(key, workload)| Some((key.clone(), history(workload)?)));
+    let same_workloads = same.split(' ').filter(|key| key.contains('/')).map(|key| (key.to_owned(), all.clone()));
+    let workloads = workloads.chain(same_workloads).collect();
+    Some(Histories { collected_at, all, tags, workloads })
 }
 
 /// The key of a tag or digest is made again from the name that it stands for.
@@ -222,7 +234,7 @@ mod tests {
         for (name, history) in images {
             let name = ImageName::parse(name).unwrap();
             let tags = TagKey::of(&name).map(|key| (key, history.clone())).collect();
-            let shop = Histories { collected_at: None, all: history.clone(), tags };
+            let shop = Histories { collected_at: None, all: history.clone(), tags, workloads: BTreeMap::new() };
             let own = BTreeMap::from([("shop".to_owned(), shop.clone())]);
             share.images.insert(Repository::of(&name), ImageHistory { pool: Some(shop), own });
         }

@@ -36,7 +36,8 @@ impl<'s> Laid<'s> {
         let mut shares: BTreeMap<Root, Images> = BTreeMap::new();
         for (image, all) in histories {
             if let Ok(image) = ImageName::parse(image) {
-                let histories = Histories { collected_at: None, all, tags: BTreeMap::new() };
+                let histories =
+                    Histories { collected_at: None, all, tags: BTreeMap::new(), workloads: BTreeMap::new() };
                 let own = BTreeMap::from([(namespace.to_owned(), histories)]);
                 let images = shares.entry(Root::of(image.repository())).or_default();
                 images.insert(Repository::of(&image), ImageHistory { pool: None, own });

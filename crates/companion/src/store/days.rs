@@ -5,8 +5,8 @@ use std::ops::Range;
 use headroom_core::cluster::usage::Root;
 use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 
-use super::{DAYS, FACTS, NEWEST_FACT, PLACES, SUBJECTS, Store, StoreError, Trouble};
-use crate::collect::gathered::{Gathered, Place};
+use super::{DAYS, FACTS, NEWEST_FACT, PLACES, SUBJECTS, Store, StoreError, Trouble, WORKLOADS};
+use crate::collect::gathered::{Gathered, Place, WorkloadPlace};
 use crate::history::bytes::Damaged;
 use crate::history::observed::Observed;
 
@@ -14,6 +14,14 @@ use crate::history::observed::Observed;
 #[derive(Debug)]
 pub struct StoredDay {
     pub place: Place,
+    pub day: u32,
+    pub observed: Observed,
+}
+
+/// What a workload's container used on a day.
+#[derive(Debug)]
+pub struct WorkloadDay {
+    pub place: WorkloadPlace,
     pub day: u32,
     pub observed: Observed,
 }
@@ -54,6 +62,22 @@ impl Store {
         self.read(|txn| each_day(txn, root, &mut |key, row| whole(key, row).map(&mut visit)))
     }
 
+    /// Visits what is known of the workloads that run a root's images, the days of one after the other.
+    pub fn visit_workloads(&self, root: Root, mut visit: impl FnMut(WorkloadDay)) -> Result<(), StoreError> {
+        let number = root.number();
+        self.read(|txn| {
+            let rows = (number, "", "", "", 0)..(number + 1, "", "", "", 0);
+            for entry in txn.open_table(WORKLOADS)?.range(rows)? {
+                let (key, row) = entry?;
+                let (_, repository, namespace, workload, day) = key.value();
+                let [repository, namespace, workload] = [repository, namespace, workload].map(str::to_owned);
+                let place = WorkloadPlace { repository, namespace, workload };
+                visit(WorkloadDay { place, day, observed: Observed::read(row.value())? });
+            }
+            Ok(())
+        })
+    }
+
     /// Visits when each day's images of a root were seen last, in the same order and at less cost.
     pub fn visit_root_moments(&self, root: Root, mut visit: impl FnMut(Seen<'_>)) -> Result<(), StoreError> {
         self.read(|txn| each_day(txn, root, &mut |key, row| seen(key, row).map(&mut visit)))
@@ -82,6 +106,17 @@ pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Tro
         }
         days.insert(key, text.as_slice())?;
         places.insert((namespace.as_str(), repository.as_str(), reference.as_str()), ())?;
+    }
+    let mut workloads = txn.open_table(WORKLOADS)?;
+    for (place, day, observed) in gathered.workloads() {
+        let WorkloadPlace { repository, namespace, workload } = place;
+        let key = (number_of(repository), repository.as_str(), namespace.as_str(), workload.as_str(), day);
+        let known = workloads.get(key)?.map(|known| Observed::read(known.value())).transpose()?;
+        let mut whole = known.unwrap_or_default();
+        whole.merge(observed);
+        text.clear();
+        whole.write(&mut text);
+        workloads.insert(key, text.as_slice())?;
     }
     let mut subjects = txn.open_table(SUBJECTS)?;
     for new in &gathered.replacements {

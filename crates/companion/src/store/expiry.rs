@@ -5,7 +5,7 @@ use redb::{ReadableTable, WriteTransaction};
 
 use super::days::number_of;
 use super::published::drop_adopted_before;
-use super::{DAYS, DAYS_KEPT, EXPIRED_FACT, FACTS, OWED, PLACES, SUBJECTS, Store, StoreError, Trouble};
+use super::{DAYS, DAYS_KEPT, EXPIRED_FACT, FACTS, OWED, PLACES, SUBJECTS, Store, StoreError, Trouble, WORKLOADS};
 use crate::history::{DAY, day_of};
 
 impl Store {
@@ -23,6 +23,7 @@ impl Store {
         }
         self.write(|txn| {
             txn.open_table(DAYS)?.retain(|(_, _, _, _, day, _), _| day >= oldest)?;
+            txn.open_table(WORKLOADS)?.retain(|(_, _, _, _, day), _| day >= oldest)?;
             txn.open_table(SUBJECTS)?.retain(|_, (_, _, day)| day >= oldest)?;
             txn.open_table(OWED)?.retain(|_, to| to > i64::from(oldest) * DAY)?;
             drop_adopted_before(txn, i64::from(oldest) * DAY)?;

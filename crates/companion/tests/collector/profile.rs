@@ -149,3 +149,36 @@ fn a_tag_with_a_digest_is_found_by_either_and_counts_once_for_all() {
     assert_eq!(samples(&image["tags"]["1,27"]), "2");
     assert_eq!(samples(&image["tags"][digest.as_str()]), "2");
 }
+
+/// A container that used so many mebibytes, a day ago.
+fn used(pod: &str, name: &str, mebibytes: u64) -> Batch {
+    let (namespace, image) = ("shop".into(), "nginx:1.27".into());
+    let container = Container { namespace, pod: pod.into(), name: name.into(), image };
+    let samples = (1..=60).map(|minute| Sample { time: NOW - DAY + minute * 60, value: mebibytes << 20 }).collect();
+    Batch::Usage(vec![Series { container, resource: Resource::Memory, samples, step_seconds: 60 }])
+}
+
+#[test]
+fn each_workloads_containers_have_histories_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let always = Window { from: 0, to: NOW };
+    let add = |batches: Vec<Batch>, window: Window| {
+        let mut gathered = Gathered::default();
+        batches.into_iter().for_each(|batch| gathered.take(batch, always));
+        store.add_present(window, &gathered, None).unwrap();
+    };
+    add(vec![used("web-7d4b9c6f5-x2x4z", "main", 100)], Window { from: 0, to: NOW - 60 });
+    let text = published(&store, NOW);
+    let is_only_named = text.contains(r#""same":"1,27 web/main""#) && !text.contains("workloads");
+    assert!(is_only_named, "what is the same is only named: {text}");
+
+    // Pods of two replica sets, added one after the other, are of one workload.
+    add(vec![used("web-6c8f5d7b94-qwrtz", "main", 100), used("db-0", "main", 900)], Window { from: NOW - 60, to: NOW });
+    let image = image_of(&store, "shop");
+    let of = |key: &str| image["workloads"][key]["windows"]["7d"].clone();
+    let peak = |window: &Value| find_in_usage(window["memory"].as_str().unwrap(), "peak").unwrap().to_owned();
+    assert_eq!((of("web/main")["pods"].as_u64(), peak(&of("web/main")).as_str()), (Some(2), "100Mi"));
+    assert_eq!((of("db/main")["pods"].as_u64(), peak(&of("db/main")).as_str()), (Some(1), "900Mi"));
+    assert_eq!(image["all"]["windows"]["7d"]["pods"], 3);
+}

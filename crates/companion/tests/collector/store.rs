@@ -49,7 +49,7 @@ fn a_store_that_cannot_be_used_says_what_to_do() {
     drop(database);
     assert_eq!(
         said(Store::open(&path).unwrap_err()),
-        "the store `usage.redb` has format 99, and this version reads format 2: use the version that wrote it, or \
+        "the store `usage.redb` has format 99, and this version reads format 3: use the version that wrote it, or \
          delete it to read the last 30 days again"
     );
 
@@ -194,4 +194,30 @@ fn a_distribution_replaces_the_one_before_wherever_that_was() {
     look(2, distribution("nginx:1.28", 0, 7));
     let text = published(&store, NOW);
     assert!(text.contains(r#""same":"1,28""#) && !text.contains("1,27") && !text.contains("samples=120 "), "{text}");
+}
+
+#[test]
+fn a_store_that_knew_no_workloads_is_read_further() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.redb");
+    let window = |minute: i64| Window { from: NOW + minute * 60, to: NOW + minute * 60 + 60 };
+    let store = Store::open(&path).unwrap();
+    store.add_present(window(0), &gathered(series("shop", "nginx", NOW)), None).unwrap();
+    let (id, before) = (store.id().to_owned(), published(&store, NOW));
+    drop(store);
+    let database = Database::open(&path).unwrap();
+    let txn = database.begin_write().unwrap();
+    txn.open_table(TableDefinition::<&str, i64>::new("facts")).unwrap().insert("format", 2).unwrap();
+    type Key = (u8, &'static str, &'static str, &'static str, u32);
+    assert!(txn.delete_table(TableDefinition::<Key, &[u8]>::new("workloads")).unwrap());
+    txn.commit().unwrap();
+    drop(database);
+
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.id(), id);
+    let now = published(&store, NOW);
+    assert!(before.contains("web/web") && !now.contains("web/web"), "{before} {now}");
+    assert_eq!(now, before.replace("latest web/web", "latest"));
+    store.add_present(window(1), &gathered(series("shop", "nginx", NOW + 60)), None).unwrap();
+    assert!(published(&store, NOW + 60).contains("web/web"));
 }

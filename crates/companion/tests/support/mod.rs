@@ -201,7 +201,7 @@ fn texts(store: &Store, as_of: i64, pooling: &Pooling) -> Vec<String> {
     Root::all().flat_map(|root| share(root).lay_out()).map(|object| object.to_string()).collect()
 }
 
-/// What some objects hold of an image, in a namespace or in the `pool`, with each tag written out.
+/// What some objects hold of an image, in a namespace or in the `pool`, with each tag and workload written out.
 pub fn histories<'o>(objects: impl IntoIterator<Item = &'o Value>, repository: &str, of: &str) -> Value {
     let key = key_of(repository);
     for object in objects {
@@ -212,8 +212,8 @@ pub fn histories<'o>(objects: impl IntoIterator<Item = &'o Value>, repository: &
         }
         let mut found = found.clone();
         let same = found["all"]["same"].take();
-        for tag in same.as_str().unwrap_or_default().split(' ').filter(|tag| !tag.is_empty()) {
-            found["tags"][tag] = found["all"].clone();
+        for key in same.as_str().unwrap_or_default().split(' ').filter(|key| !key.is_empty()) {
+            found[if key.contains('/') { "workloads" } else { "tags" }][key] = found["all"].clone();
         }
         return found;
     }

@@ -4,11 +4,12 @@
 //! affair; what they mean for a container is the estimate stage's.
 //!
 //! An image's entry holds, under its repository, the history of each namespace and of all together (the pool), each of
-//! them for all tags together and for each tag and digest. The names of the objects are known in advance, and no object
+//! them for all tags together and for each tag and digest, and that of a namespace for each workload's container, too. The names of the objects are known in advance, and no object
 //! is large, because a policy host caches every object it was ever asked for and copies it whole for every request.
 
 pub mod address;
 pub mod read;
+pub mod workload;
 
 use std::borrow::Cow;
 use std::fmt;

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
 use crate::cluster::usage::address::{HEADER_MASK, Parts, Place, ProfileName, TagKey, field_masks};
+use crate::cluster::usage::workload;
 use crate::image::ImageName;
 use crate::request::{Pod, Request};
 use crate::settings::{Matching, Settings, Whose};
@@ -20,24 +21,30 @@ struct WantedImage<'d> {
     text: &'d str,
     name: ImageName<'d>,
     place: Rc<Place>,
+    /// The containers that have it.
+    workloads: Vec<String>,
 }
 
 impl<'d> WantedHistory<'d> {
     /// What these containers of a pod want. An image whose name cannot be read has no history.
-    pub fn of(pod: Option<&Pod<'d>>, containers: impl IntoIterator<Item = usize>) -> Self {
+    pub fn of(request: &Request<'d>, pod: Option<&Pod<'d>>, containers: impl IntoIterator<Item = usize>) -> Self {
         let mut images: Vec<WantedImage<'d>> = Vec::new();
         let Some(pod) = pod else { return Self(images) };
+        let workload = workload::of(request);
+        let containers = containers.into_iter().filter_map(|container| pod.containers.get(container));
         for container in containers {
             // No image name needs escapes.
-            let Some(Cow::Borrowed(text)) = pod.containers.get(container).map(|container| &container.image) else {
-                continue;
-            };
-            if images.iter().any(|image| image.text == *text) {
-                continue;
+            let Cow::Borrowed(text) = container.image else { continue };
+            let key = workload::key(workload, &container.name);
+            match images.iter_mut().find(|image| image.text == text) {
+                Some(image) if image.workloads.contains(&key) => {}
+                Some(image) => image.workloads.push(key),
+                None => {
+                    let Ok(name) = ImageName::parse(text) else { continue };
+                    let place = Rc::new(Place::of(name.repository()));
+                    images.push(WantedImage { text, name, place, workloads: vec![key] });
+                }
             }
-            let Ok(name) = ImageName::parse(text) else { continue };
-            let place = Rc::new(Place::of(name.repository()));
-            images.push(WantedImage { text, name, place });
         }
         Self(images)
     }
@@ -82,10 +89,11 @@ fn add<'d>(
     settings: &Settings<'d>,
 ) {
     let chosen_by = &settings.estimates;
-    let is_by_tag = chosen_by.history.iter().any(|step| step.matching == Matching::Tag);
-    let tags: Vec<TagKey> = if is_by_tag { TagKey::of(&image.name).collect() } else { Vec::new() };
+    let is_by = |matching| chosen_by.history.iter().any(|step| step.matching == matching);
+    let tags: Vec<TagKey> = if is_by(Matching::Tag) { TagKey::of(&image.name).collect() } else { Vec::new() };
+    let workloads: &[String] = if is_by(Matching::Workload) { &image.workloads } else { &[] };
     let own = chosen_by.reads(Whose::OwnNamespace).then_some(request.namespace.as_ref());
-    let parts = Parts { own, pool: chosen_by.reads(Whose::AllNamespaces), tags: &tags };
+    let parts = Parts { own, pool: chosen_by.reads(Whose::AllNamespaces), tags: &tags, workloads };
     let masks = field_masks(&image.place, parts);
     let of_object = lookups.iter_mut().find_map(|lookup| match lookup {
         Lookup::UsageProfile { name: known, places, field_masks, .. } if *known == name => Some((places, field_masks)),

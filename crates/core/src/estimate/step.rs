@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cluster::Context;
 use crate::cluster::usage::read::{Histories, HistoryNode, Observed, Unusable};
-use crate::cluster::usage::{Percentile, ProfileName, Resource, TagKey, Window};
+use crate::cluster::usage::{Percentile, ProfileName, Resource, TagKey, Window, workload};
 use crate::image::ImageName;
 use crate::settings::{EstimateSettings, HistoryScope, Matching, Step, Whose};
 use crate::timestamp::Timestamp;
@@ -67,12 +67,26 @@ impl fmt::Display for PassedOver {
     }
 }
 
+/// Which of an image's histories.
+#[derive(Debug)]
+enum Key {
+    All,
+    Tag(TagKey),
+    /// Of a workload's container, by its key.
+    Workload {
+        key: String,
+        name: String,
+    },
+}
+
 /// What the profiles that were read hold of one image.
 #[derive(Debug)]
 pub struct Sources<'i, 'd> {
     image: &'i ImageName<'i>,
     /// Of just this image: its digest, then its tag.
-    keys: Vec<Option<TagKey>>,
+    tags: Vec<Key>,
+    /// Of the container in its workload.
+    workload: Key,
     /// The object that was read; none if there was none.
     name: Option<ProfileName>,
     own: Option<Source<'d>>,
@@ -90,12 +104,14 @@ impl<'i, 'd> Sources<'i, 'd> {
     /// Finds the image in the profiles; what is wrong with its history is noted, and the history is none.
     pub fn find(
         image: &'i ImageName<'i>,
+        (workload, container): (&str, &str),
         context: &Context<'d>,
         settings: &EstimateSettings<'_>,
         notes: &mut Vec<String>,
     ) -> Self {
-        let keys = TagKey::of(image).map(Some).collect();
-        let mut sources = Self { image, keys, name: None, own: None, pool: None };
+        let workload = Key::Workload { key: workload::key(workload, container), name: workload.to_owned() };
+        let tags = TagKey::of(image).map(Key::Tag).collect();
+        let mut sources = Self { image, tags, workload, name: None, own: None, pool: None };
         let Some(found) = context.usage.iter().find(|found| found.place.is_of(image.repository())) else {
             return sources;
         };
@@ -135,21 +151,24 @@ impl<'i, 'd> Sources<'i, 'd> {
     ) -> (Option<Chosen<'d>>, Vec<PassedOver>) {
         let mut passed_over = Vec::new();
         for step in settings.history.iter() {
-            for whose in places(settings.scope_of(step)) {
+            for whose in places(settings.scope_of(step), step.matching) {
                 let source = match whose {
                     Whose::OwnNamespace => self.own,
                     Whose::AllNamespaces => self.pool,
                 };
                 for key in self.keys(step.matching) {
                     let mut pass_over = |why| {
-                        let key = self.name_of(key.as_ref());
-                        passed_over.push(PassedOver { window: step.window, key, whose: *whose, why });
+                        // Most pods are of workloads that are new; that goes without saying.
+                        if !(step.matching == Matching::Workload && why == Why::NoHistory) {
+                            let key = self.name_of(key);
+                            passed_over.push(PassedOver { window: step.window, key, whose: *whose, why });
+                        }
                     };
                     let Some(Source { histories, age }) = source else {
                         pass_over(Why::NoHistory);
                         continue;
                     };
-                    let looked_up = look_up(&histories, key.as_ref(), step.window, resource).and_then(|found| {
+                    let looked_up = look_up(&histories, key, step.window, resource).and_then(|found| {
                         let too_little = |observed| too_little(histories.quorum, observed, step, *whose, settings);
                         let why = found.as_ref().map(|(_, observed)| too_little(observed));
                         Ok(found.zip(why.transpose()?))
@@ -172,7 +191,7 @@ impl<'i, 'd> Sources<'i, 'd> {
                     };
                     let chosen = Chosen {
                         window: step.window,
-                        key: self.name_of(key.as_ref()),
+                        key: self.name_of(key),
                         whose: *whose,
                         age,
                         collected_at: histories.collected_at,
@@ -192,21 +211,26 @@ impl<'i, 'd> Sources<'i, 'd> {
         format!("usage history in UsageProfile {name} ignored: {unusable}")
     }
 
-    /// What is looked up for a step: the digest, then the tag; or all tags together.
-    fn keys(&self, matching: Matching) -> &[Option<TagKey>] {
+    /// What is looked up for a step: the workload; the digest, then the tag; or all tags together.
+    fn keys(&self, matching: Matching) -> &[Key] {
         match matching {
-            Matching::Tag => &self.keys,
-            Matching::Image => &[None],
+            Matching::Workload => std::slice::from_ref(&self.workload),
+            Matching::Tag => &self.tags,
+            Matching::Image => &[Key::All],
         }
     }
 
-    /// `nginx:1.27`, `registry.example.com/team/app@sha256:0123456789ab`; `nginx:*` for all tags together.
-    fn name_of(&self, key: Option<&TagKey>) -> String {
+    /// `nginx:1.27`, `registry.example.com/team/app@sha256:0123456789ab`; `nginx:*` for all tags together; `workload web`.
+    fn name_of(&self, key: &Key) -> String {
+        if let Key::Workload { name, .. } = key {
+            return ["workload ", name].concat();
+        }
         const SHORT_DIGEST: usize = "sha256:0123456789ab".len();
         let full = self.image.repository();
         let name = full.strip_prefix("docker.io/").unwrap_or(full);
         let name = name.strip_prefix("library/").unwrap_or(name);
-        match key.map(TagKey::reference) {
+        let tag = if let Key::Tag(tag) = key { Some(tag.reference()) } else { None };
+        match tag {
             Some(reference) if reference.contains(':') => {
                 format!("{name}@{}", reference.get(..SHORT_DIGEST).unwrap_or(&reference))
             }
@@ -216,8 +240,13 @@ impl<'i, 'd> Sources<'i, 'd> {
     }
 }
 
-fn places(scope: HistoryScope) -> &'static [Whose] {
+/// A workload is of one namespace.
+fn places(scope: HistoryScope, matching: Matching) -> &'static [Whose] {
     match scope {
+        HistoryScope::NamespaceFirst | HistoryScope::Namespace if matching == Matching::Workload => {
+            &[Whose::OwnNamespace]
+        }
+        HistoryScope::Cluster if matching == Matching::Workload => &[],
         HistoryScope::NamespaceFirst => &[Whose::OwnNamespace, Whose::AllNamespaces],
         HistoryScope::Namespace => &[Whose::OwnNamespace],
         HistoryScope::Cluster => &[Whose::AllNamespaces],
@@ -228,13 +257,14 @@ type Found<'d> = (HistoryNode<'d>, Observed<'d>);
 
 fn look_up<'d>(
     histories: &Histories<'d>,
-    key: Option<&TagKey>,
+    key: &Key,
     window: Window,
     resource: Resource,
 ) -> Result<Option<Found<'d>>, Unusable> {
     let history = match key {
-        Some(key) => histories.tag(key)?,
-        None => histories.all()?,
+        Key::All => histories.all()?,
+        Key::Tag(key) => histories.tag(key)?,
+        Key::Workload { key, .. } => histories.workload(key)?,
     };
     let Some(history) = history else { return Ok(None) };
     Ok(history.observed(window, resource)?.map(|observed| (history, observed)))

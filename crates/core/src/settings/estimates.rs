@@ -162,13 +162,20 @@ pub struct Step {
 /// Which containers' history counts for an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matching {
+    /// Those of the pod's own workload, of any tag, in its namespace.
+    Workload,
     /// Those of the same digest, then those of the same tag.
     Tag,
     /// Those of any tag.
     Image,
 }
 
+const MATCHINGS: &[(&str, Matching)] =
+    &[("workload", Matching::Workload), ("tag", Matching::Tag), ("image", Matching::Image)];
+
 const DEFAULT_HISTORY: &[Step] = &[
+    Step { window: Window::WEEK, matching: Matching::Workload, samples: 60, scope: None },
+    Step { window: Window::MONTH, matching: Matching::Workload, samples: 60, scope: None },
     Step { window: Window::WEEK, matching: Matching::Tag, samples: 60, scope: None },
     Step { window: Window::MONTH, matching: Matching::Tag, samples: 60, scope: None },
     Step { window: Window::MONTH, matching: Matching::Image, samples: 1, scope: None },
@@ -319,7 +326,7 @@ impl Step {
     fn read(step: &mut Reader<'_, '_>) -> Self {
         let read = Self {
             window: step.choice("window", &[("7d", Window::WEEK), ("30d", Window::MONTH)], Window::WEEK),
-            matching: step.choice("match", &[("tag", Matching::Tag), ("image", Matching::Image)], Matching::Tag),
+            matching: step.choice("match", MATCHINGS, Matching::Tag),
             samples: step.field("samples", read_count).unwrap_or(60),
             scope: step.field("scope", Ok).map(|_| step.choice("scope", SCOPES, HistoryScope::Namespace)),
         };

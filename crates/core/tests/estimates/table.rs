@@ -711,6 +711,53 @@ fn a_tag_whose_history_is_that_of_all_is_only_named() {
     check(&nginx_pod().with_profile(own(images)).judge(), "100m", "128Mi");
 }
 
+/// The entry of nginx with the history of these workloads' containers.
+fn with_workloads(workloads: Value) -> Value {
+    let mut images = nginx(json!({}), json!({"7d": window(10_080, "900m", "900Mi")}));
+    images[NGINX]["workloads"] = workloads;
+    images
+}
+
+#[test]
+fn what_a_pods_own_workload_used_comes_first() {
+    let front = history(json!({"7d": window(10_080, "120m", "200Mi")}));
+    let other = history(json!({"7d": window(10_080, "700m", "700Mi")}));
+    let images = with_workloads(json!({"front/web": front, "front/log": other, "other/web": other}));
+    for name in ["front-7d4b9c6f5-x2x4z", "front-0", "front"] {
+        let mut pod = pod(container("nginx:1.27"));
+        pod["metadata"]["name"] = json!(name);
+        let outcome = Situation::of_pod(pod.clone()).with_profile(own(images.clone())).judge();
+        check(&outcome, "120m", "200Mi");
+        assert_eq!(
+            outcome.explained("web", "requests.cpu"),
+            "120m: p90 of 7d workload front in this namespace, 10080 samples, 1h old"
+        );
+        assert_eq!(outcome.profiles_read(), 1);
+        pod["metadata"] = json!({"generateName": "front-7d4b9c6f5-"});
+        check(&Situation::of_pod(pod).with_profile(own(images.clone())).judge(), "120m", "200Mi");
+    }
+    // Too little of it is said; none at all goes without saying.
+    let few = with_workloads(json!({"web/web": history(json!({"7d": window(12, "1", "1Gi")}))}));
+    let outcome = nginx_pod().with_settings(json!({"estimates": {"history": [
+        {"window": "7d", "match": "workload"}, {"window": "7d", "match": "image"},
+    ]}}));
+    let explained = outcome.with_profile(own(few)).judge().explained("web", "requests.cpu");
+    assert!(explained.ends_with("skipped: 7d workload web in this namespace: 12 samples, 60 needed"), "{explained}");
+    let mut same = with_workloads(json!({}));
+    same[NGINX]["all"]["same"] = json!("1,26 web/web");
+    let outcome = nginx_pod().with_profile(own(same)).judge();
+    assert!(outcome.explained("web", "requests.cpu").starts_with("900m: p90 of 7d workload web"));
+}
+
+#[test]
+fn a_workload_is_of_its_namespace_alone() {
+    let images = with_workloads(json!({"web/web": history(json!({"7d": window(10_080, "120m", "200Mi")}))}));
+    let steps = json!([{"window": "7d", "match": "workload"}]);
+    let settings = json!({"estimates": {"history": steps, "scope": "cluster", "wellKnownImages": false}});
+    let outcome = nginx_pod().with_profile(own(images)).with_settings(settings).judge();
+    assert!(!outcome.changed, "{outcome:#?}");
+}
+
 #[test]
 fn no_history_is_read_where_none_is_wanted() {
     for settings in

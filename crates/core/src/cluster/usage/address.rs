@@ -221,6 +221,8 @@ pub struct Parts<'p> {
     pub pool: bool,
     /// Those of just this image; that of all tags together is always wanted.
     pub tags: &'p [TagKey],
+    /// The containers of a workload, in the namespace.
+    pub workloads: &'p [String],
 }
 
 /// What every reader needs to know of an object.
@@ -230,16 +232,17 @@ pub const HEADER_MASK: &str = "spec.header";
 /// namespaces and tags there are, the answer stays this small.
 pub fn field_masks(place: &Place, parts: Parts<'_>) -> Vec<String> {
     let mut masks = Vec::with_capacity(8);
-    let mut push = |histories: &[&str]| {
+    let mut add = |histories: &[&str], workloads: &[String]| {
         let histories = [&["spec.images.", &place.key], histories].concat().concat();
+        masks.extend(workloads.iter().map(|workload| [&histories, ".workloads.", workload].concat()));
         masks.extend(parts.tags.iter().map(|tag| [&histories, ".tags.", tag.as_str()].concat()));
         masks.push([&histories, ".all"].concat());
     };
     if let Some(namespace) = parts.own {
-        push(&[".own.", namespace]);
+        add(&[".own.", namespace], parts.workloads);
     }
     if parts.pool {
-        push(&[".pool"]);
+        add(&[".pool"], &[]);
     }
     masks
 }
@@ -337,15 +340,19 @@ mod tests {
         let nginx = Place::of(image("nginx:1.27").repository());
         let tags: Vec<_> = TagKey::of(&image("nginx:1.27")).collect();
         assert_eq!(
-            field_masks(&nginx, Parts { own: Some("shop"), pool: true, tags: &tags }),
+            field_masks(
+                &nginx,
+                Parts { own: Some("shop"), pool: true, tags: &tags, workloads: &["web/main".to_owned()] }
+            ),
             [
+                "spec.images.docker,io/library/nginx.own.shop.workloads.web/main",
                 "spec.images.docker,io/library/nginx.own.shop.tags.1,27",
                 "spec.images.docker,io/library/nginx.own.shop.all",
                 "spec.images.docker,io/library/nginx.pool.tags.1,27",
                 "spec.images.docker,io/library/nginx.pool.all",
             ]
         );
-        let pool = field_masks(&nginx, Parts { own: None, pool: true, tags: &[] });
+        let pool = field_masks(&nginx, Parts { own: None, pool: true, tags: &[], workloads: &[] });
         assert_eq!(pool, ["spec.images.docker,io/library/nginx.pool.all"]);
     }
 

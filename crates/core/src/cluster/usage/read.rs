@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::address::{Halves, Place, ProfileName, TagKey, page_of};
-use super::{FORMAT, OomKill, Percentile, Resource, Window, find_in_usage};
+use super::{FORMAT, OomKill, Percentile, Resource, Window, find_in_usage, space};
 use crate::amount::{Quantity, read_quantity};
 use crate::json::{Malformed, Node};
 use crate::timestamp::Timestamp;
@@ -174,20 +174,42 @@ impl<'d> Histories<'d> {
         Ok(self.field("all")?.map(HistoryNode))
     }
 
-    /// That of one tag, which is not written twice where it is the same as that of all.
     pub fn tag(&self, key: &TagKey) -> Result<Option<HistoryNode<'d>>, Unusable> {
+        self.part("tags", key.as_str())
+    }
+
+    /// That of a workload's container.
+    pub fn workload(&self, key: &str) -> Result<Option<HistoryNode<'d>>, Unusable> {
+        self.part("workloads", key)
+    }
+
+    /// A part whose history is that of the whole is only named there. No tag has a slash, and each workload's key has one.
+    fn part(&self, parts: &str, key: &str) -> Result<Option<HistoryNode<'d>>, Unusable> {
         if let Some(all) = self.field("all")?
             && let Some(same) = all.get("same")?
-            && same.plain_str()?.split(' ').any(|same| same == key.as_str())
+            && names(same.plain_str()?, key)
         {
             return Ok(Some(HistoryNode(all)));
         }
-        let tags = self.field("tags")?;
-        Ok(tags.map(|tags| tags.get(key.as_str())).transpose()?.flatten().map(HistoryNode))
+        let parts = self.field(parts)?;
+        Ok(parts.map(|parts| parts.get(key)).transpose()?.flatten().map(HistoryNode))
     }
 
     fn field(&self, name: &str) -> Result<Option<Node<'d>>, Malformed> {
         self.node.map_or(Ok(None), |node| node.get(name))
+    }
+}
+
+/// Whether a list with blanks in between has this name.
+fn names(list: &str, name: &str) -> bool {
+    let mut rest = list;
+    loop {
+        let is_it = rest.starts_with(name) && matches!(rest.as_bytes().get(name.len()), None | Some(b' '));
+        match space(rest.as_bytes()) {
+            _ if is_it => return true,
+            Some(space) => rest = rest.get(space + 1..).unwrap_or_default(),
+            None => return false,
+        }
     }
 }
 

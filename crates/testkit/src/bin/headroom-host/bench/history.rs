@@ -8,7 +8,7 @@ use headroom_advice::profile::{
 };
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::address::{API_VERSION, KIND};
-use headroom_core::cluster::usage::{Percentile, Repository, Root, TagKey, Window};
+use headroom_core::cluster::usage::{Percentile, Repository, Root, TagKey, Window, workload};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Value, json};
@@ -17,6 +17,9 @@ const HOUR: u64 = 3_600;
 /// How old the history is.
 const HOURS: u64 = 6;
 const NAMESPACE: &str = "headroom";
+/// Of the pod that everything is measured with, and its containers before they are numbered.
+const WORKLOAD: &str = "plain-7b89ff4ccb";
+const CONTAINER: &str = "nginx";
 
 /// What is known of the images of the containers.
 #[derive(Debug, Clone, Copy)]
@@ -122,9 +125,15 @@ fn manifest(profile: &UsageProfile) -> Value {
 fn image_history(name: &ImageName<'_>, namespaces: usize) -> ImageHistory {
     let all = history();
     let tags = TagKey::of(name).map(|tag| (tag, all.clone())).collect();
-    let histories = Histories { collected_at: None, all, tags };
+    let histories = Histories { collected_at: None, all, tags, workloads: BTreeMap::new() };
+    // Each namespace runs it in one workload, as most images are.
+    let container = IMAGES.iter().position(|image| ImageName::parse(image).as_ref() == Ok(name)).unwrap_or_default();
+    let in_workload = |of: &Histories| Histories {
+        workloads: BTreeMap::from([(workload::key(WORKLOAD, &format!("{CONTAINER}-{container}")), of.all.clone())]),
+        ..of.clone()
+    };
     let named = |number| if number == 0 { "default".to_owned() } else { format!("team-{number:04}") };
-    let own = (0..namespaces).map(|number| (named(number), histories.clone())).collect();
+    let own = (0..namespaces).map(|number| (named(number), in_workload(&histories))).collect();
     ImageHistory { pool: (namespaces >= 3).then_some(histories), own }
 }
 

@@ -1,0 +1,121 @@
+//! Which workload a container is of, as far as names tell: the part of a pod's name that outlives the pod.
+//!
+//! The collector knows pods by their names alone, long after they are gone, and the policy sees a pod before it has an
+//! owner that could be read cheaply. So both go by the name, with this function. Two workloads whose names come to the same
+//! share a history, which is no worse than sharing that of their image.
+
+use super::address::key_of;
+use crate::request::Request;
+
+/// The name of the workload that a request's pod is of, or that the request is about.
+pub fn of<'r>(request: &'r Request<'_>) -> &'r str {
+    let name = request.name.as_ref();
+    match request.kind.as_ref() {
+        "Pod" => of_pod(name),
+        "ReplicaSet" => without(name, is_hash),
+        // That of a CronJob, made at a minute since the epoch.
+        "Job" => without(name, is_minute),
+        _ => name,
+    }
+}
+
+/// The same for a pod by its name, or by the name that its own is generated from: `web` for `web-7d4b9c6f5-x2x4z`,
+/// `db` for `db-0`.
+pub fn of_pod(name: &str) -> &str {
+    let (mut rest, last) = split(name);
+    // What is generated still follows a dash, or is there.
+    let is_generated = last.is_empty() && name.ends_with('-')
+        || last.len() == RANDOM && (last.bytes().all(is_safe) || is_hash(split(rest).1));
+    if !is_generated && !is_ordinal(last) {
+        return name;
+    }
+    rest = without(rest, is_hash);
+    without(rest, is_minute)
+}
+
+/// The place of a container's history beside that of its namespace.
+pub fn key(workload: &str, container: &str) -> String {
+    let key = [workload, "/", container].concat();
+    // Few names have one.
+    if key.contains('.') { key_of(&key) } else { key }
+}
+
+/// The name without its last part, if that is of such a kind.
+fn without(name: &str, is_it: fn(&str) -> bool) -> &str {
+    let (rest, last) = split(name);
+    if is_it(last) { rest } else { name }
+}
+
+/// Before and after the last dash.
+fn split(name: &str) -> (&str, &str) {
+    name.rsplit_once('-').unwrap_or((name, ""))
+}
+
+/// How many letters are generated.
+const RANDOM: usize = 5;
+
+/// Letters and digits as Kubernetes generates them: without those that could make words.
+fn is_safe(byte: u8) -> bool {
+    matches!(byte, b'b'..=b'd' | b'f'..=b'h' | b'j'..=b'n' | b'p'..=b't' | b'v'..=b'x' | b'z' | b'2' | b'4'..=b'9')
+}
+
+/// The hash of a pod template.
+fn is_hash(text: &str) -> bool {
+    (6..=10).contains(&text.len()) && text.bytes().all(is_safe) && text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+fn is_ordinal(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_minute(text: &str) -> bool {
+    text.len() >= 8 && is_ordinal(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_is_told_from_its_workload() {
+        for (name, workload) in [
+            ("web-7d4b9c6f5-abcde", "web"),
+            ("web-7d4b9c6f5-x2x4z", "web"),
+            ("web-7d4b9c6f5-", "web"),
+            ("shop-web-1-7d4b9c6f5-x2x4z", "shop-web-1"),
+            ("db-0", "db"),
+            ("my.db-12", "my.db"),
+            ("agent-x2x4z", "agent"),
+            ("agent-bcdfg", "agent"),
+            ("agent-", "agent"),
+            ("report-28934820-x2x4z", "report"),
+            ("report-28934820-", "report"),
+            ("migrate-x2x4z", "migrate"),
+            ("web", "web"),
+            ("web-front", "web-front"),
+            ("web-proxy", "web-proxy"),
+            ("0", "0"),
+            ("-0", ""),
+            ("-", ""),
+            ("", ""),
+        ] {
+            assert_eq!(of_pod(name), workload, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_place_holds_no_dot() {
+        assert_eq!(key("my.db", "main"), "my,db/main");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_is_generated_for_a_deployment_is_found_again(
+            name in "[a-z]{1,8}(-[a-z]{1,8}){0,2}", hash in "[bcdfghjklmnpqrstvwxz2456789]{8}[2456789]",
+            random in "[bcdfghjklmnpqrstvwxz2456789]{5}",
+        ) {
+            let (made, before) = (format!("{name}-{hash}-{random}"), format!("{name}-{hash}-"));
+            proptest::prop_assert_eq!(of_pod(&made), of_pod(&before));
+        }
+    }
+}
