@@ -75,14 +75,14 @@ pub fn make<'d>(
     settings: &Settings<'d>,
 ) -> Result<Estimates<'d>, Malformed> {
     let mut made = Estimates::default();
+    let workload = workload::of(request);
     let owners = if context.autoscalers.is_empty() { Vec::new() } else { owners(request, pod)? };
     for wants in wants.chunk_by(|one, other| one.container == other.container) {
         let container = wants.first().and_then(|want| pod.containers.get(want.container));
         let Some(container) = container else { continue };
         // No runtime could pull an image whose name cannot be read.
         let Ok(image) = ImageName::parse(&container.image) else { continue };
-        let workload = (workload::of(request), container.name.as_ref());
-        let sources = Sources::find(&image, workload, context, &settings.estimates, &mut made.notes);
+        let sources = Sources::find(&image, (workload, &container.name), context, &settings.estimates, &mut made.notes);
         for want in wants {
             let scales = |scaler: &Autoscaler<'_>| scaler.scales_by(&owners, &container.name, want.resource);
             if context.autoscalers.iter().any(scales) {

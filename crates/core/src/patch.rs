@@ -31,7 +31,7 @@ pub fn write(
         explanation = None;
     }
     write_annotations(&mut edits, pod, explanation)?;
-    let is_changed = !edits.splices.is_empty();
+    let is_changed = edits.change(object);
     if is_changed {
         out.push_str(begin);
         edits.apply_to(object, out);

@@ -69,13 +69,13 @@ impl fmt::Display for PassedOver {
 
 /// Which of an image's histories.
 #[derive(Debug)]
-enum Key {
+enum Key<'i> {
     All,
     Tag(TagKey),
     /// Of a workload's container, by its key.
     Workload {
         key: String,
-        name: String,
+        name: &'i str,
     },
 }
 
@@ -84,9 +84,9 @@ enum Key {
 pub struct Sources<'i, 'd> {
     image: &'i ImageName<'i>,
     /// Of just this image: its digest, then its tag.
-    tags: Vec<Key>,
+    tags: Vec<Key<'i>>,
     /// Of the container in its workload.
-    workload: Key,
+    workload: Key<'i>,
     /// The object that was read; none if there was none.
     name: Option<ProfileName>,
     own: Option<Source<'d>>,
@@ -104,12 +104,12 @@ impl<'i, 'd> Sources<'i, 'd> {
     /// Finds the image in the profiles; what is wrong with its history is noted, and the history is none.
     pub fn find(
         image: &'i ImageName<'i>,
-        (workload, container): (&str, &str),
+        (workload, container): (&'i str, &str),
         context: &Context<'d>,
         settings: &EstimateSettings<'_>,
         notes: &mut Vec<String>,
     ) -> Self {
-        let workload = Key::Workload { key: workload::key(workload, container), name: workload.to_owned() };
+        let workload = Key::Workload { key: workload::key(workload, container), name: workload };
         let tags = TagKey::of(image).map(Key::Tag).collect();
         let mut sources = Self { image, tags, workload, name: None, own: None, pool: None };
         let Some(found) = context.usage.iter().find(|found| found.place.is_of(image.repository())) else {
@@ -212,7 +212,7 @@ impl<'i, 'd> Sources<'i, 'd> {
     }
 
     /// What is looked up for a step: the workload; the digest, then the tag; or all tags together.
-    fn keys(&self, matching: Matching) -> &[Key] {
+    fn keys(&self, matching: Matching) -> &[Key<'i>] {
         match matching {
             Matching::Workload => std::slice::from_ref(&self.workload),
             Matching::Tag => &self.tags,
@@ -221,7 +221,7 @@ impl<'i, 'd> Sources<'i, 'd> {
     }
 
     /// `nginx:1.27`, `registry.example.com/team/app@sha256:0123456789ab`; `nginx:*` for all tags together; `workload web`.
-    fn name_of(&self, key: &Key) -> String {
+    fn name_of(&self, key: &Key<'_>) -> String {
         if let Key::Workload { name, .. } = key {
             return ["workload ", name].concat();
         }
@@ -257,7 +257,7 @@ type Found<'d> = (HistoryNode<'d>, Observed<'d>);
 
 fn look_up<'d>(
     histories: &Histories<'d>,
-    key: &Key,
+    key: &Key<'_>,
     window: Window,
     resource: Resource,
 ) -> Result<Option<Found<'d>>, Unusable> {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::address::{Halves, Place, ProfileName, TagKey, page_of};
-use super::{FORMAT, OomKill, Percentile, Resource, Window, find_in_usage, space};
+use super::{FORMAT, OomKill, Percentile, Resource, Window, find_in_usage};
 use crate::amount::{Quantity, read_quantity};
 use crate::json::{Malformed, Node};
 use crate::timestamp::Timestamp;
@@ -187,7 +187,7 @@ impl<'d> Histories<'d> {
     fn part(&self, parts: &str, key: &str) -> Result<Option<HistoryNode<'d>>, Unusable> {
         if let Some(all) = self.field("all")?
             && let Some(same) = all.get("same")?
-            && names(same.plain_str()?, key)
+            && same.plain_str()?.split(' ').any(|same| same == key)
         {
             return Ok(Some(HistoryNode(all)));
         }
@@ -197,19 +197,6 @@ impl<'d> Histories<'d> {
 
     fn field(&self, name: &str) -> Result<Option<Node<'d>>, Malformed> {
         self.node.map_or(Ok(None), |node| node.get(name))
-    }
-}
-
-/// Whether a list with blanks in between has this name.
-fn names(list: &str, name: &str) -> bool {
-    let mut rest = list;
-    loop {
-        let is_it = rest.starts_with(name) && matches!(rest.as_bytes().get(name.len()), None | Some(b' '));
-        match space(rest.as_bytes()) {
-            _ if is_it => return true,
-            Some(space) => rest = rest.get(space + 1..).unwrap_or_default(),
-            None => return false,
-        }
     }
 }
 

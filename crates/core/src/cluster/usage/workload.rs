@@ -10,13 +10,7 @@ use crate::request::Request;
 /// The name of the workload that a request's pod is of, or that the request is about.
 pub fn of<'r>(request: &'r Request<'_>) -> &'r str {
     let name = request.name.as_ref();
-    match request.kind.as_ref() {
-        "Pod" => of_pod(name),
-        "ReplicaSet" => without(name, is_hash),
-        // That of a CronJob, made at a minute since the epoch.
-        "Job" => without(name, is_minute),
-        _ => name,
-    }
+    if request.kind == "Pod" { of_pod(name) } else { name }
 }
 
 /// The same for a pod by its name, or by the name that its own is generated from: `web` for `web-7d4b9c6f5-x2x4z`,
@@ -35,18 +29,18 @@ pub fn of_pod(name: &str) -> &str {
 
 /// The place of a container's history beside that of its namespace.
 pub fn key(workload: &str, container: &str) -> String {
-    let key = [workload, "/", container].concat();
-    // Few names have one.
-    if key.contains('.') { key_of(&key) } else { key }
+    key_of(&[workload, "/", container].concat())
 }
 
 /// The name without its last part, if that is of such a kind.
+#[inline(never)]
 fn without(name: &str, is_it: fn(&str) -> bool) -> &str {
     let (rest, last) = split(name);
     if is_it(last) { rest } else { name }
 }
 
 /// Before and after the last dash.
+#[inline(never)]
 fn split(name: &str) -> (&str, &str) {
     name.rsplit_once('-').unwrap_or((name, ""))
 }
@@ -56,7 +50,7 @@ const RANDOM: usize = 5;
 
 /// Letters and digits as Kubernetes generates them: without those that could make words.
 fn is_safe(byte: u8) -> bool {
-    matches!(byte, b'b'..=b'd' | b'f'..=b'h' | b'j'..=b'n' | b'p'..=b't' | b'v'..=b'x' | b'z' | b'2' | b'4'..=b'9')
+    b"bcdfghjklmnpqrstvwxz2456789".contains(&byte)
 }
 
 /// The hash of a pod template.
