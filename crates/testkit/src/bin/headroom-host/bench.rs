@@ -26,9 +26,9 @@ const PLAIN: &str = "pod-create-plain";
 const PLAIN_FUEL: u64 = 200_000;
 /// The same of a pod whose two containers get estimates.
 const ESTIMATED: &str = "2 estimated containers, 100 images known";
-const ESTIMATED_FUEL: u64 = 440_000;
+const ESTIMATED_FUEL: u64 = 470_000;
 /// The same where two pages are read, too, however many images are known.
-const PAGED_FUEL: u64 = 510_000;
+const PAGED_FUEL: u64 = 540_000;
 /// What one estimated container may ask of the host: LimitRanges, quotas, the Namespace, and a root and a page of history;
 /// nothing that goes to the API server where a collector ever ran; and so many bytes of objects.
 const HOST_CALLS: usize = 5;
