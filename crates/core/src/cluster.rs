@@ -29,6 +29,8 @@ pub struct Context<'d> {
     pub limit_ranges: Option<Vec<Rc<LimitRange<'d>>>>,
     /// In name order; none if they were not asked for or could not be read.
     pub quotas: Option<Vec<ResourceQuota<'d>>>,
+    /// The list of all TenantQuotas.
+    pub tenant_quotas: Option<Node<'d>>,
     /// The workload that a `scale` is about.
     pub scaled: Option<Node<'d>>,
     /// Whether the Namespace was asked for, found or not.
@@ -108,6 +110,7 @@ impl<'d> Context<'d> {
                 quotas.retain(|quota| quota.is_of(namespace));
                 self.quotas = Some(quotas);
             }
+            Lookup::TenantQuotas => self.tenant_quotas = Some(node),
             Lookup::FreshQuota { .. } => {
                 let fresh = ResourceQuota::read(node)?;
                 let listed = self.quotas.iter_mut().flatten().find(|quota| quota.name == fresh.name);

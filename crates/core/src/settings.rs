@@ -7,7 +7,7 @@ mod estimates;
 mod quotas;
 mod reader;
 mod rule;
-mod selector;
+pub mod selector;
 
 use std::borrow::Cow;
 use std::fmt;

@@ -9,6 +9,7 @@ mod bounds;
 mod judgement;
 pub mod request;
 mod run;
+pub mod tenants;
 
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::{Document, Malformed};

@@ -15,6 +15,15 @@ pub struct Consumers {
     pub children: Vec<(String, Quantity)>,
 }
 
+impl Consumers {
+    /// Those who use anything, the largest first.
+    pub fn shares(shares: impl IntoIterator<Item = (String, Quantity)>) -> Vec<(String, Quantity)> {
+        let mut shares: Vec<_> = shares.into_iter().filter(|(_, amount)| amount.is_positive()).collect();
+        shares.sort_by(|(_, one), (_, other)| other.cmp(one));
+        shares
+    }
+}
+
 /// So many consumers are named.
 const MOST_NAMED: usize = 3;
 
@@ -43,13 +52,7 @@ pub fn refusal(
 }
 
 /// `own` are the nodes that the namespace is charged to directly; all others are ancestors.
-fn told(
-    noun: &str,
-    plan: &Plan,
-    short: &Short,
-    own: &[usize],
-    consumers: &dyn Fn(&str, &str) -> Consumers,
-) -> String {
+fn told(noun: &str, plan: &Plan, short: &Short, own: &[usize], consumers: &dyn Fn(&str, &str) -> Consumers) -> String {
     let Some(node) = plan.nodes.get(short.node) else { return String::new() };
     let is_own = own.contains(&short.node);
     let child = own.iter().filter(|_| !is_own).find_map(|below| child_towards(plan, short.node, *below));

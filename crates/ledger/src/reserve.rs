@@ -173,7 +173,7 @@ impl<'p> Book<'p> {
         let is_any = matches!(&fault, Fault::UnknownStatus { names } if !names.is_empty());
         is_any.then(|| Short {
             node: at,
-            breach: Breach { quota: Some(node.quota.clone().into()), fault },
+            breach: Breach { quota: Some(node.quota.clone().into()), is_tenant: false, fault },
             reserved: Vec::new(),
         })
     }
@@ -201,7 +201,11 @@ impl<'p> Book<'p> {
             return None;
         }
         let fault = Fault::Exceeded { excesses, growth: None };
-        Some(Short { node: at, breach: Breach { quota: Some(node.quota.clone().into()), fault }, reserved })
+        Some(Short {
+            node: at,
+            breach: Breach { quota: Some(node.quota.clone().into()), is_tenant: false, fault },
+            reserved,
+        })
     }
 
     fn is_room_without_claims(&self, at: usize, node: &Node, growth: &ResourceList<'static>) -> bool {

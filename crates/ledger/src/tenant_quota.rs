@@ -23,6 +23,9 @@ pub struct TenantQuota {
     pub quota: ResourceQuota<'static>,
 }
 
+/// Namespaces that no quota covers: what the cluster itself needs to come up.
+pub const NEVER_CHARGED: [&str; 3] = ["kube-system", "kube-node-lease", "kube-public"];
+
 /// More namespaces by name belong into a selector.
 const MOST_NAMES: usize = 1000;
 /// Names that are bounded; every claim and every count goes through all of them.

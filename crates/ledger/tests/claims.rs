@@ -40,7 +40,9 @@ fn ask(place: &str, token: &str, shape: &str, old: Option<(&str, u64)>) -> Ask {
 
 fn refusal(plan: &Plan, verdict: Verdict) -> String {
     let Verdict::Refused(refusal) = verdict else { panic!("{verdict:?}") };
-    message::refusal("tenant quota", &Key::new("pods", "shop", "web-0"), plan, &refusal, &|_, _| message::Consumers::default())
+    message::refusal("tenant quota", &Key::new("pods", "shop", "web-0"), plan, &refusal, &|_, _| {
+        message::Consumers::default()
+    })
 }
 
 #[test]

@@ -85,6 +85,15 @@ struct Serve {
     /// Namespaces that are never charged, beside kube-system, kube-public, kube-node-lease and the ledger's own
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     exempt_namespaces: Vec<String>,
+    /// Groups whose members are charged, and never refused
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    exempt_groups: Vec<String>,
+    /// Certificate authorities in PEM: only callers that show a certificate of one of them are answered. Unless given, anybody who reaches the port
+    #[arg(long, value_name = "FILE")]
+    client_ca: Option<PathBuf>,
+    /// Enforce the ResourceQuotas of namespaces too, where the API server's own plugin is switched off; beside the plugin this does nothing
+    #[arg(long)]
+    resource_quotas: bool,
     /// How long a failed request holds room. Must be longer than any request takes: 45s, or before Kubernetes 1.22 the API server's --request-timeout and 15s
     #[arg(long, value_name = "DURATION", default_value = "45s", value_parser = seconds)]
     request_lifetime: i64,
@@ -178,10 +187,13 @@ impl Serve {
         Options {
             namespace: self.namespace,
             exempt_namespaces: self.exempt_namespaces,
+            exempt_groups: self.exempt_groups,
+            resource_quotas: self.resource_quotas,
             request_lifetime: duration(self.request_lifetime),
             message_names: !self.hide_names,
             webhook: (!self.no_configure).then_some(webhook),
             files,
+            client_authority: self.client_ca,
             drain: duration(self.drain),
         }
     }

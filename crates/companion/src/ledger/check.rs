@@ -8,9 +8,9 @@ use headroom_ledger::{Cache, Plan};
 use super::api::Api;
 use super::board::{Board, View};
 use super::count::{Collection, stored};
-use super::objects::{TENANT_QUOTAS, ledgers};
+use super::objects::{RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of};
 use super::planner::recount;
-use super::tenants::Tenants;
+use super::tenants::{Tenants, by_namespace};
 use super::watch::Seen;
 
 /// What was found.
@@ -56,6 +56,17 @@ pub async fn check(api: &Api, namespace: &str, exempt: &[String]) -> Result<Repo
             Some(view) if view.plan.is_same_as(&wanted) => {}
             Some(_) => report.problems.push(format!("ledger {}: its plan is not what the quotas say", tree.name())),
             None => report.problems.push(format!("ledger {} does not exist", tree.name())),
+        }
+    }
+    let plain: Vec<(&View, &str)> = views.iter().filter_map(|view| Some((view, namespace_of(&view.ledger)?))).collect();
+    if !plain.is_empty() {
+        tenants.take_resource_quotas(list(RESOURCE_QUOTAS).await?);
+        let quotas = by_namespace(&tenants.resource_quotas());
+        for (view, namespace) in plain {
+            let quotas = quotas.get(namespace).map(Vec::as_slice).unwrap_or_default();
+            if !view.plan.is_same_as(&Plan::of_namespace(namespace, quotas)) {
+                report.problems.push(format!("ledger {}: its plan is not what the quotas say", view.ledger));
+            }
         }
     }
     let kinds: BTreeSet<String> = views.iter().flat_map(|view| view.plan.kinds()).collect();

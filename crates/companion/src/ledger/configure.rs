@@ -14,10 +14,10 @@ use headroom_ledger::tree::trees;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::api::{Answer, Failure};
-use super::tls::{self, Made};
 use super::Replica;
+use super::api::{Answer, Failure};
 use super::tenants::{Tenants, by_namespace};
+use super::tls::{self, Made};
 use crate::clock;
 
 /// A change by somebody else is undone within this.
@@ -79,7 +79,8 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
         fields.insert("caBundle".to_owned(), json!(STANDARD.encode(authority)));
     }
     let (quotas, _) = replica.tenants.quotas();
-    let asked = Asked::of(&quotas, &plain_quotas(replica), &replica.tenants, matches);
+    let plain = plain_quotas(replica);
+    let asked = Asked::of(&quotas, &plain, &replica.tenants, matches);
     let webhooks = Value::Array(asked.entries(&client));
     let path = format!("{CONFIGURATIONS}/{CONFIGURATION}");
     let object = |version: Option<&Value>| {
@@ -169,9 +170,9 @@ impl<'a> Asked<'a> {
         tenants: &'a Tenants,
         matches: bool,
     ) -> Self {
-        let mut asked = Self { tenants, selectors: BTreeMap::new(), names: BTreeSet::new(), rules: Value::Null, matches };
-        let expression =
-            |Requirement { key, operator, values }: &Requirement| json!({"key": key, "operator": operator, "values": values});
+        let mut asked =
+            Self { tenants, selectors: BTreeMap::new(), names: BTreeSet::new(), rules: Value::Null, matches };
+        let expression = |Requirement { key, operator, values }: &Requirement| json!({"key": key, "operator": operator, "values": values});
         let mut nodes = Vec::new();
         for tree in trees(quotas).0 {
             for (at, (quota, _)) in tree.quotas.iter().enumerate() {
@@ -214,7 +215,10 @@ impl<'a> Asked<'a> {
         let entry = |name: &str, selector: Value| {
             let mut entry = self.entry(name, client, &self.rules, "Fail", selector);
             if let (true, Value::Object(fields)) = (self.matches, &mut entry) {
-                fields.insert("matchConditions".to_owned(), json!([{"name": "changes-spec", "expression": CHANGES_SPEC}]));
+                fields.insert(
+                    "matchConditions".to_owned(),
+                    json!([{"name": "changes-spec", "expression": CHANGES_SPEC}]),
+                );
             }
             entry
         };
@@ -378,7 +382,8 @@ mod tests {
         ];
         let quotas: Vec<TenantQuota> = quotas.iter().map(|quota| read_quota(quota).unwrap()).collect();
         let tenants = Tenants::new("headroom", &[]);
-        let entries = entries(&quotas.iter().collect::<Vec<_>>(), &tenants, &json!({"url": "https://here/review"}));
+        let entries =
+            Asked::of(&quotas, &BTreeMap::new(), &tenants, false).entries(&json!({"url": "https://here/review"}));
         let told: Vec<String> = entries
             .iter()
             .map(|entry| {
@@ -409,6 +414,45 @@ mod tests {
                 r#"[""]["services"] ["CREATE","UPDATE"]"#,
             ]
         );
+    }
+
+    #[test]
+    fn what_refuses_nothing_is_not_asked_about_and_plain_quotas_are_by_name() {
+        let quota = |name: &str, parent: Option<&str>, is_suspended: bool| {
+            json!({"metadata": {"name": name}, "spec": {"parent": parent, "suspend": is_suspended,
+                "namespaces": {"names": [name]}, "quota": {"hard": {"pods": "1"}}}})
+        };
+        let names = |quotas: &[Value], plain: &[&str]| {
+            let quotas: Vec<TenantQuota> = quotas.iter().map(|quota| read_quota(quota).unwrap()).collect();
+            let one = || {
+                let mut quota = ResourceQuota::default();
+                quota.spec_hard.set("services".into(), headroom_core::amount::Quantity::from_units(1));
+                vec![quota]
+            };
+            let plain = plain.iter().map(|namespace| ((*namespace).to_owned(), one())).collect();
+            let tenants = Tenants::new("headroom", &[]);
+            let entries = Asked::of(&quotas, &plain, &tenants, true).entries(&Value::Null);
+            let first = &entries[0]["namespaceSelector"]["matchExpressions"][0]["values"];
+            (entries.len(), first.clone(), entries[0]["matchConditions"][0]["name"].clone())
+        };
+        let all = [quota("above", None, false), quota("below", Some("above"), true), quota("alone", None, true)];
+        // What is below is charged to what is above.
+        assert_eq!(names(&all, &[]), (2, json!(["above", "below"]), json!("changes-spec")));
+        assert_eq!(names(&all[2..], &[]), (1, Value::Null, Value::Null));
+        assert_eq!(names(&all[2..], &["shop"]), (2, json!(["shop"]), json!("changes-spec")));
+    }
+
+    #[test]
+    fn match_conditions_are_for_servers_that_know_them() {
+        let check = |major: &str, minor: &str, expected: bool| {
+            assert_eq!(knows_matches(&json!({"major": major, "minor": minor})), expected, "{major}.{minor}");
+        };
+        check("1", "20", false);
+        check("1", "29+", false);
+        check("1", "30+", true);
+        check("1", "36", true);
+        check("2", "0", true);
+        check("1", "", false);
     }
 
     #[test]

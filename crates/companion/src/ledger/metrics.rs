@@ -98,7 +98,10 @@ impl fmt::Display for Metrics {
         )?;
         let quotas = self.quotas.lock().unwrap_or_else(PoisonError::into_inner);
         if !quotas.is_empty() {
-            writeln!(f, "# HELP headroom_tenantquota Bounds and usage of TenantQuotas.\n# TYPE headroom_tenantquota gauge")?;
+            writeln!(
+                f,
+                "# HELP headroom_tenantquota Bounds and usage of TenantQuotas.\n# TYPE headroom_tenantquota gauge"
+            )?;
         }
         quotas.iter().try_for_each(|QuotaSample { quota, resource, kind, amount }| {
             let thousandths = amount.milli_value();

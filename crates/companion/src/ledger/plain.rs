@@ -44,6 +44,11 @@ impl Plain {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the API server has answered at all.
+    pub fn was_asked(&self) -> bool {
+        self.inner().is_ours.is_some()
+    }
+
     /// Whether the API server was asked, and has no plugin.
     pub fn is_ours(&self) -> bool {
         self.inner().is_ours == Some(true)

@@ -124,7 +124,8 @@ async fn put_in_force(
     let written = if is_broken {
         // What was edited is lost: its claims are no protection any more, and everything is counted anew.
         let revision = revision_of(&replica.api.get(&path_of_one).await?);
-        let written = replica.api.replace(&path_of_one, &objects::write_state(namespace, ledger, &state, revision)).await?;
+        let written =
+            replica.api.replace(&path_of_one, &objects::write_state(namespace, ledger, &state, revision)).await?;
         if let Some(quota) = replica.tenants.objects().get(ledger) {
             let told = "the ledger was edited: it was counted anew, and what unfinished requests held is lost";
             let about = (objects::API_VERSION, "TenantQuota", quota);

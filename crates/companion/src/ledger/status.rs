@@ -80,7 +80,8 @@ async fn report_once(replica: &Replica, told: &mut String) {
 
 /// What the conditions say that they did not say before: whatever is wrong now, and what is well again.
 fn news(before: Option<&Value>, after: &Value) -> Vec<(Kind, String, String)> {
-    let text = |condition: &Value, field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text =
+        |condition: &Value, field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let list = |conditions: &Value| conditions.as_array().cloned().unwrap_or_default();
     let before = before.map(list).unwrap_or_default();
     let is_new = |condition: &Value| {
@@ -153,9 +154,13 @@ fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> 
         parts.join(", ")
     };
     let mut amounts = json!({
-        "hard": list(&quota.quota.spec_hard), "used": list(used), "reserved": list(reserved),
+        "used": list(used), "reserved": list(reserved),
         "namespaceCount": count, "namespaces": namespaces, "children": children.collect::<Vec<_>>(),
     });
+    // The bounds in force: a suspended quota has none.
+    if !quota.is_suspended {
+        set(&mut amounts, "hard", list(&quota.quota.spec_hard));
+    }
     for (field, is_limit) in [("request", false), ("limit", true)] {
         // Old API servers take an empty text for none, and refuse that.
         let text = column(is_limit);

@@ -8,7 +8,7 @@ use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Document;
 use headroom_ledger::message::Consumers;
 use headroom_ledger::selector::Labels;
-use headroom_ledger::tenant_quota::{TenantQuota, read_spec};
+use headroom_ledger::tenant_quota::{NEVER_CHARGED, TenantQuota, read_spec};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -35,12 +35,9 @@ struct Inner {
     has_namespaces: bool,
 }
 
-/// Charged by nobody: what the cluster itself needs to come up.
-const SYSTEM: [&str; 3] = ["kube-system", "kube-node-lease", "kube-public"];
-
 impl Tenants {
     pub fn new(own: &str, exempt: &[String]) -> Self {
-        let exempt = SYSTEM.into_iter().chain([own]).map(str::to_owned).chain(exempt.iter().cloned()).collect();
+        let exempt = NEVER_CHARGED.into_iter().chain([own]).map(str::to_owned).chain(exempt.iter().cloned()).collect();
         Self { exempt, inner: Mutex::default(), changes: watch::Sender::new(0) }
     }
 
@@ -112,11 +109,9 @@ impl Tenants {
             let shares = inner.quotas.get(quota).and_then(|quota| quota.pointer("/status")?.get(field)?.as_array());
             let share = |share: &Value| {
                 let amount: Quantity = share.get("used")?.get(name)?.as_str()?.parse().ok()?;
-                Some((share.get("name")?.as_str()?.to_owned(), amount)).filter(|(_, amount)| amount.is_positive())
+                Some((share.get("name")?.as_str()?.to_owned(), amount))
             };
-            let mut shares: Vec<(String, Quantity)> = shares.into_iter().flatten().filter_map(share).collect();
-            shares.sort_by(|(_, one), (_, other)| other.cmp(one));
-            shares
+            Consumers::shares(shares.into_iter().flatten().filter_map(share))
         };
         Consumers { namespaces: list("namespaces"), children: list("children") }
     }
@@ -157,7 +152,8 @@ impl Tenants {
                 inner.resource_quotas = objects.into_iter().map(|object| (key(&object), object)).collect();
             }
             Seen::Stored(object) => {
-                let is_new = inner.resource_quotas.get(&key(&object)).and_then(|old| old.get("spec")) != object.get("spec");
+                let is_new =
+                    inner.resource_quotas.get(&key(&object)).and_then(|old| old.get("spec")) != object.get("spec");
                 inner.resource_quotas.insert(key(&object), object);
                 if !is_new {
                     // Its status alone makes no other plan.
@@ -210,7 +206,9 @@ pub fn by_namespace(objects: &BTreeMap<(String, String), Value>) -> BTreeMap<Str
             read_spec(document.root().get("spec").ok()??).ok()
         };
         match read() {
-            Some(quota) => quotas.entry(namespace.clone()).or_default().push(ResourceQuota { name: name.clone().into(), ..quota }),
+            Some(quota) => {
+                quotas.entry(namespace.clone()).or_default().push(ResourceQuota { name: name.clone().into(), ..quota })
+            }
             None => tracing::warn!(namespace, name, "a ResourceQuota cannot be read"),
         }
     }

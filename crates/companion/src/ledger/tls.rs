@@ -6,12 +6,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use anyhow::{Context, Result, bail};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 /// The certificate in use; may change while connections are open.
 #[derive(Debug, Default)]
@@ -50,8 +50,7 @@ impl ResolvesServerCert for Certificate {
 /// With an authority, only callers that show a certificate of it are answered.
 pub fn acceptor(certificate: Arc<Certificate>, authority: Option<&Path>) -> Result<TlsAcceptor> {
     let provider = Arc::new(ring::default_provider());
-    let config =
-        ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let config = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
     let config = match authority {
         Some(file) => {
             let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;

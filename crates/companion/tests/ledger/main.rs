@@ -1,7 +1,7 @@
 //! The ledger's replicas at an API server in memory that is slow, forgets watches, refuses writes and loses answers, all
 //! by a seed. What is stored is held against the bound at every write. `HEADROOM_LEDGER_SEEDS=1000` tries more.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may stop")]
 
 mod api_server;
 
@@ -129,6 +129,52 @@ async fn run(seed: u64, made: Arc<tls::Made>) {
     println!("seed {seed}: {tally:?}, {}", server.told());
     assert!(tally.stored.load(Ordering::Relaxed) > 0, "seed {seed}: nothing was stored");
     replicas.lock().unwrap().iter().for_each(|replica| kill(replica));
+}
+
+/// An API server that gives up closes its connection, which ends the handling. What it had reserved is free long before a
+/// request may last no longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn room_of_a_request_that_nobody_waits_for_comes_back_at_once() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = ApiServer::new(7);
+    server.put("/api/v1", None, json!({"metadata": {"name": "shop", "labels": {"team": "a"}}}), "namespaces");
+    let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
+        "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": HARD.to_string()}}}});
+    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    let options = Options { request_lifetime: Duration::from_secs(3600), ..Options::new("headroom") };
+    let replica = Replica::new(options, server.client(), CancellationToken::new());
+    replica.certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
+    drop(replica.start());
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    while !replica.is_ready() || replica.board.covering("shop").is_empty() {
+        assert!(tokio::time::Instant::now() < deadline, "the quota is not in force");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut given_up = 0;
+    for round in 0..60_u64 {
+        let object = pod("shop", &format!("pod-{round}"), &format!("uid-{round}"));
+        let review = json!({"request": {"uid": "review", "operation": "CREATE", "namespace": "shop", "name": "pod",
+            "resource": {"group": "", "version": "v1", "resource": "pods"}, "kind": {"kind": "Pod"},
+            "userInfo": {"username": "ann"}, "object": object}})
+        .to_string();
+        let answer = review::answer(&replica, review.as_bytes());
+        match tokio::time::timeout(Duration::from_millis(round % 20), answer).await {
+            Err(_) => given_up += 1,
+            // Its request may yet be stored, so its claim has to stay: out of the way for the next ones.
+            Ok(answer) if answer.as_ref().unwrap()["response"]["allowed"] == true => {
+                assert!(server.store_pod(object, HARD));
+                server.delete_pod("shop", &format!("pod-{round}"));
+            }
+            Ok(answer) => panic!("{answer:?}"),
+        }
+    }
+    assert!(given_up > 10, "only {given_up} were given up");
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while server.ledger().get("claims").is_some() {
+        assert!(tokio::time::Instant::now() < deadline, "{given_up} were given up: {}", server.ledger());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    kill(&replica);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,6 +12,7 @@ use crate::cut::Names;
 pub struct Breach<'d> {
     /// The quota that refuses, if it is one.
     pub quota: Option<Cow<'d, str>>,
+    pub is_tenant: bool,
     pub fault: Fault<'d>,
 }
 
@@ -160,7 +161,7 @@ impl Breach<'_> {
             }
         };
         match &self.quota {
-            Some(quota) => format!("quota {quota}: {advice}"),
+            Some(quota) => format!("{}quota {quota}: {advice}", if self.is_tenant { "tenant " } else { "" }),
             None => advice,
         }
     }

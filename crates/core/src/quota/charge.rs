@@ -35,6 +35,7 @@ impl Change<'_, '_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge<'d> {
     pub quota: Cow<'d, str>,
+    pub is_tenant: bool,
     /// In name order.
     pub added: Vec<Added<'d>>,
 }

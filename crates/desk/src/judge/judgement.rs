@@ -120,6 +120,8 @@ pub struct Call {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge {
     pub quota: String,
+    /// Whether it is a TenantQuota.
+    pub is_tenant: bool,
     pub added: Vec<Amount>,
 }
 
@@ -226,8 +228,8 @@ impl Judgement {
             decision.estimates.iter().map(|told| told.full.as_ref().unwrap_or(&told.text).clone()).collect();
         self.changed = changed;
         self.pod = decision.pod.as_ref().map(values_of);
-        self.charges = decision.charges.iter().map(|charge| Charge::of(charge, context)).collect();
-        self.pod_charges = decision.pod_charges.iter().map(|charge| Charge::of(charge, context)).collect();
+        self.charges = decision.charges.iter().map(Charge::of).collect();
+        self.pod_charges = decision.pod_charges.iter().map(Charge::of).collect();
     }
 
     /// How kubectl names the object: `deployment.apps/web`.
@@ -308,21 +310,20 @@ impl Exchange {
 }
 
 impl Charge {
-    fn of(charge: &quota::Charge<'_>, context: &Context<'_>) -> Self {
-        let quota = context.quotas.iter().flatten().find(|quota| quota.name == charge.quota);
-        let amount = |added: &quota::Added<'_>| {
-            // OK because a quota is only charged under names that it bounds.
-            let hard = quota.and_then(|quota| quota.hard.get(&added.name)).cloned().unwrap_or(Quantity::ZERO);
-            Amount {
-                name: added.name.to_string(),
-                before: added.used.minus(&added.amount).to_string(),
-                added: added.amount.to_string(),
-                used: added.used.to_string(),
-                left: hard.minus(&added.used).to_string(),
-                hard: hard.to_string(),
-            }
+    fn of(charge: &quota::Charge<'_>) -> Self {
+        let amount = |added: &quota::Added<'_>| Amount {
+            name: added.name.to_string(),
+            before: added.used.minus(&added.amount).to_string(),
+            added: added.amount.to_string(),
+            used: added.used.to_string(),
+            left: added.hard.minus(&added.used).to_string(),
+            hard: added.hard.to_string(),
         };
-        Self { quota: charge.quota.to_string(), added: charge.added.iter().map(amount).collect() }
+        Self {
+            quota: charge.quota.to_string(),
+            is_tenant: charge.is_tenant,
+            added: charge.added.iter().map(amount).collect(),
+        }
     }
 }
 

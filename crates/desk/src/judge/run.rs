@@ -14,7 +14,7 @@ use headroom_core::json::Document;
 use serde_json::{Value, json};
 
 use super::judgement::{Charge, Judgement, Operation, Reason, Topic, Verdict};
-use super::{apply, autoscaled, judge, request};
+use super::{apply, autoscaled, judge, request, tenants};
 use crate::kinds::{ApiKind, metadata};
 use crate::surroundings::folder::in_namespace;
 use crate::surroundings::{Overlay, Surroundings, is_of_unknown_kind};
@@ -28,12 +28,42 @@ pub struct Run {
     namespace: String,
     /// The requests for workloads so far: their pods are nowhere else yet.
     workloads: Vec<Value>,
+    /// Whether there are TenantQuotas, once that is known, or why nobody can tell.
+    has_tenants: Option<Result<bool, String>>,
 }
 
 impl Run {
     pub fn new(around: Overlay, settings: &Value, namespace: &str) -> Self {
         let (settings, namespace) = (settings.to_string(), namespace.to_owned());
-        Self { around, settings, namespace, workloads: Vec::new() }
+        Self { around, settings, namespace, workloads: Vec::new(), has_tenants: None }
+    }
+
+    /// Whether TenantQuotas are to be looked at. The first time it makes the settings heed them.
+    fn has_tenants(&mut self) -> Result<bool, String> {
+        if self.has_tenants.is_none() {
+            let found = tenants::prepare(&mut self.around);
+            if found == Ok(true) {
+                self.settings = tenants::heeded(&self.settings);
+            }
+            self.has_tenants = Some(found);
+        }
+        self.has_tenants.clone().unwrap_or(Ok(false))
+    }
+
+    /// Adds what the ledger would say to a request that everybody else admits.
+    fn ask_tenants(&mut self, judgement: &mut Judgement) -> Result<(), String> {
+        if !judgement.is_admitted() || !self.has_tenants()? {
+            return Ok(());
+        }
+        let object = judgement.outcome().clone();
+        let outcome = tenants::judge(&judgement.request, &object, &mut self.around)?;
+        judgement.charges.extend(outcome.charges);
+        if !outcome.refusals.is_empty() {
+            judgement.verdict = Verdict::Refused;
+            let reason = |text| Reason { topic: Topic::Quota, text, cause: None };
+            judgement.reasons.extend(outcome.refusals.into_iter().map(reason));
+        }
+        Ok(())
     }
 
     /// Judges an object, and leaves it behind if it is admitted.
@@ -76,8 +106,13 @@ impl Run {
                 request::create(object, &kind, &self.namespace)
             }
         };
+        // What cannot be read of them is told below.
+        let _ = self.has_tenants();
         let mut judgement = judge(request, &self.settings, &mut self.around);
         judgement.warnings.extend(note);
+        if let Err(problem) = self.ask_tenants(&mut judgement) {
+            judgement.warnings.push(problem);
+        }
         if autoscaled::is_autoscaler(&kind) {
             let object = judgement.outcome().clone();
             judgement.warnings.extend(autoscaled::warnings(&object, &self.settings, &mut self.around));
@@ -146,6 +181,9 @@ impl Run {
                 fields.insert("status".to_owned(), status.unwrap_or_else(|| json!({})));
             }
         }
+        if ApiKind::of(&object).kind == tenants::TENANT_QUOTA.1 {
+            self.has_tenants = None;
+        }
         self.around.put(object).map_err(|malformed| malformed.to_string())?;
         if is_quota && judgement.operation == Operation::Create {
             self.charge_pods_to(&judgement.namespace, &judgement.name)?;
@@ -173,7 +211,12 @@ impl Run {
         charge: &Charge,
         change: fn(&Quantity, &Quantity) -> Quantity,
     ) -> Result<(), String> {
-        let quota = self.around.get("v1", "ResourceQuota", Some(namespace), &charge.quota)?;
+        let quota = if charge.is_tenant {
+            let (api_version, kind) = tenants::TENANT_QUOTA;
+            self.around.get(api_version, kind, None, &charge.quota)?
+        } else {
+            self.around.get("v1", "ResourceQuota", Some(namespace), &charge.quota)?
+        };
         let Some(mut quota) = quota else { return Ok(()) };
         let used = quota.pointer_mut("/status/used").and_then(Value::as_object_mut);
         for (name, level) in used.into_iter().flatten() {

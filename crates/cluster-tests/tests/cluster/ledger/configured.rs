@@ -10,7 +10,7 @@ use headroom_companion::ledger::configure::Webhook;
 use headroom_companion::ledger::{Options, Replica, api};
 use headroom_testkit::built::workspace_file;
 use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -45,48 +45,90 @@ where
     }
 }
 
+/// A replica that answers an API server, as `deploy/ledger` runs it.
+struct Configured {
+    cluster: Cluster,
+    client: Client,
+    replica: Arc<Replica>,
+    stop: CancellationToken,
+    serving: tokio::task::JoinHandle<anyhow::Result<()>>,
+}
+
+impl Configured {
+    async fn start(plugins: InTreePlugins, controllers: Controllers, choose: impl FnOnce(&mut Options)) -> Self {
+        let cluster = Cluster::start(plugins, controllers).await.unwrap();
+        let kubectl = |arguments: &[&str]| {
+            let output = cluster.kubectl().unwrap().args(arguments).output().unwrap();
+            assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        };
+        for manifest in ["crds.yaml", "namespace.yaml", "rbac.yaml", "resource-quotas.yaml"] {
+            let path = workspace_file("deploy/ledger").join(manifest);
+            kubectl(&["apply", "--namespace=headroom", "-f", path.to_str().unwrap()]);
+        }
+        kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]);
+        // No controller aggregates here, and the user is no ServiceAccount.
+        let user = format!("--user={LEDGER}");
+        for role in ["headroom-ledger-counted-builtin", "headroom-ledger", "headroom-ledger-resource-quotas"] {
+            kubectl(&[
+                "create",
+                "clusterrolebinding",
+                &format!("test-{role}"),
+                &format!("--clusterrole={role}"),
+                &user,
+            ]);
+        }
+        kubectl(&["create", "rolebinding", "test", "--role=headroom-ledger", "--namespace=headroom", &user]);
+        let client = cluster.client().await.unwrap();
+        let address = free_address().await;
+        let webhook = Webhook {
+            service: "headroom-ledger".to_owned(),
+            url: Some(format!("https://{address}")),
+            makes_certificate: true,
+        };
+        let mut options =
+            Options { webhook: Some(webhook), drain: Duration::from_millis(100), ..Options::new("headroom") };
+        choose(&mut options);
+        let stop = CancellationToken::new();
+        let replica = Replica::new(options, cluster.client_as(LEDGER).await.unwrap(), stop.clone());
+        let serving = tokio::spawn(Arc::clone(&replica).serve(TcpListener::bind(address).await.unwrap(), None));
+        until("it is ready", || replica.is_ready()).await;
+        Self { cluster, client, replica, stop, serving }
+    }
+
+    /// Sends dry runs until the API server asks: whatever is stored before that is counted, and not refused.
+    async fn is_asked(&self, namespace: &str) {
+        let dry_run = kube::api::PostParams { dry_run: true, ..kube::api::PostParams::default() };
+        let pods: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource("v1", "Pod"));
+        let probe: DynamicObject = serde_json::from_value(crate::objects::pod(namespace, "probe", json!({}))).unwrap();
+        let is_asked = || async {
+            drop(pods.create(&dry_run, &probe).await);
+            self.replica.metrics.allowed.get() > 0
+        };
+        eventually("the API server asks", is_asked, |asked| *asked).await;
+    }
+
+    /// The reasons of the events on an object.
+    async fn events(&self, namespace: &str, name: &str) -> Vec<String> {
+        let events: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource("v1", "Event"));
+        let events = events.list(&ListParams::default()).await.unwrap().items;
+        let about = events.into_iter().filter(|event| event.data["involvedObject"]["name"] == name);
+        about.map(|event| event.data["reason"].as_str().unwrap().to_owned()).collect()
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.serving.await.unwrap().unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn it_configures_itself_and_restores_what_is_removed() {
-    let cluster = Cluster::start(InTreePlugins::Off, Controllers::Off).await.unwrap();
-    let kubectl = |arguments: &[&str]| {
-        let output = cluster.kubectl().unwrap().args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    for manifest in ["crds.yaml", "namespace.yaml", "rbac.yaml"] {
-        let path = workspace_file("deploy/ledger").join(manifest);
-        kubectl(&["apply", "--namespace=headroom", "-f", path.to_str().unwrap()]);
-    }
-    kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]);
-    // No controller aggregates here.
-    kubectl(&[
-        "create",
-        "clusterrolebinding",
-        "counted",
-        "--clusterrole=headroom-ledger-counted-builtin",
-        &format!("--user={LEDGER}"),
-    ]);
-    kubectl(&["create", "clusterrolebinding", "own", "--clusterrole=headroom-ledger", &format!("--user={LEDGER}")]);
-    kubectl(&[
-        "create",
-        "rolebinding",
-        "own",
-        "--role=headroom-ledger",
-        "--namespace=headroom",
-        &format!("--user={LEDGER}"),
-    ]);
-    let client = cluster.client().await.unwrap();
-    let address = free_address().await;
-    let webhook = Webhook {
-        service: "headroom-ledger".to_owned(),
-        url: Some(format!("https://{address}")),
-        makes_certificate: true,
-    };
-    let options = Options { webhook: Some(webhook), drain: Duration::from_millis(100), ..Options::new("headroom") };
-    let stop = CancellationToken::new();
-    let replica = Replica::new(options, cluster.client_as(LEDGER).await.unwrap(), stop.clone());
-    let serving = tokio::spawn(Arc::clone(&replica).serve(TcpListener::bind(address).await.unwrap(), None));
-    until("it is ready", || replica.is_ready()).await;
+    let configured = Configured::start(InTreePlugins::Off, Controllers::Off, |options| {
+        options.exempt_groups = vec!["operators".to_owned()];
+    })
+    .await;
+    let client = configured.client.clone();
     namespace(&client, "shop").await;
     let quota = |hard: &str| {
         json!({
@@ -96,15 +138,7 @@ async fn it_configures_itself_and_restores_what_is_removed() {
     };
     create(&client, quota("3")).await.unwrap();
 
-    // Dry runs, until the API server asks: whatever is stored before that is counted, and not refused.
-    let dry_run = kube::api::PostParams { dry_run: true, ..kube::api::PostParams::default() };
-    let pods: Api<DynamicObject> = Api::namespaced_with(client.clone(), "shop", &resource("v1", "Pod"));
-    let probe: DynamicObject = serde_json::from_value(crate::objects::pod("shop", "probe", json!({}))).unwrap();
-    let is_asked = || async {
-        drop(pods.create(&dry_run, &probe).await);
-        replica.metrics.allowed.get() > 0
-    };
-    eventually("the API server asks", is_asked, |asked| *asked).await;
+    configured.is_asked("shop").await;
     let at = std::sync::atomic::AtomicUsize::new(0);
     let next = || {
         let at = at.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -168,6 +202,128 @@ async fn it_configures_itself_and_restores_what_is_removed() {
     let recount = || async { check(&api::Api::new(client.clone()), "headroom", &[]).await.unwrap() };
     eventually("a recount agrees", recount, |report| report.is_true() && report.claims == 0 && report.ledgers == 1)
         .await;
-    stop.cancel();
-    serving.await.unwrap().unwrap();
+
+    // Whoever is exempt is charged, and never refused.
+    let mut full = Ok(());
+    while full.is_ok() {
+        full = try_new().await;
+    }
+    assert!(is_refused(&full), "{full:?}");
+    let create_as = |arguments: &[&str], name: &str| {
+        let mut kubectl = configured.cluster.kubectl().unwrap();
+        let image = "--image=registry.example.com/shop/web:1";
+        let output = kubectl.args(["run", name, image, "--namespace=new"]).args(arguments).output().unwrap();
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    let masters = ["--as=ann", "--as-group=system:masters"];
+    let told = create_as(&masters, "master");
+    assert!(told.contains("exceeded quota: payments"), "{told}");
+    let told = create_as(&[&masters[..], &["--as-group=operators"]].concat(), "operator");
+    assert!(told.contains("pod/operator created"), "{told}");
+    eventually("it is charged", status, |status| status["used"]["pods"] == "6").await;
+    let above = || async { configured.events("default", "payments").await };
+    eventually("an event tells of it", above, |events| events.iter().any(|reason| reason == "AboveBounds")).await;
+
+    // A quota that is suspended counts, and refuses nothing until it is resumed.
+    let suspend = async |is: bool| {
+        let suspended = json!({"spec": {"suspend": is}});
+        quotas.patch("payments", &PatchParams::default(), &Patch::Merge(suspended)).await.unwrap();
+    };
+    suspend(true).await;
+    eventually("nothing is refused", try_new, Result::is_ok).await;
+    eventually("it is counted", status, |status| {
+        status["used"]["pods"].as_str().and_then(|used| used.parse::<u32>().ok()) >= Some(7)
+            && status["conditions"][0]["reason"] == "Suspended"
+    })
+    .await;
+    suspend(false).await;
+    eventually("it refuses again", try_new, is_refused).await;
+    eventually("events tell of it", above, |events| {
+        ["Suspended", "InForce"].iter().all(|reason| events.iter().any(|event| event == reason))
+    })
+    .await;
+    configured.end().await;
+}
+
+/// Where the API server has no plugin, ResourceQuotas are enforced, counted and published as the plugin and the quota
+/// controller do.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn plain_resource_quotas_hold_where_the_plugin_is_off() {
+    let configured =
+        Configured::start(InTreePlugins::Off, Controllers::Off, |options| options.resource_quotas = true).await;
+    let client = configured.client.clone();
+    namespace(&client, "shop").await;
+    create(&client, crate::objects::quota("shop", json!({"pods": "3", "requests.cpu": "1"}))).await.unwrap();
+    let quotas: Api<DynamicObject> = Api::namespaced_with(client.clone(), "shop", &resource("v1", "ResourceQuota"));
+    let status = || async { quotas.get("team").await.unwrap().data["status"].clone() };
+    eventually("it is published", status, |status| {
+        *status == json!({"hard": {"pods": "3", "requests.cpu": "1"}, "used": {"pods": "0", "requests.cpu": "0"}})
+    })
+    .await;
+    // A pod that says nothing of what the quota bounds is refused in the plugin's words.
+    let refused = |outcome: &Result<(), String>, text: &str| outcome.as_ref().is_err_and(|told| told.contains(text));
+    let silent = || pod(&client, "shop", "silent");
+    eventually("the API server asks", silent, |outcome| {
+        refused(outcome, "failed quota: team: must specify requests.cpu")
+    })
+    .await;
+
+    let asking = |number: usize| {
+        let pod = crate::objects::pod("shop", &format!("web-{number}"), json!({"requests": {"cpu": "100m"}}));
+        let client = client.clone();
+        async move { create(&client, pod).await.map(|_| ()).map_err(|error| error.to_string()) }
+    };
+    let before = usize::from(pods_of(&client).await > 0);
+    let outcomes = futures::future::join_all((0..20).map(asking)).await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count() + before, 3, "{outcomes:?}");
+    let text = "exceeded quota: team, requested: pods=1, used: pods=3, limited: pods=3; quota team: pods short by 1 (0 available)";
+    let wrong: Vec<_> = outcomes.iter().filter(|outcome| outcome.is_err() && !refused(outcome, text)).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+
+    // What is deleted is credited, and what somebody else writes into the status neither counts nor stays.
+    eventually("it is published", status, |status| status["used"]["pods"] == "3").await;
+    let nothing = json!({"status": {"used": {"pods": "0"}}});
+    quotas.patch_status("team", &PatchParams::default(), &Patch::Merge(nothing)).await.unwrap();
+    assert!(refused(&asking(20).await, "exceeded quota: team"));
+    eventually("it is published again", status, |status| status["used"]["pods"] == "3").await;
+    let events = || async { configured.events("shop", "team").await };
+    eventually("an event tells of it", events, |events| *events == ["StatusDrift"]).await;
+    assert_eq!(configured.replica.metrics.foreign_statuses.get(), 1);
+    let pods: Api<DynamicObject> = Api::namespaced_with(client.clone(), "shop", &resource("v1", "Pod"));
+    let name = pods.list(&ListParams::default()).await.unwrap().items.remove(0).metadata.name.unwrap();
+    let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+    drop(pods.delete(&name, &now).await.unwrap());
+    eventually("it is credited", status, |status| status["used"]["pods"] == "2").await;
+    eventually("there is room again", || asking(21), Result::is_ok).await;
+    let recount = || async { check(&api::Api::new(client.clone()), "headroom", &[]).await.unwrap() };
+    eventually("a recount agrees", recount, |report| report.is_true() && report.claims == 0 && report.ledgers == 1)
+        .await;
+    configured.end().await;
+}
+
+async fn pods_of(client: &Client) -> usize {
+    let pods: Api<DynamicObject> = Api::namespaced_with(client.clone(), "shop", &resource("v1", "Pod"));
+    pods.list(&ListParams::default()).await.unwrap().items.len()
+}
+
+/// Beside the API server's own plugin nothing is enforced twice, and no status has two writers.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn plain_resource_quotas_are_left_to_the_plugin_where_it_is_on() {
+    let configured =
+        Configured::start(InTreePlugins::On, Controllers::On, |options| options.resource_quotas = true).await;
+    namespace(&configured.client, "shop").await;
+    create(&configured.client, crate::objects::quota("shop", json!({"pods": "3"}))).await.unwrap();
+    until("the API server was asked", || configured.replica.plain.was_asked()).await;
+    assert!(!configured.replica.plain.is_ours());
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(configured.replica.board.views().len(), 0);
+    let configuration: Api<DynamicObject> = Api::all_with(
+        configured.client.clone(),
+        &resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+    );
+    let entries = configuration.get("headroom-ledger").await.unwrap().data["webhooks"].as_array().unwrap().len();
+    assert_eq!(entries, 1, "only TenantQuotas are asked about");
+    configured.end().await;
 }
