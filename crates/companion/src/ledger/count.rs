@@ -37,6 +37,8 @@ struct Inner {
     /// Namespaces in which something has changed.
     changed: BTreeSet<String>,
     released: BTreeSet<String>,
+    /// Something could not be settled, because less was seen than it takes: it is tried again when more was.
+    is_behind: bool,
 }
 
 #[derive(Debug)]
@@ -215,13 +217,16 @@ impl Counter {
                 }
             }
         }
+        if std::mem::take(&mut inner.is_behind) {
+            inner.changed.insert(String::new());
+        }
         drop(inner);
         self.news.notify_one();
     }
 
     /// The state as it is to be counted now; none if this replica does not count, or has seen too little.
     pub fn settle(&self, ledger: &str, plan: &Plan, state: &State) -> Option<State> {
-        let inner = self.inner();
+        let mut inner = self.inner();
         if !inner.is_leading || !plan.kinds().iter().all(|kind| inner.is_known(kind)) {
             return None;
         }
@@ -229,6 +234,7 @@ impl Counter {
             Ok(settled) => Some(settled.unwrap_or_else(|| state.clone())),
             Err(behind) => {
                 tracing::debug!(ledger, %behind, "not settled");
+                inner.is_behind = true;
                 None
             }
         }
