@@ -75,7 +75,10 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 /// A snapshot of what is there now. What may not be read is left out.
 pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
     let mut opened = target.open()?;
-    opened.prefetch(&KINDS, &Progress::for_people());
+    // Of some namespaces, those two are read otherwise.
+    let is_listed = |kind: &str| opened.scope.is_all() || kind != "Namespace" && kind != KIND;
+    let listed: Vec<_> = KINDS.into_iter().filter(|(_, kind)| is_listed(kind)).collect();
+    opened.prefetch(&listed, &Progress::for_people());
     let mut snapshot = Snapshot::default();
     for (api_version, kind) in KINDS {
         match (kind, &opened.scope) {

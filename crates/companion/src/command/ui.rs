@@ -13,10 +13,12 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use super::snapshot;
 use super::target::Target;
 use crate::output::{self, Exit};
+use crate::signals;
 use server::{Asked, Key, Server, Taken, Visitors};
 use site::Site;
 
@@ -75,12 +77,14 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
             output::print(&format!("Open http://{address}/{}/ in a browser; Ctrl-C ends it.\n", key.text()))?;
             Visitors::One { key, address }
         };
+        let stop = CancellationToken::new();
+        signals::cancel(stop.clone())?;
         let target = args.target;
         let take = move |asked| taken(&target, asked).map_err(|error| format!("{error:#}"));
         let server = Arc::new(Server { site, settings, visitors, take: Box::new(take) });
         tokio::select! {
             () = server::serve(listener, server) => Ok(Exit::Fine),
-            stopped = tokio::signal::ctrl_c() => stopped.map(|()| Exit::Fine).context("cannot wait for Ctrl-C"),
+            () = stop.cancelled() => Ok(Exit::Fine),
         }
     });
     // A reading of the cluster that is under way is not waited for.

@@ -78,14 +78,19 @@ impl Cluster {
         if resource.group != GROUP || !answer.as_ref().is_err_and(|problem| !is_of_unknown_kind(problem)) {
             return answer;
         }
-        let gvk = GroupVersionKind::gvk(&resource.group, &resource.version, kind);
-        let looked_up = async { tokio::time::timeout(PATIENCE, discovery::pinned_kind(&self.client, &gvk)).await };
-        let is_missing = match self.runtime.block_on(looked_up) {
-            Ok(Err(Error::Discovery(_))) => true,
-            Ok(Err(Error::Api(status))) => status.code == 404,
+        let is_missing = match self.discover(&resource) {
+            Some(Err(Error::Discovery(_))) => true,
+            Some(Err(Error::Api(status))) => status.code == 404,
             _ => false,
         };
-        if is_missing { Err(format!("{UNKNOWN_KIND} {api_version}/{kind}: not found")) } else { answer }
+        if is_missing { Err(Trouble::Absent { names_object: false }.told(api_version, kind)) } else { answer }
+    }
+
+    /// What the cluster knows of a kind; none if it does not answer.
+    fn discover(&self, kind: &ApiKind) -> Option<Result<(ApiResource, discovery::ApiCapabilities), Error>> {
+        let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+        let asked = async { tokio::time::timeout(PATIENCE, discovery::pinned_kind(&self.client, &gvk)).await };
+        self.runtime.block_on(asked).ok()
     }
 
     fn get_anew(
@@ -177,13 +182,9 @@ impl Surroundings for Cluster {
         if let Some(known) = self.kinds.get(&key) {
             return known.clone();
         }
-        let gvk = GroupVersionKind::gvk(&guessed.group, &guessed.version, kind);
-        let found = self
-            .runtime
-            .block_on(async { tokio::time::timeout(PATIENCE, discovery::pinned_kind(&self.client, &gvk)).await });
         // Where the cluster does not know the kind, reading it fails and says so.
-        let found = match found {
-            Ok(Ok((resource, capabilities))) => ApiKind {
+        let found = match self.discover(&guessed) {
+            Some(Ok((resource, capabilities))) => ApiKind {
                 plural: resource.plural,
                 is_namespaced: capabilities.scope == discovery::Scope::Namespaced,
                 ..guessed
