@@ -50,7 +50,9 @@ fn push_field(json: &mut String, before: &str, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubewarden_policy_sdk::host_capabilities::kubernetes::{GetResourceRequest, ListResourcesByNamespaceRequest};
+    use headroom_testkit::kubewarden_policy_sdk::host_capabilities::kubernetes::{
+        GetResourceRequest, ListResourcesByNamespaceRequest,
+    };
 
     #[test]
     fn the_sdk_reads_what_we_write() {

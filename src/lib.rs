@@ -70,8 +70,8 @@ fn refuse(malformed: Malformed) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::answer;
-    use kubewarden_policy_sdk::protocol_version_guest;
-    use kubewarden_policy_sdk::settings::SettingsValidationResponse;
+    use headroom_testkit::kubewarden_policy_sdk::protocol_version_guest;
+    use headroom_testkit::kubewarden_policy_sdk::settings::SettingsValidationResponse;
 
     fn answered(operation: &str, payload: &str) -> Option<Vec<u8>> {
         answer(operation.as_bytes(), payload.as_bytes(), &mut |_, _| Err("there is no cluster".to_owned()))
