@@ -538,6 +538,17 @@ fn an_explanation_that_left_values_out_stays_when_its_pod_is_judged_again() {
     assert!(!again.changed, "{}", again.object);
 }
 
+#[test]
+fn storage_is_estimated_where_settings_say_so() {
+    let mut usage = window(10_080, "120m", "200Mi");
+    usage["ephemeral-storage"] = window(10_080, "1", "1Gi")["memory"].take();
+    let situation = nginx_pod().with_profile(own(nginx(json!({"7d": usage}), json!({}))));
+    assert_eq!(situation.judge().value("web", "requests.ephemeral-storage"), "");
+    let all = json!({"estimates": {"resources": ["cpu", "memory", "ephemeral-storage"]}});
+    let outcome = situation.with_settings(all).judge();
+    assert_eq!(outcome.value("web", "requests.ephemeral-storage"), "1191Mi", "{:#?}", outcome.warnings);
+}
+
 /// The values that it left out look like LimitRanger's, which may be replaced; and with few values that may be, other estimates fit
 /// into the pod than before.
 #[test]
