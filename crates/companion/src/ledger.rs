@@ -21,6 +21,7 @@ pub mod planner;
 pub mod review;
 pub mod serve;
 pub mod status;
+pub mod suspend;
 pub mod tenants;
 pub mod tls;
 pub mod token;

@@ -8,6 +8,7 @@ use headroom_cluster_tests::cluster::{Cluster, create, resource};
 use headroom_cluster_tests::control_plane::{Controllers, InTreePlugins};
 use headroom_companion::ledger::check::check;
 use headroom_companion::ledger::configure::Webhook;
+use headroom_companion::ledger::suspend::suspend;
 use headroom_companion::ledger::{Options, Replica, api};
 use headroom_testkit::built::workspace_file;
 use kube::Client;
@@ -103,7 +104,7 @@ impl Configured {
         let probe: DynamicObject = serde_json::from_value(crate::objects::pod(namespace, "probe", json!({}))).unwrap();
         let is_asked = || async {
             drop(pods.create(&dry_run, &probe).await);
-            self.replica.metrics.allowed.get() > 0
+            self.replica.metrics.reviews("allowed") > 0
         };
         eventually("the API server asks", is_asked, |asked| *asked).await;
     }
@@ -227,8 +228,9 @@ async fn it_configures_itself_and_restores_what_is_removed() {
 
     // A quota that is suspended counts, and refuses nothing until it is resumed.
     let suspend = async |is: bool| {
-        let suspended = json!({"spec": {"suspend": is}});
-        quotas.patch("payments", &PatchParams::default(), &Patch::Merge(suspended)).await.unwrap();
+        let api = api::Api::new(client.clone());
+        // The second time there is nothing to do.
+        assert!(suspend(&api, "payments", is).await.unwrap() && !suspend(&api, "payments", is).await.unwrap());
     };
     suspend(true).await;
     eventually("nothing is refused", try_new, Result::is_ok).await;
