@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::seconds;
+use crate::clock;
 use crate::kubeconfig::{self, Chosen};
 use crate::ledger::api::{Api, Failure};
 use crate::ledger::check::check;
@@ -226,6 +227,7 @@ impl Serve {
             webhook: (!self.no_configure).then_some(webhook),
             files,
             client_authority: self.client_ca,
+            clock: clock::now,
             drain: duration(self.drain),
         }
     }

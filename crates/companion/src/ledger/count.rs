@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 use super::api::{Api, Failure, revision_of};
 use super::board::View;
 use super::watch::{Seen, follow};
-use crate::clock;
 use crate::kinds::metadata;
 
 /// Counts while this replica leads; otherwise it counts nothing.
@@ -255,9 +254,9 @@ impl Counter {
 
     /// The ledgers that are to be counted: until each was written as it was counted last. Whatever goes wrong on the way,
     /// it stays due.
-    pub fn due(&self, views: &[View]) -> BTreeSet<String> {
+    pub fn due(&self, views: &[View], now: i64) -> BTreeSet<String> {
         let mut inner = self.inner();
-        if inner.cache.tick(clock::now()) {
+        if inner.cache.tick(now) {
             inner.change_all();
         }
         inner.settled.retain(|ledger, _| views.iter().any(|view| view.ledger == *ledger));
@@ -388,7 +387,7 @@ mod tests {
     }
 
     fn is_due(counter: &Counter, view: &View) -> bool {
-        counter.due(std::slice::from_ref(view)).contains("team")
+        counter.due(std::slice::from_ref(view), 0).contains("team")
     }
 
     fn settle(counter: &Counter, view: &View) -> Option<Counted> {

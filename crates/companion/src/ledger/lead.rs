@@ -35,6 +35,7 @@ pub async fn lead(replica: Arc<Replica>) {
         api: replica.api.clone(),
         namespace: replica.options.namespace.clone(),
         holder: replica.identity.clone(),
+        clock: replica.options.clock,
     };
     let mut seen: Option<(Value, Instant)> = None;
     loop {
@@ -72,6 +73,7 @@ struct Lease {
     api: Api,
     namespace: String,
     holder: String,
+    clock: fn() -> i64,
 }
 
 impl Lease {
@@ -80,7 +82,8 @@ impl Lease {
     }
 
     fn object(&self, holder: &str, version: Option<&Value>) -> Value {
-        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+        let now = Timestamp::from_second((self.clock)()).unwrap_or_default();
+        let now = now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
         json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": "headroom-ledger", "namespace": self.namespace, "resourceVersion": version},
@@ -183,7 +186,7 @@ async fn settle(replica: Arc<Replica>) {
         tokio::time::sleep(GATHER).await;
         changes.mark_unchanged();
         let views = replica.board.views();
-        let due = replica.counter.due(&views);
+        let due = replica.counter.due(&views, (replica.options.clock)());
         let now = Instant::now();
         for view in views.iter().filter(|view| due.contains(&view.ledger)) {
             let is_long_ago = tried.get(&view.ledger).is_none_or(|at| now.duration_since(*at) >= SECOND);

@@ -326,6 +326,11 @@ impl ApiServer {
         drop(self.done(&Method::DELETE, &format!("/api/v1/namespaces/{namespace}/pods/{name}"), Value::Null));
     }
 
+    pub fn object(&self, collection: &str, namespace: &str, name: &str) -> Value {
+        let key = (collection.to_owned(), namespace.to_owned(), name.to_owned());
+        self.inner.lock().unwrap().objects.get(&key).cloned().unwrap_or_default()
+    }
+
     pub fn pods(&self) -> usize {
         self.inner.lock().unwrap().objects.keys().filter(|(collection, ..)| collection == "/api/v1/pods").count()
     }

@@ -143,13 +143,54 @@ async fn run(seed: u64, made: Arc<tls::Made>) -> usize {
     tally.stored.load(Ordering::Relaxed)
 }
 
-/// Waits until the ledger has counted so many pods.
-async fn until_counted(server: &ApiServer, pods: usize) {
+/// Waits until the ledger has counted so much, and nobody holds anything.
+async fn until_counted(server: &ApiServer, used: &str) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
-    while server.ledger()["used"][0] != format!("pods={pods}") {
-        assert!(tokio::time::Instant::now() < deadline, "not {pods} pods: {}", server.ledger());
+    while server.ledger()["used"][0] != used || server.ledger().get("claims").is_some() {
+        assert!(tokio::time::Instant::now() < deadline, "not {used}: {}", server.ledger());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// A resize is charged by what it changes, and what it gives back is free once it is stored.
+#[tokio::test]
+async fn a_resize_is_charged_by_its_difference() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = ApiServer::calm();
+    server.put("/api/v1", None, json!({"metadata": {"name": "shop"}}), "namespaces");
+    let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
+        "namespaces": {"names": ["shop"]}, "quota": {"hard": {"requests.cpu": "1"}}}});
+    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    let sized = |cpu: &str| {
+        let mut pod = pod("shop", "one", "one");
+        pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu}});
+        pod
+    };
+    server.put("/api/v1", Some("shop"), sized("100m"), "pods");
+    let replica = replica(&server, &made);
+    until_counted(&server, "requests.cpu=100m").await;
+    let resize = async |cpu: &str| {
+        let old = server.object("/api/v1/pods", "shop", "one");
+        let mut object = sized(cpu);
+        object["metadata"] = old["metadata"].clone();
+        let review = json!({"request": {"uid": cpu, "operation": "UPDATE", "namespace": "shop", "name": "one",
+            "resource": {"group": "", "version": "v1", "resource": "pods"}, "subResource": "resize",
+            "kind": {"kind": "Pod"}, "userInfo": {"username": "ann"}, "object": object, "oldObject": old}});
+        let answer = review::answer(&replica, review.to_string().as_bytes()).await.unwrap();
+        answer["response"].clone()
+    };
+    let stored = async |cpu: &str| {
+        assert_eq!(resize(cpu).await["allowed"], true);
+        server.put("/api/v1", Some("shop"), sized(cpu), "pods");
+        until_counted(&server, &format!("requests.cpu={cpu}")).await;
+    };
+    stored("800m").await;
+    let refused = resize("1200m").await;
+    let text = "exceeded quota: team, requested: requests.cpu=400m, used: requests.cpu=800m, limited: requests.cpu=1";
+    assert!(refused["status"]["message"].as_str().unwrap().contains(text), "{refused}");
+    stored("200m").await;
+    stored("900m").await;
+    kill(&replica);
 }
 
 #[tokio::test]
@@ -180,14 +221,14 @@ async fn a_ledger_stays_due_until_it_was_written() {
         assert!(server.store_pod(pod("shop", name, name), HARD));
     }
     let replica = replica(&server, &made);
-    until_counted(&server, 2).await;
+    until_counted(&server, "pods=2").await;
     server.fail_writes(2);
     server.delete_pod("shop", "one");
-    until_counted(&server, 1).await;
+    until_counted(&server, "pods=1").await;
     assert_eq!(server.failing_writes(), 0);
     // What somebody else wrote is no count.
     server.edit_ledger(json!({"used": ["pods=5"]}));
-    until_counted(&server, 1).await;
+    until_counted(&server, "pods=1").await;
     kill(&replica);
 }
 
