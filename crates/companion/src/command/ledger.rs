@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
+use clap::builder::NonEmptyStringValueParser;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -56,7 +57,7 @@ enum Command {
 #[derive(Debug, clap::Args)]
 struct Suspension {
     /// The TenantQuotas
-    #[arg(required = true, value_name = "NAME")]
+    #[arg(required = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     quotas: Vec<String>,
     #[command(flatten)]
     cluster: Chosen,

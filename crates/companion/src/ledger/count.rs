@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::api::{Api, Failure, revision_of};
+use super::api::{Api, Failure, revision_of, segment};
 use super::board::View;
 use super::watch::{Seen, follow};
 use crate::kinds::metadata;
@@ -77,8 +77,7 @@ impl Collection {
     }
 
     pub fn object(&self, key: &Key) -> String {
-        let name: String = form_urlencoded::byte_serialize(key.name.as_bytes()).collect();
-        format!("{}/namespaces/{}/{}/{}", self.version, key.namespace, self.plural, name.replace('+', "%20"))
+        format!("{}/namespaces/{}/{}/{}", self.version, key.namespace, self.plural, segment(&key.name))
     }
 
     /// Finds out by which version a kind such as `pods` or `deployments.apps` is served.
@@ -252,14 +251,14 @@ impl Counter {
         self.inner().settled.insert(ledger.to_owned(), (turn, revision));
     }
 
-    /// The ledgers that are to be counted: until each was written as it was counted last. Whatever goes wrong on the way,
-    /// it stays due.
+    /// The ledgers that are to be counted. Each stays due until its last count was written, whatever goes wrong on the way.
     pub fn due(&self, views: &[View], now: i64) -> BTreeSet<String> {
         let mut inner = self.inner();
         if inner.cache.tick(now) {
             inner.change_all();
         }
-        inner.settled.retain(|ledger, _| views.iter().any(|view| view.ledger == *ledger));
+        let names: BTreeSet<&str> = views.iter().map(|view| view.ledger.as_str()).collect();
+        inner.settled.retain(|ledger, _| names.contains(ledger.as_str()));
         views.iter().filter(|view| inner.is_due(view)).map(|view| view.ledger.clone()).collect()
     }
 

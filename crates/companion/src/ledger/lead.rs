@@ -188,14 +188,13 @@ async fn settle(replica: Arc<Replica>) {
         let views = replica.board.views();
         let due = replica.counter.due(&views, (replica.options.clock)());
         let now = Instant::now();
+        tried.retain(|_, at| now.duration_since(*at) < SECOND);
         for view in views.iter().filter(|view| due.contains(&view.ledger)) {
-            let is_long_ago = tried.get(&view.ledger).is_none_or(|at| now.duration_since(*at) >= SECOND);
-            if is_long_ago || is_urgent(view) {
+            if !tried.contains_key(&view.ledger) || is_urgent(view) {
                 tried.insert(view.ledger.clone(), now);
                 replica.writers.settle(&view.ledger);
             }
         }
-        tried.retain(|ledger, _| views.iter().any(|view| view.ledger == *ledger));
     }
 }
 

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::api::{Answer, Api};
+use super::api::{Answer, Api, segment};
 use super::objects::TENANT_QUOTAS;
 
 /// Writes `spec.suspend` where it is otherwise; whether that was needed.
 pub async fn suspend(api: &Api, quota: &str, is_suspended: bool) -> Answer<bool> {
-    let path = format!("{TENANT_QUOTAS}/{quota}");
+    let path = format!("{TENANT_QUOTAS}/{}", segment(quota));
     let there = api.get(&path).await?;
     if there.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default() == is_suspended {
         return Ok(false);
