@@ -142,12 +142,13 @@ pub fn resource(api_version: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(group, version, kind))
 }
 
-pub(crate) async fn client(kubeconfig: &Kubeconfig) -> Result<Client> {
+/// A client of the cluster that a kubeconfig leads to.
+pub async fn client(kubeconfig: &Kubeconfig) -> Result<Client> {
     let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)
 }
 
-pub(crate) fn write_kubeconfig(kubeconfig: &Kubeconfig, path: &Path) -> Result<()> {
+pub fn write_kubeconfig(kubeconfig: &Kubeconfig, path: &Path) -> Result<()> {
     // JSON is YAML to every reader of kubeconfigs.
     std::fs::write(path, serde_json::to_vec(kubeconfig)?)?;
     Ok(())

@@ -41,6 +41,8 @@ pub enum Controllers {
 pub struct ControlPlane {
     // Fields are dropped in this order: who depends on another goes first.
     controller_manager: Option<Process>,
+    /// Beside the first one.
+    other_api_servers: Vec<Process>,
     api_server: Option<Process>,
     etcd: Process,
     programs: PathBuf,
@@ -69,6 +71,7 @@ impl ControlPlane {
         let kubeconfig = files.kubeconfig(port, ADMIN)?;
         let mut plane = Self {
             controller_manager: None,
+            other_api_servers: Vec::new(),
             api_server: Some(api_server),
             etcd,
             programs,
@@ -76,7 +79,7 @@ impl ControlPlane {
             kubeconfig,
             folder,
         };
-        plane.wait_until_ready().await?;
+        plane.wait_until_ready(&plane.kubeconfig.clone()).await?;
         if controllers == Controllers::On {
             let arguments = controller_manager_arguments(plane.folder.path(), &files, port)?;
             let program = plane.programs.join("kube-controller-manager");
@@ -104,16 +107,33 @@ impl ControlPlane {
     pub async fn start_api_server(&mut self) -> Result<()> {
         let program = self.programs.join("kube-apiserver");
         self.api_server = Some(Process::start(&program, &self.api_server_arguments, self.folder.path())?);
-        self.wait_until_ready().await
+        self.wait_until_ready(&self.kubeconfig.clone()).await
     }
 
-    async fn wait_until_ready(&mut self) -> Result<()> {
-        let client = cluster::client(&self.kubeconfig).await?;
+    /// Starts another API server on the same etcd, as a cluster of several control planes has; its administrator's kubeconfig.
+    pub async fn add_api_server(&mut self) -> Result<Kubeconfig> {
+        let port = free_port()?;
+        let mut arguments = self.api_server_arguments.clone();
+        // Of a flag that is given twice the last counts.
+        arguments.push(format!("--secure-port={port}"));
+        let program = self.programs.join("kube-apiserver");
+        self.other_api_servers.push(Process::start(&program, &arguments, self.folder.path())?);
+        let mut kubeconfig = self.kubeconfig.clone();
+        for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+            cluster.server = Some(format!("https://127.0.0.1:{port}"));
+        }
+        self.wait_until_ready(&kubeconfig).await?;
+        Ok(kubeconfig)
+    }
+
+    async fn wait_until_ready(&mut self, kubeconfig: &Kubeconfig) -> Result<()> {
+        let client = cluster::client(kubeconfig).await?;
         let deadline = Instant::now() + PATIENCE;
         loop {
             let request = http::Request::get("/readyz").body(Vec::new())?;
             let Err(unready) = client.request_text(request).await else { return Ok(()) };
-            for process in [Some(&mut self.etcd), self.api_server.as_mut()].into_iter().flatten() {
+            let api_servers = self.api_server.iter_mut().chain(&mut self.other_api_servers);
+            for process in std::iter::once(&mut self.etcd).chain(api_servers) {
                 if let Some(status) = process.ended()? {
                     bail!("{} ended with {status}\n{}", process.name(), process.last_words());
                 }

@@ -21,6 +21,7 @@ pub mod planner;
 pub mod review;
 pub mod serve;
 pub mod status;
+pub mod suspend;
 pub mod tenants;
 pub mod tls;
 pub mod token;
@@ -46,6 +47,8 @@ use tenants::Tenants;
 use tls::Certificate;
 use writer::Writers;
 
+use crate::clock;
+
 /// How a replica runs.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -67,6 +70,8 @@ pub struct Options {
     pub files: Option<(PathBuf, PathBuf)>,
     /// Who signs the certificate that callers have to show, in a file; without one nobody has to.
     pub client_authority: Option<PathBuf>,
+    /// Unix seconds. Nothing that is safe depends on it: what may last how long is measured by the monotonic clock.
+    pub clock: fn() -> i64,
     /// How long reviews still come after a replica is told to stop.
     pub drain: Duration,
 }
@@ -83,6 +88,7 @@ impl Options {
             webhook: None,
             files: None,
             client_authority: None,
+            clock: clock::now,
             drain: Duration::from_secs(5),
         }
     }

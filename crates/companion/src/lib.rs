@@ -41,6 +41,7 @@ pub mod ledger;
 pub mod draw;
 pub mod output;
 
+pub mod families;
 pub mod kubeconfig;
 pub mod metrics;
 pub mod progress;

@@ -5,30 +5,14 @@
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::collect::gathered::Gathered;
+use crate::families::{Endings, Families, count, set};
 use crate::source::SourceError;
-
-/// Of the text.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// How something ended.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ending {
-    result: &'static str,
-}
-
-type Endings = Family<Ending, Counter>;
-
-fn count(endings: &Endings, result: &'static str) {
-    endings.get_or_create(&Ending { result }).inc();
-}
 
 #[derive(Debug)]
 pub struct Metrics {
@@ -51,46 +35,30 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("headroom_collector");
-        let mut counter = |name, help| {
-            let counter = Counter::default();
-            registry.register(name, help, counter.clone());
-            counter
-        };
-        let samples = counter("samples", "Samples added to the history");
-        let outside =
-            counter("samples_outside", "Samples dropped because they were of another window than was asked for");
-        // A result is shown before it is met for the first time, so that a rate can be taken of it.
-        let mut endings = |name, help, results: &[&'static str]| {
-            let endings = Endings::default();
-            registry.register(name, help, endings.clone());
-            for result in results {
-                drop(endings.get_or_create(&Ending { result }));
-            }
-            endings
-        };
-        let reads = endings(
+        let mut families = Families(&mut registry);
+        let samples = families.counter("samples", "Samples added to the history");
+        let outside = families
+            .counter("samples_outside", "Samples dropped because they were of another window than was asked for");
+        let reads = families.endings(
             "reads",
             "Questions asked of the source, by how they ended",
             &["done", "overloaded", "temporary", "permanent"],
         );
-        let runs = endings("runs", "Runs, by how they ended", &["done", "failed"]);
-        let profiles = endings(
+        let runs = families.endings("runs", "Runs, by how they ended", &["done", "failed"]);
+        let profiles = families.endings(
             "profiles",
             "Profiles, by what was done about them",
             &["written", "unchanged", "deleted", "failed"],
         );
-        let mut gauge = |name, help| {
-            let gauge = Gauge::default();
-            registry.register(name, help, gauge.clone());
-            gauge
-        };
-        let owed = gauge("owed_pieces", "Windows of namespaces still to be read");
-        let planned = gauge("planned_timestamp_seconds", "Everything before this moment was read or is owed");
-        let last_success = gauge("last_success_timestamp_seconds", "When the last run ended well");
-        let profile_bytes = gauge("profile_bytes", "Size of all profiles together");
-        let store_bytes = gauge("store_bytes", "Size of the store on disk");
-        let leads =
-            gauge("leads", "1 if this collector holds the lease and writes, 0 if it stands by or writes to no cluster");
+        let owed = families.gauge("owed_pieces", "Windows of namespaces still to be read");
+        let planned = families.gauge("planned_timestamp_seconds", "Everything before this moment was read or is owed");
+        let last_success = families.gauge("last_success_timestamp_seconds", "When the last run ended well");
+        let profile_bytes = families.gauge("profile_bytes", "Size of all profiles together");
+        let store_bytes = families.gauge("store_bytes", "Size of the store on disk");
+        let leads = families.gauge(
+            "leads",
+            "1 if this collector holds the lease and writes, 0 if it stands by or writes to no cluster",
+        );
         Self {
             registry,
             samples,
@@ -178,10 +146,6 @@ impl Metrics {
     pub fn samples(&self) -> u64 {
         self.samples.get()
     }
-}
-
-fn set(gauge: &Gauge, value: u64) {
-    gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
 /// As a scrape has it.

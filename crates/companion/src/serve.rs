@@ -12,7 +12,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
 use crate::clock;
-use crate::metrics::{CONTENT_TYPE, Metrics};
+use crate::families::CONTENT_TYPE;
+use crate::metrics::Metrics;
 
 /// A collector that gave no sign of life for so long is stuck: longer than any answer is waited for.
 const STUCK_AFTER: i64 = 15 * 60;

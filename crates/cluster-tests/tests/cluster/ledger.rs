@@ -7,3 +7,4 @@ mod changes;
 mod configured;
 mod failures;
 mod replicas;
+mod worlds;

@@ -123,8 +123,11 @@ struct QuotaArgs {
 struct TenantQuotaArgs {
     /// Show this quota only
     name: Option<String>,
+    /// Only quotas with these labels, such as `team=a,tier!=free`
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
+    selector: Option<Selector>,
     /// Show all quotas, each below its parent, on a line each
-    #[arg(long, conflicts_with = "name")]
+    #[arg(long, conflicts_with_all = ["name", "selector"])]
     tree: bool,
     /// How many of the biggest consumers are shown of each resource
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
@@ -175,14 +178,18 @@ fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     let listed = opened.around.list("headroom.dev/v1alpha1", "TenantQuota", None);
     let mut objects = listed.map_err(|problem| anyhow!(rights::advised(problem, true)))?;
-    if let Some(name) = &args.name {
-        // The others are its ancestors and children.
-        if !objects.iter().any(|object| metadata(object, "name") == name) {
-            bail!("there is no TenantQuota {name}");
-        }
-        if args.output.output != Format::Table {
-            objects.retain(|object| metadata(object, "name") == name);
-        }
+    let is_wanted = |object: &Value| {
+        args.name.as_ref().is_none_or(|name| metadata(object, "name") == name)
+            && args.selector.as_ref().is_none_or(|selector| selector.matches(object))
+    };
+    let wanted: BTreeSet<String> =
+        objects.iter().filter(|object| is_wanted(object)).map(|object| metadata(object, "name").to_owned()).collect();
+    if let (Some(name), true) = (&args.name, wanted.is_empty()) {
+        bail!("there is no TenantQuota {name}");
+    }
+    // Where they are described, the others are their ancestors and children.
+    if args.output.output != Format::Table {
+        objects.retain(is_wanted);
     }
     match args.output.output {
         Format::Json => output::print(&output::json(&Items { items: &objects })?)?,
@@ -191,7 +198,7 @@ fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
             let quotas = crate::ledger::describe::Quotas::read(objects).map_err(|problem| anyhow!(problem))?;
             let told: Vec<String> = quotas
                 .names()
-                .filter(|name| args.name.as_ref().is_none_or(|wanted| wanted == name))
+                .filter(|name| wanted.contains(*name))
                 .filter_map(|name| quotas.describe(name, args.top, Charset::of_stdout()))
                 .collect();
             output::print(&match args.tree {

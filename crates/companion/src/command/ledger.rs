@@ -6,17 +6,21 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
+use clap::builder::NonEmptyStringValueParser;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::seconds;
-use crate::kubeconfig;
-use crate::ledger::api::Api;
+use crate::clock;
+use crate::kubeconfig::{self, Chosen};
+use crate::ledger::api::{Api, Failure};
 use crate::ledger::check::check;
 use crate::ledger::configure::Webhook;
+use crate::ledger::suspend::suspend;
 use crate::ledger::{Options, Replica};
 use crate::output::{self, Exit, Table};
 use crate::signals;
+use crate::source::proxy;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -33,7 +37,10 @@ const EXAMPLES: &str = "Examples:
   kubectl headroom ledger serve --url https://10.0.0.7:8443
 
   # Whether what the ledgers say is true
-  kubectl headroom ledger check";
+  kubectl headroom ledger check
+
+  # Let requests through that exceed a quota; it is still counted
+  kubectl headroom ledger suspend payments";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -41,6 +48,19 @@ enum Command {
     Serve(Box<Serve>),
     /// Count everything anew by live lists, and compare with the ledgers; exits with 1 on a difference
     Check(Check),
+    /// Stop enforcing TenantQuotas; their usage is still counted
+    Suspend(Suspension),
+    /// Enforce suspended TenantQuotas again
+    Resume(Suspension),
+}
+
+#[derive(Debug, clap::Args)]
+struct Suspension {
+    /// The TenantQuotas
+    #[arg(required = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    quotas: Vec<String>,
+    #[command(flatten)]
+    cluster: Chosen,
 }
 
 #[derive(Debug, clap::Args)]
@@ -112,6 +132,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     match args.command {
         Command::Serve(serve) => run_server(*serve).map(|()| Exit::Fine),
         Command::Check(check) => check.run(),
+        Command::Suspend(suspension) => suspension.run(true),
+        Command::Resume(suspension) => suspension.run(false),
     }
 }
 
@@ -145,6 +167,27 @@ impl Check {
         );
         output::print(&text)?;
         Ok(if report.is_true() { Exit::Fine } else { Exit::Refused })
+    }
+}
+
+impl Suspension {
+    fn run(self, is_suspended: bool) -> anyhow::Result<Exit> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+        runtime.block_on(async {
+            let config = kubeconfig::config(&self.cluster).await.map_err(anyhow::Error::msg)?;
+            let api = Api::new(proxy::client(config)?);
+            for quota in &self.quotas {
+                let outcome = match suspend(&api, quota, is_suspended).await {
+                    Ok(false) => "unchanged",
+                    Ok(true) if is_suspended => "suspended",
+                    Ok(true) => "resumed",
+                    Err(Failure::NotFound) => bail!("there is no TenantQuota {quota}"),
+                    Err(failure) => bail!("TenantQuota {quota}: {failure}"),
+                };
+                output::print(&format!("tenantquota.headroom.dev/{quota} {outcome}\n"))?;
+            }
+            Ok(Exit::Fine)
+        })
     }
 }
 
@@ -185,6 +228,7 @@ impl Serve {
             webhook: (!self.no_configure).then_some(webhook),
             files,
             client_authority: self.client_ca,
+            clock: clock::now,
             drain: duration(self.drain),
         }
     }

@@ -141,6 +141,12 @@ async fn within(patience: Duration, answer: impl Future<Output = kube::Result<Va
     }
 }
 
+/// A name as a part of a path.
+pub fn segment(name: &str) -> String {
+    let encoded: String = form_urlencoded::byte_serialize(name.as_bytes()).collect();
+    encoded.replace('+', "%20")
+}
+
 /// A `metadata.resourceVersion` as the number that it is.
 pub fn revision_of(object: &Value) -> Option<u64> {
     object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()

@@ -18,7 +18,6 @@ use super::Replica;
 use super::api::{Answer, Failure};
 use super::tenants::{Tenants, by_namespace};
 use super::tls::{self, Made};
-use crate::clock;
 
 /// A change by somebody else is undone within this.
 const EVERY: Duration = Duration::from_secs(1);
@@ -320,7 +319,7 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> Answer<Vec<u8
         let moment = there.as_ref()?.pointer("/metadata/annotations")?.get(name)?.as_str()?;
         moment.parse().ok()
     };
-    let now = clock::now();
+    let now = (replica.options.clock)();
     let get = |name: &str| there.as_ref().and_then(|secret| field(secret, name));
     let names = names(webhook, namespace);
     let make =

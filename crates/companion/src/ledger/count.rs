@@ -14,9 +14,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::api::{Api, Failure, revision_of};
+use super::api::{Api, Failure, revision_of, segment};
+use super::board::View;
 use super::watch::{Seen, follow};
-use crate::clock;
 use crate::kinds::metadata;
 
 /// Counts while this replica leads; otherwise it counts nothing.
@@ -34,11 +34,21 @@ struct Inner {
     kinds: BTreeMap<String, OfKind>,
     /// Kinds that cannot be followed at all, and why.
     unserved: BTreeMap<String, String>,
-    /// Namespaces in which something has changed.
-    changed: BTreeSet<String>,
+    /// How many changes were seen, in all terms: what is later than a count is told by it.
+    turn: u64,
+    /// The turn of the last change in each namespace, and of the last that may concern all.
+    changed: BTreeMap<String, u64>,
+    all_changed: u64,
+    /// How each ledger was left: the turn that it was counted at, and its revision then.
+    settled: BTreeMap<String, (u64, u64)>,
     released: BTreeSet<String>,
-    /// Something could not be settled, because less was seen than it takes: it is tried again when more was.
-    is_behind: bool,
+}
+
+/// A ledger's state as it is to be written. Whoever has written it says so by [`Counter::has_settled`].
+#[derive(Debug)]
+pub struct Counted {
+    pub state: State,
+    pub turn: u64,
 }
 
 #[derive(Debug)]
@@ -67,8 +77,7 @@ impl Collection {
     }
 
     pub fn object(&self, key: &Key) -> String {
-        let name: String = form_urlencoded::byte_serialize(key.name.as_bytes()).collect();
-        format!("{}/namespaces/{}/{}/{}", self.version, key.namespace, self.plural, name.replace('+', "%20"))
+        format!("{}/namespaces/{}/{}/{}", self.version, key.namespace, self.plural, segment(&key.name))
     }
 
     /// Finds out by which version a kind such as `pods` or `deployments.apps` is served.
@@ -118,7 +127,8 @@ impl Counter {
     pub fn resign(&self) {
         let mut inner = self.inner();
         inner.kinds.values().for_each(|kind| kind.stop.cancel());
-        *inner = Inner::default();
+        // A write that is under way may still be told of, and must not look newer than what the next term sees.
+        *inner = Inner { turn: inner.turn, ..Inner::default() };
     }
 
     /// Follows these kinds and no others, and waits until each was listed, or cannot be.
@@ -193,60 +203,63 @@ impl Counter {
         match seen {
             Seen::Listed(revision, objects) => {
                 inner.cache.list(kind, revision, objects);
-                inner.changed.insert(String::new());
+                inner.change_all();
                 if let Some(of_kind) = inner.kinds.get_mut(kind) {
                     of_kind.lost = None;
                 }
             }
             Seen::Stored((key, stored)) => {
-                inner.changed.insert(key.namespace.clone());
+                inner.change(&key.namespace);
                 inner.cache.put(key, stored);
             }
             Seen::Deleted(object) => {
                 let key = Key::new(kind, metadata(&object, "namespace"), metadata(&object, "name"));
-                inner.changed.insert(key.namespace.clone());
+                inner.change(&key.namespace);
                 inner.cache.remove(&key, revision_of(&object).unwrap_or_default());
             }
             Seen::UpTo(revision) => inner.cache.advance(kind, revision),
             Seen::Lost(problem) => {
                 // What was counted is not known any more.
                 inner.cache.forget(kind);
-                inner.changed.insert(String::new());
+                inner.change_all();
                 if let Some(of_kind) = inner.kinds.get_mut(kind) {
                     of_kind.lost = Some(problem);
                 }
             }
-        }
-        if std::mem::take(&mut inner.is_behind) {
-            inner.changed.insert(String::new());
         }
         drop(inner);
         self.news.notify_one();
     }
 
     /// The state as it is to be counted now; none if this replica does not count, or has seen too little.
-    pub fn settle(&self, ledger: &str, plan: &Plan, state: &State) -> Option<State> {
-        let mut inner = self.inner();
+    pub fn settle(&self, ledger: &str, plan: &Plan, state: &State) -> Option<Counted> {
+        let inner = self.inner();
         if !inner.is_leading || !plan.kinds().iter().all(|kind| inner.is_known(kind)) {
             return None;
         }
         match settle(plan, state, &inner.cache, &inner.released) {
-            Ok(settled) => Some(settled.unwrap_or_else(|| state.clone())),
+            Ok(settled) => Some(Counted { state: settled.unwrap_or_else(|| state.clone()), turn: inner.turn }),
             Err(behind) => {
                 tracing::debug!(ledger, %behind, "not settled");
-                inner.is_behind = true;
                 None
             }
         }
     }
 
-    /// Namespaces in which something has changed since; an empty name stands for all.
-    pub fn take_changed(&self) -> BTreeSet<String> {
+    /// A ledger is stored as it was counted, at this revision.
+    pub fn has_settled(&self, ledger: &str, turn: u64, revision: u64) {
+        self.inner().settled.insert(ledger.to_owned(), (turn, revision));
+    }
+
+    /// The ledgers that are to be counted. Each stays due until its last count was written, whatever goes wrong on the way.
+    pub fn due(&self, views: &[View], now: i64) -> BTreeSet<String> {
         let mut inner = self.inner();
-        if inner.cache.tick(clock::now()) {
-            inner.changed.insert(String::new());
+        if inner.cache.tick(now) {
+            inner.change_all();
         }
-        std::mem::take(&mut inner.changed)
+        let names: BTreeSet<&str> = views.iter().map(|view| view.ledger.as_str()).collect();
+        inner.settled.retain(|ledger, _| names.contains(ledger.as_str()));
+        views.iter().filter(|view| inner.is_due(view)).map(|view| view.ledger.clone()).collect()
     }
 
     /// How an object is stored, as the watch has it; none if its kind is not counted.
@@ -291,6 +304,26 @@ impl Counter {
 }
 
 impl Inner {
+    fn change(&mut self, namespace: &str) {
+        self.turn += 1;
+        self.changed.insert(namespace.to_owned(), self.turn);
+    }
+
+    fn change_all(&mut self) {
+        self.turn += 1;
+        self.all_changed = self.turn;
+        self.changed.clear();
+    }
+
+    fn is_due(&self, view: &View) -> bool {
+        // Claims are looked at again and again. A revision that is not ours is another replica's, or an edit by hand.
+        let Some((turn, _)) = self.settled.get(&view.ledger).filter(|(_, revision)| *revision == view.revision) else {
+            return true;
+        };
+        let has_changed = |namespace: &String| self.changed.get(namespace).is_some_and(|at| at > turn);
+        !view.state.claims.is_empty() || self.all_changed > *turn || view.plan.namespaces.keys().any(has_changed)
+    }
+
     /// Whether a kind was listed, or is known to be impossible to list.
     fn is_known(&self, kind: &str) -> bool {
         let is_lost = || self.kinds.get(kind).is_some_and(|kind| kind.lost.is_some());
@@ -325,4 +358,78 @@ fn ends_at(object: &Value) -> Option<i64> {
     let deletion: Timestamp = metadata(object, "deletionTimestamp").parse().ok()?;
     let grace = object.pointer("/metadata/deletionGracePeriodSeconds")?.as_i64()?;
     Some(deletion.unix_seconds().saturating_add(grace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Pods up to revision 10, and a ledger of the namespace `shop` that was counted at revision 20.
+    fn counter() -> (Counter, View) {
+        let counter = Counter::default();
+        counter.lead();
+        counter.take("pods", Seen::Listed(10, Vec::new()));
+        let quota = json!({"metadata": {"name": "team"}, "spec": {
+            "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "5"}}}});
+        let quotas = [crate::ledger::tenants::read_quota(&quota).unwrap()];
+        let namespaces = BTreeMap::from([("shop".to_owned(), BTreeMap::new())]);
+        let plan = Plan::of_tree(&headroom_ledger::tree::trees(&quotas).0[0], &namespaces);
+        let state = State { counted_at: BTreeMap::from([("pods".to_owned(), 20)]), ..State::default() };
+        (counter, View { ledger: "team".to_owned(), revision: 1, plan: Arc::new(plan), state: Arc::new(state) })
+    }
+
+    fn store(counter: &Counter, namespace: &str, version: u64) {
+        let name = format!("pod-{version}");
+        let stored = Stored { uid: name.clone(), version, shape: Arc::new(Shape::default()), ends: None };
+        counter.take("pods", Seen::Stored((Key::new("pods", namespace, &name), stored)));
+    }
+
+    fn is_due(counter: &Counter, view: &View) -> bool {
+        counter.due(std::slice::from_ref(view), 0).contains("team")
+    }
+
+    fn settle(counter: &Counter, view: &View) -> Option<Counted> {
+        counter.settle("team", &view.plan, &view.state)
+    }
+
+    #[test]
+    fn what_was_seen_too_little_for_stays_due() {
+        let (counter, view) = counter();
+        assert!(settle(&counter, &view).is_none() && is_due(&counter, &view));
+        counter.take("pods", Seen::UpTo(30));
+        assert!(is_due(&counter, &view));
+        let counted = settle(&counter, &view).unwrap();
+        // It may not have been written.
+        assert!(is_due(&counter, &view));
+        counter.has_settled("team", counted.turn, 1);
+        assert!(!is_due(&counter, &view));
+    }
+
+    #[test]
+    fn what_changes_while_a_count_is_written_is_counted_again() {
+        let (counter, view) = counter();
+        store(&counter, "shop", 31);
+        let counted = settle(&counter, &view).unwrap();
+        store(&counter, "shop", 32);
+        counter.has_settled("team", counted.turn, 1);
+        assert!(is_due(&counter, &view));
+        counter.has_settled("team", settle(&counter, &view).unwrap().turn, 1);
+        store(&counter, "elsewhere", 33);
+        assert!(!is_due(&counter, &view));
+        // Somebody else wrote it.
+        assert!(is_due(&counter, &View { revision: 2, ..view }));
+    }
+
+    #[test]
+    fn a_write_of_an_earlier_term_settles_nothing_in_the_next() {
+        let (counter, view) = counter();
+        store(&counter, "shop", 31);
+        let counted = settle(&counter, &view).unwrap();
+        counter.resign();
+        counter.lead();
+        counter.has_settled("team", counted.turn, 1);
+        counter.take("pods", Seen::Listed(40, Vec::new()));
+        assert!(is_due(&counter, &view));
+    }
 }

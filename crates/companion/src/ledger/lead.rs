@@ -1,6 +1,6 @@
 //! What only one replica does at a time: plan, settle, release, report. The Lease saves double work; nothing depends on it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use super::Replica;
 use super::api::{Api, Failure, revision_of};
 use super::board::View;
 use super::{configure, plain, planner, status};
+use crate::families::set;
 
 /// How long a Lease outlives a leader that was killed.
 const LEASE: Duration = Duration::from_secs(15);
@@ -34,6 +35,7 @@ pub async fn lead(replica: Arc<Replica>) {
         api: replica.api.clone(),
         namespace: replica.options.namespace.clone(),
         holder: replica.identity.clone(),
+        clock: replica.options.clock,
     };
     let mut seen: Option<(Value, Instant)> = None;
     loop {
@@ -71,6 +73,7 @@ struct Lease {
     api: Api,
     namespace: String,
     holder: String,
+    clock: fn() -> i64,
 }
 
 impl Lease {
@@ -79,7 +82,8 @@ impl Lease {
     }
 
     fn object(&self, holder: &str, version: Option<&Value>) -> Value {
-        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+        let now = Timestamp::from_second((self.clock)()).unwrap_or_default();
+        let now = now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
         json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": "headroom-ledger", "namespace": self.namespace, "resourceVersion": version},
@@ -169,11 +173,10 @@ async fn work(replica: Arc<Replica>, term: CancellationToken) {
     }
 }
 
-/// Settles ledgers in which something has changed: soon where it matters, otherwise once a second.
+/// Settles the ledgers that are due: soon where it matters, otherwise once a second.
 async fn settle(replica: Arc<Replica>) {
     let mut changes = replica.board.changes();
-    let mut due: BTreeSet<String> = BTreeSet::new();
-    let mut settled: HashMap<String, Instant> = HashMap::new();
+    let mut tried: HashMap<String, Instant> = HashMap::new();
     loop {
         tokio::select! {
             () = replica.counter.news.notified() => {}
@@ -182,25 +185,16 @@ async fn settle(replica: Arc<Replica>) {
         }
         tokio::time::sleep(GATHER).await;
         changes.mark_unchanged();
-        let namespaces = replica.counter.take_changed();
         let views = replica.board.views();
+        let due = replica.counter.due(&views, (replica.options.clock)());
         let now = Instant::now();
-        for view in &views {
-            let is_touched = namespaces.contains("")
-                || namespaces.iter().any(|namespace| view.plan.namespaces.contains_key(namespace))
-                || !view.state.claims.is_empty();
-            if is_touched {
-                due.insert(view.ledger.clone());
-            }
-            let is_long_ago = settled.get(&view.ledger).is_none_or(|at| now.duration_since(*at) >= SECOND);
-            if due.contains(&view.ledger) && (is_long_ago || is_urgent(view)) {
-                due.remove(&view.ledger);
-                settled.insert(view.ledger.clone(), now);
+        tried.retain(|_, at| now.duration_since(*at) < SECOND);
+        for view in views.iter().filter(|view| due.contains(&view.ledger)) {
+            if !tried.contains_key(&view.ledger) || is_urgent(view) {
+                tried.insert(view.ledger.clone(), now);
                 replica.writers.settle(&view.ledger);
             }
         }
-        due.retain(|ledger| views.iter().any(|view| view.ledger == *ledger));
-        settled.retain(|ledger, _| views.iter().any(|view| view.ledger == *ledger));
     }
 }
 
@@ -230,10 +224,10 @@ async fn release(replica: Arc<Replica>) {
         first_seen.retain(|token, _| entries.contains_key(token));
         entries.keys().for_each(|token| _ = first_seen.entry(token.clone()).or_insert(now));
         replica.counter.retain_released(|token| entries.contains_key(token));
-        replica.metrics.claims.set(entries.len().try_into().unwrap_or(u64::MAX));
+        set(&replica.metrics.claims, entries.len() as u64);
         let oldest = first_seen.values().map(|seen| now.duration_since(*seen)).max().unwrap_or_default();
-        replica.metrics.oldest_claim_seconds.set(oldest.as_secs());
-        replica.metrics.objects.set(replica.counter.objects().try_into().unwrap_or(u64::MAX));
+        set(&replica.metrics.claim_age_seconds, oldest.as_secs());
+        set(&replica.metrics.objects, replica.counter.objects() as u64);
 
         let is_over = |token: &String| {
             first_seen.get(token).is_some_and(|seen| now.duration_since(*seen) > replica.options.request_lifetime)
@@ -241,7 +235,7 @@ async fn release(replica: Arc<Replica>) {
         for (token, key) in entries.into_iter().filter(|(token, _)| is_over(token)).take(LIVE_READS) {
             if is_as_counted(&replica, &key).await {
                 tracing::info!(%key, "releasing the claim of a request that failed");
-                replica.metrics.released.add(1);
+                replica.metrics.released.inc();
                 replica.counter.release(token);
             }
         }

@@ -1,114 +1,128 @@
-//! What is counted about the ledger itself, in Prometheus' format.
+//! What a replica tells of itself, and the one that counts of the quotas, in the OpenMetrics text format.
 
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use headroom_core::amount::Quantity;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
 
-#[derive(Debug, Default)]
-pub struct Count(AtomicU64);
+use crate::families::{Ending, Endings, Families, count};
 
-impl Count {
-    pub fn add(&self, more: u64) {
-        self.0.fetch_add(more, Ordering::Relaxed);
-    }
-
-    pub fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Metrics {
-    pub allowed: Count,
-    pub refused: Count,
-    pub busy: Count,
-    /// Microseconds that reviews took, together.
-    pub review_micros: Count,
-    pub writes: Count,
-    /// Requests that were in those writes.
-    pub batched: Count,
-    pub conflicts: Count,
-    pub released: Count,
-    pub claims: Count,
-    pub oldest_claim_seconds: Count,
-    pub objects: Count,
-    pub leads: Count,
-    /// Statuses of ResourceQuotas that somebody else had written.
-    pub foreign_statuses: Count,
-    quotas: Mutex<Vec<QuotaSample>>,
+    registry: Registry,
+    reviews: Endings,
+    review_seconds: Histogram,
+    batch_size: Histogram,
+    pub writes: Counter,
+    pub conflicts: Counter,
+    pub released: Counter,
+    pub claims: Gauge,
+    pub claim_age_seconds: Gauge,
+    pub objects: Gauge,
+    pub leads: Gauge,
+    pub foreign_statuses: Counter,
+    quotas: Family<Share, Gauge<f64, AtomicU64>>,
+    /// Of which there is something in `quotas`.
+    shown: Mutex<HashSet<Share>>,
 }
 
 /// What a quota has of a resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QuotaSample {
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Share {
     pub quota: String,
     pub resource: String,
     /// `hard`, `used` or `reserved`
-    pub kind: &'static str,
-    pub amount: Quantity,
+    pub r#type: &'static str,
 }
 
-impl Metrics {
-    /// What the leader knows of the TenantQuotas.
-    pub fn set_quotas(&self, samples: Vec<QuotaSample>) {
-        *self.quotas.lock().unwrap_or_else(PoisonError::into_inner) = samples;
+/// From an answer without a write to the patience of a review.
+const SECONDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 7.0];
+const SIZES: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("headroom");
+        let quotas = Family::default();
+        registry.register("tenantquota", "Bounds and usage of TenantQuotas", quotas.clone());
+        let mut families = Families(registry.sub_registry_with_prefix("ledger"));
+        let results = ["allowed", "refused", "busy"];
+        let reviews = families.endings("reviews", "Reviews of charged requests, by answer", &results);
+        let review_seconds = families.histogram("review_seconds", "How long reviews took", &SECONDS);
+        let batch_size = families.histogram("batch_size", "Reviews that one write answered", &SIZES);
+        let writes = families.counter("writes", "Writes of ledgers");
+        let conflicts = families.counter("conflicts", "Writes that met another replica's");
+        let released = families.counter("released", "Claims of requests that failed after they were admitted here");
+        let claims = families.gauge("claims", "Claims of unfinished requests");
+        let claim_age_seconds = families.gauge("claim_age_seconds", "Age of the oldest claim");
+        let objects = families.gauge("objects", "Objects that the leader counts");
+        let leads = families.gauge("leads", "1 on the replica that counts, 0 on the others");
+        let foreign_statuses =
+            families.counter("foreign_statuses", "Statuses of ResourceQuotas that were not what is counted");
+        Self {
+            registry,
+            reviews,
+            review_seconds,
+            batch_size,
+            writes,
+            conflicts,
+            released,
+            claims,
+            claim_age_seconds,
+            objects,
+            leads,
+            foreign_statuses,
+            quotas,
+            shown: Mutex::default(),
+        }
     }
 }
 
+impl Metrics {
+    pub fn reviewed(&self, result: &'static str, took: Duration) {
+        count(&self.reviews, result);
+        self.review_seconds.observe(took.as_secs_f64());
+    }
+
+    /// How many reviews were answered so.
+    pub fn reviews(&self, result: &'static str) -> u64 {
+        self.reviews.get_or_create(&Ending { result }).get()
+    }
+
+    pub fn wrote(&self, reviews: usize) {
+        self.writes.inc();
+        // Most writes without one only count.
+        if reviews > 0 {
+            self.batch_size.observe(reviews as f64);
+        }
+    }
+
+    /// What the leader knows of the TenantQuotas; a scrape at the same time misses none that stays.
+    pub fn set_quotas(&self, amounts: Vec<(Share, Quantity)>) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gone = std::mem::take(&mut *shown);
+        for (share, amount) in amounts {
+            self.quotas.get_or_create(&share).set(amount.milli_value() as f64 / 1000.0);
+            gone.remove(&share);
+            shown.insert(share);
+        }
+        gone.iter().for_each(|share| _ = self.quotas.remove(share));
+    }
+}
+
+/// As a scrape has it.
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut family = |name: &str, kind: &str, help: &str, values: &[(&str, String)]| {
-            writeln!(f, "# HELP headroom_ledger_{name} {help}\n# TYPE headroom_ledger_{name} {kind}")?;
-            values.iter().try_for_each(|(labels, value)| writeln!(f, "headroom_ledger_{name}{labels} {value}"))
-        };
-        let one = |count: &Count| [("", count.get().to_string())];
-        let reviews = [
-            (r#"{result="allowed"}"#, self.allowed.get().to_string()),
-            (r#"{result="refused"}"#, self.refused.get().to_string()),
-            (r#"{result="busy"}"#, self.busy.get().to_string()),
-        ];
-        family("reviews_total", "counter", "Reviews of charged requests, by answer.", &reviews)?;
-        let micros = self.review_micros.get();
-        let seconds = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
-        family("review_seconds_total", "counter", "Time that reviews took.", &[("", seconds)])?;
-        family("writes_total", "counter", "Writes of ledgers.", &one(&self.writes))?;
-        family("batched_reviews_total", "counter", "Reviews answered by those writes.", &one(&self.batched))?;
-        family("conflicts_total", "counter", "Writes that met another replica's.", &one(&self.conflicts))?;
-        family(
-            "released_total",
-            "counter",
-            "Claims of requests that failed after they were admitted here.",
-            &one(&self.released),
-        )?;
-        family("claims", "gauge", "Claims of unfinished requests.", &one(&self.claims))?;
-        family("claim_age_seconds", "gauge", "Age of the oldest claim.", &one(&self.oldest_claim_seconds))?;
-        family("objects", "gauge", "Objects that the leader counts.", &one(&self.objects))?;
-        family("leads", "gauge", "1 on the replica that counts, 0 on the others.", &one(&self.leads))?;
-        family(
-            "foreign_statuses_total",
-            "counter",
-            "Statuses of ResourceQuotas that were not what is counted.",
-            &one(&self.foreign_statuses),
-        )?;
-        let quotas = self.quotas.lock().unwrap_or_else(PoisonError::into_inner);
-        if !quotas.is_empty() {
-            writeln!(
-                f,
-                "# HELP headroom_tenantquota Bounds and usage of TenantQuotas.\n# TYPE headroom_tenantquota gauge"
-            )?;
-        }
-        quotas.iter().try_for_each(|QuotaSample { quota, resource, kind, amount }| {
-            let thousandths = amount.milli_value();
-            let resource = resource.replace(['\\', '"', '\n'], "_");
-            let amount = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
-            writeln!(f, r#"headroom_tenantquota{{quota="{quota}",resource="{resource}",type="{kind}"}} {amount}"#)
-        })
+        encode(f, &self.registry)
     }
 }
 
@@ -117,23 +131,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotas_are_told_as_prometheus_reads_them() {
+    fn quotas_are_told_as_long_as_they_are_there() {
         let metrics = Metrics::default();
-        assert!(!metrics.to_string().contains("tenantquota"));
-        let sample = |kind, amount: &str| QuotaSample {
-            quota: "payments".to_owned(),
-            resource: "requests.cpu".to_owned(),
-            kind,
-            amount: amount.parse().unwrap(),
+        let amount = |quota: &str, r#type, amount: &str| {
+            let share = Share { quota: quota.to_owned(), resource: "requests.cpu".to_owned(), r#type };
+            (share, amount.parse().unwrap())
         };
-        metrics.set_quotas(vec![sample("hard", "100"), sample("used", "61205m")]);
+        metrics.set_quotas(vec![amount("payments", "hard", "100"), amount("payments", "used", "61205m")]);
         let told = metrics.to_string();
-        assert!(
-            told.ends_with(
-                "headroom_tenantquota{quota=\"payments\",resource=\"requests.cpu\",type=\"hard\"} 100.000\n\
-                 headroom_tenantquota{quota=\"payments\",resource=\"requests.cpu\",type=\"used\"} 61.205\n"
-            ),
-            "{told}"
-        );
+        for line in ["type=\"hard\"} 100.0\n", "type=\"used\"} 61.205\n"] {
+            let line = format!("headroom_tenantquota{{quota=\"payments\",resource=\"requests.cpu\",{line}");
+            assert!(told.contains(&line), "{told}");
+        }
+        metrics.set_quotas(vec![amount("search", "hard", "1Gi")]);
+        let told = metrics.to_string();
+        assert!(told.contains("{quota=\"search\",resource=\"requests.cpu\",type=\"hard\"} 1073741824.0\n"), "{told}");
+        assert!(!told.contains("payments"), "{told}");
+    }
+
+    #[test]
+    fn reviews_and_writes_are_counted() {
+        let metrics = Metrics::default();
+        metrics.reviewed("refused", Duration::from_millis(4));
+        metrics.wrote(3);
+        metrics.wrote(0);
+        let told = metrics.to_string();
+        for line in [
+            "headroom_ledger_reviews_total{result=\"allowed\"} 0\n",
+            "headroom_ledger_reviews_total{result=\"refused\"} 1\n",
+            "headroom_ledger_review_seconds_bucket{le=\"0.005\"} 1\n",
+            "headroom_ledger_batch_size_sum 3.0\n",
+            "headroom_ledger_batch_size_count 1\n",
+            "headroom_ledger_writes_total 2\n",
+        ] {
+            assert!(told.contains(line), "{line}\n{told}");
+        }
     }
 }

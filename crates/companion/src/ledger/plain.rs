@@ -171,7 +171,7 @@ async fn publish_one(
         }
         let told = there.get("used").cloned().unwrap_or_default();
         let problem = format!("status.used was {told}, which is not what is counted; written again");
-        replica.metrics.foreign_statuses.add(1);
+        replica.metrics.foreign_statuses.inc();
         event::tell(replica, ("v1", "ResourceQuota", object), Kind::Warning, "StatusDrift", &problem).await;
     }
     if there == wanted {

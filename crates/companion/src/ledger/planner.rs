@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::Replica;
 use super::api::{Failure, revision_of};
+use super::count::Counted;
 use super::event::{self, Kind};
 use super::objects;
 use super::tenants::by_namespace;
@@ -117,7 +118,7 @@ async fn put_in_force(
         };
     }
     let begin = State { plan: plan.number, ..State::default() };
-    let Some(state) = replica.counter.settle(ledger, &plan, &begin) else {
+    let Some(Counted { state, .. }) = replica.counter.settle(ledger, &plan, &begin) else {
         return Err(Failure::Other("not everything is counted yet".to_owned()));
     };
     let path_of_one = format!("{path}/{ledger}");

@@ -74,13 +74,12 @@ pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String
         Ok(Asked::Quota(problems)) => Reply::Invalid(problems),
         Ok(Asked::Room { ask, is_dry_run, namespace, name }) => {
             let reply = room(replica, text, *ask, is_dry_run, &namespace, &name, began + PATIENCE).await;
-            let metrics = &replica.metrics;
-            match reply {
-                Reply::Allowed => metrics.allowed.add(1),
-                Reply::Busy(_) => metrics.busy.add(1),
-                _ => metrics.refused.add(1),
-            }
-            metrics.review_micros.add(began.elapsed().as_micros().try_into().unwrap_or_default());
+            let result = match reply {
+                Reply::Allowed => "allowed",
+                Reply::Busy(_) => "busy",
+                _ => "refused",
+            };
+            replica.metrics.reviewed(result, began.elapsed());
             reply
         }
         Err(reply) => reply,

@@ -14,6 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use super::{Replica, review};
+use crate::families;
 
 /// The API server sends no larger objects than 3 MiB; an update comes with the old one.
 const LARGEST_REVIEW: usize = 8 << 20;
@@ -111,7 +112,12 @@ pub async fn status(replica: Arc<Replica>, listener: TcpListener) {
 
 fn page(replica: &Replica, path: &str) -> Response<Full<Bytes>> {
     match path {
-        "/metrics" => text(StatusCode::OK, replica.metrics.to_string()),
+        "/metrics" => {
+            let kind = header::HeaderValue::from_static(families::CONTENT_TYPE);
+            let mut response = text(StatusCode::OK, replica.metrics.to_string());
+            response.headers_mut().insert(header::CONTENT_TYPE, kind);
+            response
+        }
         "/healthz" => text(StatusCode::OK, "ok\n".to_owned()),
         "/readyz" if replica.stop.is_cancelled() => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned()),
         "/readyz" if replica.is_ready() => text(StatusCode::OK, "ok\n".to_owned()),
@@ -125,7 +131,7 @@ fn page(replica: &Replica, path: &str) -> Response<Full<Bytes>> {
 fn text(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
-    let kind = header::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    let kind = header::HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }

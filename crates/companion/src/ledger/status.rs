@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_core::amount::ResourceList;
+use headroom_core::amount::{Quantity, ResourceList};
 use headroom_ledger::Plan;
 use headroom_ledger::tenant_quota::TenantQuota;
 use headroom_ledger::tree::trees;
@@ -15,7 +15,7 @@ use super::Replica;
 use super::board::View;
 use super::event::{self, Kind};
 use super::lead::used_and_reserved;
-use super::metrics::QuotaSample;
+use super::metrics::Share;
 use super::objects::{API_VERSION, TENANT_QUOTAS, namespace_of};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -101,16 +101,13 @@ fn news(before: Option<&Value>, after: &Value) -> Vec<(Kind, String, String)> {
 }
 
 /// Bounds, usage and reservations as metrics.
-fn samples(views: &[View]) -> Vec<QuotaSample> {
+fn samples(views: &[View]) -> Vec<(Share, Quantity)> {
     let mut samples = Vec::new();
     for view in views.iter().filter(|view| namespace_of(&view.ledger).is_none()) {
         for (node, (used, reserved)) in view.plan.nodes.iter().zip(used_and_reserved(view)) {
-            for (kind, amounts) in [("hard", &node.hard), ("used", &used), ("reserved", &reserved)] {
-                samples.extend(amounts.iter().map(|(name, amount)| QuotaSample {
-                    quota: node.quota.clone(),
-                    resource: name.to_string(),
-                    kind,
-                    amount: amount.clone(),
+            for (r#type, amounts) in [("hard", &node.hard), ("used", &used), ("reserved", &reserved)] {
+                samples.extend(amounts.iter().map(|(name, amount)| {
+                    (Share { quota: node.quota.clone(), resource: name.to_string(), r#type }, amount.clone())
                 }));
             }
         }

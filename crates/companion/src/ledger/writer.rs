@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::{Api, Failure, revision_of};
 use super::board::{Board, View};
-use super::count::Counter;
+use super::count::{Counted, Counter};
 use super::metrics::Metrics;
 use super::objects;
 
@@ -22,6 +22,8 @@ use super::objects;
 const WAITS_FOR: Duration = Duration::from_secs(2);
 /// After a failed write.
 const PAUSE: Duration = Duration::from_millis(50);
+/// What is tried for nobody who says how long.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// What is no longer asked for ends its task.
 const IDLE: Duration = Duration::from_secs(600);
 
@@ -35,12 +37,11 @@ pub enum Answer {
 
 enum Job {
     Reserve(Waiting),
-    /// Nobody has to wait for it.
-    TakeBack(Key, String, Option<oneshot::Sender<()>>),
+    TakeBack(Back),
     /// Count and drop what is settled.
     Settle,
     /// Charge by another plan from now on.
-    Replan(Arc<Plan>, oneshot::Sender<()>),
+    Replan(Replan),
 }
 
 struct Waiting {
@@ -48,6 +49,22 @@ struct Waiting {
     /// After this the request is told to come again.
     until: Instant,
     answer: oneshot::Sender<Answer>,
+}
+
+/// A claim that is given back. If that fails for too long, it is released when its request is over.
+struct Back {
+    key: Key,
+    token: String,
+    until: Instant,
+    /// Nobody has to wait for it.
+    done: Option<oneshot::Sender<()>>,
+}
+
+/// A plan to be put in force. If that fails for too long, the planner makes it again.
+struct Replan {
+    plan: Arc<Plan>,
+    until: Instant,
+    done: oneshot::Sender<()>,
 }
 
 /// The tasks, by ledger.
@@ -119,14 +136,13 @@ impl Writers {
     /// Gives back what was reserved under a token.
     pub async fn take_back(self: &Arc<Self>, ledger: &str, key: Key, token: String) {
         let (done, is_done) = oneshot::channel();
-        self.send(ledger, Job::TakeBack(key, token, Some(done)));
-        // If not, the claim is released when its request is over.
+        self.send(ledger, Job::TakeBack(Back { key, token, until: Instant::now() + PATIENCE, done: Some(done) }));
         _ = is_done.await;
     }
 
     /// The same, for whoever cannot wait.
     pub fn give_back(self: &Arc<Self>, ledger: &str, key: Key, token: String) {
-        self.send(ledger, Job::TakeBack(key, token, None));
+        self.send(ledger, Job::TakeBack(Back { key, token, until: Instant::now() + PATIENCE, done: None }));
     }
 
     pub fn settle(self: &Arc<Self>, ledger: &str) {
@@ -136,7 +152,7 @@ impl Writers {
     /// Puts a plan in force, whose object was written before; whether that worked.
     pub async fn replan(self: &Arc<Self>, ledger: &str, plan: Arc<Plan>) -> bool {
         let (done, is_done) = oneshot::channel();
-        self.send(ledger, Job::Replan(plan, done));
+        self.send(ledger, Job::Replan(Replan { plan, until: Instant::now() + PATIENCE, done }));
         is_done.await.is_ok()
     }
 }
@@ -146,18 +162,18 @@ struct Batch {
     waiting: Vec<Waiting>,
     /// Refused because of others that are unfinished, until the ledger changes.
     parked: Vec<Waiting>,
-    back: Vec<(Key, String, Option<oneshot::Sender<()>>)>,
+    back: Vec<Back>,
     settle: bool,
-    replan: Option<(Arc<Plan>, oneshot::Sender<()>)>,
+    replan: Option<Replan>,
 }
 
 impl Batch {
     fn add(&mut self, job: Job) {
         match job {
             Job::Reserve(waiting) => self.waiting.push(waiting),
-            Job::TakeBack(key, token, done) => self.back.push((key, token, done)),
+            Job::TakeBack(back) => self.back.push(back),
             Job::Settle => self.settle = true,
-            Job::Replan(plan, done) => self.replan = Some((plan, done)),
+            Job::Replan(replan) => self.replan = Some(replan),
         }
     }
 
@@ -231,7 +247,7 @@ impl Writer {
                 Err(problem) => Failure::Other(problem.clone()),
             };
             if cause == Failure::Conflict {
-                self.writers.metrics.conflicts.add(1);
+                self.writers.metrics.conflicts.inc();
                 tokio::time::sleep(random_part_of(self.round_trip)).await;
             } else {
                 tracing::warn!(ledger = self.ledger, %cause, "cannot write a ledger");
@@ -253,31 +269,33 @@ impl Writer {
             _ = late.answer.send(Answer::Busy(told.clone()));
         }
         self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
-        if self.batch.settle && *cause != Failure::Conflict {
-            // It is asked for again.
+        self.batch.back.retain(|back| back.until > now);
+        // A plan of a leader that leads no more must not come into force when somebody leads here again.
+        self.batch.replan.take_if(|replan| replan.until <= now || replan.done.is_closed());
+        if *cause != Failure::Conflict {
+            // The ledger stays due: the leader asks again.
             self.batch.settle = false;
-            self.batch.replan = None;
         }
     }
 
     async fn attempt(&mut self, view: &View) -> Result<(), Failure> {
         let plan = match &self.batch.replan {
-            Some((plan, _)) => Arc::clone(plan),
+            Some(replan) => Arc::clone(&replan.plan),
             None => Arc::clone(&view.plan),
         };
         // Whoever counts, counts with every write: that is one write less, and nobody is refused by an old count.
-        let state = match self.writers.counter.settle(&self.ledger, &plan, &view.state) {
-            Some(settled) => settled,
+        let (state, turn) = match self.writers.counter.settle(&self.ledger, &plan, &view.state) {
+            Some(Counted { state, turn }) => (state, Some(turn)),
             None if self.batch.replan.is_some() => {
                 return Err(Failure::Other("this replica does not count".to_owned()));
             }
-            None => State::clone(&view.state),
+            None => (State::clone(&view.state), None),
         };
         let now = Instant::now();
         // Who has gone is answered by nobody.
         self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
         let mut book = Book::open(&plan, state);
-        for (key, token, _) in &self.batch.back {
+        for Back { key, token, .. } in &self.batch.back {
             book.take_back(key, token);
         }
         let verdicts: Vec<Verdict> = self.batch.waiting.iter().map(|waiting| book.reserve(&waiting.ask)).collect();
@@ -286,17 +304,20 @@ impl Writer {
         for (_, entry) in state.entries() {
             self.first_seen.entry(entry.token.clone()).or_insert(now);
         }
+        let mut revision = Some(view.revision);
         if state != *view.state {
             let object = objects::write_state(&self.writers.namespace, &self.ledger, &state, Some(view.revision));
             let path = format!("{}/{}", objects::ledgers(&self.writers.namespace), self.ledger);
             let written = self.writers.api.replace(&path, &object).await?;
             self.round_trip = now.elapsed();
-            let metrics = &self.writers.metrics;
-            metrics.writes.add(1);
-            metrics.batched.add(self.batch.waiting.len().try_into().unwrap_or(u64::MAX));
-            if let Some(revision) = revision_of(&written) {
+            self.writers.metrics.wrote(self.batch.waiting.len());
+            revision = revision_of(&written);
+            if let Some(revision) = revision {
                 self.writers.board.add_state(&self.ledger, revision, state);
             }
+        }
+        if let (Some(turn), Some(revision)) = (turn, revision) {
+            self.writers.counter.has_settled(&self.ledger, turn, revision);
         }
         self.answer(verdicts, &plan);
         Ok(())
@@ -305,11 +326,11 @@ impl Writer {
     fn answer(&mut self, verdicts: Vec<Verdict>, plan: &Arc<Plan>) {
         let now = Instant::now();
         self.batch.settle = false;
-        if let Some((_, done)) = self.batch.replan.take() {
-            _ = done.send(());
+        if let Some(replan) = self.batch.replan.take() {
+            _ = replan.done.send(());
         }
-        for (_, _, done) in self.batch.back.drain(..) {
-            _ = done.map(|done| done.send(()));
+        for back in self.batch.back.drain(..) {
+            _ = back.done.map(|done| done.send(()));
         }
         for (waiting, verdict) in self.batch.waiting.drain(..).zip(verdicts) {
             let answer = match verdict {

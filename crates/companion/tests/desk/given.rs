@@ -79,6 +79,33 @@ fn only_labelled_manifests_are_checked() {
 }
 
 #[test]
+fn labelled_tenant_quotas_are_described_with_their_ancestors() {
+    let quota = |metadata: &str, spec: &str| {
+        format!("{{apiVersion: headroom.dev/v1alpha1, kind: TenantQuota, metadata: {metadata}, spec: {spec}}}\n")
+    };
+    let quotas = [
+        quota("{name: acme}", "{quota: {hard: {pods: '9'}}}"),
+        quota("{name: payments, labels: {tier: gold}}", "{parent: acme, quota: {hard: {pods: '5'}}}"),
+    ];
+    let folder = folder(&[("cluster/quotas.yaml", &quotas.join("---\n"))]);
+    let describe = |more: &[&str]| {
+        let arguments = [&["describe", "tenantquota", "--cluster-dir", "cluster"], more].concat();
+        let said = headroom(folder.path(), &arguments);
+        assert_eq!((said.code, said.err.as_str()), (0, ""));
+        said.out
+    };
+    let told = describe(&["-l", "tier=gold"]);
+    assert!(
+        told.starts_with("Name:        payments\nParent:      acme\n") && !told.contains("Name:        acme"),
+        "{told}"
+    );
+    let items: Value = serde_json::from_str(&describe(&["-l", "!tier", "-o", "json"])).unwrap();
+    assert_eq!(items["items"].as_array().unwrap().len(), 1);
+    assert_eq!(items["items"][0]["metadata"]["name"], "acme");
+    assert_eq!(describe(&["-l", "tier=silver"]), "There are no TenantQuotas.\n");
+}
+
+#[test]
 fn what_would_change_is_asked_of_some_labels_and_of_several_namespaces() {
     let pods = [labelled("a", "web", "shop"), labelled("b", "db", "shop"), labelled("c", "web", "pay")];
     let new = limit_range("limits", "max: {cpu: 1}").replace(", namespace: shop", "");

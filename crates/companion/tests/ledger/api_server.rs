@@ -41,6 +41,10 @@ impl Chance {
 
 pub struct ApiServer {
     pub chance: Chance,
+    /// Nothing fails by chance.
+    is_calm: bool,
+    /// So many writes of the ledger fail next.
+    failing_writes: AtomicUsize,
     inner: Mutex<Inner>,
     /// The revision, for watches.
     news: watch::Sender<u64>,
@@ -102,14 +106,39 @@ fn status(code: u16, reason: &str) -> Answer {
 
 impl ApiServer {
     pub fn new(seed: u64) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::with(seed, false))
+    }
+
+    /// One that fails only as it is told.
+    pub fn calm() -> Arc<Self> {
+        Arc::new(Self::with(0, true))
+    }
+
+    fn with(seed: u64, is_calm: bool) -> Self {
+        Self {
             chance: Chance(Mutex::new(fastrand::Rng::with_seed(seed))),
+            is_calm,
+            failing_writes: AtomicUsize::new(0),
             inner: Mutex::default(),
             news: watch::Sender::new(0),
             conflicts: AtomicUsize::new(0),
             failures: AtomicUsize::new(0),
             cuts: AtomicUsize::new(0),
-        })
+        }
+    }
+
+    /// The next writes of the ledger fail, and nothing else does.
+    pub fn fail_writes(&self, count: usize) {
+        self.failing_writes.store(count, Ordering::Relaxed);
+    }
+
+    /// How many of those are still to fail.
+    pub fn failing_writes(&self) -> usize {
+        self.failing_writes.load(Ordering::Relaxed)
+    }
+
+    fn has_trouble(&self, one_in: usize) -> bool {
+        !self.is_calm && self.chance.one_in(one_in)
     }
 
     pub fn client(self: &Arc<Self>) -> Client {
@@ -136,7 +165,10 @@ impl ApiServer {
         let body = body.collect_bytes().await.unwrap_or_default();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         tokio::time::sleep(self.chance.millis(6)).await;
-        if self.chance.one_in(40) {
+        let is_write = parts.method == Method::PUT && parts.uri.path().ends_with("/quotaledgers/team");
+        let fails = |left: usize| left.checked_sub(1).filter(|_| is_write);
+        let is_to_fail = self.failing_writes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fails).is_ok();
+        if is_to_fail || self.has_trouble(40) {
             self.failures.fetch_add(1, Ordering::Relaxed);
             return Ok(status(500, "etcdserver: request timed out"));
         }
@@ -146,7 +178,7 @@ impl ApiServer {
         }
         let done = self.done(&parts.method, parts.uri.path(), body);
         tokio::time::sleep(self.chance.millis(6)).await;
-        if parts.method != Method::GET && self.chance.one_in(25) {
+        if parts.method != Method::GET && self.has_trouble(25) {
             self.failures.fetch_add(1, Ordering::Relaxed);
             return Err(std::io::Error::other("the answer is lost"));
         }
@@ -217,14 +249,15 @@ impl ApiServer {
         let from = query.split('&').find_map(|part| part.strip_prefix("resourceVersion=")).unwrap();
         let mut seen: u64 = from.parse().unwrap();
         let place = Place::of(path).unwrap();
-        if self.chance.one_in(12) {
+        if self.has_trouble(12) {
             self.cuts.fetch_add(1, Ordering::Relaxed);
             return status(410, "Expired");
         }
         let mut news = self.news.subscribe();
         let (sender, receiver) = tokio::sync::mpsc::channel(16);
         tokio::spawn(async move {
-            for _ in 0..self.chance.below(60) {
+            let rounds = if self.is_calm { usize::MAX } else { self.chance.below(60) };
+            for _ in 0..rounds {
                 let lines: Vec<(u64, Value)> = {
                     let inner = self.inner.lock().unwrap();
                     let is_new = |(revision, collection, namespace, _): &&(u64, String, String, Value)| {
@@ -237,7 +270,7 @@ impl ApiServer {
                 for (revision, line) in lines {
                     seen = revision;
                     // A watch lags, now and then for long.
-                    let lag = if self.chance.one_in(50) { 300 } else { 15 };
+                    let lag = if self.has_trouble(50) { 300 } else { 15 };
                     tokio::time::sleep(self.chance.millis(lag)).await;
                     let frame = Frame::data(Bytes::from(format!("{line}\n")));
                     if sender.send(Ok::<_, Infallible>(frame)).await.is_err() {
@@ -283,8 +316,19 @@ impl ApiServer {
         true
     }
 
+    /// Changes the ledger of the quota `team` by hand.
+    pub fn edit_ledger(&self, patch: Value) {
+        let path = "/apis/headroom.dev/v1alpha1/namespaces/headroom/quotaledgers/team";
+        drop(self.done(&Method::PATCH, path, patch));
+    }
+
     pub fn delete_pod(&self, namespace: &str, name: &str) {
         drop(self.done(&Method::DELETE, &format!("/api/v1/namespaces/{namespace}/pods/{name}"), Value::Null));
+    }
+
+    pub fn object(&self, collection: &str, namespace: &str, name: &str) -> Value {
+        let key = (collection.to_owned(), namespace.to_owned(), name.to_owned());
+        self.inner.lock().unwrap().objects.get(&key).cloned().unwrap_or_default()
     }
 
     pub fn pods(&self) -> usize {

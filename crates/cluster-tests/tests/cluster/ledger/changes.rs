@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headroom_cluster_tests::cluster::resource;
+use headroom_cluster_tests::cluster::{create, resource};
 use headroom_companion::ledger::review;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -81,6 +81,46 @@ async fn updates_that_grow_and_shrink_are_exact() {
         };
         until("it is credited", is_credited).await;
     }
+}
+
+/// Claims grow and pods get deadlines, many at once: exactly as many as there is room for.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn claims_that_grow_and_deadlines_that_are_added_are_exact() {
+    const COUNT: usize = 12;
+    let ledger = Ledger::start(json!({"pods": "50", "requests.storage": "24Gi"})).await;
+    let short = json!({"namespaces": {"selector": {"matchLabels": {"tenant": "payments"}}}});
+    ledger.scoped_quota("short", short, json!({"hard": {"pods": "5"}, "scopes": ["Terminating"]})).await;
+    let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "growing"},
+        "provisioner": "example.com/none", "allowVolumeExpansion": true});
+    create(&ledger.client, class).await.unwrap();
+    let claims = |at: usize| -> Api<DynamicObject> {
+        let kind = resource("v1", "PersistentVolumeClaim");
+        Api::namespaced_with(ledger.client.clone(), NAMESPACES[at % 2], &kind)
+    };
+    let (claim, pod) = (|at: usize| format!("data-{at}"), |at: usize| format!("pod-{at}"));
+    for at in 0..COUNT {
+        // Only what is bound may grow.
+        let object = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": claim(at), "namespace": NAMESPACES[at % 2]},
+            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "growing", "volumeName": claim(at),
+                "resources": {"requests": {"storage": "1Gi"}}}});
+        create(&ledger.client, object).await.unwrap();
+        let bound = Patch::Merge(json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}));
+        claims(at).patch_status(&claim(at), &PatchParams::default(), &bound).await.unwrap();
+        ledger.create_pod(NAMESPACES[at % 2], json!({"name": pod(at)}), false).await.unwrap();
+    }
+    let patch = async |api: Api<DynamicObject>, name: String, spec: Value| {
+        api.patch(&name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await
+    };
+    let grow = |at| patch(claims(at), claim(at), json!({"resources": {"requests": {"storage": "3Gi"}}}));
+    let end = |at| patch(ledger.pods(NAMESPACES[at % 2]), pod(at), json!({"activeDeadlineSeconds": 3600}));
+    let (grown, ended) =
+        tokio::join!(futures::future::join_all((0..COUNT).map(grow)), futures::future::join_all((0..COUNT).map(end)));
+    // 12 of 24Gi are taken, and each claim that grows takes 2 more.
+    assert_eq!(Tally::of(grown), Tally { stored: 6, refused: 6, ..Tally::default() });
+    assert_eq!(Tally::of(ended), Tally { stored: 5, refused: 7, ..Tally::default() });
+    ledger.clean(Duration::from_secs(2)).await;
 }
 
 /// A bound goes up and down, a quota comes above and another beside, a namespace leaves and joins again, all while pods

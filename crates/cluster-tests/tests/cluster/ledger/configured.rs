@@ -1,19 +1,28 @@
 //! A replica with the rights of `deploy/ledger` and no others, which makes its certificate and its webhook configuration.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use headroom_cluster_tests::cluster::{Cluster, create, resource};
 use headroom_cluster_tests::control_plane::{Controllers, InTreePlugins};
 use headroom_companion::ledger::check::check;
 use headroom_companion::ledger::configure::Webhook;
+use headroom_companion::ledger::suspend::suspend;
 use headroom_companion::ledger::{Options, Replica, api};
 use headroom_testkit::built::workspace_file;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 
 use super::replicas::{free_address, until};
@@ -51,6 +60,7 @@ struct Configured {
     cluster: Cluster,
     client: Client,
     replica: Arc<Replica>,
+    address: SocketAddr,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<anyhow::Result<()>>,
 }
@@ -93,7 +103,7 @@ impl Configured {
         let replica = Replica::new(options, cluster.client_as(LEDGER).await.unwrap(), stop.clone());
         let serving = tokio::spawn(Arc::clone(&replica).serve(TcpListener::bind(address).await.unwrap(), None));
         until("it is ready", || replica.is_ready()).await;
-        Self { cluster, client, replica, stop, serving }
+        Self { cluster, client, replica, address, stop, serving }
     }
 
     /// Sends dry runs until the API server asks: whatever is stored before that is counted, and not refused.
@@ -103,7 +113,7 @@ impl Configured {
         let probe: DynamicObject = serde_json::from_value(crate::objects::pod(namespace, "probe", json!({}))).unwrap();
         let is_asked = || async {
             drop(pods.create(&dry_run, &probe).await);
-            self.replica.metrics.allowed.get() > 0
+            self.replica.metrics.reviews("allowed") > 0
         };
         eventually("the API server asks", is_asked, |asked| *asked).await;
     }
@@ -227,8 +237,9 @@ async fn it_configures_itself_and_restores_what_is_removed() {
 
     // A quota that is suspended counts, and refuses nothing until it is resumed.
     let suspend = async |is: bool| {
-        let suspended = json!({"spec": {"suspend": is}});
-        quotas.patch("payments", &PatchParams::default(), &Patch::Merge(suspended)).await.unwrap();
+        let api = api::Api::new(client.clone());
+        // The second time there is nothing to do.
+        assert!(suspend(&api, "payments", is).await.unwrap() && !suspend(&api, "payments", is).await.unwrap());
     };
     suspend(true).await;
     eventually("nothing is refused", try_new, Result::is_ok).await;
@@ -244,6 +255,85 @@ async fn it_configures_itself_and_restores_what_is_removed() {
     })
     .await;
     configured.end().await;
+}
+
+/// The leader renews its certificate while requests come: none of them notices.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn a_certificate_is_renewed_under_load() {
+    let configured = Configured::start(InTreePlugins::Off, Controllers::Off, |_| ()).await;
+    let client = configured.client.clone();
+    namespace(&client, "shop").await;
+    let quota = json!({
+        "apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": "payments"},
+        "spec": {"namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "100000"}}},
+    });
+    create(&client, quota).await.unwrap();
+    configured.is_asked("shop").await;
+    let secrets: Api<DynamicObject> = Api::namespaced_with(client.clone(), "headroom", &resource("v1", "Secret"));
+    let secret = || async { secrets.get("headroom-ledger-tls").await.unwrap() };
+    let before = secret().await;
+
+    let end = CancellationToken::new();
+    let load = |writer: usize| {
+        let (client, end) = (client.clone(), end.clone());
+        tokio::spawn(async move {
+            let mut outcomes = Vec::new();
+            while !end.is_cancelled() {
+                outcomes.push(pod(&client, "shop", &format!("web-{writer}-{}", outcomes.len())).await);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            outcomes
+        })
+    };
+    let load: Vec<_> = (0..4).map(load).collect();
+    // As if it had been made 61 days ago, and then its successor a minute ago.
+    let made_at = |annotation: &str, seconds: i64| {
+        let made_at = (headroom_companion::clock::now() - seconds).to_string();
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation: made_at}}}));
+        let secrets = secrets.clone();
+        async move { drop(secrets.patch("headroom-ledger-tls", &PatchParams::default(), &patch).await.unwrap()) }
+    };
+    made_at("headroom.dev/made-at", 61 * 86_400).await;
+    eventually("there is a successor", secret, |secret| secret.data["data"]["next.crt"].is_string()).await;
+    let authorities = secret().await.data["data"]["ca.crt"].clone();
+    assert_ne!(authorities, before.data["data"]["ca.crt"]);
+    let configurations: Api<DynamicObject> =
+        Api::all_with(client.clone(), &resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"));
+    let trusted = || async {
+        let configuration = configurations.get("headroom-ledger").await.unwrap();
+        configuration.data["webhooks"][0]["clientConfig"]["caBundle"].clone()
+    };
+    eventually("API servers are told of both authorities", trusted, |trusted| *trusted == authorities).await;
+    made_at("headroom.dev/next-made-at", 61).await;
+    let is_new = |secret: &DynamicObject| secret.data["data"]["tls.crt"] != before.data["data"]["tls.crt"];
+    eventually("the successor is in the Secret", secret, is_new).await;
+    let authority = STANDARD.decode(authorities.as_str().unwrap()).unwrap();
+    let authority = CertificateDer::pem_slice_iter(&authority).last().unwrap().unwrap();
+    let is_shown = || is_trusted_by(&authority, configured.address);
+    eventually("the successor is shown", is_shown, |is_shown| *is_shown).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    end.cancel();
+    let outcomes: Vec<_> = futures::future::join_all(load).await.into_iter().flat_map(Result::unwrap).collect();
+    println!("{} requests", outcomes.len());
+    assert!(outcomes.len() > 100, "only {} requests", outcomes.len());
+    let failed: Vec<_> = outcomes.iter().filter(|outcome| outcome.is_err()).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+    configured.end().await;
+}
+
+/// Whether a server shows a certificate of this authority.
+async fn is_trusted_by(authority: &CertificateDer<'static>, address: SocketAddr) -> bool {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.clone()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.is_ok()
 }
 
 /// Where the API server has no plugin, ResourceQuotas are enforced, counted and published as the plugin and the quota

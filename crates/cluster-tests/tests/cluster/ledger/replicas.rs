@@ -6,14 +6,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
 use headroom_cluster_tests::certificate::Authority;
 use headroom_cluster_tests::cluster::{Cluster, create, resource};
 use headroom_cluster_tests::control_plane::{Controllers, InTreePlugins};
+use headroom_companion::clock;
+use headroom_companion::kubeconfig::Chosen;
 use headroom_companion::ledger::watch::{Seen, follow};
 use headroom_companion::ledger::{Options, Replica, api};
 use headroom_testkit::built::workspace_file;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::client::Body;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -31,9 +40,19 @@ pub struct Ledger {
     pub cluster: Cluster,
     pub client: Client,
     replicas: Mutex<[Option<Running>; 2]>,
+    worlds: Mutex<[World; 2]>,
     addresses: [SocketAddr; 2],
     authority: Authority,
     files: TempDir,
+}
+
+/// What a replica sees of the world.
+#[derive(Clone)]
+pub struct World {
+    /// Leads to its API server.
+    pub kubeconfig: PathBuf,
+    pub clock: fn() -> i64,
+    pub watches: Option<Watches>,
 }
 
 struct Running {
@@ -83,8 +102,13 @@ impl Tally {
 impl Ledger {
     /// Two replicas at work, and the quota `payments` over both namespaces.
     pub async fn start(hard: Value) -> Self {
-        let cluster =
-            Cluster::start_with(InTreePlugins::Off, Controllers::Off, &["--request-timeout=10s"]).await.unwrap();
+        Self::start_in(hard, &[], |worlds| worlds).await
+    }
+
+    /// With further arguments for the API server, and replicas that see the world in another way.
+    pub async fn start_in(hard: Value, arguments: &[&str], see: impl FnOnce([World; 2]) -> [World; 2]) -> Self {
+        let arguments = [&["--request-timeout=10s"], arguments].concat();
+        let cluster = Cluster::start_with(InTreePlugins::Off, Controllers::Off, &arguments).await.unwrap();
         let definitions = workspace_file("deploy/ledger/crds.yaml");
         let kubectl = |arguments: &[&str]| {
             let output = cluster.kubectl().unwrap().args(arguments).output().unwrap();
@@ -105,7 +129,10 @@ impl Ledger {
                 json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}});
             create(&client, namespace).await.unwrap();
         }
-        let ledger = Self { cluster, client, replicas: Mutex::new([None, None]), addresses: ports, authority, files };
+        let world = World { kubeconfig: cluster.kubeconfig_file().unwrap(), clock: clock::now, watches: None };
+        let worlds = Mutex::new(see([world.clone(), world]));
+        let replicas = Mutex::new([None, None]);
+        let ledger = Self { cluster, client, replicas, worlds, addresses: ports, authority, files };
         ledger.run(0).await;
         ledger.run(1).await;
         ledger
@@ -119,19 +146,21 @@ impl Ledger {
     pub async fn run(&self, which: usize) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let path = |name: &str| -> PathBuf { self.files.path().join(name) };
+        let World { kubeconfig, clock, watches } = self.worlds.lock().unwrap()[which].clone();
         let options = Options {
             request_lifetime: REQUEST_LIFETIME,
             files: Some((path("tls.crt"), path("tls.key"))),
             drain: Duration::from_millis(500),
+            clock,
             ..Options::new(HOME)
         };
-        let kubeconfig = Some(self.cluster.kubeconfig_file().unwrap());
-        let chosen = headroom_companion::kubeconfig::Chosen { kubeconfig, ..Default::default() };
+        let chosen = Chosen { kubeconfig: Some(kubeconfig), ..Chosen::default() };
         let (started, is_started) = tokio::sync::oneshot::channel();
         let address = self.addresses[which];
         runtime.spawn(async move {
             let config = headroom_companion::kubeconfig::config(&chosen).await.unwrap();
             let client = headroom_companion::source::proxy::client(config).unwrap();
+            let client = watches.map_or(client.clone(), |watches| watches.behind(client));
             let replica = Replica::new(options, client, CancellationToken::new());
             let listener = TcpListener::bind(address).await.unwrap();
             assert!(started.send(Arc::clone(&replica)).is_ok());
@@ -149,6 +178,13 @@ impl Ledger {
         }
     }
 
+    /// Kills a replica, and starts it in another world.
+    pub async fn move_to(&self, which: usize, world: impl FnOnce(&mut World)) {
+        self.kill(which);
+        world(&mut self.worlds.lock().unwrap()[which]);
+        self.run(which).await;
+    }
+
     pub fn replica(&self, which: usize) -> Option<Arc<Replica>> {
         self.replicas.lock().unwrap()[which].as_ref().map(|running| Arc::clone(&running.replica))
     }
@@ -162,10 +198,14 @@ impl Ledger {
 
     /// A TenantQuota in force.
     pub async fn quota(&self, name: &str, spec: Value, hard: Value) {
-        let mut quota =
-            json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": name}});
-        quota["spec"] = spec;
-        quota["spec"]["quota"] = json!({"hard": hard});
+        self.scoped_quota(name, spec, json!({"hard": hard})).await;
+    }
+
+    /// The same, with the whole of what it has in common with a ResourceQuota.
+    pub async fn scoped_quota(&self, name: &str, mut spec: Value, of_resources: Value) {
+        spec["quota"] = of_resources;
+        let quota = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota",
+            "metadata": {"name": name}, "spec": spec});
         create(&self.client, quota).await.unwrap();
         let is_charged = |which: usize| {
             let views = self.replica(which).unwrap().board.views();
@@ -200,7 +240,7 @@ impl Ledger {
         for (which, namespace) in NAMESPACES.into_iter().enumerate() {
             let replica = self.replica(which).unwrap();
             let deadline = Instant::now() + Duration::from_secs(30);
-            while replica.metrics.allowed.get() + replica.metrics.refused.get() == 0 {
+            while replica.metrics.reviews("allowed") + replica.metrics.reviews("refused") == 0 {
                 assert!(Instant::now() < deadline, "the API server does not ask");
                 drop(self.create_pod(namespace, json!({"name": "probe"}), true).await);
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -213,12 +253,21 @@ impl Ledger {
     }
 
     pub async fn create_pod(&self, namespace: &str, metadata: Value, dry_run: bool) -> kube::Result<DynamicObject> {
+        Self::create_pod_by(&self.pods(namespace), metadata, dry_run).await
+    }
+
+    /// The same by a client of another API server.
+    pub async fn create_pod_by(
+        pods: &Api<DynamicObject>,
+        metadata: Value,
+        dry_run: bool,
+    ) -> kube::Result<DynamicObject> {
         let pod: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
             "spec": {"containers": [{"name": "web", "image": "web", "resources": {"requests": {"cpu": "100m"}}}]},
         }))
         .unwrap();
-        self.pods(namespace).create(&PostParams { dry_run, ..PostParams::default() }, &pod).await
+        pods.create(&PostParams { dry_run, ..PostParams::default() }, &pod).await
     }
 
     pub async fn delete_pod(&self, namespace: &str, name: &str) {
@@ -228,7 +277,6 @@ impl Ledger {
 
     /// Creates pods, so many at the same moment, by turns in both namespaces.
     pub async fn create_pods(&self, prefix: &str, count: usize, at_once: usize) -> Tally {
-        use futures::StreamExt;
         let pods = (0..count).map(|number| {
             let name = json!({"name": format!("{prefix}-{number}")});
             self.create_pod(NAMESPACES[number % 2], name, false)
@@ -304,12 +352,16 @@ impl Ledger {
 
     /// Counts pods at every moment from now on.
     pub async fn watch(&self) -> Watched {
+        self.watch_by(&self.client).await
+    }
+
+    pub async fn watch_by(&self, client: &Client) -> Watched {
         let (most, states) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let stop = CancellationToken::new();
         let (most_of, states_of) = (Arc::clone(&most), Arc::clone(&states));
         let mut there = std::collections::BTreeSet::new();
         let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap().to_owned();
-        let client = api::Api::new(self.client.clone());
+        let client = api::Api::new(client.clone());
         tokio::spawn(follow(client, "/api/v1/pods".to_owned(), stop.clone(), Some, move |seen| {
             match seen {
                 Seen::Listed(_, objects) => there = objects.iter().map(uid).collect(),
@@ -331,6 +383,52 @@ impl Drop for Ledger {
         self.kill(1);
     }
 }
+
+/// The watches of a replica, which can be cut: none goes on, and none begins.
+#[derive(Clone)]
+pub struct Watches {
+    are_cut: Arc<tokio::sync::watch::Sender<bool>>,
+    /// How often all pods were listed.
+    pub lists: Arc<AtomicUsize>,
+}
+
+impl Default for Watches {
+    fn default() -> Self {
+        Self { are_cut: Arc::new(tokio::sync::watch::Sender::new(false)), lists: Arc::default() }
+    }
+}
+
+impl Watches {
+    pub fn cut(&self, are_cut: bool) {
+        self.are_cut.send_replace(are_cut);
+    }
+
+    /// A client whose watches are these.
+    fn behind(&self, client: Client) -> Client {
+        let watches = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (client, watches) = (client.clone(), watches.clone());
+            async move { watches.send(client, request).await }
+        });
+        Client::new(service, "default")
+    }
+
+    async fn send(&self, client: Client, request: Request<Body>) -> kube::Result<Response<Boxed>> {
+        if request.uri().query().is_none_or(|query| !query.contains("watch=1")) {
+            self.lists.fetch_add((request.uri().path() == "/api/v1/pods").into(), Ordering::Relaxed);
+            return Ok(client.send(request).await?.map(BodyExt::boxed_unsync));
+        }
+        let mut are_cut = self.are_cut.subscribe();
+        // The sender is ours, so neither wait ends without it.
+        _ = are_cut.wait_for(|are_cut| !are_cut).await;
+        let answer = client.send(request).await?;
+        let end = Box::pin(async move { _ = are_cut.wait_for(|are_cut| *are_cut).await.map(drop) });
+        let cut = |body: Body| StreamBody::new(body.into_data_stream().map_ok(Frame::data).take_until(end));
+        Ok(answer.map(|body| cut(body).boxed_unsync()))
+    }
+}
+
+type Boxed = UnsyncBoxBody<Bytes, <Body as hyper::body::Body>::Error>;
 
 /// What a watch has seen.
 pub struct Watched {

@@ -1,0 +1,63 @@
+//! Families of metrics in the OpenMetrics text format, as the collector and the ledger tell of themselves.
+//!
+//! `hack/metrics.py` reads their names from where these functions are called, and holds rules, dashboard and documentation
+//! against them.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Of the text.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// How something ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Ending {
+    pub result: &'static str,
+}
+
+pub type Endings = Family<Ending, Counter>;
+
+pub fn count(endings: &Endings, result: &'static str) {
+    endings.get_or_create(&Ending { result }).inc();
+}
+
+pub fn set(gauge: &Gauge, value: u64) {
+    gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+}
+
+/// Registers families.
+pub struct Families<'r>(pub &'r mut Registry);
+
+impl Families<'_> {
+    pub fn counter(&mut self, name: &str, help: &str) -> Counter {
+        let counter = Counter::default();
+        self.0.register(name, help, counter.clone());
+        counter
+    }
+
+    pub fn gauge(&mut self, name: &str, help: &str) -> Gauge {
+        let gauge = Gauge::default();
+        self.0.register(name, help, gauge.clone());
+        gauge
+    }
+
+    /// A result is shown before it is met for the first time, so that a rate can be taken of it.
+    pub fn endings(&mut self, name: &str, help: &str, results: &[&'static str]) -> Endings {
+        let endings = Endings::default();
+        self.0.register(name, help, endings.clone());
+        for result in results {
+            drop(endings.get_or_create(&Ending { result }));
+        }
+        endings
+    }
+
+    pub fn histogram(&mut self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
+        let histogram = Histogram::new(buckets.iter().copied());
+        self.0.register(name, help, histogram.clone());
+        histogram
+    }
+}

@@ -1,0 +1,18 @@
+//! Suspending a TenantQuota, and resuming it, by hand.
+
+use serde_json::{Value, json};
+
+use super::api::{Answer, Api, segment};
+use super::objects::TENANT_QUOTAS;
+
+/// Writes `spec.suspend` where it is otherwise; whether that was needed.
+pub async fn suspend(api: &Api, quota: &str, is_suspended: bool) -> Answer<bool> {
+    let path = format!("{TENANT_QUOTAS}/{}", segment(quota));
+    let there = api.get(&path).await?;
+    if there.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default() == is_suspended {
+        return Ok(false);
+    }
+    // A quota that was never suspended has no such field.
+    let suspend = is_suspended.then_some(true);
+    api.merge(&path, &json!({"spec": {"suspend": suspend}})).await.map(|_| true)
+}
