@@ -24,3 +24,31 @@ export function byId<Kind extends HTMLElement>(id: string, kind: new () => Kind)
   if (!(found instanceof kind)) throw new Error(`the page has no #${id}`);
   return found;
 }
+
+/** The element for a key; it is made where there was none for the key before. */
+export type Keep = (key: unknown, make: () => Node | null) => Node | null;
+
+/** The children of an element: what is shown again stays as it is, with what somebody has unfolded or scrolled in it. */
+export class Shown {
+  #kept = new Map<string, Node | null>();
+
+  constructor(private readonly parent: HTMLElement) {}
+
+  show(children: (keep: Keep) => (Node | null)[]) {
+    const kept = new Map<string, Node | null>();
+    const keep: Keep = (key, make) => {
+      const text = JSON.stringify(key);
+      const element = this.#kept.get(text) ?? make();
+      kept.set(text, element);
+      return element;
+    };
+    const wanted = new Set(children(keep).filter((child) => child !== null));
+    this.#kept = kept;
+    for (const child of [...this.parent.childNodes]) if (!wanted.has(child)) child.remove();
+    let at = this.parent.firstChild;
+    for (const child of wanted) {
+      if (child === at) at = child.nextSibling;
+      else this.parent.insertBefore(child, at);
+    }
+  }
+}

@@ -1,7 +1,8 @@
 // An outcome as a part of the page.
 
-import { h } from "./dom.js";
+import { type Keep, h } from "./dom.js";
 import type { Mark } from "./editor.js";
+import { PAGE } from "./engine.js";
 import type { Check, Container, Detail, Level, Outcome, Overview, Panel, Part, Problem, QuotaEffect, Effect, Row, Taken, Trial, Verdict } from "./types.js";
 
 export interface Actions {
@@ -11,9 +12,6 @@ export interface Actions {
   turnTo(row: number): void;
   labels: Record<Panel, string>;
 }
-
-/** So many objects are shown at a time. */
-export const PAGE = 20;
 
 const VERDICTS: Verdict[] = ["refused", "not judged", "changed", "admitted"];
 
@@ -26,9 +24,12 @@ export function summary(rows: Row[]): string {
 }
 
 /** Everything below the summary. */
-export function results(outcome: Outcome, from: number, actions: Actions): Node[] {
-  return [problems(outcome.problems, actions), quotas(outcome.quotas), ...objects(outcome, from, actions)].filter((node) => node !== null);
+export function results(outcome: Outcome, from: number, keep: Keep, actions: Actions): (Node | null)[] {
+  return [keptProblems(outcome.problems, keep, actions), keptQuotas(outcome.quotas, keep), ...objects(outcome, from, keep, actions)];
 }
+
+const keptProblems = (found: Problem[], keep: Keep, actions: Pick<Actions, "goTo" | "labels">) => keep(["problems", found], () => problems(found, actions));
+const keptQuotas = (levels: Level[], keep: Keep) => keep(["quotas", levels], () => quotas(levels));
 
 function problems(problems: Problem[], actions: Pick<Actions, "goTo" | "labels">): Node | null {
   if (problems.length === 0) return null;
@@ -43,10 +44,13 @@ function problems(problems: Problem[], actions: Pick<Actions, "goTo" | "labels">
   return h("section", { class: "problems", "aria-label": "Problems in the panels" }, h("h2", {}, "Problems"), h("ul", {}, ...problems.slice(0, 100).map(item)));
 }
 
-function objects({ rows, details }: Outcome, from: number, actions: Actions): Node[] {
+function objects({ rows, details }: Outcome, from: number, keep: Keep, actions: Actions): (Node | null)[] {
   if (rows.length === 0) return [];
-  const shown = details.map((detail) => object(rows[detail.row]!, detail, actions));
-  const heading = h("h2", {}, "Objects");
+  const shown = details.map((detail) => {
+    const row = rows[detail.row]!;
+    return keep([row, detail], () => object(row, detail, actions));
+  });
+  const heading = keep("objects", () => h("h2", {}, "Objects"));
   if (rows.length <= PAGE) return [heading, ...shown];
   const to = Math.min(from + PAGE, rows.length);
   const turn = (label: string, row: number, isPossible: boolean) =>
@@ -228,19 +232,19 @@ const WORDS = {
 const MOST_EFFECTS = 200;
 
 /** What the panels would change of everything that runs. */
-export function trial({ report, problems: found }: Trial, overview: Overview, actions: Pick<Actions, "goTo" | "labels">): Node[] {
+export function trial({ report, problems: found }: Trial, overview: Overview, keep: Keep, actions: Pick<Actions, "goTo" | "labels">): (Node | null)[] {
   const { objects, quotas: bounds, notLookedAt = [] } = report;
   const more = objects.length - MOST_EFFECTS;
   return [
-    problems(found, actions),
-    notLookedAt.length > 0 && h("ul", {}, ...notLookedAt.map((text) => h("li", {}, text))),
-    bounds.length > 0 && h("section", {}, h("h2", {}, "Quotas if everything was recreated"), table("", ["Quota", "Used", "If recreated", "Hard", "New hard", "Left"], bounds.slice(0, MOST_EFFECTS).map(quotaEffect))),
-    objects.length > 0 && h("h2", {}, "What would be different"),
-    ...objects.slice(0, MOST_EFFECTS).map(effect),
-    more > 0 && h("p", { class: "note" }, `${more} more are not shown.`),
-    objects.length === 0 && bounds.length === 0 && h("p", { class: "note" }, "Nothing would be different. Change LimitRanges, quotas or settings on the left."),
-    quotas(overview.quotas),
-  ].filter((node) => node !== null && node !== false);
+    keptProblems(found, keep, actions),
+    notLookedAt.length > 0 ? h("ul", {}, ...notLookedAt.map((text) => h("li", {}, text))) : null,
+    bounds.length > 0 ? keep(["remade", bounds], () => h("section", {}, h("h2", {}, "Quotas if everything was recreated"), table("", ["Quota", "Used", "If recreated", "Hard", "New hard", "Left"], bounds.slice(0, MOST_EFFECTS).map(quotaEffect)))) : null,
+    objects.length > 0 ? h("h2", {}, "What would be different") : null,
+    ...objects.slice(0, MOST_EFFECTS).map((object) => keep(object, () => effect(object))),
+    more > 0 ? h("p", { class: "note" }, `${more} more are not shown.`) : null,
+    objects.length === 0 && bounds.length === 0 ? h("p", { class: "note" }, "Nothing would be different. Change LimitRanges, quotas or settings on the left.") : null,
+    keptQuotas(overview.quotas, keep),
+  ];
 }
 
 function quotaEffect({ namespace, quota, name, used, remade, hard, newHard, left, newlyExceeded }: QuotaEffect): Node {

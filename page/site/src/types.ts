@@ -11,11 +11,6 @@ export interface State {
   panels: Panels;
 }
 
-export interface Play extends State {
-  from: number;
-  count: number;
-}
-
 export interface Outcome {
   rows: Row[];
   details: Detail[];
