@@ -32,7 +32,7 @@ pub use run::{Run, problems};
 /// Judges a request in its surroundings. `settings` is the JSON of valid settings.
 pub fn judge(request: Value, settings: &str, around: &mut dyn Surroundings) -> Judgement {
     // In its envelope as the policy gets it, so that places in it are told alike.
-    let text = json!({ "request": request }).to_string();
+    let text = format!("{{\"request\":{request}}}");
     let mut judgement = Judgement::of(request);
     if let Err(problem) = decide_on(&text, settings, around, &mut judgement) {
         judgement.verdict = Verdict::NotJudged;

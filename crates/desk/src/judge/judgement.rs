@@ -179,12 +179,9 @@ impl Judgement {
     pub(super) fn of(request: Value) -> Self {
         let text = |field: &str| request.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let object = request.get("object").unwrap_or(&Value::Null);
-        let part = |field: &str| {
-            let text = request.pointer(&format!("/kind/{field}")).and_then(Value::as_str);
-            text.unwrap_or_default().to_owned()
-        };
-        let (group, version, kind) = (part("group"), part("version"), part("kind"));
-        let plural = request.pointer("/resource/resource").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let part = |place: &str| request.pointer(place).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (group, version, kind) = (part("/kind/group"), part("/kind/version"), part("/kind/kind"));
+        let plural = part("/resource/resource");
         let namespace = text("namespace");
         let name = [text("name"), metadata(object, "name").to_owned(), metadata(object, "generateName").to_owned()]
             .into_iter()

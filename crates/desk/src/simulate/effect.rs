@@ -185,7 +185,10 @@ impl Simulation {
     /// What all subjects would add to a quota's name beyond what they add now.
     fn growth(&self, name: &(QuotaName, String), was_counted: bool, then: &[Looked]) -> Quantity {
         let mut growth = Quantity::ZERO;
-        for ((subject, now), then) in self.subjects.found.iter().zip(&self.now).zip(then) {
+        // A quota without a namespace is a TenantQuota.
+        let is_charged = |subject: &Subject| name.0.0.is_empty() || subject.namespace == name.0.0;
+        let all = self.subjects.found.iter().zip(&self.now).zip(then);
+        for ((subject, now), then) in all.filter(|((subject, _), _)| is_charged(subject)) {
             let added = |looked: &Looked| looked.adds.get(name).cloned().unwrap_or(Quantity::ZERO);
             // What a new bound counts of the pods that run was counted with the quota.
             let now = if was_counted { added(now) } else { added(then) };
