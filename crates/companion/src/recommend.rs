@@ -8,6 +8,7 @@ pub mod autoscaler;
 pub mod effect;
 pub mod owner;
 pub mod picture;
+pub mod summary;
 pub mod table;
 
 use std::time::Duration;

@@ -3,7 +3,7 @@
 import { type Keep, h } from "./dom.js";
 import type { Mark } from "./editor.js";
 import { PAGE } from "./engine.js";
-import type { Check, Container, Detail, Level, Outcome, Overview, Panel, Part, Problem, QuotaEffect, Effect, Row, Taken, Trial, Verdict } from "./types.js";
+import type { Advice, AdviceEffect, AdviceLine, Check, Container, Detail, Level, Outcome, Overview, Panel, Part, Problem, QuotaEffect, Effect, Row, Taken, Trial, Verdict } from "./types.js";
 
 export interface Actions {
   goTo(panel: Panel, line: number): void;
@@ -244,7 +244,68 @@ export function trial({ report, problems: found }: Trial, overview: Overview, ke
     more > 0 ? h("p", { class: "note" }, `${more} more are not shown.`) : null,
     objects.length === 0 && bounds.length === 0 ? h("p", { class: "note" }, "Nothing would be different. Change LimitRanges, quotas or settings on the left.") : null,
     keptQuotas(overview.quotas, keep),
+    overview.advice && keep(["advice", overview.advice], () => advice(overview.advice!)),
   ];
+}
+
+/** So many containers' resources are shown. */
+const MOST_LINES = 400;
+
+/** What containers used and should request; by the LimitRanges, quotas and settings of the snapshot, not by those in the panels. */
+function advice({ lines, quotas, notes }: Advice): Node {
+  const more = lines.length - MOST_LINES;
+  return h(
+    "section",
+    { id: "advice" },
+    h("h2", {}, "Workloads"),
+    h("p", { class: "note" }, "Usage and advice as of the snapshot, before any change in the panels."),
+    table("", ["Container", "Request", "Recommended", "Change", "Usage"], lines.slice(0, MOST_LINES).map(adviceLine)),
+    more > 0 && h("p", { class: "note" }, `${more} more are not shown.`),
+    quotas.length > 0 && h("h2", {}, "Quotas if all advice was taken"),
+    quotas.length > 0 && table("", ["Quota", "Used", "Change", "Then", "Hard"], quotas.slice(0, MOST_EFFECTS).map(adviceEffect)),
+    ...notes.map((note) => h("p", { class: "note" }, note)),
+  );
+}
+
+function adviceLine({ namespace, object, container, resource, request, recommended, change, usage, source, ...line }: AdviceLine): Node {
+  const pods = line.pods === 1 ? "1 pod" : `${line.pods} pods`;
+  return h(
+    "tr",
+    {},
+    h("th", { scope: "row" }, `${namespace}/${object} ${container}: ${resource}`, h("span", { class: "source" }, `${pods}; ${source}`)),
+    h("td", { class: "amount" }, request?.text ?? "-"),
+    h("td", { class: "amount" }, recommended?.text ?? "unknown"),
+    h("td", { class: "amount" }, change),
+    h("td", { class: "bar-cell" }, usage.length > 0 && distribution({ request, recommended, usage })),
+  );
+}
+
+/** Usage from its median to its p95, and on to its peak, beside the request now and the recommended one. */
+function distribution({ request, recommended, usage }: Pick<AdviceLine, "request" | "recommended" | "usage">): Node {
+  const at = (label: string) => usage.find((level) => level.at === label)?.value ?? 0;
+  const most = Math.max(at("peak"), request?.value ?? 0, recommended?.value ?? 0) || 1;
+  const mark = (name: string, from: number, to: number) => {
+    const element = h("span", { class: name });
+    element.style.left = `${(from / most) * 100}%`;
+    element.style.width = `${((to - from) / most) * 100}%`;
+    return element;
+  };
+  const line = (name: string, amount: { value: number } | null) => amount && mark(name, amount.value, amount.value);
+  return h(
+    "span",
+    {},
+    h("span", { class: "spread", "aria-hidden": "true" }, mark("rare", at("p95"), at("peak")), mark("usual", at("p50"), at("p95")), line("now", request), line("wanted", recommended)),
+    h("span", { class: "source" }, usage.map((level) => `${level.at} ${level.text}`).join(", ")),
+  );
+}
+
+function adviceEffect({ namespace, quota, resource, used, change, usedAfter, hard, fits }: AdviceEffect): Node {
+  return h(
+    "tr",
+    { class: fits ? "" : "exceeded" },
+    h("th", { scope: "row" }, `${namespace}/${quota}: ${resource}`),
+    ...[used, change, usedAfter, hard].map((cell) => h("td", { class: "amount" }, cell)),
+  );
 }
 
 function quotaEffect({ namespace, quota, name, used, remade, hard, newHard, left, newlyExceeded }: QuotaEffect): Node {
