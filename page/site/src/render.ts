@@ -259,7 +259,7 @@ function advice({ lines, quotas, notes }: Advice): Node {
     { id: "advice" },
     h("h2", {}, "Workloads"),
     h("p", { class: "note" }, "Usage and advice as of the snapshot, before any change in the panels."),
-    table("", ["Container", "Request", "Recommended", "Change", "Usage"], lines.slice(0, MOST_LINES).map(adviceLine)),
+    table("", ["Container", "Request", "Recommended", "Usage"], lines.slice(0, MOST_LINES).map(adviceLine)),
     more > 0 && h("p", { class: "note" }, `${more} more are not shown.`),
     quotas.length > 0 && h("h2", {}, "Quotas if all advice was taken"),
     quotas.length > 0 && table("", ["Quota", "Used", "Change", "Then", "Hard"], quotas.slice(0, MOST_EFFECTS).map(adviceEffect)),
@@ -274,8 +274,7 @@ function adviceLine({ namespace, object, container, resource, request, recommend
     {},
     h("th", { scope: "row" }, `${namespace}/${object} ${container}: ${resource}`, h("span", { class: "source" }, `${pods}; ${source}`)),
     h("td", { class: "amount" }, request?.text ?? "-"),
-    h("td", { class: "amount" }, recommended?.text ?? "unknown"),
-    h("td", { class: "amount" }, change),
+    h("td", { class: "amount" }, recommended?.text ?? "unknown", change !== "-" && h("span", { class: "source" }, change)),
     h("td", { class: "bar-cell" }, usage.length > 0 && distribution({ request, recommended, usage })),
   );
 }
