@@ -107,3 +107,34 @@ fn what_is_off_or_exempt_is_let_through() {
     assert!(warned.accepted);
     assert_eq!(warned.warnings, ["would be refused: quota team: pods short by 1 (0 available)"]);
 }
+
+#[test]
+fn the_audit_scanner_is_not_refused_what_no_quota_covers() {
+    let settings = json!({"quotas": {"limitedResources": [{"resource": "pods", "matchContains": ["requests.cpu"]}]}});
+    let mut request = of_pods("CREATE", &pod("500m"), None);
+    assert!(!judge(&request, &[], &settings).accepted);
+    request["uid"] = json!("42");
+    assert!(judge(&request, &[], &settings).accepted);
+}
+
+#[test]
+fn what_is_charged_for_devices_depends_on_the_classes_that_there_are() {
+    let claim = json!({"metadata": {"name": "c"}, "spec": {"devices": {"requests": [
+        {"name": "one", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}]}}});
+    let request = json!({
+        "operation": "CREATE", "namespace": "shop", "object": claim,
+        "resource": {"group": "resource.k8s.io", "resource": "resourceclaims"},
+    });
+    let check = |name: &str, is_bound: bool| {
+        let classes = json!([{"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}]);
+        // Nobody has counted it yet, which refuses whatever is charged under it.
+        let quotas = json!([quota(json!({}), json!({name: "5"}), json!({}))]);
+        let lists = json!({"ResourceQuota": {"items": quotas}, "DeviceClass": {"items": classes}});
+        let answer = answer(&json!({"request": request, "settings": {}}), &lists, None);
+        assert_eq!(answer.accepted, !is_bound, "{name}: {}", answer.message);
+    };
+    check("requests.example.com/gpu", true);
+    check("requests.example.com/other", false);
+    check("requests.deviceclass.resource.kubernetes.io/gpu", true);
+    check("requests.deviceclass.resource.kubernetes.io/other", false);
+}
