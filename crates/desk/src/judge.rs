@@ -25,7 +25,7 @@ use crate::surroundings::Surroundings;
 
 pub use bounds::{Edge, HeldAgainst};
 pub use judgement::{
-    Amount, Call, Charge, ContainerValues, Exchange, Judgement, Operation, Reason, Speaker, SpokenValue, Topic, Verdict,
+    Amount, Call, Charge, ContainerValues, Exchange, Judgement, Operation, Reason, ResourceValue, SetBy, Topic, Verdict,
 };
 pub use run::{Run, problems};
 
@@ -121,8 +121,8 @@ fn fetch(
 
 /// Reads what a lookup asks for.
 ///
-/// Before an object can be sent its namespace must be there. One that nobody describes says nothing for or against
-/// estimates; but what its labels are is not guessed where settings select by them.
+/// An object is only sent if its namespace exists. A namespace without an object has no annotations about
+/// estimates; but its labels are not guessed where settings select by them.
 pub fn read(lookup: &Lookup<'_>, around: &mut dyn Surroundings, settings: &Settings<'_>) -> Result<Vec<u8>, String> {
     let answer = around.read(&lookup.call());
     match (lookup, &answer) {

@@ -30,7 +30,7 @@ pub struct Opening {
     pub settings: String,
 }
 
-/// What a snapshot holds, for a start.
+/// A summary of a snapshot, when it is opened.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {

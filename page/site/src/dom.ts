@@ -1,4 +1,4 @@
-// Elements made of data. Text is always set as text, never as HTML, so nothing that somebody wrote can become markup.
+// Elements made of data. Text is always set as text, never as HTML, so no input can become markup.
 
 type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | ((event: Event) => void)>;
@@ -28,7 +28,7 @@ export function byId<Kind extends HTMLElement>(id: string, kind: new () => Kind)
 /** The element for a key; it is made where there was none for the key before. */
 export type Keep = (key: unknown, make: () => Node | null) => Node | null;
 
-/** The children of an element: what is shown again stays as it is, with what somebody has unfolded or scrolled in it. */
+/** The children of an element. A child that is shown again stays in the page, unfolded and scrolled as it is. */
 export class Shown {
   #kept = new Map<string, Node | null>();
 

@@ -64,7 +64,7 @@ const judge = latest(async (now: State) => {
   }
 });
 
-/** Something else is in the panels. */
+/** Judges the panels after a change. */
 function judgeSoon() {
   delete document.documentElement.dataset.state;
   from = 0;
@@ -75,7 +75,7 @@ function judgeSoon() {
   else timer = window.setTimeout(() => judge(state()), REST);
 }
 
-/** Something was written. What belongs to a cluster stays out of the address and the browser's storage. */
+/** The text changed. A cluster's objects are kept neither in the address nor in the browser's storage. */
 function changed() {
   judgeSoon();
   clearTimeout(settled);

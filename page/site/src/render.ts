@@ -239,10 +239,10 @@ export function trial({ report, problems: found }: Trial, overview: Overview, ke
     keptProblems(found, keep, actions),
     notLookedAt.length > 0 ? h("ul", {}, ...notLookedAt.map((text) => h("li", {}, text))) : null,
     bounds.length > 0 ? keep(["remade", bounds], () => h("section", {}, h("h2", {}, "Quotas if everything was recreated"), table("", ["Quota", "Used", "If recreated", "Hard", "New hard", "Left"], bounds.slice(0, MOST_EFFECTS).map(quotaEffect)))) : null,
-    objects.length > 0 ? h("h2", {}, "What would be different") : null,
+    objects.length > 0 ? h("h2", {}, "Changes") : null,
     ...objects.slice(0, MOST_EFFECTS).map((object) => keep(object, () => effect(object))),
     more > 0 ? h("p", { class: "note" }, `${more} more are not shown.`) : null,
-    objects.length === 0 && bounds.length === 0 ? h("p", { class: "note" }, "Nothing would be different. Change LimitRanges, quotas or settings on the left.") : null,
+    objects.length === 0 && bounds.length === 0 ? h("p", { class: "note" }, "No changes. Edit LimitRanges, quotas or settings on the left.") : null,
     keptQuotas(overview.quotas, keep),
     overview.advice && keep(["advice", overview.advice], () => advice(overview.advice!)),
   ];

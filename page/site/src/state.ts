@@ -1,4 +1,4 @@
-// What somebody has written, kept in the address and in the browser. Nothing is sent anywhere: the part of an address
+// The text of the panels, kept in the address and in the browser. Nothing is sent anywhere: the part of an address
 // behind `#` stays in the browser.
 
 import { PANELS, type Example, type Panel, type Panels, type State } from "./types.js";
@@ -34,7 +34,7 @@ export async function unpack(text: string): Promise<State> {
 function checked(value: unknown): State {
   const state = value as Partial<State> | null;
   if (typeof state !== "object" || state === null || typeof state.panels !== "object" || state.panels === null) {
-    throw new Error("the link holds something else");
+    throw new Error("the link was not made by this page");
   }
   const { namespace, panels } = state;
   return { namespace: typeof namespace === "string" ? namespace : "", panels: filled((panel) => panels[panel]) };

@@ -5,7 +5,7 @@ export type Panel = (typeof PANELS)[number];
 
 export type Panels = Partial<Record<Panel, string>>;
 
-/** Everything that somebody has written. */
+/** The text of all panels. */
 export interface State {
   namespace: string;
   panels: Panels;

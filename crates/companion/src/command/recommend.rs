@@ -97,7 +97,7 @@ struct Asked {
     is_running: bool,
     /// The name in place of the object's, for what is no object.
     request: Option<Value>,
-    /// Who controls it, if that is of a kind that is not known here.
+    /// Its controller, if that is of an unknown kind.
     owner: Option<Owner>,
 }
 
@@ -127,8 +127,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     advice.quotas = effect::together(advice.quotas);
     if advice.workloads.iter().all(Workload::is_without_advice) && !advice.workloads.is_empty() {
         advice.notes.push(
-            "nothing is known of any image here: `kubectl headroom collect` gathers history, and `kubectl headroom \
-             doctor` says what stands in its way"
+            "no usage history for any image here: `kubectl headroom collect` gathers it, and `kubectl headroom doctor` \
+             checks its source"
                 .to_owned(),
         );
     }
@@ -331,7 +331,7 @@ fn of_names(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
         let (api_version, namespace) = (kind.api_version(), namespace.as_str());
         let found = opened.around.get(&api_version, &kind.kind, Some(namespace), &name);
         let Some(object) = found.map_err(|problem| anyhow!(rights::advised(problem, false)))? else {
-            // Names help whoever mistyped one; that they cannot be listed is not what was asked.
+            // The names help after a typing error; an error of listing them would only distract.
             let all = opened.around.list(&api_version, &kind.kind, Some(namespace)).unwrap_or_default();
             bail!(not_there(&kind.kind, &name, namespace, all.iter().map(|object| metadata(object, "name"))));
         };
@@ -370,7 +370,7 @@ fn of_scope(opened: &mut Opened, notes: &mut Vec<String>) -> anyhow::Result<Vec<
     Ok(asked)
 }
 
-/// The owner if it is of a kind that is not listed here; none at all of what is listed with its owner.
+/// The owner, if its kind is not listed here. `None` for an object whose owner is listed itself.
 fn unknown_owner(object: &Value) -> Option<Option<Owner>> {
     match Owner::of(object) {
         Some(owner) if makes_pods(&ApiKind::new(&owner.api_version, &owner.kind)) => None,

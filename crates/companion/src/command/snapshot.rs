@@ -104,7 +104,7 @@ pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
     Ok(snapshot)
 }
 
-/// A profile without what other namespaces used, which is nobody's business who gets the snapshot of these.
+/// A profile without the usage of other namespaces, which readers of this snapshot should not see.
 fn only_of(mut profile: Value, namespaces: &[String]) -> Value {
     let images = profile.pointer_mut("/spec/images").and_then(Value::as_object_mut);
     for image in images.into_iter().flat_map(|images| images.values_mut()) {

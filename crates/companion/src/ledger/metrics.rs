@@ -39,7 +39,7 @@ pub struct Metrics {
     pub oldest_claim_seconds: Count,
     pub objects: Count,
     pub leads: Count,
-    /// Statuses of ResourceQuotas that somebody else had written.
+    /// Statuses of ResourceQuotas that others had changed.
     pub foreign_statuses: Count,
     quotas: Mutex<Vec<QuotaSample>>,
 }

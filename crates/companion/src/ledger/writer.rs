@@ -79,7 +79,7 @@ impl Writers {
         let job = match tasks.get(ledger) {
             Some(task) => match task.send(job) {
                 Ok(()) => return,
-                // Its task has ended, because nobody asked for long.
+                // Its task has ended after a long time without requests.
                 Err(mpsc::error::SendError(job)) => job,
             },
             None => job,
@@ -124,7 +124,7 @@ impl Writers {
         _ = is_done.await;
     }
 
-    /// The same, for whoever cannot wait.
+    /// The same, without waiting.
     pub fn give_back(self: &Arc<Self>, ledger: &str, key: Key, token: String) {
         self.send(ledger, Job::TakeBack(key, token, None));
     }
@@ -188,7 +188,7 @@ impl Writer {
         }
     }
 
-    /// Waits for something to do; false once nobody asks any more.
+    /// Waits for something to do; false when all senders are gone.
     async fn wait(&mut self) -> bool {
         while self.batch.is_idle() {
             if self.batch.parked.is_empty() {
@@ -265,7 +265,7 @@ impl Writer {
             Some((plan, _)) => Arc::clone(plan),
             None => Arc::clone(&view.plan),
         };
-        // Whoever counts, counts with every write: that is one write less, and nobody is refused by an old count.
+        // The leader counts with every write: that saves a write, and no request is refused because of an old count.
         let state = match self.writers.counter.settle(&self.ledger, &plan, &view.state) {
             Some(settled) => settled,
             None if self.batch.replan.is_some() => {
@@ -274,7 +274,7 @@ impl Writer {
             None => State::clone(&view.state),
         };
         let now = Instant::now();
-        // Who has gone is answered by nobody.
+        // Drop requests whose caller has gone.
         self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
         let mut book = Book::open(&plan, state);
         for (key, token, _) in &self.batch.back {

@@ -24,7 +24,7 @@ pub fn text(advice: &Advice, view: View) -> String {
         container.resources.iter().for_each(|resource| table.painted_row(row(workload, container, resource, view)));
     }
     text.push_str(&table.to_string());
-    text.push_str("\nWhere it comes from:\n");
+    text.push_str("\nSources:\n");
     for (workload, container) in containers(advice) {
         container.resources.iter().for_each(|resource| text.push_str(&reason(workload, container, resource)));
     }
@@ -92,7 +92,7 @@ fn row(
     plain.into_iter().map(same).chain([(change, painted), (drawn.clone(), drawn)])
 }
 
-/// In parentheses what nobody wrote but what counts all the same.
+/// In parentheses a request that is not in the manifest but applies.
 pub(super) fn current(current: &Current) -> String {
     if current.from == "author" { current.value.clone() } else { format!("({})", current.value) }
 }
@@ -167,5 +167,5 @@ fn quotas(text: &mut String, advice: &Advice, paint: Paint) {
         let plain = plain.into_iter().map(|text| (text.clone(), text.clone()));
         table.painted_row(plain.chain([(verdict.to_owned(), painted)]));
     }
-    text.push_str(&format!("\nWhat taking it all does to the quotas:\n{table}"));
+    text.push_str(&format!("\nEffect on the quotas if all advice is taken:\n{table}"));
 }
