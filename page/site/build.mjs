@@ -12,9 +12,12 @@ rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
 
 const { metafile } = await build({
-  entryPoints: ["src/main.ts", "src/worker.ts"],
+  entryPoints: ["src/main.ts", "src/page.ts", "src/worker.ts"],
   outdir: folder,
   bundle: true,
+  // What main and page share is one file, which index.html names.
+  splitting: true,
+  chunkNames: "shared",
   format: "esm",
   target: ["chrome123", "firefox121", "safari17.5"],
   minify: true,

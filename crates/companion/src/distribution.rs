@@ -57,6 +57,12 @@ impl Distribution {
         self.points.iter().find(|point| point.label == label).map_or("-", |point| &point.shown)
     }
 
+    /// What was enough at each of some labels, as people write it and in thousandths.
+    pub fn at(&self, labels: &[&str]) -> impl Iterator<Item = (&str, &str, u64)> {
+        let wanted = self.points.iter().filter(|point| labels.contains(&point.label.as_str()));
+        wanted.map(|point| (point.label.as_str(), point.shown.as_str(), point.value))
+    }
+
     /// One small column for each percentile, and one for the peak.
     pub fn columns(&self, charset: Charset) -> String {
         let values: Vec<u64> = self.points.iter().map(|point| point.value).collect();

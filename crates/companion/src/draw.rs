@@ -74,7 +74,7 @@ pub fn columns(values: &[u64], charset: Charset) -> String {
         .collect()
 }
 
-/// One line of a plot: what it is of, the amount in words, and as a number.
+/// One line of a plot: its label, and the amount as text and as a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     pub label: String,

@@ -1,4 +1,4 @@
-//! Reads all that may be known about the pod of a request, for questions that are no judgement.
+//! Reads everything that is known about the pod of a request, for questions other than a judgement.
 //!
 //! A judgement reads only what the policy would read, see `judge`; a question also wants the history of images whose
 //! containers need no estimate.
@@ -38,7 +38,7 @@ pub fn with_context<T>(
     let further = further.map_err(|malformed| malformed.to_string())?;
     let documents = read(&further);
     context.add_all(&further, &documents);
-    // Only selectors need the namespace's labels; that it cannot be read matters to nobody else.
+    // Only selectors need the namespace's labels; without selectors a missing namespace does not matter.
     let is_needed = |missing: &Missing<'_>| {
         !matches!(missing.lookup, Lookup::Namespace { .. }) || settings.selects_by_namespace_labels()
     };

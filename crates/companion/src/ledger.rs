@@ -64,11 +64,11 @@ pub struct Options {
     pub request_lifetime: Duration,
     /// Whether refusals name who uses most.
     pub message_names: bool,
-    /// How API servers reach us; none if the configuration is somebody else's.
+    /// How API servers reach us; none if others manage the configuration.
     pub webhook: Option<configure::Webhook>,
     /// Certificate and key, if they are in files.
     pub files: Option<(PathBuf, PathBuf)>,
-    /// Who signs the certificate that callers have to show, in a file; without one nobody has to.
+    /// File with the certificate authorities of callers; without it callers need no certificate.
     pub client_authority: Option<PathBuf>,
     /// Unix seconds. Nothing that is safe depends on it: what may last how long is measured by the monotonic clock.
     pub clock: fn() -> i64,
@@ -178,7 +178,7 @@ impl Replica {
         leading.await.context("leading")
     }
 
-    /// Everything but answering: what is known of the cluster, and leading where nobody does. Ends when it is told to stop.
+    /// Everything except answering requests: watches the cluster and takes part in leader election. Ends when it is stopped.
     pub fn start(self: &Arc<Self>) -> JoinHandle<()> {
         self.follow();
         tokio::spawn(lead::lead(Arc::clone(self)))

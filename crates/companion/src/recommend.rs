@@ -8,6 +8,7 @@ pub mod autoscaler;
 pub mod effect;
 pub mod owner;
 pub mod picture;
+pub mod summary;
 pub mod table;
 
 use std::time::Duration;
@@ -265,7 +266,7 @@ fn of_resource(
     }
     let mut all = found.advice.estimates.estimates.iter();
     let Some(estimate) = all.find(|estimate| is_this(estimate.want.container, estimate.want.resource)) else {
-        advice.unknown = Some("no amount would be within the ranges, as a note says".to_owned());
+        advice.unknown = Some("no amount satisfies the LimitRanges; see the notes".to_owned());
         return advice;
     };
     let measured = found.advice.measured.iter().find(|of| is_this(of.container, of.resource));
@@ -343,7 +344,7 @@ impl ContainerAdvice {
 }
 
 impl Workload {
-    /// What would set the advice; none if nothing is different, or nobody here knows where the template is.
+    /// The change that applies the advice; none if nothing differs or the place of the template is unknown.
     pub fn change(&self) -> Option<changes::Change> {
         let containers = self.containers.iter();
         let containers =

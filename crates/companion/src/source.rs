@@ -129,7 +129,7 @@ pub enum SourceError {
     /// May work when tried again (connection refused, 5xx, truncated answer): back off, then the same again.
     #[error("{0}")]
     Temporary(String),
-    /// Will not work until somebody changes something (401, 404, unreadable answer, bad name).
+    /// Will not work until something is changed (401, 404, unreadable answer, bad name).
     #[error("{0}")]
     Permanent(String),
 }

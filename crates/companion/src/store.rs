@@ -244,7 +244,7 @@ fn open_or_begin(path: &Path) -> Result<Database, DatabaseError> {
         }
         begun => begun?,
     };
-    // Nobody else begins one now, because this one is locked; but somebody may just have done so.
+    // No other process can create one now, because this one is locked; but one may just have been created.
     if is_there()? {
         return open(path);
     }

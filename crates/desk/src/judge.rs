@@ -25,14 +25,14 @@ use crate::surroundings::Surroundings;
 
 pub use bounds::{Edge, HeldAgainst};
 pub use judgement::{
-    Amount, Call, Charge, ContainerValues, Exchange, Judgement, Operation, Reason, Speaker, SpokenValue, Topic, Verdict,
+    Amount, Call, Charge, ContainerValues, Exchange, Judgement, Operation, Reason, ResourceValue, SetBy, Topic, Verdict,
 };
 pub use run::{Run, problems};
 
 /// Judges a request in its surroundings. `settings` is the JSON of valid settings.
 pub fn judge(request: Value, settings: &str, around: &mut dyn Surroundings) -> Judgement {
     // In its envelope as the policy gets it, so that places in it are told alike.
-    let text = json!({ "request": request }).to_string();
+    let text = format!("{{\"request\":{request}}}");
     let mut judgement = Judgement::of(request);
     if let Err(problem) = decide_on(&text, settings, around, &mut judgement) {
         judgement.verdict = Verdict::NotJudged;
@@ -121,8 +121,8 @@ fn fetch(
 
 /// Reads what a lookup asks for.
 ///
-/// Before an object can be sent its namespace must be there. One that nobody describes says nothing for or against
-/// estimates; but what its labels are is not guessed where settings select by them.
+/// An object is only sent if its namespace exists. A namespace without an object has no annotations about
+/// estimates; but its labels are not guessed where settings select by them.
 pub fn read(lookup: &Lookup<'_>, around: &mut dyn Surroundings, settings: &Settings<'_>) -> Result<Vec<u8>, String> {
     let answer = around.read(&lookup.call());
     match (lookup, &answer) {

@@ -19,6 +19,9 @@ pub struct ApiKind {
     pub is_namespaced: bool,
 }
 
+/// What a snapshot says of requests, for the page. No cluster has such an object.
+pub const ADVICE: (&str, &str) = ("headroom.dev/v1alpha1", "Advice");
+
 /// Kubernetes' own kinds in no namespace.
 const CLUSTER_WIDE: [&str; 27] = [
     "APIService",

@@ -1,7 +1,7 @@
 //! Manifests as objects with their places in a text.
 //!
 //! A text holds JSON values, or YAML of several documents; a `List` stands for its items. What the objects mean is for
-//! others. A key that is written twice in one YAML mapping is refused: which of the two its author meant, nobody knows.
+//! others. A key that is written twice in one YAML mapping is refused: which of the two its author meant is unknown.
 
 pub mod documents;
 pub mod tree;
@@ -46,7 +46,7 @@ pub fn read_text(file: &Path, text: &str) -> Result<Vec<Manifest>, Malformed> {
     }
 }
 
-/// The objects in a text up to the first problem, for those who show what they have while somebody is still writing.
+/// The objects in a text up to the first problem, for editors whose text is not finished.
 pub fn read_as_far_as_possible(file: &Path, text: &str) -> (Vec<Manifest>, Option<Malformed>) {
     let mut manifests = Vec::new();
     for (document, read) in documents::read(text).into_iter().enumerate() {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::judge::{
-    Charge, ContainerValues, Edge, HeldAgainst, Judgement, Reason, Speaker, SpokenValue, Verdict, request,
+    Charge, ContainerValues, Edge, HeldAgainst, Judgement, Reason, ResourceValue, SetBy, Verdict, request,
 };
 
 #[derive(Debug, Serialize)]
@@ -81,7 +81,7 @@ pub struct Taken {
     pub left: String,
 }
 
-/// Values that a reader misses if nobody sets them.
+/// Values that are shown even if they are unset.
 const EXPECTED: [&str; 2] = ["cpu", "memory"];
 
 impl Story {
@@ -114,7 +114,7 @@ impl Container {
     fn of(container: &ContainerValues, held: &[HeldAgainst], written: &Value) -> Self {
         let mut values = Vec::new();
         for requirement in [Requirement::Request, Requirement::Limit] {
-            let of_bound: Vec<&SpokenValue> =
+            let of_bound: Vec<&ResourceValue> =
                 container.values.iter().filter(|value| value.requirement == requirement).collect();
             let checks = |resource: &str| -> Vec<Check> {
                 let is_about = |held: &&HeldAgainst| {
@@ -125,11 +125,11 @@ impl Container {
                 held.iter().filter(is_about).map(Check::of).collect()
             };
             for value in &of_bound {
-                let is_copied = value.speaker == Speaker::Author && !is_written(written, container, value);
+                let is_copied = value.set_by == SetBy::Author && !is_written(written, container, value);
                 values.push(Field {
                     field: format!("{}.{}", requirement.field(), value.resource),
                     value: Some(value.quantity.clone()),
-                    step: if is_copied { "copied" } else { step(value.speaker) },
+                    step: if is_copied { "copied" } else { step(value.set_by) },
                     reason: if is_copied { COPIED.to_owned() } else { value.reason.clone() },
                     checks: checks(&value.resource),
                 });
@@ -160,7 +160,7 @@ impl Container {
 const COPIED: &str = "copied from the author's limit";
 
 /// Whether the value stands in the object as its author wrote it, and not only in what the API server made of it.
-fn is_written(object: &Value, container: &ContainerValues, value: &SpokenValue) -> bool {
+fn is_written(object: &Value, container: &ContainerValues, value: &ResourceValue) -> bool {
     let list = if container.role == Role::Main { "/spec/containers" } else { "/spec/initContainers" };
     let containers = object.pointer(list).and_then(Value::as_array).into_iter().flatten();
     let mut same = containers.filter(|have| have.get("name").and_then(Value::as_str) == Some(&container.name));
@@ -168,14 +168,14 @@ fn is_written(object: &Value, container: &ContainerValues, value: &SpokenValue) 
     resources.and_then(|resources| resources.get(value.requirement.field())?.get(&value.resource)).is_some()
 }
 
-fn step(speaker: Speaker) -> &'static str {
-    match speaker {
-        Speaker::Author => "authored",
-        Speaker::AuthorsLimit => "copied",
-        Speaker::LimitRanger | Speaker::Default => "defaulted",
-        Speaker::Earlier => "set before",
-        Speaker::Estimate => "estimated",
-        Speaker::Repaired => "repaired",
+fn step(set_by: SetBy) -> &'static str {
+    match set_by {
+        SetBy::Author => "authored",
+        SetBy::AuthorsLimit => "copied",
+        SetBy::LimitRanger | SetBy::Default => "defaulted",
+        SetBy::Earlier => "set before",
+        SetBy::Estimate => "estimated",
+        SetBy::Repaired => "repaired",
     }
 }
 

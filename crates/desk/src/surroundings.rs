@@ -16,7 +16,7 @@ pub use overlay::Overlay;
 
 use crate::kinds::{ApiKind, metadata};
 
-/// API version and kind of a list, and its namespace unless it is of all.
+/// API version and kind of a list, and its namespace; none for all.
 pub type List<'l> = (&'l str, &'l str, Option<&'l str>);
 
 /// Where objects are read from. An error is one line that says what could not be read and why.

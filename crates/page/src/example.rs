@@ -63,7 +63,7 @@ impl Example {
         Ok(Some(Self { name, title, group, shows: shows.clone(), namespace, panels }))
     }
 
-    /// As if somebody had chosen it.
+    /// As the page plays it.
     pub fn play(&self) -> Play {
         Play { panels: self.panels.clone(), namespace: self.namespace.clone(), from: 0, count: usize::MAX }
     }

@@ -1,4 +1,4 @@
-//! The engine of the page: what somebody has written into its panels in, verdicts with their explanations out.
+//! The engine of the page: the text of the panels in, verdicts with their explanations out.
 //!
 //! It runs in a worker of the browser, as wasm. Everything is JSON text, in and out, so that tests call the same functions
 //! natively. No rule is decided here: that is the core's, by way of the desk.

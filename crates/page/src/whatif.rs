@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use headroom_desk::kinds::{ApiKind, metadata};
+use headroom_desk::kinds::{ADVICE, ApiKind, metadata};
 use headroom_desk::manifest::{self, Manifest, yaml};
 use headroom_desk::settings;
 use headroom_desk::simulate::report::{Report, report};
@@ -30,7 +30,7 @@ pub struct Opening {
     pub settings: String,
 }
 
-/// What a snapshot holds, for a start.
+/// A summary of a snapshot, when it is opened.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {
@@ -40,6 +40,8 @@ pub struct Overview {
     /// As panels, to be changed.
     pub limit_ranges: String,
     pub quota_manifests: String,
+    /// As `kubectl headroom snapshot` wrote it, by the settings and LimitRanges of then.
+    pub advice: Option<Value>,
 }
 
 #[derive(Debug, Serialize)]
@@ -51,8 +53,11 @@ pub struct Trial {
 
 impl Cluster {
     pub fn open(opening: &Opening) -> Result<(Self, Overview), String> {
-        let manifests =
+        let mut manifests =
             manifest::read_text(Path::new("snapshot"), &opening.snapshot).map_err(|error| error.to_string())?;
+        let is_advice = |manifest: &Manifest| manifest.object.get("kind").and_then(Value::as_str) == Some(ADVICE.1);
+        let advice = manifests.extract_if(.., |manifest| is_advice(manifest)).last();
+        let advice = advice.and_then(|mut advice| advice.object.get_mut("spec").map(Value::take));
         if manifests.is_empty() {
             return Err(
                 "the file holds no objects: write one with `kubectl headroom snapshot -A -o cluster.json`".to_owned()
@@ -74,6 +79,7 @@ impl Cluster {
             quotas: quotas(&full, &full),
             limit_ranges: written(list("LimitRange")),
             quota_manifests: written(list("ResourceQuota")),
+            advice,
         };
         Ok((Self { objects: folder, simulation }, overview))
     }

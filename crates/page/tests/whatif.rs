@@ -77,6 +77,18 @@ fn a_lower_maximum_refuses_and_a_smaller_quota_overflows() {
 }
 
 #[test]
+fn the_advice_of_a_snapshot_is_no_object_of_it() {
+    let mut with_advice: Value = serde_json::from_str(&snapshot(1)).unwrap();
+    let advice = json!({"lines": [{"object": "deployment/web-0"}], "quotas": [], "notes": []});
+    let item = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "Advice", "metadata": {"name": "advice"}, "spec": advice});
+    with_advice["items"].as_array_mut().unwrap().push(item);
+    let (_, without) = open(snapshot(1));
+    let (_, with) = open(with_advice.to_string());
+    assert_eq!((&with["advice"], &without["advice"]), (&advice, &Value::Null));
+    assert_eq!((&with["objects"], &with["namespaces"]), (&without["objects"], &without["namespaces"]));
+}
+
+#[test]
 fn an_object_without_a_namespace_is_tried_everywhere() {
     let (cluster, _) = open(snapshot(3));
     let range = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: new}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n";

@@ -1,4 +1,4 @@
-// Elements made of data. Text is always set as text, never as HTML, so nothing that somebody wrote can become markup.
+// Elements made of data. Text is always set as text, never as HTML, so no input can become markup.
 
 type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | ((event: Event) => void)>;
@@ -23,4 +23,32 @@ export function byId<Kind extends HTMLElement>(id: string, kind: new () => Kind)
   const found = document.getElementById(id);
   if (!(found instanceof kind)) throw new Error(`the page has no #${id}`);
   return found;
+}
+
+/** The element for a key; it is made where there was none for the key before. */
+export type Keep = (key: unknown, make: () => Node | null) => Node | null;
+
+/** The children of an element. A child that is shown again stays in the page, unfolded and scrolled as it is. */
+export class Shown {
+  #kept = new Map<string, Node | null>();
+
+  constructor(private readonly parent: HTMLElement) {}
+
+  show(children: (keep: Keep) => (Node | null)[]) {
+    const kept = new Map<string, Node | null>();
+    const keep: Keep = (key, make) => {
+      const text = JSON.stringify(key);
+      const element = this.#kept.get(text) ?? make();
+      kept.set(text, element);
+      return element;
+    };
+    const wanted = new Set(children(keep).filter((child) => child !== null));
+    this.#kept = kept;
+    for (const child of [...this.parent.childNodes]) if (!wanted.has(child)) child.remove();
+    let at = this.parent.firstChild;
+    for (const child of wanted) {
+      if (child === at) at = child.nextSibling;
+      else this.parent.insertBefore(child, at);
+    }
+  }
 }

@@ -7,7 +7,7 @@ import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, t
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
 import { HighlightStyle, bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
-import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
+import { type Diagnostic, forEachDiagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { EditorState, type Extension } from "@codemirror/state";
 import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
@@ -97,8 +97,18 @@ export class Editor {
       const at = doc.line(Math.min(Math.max(line, 1), doc.lines));
       return { from: at.from + (at.text.length - at.text.trimStart().length), to: at.to, severity, message: text };
     });
-    this.#view.dispatch(setDiagnostics(this.#view.state, diagnostics));
+    // Each setting of marks draws the editor anew.
+    if (!isMarked(this.#view.state, diagnostics)) this.#view.dispatch(setDiagnostics(this.#view.state, diagnostics));
   }
+}
+
+/** Whether a state has these marks already, and no others. */
+function isMarked(state: EditorState, wanted: Diagnostic[]): boolean {
+  const told = ({ severity, message }: Diagnostic, from: number, to: number) => JSON.stringify([from, to, severity, message]);
+  const marked: string[] = [];
+  forEachDiagnostic(state, (mark, from, to) => marked.push(told(mark, from, to)));
+  const missing = new Set(wanted.map((mark) => told(mark, mark.from, mark.to)));
+  return marked.length === wanted.length && marked.every((mark) => missing.delete(mark));
 }
 
 function completion(panel: Panel): Extension {

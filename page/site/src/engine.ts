@@ -1,7 +1,7 @@
 // The engine as the page sees it: asynchronous, one call at a time.
 
 import type { Answer, Call } from "./worker.js";
-import type { Outcome, Overview, Play, Replay, Trial } from "./types.js";
+import type { Outcome, Overview, Replay, State, Trial } from "./types.js";
 
 /** What a call came to, and how long the engine took. */
 export interface Timed<Result> {
@@ -9,8 +9,18 @@ export interface Timed<Result> {
   milliseconds: number;
 }
 
-export class Engine {
+/** So many objects are shown at a time. */
+export const PAGE = 20;
+
+/** What was asked before the page could show the answer. */
+interface Early {
+  question: string;
+  answer: Promise<Timed<Outcome>>;
+}
+
+class Engine {
   #worker: Worker;
+  #early: Early | undefined;
   #calls = new Map<number, (answer: Answer) => void>();
   #next = 0;
 
@@ -27,12 +37,24 @@ export class Engine {
     };
   }
 
-  judge(play: Play): Promise<Timed<Outcome>> {
-    return this.#call("judge", play);
+  /** Judges the objects, with the details of a page of them. */
+  judge(state: State, from: number): Promise<Timed<Outcome>> {
+    const play = { ...state, from, count: PAGE };
+    const early = this.#early;
+    this.#early = undefined;
+    return early?.question === JSON.stringify(play) ? early.answer : this.#call("judge", play);
   }
 
-  async replay(play: Play, row: number): Promise<Replay> {
-    return (await this.#call<Replay>("replay", { play, row })).result;
+  /** Judges what the page is about to ask for. */
+  judgeEarly(state: State) {
+    const answer = this.judge(state, 0);
+    // OK because who asks for it is told.
+    answer.catch(() => {});
+    this.#early = { question: JSON.stringify({ ...state, from: 0, count: PAGE }), answer };
+  }
+
+  async replay(state: State, row: number): Promise<Replay> {
+    return (await this.#call<Replay>("replay", { play: { ...state, from: 0, count: 0 }, row })).result;
   }
 
   async policy(settings: string): Promise<string> {
@@ -45,8 +67,8 @@ export class Engine {
   }
 
   /** Judges everything in the open snapshot as the panels would have it. */
-  simulate(play: Play): Promise<Timed<Trial>> {
-    return this.#call("simulate", play);
+  simulate(state: State): Promise<Timed<Trial>> {
+    return this.#call("simulate", { ...state, from: 0, count: 0 });
   }
 
   #call<Result>(name: Call["name"], input: unknown): Promise<Timed<Result>> {
@@ -93,3 +115,6 @@ function trusted(address: "worker.js"): string {
 interface TrustedTypeFactory {
   createPolicy(name: string, rules: { createScriptURL(address: string): string }): { createScriptURL(address: string): string };
 }
+
+/** The one engine of the page. */
+export const engine = new Engine();

@@ -1,8 +1,9 @@
 // An outcome as a part of the page.
 
-import { h } from "./dom.js";
+import { type Keep, h } from "./dom.js";
 import type { Mark } from "./editor.js";
-import type { Check, Container, Detail, Level, Outcome, Overview, Panel, Part, Problem, QuotaEffect, Effect, Row, Taken, Trial, Verdict } from "./types.js";
+import { PAGE } from "./engine.js";
+import type { Advice, AdviceEffect, AdviceLine, Check, Container, Detail, Level, Outcome, Overview, Panel, Part, Problem, QuotaEffect, Effect, Row, Taken, Trial, Verdict } from "./types.js";
 
 export interface Actions {
   goTo(panel: Panel, line: number): void;
@@ -11,9 +12,6 @@ export interface Actions {
   turnTo(row: number): void;
   labels: Record<Panel, string>;
 }
-
-/** So many objects are shown at a time. */
-export const PAGE = 20;
 
 const VERDICTS: Verdict[] = ["refused", "not judged", "changed", "admitted"];
 
@@ -26,9 +24,12 @@ export function summary(rows: Row[]): string {
 }
 
 /** Everything below the summary. */
-export function results(outcome: Outcome, from: number, actions: Actions): Node[] {
-  return [problems(outcome.problems, actions), quotas(outcome.quotas), ...objects(outcome, from, actions)].filter((node) => node !== null);
+export function results(outcome: Outcome, from: number, keep: Keep, actions: Actions): (Node | null)[] {
+  return [keptProblems(outcome.problems, keep, actions), keptQuotas(outcome.quotas, keep), ...objects(outcome, from, keep, actions)];
 }
+
+const keptProblems = (found: Problem[], keep: Keep, actions: Pick<Actions, "goTo" | "labels">) => keep(["problems", found], () => problems(found, actions));
+const keptQuotas = (levels: Level[], keep: Keep) => keep(["quotas", levels], () => quotas(levels));
 
 function problems(problems: Problem[], actions: Pick<Actions, "goTo" | "labels">): Node | null {
   if (problems.length === 0) return null;
@@ -43,10 +44,13 @@ function problems(problems: Problem[], actions: Pick<Actions, "goTo" | "labels">
   return h("section", { class: "problems", "aria-label": "Problems in the panels" }, h("h2", {}, "Problems"), h("ul", {}, ...problems.slice(0, 100).map(item)));
 }
 
-function objects({ rows, details }: Outcome, from: number, actions: Actions): Node[] {
+function objects({ rows, details }: Outcome, from: number, keep: Keep, actions: Actions): (Node | null)[] {
   if (rows.length === 0) return [];
-  const shown = details.map((detail) => object(rows[detail.row]!, detail, actions));
-  const heading = h("h2", {}, "Objects");
+  const shown = details.map((detail) => {
+    const row = rows[detail.row]!;
+    return keep([row, detail], () => object(row, detail, actions));
+  });
+  const heading = keep("objects", () => h("h2", {}, "Objects"));
   if (rows.length <= PAGE) return [heading, ...shown];
   const to = Math.min(from + PAGE, rows.length);
   const turn = (label: string, row: number, isPossible: boolean) =>
@@ -228,19 +232,79 @@ const WORDS = {
 const MOST_EFFECTS = 200;
 
 /** What the panels would change of everything that runs. */
-export function trial({ report, problems: found }: Trial, overview: Overview, actions: Pick<Actions, "goTo" | "labels">): Node[] {
+export function trial({ report, problems: found }: Trial, overview: Overview, keep: Keep, actions: Pick<Actions, "goTo" | "labels">): (Node | null)[] {
   const { objects, quotas: bounds, notLookedAt = [] } = report;
   const more = objects.length - MOST_EFFECTS;
   return [
-    problems(found, actions),
-    notLookedAt.length > 0 && h("ul", {}, ...notLookedAt.map((text) => h("li", {}, text))),
-    bounds.length > 0 && h("section", {}, h("h2", {}, "Quotas if everything was recreated"), table("", ["Quota", "Used", "If recreated", "Hard", "New hard", "Left"], bounds.slice(0, MOST_EFFECTS).map(quotaEffect))),
-    objects.length > 0 && h("h2", {}, "What would be different"),
-    ...objects.slice(0, MOST_EFFECTS).map(effect),
+    keptProblems(found, keep, actions),
+    notLookedAt.length > 0 ? h("ul", {}, ...notLookedAt.map((text) => h("li", {}, text))) : null,
+    bounds.length > 0 ? keep(["remade", bounds], () => h("section", {}, h("h2", {}, "Quotas if everything was recreated"), table("", ["Quota", "Used", "If recreated", "Hard", "New hard", "Left"], bounds.slice(0, MOST_EFFECTS).map(quotaEffect)))) : null,
+    objects.length > 0 ? h("h2", {}, "Changes") : null,
+    ...objects.slice(0, MOST_EFFECTS).map((object) => keep(object, () => effect(object))),
+    more > 0 ? h("p", { class: "note" }, `${more} more are not shown.`) : null,
+    objects.length === 0 && bounds.length === 0 ? h("p", { class: "note" }, "No changes. Edit LimitRanges, quotas or settings on the left.") : null,
+    keptQuotas(overview.quotas, keep),
+    overview.advice && keep(["advice", overview.advice], () => advice(overview.advice!)),
+  ];
+}
+
+/** So many containers' resources are shown. */
+const MOST_LINES = 400;
+
+/** What containers used and should request; by the LimitRanges, quotas and settings of the snapshot, not by those in the panels. */
+function advice({ lines, quotas, notes }: Advice): Node {
+  const more = lines.length - MOST_LINES;
+  return h(
+    "section",
+    { id: "advice" },
+    h("h2", {}, "Workloads"),
+    h("p", { class: "note" }, "Usage and advice as of the snapshot, before any change in the panels."),
+    table("", ["Container", "Request", "Recommended", "Usage"], lines.slice(0, MOST_LINES).map(adviceLine)),
     more > 0 && h("p", { class: "note" }, `${more} more are not shown.`),
-    objects.length === 0 && bounds.length === 0 && h("p", { class: "note" }, "Nothing would be different. Change LimitRanges, quotas or settings on the left."),
-    quotas(overview.quotas),
-  ].filter((node) => node !== null && node !== false);
+    quotas.length > 0 && h("h2", {}, "Quotas if all advice was taken"),
+    quotas.length > 0 && table("", ["Quota", "Used", "Change", "Then", "Hard"], quotas.slice(0, MOST_EFFECTS).map(adviceEffect)),
+    ...notes.map((note) => h("p", { class: "note" }, note)),
+  );
+}
+
+function adviceLine({ namespace, object, container, resource, request, recommended, change, usage, source, ...line }: AdviceLine): Node {
+  const pods = line.pods === 1 ? "1 pod" : `${line.pods} pods`;
+  return h(
+    "tr",
+    {},
+    h("th", { scope: "row" }, `${namespace}/${object} ${container}: ${resource}`, h("span", { class: "source" }, `${pods}; ${source}`)),
+    h("td", { class: "amount" }, request?.text ?? "-"),
+    h("td", { class: "amount" }, recommended?.text ?? "unknown", change !== "-" && h("span", { class: "source" }, change)),
+    h("td", { class: "bar-cell" }, usage.length > 0 && distribution({ request, recommended, usage })),
+  );
+}
+
+/** Usage from its median to its p95, and on to its peak, beside the request now and the recommended one. */
+function distribution({ request, recommended, usage }: Pick<AdviceLine, "request" | "recommended" | "usage">): Node {
+  const at = (label: string) => usage.find((level) => level.at === label)?.value ?? 0;
+  const most = Math.max(at("peak"), request?.value ?? 0, recommended?.value ?? 0) || 1;
+  const mark = (name: string, from: number, to: number) => {
+    const element = h("span", { class: name });
+    element.style.left = `${(from / most) * 100}%`;
+    element.style.width = `${((to - from) / most) * 100}%`;
+    return element;
+  };
+  const line = (name: string, amount: { value: number } | null) => amount && mark(name, amount.value, amount.value);
+  return h(
+    "span",
+    {},
+    h("span", { class: "spread", "aria-hidden": "true" }, mark("rare", at("p95"), at("peak")), mark("usual", at("p50"), at("p95")), line("now", request), line("wanted", recommended)),
+    h("span", { class: "source" }, usage.map((level) => `${level.at} ${level.text}`).join(", ")),
+  );
+}
+
+function adviceEffect({ namespace, quota, resource, used, change, usedAfter, hard, fits }: AdviceEffect): Node {
+  return h(
+    "tr",
+    { class: fits ? "" : "exceeded" },
+    h("th", { scope: "row" }, `${namespace}/${quota}: ${resource}`),
+    ...[used, change, usedAfter, hard].map((cell) => h("td", { class: "amount" }, cell)),
+  );
 }
 
 function quotaEffect({ namespace, quota, name, used, remade, hard, newHard, left, newlyExceeded }: QuotaEffect): Node {

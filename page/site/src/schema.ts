@@ -1,4 +1,4 @@
-// What may stand where in the panels: completion, and fields that nobody reads. Whether a value is right, the engine says.
+// The fields that each place in the panels allows: for completion, and to mark unknown fields. The engine checks the values.
 
 import data from "./schema.json";
 import type { Panel } from "./types.js";

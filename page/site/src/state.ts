@@ -1,7 +1,7 @@
-// What somebody has written, kept in the address and in the browser. Nothing is sent anywhere: the part of an address
+// The text of the panels, kept in the address and in the browser. Nothing is sent anywhere: the part of an address
 // behind `#` stays in the browser.
 
-import { PANELS, type Panels, type State } from "./types.js";
+import { PANELS, type Example, type Panel, type Panels, type State } from "./types.js";
 
 const STORAGE = "headroom.page";
 /** Browsers cut addresses beyond two million characters. */
@@ -34,14 +34,20 @@ export async function unpack(text: string): Promise<State> {
 function checked(value: unknown): State {
   const state = value as Partial<State> | null;
   if (typeof state !== "object" || state === null || typeof state.panels !== "object" || state.panels === null) {
-    throw new Error("the link holds something else");
+    throw new Error("the link was not made by this page");
   }
+  const { namespace, panels } = state;
+  return { namespace: typeof namespace === "string" ? namespace : "", panels: filled((panel) => panels[panel]) };
+}
+
+/** The panels that have a text, in their order. */
+export function filled(text: (panel: Panel) => unknown): Panels {
   const panels: Panels = {};
   for (const panel of PANELS) {
-    const text = state.panels[panel];
-    if (typeof text === "string") panels[panel] = text;
+    const written = text(panel);
+    if (typeof written === "string" && written !== "") panels[panel] = written;
   }
-  return { namespace: typeof state.namespace === "string" ? state.namespace : "", panels };
+  return panels;
 }
 
 async function through(stream: CompressionStream | DecompressionStream, bytes: Uint8Array): Promise<Uint8Array> {
@@ -78,10 +84,38 @@ export function keep(packed: string): void {
   }
 }
 
-export function kept(): string | null {
+function kept(): string | null {
   try {
     return localStorage.getItem(STORAGE);
   } catch {
     return null;
+  }
+}
+
+/** What the page shows first. */
+export interface Beginning {
+  state: State;
+  example?: Example;
+  /** Why it is not what the address asks for. */
+  problem?: string;
+}
+
+/** The address counts first, then what was written last time, then the first example. */
+export async function beginning(examples: Example[]): Promise<Beginning> {
+  const of = (example: Example): Beginning => ({
+    state: { namespace: example.namespace, panels: filled((panel) => example.panels[panel]) },
+    example,
+  });
+  const named = examples.find(({ name }) => location.hash === `#example=${name}`);
+  if (named) return of(named);
+  const linked = location.hash.slice(1);
+  const packed = linked || kept();
+  const first = of(examples[0]!);
+  if (!packed) return first;
+  try {
+    return { state: await unpack(packed) };
+  } catch (error) {
+    // What an older page kept is no loss worth a message.
+    return linked ? { ...first, problem: `The link cannot be read: ${(error as Error).message}.` } : first;
   }
 }

@@ -5,15 +5,10 @@ export type Panel = (typeof PANELS)[number];
 
 export type Panels = Partial<Record<Panel, string>>;
 
-/** Everything that somebody has written. */
+/** The text of all panels. */
 export interface State {
   namespace: string;
   panels: Panels;
-}
-
-export interface Play extends State {
-  from: number;
-  count: number;
 }
 
 export interface Outcome {
@@ -132,6 +127,46 @@ export interface Overview {
   quotas: Level[];
   limitRanges: string;
   quotaManifests: string;
+  advice: Advice | null;
+}
+
+/** What containers should request, as `kubectl headroom snapshot` wrote it: crates/companion/src/recommend/summary.rs. */
+export interface Advice {
+  lines: AdviceLine[];
+  quotas: AdviceEffect[];
+  notes: string[];
+}
+
+export interface AdviceLine {
+  namespace: string;
+  object: string;
+  pods: number;
+  container: string;
+  resource: string;
+  request: Amount | null;
+  limit: Amount | null;
+  recommended: Amount | null;
+  change: string;
+  usage: (Amount & { at: string })[];
+  source: string;
+}
+
+/** As people write it, and in thousandths. */
+export interface Amount {
+  text: string;
+  value: number;
+}
+
+/** What taking all advice does to a quota. */
+export interface AdviceEffect {
+  namespace: string;
+  quota: string;
+  resource: string;
+  used: string;
+  hard: string;
+  change: string;
+  usedAfter: string;
+  fits: boolean;
 }
 
 /** What the panels would change of everything in a snapshot. */

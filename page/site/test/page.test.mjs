@@ -303,7 +303,7 @@ test("a file that is no snapshot says so", async () => {
 
 test("kubectl headroom ui shows the cluster and answers nobody else", { skip: !COMPANION }, async () => {
   const root = join(import.meta.dirname ?? new URL(".", import.meta.url).pathname, "../../..");
-  const child = spawn(COMPANION, ["ui", "--site", PAGE, "-A", "--cluster-dir", join(root, "examples/shop/cluster")], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(COMPANION, ["ui", "--site", PAGE, "-A", "--cluster-dir", join(root, "examples/shop/cluster"), "--cluster-dir", join(root, "examples/shop/usage"), "--settings", join(root, "examples/shop/settings.yaml")], { stdio: ["ignore", "pipe", "inherit"] });
   const context = await browser.newContext();
   try {
     const told = await new Promise((resolve, reject) => {
@@ -315,8 +315,16 @@ test("kubectl headroom ui shows the cluster and answers nobody else", { skip: !C
     page.on("pageerror", (error) => faults.push(String(error)));
     page.on("console", (message) => message.type() === "error" && faults.push(message.text()));
     await page.goto(address);
-    await page.locator("#shows").getByText("The cluster: 7 objects in 1 namespace,").waitFor();
+    await page.locator("#shows").getByText(/^The cluster: \d+ objects in 1 namespace,/).waitFor();
     await page.locator("#status").getByText(/^2 workloads and pods/).waitFor();
+    const advice = page.locator("#advice tbody tr").filter({ hasText: "shop/deployment/web" });
+    assert.deepEqual(await advice.locator("th").evaluateAll((heads) => heads.map((head) => head.firstChild.textContent)), ["shop/deployment/web nginx: cpu", "shop/deployment/web nginx: memory"]);
+    assert.match(await advice.first().locator(".bar-cell .source").innerText(), /^p50 69m, .* peak 231m$/);
+    assert.equal(await advice.first().locator(".spread .wanted").count(), 1);
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(() => globalThis.axe.run(document));
+    assert.deepEqual(violations.map(({ id }) => id), []);
+    if (SHOTS) await page.screenshot({ path: join(SHOTS, "advice.png"), fullPage: true });
     await paste(page, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: new}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n");
     await page.locator("#status").getByText("1 newly refused").waitFor();
     await page.getByRole("button", { name: "Read the cluster again" }).click();

@@ -45,7 +45,7 @@ pub struct Imported {
     /// Lines that are older than what the store keeps.
     pub too_old: u64,
     pub bytes: u64,
-    /// A container whose image nobody told.
+    /// A container whose image is unknown.
     pub without_image: Option<String>,
     /// Bytes at the end that are not a finished line; they are read when they are.
     pub unfinished: u64,

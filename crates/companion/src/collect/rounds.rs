@@ -153,7 +153,7 @@ impl Rounds {
         unread(outcome)
     }
 
-    /// Nothing is read into the store of another cluster or source, or written to another cluster than it is of.
+    /// Checks that the store, the source and the cluster to write to belong together.
     async fn identify(&self) -> Result<(), RoundError> {
         let of_source = match &self.feed {
             Feed::Source(source) => self.run(source.as_ref()).cluster().await?.unwrap_or_default(),

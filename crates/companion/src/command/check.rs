@@ -136,7 +136,7 @@ fn is_of(manifest: &Manifest, namespace: &str) -> anyhow::Result<()> {
     }
     let name = metadata(&manifest.object, "name");
     bail!(
-        "{}: `{name}` is of namespace `{own}`, and -n asks for `{namespace}`: leave -n out, or change the manifest",
+        "{}: `{name}` is in namespace `{own}`, but -n says `{namespace}`: leave -n out, or change the manifest",
         manifest.origin
     )
 }

@@ -248,7 +248,7 @@ fn check_as_of(as_of: Option<Timestamp>) -> anyhow::Result<()> {
     if let Some(as_of) = as_of
         && as_of.unix_seconds() > clock::now().saturating_add(DAY)
     {
-        bail!("--as-of {as_of} is in the future: profiles in a cluster are of the present");
+        bail!("--as-of {as_of} is in the future: profiles in a cluster show current usage");
     }
     Ok(())
 }

@@ -89,7 +89,7 @@ const USAGE_EXAMPLES: &str = "Examples:
 
 #[derive(Debug, clap::Args)]
 struct LimitsArgs {
-    /// Show this LimitRange only; what all come to is shown in any case
+    /// Show this LimitRange only; the combined limits are always shown
     name: Option<String>,
     /// The image that the container has, for estimates and for rules that choose by image
     #[arg(long, value_name = "IMAGE", default_value = "")]
@@ -293,7 +293,7 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     }
     let told = told.finish();
     let nothing = match &args.image {
-        Some(image) => format!("No usage of images named `{image}` is known here.\n"),
+        Some(image) => format!("No usage history for images named `{image}`.\n"),
         None => "No usage is known here: run `kubectl headroom collect`, and `kubectl headroom doctor` if it finds \
                  nothing.\n"
             .to_owned(),

@@ -97,7 +97,7 @@ struct Asked {
     is_running: bool,
     /// The name in place of the object's, for what is no object.
     request: Option<Value>,
-    /// Who controls it, if that is of a kind that is not known here.
+    /// Its controller, if that is of an unknown kind.
     owner: Option<Owner>,
 }
 
@@ -111,31 +111,24 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     } else if !args.objects.is_empty() {
         of_names(&args, &mut opened)?
     } else {
+        opened.prefetch(&[KINDS.as_slice(), &AROUND].concat(), &Progress::for_people());
         of_scope(&mut opened, &mut advice.notes)?
     };
     if let Some(selector) = &args.selector {
         asked.retain(|asked| selector.matches(&asked.object));
     }
-    let mut effects: Vec<QuotaEffect> = Vec::new();
     let progress = Progress::for_people();
     progress.begin(asked.len() as u64, "Recommending");
     for asked in &asked {
         progress.advance(1);
-        if let Some((mut workload, of_workload)) = on(asked, &mut opened, &mut advice.notes)? {
-            if let Some(owner) = &asked.owner {
-                owner::attribute(&mut workload, owner, &asked.object);
-            }
-            workload.autoscalers = scaled(&workload, &mut opened, &mut advice.notes);
-            effects.extend(of_workload);
-            owner::add(&mut advice, workload);
-        }
+        add(asked, &mut opened, &mut advice)?;
     }
     progress.end();
-    advice.quotas = effect::together(effects);
+    advice.quotas = effect::together(advice.quotas);
     if advice.workloads.iter().all(Workload::is_without_advice) && !advice.workloads.is_empty() {
         advice.notes.push(
-            "nothing is known of any image here: `kubectl headroom collect` gathers history, and `kubectl headroom \
-             doctor` says what stands in its way"
+            "no usage history for any image here: `kubectl headroom collect` gathers it, and `kubectl headroom doctor` \
+             checks its source"
                 .to_owned(),
         );
     }
@@ -147,6 +140,35 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     }
     print(&args, &advice)?;
     if args.write { write::all(&args.manifests.read()?, &opened.namespace, &changes(&advice)) } else { Ok(Exit::Fine) }
+}
+
+/// Advice on everything that runs. An object that cannot be advised on becomes a note.
+pub fn on_all(opened: &mut Opened, progress: &Progress) -> anyhow::Result<Advice> {
+    let mut advice = Advice::default();
+    let asked = of_scope(opened, &mut advice.notes)?;
+    progress.begin(asked.len() as u64, "Recommending");
+    for asked in &asked {
+        progress.advance(1);
+        if let Err(problem) = add(asked, opened, &mut advice) {
+            advice.notes.push(format!("{problem:#}"));
+        }
+    }
+    progress.end();
+    advice.quotas = effect::together(advice.quotas);
+    Ok(advice)
+}
+
+/// Adds the advice on one object, and what it does to each quota.
+fn add(asked: &Asked, opened: &mut Opened, advice: &mut Advice) -> anyhow::Result<()> {
+    if let Some((mut workload, effects)) = on(asked, opened, &mut advice.notes)? {
+        if let Some(owner) = &asked.owner {
+            owner::attribute(&mut workload, owner, &asked.object);
+        }
+        workload.autoscalers = scaled(&workload, opened, &mut advice.notes);
+        advice.quotas.extend(effects);
+        owner::add(advice, workload);
+    }
+    Ok(())
 }
 
 fn print(args: &Args, advice: &Advice) -> anyhow::Result<()> {
@@ -309,7 +331,7 @@ fn of_names(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
         let (api_version, namespace) = (kind.api_version(), namespace.as_str());
         let found = opened.around.get(&api_version, &kind.kind, Some(namespace), &name);
         let Some(object) = found.map_err(|problem| anyhow!(rights::advised(problem, false)))? else {
-            // Names help whoever mistyped one; that they cannot be listed is not what was asked.
+            // The names help after a typing error; an error of listing them would only distract.
             let all = opened.around.list(&api_version, &kind.kind, Some(namespace)).unwrap_or_default();
             bail!(not_there(&kind.kind, &name, namespace, all.iter().map(|object| metadata(object, "name"))));
         };
@@ -320,7 +342,6 @@ fn of_names(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
 
 /// Everything in the namespaces that nothing known here controls.
 fn of_scope(opened: &mut Opened, notes: &mut Vec<String>) -> anyhow::Result<Vec<Asked>> {
-    opened.prefetch(&[KINDS.as_slice(), &AROUND].concat(), &Progress::for_people());
     let mut asked = Vec::new();
     let mut problems = Vec::new();
     for (api_version, kind) in KINDS {
@@ -349,7 +370,7 @@ fn of_scope(opened: &mut Opened, notes: &mut Vec<String>) -> anyhow::Result<Vec<
     Ok(asked)
 }
 
-/// The owner if it is of a kind that is not listed here; none at all of what is listed with its owner.
+/// The owner, if its kind is not listed here. `None` for an object whose owner is listed itself.
 fn unknown_owner(object: &Value) -> Option<Option<Owner>> {
     match Owner::of(object) {
         Some(owner) if makes_pods(&ApiKind::new(&owner.api_version, &owner.kind)) => None,

@@ -1,4 +1,4 @@
-//! `kubectl headroom record`: a decision as files that anybody can replay without the cluster: the request, what the
+//! `kubectl headroom record`: a decision as files that can be replayed without the cluster: the request, what the
 //! policy read for it as a session file of kwctl, and the settings.
 //!
 //! A recording is made to be shown to others, so what no decision depends on and what may be confidential stays out of

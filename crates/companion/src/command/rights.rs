@@ -1,4 +1,4 @@
-//! What to do about a refusal of the API server to let somebody look.
+//! What to do when the API server forbids a read.
 
 /// Adds to the problem which rights are missing, if it is about rights.
 pub fn advised(problem: String, all_namespaces: bool) -> String {

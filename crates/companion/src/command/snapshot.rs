@@ -11,9 +11,11 @@ use headroom_core::cluster::usage::address::{API_VERSION, KIND};
 use headroom_desk::recording::redact::Redaction;
 use serde_json::{Value, json};
 
+use super::recommend;
 use super::target::{Scope, Target, profiles_namespace};
 use crate::output::{self, Exit};
 use crate::progress::Progress;
+use crate::recommend::summary;
 use crate::surroundings::{Surroundings, is_of_unknown_kind};
 
 const EXAMPLES: &str = "\
@@ -96,10 +98,13 @@ pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
             (_, scope) => snapshot.take(scope.list(&mut opened.around, api_version, kind)),
         }
     }
+    // OK because what cannot be listed for it was missed above.
+    let advice = recommend::on_all(&mut opened, &Progress::for_people()).unwrap_or_default();
+    snapshot.advice = summary::item(&advice);
     Ok(snapshot)
 }
 
-/// A profile without what other namespaces used, which is nobody's business who gets the snapshot of these.
+/// A profile without the usage of other namespaces, which readers of this snapshot should not see.
 fn only_of(mut profile: Value, namespaces: &[String]) -> Value {
     let images = profile.pointer_mut("/spec/images").and_then(Value::as_object_mut);
     for image in images.into_iter().flat_map(|images| images.values_mut()) {
@@ -113,6 +118,8 @@ fn only_of(mut profile: Value, namespaces: &[String]) -> Value {
 #[derive(Default)]
 pub struct Snapshot {
     pub items: Vec<Value>,
+    /// What the containers should request, by what they used.
+    advice: Option<Value>,
     /// Why something is not in it.
     pub missed: Vec<String>,
     redaction: Redaction,
@@ -120,7 +127,8 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub fn text(&self) -> anyhow::Result<String> {
-        output::json(&json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": self.items}))
+        let items: Vec<&Value> = self.items.iter().chain(&self.advice).collect();
+        output::json(&json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
     }
 
     fn take(&mut self, read: Result<Vec<Value>, String>) {

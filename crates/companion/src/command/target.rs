@@ -240,7 +240,7 @@ pub fn named(text: &str) -> anyhow::Result<(ApiKind, String)> {
         "cronjob" | "cronjobs" | "cj" => ("batch/v1", "CronJob"),
         "persistentvolumeclaim" | "persistentvolumeclaims" | "pvc" => ("v1", "PersistentVolumeClaim"),
         "service" | "services" | "svc" => ("v1", "Service"),
-        other => bail!("`{other}` is no kind that is judged here: expected such as `pod/db-0` or `deployment/web`"),
+        other => bail!("`{other}` is not a supported kind: expected for example `pod/db-0` or `deployment/web`"),
     };
     if name.is_empty() {
         bail!("`{text}` names no object: expected such as `pod/db-0` or `deployment/web`");

@@ -1,7 +1,7 @@
 //! `kubectl headroom ui`: the page in a browser, with the live cluster behind it.
 //!
-//! It reads with the rights of whoever starts it, writes nothing, and listens on loopback alone. Only who knows the address
-//! that it prints is answered; or, behind an authenticating proxy, its users, with their own rights: see `server`.
+//! It reads with the rights of the user who starts it, writes nothing, and listens on loopback only. A request must contain the
+//! secret of the printed address; or, behind an authenticating proxy, a token of its user, whose rights count: see `server`.
 
 mod server;
 mod site;
@@ -36,9 +36,9 @@ Examples:
   # In a pod, beside a proxy that authenticates users and passes their bearer tokens on
   kubectl headroom ui --behind-proxy --port 8081 -A
 
-Keep the address that it prints to yourself: whoever has it reads what you may read, until you stop the command. \
-With --behind-proxy there is no such address: nothing is read but with the token of who asks, and ?namespace=NAME in the page's \
-address shows one namespace to those who may not read all.";
+Keep the printed address secret: it gives access to everything that you may read, until you stop the command. \
+With --behind-proxy there is no such address: each request is served with the token of its user. ?namespace=NAME in the page's \
+address shows one namespace to users who may not read all.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -61,7 +61,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         Some(folder) => Site::read(folder)?,
         None => Site::embedded()?,
     };
-    // What is wrong with the arguments is told before anybody opens a browser.
+    // Wrong arguments are reported before a browser is opened.
     let settings = args.target.open()?.settings;
     let settings = output::yaml(&settings)?;
     let key = Key::new(random()?);
@@ -87,7 +87,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
             () = stop.cancelled() => Ok(Exit::Fine),
         }
     });
-    // A reading of the cluster that is under way is not waited for.
+    // Do not wait for a read of the cluster that is in progress.
     runtime.shutdown_background();
     ended
 }

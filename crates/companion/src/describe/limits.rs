@@ -1,4 +1,4 @@
-//! What all LimitRanges of a namespace and all rules of the settings come to, taken together.
+//! The combined effect of all LimitRanges of a namespace and all rules of the settings.
 //!
 //! What a container gets that has nothing set is what a decision gives such a container; nothing of it is computed here.
 
@@ -264,7 +264,7 @@ impl std::fmt::Display for Limits {
 }
 
 impl Limits {
-    /// Leaves one LimitRange of the text. What all come to stays.
+    /// Keeps one LimitRange of the text, and the combined limits.
     pub fn show_only(&mut self, name: &str) -> Result<(), String> {
         let Some(place) = self.limit_ranges.iter().position(|range| range == name) else {
             let there = self.limit_ranges.iter().map(String::as_str);

@@ -60,7 +60,7 @@ pub struct Level {
     /// Of `hard`, rounded down; none of a bound of zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percent: Option<u64>,
-    /// What the objects that are there come to, if that is something else than `used`.
+    /// What a recount of the objects finds, if it differs from `used`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recounted: Option<String>,
     /// Who uses most, first.
@@ -326,7 +326,7 @@ impl Quota {
             let recounted = level.recounted.clone().unwrap_or_default();
             table.row([level.resource.clone(), level.used.clone(), recounted]);
         }
-        let heading = format!("The status of quota {} is not what its objects come to:", self.name);
+        let heading = format!("Quota {}: status.used differs from a recount:", self.name);
         section(text, &heading, &table);
         text.push_str(
             "  The quota controller counts anew within minutes; if this stays so, look at the log of \

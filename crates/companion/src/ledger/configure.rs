@@ -19,7 +19,7 @@ use super::api::{Answer, Failure};
 use super::tenants::{Tenants, by_namespace};
 use super::tls::{self, Made};
 
-/// A change by somebody else is undone within this.
+/// Changes by others are undone within this time.
 const EVERY: Duration = Duration::from_secs(1);
 const CONFIGURATION: &str = "headroom-ledger";
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -62,7 +62,7 @@ pub struct Webhook {
     pub service: String,
     /// Instead of the Service, for replicas outside of the cluster.
     pub url: Option<String>,
-    /// Whether the certificate is ours to make; otherwise `caBundle` is somebody else's.
+    /// Whether we make the certificate; otherwise others set `caBundle`.
     pub makes_certificate: bool,
 }
 

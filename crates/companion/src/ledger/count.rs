@@ -123,7 +123,7 @@ impl Counter {
         self.inner().is_leading = true;
     }
 
-    /// Forgets everything: whoever leads next counts anew.
+    /// Forgets everything: the next leader counts anew.
     pub fn resign(&self) {
         let mut inner = self.inner();
         inner.kinds.values().for_each(|kind| kind.stop.cancel());

@@ -1,4 +1,4 @@
-//! `kubectl headroom describe tenantquota`: what the status of TenantQuotas comes to, read together.
+//! `kubectl headroom describe tenantquota`: a summary of the status of TenantQuotas.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Events: what somebody should know of a quota, where `kubectl describe` shows it.
+//! Events of a quota, which `kubectl describe` shows.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

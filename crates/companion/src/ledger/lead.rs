@@ -29,7 +29,7 @@ const MANY_CLAIMS: usize = 32;
 /// Live reads a second, to see what became of claims.
 const LIVE_READS: usize = 20;
 
-/// Leads whenever nobody else does, until the replica stops.
+/// Takes the lead whenever it is free, until the replica stops.
 pub async fn lead(replica: Arc<Replica>) {
     let lease = Lease {
         api: replica.api.clone(),
@@ -126,7 +126,7 @@ impl Lease {
         self.api.replace(&format!("{}/headroom-ledger", self.path()), &object).await
     }
 
-    /// Renews until that fails for too long, somebody else has it, or it is over.
+    /// Renews until that fails for too long, another replica leads, or the term ends.
     async fn keep(&self, stop: &CancellationToken) {
         let mut renewed = Instant::now();
         loop {

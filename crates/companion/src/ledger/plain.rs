@@ -35,7 +35,7 @@ struct Published {
     status: Value,
     /// The quota's version with it.
     version: u64,
-    /// A version in which somebody has written another one.
+    /// A version in which others have written another status.
     suspect: u64,
 }
 

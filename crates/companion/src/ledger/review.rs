@@ -56,7 +56,7 @@ impl Reply {
     }
 }
 
-/// Answers the body of an AdmissionReview; the text of an error goes to whoever sent something else.
+/// Answers the body of an AdmissionReview. An error is the text of the answer to an invalid body.
 pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(body).map_err(|_| "expected an AdmissionReview: not UTF-8".to_owned())?;
     let (uid, asked) = {
@@ -87,7 +87,7 @@ pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String
     Ok(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": reply.response(&uid)}))
 }
 
-/// Whether whoever sends a request is a member of one of these groups.
+/// Whether the user of a request is a member of one of these groups.
 fn is_in_one_of(request: Node<'_>, groups: &[String]) -> bool {
     let user = request.at(&["userInfo"]).ok().flatten();
     let members = user.and_then(|user| user.list("groups").ok()).into_iter().flatten();
@@ -121,7 +121,7 @@ impl Asked {
             return Ok(Self::Nothing);
         }
         let ask = Ask::of(request, token).map_err(|unasked| match unasked {
-            // It would be charged nobody knows what.
+            // What it would be charged is unknown.
             Unasked::Malformed(_) => Reply::Invalid(unasked.to_string()),
             Unasked::Forged(_) => Reply::Forged(unasked.to_string()),
         })?;

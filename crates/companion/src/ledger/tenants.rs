@@ -167,7 +167,7 @@ impl Tenants {
         self.changed();
     }
 
-    /// Wakes whoever makes plans.
+    /// Wakes the planner.
     pub fn changed(&self) {
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }

@@ -96,7 +96,7 @@ impl Writers {
         let job = match tasks.get(ledger) {
             Some(task) => match task.send(job) {
                 Ok(()) => return,
-                // Its task has ended, because nobody asked for long.
+                // Its task has ended after a long time without requests.
                 Err(mpsc::error::SendError(job)) => job,
             },
             None => job,
@@ -140,7 +140,7 @@ impl Writers {
         _ = is_done.await;
     }
 
-    /// The same, for whoever cannot wait.
+    /// The same, without waiting.
     pub fn give_back(self: &Arc<Self>, ledger: &str, key: Key, token: String) {
         self.send(ledger, Job::TakeBack(Back { key, token, until: Instant::now() + PATIENCE, done: None }));
     }
@@ -204,7 +204,7 @@ impl Writer {
         }
     }
 
-    /// Waits for something to do; false once nobody asks any more.
+    /// Waits for something to do; false when all senders are gone.
     async fn wait(&mut self) -> bool {
         while self.batch.is_idle() {
             if self.batch.parked.is_empty() {
@@ -283,7 +283,7 @@ impl Writer {
             Some(replan) => Arc::clone(&replan.plan),
             None => Arc::clone(&view.plan),
         };
-        // Whoever counts, counts with every write: that is one write less, and nobody is refused by an old count.
+        // The leader counts with every write: that saves a write, and no request is refused because of an old count.
         let (state, turn) = match self.writers.counter.settle(&self.ledger, &plan, &view.state) {
             Some(Counted { state, turn }) => (state, Some(turn)),
             None if self.batch.replan.is_some() => {
@@ -292,7 +292,7 @@ impl Writer {
             None => (State::clone(&view.state), None),
         };
         let now = Instant::now();
-        // Who has gone is answered by nobody.
+        // Drop requests whose caller has gone.
         self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
         let mut book = Book::open(&plan, state);
         for Back { key, token, .. } in &self.batch.back {

@@ -111,7 +111,7 @@ impl Cluster {
         }
     }
 
-    /// Deletes a profile, if nobody has changed it since it was read.
+    /// Deletes a profile, unless it has changed since it was read.
     pub async fn delete(&self, namespace: &str, name: &str, object: &Value) -> Result<(), ClusterError> {
         let metadata = |field: &str| Some(object.get("metadata")?.get(field)?.as_str()?.to_owned());
         let unchanged = Preconditions { uid: metadata("uid"), resource_version: metadata("resourceVersion") };

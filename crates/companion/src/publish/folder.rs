@@ -24,7 +24,7 @@ pub struct FolderError {
 }
 
 impl Folder {
-    /// The root that is there, and its pages, by their names. A file that somebody spoiled is as good as none.
+    /// The root that is there, and its pages, by their names. A damaged file counts as missing.
     pub fn list(&self, namespace: &str, root: Root) -> Result<BTreeMap<String, Value>, FolderError> {
         let folder = self.path.join(namespace);
         let failed = |error| FolderError { path: folder.clone(), error };
@@ -64,7 +64,7 @@ impl Folder {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        // Renamed when whole, so that nobody reads or commits half a file.
+        // Written whole and then renamed, so that no reader sees half a file.
         let unfinished = path.with_extension("unfinished");
         fs::write(&unfinished, manifest::text(object, self.format)).map_err(failed)?;
         fs::rename(&unfinished, &path).map_err(failed)?;

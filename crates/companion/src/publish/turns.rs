@@ -226,7 +226,7 @@ impl Holding {
         Ok(())
     }
 
-    /// Writes what was read with another holder. Fails with a conflict if anybody else has written meanwhile.
+    /// Writes what was read with another holder. Fails with a conflict if it was changed meanwhile.
     async fn replace(&self, mut lease: Lease, holder: Option<String>) -> Result<(), Error> {
         let is_ours = holder.is_some();
         lease.spec = Some(self.spec(holder, lease.spec.as_ref()));

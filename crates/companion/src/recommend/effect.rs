@@ -74,7 +74,7 @@ pub fn between(namespace: &str, pods: u64, before: &[Charge], after: &[Charge]) 
         .collect()
 }
 
-/// What so many pods of an object change; `before` is what they are now, or none if they are yet to come.
+/// What so many pods of an object change; `before` is their present state, or none for pods that do not exist yet.
 pub fn of(
     namespace: &str,
     pods: u64,

@@ -1,5 +1,5 @@
-//! Workloads of kinds that are not known here: an Argo Rollout's ReplicaSets, an operator's StatefulSets and pods. What
-//! they own is advised on under their name, since nothing that is set at the owned object would last.
+//! Workloads of unknown kinds: an Argo Rollout's ReplicaSets, an operator's StatefulSets and pods. Advice on what they
+//! own carries their name, because changes to an owned object would not last.
 
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ pub fn is_scaled(object: &Value) -> bool {
     object.pointer("/spec/replicas").and_then(Value::as_u64) != Some(0)
 }
 
-/// Calls advice by the name of the owner of the object that it was made of.
+/// Names the owner in the advice instead of the object that it is based on.
 pub fn attribute(workload: &mut Workload, owner: &Owner, object: &Value) {
     workload.through = Some(format!("{}/{}", workload.kind.to_lowercase(), metadata(object, "name")));
     workload.api_version.clone_from(&owner.api_version);
@@ -37,10 +37,9 @@ pub fn attribute(workload: &mut Workload, owner: &Owner, object: &Value) {
     workload.name.clone_from(&owner.name);
     // Nobody here knows where its template has the containers.
     workload.path.clear();
-    workload.notes.push(
-        "its kind is not known here, so the advice is made of what it owns: set the requests in its own template"
-            .to_owned(),
-    );
+    workload
+        .notes
+        .push("unknown kind: the advice is based on what it owns; set the requests in its own template".to_owned());
 }
 
 /// Adds a workload; none is added where the same owner has the same containers in another object already, which then

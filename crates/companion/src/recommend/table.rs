@@ -24,7 +24,7 @@ pub fn text(advice: &Advice, view: View) -> String {
         container.resources.iter().for_each(|resource| table.painted_row(row(workload, container, resource, view)));
     }
     text.push_str(&table.to_string());
-    text.push_str("\nWhere it comes from:\n");
+    text.push_str("\nSources:\n");
     for (workload, container) in containers(advice) {
         container.resources.iter().for_each(|resource| text.push_str(&reason(workload, container, resource)));
     }
@@ -41,7 +41,7 @@ pub fn text(advice: &Advice, view: View) -> String {
 }
 
 /// Each note once, with the objects that it is about in front.
-fn notes(advice: &Advice) -> Vec<String> {
+pub(super) fn notes(advice: &Advice) -> Vec<String> {
     let mut about: Vec<(&str, Vec<String>)> = Vec::new();
     for workload in &advice.workloads {
         for note in workload.notes.iter().map(String::as_str).chain(workload.assumption) {
@@ -61,7 +61,7 @@ fn notes(advice: &Advice) -> Vec<String> {
     worded.chain(scaled).chain(advice.notes.iter().cloned()).collect()
 }
 
-fn containers(advice: &Advice) -> impl Iterator<Item = (&Workload, &ContainerAdvice)> {
+pub(super) fn containers(advice: &Advice) -> impl Iterator<Item = (&Workload, &ContainerAdvice)> {
     advice.workloads.iter().flat_map(|workload| workload.containers.iter().map(move |container| (workload, container)))
 }
 
@@ -72,12 +72,7 @@ fn row(
     advice: &ResourceAdvice,
     view: View,
 ) -> impl Iterator<Item = (String, String)> {
-    let current = match &advice.current {
-        Some(current) if current.from == "author" => current.value.clone(),
-        // Nobody wrote it, but it counts all the same.
-        Some(current) => format!("({})", current.value),
-        None => "-".to_owned(),
-    };
+    let current = advice.current.as_ref().map_or_else(|| "-".to_owned(), current);
     let change = change(advice);
     let painted = match change.bytes().next() {
         Some(b'-') if change.len() > 1 => view.paint.good(&change),
@@ -97,7 +92,12 @@ fn row(
     plain.into_iter().map(same).chain([(change, painted), (drawn.clone(), drawn)])
 }
 
-fn change(advice: &ResourceAdvice) -> String {
+/// In parentheses a request that is not in the manifest but applies.
+pub(super) fn current(current: &Current) -> String {
+    if current.from == "author" { current.value.clone() } else { format!("({})", current.value) }
+}
+
+pub(super) fn change(advice: &ResourceAdvice) -> String {
     match &advice.change {
         Some(change) if change.amount == "0" => "none".to_owned(),
         Some(change) => match change.percent {
@@ -110,7 +110,12 @@ fn change(advice: &ResourceAdvice) -> String {
 
 /// `  deployment/web nginx cpu: p90 of 7d nginx:1.27 in this namespace, …`
 fn reason(workload: &Workload, container: &ContainerAdvice, advice: &ResourceAdvice) -> String {
-    let mut text = format!("  {} {} {}: ", workload.told(), container.name, advice.resource);
+    format!("  {} {} {}: {}\n", workload.told(), container.name, advice.resource, source(advice))
+}
+
+/// Where advice comes from, or why there is none.
+pub(super) fn source(advice: &ResourceAdvice) -> String {
+    let mut text = String::new();
     match (&advice.evidence, &advice.unknown) {
         (Some(evidence), _) => {
             text.push_str(&evidence.text);
@@ -126,7 +131,7 @@ fn reason(workload: &Workload, container: &ContainerAdvice, advice: &ResourceAdv
     if let Some(current) = advice.current.as_ref().filter(is_news) {
         text.push_str(&format!("; now {}: {}", current.value, current.from));
     }
-    text + "\n"
+    text
 }
 
 fn plots(text: &mut String, workload: &Workload, container: &ContainerAdvice, charset: Charset) {
@@ -162,5 +167,5 @@ fn quotas(text: &mut String, advice: &Advice, paint: Paint) {
         let plain = plain.into_iter().map(|text| (text.clone(), text.clone()));
         table.painted_row(plain.chain([(verdict.to_owned(), painted)]));
     }
-    text.push_str(&format!("\nWhat taking it all does to the quotas:\n{table}"));
+    text.push_str(&format!("\nEffect on the quotas if all advice is taken:\n{table}"));
 }

@@ -78,7 +78,7 @@ struct Target {
 }
 
 impl Target {
-    /// Where to ask for it; `None` for kinds whose pod template nobody has told us about.
+    /// Where to ask for it; `None` for kinds whose pod template is unknown.
     fn path(&self, namespace: &str) -> Option<String> {
         let (api, plural) = match (self.api_version.as_str(), self.kind.as_str()) {
             ("apps/v1", "Deployment") => ("apis/apps/v1", "deployments"),
@@ -326,7 +326,7 @@ pub async fn examine(http: Http, our_clock: i64) -> Result<Vec<Finding>, SourceE
     });
     findings.push(Finding::doubtful(
         "memory",
-        "only the peak of each day is told",
+        "only the peak of each day is available",
         "to estimate memory from it, ask for few samples; CPU has its full count",
     ));
     Ok(findings)

@@ -200,7 +200,7 @@ struct Met {
     container: u32,
     /// Where the samples of a day are summed up.
     row: Option<(u32, RowId)>,
-    /// Times of the last CPU and memory, where what a sample stands for is told by the distance of two.
+    /// Times of the last sample of each resource, where the distance of two samples is the period of one.
     last: [Option<i64>; Resource::ALL.len()],
 }
 
@@ -262,7 +262,7 @@ impl<'a> Lines<'a> {
         self.too_old
     }
 
-    /// A container whose image nobody told, so that its usage was left out.
+    /// A container of unknown image, whose usage was left out.
     pub fn without_image(&self) -> Option<&str> {
         self.without_image.as_deref()
     }

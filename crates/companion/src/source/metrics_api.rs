@@ -410,7 +410,7 @@ pub async fn examine(http: Http, our_clock: i64) -> Result<Vec<Finding>, SourceE
     }
     findings.push(Finding::doubtful(
         "history",
-        "none: only the present is told",
+        "none: only current usage is available",
         "keep `kubectl headroom collect` running; the first estimates come after an hour",
     ));
     Ok(findings)

@@ -172,7 +172,7 @@ impl Surroundings for Cluster {
         answer
     }
 
-    /// Kinds that are not Kubernetes' own are looked up, because anybody may have named them.
+    /// Kinds that are not Kubernetes' own are looked up: their plural cannot be derived.
     fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
         let guessed = ApiKind::new(api_version, kind);
         if guessed.is_kubernetes_own() {

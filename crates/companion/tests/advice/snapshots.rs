@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::program::{Said, here, run};
 
 /// Files in the place of a cluster.
@@ -70,6 +72,36 @@ fn requests_are_recommended_with_their_evidence() {
     check("recommend-new.txt", &format!("recommend -f new.yaml {WORLD} {AS_OF}"));
     check("recommend-off.txt", &format!("recommend -f new.yaml {WORLD} --settings settings-never.yaml"));
     check("recommend-all.txt", &format!("recommend -A --cluster-dir world --cluster-dir profiles {AS_OF}"));
+}
+
+#[test]
+fn a_snapshot_carries_the_same_advice_to_the_page() {
+    let json = |arguments: String| serde_json::from_str::<Value>(&run(&arguments).out).unwrap();
+    let snapshot = json(format!("snapshot {WORLD} {AS_OF}"));
+    let item = snapshot["items"].as_array().unwrap().iter().find(|item| item["kind"] == "Advice").unwrap();
+    let carried = &item["spec"];
+    let advice = json(format!("recommend {WORLD} {AS_OF} -o json"));
+    let mut expected = Vec::new();
+    for workload in advice["workloads"].as_array().unwrap() {
+        for container in workload["containers"].as_array().unwrap() {
+            for resource in container["resources"].as_array().unwrap() {
+                let peak = &resource["evidence"]["history"]["distribution"]["peak"];
+                expected.push((&workload["namespace"], &container["name"], &resource["recommended"], !peak.is_null()));
+            }
+        }
+    }
+    let lines = carried["lines"].as_array().unwrap().iter();
+    let has_usage = |line: &Value| !line["usage"].as_array().unwrap().is_empty();
+    let lines =
+        lines.map(|line| (&line["namespace"], &line["container"], &line["recommended"]["text"], has_usage(line)));
+    assert_eq!(lines.collect::<Vec<_>>(), expected);
+    assert!(expected.iter().any(|line| line.3) && expected.iter().any(|line| !line.3));
+    assert_eq!(carried["quotas"], advice["quotas"]);
+    let peak =
+        |line: &&Value| line["usage"].as_array().is_some_and(|usage| usage.last().is_some_and(|of| of["at"] == "peak"));
+    let memory =
+        carried["lines"].as_array().unwrap().iter().filter(|line| line["resource"] == "memory").find(peak).unwrap();
+    assert_eq!(memory["usage"][4]["text"].as_str().map(|text| text.ends_with("Mi")), Some(true), "{memory:#}");
 }
 
 #[test]

@@ -163,7 +163,7 @@ fn what_is_not_understood_is_told_and_ends_with_2() {
     );
     check(
         &["-f", "app.yaml", "--offline", "-n", "lab"],
-        "error: app.yaml:1: `a` is of namespace `shop`, and -n asks for `lab`: leave -n out, or change the manifest",
+        "error: app.yaml:1: `a` is in namespace `shop`, but -n says `lab`: leave -n out, or change the manifest",
     );
     check(
         &["-f", "app.yaml", "--offline", "-A"],

@@ -75,5 +75,5 @@ fn what_is_not_there_is_told() {
     assert_eq!((said.code, said.err.as_str()), (2, expected));
     let said = headroom(&root(), &["explain", "node/a", "--offline"]);
     assert_eq!(said.code, 2);
-    assert!(said.err.contains("`node` is no kind that is judged here"), "{}", said.err);
+    assert!(said.err.contains("`node` is not a supported kind"), "{}", said.err);
 }

@@ -23,7 +23,7 @@ fn what_is_confidential_stays_out_and_the_rest_answers_as_the_cluster_did() {
     assert!(!text.contains("secret") && !text.contains("c2VjcmV0"), "{text}");
     let snapshot: Value = serde_json::from_str(&text).unwrap();
     let kinds: Vec<&Value> = snapshot["items"].as_array().unwrap().iter().map(|item| &item["kind"]).collect();
-    assert_eq!(kinds, ["LimitRange", "ResourceQuota", "Pod"]);
+    assert_eq!(kinds, ["LimitRange", "ResourceQuota", "Pod", "Advice"]);
     let check = |from: &str| headroom(files.path(), &["check", "-f", "app.yaml", "--cluster-dir", from, "-o", "json"]);
     let (of_cluster, of_snapshot) = (check("cluster"), check("cluster.json"));
     assert_eq!(of_cluster.code, 1);

@@ -17,7 +17,7 @@ const AMOUNTS: [&str; 4] = ["requests", "limits", "overhead", "hard"];
 /// The object after the manifest was applied to it.
 pub fn applied(manifest: &Value, there: &Value) -> Value {
     let annotation = there.pointer("/metadata/annotations").and_then(|annotations| annotations.get(LAST_APPLIED));
-    // OK because an object that nobody applied loses nothing.
+    // OK because an object without the annotation was not applied before, so no field is removed.
     let before =
         annotation.and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
     merged(manifest, there, &before, false)

@@ -25,7 +25,7 @@ pub fn warnings(autoscaler: &Value, settings: &str, around: &mut dyn Surrounding
         }
         Err(problem) => return vec![format!("maxReplicas is not checked against the quotas: {problem}")],
     };
-    // Whatever scales a kind that is not known here, nobody can say where its pods come from.
+    // For an unknown kind, where its pods come from is unknown too.
     if request::pod_of(&target).is_none() || target.pointer("/spec/replicas").and_then(Value::as_u64) >= Some(most) {
         return Vec::new();
     }

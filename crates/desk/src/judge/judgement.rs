@@ -144,16 +144,16 @@ pub struct ContainerValues {
     pub name: String,
     pub image: String,
     pub role: Role,
-    pub values: Vec<SpokenValue>,
+    pub values: Vec<ResourceValue>,
 }
 
 /// A request or limit, and who set it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpokenValue {
+pub struct ResourceValue {
     pub requirement: Requirement,
     pub resource: String,
     pub quantity: String,
-    pub speaker: Speaker,
+    pub set_by: SetBy,
     /// `default of LimitRange limits`
     pub reason: String,
     /// Whether it was decided now.
@@ -162,7 +162,7 @@ pub struct SpokenValue {
 
 /// Who set a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Speaker {
+pub enum SetBy {
     Author,
     /// The API server, which copies an author's limit into the missing request.
     AuthorsLimit,
@@ -179,12 +179,9 @@ impl Judgement {
     pub(super) fn of(request: Value) -> Self {
         let text = |field: &str| request.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let object = request.get("object").unwrap_or(&Value::Null);
-        let part = |field: &str| {
-            let text = request.pointer(&format!("/kind/{field}")).and_then(Value::as_str);
-            text.unwrap_or_default().to_owned()
-        };
-        let (group, version, kind) = (part("group"), part("version"), part("kind"));
-        let plural = request.pointer("/resource/resource").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let part = |place: &str| request.pointer(place).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (group, version, kind) = (part("/kind/group"), part("/kind/version"), part("/kind/kind"));
+        let plural = part("/resource/resource");
         let namespace = text("namespace");
         let name = [text("name"), metadata(object, "name").to_owned(), metadata(object, "generateName").to_owned()]
             .into_iter()
@@ -332,11 +329,11 @@ fn values_of(pod: &Pod<'_>) -> Vec<ContainerValues> {
         let mut values = Vec::new();
         for requirement in [Requirement::Request, Requirement::Limit] {
             for (resource, value) in container.resources.of(requirement).iter() {
-                values.push(SpokenValue {
+                values.push(ResourceValue {
                     requirement,
                     resource: resource.to_string(),
                     quantity: value.quantity.to_string(),
-                    speaker: Speaker::of(&value.origin),
+                    set_by: SetBy::of(&value.origin),
                     reason: value.origin.to_string(),
                     is_new: value.origin.is_new(),
                 });
@@ -348,7 +345,7 @@ fn values_of(pod: &Pod<'_>) -> Vec<ContainerValues> {
     containers
 }
 
-impl Speaker {
+impl SetBy {
     fn of(origin: &Origin<'_>) -> Self {
         match origin {
             Origin::Author => Self::Author,

@@ -1,5 +1,5 @@
 //! TenantQuotas, judged by the ledger's own functions: what it would say to a request, by what its status says is used.
-//! Where nobody has counted, as in files, the objects around are.
+//! Without a status, as in files, the objects around are counted.
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ResourceQuota;
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub charges: Vec<Charge>,
 }
 
-/// Whether there are TenantQuotas that may be read; those that nobody has counted are.
+/// Whether there are TenantQuotas that may be read; those without a status are counted.
 pub fn prepare(around: &mut Overlay) -> Result<bool, String> {
     let quotas = match around.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None) {
         Ok(quotas) => quotas,
@@ -109,7 +109,7 @@ fn read(objects: &[Value]) -> Result<Vec<TenantQuota>, String> {
     objects.iter().map(one).collect()
 }
 
-/// The labels of a namespace; one that nobody describes has only its name.
+/// The labels of a namespace; a namespace without an object has only its name.
 fn labels(namespace: &str, around: &mut Overlay) -> Result<Labels, String> {
     let object = around.get("v1", "Namespace", None, namespace)?.unwrap_or_default();
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);

@@ -12,7 +12,7 @@ use crate::surroundings::without_bookkeeping;
 #[derive(Debug, Default)]
 pub struct Redaction(BTreeMap<String, usize>);
 
-/// Fields of a Secret or a ConfigMap that hold what nobody else should see.
+/// Fields of a Secret or a ConfigMap that hold its contents.
 const CONTENTS: [&str; 3] = ["data", "stringData", "binaryData"];
 
 impl Redaction {

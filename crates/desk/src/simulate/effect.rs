@@ -1,4 +1,4 @@
-//! What would be otherwise: for each subject, and for each quota.
+//! What would change for each subject and each quota.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ struct Looked {
     adds: BTreeMap<(QuotaName, String), Quantity>,
 }
 
-/// Everything that would be otherwise.
+/// Everything that would change.
 #[derive(Debug, Default)]
 pub struct Effects {
     pub subjects: Vec<Effect>,
@@ -47,7 +47,7 @@ pub struct Effects {
     pub missed: Vec<String>,
 }
 
-/// What would be otherwise with one subject.
+/// What would change for one subject.
 #[derive(Debug)]
 pub struct Effect {
     pub told: String,
@@ -85,7 +85,7 @@ pub struct ValueChange {
     pub reason: String,
 }
 
-/// A bound of a quota that would be another one, or be used otherwise.
+/// A bound or usage of a quota that would change.
 #[derive(Debug)]
 pub struct QuotaEffect {
     /// Empty for a TenantQuota.
@@ -185,7 +185,10 @@ impl Simulation {
     /// What all subjects would add to a quota's name beyond what they add now.
     fn growth(&self, name: &(QuotaName, String), was_counted: bool, then: &[Looked]) -> Quantity {
         let mut growth = Quantity::ZERO;
-        for ((subject, now), then) in self.subjects.found.iter().zip(&self.now).zip(then) {
+        // A quota without a namespace is a TenantQuota.
+        let is_charged = |subject: &Subject| name.0.0.is_empty() || subject.namespace == name.0.0;
+        let all = self.subjects.found.iter().zip(&self.now).zip(then);
+        for ((subject, now), then) in all.filter(|((subject, _), _)| is_charged(subject)) {
             let added = |looked: &Looked| looked.adds.get(name).cloned().unwrap_or(Quantity::ZERO);
             // What a new bound counts of the pods that run was counted with the quota.
             let now = if was_counted { added(now) } else { added(then) };
@@ -197,7 +200,7 @@ impl Simulation {
 
 fn look(subject: &Subject, settings: &str, around: &mut Overlay) -> Looked {
     let kind = ApiKind::of(&subject.object);
-    // As something that is counted already, so that the room in quotas, which is told in sum, refuses nothing here.
+    // As an object that is already counted, so that no quota refuses it: quotas are reported as a sum.
     let judgement = judge::judge(request::audit(subject.object.clone(), &kind), settings, around);
     let made = judge::judge(request::create(subject.object.clone(), &kind, &subject.namespace), settings, around);
     let mut adds = BTreeMap::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::judge::{self, ContainerValues, Speaker, request};
+use crate::judge::{self, ContainerValues, SetBy, request};
 use crate::kinds::{ApiKind, metadata};
 use crate::surroundings::{Surroundings, is_of_unknown_kind};
 
@@ -166,7 +166,7 @@ fn take_back(pod: &mut Value, container: &ContainerValues) {
     let same = containers.filter(|have| have.get("name").and_then(Value::as_str) == Some(&container.name));
     for resources in same.filter_map(|container| container.get_mut("resources")) {
         let others =
-            container.values.iter().filter(|value| matches!(value.speaker, Speaker::LimitRanger | Speaker::Earlier));
+            container.values.iter().filter(|value| matches!(value.set_by, SetBy::LimitRanger | SetBy::Earlier));
         for value in others {
             if let Some(Value::Object(list)) = resources.get_mut(value.requirement.field()) {
                 list.remove(&value.resource);
@@ -175,7 +175,7 @@ fn take_back(pod: &mut Value, container: &ContainerValues) {
     }
 }
 
-/// A pod that has ended is made again by nobody.
+/// A pod that has ended is not recreated.
 fn has_ended(pod: &Value) -> bool {
     matches!(pod.pointer("/status/phase").and_then(Value::as_str), Some("Succeeded" | "Failed"))
 }

@@ -1,4 +1,4 @@
-//! Surroundings made of files: `kubectl get -o yaml`, or manifests that nobody has applied yet.
+//! Surroundings made of files: `kubectl get -o yaml`, or manifests that are not applied yet.
 //!
 //! What has not been through an API server is completed here as the API server would complete it: a LimitRange gets the
 //! defaults that derive from its bounds, an object without a namespace goes into the one that is asked about. The status

@@ -1,4 +1,4 @@
-//! The status of a quota that no quota controller has seen yet: its bounds as they are wished for, and the usage counted
+//! The status of a quota that no quota controller has seen yet: its bounds as in the spec, and the usage counted
 //! from the objects around it.
 
 use std::collections::BTreeMap;

@@ -91,7 +91,7 @@ impl Edits {
     }
 }
 
-/// Renamed when whole, so that nobody meets half a file.
+/// Written whole and then renamed, so that no reader sees half a file.
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     // A link stays a link: what it leads to is replaced.
     let file = fs::canonicalize(file)?;

@@ -1,10 +1,10 @@
-//! Answers one browser, or the users of an authenticating proxy, and nobody else.
+//! Serves one browser, or the users of an authenticating proxy.
 //!
 //! Other programs of this machine and pages of other sites can reach a port on loopback. So for one browser the address
-//! holds a secret, and the Host must be ours, because a name that somebody else resolves to 127.0.0.1 would be of their
-//! origin (DNS rebinding). Behind a proxy every reading needs a bearer token of the user's own, which no other site can
-//! make a browser send. A request that another site makes is refused by its Origin and Sec-Fetch-Site either way, and
-//! nothing but reading is known.
+//! contains a secret, and the Host must be ours: another site's name that resolves to 127.0.0.1 would have that site's
+//! origin (DNS rebinding). Behind a proxy every read needs the user's own bearer token, which no other site can
+//! make a browser send. Requests from other sites are always refused by their Origin and Sec-Fetch-Site, and only GET is
+//! supported.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ pub struct Server {
     pub take: Box<dyn Fn(Asked) -> Result<Taken, String> + Send + Sync>,
 }
 
-/// Who is answered.
+/// Who is served.
 pub enum Visitors {
-    /// Whoever knows the address that was printed.
+    /// Clients that know the printed address.
     One { key: Key, address: SocketAddr },
-    /// Whoever the proxy has authenticated, with the token that it passes on.
+    /// Users that the proxy has authenticated, each with the token that it passes on.
     OfProxy,
 }
 
@@ -50,7 +50,7 @@ pub struct Taken {
     pub missed: Vec<String>,
 }
 
-/// What only the address tells.
+/// The secret in the address.
 pub struct Key(String);
 
 impl Key {
@@ -62,14 +62,14 @@ impl Key {
         &self.0
     }
 
-    /// In the same time for any guess of the same length.
+    /// In constant time for guesses of the same length.
     fn is(&self, guess: &str) -> bool {
         guess.len() == self.0.len()
             && self.0.bytes().zip(guess.bytes()).fold(0, |differing, (a, b)| differing | (a ^ b)) == 0
     }
 }
 
-/// What a request is answered with.
+/// The answer to a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer<'s> {
     File(&'static str, &'s [u8]),
@@ -149,16 +149,16 @@ impl Server {
             }
         };
         if !header("host").is_some_and(|host| hosts.iter().any(|own| own == host)) {
-            return Answer::Refused(StatusCode::MISDIRECTED_REQUEST, "this is no host of that name\n");
+            return Answer::Refused(StatusCode::MISDIRECTED_REQUEST, "unknown host name\n");
         }
         let is_ours =
             |origin: &str| origin.split_once("://").is_some_and(|(_, host)| hosts.iter().any(|own| own == host));
         let is_foreign_site = header("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none"));
         if is_foreign_site || header("origin").is_some_and(|origin| !is_ours(origin)) {
-            return Answer::Refused(StatusCode::FORBIDDEN, "other sites are not answered\n");
+            return Answer::Refused(StatusCode::FORBIDDEN, "requests from other sites are refused\n");
         }
         if request.method != Method::GET {
-            return Answer::Refused(StatusCode::METHOD_NOT_ALLOWED, "there is nothing to write here\n");
+            return Answer::Refused(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported\n");
         }
         let path = request.uri.path().strip_prefix('/').unwrap_or_default();
         let name = match (&self.visitors, path.split_once('/')) {
@@ -171,7 +171,7 @@ impl Server {
             "settings.yaml" => Answer::Settings,
             name => match self.site.get(name) {
                 Some((kind, bytes)) => Answer::File(kind, bytes),
-                None => Answer::Refused(StatusCode::NOT_FOUND, "there is no such file\n"),
+                None => Answer::Refused(StatusCode::NOT_FOUND, "no such file\n"),
             },
         }
     }
@@ -181,7 +181,7 @@ impl Server {
         let namespace = form_urlencoded::parse(query).find(|(name, _)| name == "namespace").map(|(_, value)| value);
         let namespace = namespace.filter(|name| !name.is_empty()).map(|name| name.into_owned());
         if namespace.as_deref().is_some_and(|name| !is_namespace(name)) {
-            return Answer::Refused(StatusCode::BAD_REQUEST, "that is no name of a namespace\n");
+            return Answer::Refused(StatusCode::BAD_REQUEST, "invalid namespace name\n");
         }
         let token = match self.visitors {
             Visitors::One { .. } => None,

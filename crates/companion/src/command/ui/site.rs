@@ -10,11 +10,11 @@ use anyhow::{Context, bail};
 /// Made by build.rs: the folder that HEADROOM_PAGE named when this was built; none otherwise.
 const EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
-/// The files by name. They lie in one folder without others in it.
+/// The files by name, all in one folder.
 pub struct Site(BTreeMap<String, Cow<'static, [u8]>>);
 
 const INDEX: &str = "index.html";
-/// Tells the page that a cluster is behind it.
+/// Marks the page as one with a live cluster.
 const LIVE: (&str, &str) = ("<html lang=\"en\">", "<html lang=\"en\" data-live>");
 
 impl Site {

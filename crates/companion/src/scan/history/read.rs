@@ -43,7 +43,7 @@ pub async fn makers(survey: &Survey, namespaces: &[String], window: Window, owne
                 owners.add(Key::new(&made.namespace, kind, &name), &made.owner.0, &made.owner.1);
             }),
             Err(error) => problems.push(format!(
-                "who made the pods that are gone is not known, so they are told apart by their names: {error}"
+                "the owners of deleted pods are unknown, so these pods are assigned by their names: {error}"
             )),
         }
     }

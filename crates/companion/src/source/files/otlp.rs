@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::LineError;
 use crate::source::Resource;
 
-/// What an export begins with, by what it is of.
+/// How an export begins, by the kind of its data.
 const KINDS: [&[u8]; 4] = [b"\"resourceMetrics\"", b"\"resourceLogs\"", b"\"resourceSpans\"", b"\"resourceProfiles\""];
 
 /// Whether a line is an export of OTLP.

@@ -32,7 +32,7 @@ struct Statement<Row> {
     partial: bool,
 }
 
-/// Rows that share their tags. A long one is told in several portions.
+/// Rows with the same tags. A long series comes in several parts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(bound = "Row: DeserializeOwned")]
 pub struct Series<Row> {

@@ -4,7 +4,7 @@
 //! labels moved aside by a scrape without `honor_labels`, recording rules), and any name can be set by hand. Which of
 //! the candidates a store really has is found by asking it: see `probe`.
 
-/// Names that somebody set by hand; what is `None` is probed.
+/// Names set by hand; `None` is probed.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     pub cpu_metric: Option<String>,

@@ -3,7 +3,7 @@
 //! kube-state-metrics tells states, not events: "the last end was an OOM kill" stays true until the next end. A kill
 //! is a change of state between two points: the count of restarts rose and the last end was a kill; or, in a pod that
 //! is not started again, the end appeared. What was not watched before is not claimed, so that no kill is told twice. A
-//! change that nobody watched counts where it is seen first.
+//! change that was not observed counts where it is seen first.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -14,7 +14,7 @@ use crate::source::{Batch, Container, OomKill, Resource, Series, Sink, SourceErr
 /// How finely a window is searched for namespaces.
 const LISTING_SECONDS: u32 = 300;
 
-/// For so long before a window an image is looked for that nobody tells within it.
+/// How long before a window an image is looked for that is missing within it.
 const BEFORE_SECONDS: i64 = 6 * 3_600;
 /// For so long after a window an image may be told that belongs into it.
 const LATER_SECONDS: i64 = 600;
@@ -45,7 +45,7 @@ pub struct Killed {
 pub struct Notes {
     /// Containers whose image is known.
     pub matched: BTreeSet<(String, String)>,
-    /// Containers whose image nobody tells.
+    /// Containers whose image is unknown.
     pub unmatched: BTreeSet<(String, String)>,
 }
 
