@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{OomKill, Percentile, ProfileName, Repository, Root, TagKey, Window};
+use headroom_core::cluster::usage::{OomKill, Percentile, ProfileName, Repository, Resource, Root, TagKey, Window};
 use headroom_core::timestamp::Timestamp;
 
 pub use bounds::Dropped;
@@ -106,6 +106,18 @@ pub struct WindowUsage {
     pub namespaces: u64,
     pub cpu: Option<Usage>,
     pub memory: Option<Usage>,
+    /// Where the source knows it.
+    pub ephemeral_storage: Option<Usage>,
+}
+
+impl WindowUsage {
+    pub fn of(&self, resource: Resource) -> Option<&Usage> {
+        match resource {
+            Resource::Cpu => self.cpu.as_ref(),
+            Resource::Memory => self.memory.as_ref(),
+            Resource::EphemeralStorage => self.ephemeral_storage.as_ref(),
+        }
+    }
 }
 
 /// How much of one resource a container used.

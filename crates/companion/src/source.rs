@@ -23,12 +23,8 @@ use async_trait::async_trait;
 
 use self::cluster_id::ClusterId;
 
-/// What is measured. CPU counts in billionths of a core, memory in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Resource {
-    Cpu,
-    Memory,
-}
+/// What is measured. CPU counts in billionths of a core, all else in bytes.
+pub use headroom_core::cluster::usage::Resource;
 
 /// Usage over one step, at the step's time. NaN, negative and missing values are no samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -217,6 +217,7 @@ const WINDOW: Schema = Schema::Object {
         required("namespaces", "Distinct namespaces behind the figures.", Schema::Count { least: 0 }),
         optional("cpu", USAGE_TEXT, Schema::Text { most: LONGEST_USAGE }),
         optional("memory", USAGE_TEXT, Schema::Text { most: LONGEST_USAGE }),
+        optional("ephemeral-storage", USAGE_TEXT, Schema::Text { most: LONGEST_USAGE }),
     ],
 };
 

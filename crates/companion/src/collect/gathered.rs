@@ -11,7 +11,7 @@ use headroom_core::image::ImageName;
 use crate::history::day_of;
 use crate::history::distinct;
 use crate::history::observed::{Kill, Observed};
-use crate::source::{Batch, Container, Distribution, OomKill, Resource, Series, Window};
+use crate::source::{Batch, Container, Distribution, OomKill, Series, Window};
 
 /// An image in a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -256,11 +256,7 @@ impl Gathered {
         }
         observed.pods.add(distinct::hash(&part.namespace, &part.subject));
         self.samples += part.buckets.len() as u64;
-        let resource = match part.resource {
-            Resource::Cpu => "cpu",
-            Resource::Memory => "memory",
-        };
-        let subject = format!("{}/{resource}", part.subject);
+        let subject = format!("{}/{}", part.subject, part.resource.name());
         self.replacements.push(Replacement { place, subject, day: day_of(part.last_seen), observed });
     }
 }
@@ -269,6 +265,7 @@ impl Gathered {
 mod tests {
     use super::*;
     use crate::history::DAY;
+    use crate::source::Resource;
     use crate::source::{Container, Sample};
 
     fn container(image: &str) -> Container {

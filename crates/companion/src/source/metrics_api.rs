@@ -182,7 +182,7 @@ fn amount(text: &str, resource: Resource) -> Option<u64> {
     let quantity: Quantity = text.parse().ok()?;
     let scaled = match resource {
         Resource::Cpu => quantity.scaled(1_000_000_000, 1),
-        Resource::Memory => quantity,
+        Resource::Memory | Resource::EphemeralStorage => quantity,
     };
     u64::try_from(scaled.value()).ok()
 }
