@@ -267,13 +267,13 @@ function advice({ lines, quotas, notes }: Advice): Node {
   );
 }
 
-function adviceLine({ namespace, object, container, resource, request, recommended, change, usage, source, ...line }: AdviceLine): Node {
+function adviceLine({ namespace, object, container, resource, request, limit, recommended, change, usage, source, ...line }: AdviceLine): Node {
   const pods = line.pods === 1 ? "1 pod" : `${line.pods} pods`;
   return h(
     "tr",
     {},
     h("th", { scope: "row" }, `${namespace}/${object} ${container}: ${resource}`, h("span", { class: "source" }, `${pods}; ${source}`)),
-    h("td", { class: "amount" }, request?.text ?? "-"),
+    h("td", { class: "amount" }, request?.text ?? "-", limit && h("span", { class: "source" }, `limit ${limit.text}`)),
     h("td", { class: "amount" }, recommended?.text ?? "unknown", change !== "-" && h("span", { class: "source" }, change)),
     h("td", { class: "bar-cell" }, usage.length > 0 && distribution({ request, recommended, usage })),
   );

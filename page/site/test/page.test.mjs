@@ -168,7 +168,7 @@ test("a link that is none says so and leaves the page working", async () => {
   for (const [hash, message] of [
     ["#1.AAAA", "the link is incomplete"],
     ["#2.AAAA", "made by another version"],
-    [`#1.${deflateRawSync('{"panels": 3}').toString("base64url")}`, "holds something else"],
+    [`#1.${deflateRawSync('{"panels": 3}').toString("base64url")}`, "not made by this page"],
     [`#1.${deflateRawSync(Buffer.alloc(80 * 1024 * 1024)).toString("base64url")}`, "holds more than 64 MiB"],
   ]) {
     const page = await open(`/${hash}`);
