@@ -247,3 +247,47 @@ fn a_stored_pod_keeps_the_class_that_it_was_given() {
     assert!(accepted("Burstable"));
     assert!(accepted(""));
 }
+
+/// A resource claim for so many devices of a class that stands for `example.com/gpu`, made for a pod that was charged `of_pod` of them:
+/// what it adds under that name.
+fn added_by_a_claim(count: i64, of_pod: &str) -> Answer {
+    let name = "requests.example.com/gpu";
+    let claim = json!({
+        "metadata": {
+            "name": "c", "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "42", "controller": true}],
+        },
+        "spec": {"devices": {"requests": [{"name": "one", "exactly": {"deviceClassName": "gpu", "count": count}}]}},
+    });
+    let mut pod = pod("500m");
+    pod["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = json!(of_pod);
+    pod["status"] = json!({"phase": "Pending", "extendedResourceClaimStatus": {"resourceClaimName": "c"}});
+    let request = json!({
+        "operation": "CREATE", "namespace": "shop", "name": "c", "object": claim,
+        "resource": {"group": "resource.k8s.io", "resource": "resourceclaims"},
+    });
+    let lists = json!({
+        "ResourceQuota": {"items": [quota(json!({}), json!({name: "5"}), json!({name: "1"}))]},
+        "DeviceClass": {"items": [{"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}]},
+        "Pod": {"items": [pod]},
+    });
+    answer(&json!({"request": request, "settings": {}}), &lists, None)
+}
+
+#[test]
+fn a_claim_that_was_made_for_a_pod_is_charged_what_the_pod_was_not() {
+    let used = |count, of_pod| {
+        let answer = added_by_a_claim(count, of_pod);
+        answer.used.get("team").map_or("".to_owned(), |used| used["requests.example.com/gpu"].to_string())
+    };
+    assert_eq!(used(3, "1"), "\"3\"");
+    assert_eq!(used(3, "3"), "");
+    assert_eq!(used(3, "4"), "");
+    assert!(added_by_a_claim(6, "2").accepted, "4 more are just what is left");
+    assert!(!added_by_a_claim(6, "1").accepted);
+    let negative = added_by_a_claim(-1, "0").message;
+    assert!(
+        negative.contains("quota usage is negative for resource(s): gpu.deviceclass.resource.k8s.io/devices"),
+        "{negative}"
+    );
+}
