@@ -20,6 +20,7 @@ pub mod prometheus;
 pub mod proxy;
 
 use async_trait::async_trait;
+use headroom_core::amount::Quantity;
 
 use self::cluster_id::ClusterId;
 
@@ -28,6 +29,17 @@ use self::cluster_id::ClusterId;
 pub enum Resource {
     Cpu,
     Memory,
+}
+
+impl Resource {
+    /// What counts of a quantity: whole nanocores or bytes.
+    pub fn amount(self, quantity: &Quantity) -> Option<u64> {
+        let scaled = match self {
+            Self::Cpu => quantity.scaled(1_000_000_000, 1),
+            Self::Memory => quantity.clone(),
+        };
+        u64::try_from(scaled.value()).ok()
+    }
 }
 
 /// Usage over one step, at the step's time. NaN, negative and missing values are no samples.

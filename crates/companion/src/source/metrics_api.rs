@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use headroom_core::amount::Quantity;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -179,12 +178,7 @@ pub fn join(namespace: &str, metrics: &PodMetrics, pod: &Pod, window: Window, st
 
 /// Whole nanocores or bytes.
 fn amount(text: &str, resource: Resource) -> Option<u64> {
-    let quantity: Quantity = text.parse().ok()?;
-    let scaled = match resource {
-        Resource::Cpu => quantity.scaled(1_000_000_000, 1),
-        Resource::Memory => quantity,
-    };
-    u64::try_from(scaled.value()).ok()
+    resource.amount(&text.parse().ok()?)
 }
 
 /// Containers of this pod that ended for want of memory: name, when, and how much they may have used. A pod's status
