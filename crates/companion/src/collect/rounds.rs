@@ -185,7 +185,11 @@ impl Rounds {
     /// What was estimated is compared with usage as far as it can be known; nothing else depends on it.
     async fn look_for_estimates(&self) {
         let Destination::Cluster(cluster) = &self.destination else { return };
-        match cluster.estimates().await {
+        let found = tokio::select! {
+            found = cluster.estimates() => found,
+            () = self.stop.cancelled() => return,
+        };
+        match found {
             Ok(estimates) => *self.estimates.write().await = estimates,
             Err(error) => tracing::info!(%error, "estimates are not compared with usage"),
         }

@@ -423,6 +423,54 @@ mod tests {
         assert_eq!(names(&of_shop(&same, None)), ["nginx:1.27"]);
     }
 
+    /// nginx in namespace shop, with further fields beside `all` and in it.
+    fn of_shop_with(beside: Value, same: &str) -> Usage {
+        let mut object = object(json!({"1,27": history("1")}));
+        let own = &mut object["spec"]["images"]["docker,io/library/nginx"]["own"]["shop"];
+        own["all"]["same"] = json!(same);
+        own.as_object_mut().unwrap().extend(beside.as_object().unwrap().clone());
+        of_shop(&object, None)
+    }
+
+    #[test]
+    fn each_container_of_a_workload_has_a_row_unless_it_is_the_only_one() {
+        let rows = |workloads: Value, same: &str| -> Vec<(String, Option<String>)> {
+            let usage = of_shop_with(json!({"workloads": workloads}), same);
+            usage.images.into_iter().map(|image| (image.image, image.workload)).collect()
+        };
+        let row = |workload: Option<&str>| ("nginx:1.27".to_owned(), workload.map(str::to_owned));
+        assert_eq!(rows(json!({}), "web/nginx"), [row(Some("web/nginx"))]);
+        assert_eq!(rows(json!({"a,b/nginx": history("1")}), ""), [row(None), row(Some("a.b/nginx"))]);
+        let several = rows(json!({"a/nginx": history("1"), "a/sidecar": history("2")}), "b/nginx");
+        assert_eq!(several, [row(None), row(Some("a/nginx")), row(Some("a/sidecar")), row(Some("b/nginx"))]);
+    }
+
+    #[test]
+    fn estimates_are_shown_beside_usage_with_their_slack_and_what_is_off() {
+        let usage = of_shop_with(
+            json!({"estimates": {"cpu": "containers=4 above=3 estimated=400m used=1", "memory": "containers=4 above=0 estimated=2Gi used=100Mi"}}),
+            "web/nginx",
+        );
+        let text = usage.text(Charset::Ascii);
+        let expected = "
+Estimates against usage (containers seen in the last 7 days; USED is their average):
+IMAGE   RESOURCE   CONTAINERS   ABOVE   ESTIMATED   USED    SLACK
+nginx   cpu        4            3       400m        1       -600m
+nginx   memory     4            0       2Gi         100Mi   1948Mi
+nginx: cpu was estimated too low: 3 of 4 containers used more for over 5% of their time
+nginx: memory was estimated too high: less than a tenth was used
+";
+        assert!(text.contains(expected), "{text}");
+        let json = serde_json::to_value(&usage.estimates).unwrap();
+        assert_eq!(
+            json[0],
+            json!({"image": "nginx", "resource": "cpu", "containers": 4, "above": 3, "estimated": "400m", "used": "1", "off": "too low"})
+        );
+        let wrong = of_shop_with(json!({"estimates": {"cpu": "containers=4"}}), "");
+        assert_eq!(wrong.problems.len(), 1, "{:?}", wrong.problems);
+        assert_eq!(wrong.images.len(), 1);
+    }
+
     #[test]
     fn each_namespace_is_told_by_itself_and_what_pages_repeat_once() {
         let page = object(json!({"1,27": history("1")}));

@@ -92,6 +92,22 @@ mod tests {
     }
 
     #[test]
+    fn how_good_estimates_were_is_news_only_at_first() {
+        let old = profile("2026-11-21T00:00:00Z", 1000, 5, "100m");
+        let with = |used: &str| {
+            let mut profile = old.clone();
+            profile["spec"]["images"]["nginx"]["own"]["shop"]["estimates"] = json!({"cpu": used});
+            profile
+        };
+        check(&old, &with("containers=1 above=0 estimated=1 used=1"), true);
+        check(
+            &with("containers=1 above=0 estimated=1 used=1"),
+            &with("containers=9 above=9 estimated=9 used=9"),
+            false,
+        );
+    }
+
+    #[test]
     fn a_profile_is_due_when_it_is_old() {
         let old = profile("2026-11-21T00:00:00Z", 1000, 5, "100m");
         check(&old, &profile("2026-11-21T05:59:59Z", 1000, 5, "100m"), false);
