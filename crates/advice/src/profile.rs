@@ -1,7 +1,8 @@
-//! `UsageProfile`s as the companion writes them: the data of one root ([`Share`]), what is dropped when there is too much
+//! `UsageProfile`s as the companion writes them: the data of one root ([`Share`]), how good its estimates were ([`accuracy`]), what is dropped when there is too much
 //! of it ([`bounds`]), how it is laid out in objects ([`layout`]), their text ([`manifest`]) and their schema in the
 //! cluster ([`definition`]).
 
+pub mod accuracy;
 pub mod bounds;
 pub mod definition;
 pub mod layout;
@@ -17,6 +18,7 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{OomKill, Percentile, ProfileName, Repository, Resource, Root, TagKey, Window};
 use headroom_core::timestamp::Timestamp;
 
+pub use accuracy::Accuracy;
 pub use bounds::Dropped;
 
 /// All history that begins at one root, whatever objects it takes.
@@ -84,6 +86,16 @@ pub struct Histories {
     pub tags: BTreeMap<TagKey, History>,
     /// Of a namespace: that of each container of a workload, by [`workload::key`](headroom_core::cluster::usage::workload::key).
     pub workloads: BTreeMap<String, History>,
+    /// Of a namespace: how good the estimates of its containers were, for people. No decision is made by it.
+    pub estimates: Vec<(Resource, Accuracy)>,
+}
+
+impl Histories {
+    /// With the history of all tags together and nothing else.
+    pub fn of(all: History) -> Self {
+        let (tags, workloads) = (BTreeMap::new(), BTreeMap::new());
+        Self { collected_at: None, all, tags, workloads, estimates: Vec::new() }
+    }
 }
 
 /// What was observed of an image, or of one tag of it.

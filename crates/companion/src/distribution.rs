@@ -89,7 +89,7 @@ impl Distribution {
 }
 
 /// Up to thousandths of a core and, from one on, to whole mebibytes.
-fn shown(amount: &Quantity, resource: Resource) -> String {
+pub fn shown(amount: &Quantity, resource: Resource) -> String {
     let mebibyte = Quantity::from_bytes(1 << 20);
     match resource {
         Resource::Cpu => amount.to_family(Family::DecimalSi).rounded_up_to_milli().to_string(),

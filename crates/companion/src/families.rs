@@ -3,6 +3,10 @@
 //! `hack/metrics.py` reads their names from where these functions are called, and holds rules, dashboard and documentation
 //! against them.
 
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::atomic::AtomicU64;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -29,6 +33,11 @@ pub fn set(gauge: &Gauge, value: u64) {
     gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
+/// What families tell their metrics apart by.
+pub trait Labels: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static {}
+
+impl<L: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static> Labels for L {}
+
 /// Registers families.
 pub struct Families<'r>(pub &'r mut Registry);
 
@@ -43,6 +52,13 @@ impl Families<'_> {
         let gauge = Gauge::default();
         self.0.register(name, help, gauge.clone());
         gauge
+    }
+
+    /// An amount for each set of labels.
+    pub fn amounts<L: Labels>(&mut self, name: &str, help: &str) -> Family<L, Gauge<f64, AtomicU64>> {
+        let amounts = Family::default();
+        self.0.register(name, help, amounts.clone());
+        amounts
     }
 
     /// A result is shown before it is met for the first time, so that a rate can be taken of it.

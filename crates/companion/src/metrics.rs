@@ -2,17 +2,32 @@
 //!
 //! Counts of our own doing only; what was collected is in the profiles.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::collect::compared::COMPARED;
 use crate::collect::gathered::Gathered;
 use crate::families::{Endings, Families, count, set};
+use crate::profile::accuracy::{Sum, Sums};
 use crate::source::SourceError;
+
+/// What figures of estimates are about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Estimated {
+    namespace: String,
+    resource: &'static str,
+}
+
+/// In cores or bytes, or a number of containers.
+type Amounts = Family<Estimated, Gauge<f64, AtomicU64>>;
 
 #[derive(Debug)]
 pub struct Metrics {
@@ -28,6 +43,8 @@ pub struct Metrics {
     profile_bytes: Gauge,
     store_bytes: Gauge,
     leads: Gauge,
+    /// In the order of [`Sum`]'s fields.
+    estimates: [Amounts; 4],
     /// Unix seconds of the last sign of life: any answer, commit or tick.
     alive: AtomicI64,
 }
@@ -59,6 +76,18 @@ impl Default for Metrics {
             "leads",
             "1 if this collector holds the lease and writes, 0 if it stands by or writes to no cluster",
         );
+        let estimates = [
+            families.amounts(
+                "estimated_containers",
+                "Containers whose requests were estimated, as far as seen within 7 days",
+            ),
+            families.amounts(
+                "estimated_containers_above",
+                "Of those, how many used more than estimated for over 5% of their time",
+            ),
+            families.amounts("estimated_requests", "What was estimated for those containers, in cores or bytes"),
+            families.amounts("estimated_usage", "What those containers used on average, in cores or bytes"),
+        ];
         Self {
             registry,
             samples,
@@ -72,6 +101,7 @@ impl Default for Metrics {
             profile_bytes,
             store_bytes,
             leads,
+            estimates,
             alive: AtomicI64::default(),
         }
     }
@@ -132,6 +162,28 @@ impl Metrics {
     /// Whether this collector is the one that writes.
     pub fn leads(&self, leads: bool) {
         self.leads.set(leads.into());
+        if !leads {
+            self.estimates(&BTreeMap::new());
+        }
+    }
+
+    /// How good estimates were, by namespace. Shown by the collector that writes alone.
+    pub fn estimates(&self, of_namespaces: &BTreeMap<String, Sums>) {
+        self.estimates.iter().for_each(Family::clear);
+        for (namespace, sums) in of_namespaces {
+            for (resource, Sum { containers, above, estimated, used }) in COMPARED.into_iter().zip(sums) {
+                if *containers == 0 {
+                    continue;
+                }
+                let of = Estimated { namespace: namespace.clone(), resource: resource.name() };
+                let unit = if resource == Resource::Cpu { 1e9 } else { 1.0 };
+                let amount = |amount: &u64| *amount as f64 / unit;
+                let shown = [*containers as f64, *above as f64, amount(estimated), amount(used)];
+                for (family, amount) in self.estimates.iter().zip(shown) {
+                    family.get_or_create(&of).set(amount);
+                }
+            }
+        }
     }
 
     /// Notes a sign of life.
@@ -176,5 +228,26 @@ mod tests {
         }
         assert!(text.contains("headroom_collector_reads_total{result=\"overloaded\"} 1\n"));
         assert!(text.contains("headroom_collector_last_success_timestamp_seconds 1763683200\n"));
+    }
+
+    #[test]
+    fn estimates_are_shown_in_cores_and_bytes_as_long_as_there_are_any() {
+        let metrics = Metrics::default();
+        let cpu = Sum { containers: 4, above: 1, estimated: 1_500_000_000, used: 250_000_000 };
+        let sums = BTreeMap::from([("shop".to_owned(), [cpu, Sum::default()])]);
+        metrics.estimates(&sums);
+        let text = metrics.to_string();
+        let shown: Vec<&str> = text.lines().filter(|line| line.contains("{namespace=")).collect();
+        assert_eq!(
+            shown,
+            [
+                r#"headroom_collector_estimated_containers{namespace="shop",resource="cpu"} 4.0"#,
+                r#"headroom_collector_estimated_containers_above{namespace="shop",resource="cpu"} 1.0"#,
+                r#"headroom_collector_estimated_requests{namespace="shop",resource="cpu"} 1.5"#,
+                r#"headroom_collector_estimated_usage{namespace="shop",resource="cpu"} 0.25"#,
+            ]
+        );
+        metrics.leads(false);
+        assert!(!metrics.to_string().contains("shop"));
     }
 }

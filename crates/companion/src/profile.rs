@@ -6,6 +6,7 @@
 //! Days are UTC days, and a window has every day it touches: `7d` is today so far and the seven days before, so that a
 //! week's rhythm is in it whole. `recent` has the days of `30d`, each weighing half of the day after it.
 
+pub mod accuracy;
 pub mod adopted;
 pub(crate) mod open;
 mod pool;
@@ -73,8 +74,15 @@ pub fn build(
     store.visit_root(root, |day| builder.add(day))?;
     let mut workloads = Workloads::new(today);
     store.visit_workloads(root, |day| workloads.add(day))?;
-    let images =
-        builder.finish().and_then(|images| workloads.finish_into(images)).map_err(|damaged| store.damaged(damaged))?;
+    let images = builder.finish().and_then(|images| workloads.finish_into(images));
+    let mut images = images.map_err(|damaged| store.damaged(damaged))?;
+    for ((repository, namespace), sums) in accuracy::of_root(store, root)? {
+        let Ok(image) = ImageName::parse(&repository) else { continue };
+        let image = images.get_mut(&Repository::of(&image));
+        if let Some(own) = image.and_then(|image| image.own.get_mut(&namespace)) {
+            own.estimates = accuracy::published(&sums);
+        }
+    }
     let mut share = Share {
         namespace: namespace.to_owned(),
         root,
@@ -141,13 +149,12 @@ impl Builder<'_> {
         if each.is_empty() {
             return Ok(());
         }
-        let histories = |all| Histories { collected_at: None, all, tags: BTreeMap::new(), workloads: BTreeMap::new() };
         let behind = |namespace: &str| self.collected.behind.get(namespace).copied();
         let own = each.into_iter().map(|(namespace, all)| {
             let collected_at = behind(&namespace);
-            (namespace, Histories { collected_at, ..histories(all) })
+            (namespace, Histories { collected_at, ..Histories::of(all) })
         });
-        let mut image = ImageHistory { pool: together.map(histories), own: own.collect() };
+        let mut image = ImageHistory { pool: together.map(Histories::of), own: own.collect() };
         for (key, tag) in tags {
             let InNamespaces { together, each } = tag.close(self.pooling)?;
             if let (Some(pool), Some(together)) = (&mut image.pool, together)

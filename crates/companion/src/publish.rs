@@ -28,7 +28,7 @@ use crate::clock;
 use crate::history::DAY;
 use crate::metrics::Metrics;
 use crate::profile::adopted::Adopted;
-use crate::profile::{self, Collected, Pooling};
+use crate::profile::{self, Collected, Pooling, accuracy};
 use crate::store::{Store, StoreError};
 
 /// Where profiles go.
@@ -94,6 +94,7 @@ impl Destination {
 impl Publisher<'_> {
     /// Writes all profiles as of a moment, and deletes pages that no root lists any more.
     pub async fn publish(&self, as_of: Timestamp) -> Result<Published, PublishError> {
+        self.tell_accuracy()?;
         let mut published = Published::default();
         let behind = self.behind(as_of)?;
         let collected = Collected { at: as_of, behind: &behind };
@@ -118,6 +119,31 @@ impl Publisher<'_> {
         }
         self.metrics.sizes(published.bytes, self.store.bytes());
         Ok(published)
+    }
+
+    /// Shows how good estimates were as metrics, and in the log that some are off.
+    fn tell_accuracy(&self) -> Result<(), StoreError> {
+        let mut of_namespaces: BTreeMap<String, accuracy::Sums> = BTreeMap::new();
+        let mut off = Vec::new();
+        for root in Root::all() {
+            for ((repository, namespace), sums) in accuracy::of_root(self.store, root)? {
+                if accuracy::published(&sums).iter().any(|(resource, accuracy)| accuracy.off(*resource).is_some()) {
+                    off.push(format!("{repository} in namespace {namespace}"));
+                }
+                let of_namespace = of_namespaces.entry(namespace).or_default();
+                of_namespace.iter_mut().zip(&sums).for_each(|(of_namespace, sum)| of_namespace.merge(sum));
+            }
+        }
+        self.metrics.estimates(&of_namespaces);
+        if let Some(example) = off.first() {
+            let images = off.len();
+            tracing::info!(
+                images,
+                example,
+                "estimates are far from usage: `kubectl headroom describe usage` shows where"
+            );
+        }
+        Ok(())
     }
 
     /// What is known of a root's images, here and in what was adopted.

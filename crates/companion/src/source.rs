@@ -20,11 +20,21 @@ pub mod prometheus;
 pub mod proxy;
 
 use async_trait::async_trait;
+use headroom_core::amount::Quantity;
 
 use self::cluster_id::ClusterId;
 
 /// What is measured. CPU counts in billionths of a core, all else in bytes.
 pub use headroom_core::cluster::usage::Resource;
+
+/// What counts of a quantity: whole nanocores or bytes.
+pub fn whole(quantity: &Quantity, resource: Resource) -> Option<u64> {
+    let scaled = match resource {
+        Resource::Cpu => quantity.scaled(1_000_000_000, 1),
+        Resource::Memory | Resource::EphemeralStorage => quantity.clone(),
+    };
+    u64::try_from(scaled.value()).ok()
+}
 
 /// Usage over one step, at the step's time. NaN, negative and missing values are no samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

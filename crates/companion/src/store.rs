@@ -4,13 +4,14 @@
 //! also notes that they were read. Whatever is killed whenever, a piece of work is either owed or done.
 //!
 //! Files: [`origin`] knows whose usage this is, [`reading`] what was read and what is owed, [`days`] holds the
-//! summaries, [`expiry`] drops the old ones, and [`published`] remembers what others published.
+//! summaries, [`compared`] how good estimates were, [`expiry`] drops the old ones, and [`published`] remembers what others published.
 //!
 //! The store is a cache of the metrics store. Whoever loses it reads the last 30 days again. It is a single file of
 //! [redb](https://docs.rs/redb): pure Rust, so that it cross-compiles and links statically like the rest; transactions
 //! that survive a kill or a power cut; a stable file format; a lock against a second process. SQLite would bring a C
 //! compiler, and the log-structured stores several threads of their own, for a few thousand small rows an hour.
 
+mod compared;
 mod days;
 mod expiry;
 pub mod origin;
@@ -66,6 +67,8 @@ const DAYS: TableDefinition<DayKey, &[u8]> = TableDefinition::new("days");
 /// Root, repository, namespace, workload and container, day.
 type WorkloadKey = (u8, &'static str, &'static str, &'static str, u32);
 const WORKLOADS: TableDefinition<WorkloadKey, &[u8]> = TableDefinition::new("workloads");
+/// Root, repository, namespace, pod, container: what was estimated for it, and what it used.
+const COMPARED: TableDefinition<(u8, &str, &str, &str, &str), &[u8]> = TableDefinition::new("compared");
 /// Namespace, repository, reference: which namespaces there are.
 const PLACES: TableDefinition<(&str, &str, &str), ()> = TableDefinition::new("places");
 /// Namespace and subject to the repository, reference and day it was last found at.
@@ -140,6 +143,7 @@ impl Store {
             // Tables are created by the first one who writes to them; a reader needs them to be there.
             txn.open_table(DAYS)?;
             txn.open_table(WORKLOADS)?;
+            txn.open_table(COMPARED)?;
             txn.open_table(PLACES)?;
             txn.open_table(SUBJECTS)?;
             txn.open_table(OWED)?;

@@ -6,6 +6,8 @@
     reason = "a test may stop where something is not as it made it"
 )]
 
+#[path = "collector/accuracy.rs"]
+mod accuracy;
 #[path = "support/api_server.rs"]
 mod api_server;
 #[path = "collector/cluster.rs"]

@@ -34,7 +34,7 @@ use crate::request::{Container, EstimateOrigin, Origin, Pod, Request, Value};
 use crate::settings::Settings;
 use crate::well_known;
 
-pub use explanation::{Adjustment, Basis, Reason, of_passed_over};
+pub use explanation::{Adjustment, Basis, Reason, is_of_estimate, of_passed_over};
 pub use give_way::may_shrink;
 pub use step::{PassedOver, Sources};
 

@@ -88,6 +88,7 @@ async fn collect(folder: &Path) -> Cluster {
         source_name: "files".to_owned(),
         change_source: false,
         store: Store::open(&folder.join("usage.redb")).unwrap(),
+        estimates: tokio::sync::RwLock::default(),
         destination: Destination::Folder(Folder { path: folder.join("profiles"), format: Format::Yaml }),
         turns: None,
         namespace: "headroom".to_owned(),

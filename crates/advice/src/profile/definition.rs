@@ -171,8 +171,21 @@ const HISTORIES: Schema = Schema::Object {
             "Of a namespace: the containers of each workload, as `workload/container`, except those that `same` names.",
             Schema::Map { most: MOST_PARTS, of: &PART },
         ),
+        optional(
+            "estimates",
+            "Of a namespace: how good estimates were. No decision is made by it.",
+            Schema::Object {
+                atomic: false,
+                fields: &[
+                    optional("cpu", ACCURACY_TEXT, Schema::Text { most: LONGEST_USAGE }),
+                    optional("memory", ACCURACY_TEXT, Schema::Text { most: LONGEST_USAGE }),
+                ],
+            },
+        ),
     ],
 };
+
+const ACCURACY_TEXT: &str = "A text such as `containers=12 above=1 estimated=1200m used=310m`.";
 
 const ALL: Schema = Schema::Object {
     atomic: false,

@@ -59,7 +59,7 @@ fn entry(out: &mut impl Write, repository: &Repository, image: &ImageHistory) ->
 
 /// A tag or workload with the very history of all together is only named there: most images run with one.
 pub(super) fn histories(out: &mut impl Write, histories: &Histories) -> fmt::Result {
-    let Histories { collected_at, all, tags, workloads } = histories;
+    let Histories { collected_at, all, tags, workloads, estimates } = histories;
     let tags = tags.iter().map(|(key, tag)| (key.as_str(), tag));
     let (same_tags, tags): (Vec<_>, Vec<_>) = tags.partition(|(_, tag)| *tag == all);
     let workloads = workloads.iter().map(|(key, workload)| (key.as_str(), workload));
@@ -83,6 +83,10 @@ pub(super) fn histories(out: &mut impl Write, histories: &Histories) -> fmt::Res
                 out.write_str("}")
             })?;
         }
+    }
+    if !estimates.is_empty() {
+        out.write_str(r#","estimates":"#)?;
+        object(out, estimates, |out, (resource, accuracy)| write!(out, r#""{}":"{accuracy}""#, resource.name()))?;
     }
     out.write_str("}")
 }
@@ -157,7 +161,8 @@ mod tests {
             &format!(r#""windows":{{"7d":{{"pods":2,"namespaces":1,"memory":{memory}}}}}}}}}}},"#),
             r#""own":{"shop":{"all":{"collectedAt":"2026-11-20T12:00:00Z","same":"1,27 web/main","#,
             r#""lastSeen":"2026-11-20T00:00:00Z","days":2,"oomKills":[],"#,
-            &format!(r#""windows":{{"7d":{{"pods":2,"namespaces":1,"cpu":{cpu},"memory":{memory}}}}}}}}}}}}}}}}}}}"#),
+            &format!(r#""windows":{{"7d":{{"pods":2,"namespaces":1,"cpu":{cpu},"memory":{memory}}}}}}},"#),
+            r#""estimates":{"cpu":"containers=2 above=1 estimated=1 used=500m"}}}}}}}"#,
         ];
         assert_eq!(sample::profile().to_string(), expected.concat());
     }

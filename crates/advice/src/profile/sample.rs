@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Dropped, Histories, History, Images, OomKill, Percentiles, Share, Usage, UsageProfile, WindowUsage};
+use super::{
+    Accuracy, Dropped, Histories, History, Images, OomKill, Percentiles, Share, Usage, UsageProfile, WindowUsage,
+};
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{Repository, Root, TagKey, Window};
+use headroom_core::cluster::usage::{Repository, Resource, Root, TagKey, Window};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 
@@ -48,12 +50,7 @@ pub fn share_of(images: impl IntoIterator<Item = String>) -> Share {
         let seen = Timestamp::from_unix_seconds(collected_at.unix_seconds() - 86_400 + seconds).unwrap();
         let entry = share.images.entry(Repository::of(&image)).or_default();
         let own = entry.own.entry("shop".to_owned());
-        let own = own.or_insert_with(|| Histories {
-            collected_at: None,
-            all: history(seen),
-            tags: BTreeMap::new(),
-            workloads: BTreeMap::new(),
-        });
+        let own = own.or_insert_with(|| Histories::of(history(seen)));
         own.all.last_seen = seen;
         own.tags.extend(TagKey::of(&image).map(|key| (key, history(seen))));
     }
@@ -68,6 +65,8 @@ pub fn share() -> Share {
         let mut pool = own.clone();
         own.workloads.insert("web/main".to_owned(), own.all.clone());
         own.collected_at = Some(at("2026-11-20T12:00:00Z"));
+        let (estimated, used) = (Quantity::from_units(1), Quantity::from_milli(500));
+        own.estimates = vec![(Resource::Cpu, Accuracy { containers: 2, above: 1, estimated, used })];
         pool.all.oom_kills = vec![OomKill { at: at("2026-11-19T10:00:00Z"), memory: Quantity::from_bytes(310 << 20) }];
         for tag in pool.tags.values_mut() {
             for window in tag.windows.values_mut() {

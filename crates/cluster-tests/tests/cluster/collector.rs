@@ -119,6 +119,7 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
         change_source: false,
         turns: Some(destination.turns("headroom", store.id(), Timing::lasting(Duration::from_secs(60)))),
         store,
+        estimates: tokio::sync::RwLock::default(),
         destination: Destination::Cluster(Box::new(destination)),
         namespace: "headroom".to_owned(),
         pooling: Pooling::default(),
@@ -272,10 +273,8 @@ fn share(images: usize, namespaces: usize, of: &str) -> Share {
     };
     let name = ImageName::parse(IMAGE).unwrap();
     let histories = |milli| Histories {
-        collected_at: None,
-        all: history(milli),
         tags: TagKey::of(&name).map(|tag| (tag, history(milli))).collect(),
-        workloads: BTreeMap::new(),
+        ..Histories::of(history(milli))
     };
     let everywhere = (1..namespaces).map(|number| format!("team-{number}")).chain([of.to_owned()]);
     let own = everywhere.map(|namespace| (namespace, histories(300))).collect();

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use headroom_core::cluster::usage::workload;
 use headroom_core::image::ImageName;
 
+use super::compared::{ComparedPlace, Comparison, Estimates};
 use crate::history::day_of;
 use crate::history::distinct;
 use crate::history::observed::{Kill, Observed};
@@ -84,6 +85,7 @@ pub struct Gathered {
     row_of: HashMap<(PlaceId, u32), RowId>,
     /// The same usage again, by workload and day.
     workloads: HashMap<WorkloadPlace, BTreeMap<u32, Observed>>,
+    compared: HashMap<ComparedPlace, Comparison>,
     pub replacements: Vec<Replacement>,
     pub samples: u64,
     /// Samples of another window than the one that was asked for. They are dropped: that window has its own read.
@@ -100,6 +102,24 @@ impl Gathered {
             Batch::OomKills(kills) => kills.into_iter().for_each(|kill| self.take_kill(&kill, window)),
             Batch::Distributions(parts) => parts.into_iter().for_each(|part| self.take_distribution(&part)),
         }
+    }
+
+    /// Holds what a source has read of a window against what was estimated.
+    pub fn compare(&mut self, batch: &Batch, window: Window, estimates: &Estimates) {
+        let Batch::Usage(all) = batch else { return };
+        for series in all {
+            let Some(comparison) = estimates.compare(series, window) else { continue };
+            let Container { namespace, pod, name, image } = &series.container;
+            let Some(id) = self.place(namespace, image) else { continue };
+            let Some(Place { repository, .. }) = self.places.get(id.0) else { continue };
+            let (repository, namespace) = (repository.clone(), namespace.clone());
+            let place = ComparedPlace { repository, namespace, pod: pod.clone(), container: name.clone() };
+            self.compared.entry(place).or_default().merge(&comparison);
+        }
+    }
+
+    pub fn compared(&self) -> impl Iterator<Item = (&ComparedPlace, &Comparison)> {
+        self.compared.iter()
     }
 
     pub fn rows(&self) -> impl Iterator<Item = (&Place, &Row)> {
@@ -171,6 +191,9 @@ impl Gathered {
         for (place, days) in other.workloads {
             let ours = self.workloads.entry(place).or_default();
             days.into_iter().for_each(|(day, observed)| ours.entry(day).or_default().merge(&observed));
+        }
+        for (place, comparison) in other.compared {
+            self.compared.entry(place).or_default().merge(&comparison);
         }
         self.replacements.extend(other.replacements);
         self.samples += other.samples;

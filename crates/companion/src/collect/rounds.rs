@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headroom_core::timestamp::Timestamp;
+use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
+use super::compared::Estimates;
 use super::import::{Import, ImportError};
 use super::pace::Pace;
 use super::windows::{Outcome, Run, RunError};
@@ -46,6 +48,8 @@ pub struct Rounds {
     /// Go on with a store that was filled from another source.
     pub change_source: bool,
     pub store: Store,
+    /// What was estimated for the pods of the destination's cluster.
+    pub estimates: RwLock<Estimates>,
     pub destination: Destination,
     /// Where several collectors may write.
     pub turns: Option<Turns>,
@@ -141,6 +145,7 @@ impl Rounds {
 
     async fn round(&self) -> Result<(), RoundError> {
         self.identify().await?;
+        self.look_for_estimates().await;
         let outcome = self.read().await?;
         if outcome.stopped {
             return Ok(());
@@ -156,7 +161,9 @@ impl Rounds {
     /// Checks that the store, the source and the cluster to write to belong together.
     async fn identify(&self) -> Result<(), RoundError> {
         let of_source = match &self.feed {
-            Feed::Source(source) => self.run(source.as_ref()).cluster().await?.unwrap_or_default(),
+            Feed::Source(source) => {
+                self.run(source.as_ref(), &Estimates::default()).cluster().await?.unwrap_or_default()
+            }
             Feed::Files { .. } => ClusterId::default(),
         };
         let of_destination = match &self.destination {
@@ -175,15 +182,29 @@ impl Rounds {
         Ok(())
     }
 
-    fn run<'a>(&'a self, source: &'a dyn Source) -> Run<'a> {
+    /// What was estimated is compared with usage as far as it can be known; nothing else depends on it.
+    async fn look_for_estimates(&self) {
+        let Destination::Cluster(cluster) = &self.destination else { return };
+        let found = tokio::select! {
+            found = cluster.estimates() => found,
+            () = self.stop.cancelled() => return,
+        };
+        match found {
+            Ok(estimates) => *self.estimates.write().await = estimates,
+            Err(error) => tracing::info!(%error, "estimates are not compared with usage"),
+        }
+    }
+
+    fn run<'a>(&'a self, source: &'a dyn Source, estimates: &'a Estimates) -> Run<'a> {
         let Self { store, pace, metrics, progress, stop, .. } = self;
-        Run { source, store, pace, metrics, progress, stop }
+        Run { source, store, estimates, pace, metrics, progress, stop }
     }
 
     async fn read(&self) -> Result<Outcome, RoundError> {
         match &self.feed {
             Feed::Source(source) => {
-                let run = self.run(source.as_ref());
+                let estimates = self.estimates.read().await;
+                let run = self.run(source.as_ref(), &estimates);
                 Ok(match source.reach() {
                     Reach::Past => run.catch_up().await?,
                     Reach::Present => run.look().await?,

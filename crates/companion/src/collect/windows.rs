@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use futures::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
 
+use super::compared::Estimates;
 use super::gathered::Gathered;
 use super::pace::{Pace, Span};
 use crate::clock;
@@ -27,6 +28,8 @@ use crate::store::{Piece, Store, StoreError};
 pub struct Run<'a> {
     pub source: &'a dyn Source,
     pub store: &'a Store,
+    /// What usage is held against.
+    pub estimates: &'a Estimates,
     pub pace: &'a Pace,
     pub metrics: &'a Metrics,
     pub progress: &'a Progress,
@@ -147,7 +150,10 @@ impl Run<'_> {
     /// Looks at the whole cluster in a few calls, where the source can and may.
     async fn look_at_all(&self, window: Window) -> Option<Gathered> {
         let mut seen = Gathered::default();
-        let mut sink = |batch| seen.take(batch, window);
+        let mut sink = |batch| {
+            seen.compare(&batch, window, self.estimates);
+            seen.take(batch, window);
+        };
         let read = self.patiently(self.source.read_all(window, &mut sink)).await;
         self.metrics.alive(clock::now());
         match read {
@@ -253,6 +259,7 @@ impl Run<'_> {
         let most = if window.seconds() > self.step() { self.pace.most_images } else { usize::MAX };
         let mut sink = |batch| {
             if gathered.size() <= most {
+                gathered.compare(&batch, window, self.estimates);
                 gathered.take(batch, window);
             }
         };

@@ -12,6 +12,7 @@ use headroom_advice::profile::definition::NAMESPACE;
 use headroom_core::amount::{ParseQuantityError, Quantity};
 use headroom_core::timestamp::{ParseTimestampError, Timestamp};
 use tokio::net::TcpListener;
+use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
 use super::seconds;
@@ -210,6 +211,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         source_name,
         change_source: options.change_source,
         store,
+        estimates: RwLock::default(),
         destination,
         turns,
         namespace: options.profiles_namespace,

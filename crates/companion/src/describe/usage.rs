@@ -1,4 +1,4 @@
-//! What the UsageProfiles hold: one row for each image and tag, by namespace.
+//! What the UsageProfiles hold: one row for each image and tag, and one for each container of a workload, by namespace.
 //!
 //! A profile is read by the core's own functions, so what is not fit for an estimate is not shown as if it were.
 
@@ -12,6 +12,7 @@ use headroom_core::json::{Malformed, Node};
 use headroom_core::timestamp::Timestamp;
 use serde::Serialize;
 
+use super::accuracy::{self, Estimates};
 use super::section;
 use crate::distribution::Distribution;
 use crate::draw::Charset;
@@ -27,16 +28,22 @@ pub struct Usage {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<u64>,
     pub images: Vec<Image>,
+    /// How good estimates were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub estimates: Vec<Estimates>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
 
-/// One image, or one tag of it.
+/// One image, one tag of it, or one container of a workload that runs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Image {
     /// As people write it: `nginx:1.27`, `nginx:*` for all tags together.
     pub image: String,
+    /// And its container: `web/nginx`. Where only one runs the image, its history is that of the image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
     pub window: String,
     pub pods: u64,
     pub namespaces: u64,
@@ -121,7 +128,10 @@ impl<'s> Told<'s> {
         self.together.images.sort_by(|one, other| one.image.cmp(&other.image));
         self.together.images.dedup_by(|one, other| one.image == other.image);
         told.push(self.together);
-        told.iter_mut().for_each(|usage| usage.images.sort_by(|one, other| one.image.cmp(&other.image)));
+        for usage in &mut told {
+            usage.images.sort_by(|one, other| (&one.image, &one.workload).cmp(&(&other.image, &other.workload)));
+            usage.estimates.sort_by(|one, other| one.place().cmp(&other.place()));
+        }
         told.retain(|usage| !usage.images.is_empty() || !usage.problems.is_empty());
         told
     }
@@ -152,6 +162,12 @@ impl Usage {
             Ok(None) => {}
             Ok(Some((age, rows))) => {
                 self.age_seconds = self.age_seconds.max(Some(age.as_secs()));
+                if !rows.is_empty() {
+                    match accuracy::read(familiar(image.repository()), node) {
+                        Ok(estimates) => self.estimates.extend(estimates),
+                        Err(malformed) => self.add_problem(malformed.to_string()),
+                    }
+                }
                 self.images.extend(rows);
             }
             Err(unusable) => self.add_problem(unusable.to_string()),
@@ -177,33 +193,46 @@ fn read_image(
     let age = histories.age(now, Duration::MAX)?;
     let familiar = familiar(image.repository());
     let mut rows = Vec::new();
-    let mut add = |name: String, history: Option<HistoryNode<'_>>| -> Result<(), Unusable> {
-        if let Some(history) = history.filter(|_| selection.image.is_none_or(|wanted| name.contains(wanted))) {
-            rows.extend(row(name, history, histories.collected_at, selection.window)?);
+    let mut add = |image: &str, workload: Option<&str>, history: Option<HistoryNode<'_>>| -> Result<(), Unusable> {
+        if let Some(history) = history.filter(|_| selection.image.is_none_or(|wanted| image.contains(wanted))) {
+            rows.extend(row(image, workload, history, histories.collected_at, selection.window)?);
         }
         Ok(())
     };
-    let mut keys = Vec::new();
-    if let Some(same) = node.at(&["all", "same"])? {
-        keys.extend(same.str()?.split(' ').map(str::to_owned));
-    }
-    if let Some(nodes) = node.get("tags")? {
-        for (key, _) in nodes.fields()? {
-            keys.push(key.str()?.into_owned());
-        }
-    }
-    let mut tags = 0;
-    for key in keys {
+    let same = node.at(&["all", "same"])?.map(Node::str).transpose()?.unwrap_or_default();
+    let (same_workloads, same_tags): (Vec<&str>, Vec<&str>) = same.split(' ').partition(|key| key.contains('/'));
+    let names = |parts| -> Result<Vec<String>, Malformed> {
+        let parts = node.get(parts)?.map(Node::fields).transpose()?.into_iter().flatten();
+        parts.map(|(key, _)| Ok(key.str()?.into_owned())).collect()
+    };
+    let (tags, workloads) = (names("tags")?, names("workloads")?);
+    let mut named = Vec::new();
+    for key in same_tags.into_iter().map(str::to_owned).chain(tags) {
         let reference = key.replace(',', ".");
         let separator = if reference.contains(':') { '@' } else { ':' };
         let full = format!("{}{separator}{reference}", image.repository());
         let Ok(tagged) = ImageName::parse(&full) else { continue };
         let Some(tag) = TagKey::of(&tagged).find(|tag| tag.as_str() == key) else { continue };
-        tags += 1;
-        add(format!("{familiar}{separator}{reference}"), histories.tag(&tag)?)?;
+        named.push((format!("{familiar}{separator}{reference}"), histories.tag(&tag)?));
     }
-    if tags != 1 {
-        add(format!("{familiar}:*"), histories.all()?)?;
+    // All tags together are no more than the one.
+    let all = match named.as_slice() {
+        [(one, _)] => one.clone(),
+        _ => format!("{familiar}:*"),
+    };
+    if named.len() != 1 {
+        named.push((all.clone(), histories.all()?));
+    }
+    // Nor are all workloads.
+    let (only, others): (Option<&str>, &[&str]) = match same_workloads.as_slice() {
+        [one] if workloads.is_empty() => (Some(one), &[]),
+        several => (None, several),
+    };
+    for (name, history) in named {
+        add(&name, only.filter(|_| name == all), history)?;
+    }
+    for key in others.iter().copied().chain(workloads.iter().map(String::as_str)) {
+        add(&all, Some(key), histories.workload(key)?)?;
     }
     Ok((age, rows))
 }
@@ -215,7 +244,8 @@ fn familiar(repository: &str) -> &str {
 }
 
 fn row(
-    image: String,
+    image: &str,
+    workload: Option<&str>,
     history: HistoryNode<'_>,
     collected_at: Timestamp,
     wanted: Window,
@@ -228,7 +258,8 @@ fn row(
         let Some(any) = cpu.or(memory) else { continue };
         let kills = history.oom_kills(collected_at)?;
         return Ok(Some(Image {
-            image,
+            image: image.to_owned(),
+            workload: workload.map(|key| key.replace(',', ".")),
             window: window.to_string(),
             pods: any.pods()?,
             namespaces: any.namespaces()?,
@@ -270,6 +301,7 @@ impl Usage {
         };
         let mut table = Table::new(&[
             "IMAGE",
+            "WORKLOAD",
             "WINDOW",
             "CPU P90",
             "CPU PEAK",
@@ -290,6 +322,7 @@ impl Usage {
                 |usage: &Option<Distribution>| usage.as_ref().map_or("-".to_owned(), |usage| usage.columns(charset));
             table.row([
                 image.image.clone(),
+                image.workload.as_deref().unwrap_or("-").to_owned(),
                 image.window.clone(),
                 cell(&image.cpu, SHOWN),
                 cell(&image.cpu, "peak"),
@@ -307,6 +340,7 @@ impl Usage {
         } else {
             section(&mut text, &heading, &table);
         }
+        accuracy::tell(&mut text, &self.estimates);
         for problem in &self.problems {
             text.push_str(&format!("  not usable: {problem}\n"));
         }
@@ -321,7 +355,11 @@ impl Image {
     fn draw(&self, text: &mut String, charset: Charset) {
         for (resource, usage) in [("cpu", &self.cpu), ("memory", &self.memory)] {
             let Some(usage) = usage else { continue };
-            let heading = format!("{resource} of {}, {}, {} samples:", self.image, self.window, usage.samples);
+            let of = match &self.workload {
+                Some(workload) => format!("{} in {workload}", self.image),
+                None => self.image.clone(),
+            };
+            let heading = format!("{resource} of {of}, {}, {} samples:", self.window, usage.samples);
             section(text, &heading, &usage.plot(charset, "", ""));
         }
         for kill in &self.oom_kills {
@@ -383,6 +421,54 @@ mod tests {
         let mut same = object(json!({}));
         same["spec"]["images"]["docker,io/library/nginx"]["own"]["shop"]["all"]["same"] = json!("1,27");
         assert_eq!(names(&of_shop(&same, None)), ["nginx:1.27"]);
+    }
+
+    /// nginx in namespace shop, with further fields beside `all` and in it.
+    fn of_shop_with(beside: Value, same: &str) -> Usage {
+        let mut object = object(json!({"1,27": history("1")}));
+        let own = &mut object["spec"]["images"]["docker,io/library/nginx"]["own"]["shop"];
+        own["all"]["same"] = json!(same);
+        own.as_object_mut().unwrap().extend(beside.as_object().unwrap().clone());
+        of_shop(&object, None)
+    }
+
+    #[test]
+    fn each_container_of_a_workload_has_a_row_unless_it_is_the_only_one() {
+        let rows = |workloads: Value, same: &str| -> Vec<(String, Option<String>)> {
+            let usage = of_shop_with(json!({"workloads": workloads}), same);
+            usage.images.into_iter().map(|image| (image.image, image.workload)).collect()
+        };
+        let row = |workload: Option<&str>| ("nginx:1.27".to_owned(), workload.map(str::to_owned));
+        assert_eq!(rows(json!({}), "web/nginx"), [row(Some("web/nginx"))]);
+        assert_eq!(rows(json!({"a,b/nginx": history("1")}), ""), [row(None), row(Some("a.b/nginx"))]);
+        let several = rows(json!({"a/nginx": history("1"), "a/sidecar": history("2")}), "b/nginx");
+        assert_eq!(several, [row(None), row(Some("a/nginx")), row(Some("a/sidecar")), row(Some("b/nginx"))]);
+    }
+
+    #[test]
+    fn estimates_are_shown_beside_usage_with_their_slack_and_what_is_off() {
+        let usage = of_shop_with(
+            json!({"estimates": {"cpu": "containers=4 above=3 estimated=400m used=1", "memory": "containers=4 above=0 estimated=2Gi used=100Mi"}}),
+            "web/nginx",
+        );
+        let text = usage.text(Charset::Ascii);
+        let expected = "
+Estimates against usage (containers seen in the last 7 days; USED is their average):
+IMAGE   RESOURCE   CONTAINERS   ABOVE   ESTIMATED   USED    SLACK
+nginx   cpu        4            3       400m        1       -600m
+nginx   memory     4            0       2Gi         100Mi   1948Mi
+nginx: cpu was estimated too low: 3 of 4 containers used more for over 5% of their time
+nginx: memory was estimated too high: less than a tenth was used
+";
+        assert!(text.contains(expected), "{text}");
+        let json = serde_json::to_value(&usage.estimates).unwrap();
+        assert_eq!(
+            json[0],
+            json!({"image": "nginx", "resource": "cpu", "containers": 4, "above": 3, "estimated": "400m", "used": "1", "off": "too low"})
+        );
+        let wrong = of_shop_with(json!({"estimates": {"cpu": "containers=4"}}), "");
+        assert_eq!(wrong.problems.len(), 1, "{:?}", wrong.problems);
+        assert_eq!(wrong.images.len(), 1);
     }
 
     #[test]

@@ -88,7 +88,8 @@ impl Aged for Histories {
             parts.into_iter().filter_map(|(key, part)| Some((key, part.aged(age)?))).collect()
         }
         let (tags, workloads) = (parts(self.tags, age), parts(self.workloads, age));
-        Some(Self { collected_at: self.collected_at, all: self.all.aged(age)?, tags, workloads })
+        // What was compared elsewhere is not ours to tell.
+        Some(Self { collected_at: self.collected_at, tags, workloads, ..Self::of(self.all.aged(age)?) })
     }
 }
 
@@ -149,7 +150,7 @@ fn histories(repository: &str, histories: &Value) -> Option<Histories> {
     let workloads = workloads.filter_map(|(key, workload)| Some((key.clone(), history(workload)?)));
     let same_workloads = same.split(' ').filter(|key| key.contains('/')).map(|key| (key.to_owned(), all.clone()));
     let workloads = workloads.chain(same_workloads).collect();
-    Some(Histories { collected_at, all, tags, workloads })
+    Some(Histories { collected_at, tags, workloads, ..Histories::of(all) })
 }
 
 /// The key of a tag or digest is made again from the name that it stands for.
@@ -236,7 +237,7 @@ mod tests {
         for (name, history) in images {
             let name = ImageName::parse(name).unwrap();
             let tags = TagKey::of(&name).map(|key| (key, history.clone())).collect();
-            let shop = Histories { collected_at: None, all: history.clone(), tags, workloads: BTreeMap::new() };
+            let shop = Histories { tags, ..Histories::of(history.clone()) };
             let own = BTreeMap::from([("shop".to_owned(), shop.clone())]);
             share.images.insert(Repository::of(&name), ImageHistory { pool: Some(shop), own });
         }

@@ -9,9 +9,9 @@
 use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
 
-/// When a profile was collected never matters by itself, nor does when an image was last seen: a profile that is
-/// refreshed in time is only a little behind.
-const MOMENTS: [&str; 2] = ["collectedAt", "lastSeen"];
+/// When a profile was collected never matters by itself, nor does when an image was last seen, or how good estimates were:
+/// a profile that is refreshed in time is only a little behind.
+const PASSING: [&str; 3] = ["collectedAt", "lastSeen", "estimates"];
 const COUNTS: [&str; 2] = ["pods", "namespaces"];
 /// The fields that say how much of a resource was used, as one text each.
 const USAGES: [&str; 2] = ["cpu", "memory"];
@@ -35,7 +35,7 @@ fn differs(old: &Value, new: &Value) -> bool {
             old.len() != new.len()
                 || new.iter().any(|(key, new)| match old.get(key) {
                     None => true,
-                    Some(_) if MOMENTS.contains(&key.as_str()) => false,
+                    Some(_) if PASSING.contains(&key.as_str()) => false,
                     Some(old) if COUNTS.contains(&key.as_str()) => counts_differ(old.as_u64(), new.as_u64()),
                     Some(old) if USAGES.contains(&key.as_str()) => usages_differ(old, new),
                     Some(old) => differs(old, new),
@@ -89,6 +89,22 @@ mod tests {
         check(&old, &profile("2026-11-21T01:00:00Z", 1101, 5, "100m"), true);
         check(&old, &profile("2026-11-21T01:00:00Z", 899, 5, "100m"), true);
         check(&old, &profile("2026-11-21T01:00:00Z", 1000, 6, "100m"), true);
+    }
+
+    #[test]
+    fn how_good_estimates_were_is_news_only_at_first() {
+        let old = profile("2026-11-21T00:00:00Z", 1000, 5, "100m");
+        let with = |used: &str| {
+            let mut profile = old.clone();
+            profile["spec"]["images"]["nginx"]["own"]["shop"]["estimates"] = json!({"cpu": used});
+            profile
+        };
+        check(&old, &with("containers=1 above=0 estimated=1 used=1"), true);
+        check(
+            &with("containers=1 above=0 estimated=1 used=1"),
+            &with("containers=9 above=9 estimated=9 used=9"),
+            false,
+        );
     }
 
     #[test]

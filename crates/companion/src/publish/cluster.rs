@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use headroom_advice::profile::definition::ROOT_LABEL;
+use headroom_core::annotations::ours;
 use headroom_core::cluster::usage::Root;
 use headroom_core::cluster::usage::address::{GROUP, KIND, VERSION};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, Preconditions,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, Patch, PatchParams,
+    Preconditions,
 };
 use kube::{Client, Error, ResourceExt};
 use serde_json::Value;
@@ -23,6 +25,7 @@ use self::error::{is_namespace_gone, is_passing};
 use super::Written;
 use super::manifest::MANAGER;
 use super::turns::{Timing, Turns};
+use crate::collect::compared::Estimates;
 use crate::collect::pace::Pace;
 use crate::kubeconfig;
 use crate::source::cluster_id::{ClusterId, KUBE_SYSTEM};
@@ -36,6 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(45);
 const PROFILES: &str = "usageprofiles";
 /// Objects in one answer: about a megabyte.
 const LISTED_AT_ONCE: u32 = 100;
+/// Of pods, whose metadata is a few kilobytes each.
+const PODS_AT_ONCE: u32 = 500;
 
 pub struct Cluster {
     client: Client,
@@ -69,6 +74,30 @@ impl Cluster {
         let metadata = found.map_err(|error| ClusterError::of(error, "get", "namespace kube-system", ""))?.metadata;
         let created = metadata.creation_timestamp.map(|created| created.0.as_second());
         Ok(ClusterId { address: self.address.clone(), uid: metadata.uid, created })
+    }
+
+    /// What was estimated for the pods that there are, of which only the metadata is asked for, and a few at a time.
+    pub async fn estimates(&self) -> Result<Estimates, ClusterError> {
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        let mut params = ListParams::default().limit(PODS_AT_ONCE);
+        let mut estimates = Estimates::default();
+        loop {
+            let listed = self.tried(|| pods.list_metadata(&params)).await;
+            let listed = listed.map_err(|error| ClusterError::of(error, "list", "pods", ""))?;
+            for ObjectMeta { namespace, name, annotations, creation_timestamp, .. } in
+                listed.items.into_iter().map(|pod| pod.metadata)
+            {
+                let annotation = annotations.as_ref().and_then(|all| all.get(ours::NAME));
+                if let (Some(namespace), Some(name), Some(annotation)) = (namespace, name, annotation) {
+                    let since = creation_timestamp.map_or(0, |created| created.0.as_second());
+                    estimates.add(&namespace, &name, since, annotation);
+                }
+            }
+            match listed.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(estimates),
+            }
+        }
     }
 
     /// The Lease that collectors take turns by, for one who publishes from this store.

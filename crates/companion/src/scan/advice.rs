@@ -6,7 +6,7 @@
 
 use headroom_advice::recommend as core;
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::Resource;
+use headroom_core::cluster::usage::{Resource, workload};
 use headroom_core::glob;
 use headroom_core::image::ImageName;
 use headroom_core::json::Malformed;
@@ -16,7 +16,7 @@ use headroom_core::{Context, Request, Settings, limits as bounds, ranges};
 use serde_json::{Value, json};
 
 use super::history::{Histories, Kept};
-use super::laid::Laid;
+use super::laid::{self, Laid};
 use super::limits;
 use super::report::{Amounts, ContainerRow, Evidence, ResourceRow, Row, Used};
 use super::world::Workload;
@@ -233,12 +233,13 @@ impl Asked<'_> {
         let turns = turns(&now.advice.containers);
         for turn in 0..=turns.iter().copied().max().unwrap_or(0) {
             let is_its_turn = |place: &usize| turns.get(*place) == Some(&turn);
-            let histories = now.advice.containers.iter().enumerate().filter(|(place, _)| is_its_turn(place));
-            let histories = histories.filter_map(|(place, container)| {
-                let kept = self.kept.get(place).copied().flatten()?;
-                Some((container.image.as_str(), kept.usage.history()?))
+            let containers = now.advice.containers.iter().enumerate();
+            let containers = containers.filter_map(|(place, container)| {
+                let history = self.kept.get(place).copied().flatten()?.usage.history()?;
+                let is_asked = is_its_turn(&place);
+                Some(laid::Container { name: &container.name, image: &container.image, history, is_asked })
             });
-            let mut laid = Laid::with(around, self.namespace, self.scan.now, histories);
+            let mut laid = Laid::with(around, self.namespace, self.scan.now, workload_of(object), containers);
             let Some(found) = look(object, self.kind, self.scan.settings, &mut laid)? else { continue };
             for (place, container) in found.advice.containers.into_iter().enumerate().filter(|(at, _)| is_its_turn(at))
             {
@@ -260,8 +261,14 @@ impl Asked<'_> {
     }
 }
 
-/// In which turn each container is asked about: the policy knows histories by image, so two containers with the same
-/// image wait for each other.
+/// Under which name admission knows what an object's pods used.
+fn workload_of(object: &Value) -> &str {
+    let name = metadata(object, "name");
+    if ApiKind::of(object).kind == "Pod" { workload::of_pod(name) } else { name }
+}
+
+/// In which turn each container is asked about: until there is enough of its own history, the policy goes by that of the
+/// image, so two containers with the same image wait for each other.
 fn turns(containers: &[desk::ContainerAdvice]) -> Vec<usize> {
     let repositories: Vec<Option<String>> = containers
         .iter()

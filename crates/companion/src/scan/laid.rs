@@ -4,15 +4,30 @@
 use std::collections::BTreeMap;
 
 use headroom_advice::profile::definition::NAMESPACE;
-use headroom_advice::profile::{Dropped, Histories, History, ImageHistory, Images, Share};
+use headroom_advice::profile::{Dropped, Histories, History, Images, Share};
 use headroom_core::cluster::usage::address::KIND;
-use headroom_core::cluster::usage::{Repository, Root};
+use headroom_core::cluster::usage::{Repository, Root, workload};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
 
 use crate::kinds::ApiKind;
 use crate::surroundings::Surroundings;
+
+/// A container with a history.
+pub struct Container<'c> {
+    pub name: &'c str,
+    /// As the pod names it.
+    pub image: &'c str,
+    pub history: History,
+    /// Whether its history may stand in for that of the image where there is too little of it for a workload's own. Of
+    /// several containers with one image at most one is asked about at a time.
+    pub is_asked: bool,
+}
+
+fn nothing(now: Timestamp) -> History {
+    History { last_seen: now, days: 0, oom_kills: Vec::new(), windows: BTreeMap::new() }
+}
 
 /// Surroundings in which a namespace's history is that of one workload's containers.
 pub struct Laid<'s> {
@@ -26,22 +41,24 @@ impl<'s> Laid<'s> {
         Self { below, profiles: Vec::new() }
     }
 
-    /// `histories` by the image as the pod names it. Images that cannot be read have none.
-    pub fn with<'h>(
+    /// With those of a workload's containers. Images that cannot be read have none.
+    pub fn with<'c>(
         below: &'s mut dyn Surroundings,
         namespace: &str,
         now: Timestamp,
-        histories: impl IntoIterator<Item = (&'h str, History)>,
+        workload: &str,
+        containers: impl IntoIterator<Item = Container<'c>>,
     ) -> Self {
         let mut shares: BTreeMap<Root, Images> = BTreeMap::new();
-        for (image, all) in histories {
-            if let Ok(image) = ImageName::parse(image) {
-                let histories =
-                    Histories { collected_at: None, all, tags: BTreeMap::new(), workloads: BTreeMap::new() };
-                let own = BTreeMap::from([(namespace.to_owned(), histories)]);
-                let images = shares.entry(Root::of(image.repository())).or_default();
-                images.insert(Repository::of(&image), ImageHistory { pool: None, own });
+        for Container { name, image, history, is_asked } in containers {
+            let Ok(image) = ImageName::parse(image) else { continue };
+            let images = shares.entry(Root::of(image.repository())).or_default();
+            let of_image = &mut images.entry(Repository::of(&image)).or_default().own;
+            let own = of_image.entry(namespace.to_owned()).or_insert_with(|| Histories::of(nothing(now)));
+            if is_asked {
+                own.all = history.clone();
             }
+            own.workloads.insert(workload::key(workload, name), history);
         }
         let objects = shares.into_iter().flat_map(|(root, images)| {
             let (namespace, dropped) = (NAMESPACE.to_owned(), Dropped::default());

@@ -7,14 +7,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use headroom_core::amount::Quantity;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::cluster_id::{self, ClusterId};
 use super::examination::Finding;
 use super::http::Http;
-use super::{Batch, Container, OomKill, Reach, Resource, Sample, Series, Sink, Source, SourceError, Window, listing};
+use super::{
+    Batch, Container, OomKill, Reach, Resource, Sample, Series, Sink, Source, SourceError, Window, listing, whole,
+};
 
 /// How old a measurement may be: metrics-server measures every 15 s by default, and takes its time.
 const OLDEST_SECONDS: i64 = 120;
@@ -179,12 +180,7 @@ pub fn join(namespace: &str, metrics: &PodMetrics, pod: &Pod, window: Window, st
 
 /// Whole nanocores or bytes.
 fn amount(text: &str, resource: Resource) -> Option<u64> {
-    let quantity: Quantity = text.parse().ok()?;
-    let scaled = match resource {
-        Resource::Cpu => quantity.scaled(1_000_000_000, 1),
-        Resource::Memory | Resource::EphemeralStorage => quantity,
-    };
-    u64::try_from(scaled.value()).ok()
+    whole(&text.parse().ok()?, resource)
 }
 
 /// Containers of this pod that ended for want of memory: name, when, and how much they may have used. A pod's status

@@ -5,7 +5,7 @@ use std::ops::Range;
 use headroom_core::cluster::usage::Root;
 use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 
-use super::{DAYS, FACTS, NEWEST_FACT, PLACES, SUBJECTS, Store, StoreError, Trouble, WORKLOADS};
+use super::{DAYS, FACTS, NEWEST_FACT, PLACES, SUBJECTS, Store, StoreError, Trouble, WORKLOADS, compared};
 use crate::collect::gathered::{Gathered, Place, WorkloadPlace};
 use crate::history::bytes::Damaged;
 use crate::history::observed::Observed;
@@ -86,6 +86,7 @@ impl Store {
 
 /// Merges what was gathered into what is there.
 pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Trouble> {
+    compared::add(txn, gathered)?;
     let mut days = txn.open_table(DAYS)?;
     let mut places = txn.open_table(PLACES)?;
     let mut facts = txn.open_table(FACTS)?;

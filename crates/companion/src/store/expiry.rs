@@ -3,6 +3,7 @@
 
 use redb::{ReadableTable, WriteTransaction};
 
+use super::compared::{self, DAYS_COMPARED};
 use super::days::number_of;
 use super::published::drop_adopted_before;
 use super::{DAYS, DAYS_KEPT, EXPIRED_FACT, FACTS, OWED, PLACES, SUBJECTS, Store, StoreError, Trouble, WORKLOADS};
@@ -24,6 +25,7 @@ impl Store {
         self.write(|txn| {
             txn.open_table(DAYS)?.retain(|(_, _, _, _, day, _), _| day >= oldest)?;
             txn.open_table(WORKLOADS)?.retain(|(_, _, _, _, day), _| day >= oldest)?;
+            compared::drop_unseen_since(txn, i64::from(oldest + DAYS_KEPT - DAYS_COMPARED) * DAY)?;
             txn.open_table(SUBJECTS)?.retain(|_, (_, _, day)| day >= oldest)?;
             txn.open_table(OWED)?.retain(|_, to| to > i64::from(oldest) * DAY)?;
             drop_adopted_before(txn, i64::from(oldest) * DAY)?;

@@ -1,12 +1,16 @@
 //! Writing to a cluster, against an API server made of a map: what is asked of it, and what is said when it refuses.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::api_server::{ApiServer, NGINX_ROOT, Scenario};
 use crate::support::*;
 use headroom_companion::collect::gathered::Gathered;
+use headroom_companion::collect::rounds::{Feed, Rounds};
 use headroom_companion::metrics::Metrics;
 use headroom_companion::profile::Pooling;
+use headroom_companion::progress::Progress;
 use headroom_companion::publish::cluster::Cluster;
 use headroom_companion::publish::turns::Turns;
 use headroom_companion::publish::{Destination, PublishError, Published, Publisher};
@@ -14,6 +18,8 @@ use headroom_companion::source::{Batch, Container, Resource, Sample, Series, Sou
 use headroom_companion::store::Store;
 use headroom_core::timestamp::Timestamp;
 use serde_json::json;
+use tokio::sync::RwLock;
+use tokio_util::sync::CancellationToken;
 
 impl ApiServer {
     pub async fn client(self: &Arc<Self>) -> kube::Client {
@@ -30,6 +36,28 @@ impl ApiServer {
     /// How many requests had this method.
     fn count(&self, method: &str) -> usize {
         self.requests.lock().unwrap().iter().filter(|request| request.starts_with(method)).count()
+    }
+}
+
+/// A collector that reads from this source and writes to this cluster.
+pub async fn rounds(server: &Arc<ApiServer>, folder: &Path, source: Scripted) -> Rounds {
+    Rounds {
+        feed: Feed::Source(Box::new(source)),
+        source_name: "prometheus at http://p:9090".to_owned(),
+        change_source: false,
+        store: open(folder),
+        estimates: RwLock::default(),
+        destination: Destination::Cluster(Box::new(server.start().await)),
+        turns: None,
+        namespace: "headroom".to_owned(),
+        pooling: Pooling { quorum: 1, namespaces: Vec::new() },
+        refresh: 6 * HOUR,
+        pace: pace(),
+        as_of: None,
+        metrics: Metrics::default().into(),
+        progress: Progress::hidden(),
+        stop: CancellationToken::new(),
+        identified: AtomicBool::new(false),
     }
 }
 

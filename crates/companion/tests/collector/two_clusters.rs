@@ -4,18 +4,12 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::atomic::AtomicBool;
 
-use headroom_companion::collect::rounds::{Feed, Rounds};
-use headroom_companion::metrics::Metrics;
-use headroom_companion::profile::Pooling;
-use headroom_companion::progress::Progress;
-use headroom_companion::publish::Destination;
 use headroom_companion::source::cluster_id::ClusterId;
 use headroom_companion::store::{Origin, Store};
-use tokio_util::sync::CancellationToken;
 
 use crate::api_server::{ApiServer, kubeconfig};
+use crate::cluster::rounds;
 use crate::support::*;
 
 fn id(uid: &str) -> ClusterId {
@@ -66,23 +60,8 @@ async fn usage_of_one_cluster_is_not_written_to_another() {
     // What kube-state-metrics tells of a cluster is when its kube-system was created.
     let of_another = ClusterId { created: Some(1_700_000_000), ..ClusterId::default() };
     let run = async |cluster: ClusterId| {
-        let rounds = Rounds {
-            feed: Feed::Source(Box::new(Scripted { cluster, ..Scripted::new(three_workloads()) })),
-            source_name: "prometheus at http://p:9090".to_owned(),
-            change_source: false,
-            store: open(folder.path()),
-            destination: Destination::Cluster(Box::new(server.start().await)),
-            turns: None,
-            namespace: "headroom".to_owned(),
-            pooling: Pooling { quorum: 1, namespaces: Vec::new() },
-            refresh: 6 * HOUR,
-            pace: pace(),
-            as_of: None,
-            metrics: Metrics::default().into(),
-            progress: Progress::hidden(),
-            stop: CancellationToken::new(),
-            identified: AtomicBool::new(false),
-        };
+        let source = Scripted { cluster, ..Scripted::new(three_workloads()) };
+        let rounds = rounds(&server, folder.path(), source).await;
         let done = rounds.once().await.map_err(|error| error.to_string());
         (done, rounds.store.newest().unwrap())
     };

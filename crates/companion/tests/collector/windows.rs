@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use crate::support::*;
+use headroom_companion::collect::compared::Estimates;
 use headroom_companion::collect::gathered::Gathered;
 use headroom_companion::collect::pace::Pace;
 use headroom_companion::collect::windows::Run;
@@ -158,10 +159,11 @@ async fn more_images_than_memory_has_room_for_are_asked_for_in_less_time() {
     let source = Scripted::new(builds(58).collect());
     let pace = Pace { most_images: 10, ..pace() };
     let (metrics, progress, stop) = (Metrics::default(), Progress::hidden(), CancellationToken::new());
-    let run = Run { source: &source, store: &store, pace: &pace, metrics: &metrics, progress: &progress, stop: &stop };
+    let (source, store, estimates) = (&source, &store, &Estimates::default());
+    let run = Run { source, store, estimates, pace: &pace, metrics: &metrics, progress: &progress, stop: &stop };
     run.catch_up().await.unwrap();
     assert!(store.owed().unwrap().is_empty());
-    assert_eq!(published(&store, end(&source)), reference(&Scripted::new(builds(58).collect()), end(&source)).await);
+    assert_eq!(published(store, end(source)), reference(&Scripted::new(builds(58).collect()), end(source)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

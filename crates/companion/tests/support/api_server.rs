@@ -38,12 +38,15 @@ pub enum Scenario {
     /// Every request fails.
     Down,
     NoNamespace,
+    /// Pods may not be listed.
+    NoPods,
 }
 
 /// nginx's root.
 pub const NGINX_ROOT: &str = "usage-26";
 
 const FORBIDDEN: &str = r#"usageprofiles.headroom.dev "usage-00" is forbidden: User "system:serviceaccount:headroom:collector" cannot patch resource "usageprofiles" in API group "headroom.dev" in the namespace "headroom""#;
+const NO_PODS: &str = r#"pods is forbidden: User "system:serviceaccount:headroom:collector" cannot list resource "pods" in API group "" at the cluster scope"#;
 const QUOTA: &str = r#"usageprofiles.headroom.dev "usage-26" is forbidden: exceeded quota: objects, requested: count/usageprofiles.headroom.dev=1, used: count/usageprofiles.headroom.dev=0, limited: count/usageprofiles.headroom.dev=0"#;
 const WEBHOOK: &str = r#"admission webhook "guard.example" denied the request: only people may write here"#;
 const BROKEN_WEBHOOK: &str = r#"Internal error occurred: failed calling webhook "guard.example": connection refused"#;
@@ -64,6 +67,8 @@ pub struct ApiServer {
     pub uid: String,
     /// Profiles by `namespace/name`.
     pub profiles: Mutex<BTreeMap<String, Value>>,
+    /// Metadata of pods.
+    pub pods: Mutex<Vec<Value>>,
     pub lease: Mutex<Option<Value>>,
     pub writes: Mutex<Vec<Write>>,
     /// Method, path and query of each request.
@@ -91,6 +96,7 @@ impl ApiServer {
             scenario: Mutex::default(),
             uid: uid.to_owned(),
             profiles: Mutex::default(),
+            pods: Mutex::default(),
             lease: Mutex::default(),
             writes: Mutex::default(),
             requests: Mutex::default(),
@@ -149,6 +155,9 @@ impl ApiServer {
             let metadata = json!({"name": "kube-system", "uid": self.uid, "creationTimestamp": created});
             return (StatusCode::OK, json!({"kind": "Namespace", "apiVersion": "v1", "metadata": metadata}));
         }
+        if path == "/api/v1/pods" {
+            return self.pods(request);
+        }
         if let Some(path) = path.strip_prefix("/apis/coordination.k8s.io/v1/namespaces/") {
             return self.lease(&request.method, path, body);
         }
@@ -161,6 +170,23 @@ impl ApiServer {
             Some((namespace, name)) => self.profile(request, namespace, name, body),
             None => self.list(path.strip_suffix("/usageprofiles").unwrap(), request.uri.query().unwrap()),
         }
+    }
+
+    /// The metadata of two pods at a time; of nothing else is asked for.
+    fn pods(&self, request: &http::request::Parts) -> (StatusCode, Value) {
+        assert!(request.headers["accept"].to_str().unwrap().contains("as=PartialObjectMetadataList"));
+        let query = request.uri.query().unwrap();
+        assert!(query.contains("limit=500"), "{query}");
+        if *self.scenario.lock().unwrap() == Scenario::NoPods {
+            return status(StatusCode::FORBIDDEN, "Forbidden", NO_PODS, json!({}));
+        }
+        let first = query.split('&').find_map(|one| one.strip_prefix("continue=")).map_or(0, |at| at.parse().unwrap());
+        let pods = self.pods.lock().unwrap();
+        let page: Vec<_> = pods.iter().skip(first).take(2).map(|metadata| json!({"metadata": metadata})).collect();
+        let next = (first + 2 < pods.len()).then(|| (first + 2).to_string()).unwrap_or_default();
+        let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+            "metadata": {"continue": next}, "items": page});
+        (StatusCode::OK, list)
     }
 
     /// The objects of a root, by the label that names it; two at a time.

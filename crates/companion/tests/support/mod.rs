@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use headroom_companion::collect::compared::Estimates;
 use headroom_companion::collect::pace::Pace;
 use headroom_companion::collect::windows::{Outcome, Run, RunError};
 use headroom_companion::metrics::Metrics;
@@ -175,8 +176,8 @@ pub fn pace() -> Pace {
 
 /// One run of the pipeline.
 pub async fn collect(source: &Scripted, store: &Store, stop: &CancellationToken) -> Result<Outcome, RunError> {
-    let (metrics, progress, pace) = (Metrics::default(), Progress::hidden(), pace());
-    let run = Run { source, store, pace: &pace, metrics: &metrics, progress: &progress, stop };
+    let (metrics, progress, pace, estimates) = (Metrics::default(), Progress::hidden(), pace(), Estimates::default());
+    let run = Run { source, store, estimates: &estimates, pace: &pace, metrics: &metrics, progress: &progress, stop };
     match source.reach {
         Reach::Past => run.catch_up().await,
         Reach::Present => run.look().await,

@@ -19,7 +19,7 @@ pub const NAME: &str = "headroom.dev/resources";
 pub const TOLD: &str = "headroom.dev/estimated";
 
 /// Annotations are stored with every pod, so ours stays small.
-const LONGEST: usize = 1024;
+pub const LONGEST: usize = 1024;
 
 /// Stands in the annotation where values were left out.
 const CUT: &str = "\"…\":";
@@ -31,12 +31,12 @@ pub fn is_cut(pod: &Pod<'_>) -> Result<bool, Malformed> {
 
 /// One value that the annotation claims.
 #[derive(Debug, PartialEq, Eq)]
-struct Claim<'a> {
-    container: &'a str,
-    requirement: Requirement,
-    resource: &'a str,
-    value: &'a str,
-    reason: &'a str,
+pub struct Claim<'a> {
+    pub container: &'a str,
+    pub requirement: Requirement,
+    pub resource: &'a str,
+    pub value: &'a str,
+    pub reason: &'a str,
 }
 
 /// The text of an annotation.
@@ -187,7 +187,7 @@ pub fn mark(pod: &mut Pod<'_>) -> Result<(), Malformed> {
 }
 
 /// Reads an annotation's claims. One that is not ours to read claims nothing.
-fn read(text: &str, mut each: impl FnMut(Claim<'_>)) {
+pub fn read(text: &str, mut each: impl FnMut(Claim<'_>)) {
     let Ok(document) = Document::read(text) else { return };
     let Ok(containers) = document.root().fields() else { return };
     for (container, values) in containers {

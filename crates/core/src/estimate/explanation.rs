@@ -17,6 +17,18 @@ pub enum Basis {
     WellKnown { source: &'static str },
 }
 
+const WELL_KNOWN: &str = "typical for this image";
+
+/// Whether a reason that our annotation gives is that of an estimate: whether it begins as a [`Basis`] does.
+pub fn is_of_estimate(reason: &str) -> bool {
+    let is_of_history = || {
+        let (percentile, rest) = reason.split_once(" of ")?;
+        let (window, _) = rest.split_once(' ')?;
+        Some(percentile.parse::<Percentile>().is_ok() && window.parse::<Window>().is_ok())
+    };
+    reason.starts_with(WELL_KNOWN) || is_of_history().unwrap_or(false)
+}
+
 impl Basis {
     /// `p90 of 7d nginx:1.27 in this namespace`, put together by hand because formatting costs several times as much.
     fn push_brief(&self, text: &mut String) {
@@ -33,7 +45,7 @@ impl Basis {
                     whose.place(),
                 ]);
             }
-            Self::WellKnown { .. } => text.push_str("typical for this image"),
+            Self::WellKnown { .. } => text.push_str(WELL_KNOWN),
         }
     }
 
@@ -158,4 +170,30 @@ pub fn of_passed_over(passed_over: &[PassedOver]) -> String {
         return String::new();
     }
     format!("skipped: {}", passed_over.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_is_told_from_other_reasons() {
+        let history = Basis::History {
+            percentile: Percentile::P99_9,
+            window: Window::Recent,
+            key: "nginx:1.27".to_owned(),
+            whose: Whose::OwnNamespace,
+            samples: 1,
+            age: Duration::ZERO,
+        };
+        for basis in [history, Basis::WellKnown { source: "chart" }] {
+            assert!(is_of_estimate(&basis.to_string()), "{basis}");
+        }
+        assert!(is_of_estimate("peak of 30d nginx in all namespaces; 10m + 10%"));
+        for reason in
+            ["default of LimitRange p90 of 7d", "default of rule a", "set earlier", "p90 of", "p91 of 7d x", ""]
+        {
+            assert!(!is_of_estimate(reason), "{reason}");
+        }
+    }
 }

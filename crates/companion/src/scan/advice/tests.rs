@@ -78,10 +78,11 @@ fn admitted(workload: &Workload, row: &Row, used: &[(&str, Observed)], around: &
     let mut histories = Histories::default();
     used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
     let names: Vec<(String, String)> = row.containers.iter().map(|row| (row.name.clone(), row.image.clone())).collect();
-    let published =
-        names.iter().filter_map(|(name, image)| Some((image.as_str(), histories.get(0, name)?.usage.history()?)));
+    let published = names.iter().filter_map(|(name, image)| {
+        Some(laid::Container { name, image, history: histories.get(0, name)?.usage.history()?, is_asked: false })
+    });
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
-    let mut laid = Laid::with(around, "shop", now, published);
+    let mut laid = Laid::with(around, "shop", now, "web", published);
     let kind = ApiKind::new("v1", "Pod");
     let settings = json!({"estimates": {"now": now.to_string()}}).to_string();
     let judgement = judge(request::create(pod, &kind, "shop"), &settings, &mut laid);
@@ -111,13 +112,14 @@ fn same(a: &[Value], b: &[Value]) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Of two containers with images of their own, since admission knows histories by image.
+    /// Of two containers, with images of their own or with one.
     #[test]
     fn the_next_pod_gets_what_the_scan_recommends(
         cpu in 0..4_000_u64,
         memory in 1..4_000_u64,
         kill in proptest::option::of(64..2_000_u64),
         other in 1..500_u64,
+        image in prop_oneof![Just("example.com/a:1"), Just("example.com/b:1")],
         bounds in prop_oneof![
             Just(json!({"type": "Container"})),
             Just(json!({"type": "Container", "min": {"cpu": "200m", "memory": "300Mi"}})),
@@ -127,7 +129,7 @@ proptest! {
     ) {
         let workload = workload(json!([
             {"name": "a", "image": "example.com/a:1", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}},
-            {"name": "b", "image": "example.com/b:1", "resources": {}},
+            {"name": "b", "image": image, "resources": {}},
         ]));
         let used = [("a", observed(cpu, memory, kill)), ("b", observed(other, other, None))];
         let mut around = around(&[limits(bounds)]);

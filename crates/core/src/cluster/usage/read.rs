@@ -310,7 +310,8 @@ fn count(node: Node<'_>, name: &str) -> Result<u64, Unusable> {
     u64::try_from(node.integer()?).map_err(|_| impossible(node))
 }
 
-fn is_possible(amount: &Quantity, resource: Resource) -> bool {
+/// Whether a container may use as much.
+pub fn is_possible(amount: &Quantity, resource: Resource) -> bool {
     let most = match resource {
         Resource::Cpu => MOST_CPU,
         Resource::Memory | Resource::EphemeralStorage => MOST_BYTES,

@@ -125,7 +125,7 @@ fn manifest(profile: &UsageProfile) -> Value {
 fn image_history(name: &ImageName<'_>, namespaces: usize) -> ImageHistory {
     let all = history();
     let tags = TagKey::of(name).map(|tag| (tag, all.clone())).collect();
-    let histories = Histories { collected_at: None, all, tags, workloads: BTreeMap::new() };
+    let histories = Histories { tags, ..Histories::of(all) };
     // Each namespace runs it in one workload, as most images are.
     let container = IMAGES.iter().position(|image| ImageName::parse(image).as_ref() == Ok(name)).unwrap_or_default();
     let in_workload = |of: &Histories| Histories {
