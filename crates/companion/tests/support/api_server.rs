@@ -183,7 +183,7 @@ impl ApiServer {
         let first = query.split('&').find_map(|one| one.strip_prefix("continue=")).map_or(0, |at| at.parse().unwrap());
         let pods = self.pods.lock().unwrap();
         let page: Vec<_> = pods.iter().skip(first).take(2).map(|metadata| json!({"metadata": metadata})).collect();
-        let next = (first + 2 < pods.len()).then(|| (first + 2).to_string()).unwrap_or_default();
+        let next = if first + 2 < pods.len() { (first + 2).to_string() } else { String::new() };
         let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
             "metadata": {"continue": next}, "items": page});
         (StatusCode::OK, list)

@@ -46,6 +46,21 @@ fn the_audit_scanner_still_finds_what_a_pod_leaves_out() {
 }
 
 #[test]
+fn the_audit_scanner_sees_a_pod_as_it_is_stored() {
+    let spec = json!({"scopes": ["NotBestEffort"]});
+    let limits = quota(spec, json!({"limits.cpu": "1"}), json!({"limits.cpu": "1"}));
+    let message = |class: &str| {
+        let mut pod = pod("500m");
+        pod["status"] = json!({"qosClass": class});
+        let mut request = of_pods("CREATE", &pod, None);
+        request["uid"] = json!("42");
+        judge(&request, std::slice::from_ref(&limits), &json!({})).message
+    };
+    assert!(message("Burstable").contains("must specify limits.cpu"));
+    assert_eq!(message("BestEffort"), "");
+}
+
+#[test]
 fn a_pod_that_gets_a_deadline_is_charged_to_the_quota_that_it_comes_under() {
     let terminating =
         quota(json!({"scopes": ["Terminating"]}), json!({"requests.cpu": "1"}), json!({"requests.cpu": "600m"}));
@@ -164,6 +179,8 @@ fn what_may_be_consumed_only_under_a_quota_may_stay_but_not_grow() {
     check("1Gi", "1Gi", true);
     check("2Gi", "1Gi", true);
     check("1Gi", "2Gi", false);
+    let answer = updated(&claim("1Gi"), &json!({"spec": {}}), "persistentvolumeclaims", &limited);
+    assert!(!answer.accepted);
     let limited = json!({"resource": "services", "matchContains": ["services"]});
     let service = |kind: &str| json!({"spec": {"type": kind, "ports": [{"port": 80}]}});
     assert!(updated(&service("ClusterIP"), &service("ClusterIP"), "services", &limited).accepted);

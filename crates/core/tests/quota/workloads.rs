@@ -99,6 +99,19 @@ fn a_workload_without_pods_needs_nothing_of_what_a_quota_demands() {
 }
 
 #[test]
+fn the_pods_that_are_there_request_what_their_limit_says() {
+    let limited = |cpu: &str| {
+        let spec = json!({"replicas": 4, "strategy": {"type": "Recreate"}});
+        let mut workload = workload("Deployment", spec);
+        let resources = workload.pointer_mut("/spec/template/spec/containers/0/resources").unwrap();
+        *resources = json!({"limits": {"cpu": cpu}});
+        workload
+    };
+    let old = with_status(limited("500m"), json!({"replicas": 4}));
+    check(&request(&limited("600m"), Some(&old)), "2", &[]);
+}
+
+#[test]
 fn a_rollout_whose_replicas_do_not_fit_is_not_told_of_its_surge() {
     let old = with_status(workload("Deployment", json!({"replicas": 4})), json!({"replicas": 4}));
     let renewed = request(&asking_for(workload("Deployment", json!({"replicas": 4})), "900m"), Some(&old));
