@@ -83,7 +83,7 @@ async fn killed_replicas_leave_nothing_behind() {
     let (most, states) = watched.end();
     assert!(most <= 20, "{most} of 20 in {states} states");
     // How much there was to see depends on the machine; that the watch was not blind does not.
-    assert!(stored > 20 && states > stored, "only {states} states of {stored} stored");
+    assert!(stored > 0 && states > stored, "only {states} states of {stored} stored");
 }
 
 /// The API server is killed under load, and comes back.
