@@ -1,4 +1,4 @@
-//! The only file that calls the host.
+//! What is read from the host.
 //!
 //! The host is a parameter, so that tests can put the same policy, natively, before a cluster in memory.
 
@@ -7,20 +7,6 @@ use headroom_core::json::write_string;
 
 /// Answers an operation of the namespace `kubernetes` with a JSON payload; the error is the host's own text.
 pub type Host<'h> = &'h mut dyn FnMut(&str, &[u8]) -> Result<Vec<u8>, String>;
-
-/// The waPC host that this policy runs in.
-pub fn wapc(operation: &str, payload: &[u8]) -> Result<Vec<u8>, String> {
-    wapc_guest::host_call("kubewarden", "kubernetes", operation, payload).map_err(|error| {
-        let mut problem = error.to_string();
-        // The layers between us and the API server each say that they failed; a person needs only why.
-        for layer in ["Host error: ", "Callback evaluation failure: "] {
-            if let Some(inner) = problem.strip_prefix(layer) {
-                problem = inner.to_owned();
-            }
-        }
-        problem
-    })
-}
 
 /// Reads what some lookups ask for, in their order.
 pub fn fetch_all(lookups: &[Lookup<'_>], host: Host<'_>) -> Vec<Result<Vec<u8>, String>> {
@@ -64,7 +50,9 @@ fn push_field(json: &mut String, before: &str, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubewarden_policy_sdk::host_capabilities::kubernetes::{GetResourceRequest, ListResourcesByNamespaceRequest};
+    use headroom_testkit::kubewarden_policy_sdk::host_capabilities::kubernetes::{
+        GetResourceRequest, ListResourcesByNamespaceRequest,
+    };
 
     #[test]
     fn the_sdk_reads_what_we_write() {

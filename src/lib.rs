@@ -9,39 +9,34 @@ mod host;
 #[cfg(target_arch = "wasm32")]
 mod memory;
 mod respond;
+#[cfg(target_arch = "wasm32")]
+mod wapc;
 
 use std::mem::ManuallyDrop;
 
 use headroom_core::json::{Document, Malformed, Node};
 use headroom_core::verdict::Violation;
 use headroom_core::{Answers, Decision, Inquiry, Request, Settings};
-use kubewarden_policy_sdk::protocol_version_guest;
-use wapc_guest::{CallResult, register_function};
 
-/// Called once by the host in each fresh instance.
-#[expect(unsafe_code, reason = "waPC finds this export by its unmangled name")]
-#[unsafe(no_mangle)]
-pub extern "C" fn wapc_init() {
-    register_function("protocol_version", protocol_version_guest);
-    register_function("validate_settings", validate_settings);
-    register_function("validate", validate);
+/// Answers an operation of Kubewarden's; none if it is not one of them.
+pub fn answer(operation: &[u8], payload: &[u8], host: host::Host<'_>) -> Option<Vec<u8>> {
+    match operation {
+        b"validate" => Some(judge(payload, host)),
+        b"validate_settings" => Some(respond::settings(problem_of_settings(payload))),
+        b"protocol_version" => Some(b"\"v1\"".to_vec()),
+        _ => None,
+    }
 }
 
-/// Tells whether settings are ones that we can work with.
-fn validate_settings(payload: &[u8]) -> CallResult {
-    let document = match Document::read_bytes(payload) {
-        Ok(document) => document,
-        Err(error) => return respond::settings(Some(format!("invalid settings: {error}"))),
-    };
-    respond::settings(Settings::read(Some(document.root())).err().map(|error| error.to_string()))
+/// Why we cannot work with settings.
+fn problem_of_settings(payload: &[u8]) -> Option<String> {
+    match Document::read_bytes(payload) {
+        Ok(document) => Settings::read(Some(document.root())).err().map(|error| error.to_string()),
+        Err(error) => Some(format!("invalid settings: {error}")),
+    }
 }
 
-/// Judges one admission request.
-fn validate(payload: &[u8]) -> CallResult {
-    Ok(judge(payload, &mut host::wapc))
-}
-
-/// Judges one admission request before any host: the response, as the host reads it.
+/// Judges one admission request: the response, as the host reads it.
 pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
     let document = match Document::read_bytes(payload) {
         Ok(document) => document,
@@ -70,4 +65,34 @@ fn read(payload: Node<'_>) -> Result<(Request<'_>, Option<Node<'_>>), Malformed>
 
 fn refuse(malformed: Malformed) -> Vec<u8> {
     respond::refuse(&Decision::refusing(Violation::Unreadable(malformed)).message())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::answer;
+    use headroom_testkit::kubewarden_policy_sdk::protocol_version_guest;
+    use headroom_testkit::kubewarden_policy_sdk::settings::SettingsValidationResponse;
+
+    fn answered(operation: &str, payload: &str) -> Option<Vec<u8>> {
+        answer(operation.as_bytes(), payload.as_bytes(), &mut |_, _| Err("there is no cluster".to_owned()))
+    }
+
+    #[test]
+    fn the_sdk_reads_what_is_said_of_settings() {
+        let message = |settings: &str| {
+            let answer = answered("validate_settings", settings).unwrap();
+            let answer: SettingsValidationResponse = serde_json::from_slice(&answer).unwrap();
+            assert_eq!(answer.valid, answer.message.is_none(), "{settings}");
+            answer.message.unwrap_or_default()
+        };
+        assert_eq!(message("{}"), "");
+        assert!(message(r#"{"limit\"": 1}"#).starts_with(r#"invalid settings: `limit"` is not a setting"#));
+        assert!(message("{").starts_with("invalid settings: "));
+    }
+
+    #[test]
+    fn the_protocol_is_the_sdk_s_and_other_operations_have_no_answer() {
+        assert_eq!(answered("protocol_version", ""), protocol_version_guest(b"").ok());
+        assert_eq!(answered("mutate", "{}"), None);
+    }
 }

@@ -3,8 +3,6 @@
 use headroom_core::Decision;
 use headroom_core::json::{Malformed, write_string};
 use headroom_core::request::Object;
-use kubewarden_policy_sdk::settings::SettingsValidationResponse;
-use wapc_guest::CallResult;
 
 /// The response to a request that was judged.
 pub fn with(decision: &Decision<'_>, object: Option<Object<'_>>) -> Result<Vec<u8>, Malformed> {
@@ -61,6 +59,10 @@ fn push_refusal(json: &mut String, message: &str) {
 }
 
 /// The response to settings: valid, or the problem.
-pub fn settings(problem: Option<String>) -> CallResult {
-    Ok(serde_json::to_vec(&SettingsValidationResponse { valid: problem.is_none(), message: problem })?)
+pub fn settings(problem: Option<String>) -> Vec<u8> {
+    let Some(problem) = problem else { return b"{\"valid\":true}".to_vec() };
+    let mut json = String::from("{\"valid\":false,\"message\":");
+    write_string(&mut json, &problem);
+    json.push('}');
+    json.into_bytes()
 }

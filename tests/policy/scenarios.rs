@@ -31,7 +31,7 @@ struct Scenario {
     /// What is in the cluster.
     #[serde(default)]
     cluster: Vec<Value>,
-    /// Kinds that cannot be read.
+    /// Kinds that cannot be read, `Namespace` or `apps/v1/Deployment`.
     #[serde(default)]
     unreadable: Vec<String>,
     expect: Expected,
@@ -87,7 +87,8 @@ impl Scenario {
     fn cluster(&self) -> Cluster {
         let mut cluster = self.cluster.iter().cloned().fold(Cluster::new(), Cluster::with);
         for kind in &self.unreadable {
-            cluster = cluster.failing("v1", kind, "it is forbidden");
+            let (api_version, kind) = kind.rsplit_once('/').unwrap_or(("v1", kind));
+            cluster = cluster.failing(api_version, kind, "it is forbidden");
         }
         cluster
     }

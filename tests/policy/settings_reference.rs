@@ -91,7 +91,7 @@ fn every_setting_has_its_row() {
         let Some(rest) = place.strip_prefix(row.setting.as_str()) else { return false };
         let of_kubernetes = ["label selector", "LimitRange items", "list of scope selectors"];
         rest.is_empty()
-            || [".cpu", ".memory"].contains(&rest)
+            || [".cpu", ".memory", ".ephemeral-storage"].contains(&rest)
             || (rest.starts_with(['.', '[']) && of_kubernetes.contains(&row.values.as_str()))
     };
     for (place, is_section) in &all {

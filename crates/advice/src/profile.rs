@@ -118,6 +118,18 @@ pub struct WindowUsage {
     pub namespaces: u64,
     pub cpu: Option<Usage>,
     pub memory: Option<Usage>,
+    /// Where the source knows it.
+    pub ephemeral_storage: Option<Usage>,
+}
+
+impl WindowUsage {
+    pub fn of(&self, resource: Resource) -> Option<&Usage> {
+        match resource {
+            Resource::Cpu => self.cpu.as_ref(),
+            Resource::Memory => self.memory.as_ref(),
+            Resource::EphemeralStorage => self.ephemeral_storage.as_ref(),
+        }
+    }
 }
 
 /// How much of one resource a container used.

@@ -98,14 +98,11 @@ pub fn recommend<'d>(
     Ok(Some(Recommendation { advice, as_it_stands, before, after }))
 }
 
-/// The resources that advice is about.
-const ADVISED: [&str; 2] = ["cpu", "memory"];
-
-/// The pod without its requests of cpu and memory, and without limits that no author wrote.
+/// The pod without its requests of what may be advised, and without limits that no author wrote.
 fn without_requests<'d>(pod: &Pod<'d>) -> Pod<'d> {
     let mut bare = pod.clone();
     for container in &mut bare.containers {
-        for name in ADVISED {
+        for name in Resource::ALL.map(Resource::name) {
             container.resources.requests.remove(name);
             let limits = &mut container.resources.limits;
             if limits.get(name).is_some_and(|limit| !limit.origin.is_authored()) {
@@ -170,19 +167,20 @@ fn for_all<'d>(
     let mut advice = Advice::default();
     let mut notes = Vec::new();
     let owners = if context.autoscalers.is_empty() { Vec::new() } else { estimate::owners(request, pod)? };
+    let resources = || Resource::ALL.into_iter().filter(|resource| *chosen_by.resources.of(*resource));
     for (index, container) in pod.containers.iter().enumerate() {
         let image = match ImageName::parse(&container.image) {
             Ok(image) => image,
             Err(error) => {
                 let why = format!("the image `{}` cannot be read: {error}", container.image);
                 let unknown = |resource| Unknown { container: index, resource, why: why.clone() };
-                advice.unknown.extend(Resource::ALL.map(unknown));
+                advice.unknown.extend(resources().map(unknown));
                 continue;
             }
         };
         let workload = (workload::of(request), container.name.as_ref());
         let sources = Sources::find(&image, workload, context, chosen_by, &mut notes);
-        for resource in Resource::ALL.into_iter().filter(|resource| *chosen_by.resources.of(*resource)) {
+        for resource in resources() {
             let mut unknown =
                 |why: &str| advice.unknown.push(Unknown { container: index, resource, why: why.to_owned() });
             if is_of_the_pod(pod, resource) {

@@ -87,10 +87,10 @@ pub fn shown(amount: &Quantity, resource: Resource) -> String {
     let mebibyte = Quantity::from_bytes(1 << 20);
     match resource {
         Resource::Cpu => amount.to_family(Family::DecimalSi).rounded_up_to_milli().to_string(),
-        Resource::Memory if *amount >= mebibyte => {
+        Resource::Memory | Resource::EphemeralStorage if *amount >= mebibyte => {
             amount.to_family(Family::BinarySi).rounded_up_to_multiple_of(&mebibyte).to_string()
         }
-        Resource::Memory => amount.to_string(),
+        Resource::Memory | Resource::EphemeralStorage => amount.to_string(),
     }
 }
 

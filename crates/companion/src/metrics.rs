@@ -270,7 +270,7 @@ mod tests {
     fn estimates_are_shown_in_cores_and_bytes_as_long_as_there_are_any() {
         let metrics = Metrics::default();
         let cpu = Sum { containers: 4, above: 1, estimated: 1_500_000_000, used: 250_000_000 };
-        let sums = BTreeMap::from([("shop".to_owned(), [cpu, Sum::default()])]);
+        let sums = BTreeMap::from([("shop".to_owned(), [cpu, Sum::default(), Sum::default()])]);
         metrics.estimates(&sums);
         let text = metrics.to_string();
         let shown: Vec<&str> = text.lines().filter(|line| line.contains("{namespace=")).collect();

@@ -24,22 +24,16 @@ use headroom_core::amount::Quantity;
 
 use self::cluster_id::ClusterId;
 
-/// What is measured. CPU counts in billionths of a core, memory in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Resource {
-    Cpu,
-    Memory,
-}
+/// What is measured. CPU counts in billionths of a core, all else in bytes.
+pub use headroom_core::cluster::usage::Resource;
 
-impl Resource {
-    /// What counts of a quantity: whole nanocores or bytes.
-    pub fn amount(self, quantity: &Quantity) -> Option<u64> {
-        let scaled = match self {
-            Self::Cpu => quantity.scaled(1_000_000_000, 1),
-            Self::Memory => quantity.clone(),
-        };
-        u64::try_from(scaled.value()).ok()
-    }
+/// What counts of a quantity: whole nanocores or bytes.
+pub fn amount(resource: Resource, quantity: &Quantity) -> Option<u64> {
+    let scaled = match resource {
+        Resource::Cpu => quantity.scaled(1_000_000_000, 1),
+        Resource::Memory | Resource::EphemeralStorage => quantity.clone(),
+    };
+    u64::try_from(scaled.value()).ok()
 }
 
 /// Usage over one step, at the step's time. NaN, negative and missing values are no samples.

@@ -8,6 +8,7 @@ pub mod limit_range;
 pub mod lookup;
 pub mod problem;
 pub mod resource_quota;
+pub mod tenant_quota;
 pub mod usage;
 
 use std::rc::Rc;
@@ -19,6 +20,7 @@ use devices::DeviceClass;
 use limit_range::LimitRange;
 use lookup::{Lookup, Missing};
 use resource_quota::ResourceQuota;
+use tenant_quota::TenantQuota;
 use usage::address::{Place, ProfileName};
 use usage::read::{Entry, Profile, Unusable};
 
@@ -29,6 +31,8 @@ pub struct Context<'d> {
     pub limit_ranges: Option<Vec<Rc<LimitRange<'d>>>>,
     /// In name order; none if they were not asked for or could not be read.
     pub quotas: Option<Vec<ResourceQuota<'d>>>,
+    /// Those of all namespaces, in name order.
+    pub tenant_quotas: Vec<TenantQuota<'d>>,
     /// The workload that a `scale` is about.
     pub scaled: Option<Node<'d>>,
     /// Whether the Namespace was asked for, found or not.
@@ -125,6 +129,7 @@ impl<'d> Context<'d> {
                 quotas.retain(|quota| quota.is_of(namespace));
                 self.quotas = Some(quotas);
             }
+            Lookup::TenantQuotas => self.tenant_quotas = TenantQuota::read_list(node)?,
             Lookup::FreshQuota { .. } => {
                 let fresh = ResourceQuota::read(node)?;
                 let listed = self.quotas.iter_mut().flatten().find(|quota| quota.name == fresh.name);

@@ -1,6 +1,6 @@
 //! Estimates requests that nobody set from what the image has used before.
 //!
-//! For each container and each of cpu and memory with neither an author's request nor an author's limit: the largest of
+//! For each container and each resource that the settings choose with neither an author's request nor an author's limit: the largest of
 //! the configured percentiles of the first history with enough samples ([`step`]), else the table of well-known images,
 //! else nothing. Only a request is set. It is raised by the margin, further where the history is short or few pods stand
 //! behind it, by out-of-memory kills ([`oom`]) and to the floor, rounded up, and brought inside the ranges, of the
@@ -158,6 +158,7 @@ pub fn estimate<'d>(
             let quantity = match resource {
                 Resource::Cpu => known.cpu,
                 Resource::Memory => known.memory,
+                Resource::EphemeralStorage => return None,
             };
             Measured { quantity, basis: Basis::WellKnown { source: known.source } }
         }
@@ -189,7 +190,7 @@ pub fn estimate<'d>(
 fn in_usual_suffixes(quantity: Quantity, resource: Resource) -> Quantity {
     quantity.to_family(match resource {
         Resource::Cpu => Family::DecimalSi,
-        Resource::Memory => Family::BinarySi,
+        Resource::Memory | Resource::EphemeralStorage => Family::BinarySi,
     })
 }
 

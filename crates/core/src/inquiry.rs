@@ -232,7 +232,8 @@ fn objects<'d>(
     settings: &Settings<'d>,
 ) -> Vec<Lookup<'d>> {
     let mut lookups = Vec::new();
-    if settings.selects_by_namespace_labels() && !context.asked_for_namespace {
+    let needs_labels = settings.selects_by_namespace_labels() || plan.needs_tenant_quotas(settings);
+    if needs_labels && !context.asked_for_namespace {
         lookups.push(namespace(request));
     }
     if plan.needs_limit_ranges() {
@@ -240,6 +241,9 @@ fn objects<'d>(
     }
     if plan.needs_quotas(settings) {
         lookups.push(Lookup::Quotas { namespace: &request.namespace });
+    }
+    if plan.needs_tenant_quotas(settings) {
+        lookups.push(Lookup::TenantQuotas);
     }
     if let (Subject::Scale, Some(kind)) = (plan.subject, request.pod_kind()) {
         let (namespace, name) = (request.namespace.as_ref(), request.name.as_ref());

@@ -135,6 +135,7 @@ fn tell_missing<'d>(decision: &mut Decision<'d>, plan: &Plan<'d>, context: &Cont
             Lookup::FreshQuota { .. }
             | Lookup::ClaimedFor { .. }
             | Lookup::ResourceClaims { .. }
+            | Lookup::TenantQuotas
             | Lookup::Namespace { .. }
             | Lookup::Autoscalers { .. }
             | Lookup::UsageProfile { .. } => &[],

@@ -147,6 +147,11 @@ impl<'d> Plan<'d> {
         self.quotas != Mode::Off || self.pods != Mode::Off || shrinks && self.is_estimated
     }
 
+    /// Of the object itself the ledger is the judge: it knows more than it has published.
+    pub fn needs_tenant_quotas(&self, settings: &Settings<'_>) -> bool {
+        settings.quotas.tenant_quotas && self.pods != Mode::Off
+    }
+
     /// Adds the ranges, and what follows from them: the origin of each value, and the estimates that are wanted.
     pub fn complete(
         &mut self,

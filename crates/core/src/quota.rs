@@ -134,12 +134,12 @@ pub fn check<'d>(
         let negative: Vec<&str> =
             list.iter().filter(|(_, amount)| amount.is_negative()).map(|(name, _)| name.as_ref()).collect();
         if !negative.is_empty() {
-            outcome.breaches.push(Breach { quota: None, fault: Fault::NegativeUsage { names: Names::of(&negative) } });
+            outcome.breaches.push(Breach::of_no_quota(Fault::NegativeUsage { names: Names::of(&negative) }));
             return Ok(outcome);
         }
     }
     let Some(deltas) = Deltas::of(object, change, usage, &charging, now)? else {
-        outcome.breaches.push(Breach { quota: None, fault: Fault::NoOldObject });
+        outcome.breaches.push(Breach::of_no_quota(Fault::NoOldObject));
         return Ok(outcome);
     };
     if change.refuses() && !limited_resources.is_empty() && deltas.charge_anything(object.kind) {
@@ -180,7 +180,11 @@ impl<'d> Outcome<'d> {
             added.push(Added { name: (*name).clone(), amount, used, hard: (*hard).clone() });
         }
         if !added.is_empty() {
-            self.charges.push(Charge { quota: applying.quota.name.clone(), added });
+            self.charges.push(Charge {
+                quota: applying.quota.name.clone(),
+                is_tenant: applying.quota.is_tenant,
+                added,
+            });
         }
         excesses
     }
@@ -206,7 +210,7 @@ fn applying_to<'q, 'd>(
 
 impl<'d> Applying<'_, 'd> {
     fn breach(&self, fault: Fault<'d>) -> Breach<'d> {
-        Breach { quota: Some(self.quota.name.clone()), fault }
+        Breach { quota: Some(self.quota.name.clone()), is_tenant: self.quota.is_tenant, fault }
     }
 }
 

@@ -22,7 +22,7 @@ pub use estimates::{
 pub use quotas::{Freshness, LimitedResource, QuotaSettings};
 pub use reader::Reader;
 pub use rule::Rule;
-pub use selector::LabelSelector;
+pub use selector::{LabelSelector, selects};
 
 /// All settings.
 #[derive(Debug, Clone, Default)]

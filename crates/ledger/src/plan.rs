@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::amount::ResourceList;
 use headroom_core::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
-use headroom_core::quota::{Kind, Measure};
+use headroom_core::quota::{Breach, Fault, Kind, Measure};
 
 use crate::selector::Labels;
 use crate::text::{self, Unreadable};
@@ -32,6 +32,13 @@ pub struct Node {
     pub requirements: Vec<ScopeRequirement<'static>>,
     /// Charged, and refuses nothing.
     pub is_suspended: bool,
+}
+
+impl Node {
+    /// Whoever words it says what kind of quota it is.
+    pub fn breach(&self, fault: Fault<'static>) -> Breach<'static> {
+        Breach { quota: Some(self.quota.clone().into()), is_tenant: false, fault }
+    }
 }
 
 /// A word of a quota's line. No amount and no scope reads like it.

@@ -171,11 +171,7 @@ impl<'p> Book<'p> {
         let names: Vec<String> = growth.names().filter(is_unknown).map(ToString::to_string).collect();
         let fault = Fault::UnknownStatus { names };
         let is_any = matches!(&fault, Fault::UnknownStatus { names } if !names.is_empty());
-        is_any.then(|| Short {
-            node: at,
-            breach: Breach { quota: Some(node.quota.clone().into()), fault },
-            reserved: Vec::new(),
-        })
+        is_any.then(|| Short { node: at, breach: node.breach(fault), reserved: Vec::new() })
     }
 
     fn short(&mut self, at: usize, node: &Node, growth: &ResourceList<'static>) -> Option<Short> {
@@ -201,7 +197,7 @@ impl<'p> Book<'p> {
             return None;
         }
         let fault = Fault::Exceeded { excesses, growth: None };
-        Some(Short { node: at, breach: Breach { quota: Some(node.quota.clone().into()), fault }, reserved })
+        Some(Short { node: at, breach: node.breach(fault), reserved })
     }
 
     fn is_room_without_claims(&self, at: usize, node: &Node, growth: &ResourceList<'static>) -> bool {

@@ -21,3 +21,7 @@ mod interpreter;
 pub mod metadata;
 pub mod policy_definition;
 pub mod session;
+
+/// Kubewarden's own SDK, which reads what the policy writes.
+#[cfg(feature = "compiler")]
+pub use kubewarden_policy_sdk;

@@ -6,7 +6,16 @@ use headroom_core::Settings;
 use headroom_core::json::Document;
 use libfuzzer_sys::fuzz_target;
 
-const SETTINGS: [&str; 6] = ["limitRanges", "quotas", "estimates", "mutateTemplates", "onMissingContext", "exempt"];
+const SETTINGS: [&str; 8] = [
+    "role",
+    "kubernetesVersion",
+    "limitRanges",
+    "quotas",
+    "estimates",
+    "mutateTemplates",
+    "onMissingContext",
+    "exempt",
+];
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(document) = Document::read_bytes(bytes) else { return };

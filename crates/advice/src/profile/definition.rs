@@ -179,6 +179,7 @@ const HISTORIES: Schema = Schema::Object {
                 fields: &[
                     optional("cpu", ACCURACY_TEXT, Schema::Text { most: LONGEST_USAGE }),
                     optional("memory", ACCURACY_TEXT, Schema::Text { most: LONGEST_USAGE }),
+                    optional("ephemeral-storage", ACCURACY_TEXT, Schema::Text { most: LONGEST_USAGE }),
                 ],
             },
         ),
@@ -230,6 +231,7 @@ const WINDOW: Schema = Schema::Object {
         required("namespaces", "Distinct namespaces behind the figures.", Schema::Count { least: 0 }),
         optional("cpu", USAGE_TEXT, Schema::Text { most: LONGEST_USAGE }),
         optional("memory", USAGE_TEXT, Schema::Text { most: LONGEST_USAGE }),
+        optional("ephemeral-storage", USAGE_TEXT, Schema::Text { most: LONGEST_USAGE }),
     ],
 };
 

@@ -7,7 +7,7 @@
 use std::fmt::{self, Display, Write};
 
 use headroom_core::cluster::usage::address::{API_VERSION, KIND, Repository, key_of};
-use headroom_core::cluster::usage::{FORMAT, OomKill, Window};
+use headroom_core::cluster::usage::{FORMAT, OomKill, Resource, Window};
 
 use super::{Content, Histories, History, ImageHistory, Summary, UsageProfile, WindowUsage};
 
@@ -103,9 +103,9 @@ fn history(out: &mut impl Write, history: &History) -> fmt::Result {
 
 fn window_usage(out: &mut impl Write, window: Window, usage: &WindowUsage) -> fmt::Result {
     write!(out, r#""{window}":{{"pods":{},"namespaces":{}"#, usage.pods, usage.namespaces)?;
-    for (resource, usage) in [("cpu", &usage.cpu), ("memory", &usage.memory)] {
-        if let Some(usage) = usage {
-            write!(out, r#","{resource}":"{usage}""#)?;
+    for resource in Resource::ALL {
+        if let Some(usage) = usage.of(resource) {
+            write!(out, r#","{}":"{usage}""#, resource.name())?;
         }
     }
     out.write_str("}")

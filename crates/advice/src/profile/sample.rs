@@ -29,7 +29,7 @@ pub fn history(last_seen: Timestamp) -> History {
         percentiles: Percentiles::from_fn(|percentile| Quantity::from_bytes(u64::from(percentile.permille()) << 20)),
         peak: Some(Quantity::from_bytes(1 << 30)),
     };
-    let usage = WindowUsage { pods: 2, namespaces: 1, cpu: Some(cpu), memory: Some(memory) };
+    let usage = WindowUsage { pods: 2, namespaces: 1, cpu: Some(cpu), memory: Some(memory), ephemeral_storage: None };
     History { last_seen, days: 2, oom_kills: Vec::new(), windows: BTreeMap::from([(Window::WEEK, usage)]) }
 }
 

@@ -266,6 +266,7 @@ fn share(images: usize, namespaces: usize, of: &str) -> Share {
             namespaces: 4,
             cpu: Some(Usage { samples: 10_000, percentiles: cpu, peak: Some(Quantity::from_units(4)) }),
             memory: Some(Usage { samples: 10_000, percentiles: memory, peak: Some(Quantity::from_bytes(9 << 30)) }),
+            ephemeral_storage: None,
         };
         let windows = BTreeMap::from([(Window::WEEK, usage.clone()), (Window::MONTH, usage)]);
         History { last_seen: collected_at, days: 7, oom_kills: Vec::new(), windows }

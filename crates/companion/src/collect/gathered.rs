@@ -12,7 +12,7 @@ use super::compared::{ComparedPlace, Comparison, Estimates};
 use crate::history::day_of;
 use crate::history::distinct;
 use crate::history::observed::{Kill, Observed};
-use crate::source::{Batch, Container, Distribution, OomKill, Resource, Series, Window};
+use crate::source::{Batch, Container, Distribution, OomKill, Series, Window};
 
 /// An image in a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -279,11 +279,7 @@ impl Gathered {
         }
         observed.pods.add(distinct::hash(&part.namespace, &part.subject));
         self.samples += part.buckets.len() as u64;
-        let resource = match part.resource {
-            Resource::Cpu => "cpu",
-            Resource::Memory => "memory",
-        };
-        let subject = format!("{}/{resource}", part.subject);
+        let subject = format!("{}/{}", part.subject, part.resource.name());
         self.replacements.push(Replacement { place, subject, day: day_of(part.last_seen), observed });
     }
 }
@@ -292,6 +288,7 @@ impl Gathered {
 mod tests {
     use super::*;
     use crate::history::DAY;
+    use crate::source::Resource;
     use crate::source::{Container, Sample};
 
     fn container(image: &str) -> Container {

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum;
+use headroom_core::cluster::usage::Resource;
+use serde_json::{Value, json};
 
 use self::store::Found;
 use super::recommend::write;
@@ -250,7 +252,11 @@ fn advise(
 ) -> anyhow::Result<Report> {
     let Found { histories, source, notes: mut found_notes } = found;
     let now = gather::now(&opened.settings).ok_or_else(|| anyhow!("this machine's clock is not set"))?;
-    let settings = opened.settings.clone();
+    let mut settings = opened.settings.clone();
+    let estimates = settings.as_object_mut().map(|settings| settings.entry("estimates").or_insert_with(|| json!({})));
+    if let Some(Value::Object(estimates)) = estimates.filter(|_| args.names.ephemeral_storage) {
+        estimates.entry("resources").or_insert_with(|| json!(Resource::ALL.map(Resource::name)));
+    }
     let (autoscalers, wanted) = (&world.autoscalers, &args.container);
     let scan = Scan { histories: &histories, autoscalers, settings: &settings, now, wanted };
     let (mut rows, mut effects, mut notes) = (Vec::new(), Vec::new(), Vec::new());

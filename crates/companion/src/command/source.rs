@@ -64,6 +64,12 @@ pub(super) struct Names {
     /// Memory working set in bytes
     #[arg(long, value_name = "NAME")]
     memory_metric: Option<String>,
+    /// Read ephemeral storage too, where the store knows it
+    #[arg(long)]
+    pub(super) ephemeral_storage: bool,
+    /// Ephemeral storage in bytes
+    #[arg(long, value_name = "NAME", requires = "ephemeral_storage")]
+    storage_metric: Option<String>,
     /// Metric of kube-state-metrics with the image of each container
     #[arg(long, value_name = "NAME")]
     info_metric: Option<String>,
@@ -109,6 +115,9 @@ pub struct InfluxDbArgs {
     /// Condition for every query, such as "cluster = 'prod'", where several clusters share a database
     #[arg(long = "where", value_name = "CONDITION", default_value = "")]
     condition: String,
+    /// Read ephemeral storage too, which Telegraf writes
+    #[arg(long)]
+    ephemeral_storage: bool,
     /// Retention policy to read; the database's default unless given
     #[arg(long, value_name = "NAME")]
     retention_policy: Option<String>,
@@ -230,6 +239,7 @@ impl PrometheusArgs {
         Ok(prometheus::Options {
             endpoint: self.access.endpoint(self.url.clone().unwrap_or_else(|| Url::from("")))?,
             names: self.names.overrides(),
+            ephemeral_storage: self.names.ephemeral_storage,
             matchers: self.matchers.clone(),
             step_seconds: u32::try_from(self.step)?,
             accept_partial: self.accept_partial,
@@ -277,6 +287,8 @@ impl Names {
             cpu_metric,
             cpu_is_rate,
             memory_metric,
+            ephemeral_storage: _,
+            storage_metric,
             info_metric,
             namespace_label,
             pod_label,
@@ -290,6 +302,7 @@ impl Names {
         prometheus::Overrides {
             cpu_metric: cpu_metric.clone(),
             memory_metric: memory_metric.clone(),
+            storage_metric: storage_metric.clone(),
             cpu_is_rate: *cpu_is_rate,
             info_metric: info_metric.clone(),
             namespace_label: namespace_label.clone(),
@@ -312,6 +325,7 @@ impl InfluxDbArgs {
             condition: self.condition.clone(),
             retention_policy: self.retention_policy.clone(),
             step_seconds: u32::try_from(self.step)?,
+            ephemeral_storage: self.ephemeral_storage,
             ..influxdb::Options::new(self.access.endpoint(self.url.clone())?)
         })
     }

@@ -12,6 +12,7 @@ const MOST_KILLS: usize = 5;
 pub struct Observed {
     pub cpu: Sketch,
     pub memory: Sketch,
+    pub ephemeral_storage: Sketch,
     pub pods: Distinct,
     /// Unix seconds of the newest observation.
     pub last_seen: i64,
@@ -33,9 +34,19 @@ pub struct Kill {
 impl Observed {
     pub fn add(&mut self, resource: Resource, time: i64, amount: u64, seconds: u64) {
         self.last_seen = self.last_seen.max(time);
+        let sketch = match resource {
+            Resource::Cpu => &mut self.cpu,
+            Resource::Memory => &mut self.memory,
+            Resource::EphemeralStorage => &mut self.ephemeral_storage,
+        };
+        sketch.add(amount, seconds);
+    }
+
+    pub fn sketch(&self, resource: Resource) -> &Sketch {
         match resource {
-            Resource::Cpu => self.cpu.add(amount, seconds),
-            Resource::Memory => self.memory.add(amount, seconds),
+            Resource::Cpu => &self.cpu,
+            Resource::Memory => &self.memory,
+            Resource::EphemeralStorage => &self.ephemeral_storage,
         }
     }
 
@@ -56,6 +67,7 @@ impl Observed {
     pub fn merge(&mut self, other: &Self) {
         self.cpu.merge(&other.cpu);
         self.memory.merge(&other.memory);
+        self.ephemeral_storage.merge(&other.ephemeral_storage);
         self.pods.merge(&other.pods);
         self.last_seen = self.last_seen.max(other.last_seen);
         other.kills.iter().for_each(|kill| self.add_kill(*kill));
@@ -63,7 +75,8 @@ impl Observed {
 
     /// Memory held, roughly.
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.cpu.bytes() + self.memory.bytes() + self.pods.bytes()
+        let sketches: usize = Resource::ALL.iter().map(|resource| self.sketch(*resource).bytes()).sum();
+        size_of::<Self>() + sketches + self.pods.bytes()
     }
 
     pub fn write(&self, out: &mut Vec<u8>) {
@@ -77,6 +90,10 @@ impl Observed {
             bytes::write(out, kill.memory);
             bytes::write(out, kill.of.into());
         }
+        // Last, and only where a source knows it: most do not.
+        if !self.ephemeral_storage.is_empty() {
+            self.ephemeral_storage.write(out);
+        }
     }
 
     /// Only the moment of the newest observation, which comes first.
@@ -88,11 +105,14 @@ impl Observed {
         let rest = &mut rest;
         let last_seen = moment(rest)?;
         let (cpu, memory, pods) = (Sketch::read(rest)?, Sketch::read(rest)?, Distinct::read(rest)?);
-        let mut observed = Self { cpu, memory, pods, last_seen, kills: Vec::new() };
+        let mut observed = Self { cpu, memory, pods, last_seen, ..Self::default() };
         for _ in 0..bytes::read(rest)? {
             let (at, memory) = (moment(rest)?, bytes::read(rest)?);
             let of = u32::try_from(bytes::read(rest)?).map_err(|_| Damaged)?;
             observed.add_kill(Kill { at, memory, of });
+        }
+        if !rest.is_empty() {
+            observed.ephemeral_storage = Sketch::read(rest)?;
         }
         if rest.is_empty() { Ok(observed) } else { Err(Damaged) }
     }
@@ -137,6 +157,10 @@ mod tests {
         let mut whole = observed(5, 40);
         whole.add_kill(kill(17, 3));
         let mut out = Vec::new();
+        whole.write(&mut out);
+        assert_eq!(Observed::read(&out).as_ref(), Ok(&whole));
+        whole.add(Resource::EphemeralStorage, 41, 1 << 30, 60);
+        out.clear();
         whole.write(&mut out);
         assert_eq!(Observed::read_last_seen(&out), Ok(whole.last_seen));
         assert_eq!(Observed::read(&out), Ok(whole));

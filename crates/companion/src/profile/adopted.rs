@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use headroom_advice::profile::{Histories, History, ImageHistory, Images, Percentiles, Share, Usage, WindowUsage};
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{FORMAT, OomKill, Repository, TagKey, Window, find_in_usage};
+use headroom_core::cluster::usage::{FORMAT, OomKill, Repository, Resource, TagKey, Window, find_in_usage};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
@@ -122,7 +122,8 @@ impl Merge for History {
 
 /// How much a window's usage counts for: its samples, times the seconds of the window that have not passed since.
 fn weight(window: Window, usage: &WindowUsage, age: i64) -> u128 {
-    let samples = [&usage.cpu, &usage.memory].into_iter().flatten().map(|usage| usage.samples).max().unwrap_or(0);
+    let samples = Resource::ALL.into_iter().filter_map(|resource| usage.of(resource)).map(|usage| usage.samples);
+    let samples = samples.max().unwrap_or(0);
     let left = (i64::from(window.days()) * DAY).saturating_sub(age.max(0)).max(0);
     u128::from(samples) * u128::from(left.unsigned_abs())
 }
@@ -184,6 +185,7 @@ fn window_usage(window: &Value) -> Option<WindowUsage> {
         namespaces: count("namespaces")?,
         cpu: usage("cpu"),
         memory: usage("memory"),
+        ephemeral_storage: usage("ephemeral-storage"),
     })
 }
 
@@ -215,7 +217,7 @@ mod tests {
         let amount = Quantity::from_bytes(megabytes << 20);
         let memory =
             Usage { samples, peak: Some(amount.clone()), percentiles: Percentiles::from_fn(|_| amount.clone()) };
-        (window, WindowUsage { pods: 2, namespaces: 1, cpu: None, memory: Some(memory) })
+        (window, WindowUsage { pods: 2, namespaces: 1, cpu: None, memory: Some(memory), ephemeral_storage: None })
     }
 
     fn history(windows: &[(Window, WindowUsage)], kills: &[i64]) -> History {

@@ -26,6 +26,7 @@ pub struct OpenHistory {
 struct Recent {
     cpu: Sketch,
     memory: Sketch,
+    ephemeral_storage: Sketch,
 }
 
 impl OpenHistory {
@@ -49,6 +50,7 @@ impl OpenHistory {
         let weight = 1_u64 << DAYS_KEPT.saturating_sub(age);
         self.recent.cpu.merge_weighted(&observed.cpu, weight);
         self.recent.memory.merge_weighted(&observed.memory, weight);
+        self.recent.ephemeral_storage.merge_weighted(&observed.ephemeral_storage, weight);
         self.days |= 1 << age;
     }
 
@@ -79,8 +81,8 @@ impl OpenHistory {
         match (window, resource) {
             (Window::Recent, Resource::Cpu) => &self.recent.cpu,
             (Window::Recent, Resource::Memory) => &self.recent.memory,
-            (_, Resource::Cpu) => &self.counted(window).cpu,
-            (_, Resource::Memory) => &self.counted(window).memory,
+            (Window::Recent, Resource::EphemeralStorage) => &self.recent.ephemeral_storage,
+            _ => self.counted(window).sketch(resource),
         }
     }
 
@@ -99,18 +101,14 @@ impl OpenHistory {
             namespaces: 1,
             cpu: usage(Resource::Cpu),
             memory: usage(Resource::Memory),
+            ephemeral_storage: usage(Resource::EphemeralStorage),
         }
     }
 
     /// Minutes observed.
     pub fn samples(&self, window: Window, resource: Resource) -> u64 {
-        let Observed { cpu, memory, .. } = self.counted(window);
-        let sketch = match resource {
-            Resource::Cpu => cpu,
-            Resource::Memory => memory,
-        };
         // A container that lived for less than a minute was observed all the same.
-        sketch.seconds().div_ceil(60)
+        self.counted(window).sketch(resource).seconds().div_ceil(60)
     }
 
     pub fn write(&self) -> Vec<u8> {
@@ -118,6 +116,7 @@ impl OpenHistory {
         bytes::write(&mut out, self.days);
         self.recent.cpu.write(&mut out);
         self.recent.memory.write(&mut out);
+        self.recent.ephemeral_storage.write(&mut out);
         let mut week = Vec::new();
         self.week.write(&mut week);
         bytes::write(&mut out, week.len() as u64);
@@ -129,7 +128,8 @@ impl OpenHistory {
 
     pub fn read(mut rest: &[u8]) -> Result<Self, Damaged> {
         let days = bytes::read(&mut rest)?;
-        let recent = Recent { cpu: Sketch::read(&mut rest)?, memory: Sketch::read(&mut rest)? };
+        let mut sketch = || Sketch::read(&mut rest);
+        let recent = Recent { cpu: sketch()?, memory: sketch()?, ephemeral_storage: sketch()? };
         let length = usize::try_from(bytes::read(&mut rest)?).map_err(|_| Damaged)?;
         let (week, month) = rest.split_at_checked(length).ok_or(Damaged)?;
         Ok(Self { week: Observed::read(week)?, month: Observed::read(month)?, recent, days })
@@ -139,7 +139,7 @@ impl OpenHistory {
 pub fn quantity(amount: u64, resource: Resource) -> Quantity {
     match resource {
         Resource::Cpu => cores(amount),
-        Resource::Memory => Quantity::from_bytes(amount),
+        Resource::Memory | Resource::EphemeralStorage => Quantity::from_bytes(amount),
     }
 }
 

@@ -16,10 +16,10 @@ use crate::history::bytes::Damaged;
 use crate::history::distinct::Distinct;
 use crate::store::StoredDay;
 
-/// Of so many per mille of the namespaces an estimate is to be enough. More of memory, because a container that has too
-/// little of it is killed.
+/// Of so many per mille of the namespaces an estimate is to be enough. More of memory and storage, because a container that has
+/// too little of them is killed or evicted.
 const CPU_PERMILLE: u16 = 700;
-const MEMORY_PERMILLE: u16 = 900;
+const BYTES_PERMILLE: u16 = 900;
 const DAYS_PERMILLE: u16 = 500;
 
 /// What is being gathered of an image or a tag.
@@ -92,6 +92,7 @@ struct WindowVotes {
     pods: Distinct,
     cpu: UsageVotes,
     memory: UsageVotes,
+    ephemeral_storage: UsageVotes,
 }
 
 #[derive(Debug, Default)]
@@ -118,6 +119,7 @@ impl Votes {
             votes.pods.merge(&one.counted(window).pods);
             votes.cpu.hear(one, window, Resource::Cpu);
             votes.memory.hear(one, window, Resource::Memory);
+            votes.ephemeral_storage.hear(one, window, Resource::EphemeralStorage);
         }
     }
 
@@ -148,7 +150,8 @@ impl WindowVotes {
             pods: self.pods.count(),
             namespaces: self.namespaces,
             cpu: self.cpu.close(quorum, CPU_PERMILLE, Resource::Cpu),
-            memory: self.memory.close(quorum, MEMORY_PERMILLE, Resource::Memory),
+            memory: self.memory.close(quorum, BYTES_PERMILLE, Resource::Memory),
+            ephemeral_storage: self.ephemeral_storage.close(quorum, BYTES_PERMILLE, Resource::EphemeralStorage),
         }
     }
 }

@@ -337,10 +337,10 @@ fn row(
     pods: u64,
 ) -> ContainerRow {
     let resources = container.resources.iter().map(|stood| {
-        let resource = if stood.resource == "cpu" { Resource::Cpu } else { Resource::Memory };
+        let resource = Resource::ALL.into_iter().find(|resource| resource.name() == stood.resource);
         let advice = advised.resources.iter().find(|advice| advice.resource == stood.resource);
-        let used = kept.and_then(|kept| Used::of(kept.sketch(resource), resource));
-        let limit = limit.clone().filter(|_| resource == Resource::Memory);
+        let used = kept.zip(resource).and_then(|(kept, resource)| Used::of(kept.sketch(resource), resource));
+        let limit = limit.clone().filter(|_| resource == Some(Resource::Memory));
         resource_row(stood, advice, used, limit, pods)
     });
     let running = &workload.running;

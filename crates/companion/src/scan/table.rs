@@ -26,6 +26,8 @@ const HEADER: [&str; 10] = [
     "SAVED",
     "EVIDENCE",
 ];
+/// Where the store was asked for it, and knows it.
+const STORAGE: [&str; 2] = ["STORAGE REQUEST", "STORAGE PEAK"];
 const WIDE: [&str; 9] =
     ["CPU LIMIT", "MEMORY LIMIT", "QOS", "OOM", "THROTTLED", "RESTARTS", "AUTOSCALER", "MANAGED BY", "IMAGE"];
 
@@ -52,9 +54,17 @@ pub fn text(report: &Report, view: View) -> String {
 
 fn rows(report: &Report, view: View) -> String {
     let mut header: Vec<&str> = HEADER.to_vec();
+    let storage = Some("ephemeral-storage").filter(|name| {
+        report.containers().any(|(_, container)| {
+            container.resource(name).is_some_and(|row| row.used.is_some() || row.recommended.is_some())
+        })
+    });
+    if storage.is_some() {
+        STORAGE.into_iter().rev().for_each(|name| header.insert(8, name));
+    }
     let has_prices = report.prices.cpu.is_some() || report.prices.memory.is_some();
     if has_prices {
-        header.insert(9, "PER MONTH");
+        header.insert(if storage.is_some() { 11 } else { 9 }, "PER MONTH");
     }
     if view.is_wide {
         header.extend(WIDE);
@@ -70,7 +80,7 @@ fn rows(report: &Report, view: View) -> String {
             plain(if container.is_init { format!("{} (init)", container.name) } else { container.name.clone() }),
             plain(row.pods.to_string()),
         ];
-        for name in ["cpu", "memory"] {
+        for name in ["cpu", "memory"].into_iter().chain(storage) {
             let resource = container.resource(name);
             cells.push(request(resource, view.paint));
             let used = resource.and_then(|resource| resource.used.as_ref());

@@ -201,7 +201,7 @@ struct Met {
     /// Where the samples of a day are summed up.
     row: Option<(u32, RowId)>,
     /// Times of the last CPU and memory, where what a sample stands for is told by the distance of two.
-    last: [Option<i64>; 2],
+    last: [Option<i64>; Resource::ALL.len()],
 }
 
 /// What was found of one container at one time.
@@ -209,6 +209,7 @@ struct Met {
 struct Amounts {
     cpu: Option<u64>,
     memory: Option<u64>,
+    ephemeral_storage: Option<u64>,
     killed_at: Option<u64>,
 }
 
@@ -321,7 +322,8 @@ impl<'a> Lines<'a> {
             return Ok(());
         }
         let met = self.meet(fields, gathered)?;
-        self.count(met, time, Amounts { cpu, memory, killed_at }, self.step_seconds, gathered);
+        let amounts = Amounts { cpu, memory, ephemeral_storage: None, killed_at };
+        self.count(met, time, amounts, self.step_seconds, gathered);
         Ok(())
     }
 
@@ -346,10 +348,14 @@ impl<'a> Lines<'a> {
         let names = [namespace, pod, container, image].map(str::as_bytes);
         let [namespace, pod, container, image] = names;
         let met = self.meet(Fields { namespace, pod, container, image, ..Fields::default() }, gathered)?;
-        let Some(Met { last: [last_cpu, last_memory], .. }) = self.met.get_mut(met) else { return Ok(()) };
+        let Some(Met { last: [last_cpu, last_memory, last_storage], .. }) = self.met.get_mut(met) else {
+            return Ok(());
+        };
+        let amount = Some(amount);
         let (last, amounts) = match resource {
-            Resource::Cpu => (last_cpu, Amounts { cpu: Some(amount), ..Amounts::default() }),
-            Resource::Memory => (last_memory, Amounts { memory: Some(amount), ..Amounts::default() }),
+            Resource::Cpu => (last_cpu, Amounts { cpu: amount, ..Amounts::default() }),
+            Resource::Memory => (last_memory, Amounts { memory: amount, ..Amounts::default() }),
+            Resource::EphemeralStorage => (last_storage, Amounts { ephemeral_storage: amount, ..Amounts::default() }),
         };
         let since = last.map_or(i64::MAX, |last| time.saturating_sub(last));
         if since <= 0 {
@@ -372,7 +378,8 @@ impl<'a> Lines<'a> {
 
     fn count(&mut self, met: usize, time: i64, amounts: Amounts, seconds: u64, gathered: &mut Gathered) {
         let Some(Met { place: Some(place), pod, container, row, .. }) = self.met.get_mut(met) else { return };
-        let Amounts { cpu, memory, killed_at } = amounts;
+        let Amounts { cpu, memory, ephemeral_storage, killed_at } = amounts;
+        let used = [(Resource::Cpu, cpu), (Resource::Memory, memory), (Resource::EphemeralStorage, ephemeral_storage)];
         let day = day_of(time);
         let (id, is_new) = match row {
             Some((same, id)) if *same == day => (*id, false),
@@ -382,16 +389,15 @@ impl<'a> Lines<'a> {
                 (id, true)
             }
         };
-        gathered.samples += u64::from(cpu.is_some()) + u64::from(memory.is_some());
+        gathered.samples += used.iter().filter(|(_, amount)| amount.is_some()).count() as u64;
         let Some(observed) = gathered.observed(id) else { return };
         if is_new {
             observed.pods.add(*pod);
         }
-        if let Some(cpu) = cpu {
-            observed.add(Resource::Cpu, time, cpu, seconds);
-        }
-        if let Some(memory) = memory {
-            observed.add(Resource::Memory, time, memory, seconds);
+        for (resource, amount) in used {
+            if let Some(amount) = amount {
+                observed.add(resource, time, amount, seconds);
+            }
         }
         if let Some(memory) = killed_at {
             observed.add_kill(Kill { at: time, memory, of: *container });
@@ -422,7 +428,7 @@ impl<'a> Lines<'a> {
                 let container = text(Column::Container, container)?;
                 let place = gathered.place(namespace, text(Column::Image, image)?);
                 let (of, pod) = (distinct::hash(pod, container), distinct::hash(namespace, pod));
-                self.met.push(Met { place, pod, container: of, row: None, last: [None; 2] });
+                self.met.push(Met { place, pod, container: of, row: None, last: Default::default() });
                 self.met_as.insert(self.name.as_slice().into(), self.met.len() - 1);
                 self.met.len() - 1
             }

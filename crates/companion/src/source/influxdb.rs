@@ -47,13 +47,23 @@ pub struct Options {
     /// Put into every question, such as `cluster = 'prod'`, which is needed where several clusters share a database.
     pub condition: String,
     pub step_seconds: u32,
+    /// Read ephemeral storage too, where Telegraf tells it.
+    pub ephemeral_storage: bool,
 }
 
 impl Options {
     pub fn new(endpoint: Endpoint) -> Self {
         let endpoint = Endpoint { token_scheme: "Token", ..endpoint };
         let (database, organization, retention_policy, condition) = (None, None, None, String::new());
-        Self { endpoint, database, organization, retention_policy, condition, step_seconds: 60 }
+        Self {
+            endpoint,
+            database,
+            organization,
+            retention_policy,
+            condition,
+            step_seconds: 60,
+            ephemeral_storage: false,
+        }
     }
 }
 
@@ -62,6 +72,7 @@ pub struct InfluxDb {
     api: Api,
     known: OnceCell<Known>,
     step_seconds: u32,
+    ephemeral_storage: bool,
 }
 
 /// What was found out.
@@ -88,7 +99,12 @@ struct Api {
 impl InfluxDb {
     /// Asks nothing yet.
     pub fn new(options: &Options) -> Result<Self, SourceError> {
-        Ok(Self { api: Api::new(options)?, known: OnceCell::new(), step_seconds: options.step_seconds.max(1) })
+        Ok(Self {
+            api: Api::new(options)?,
+            known: OnceCell::new(),
+            step_seconds: options.step_seconds.max(1),
+            ephemeral_storage: options.ephemeral_storage,
+        })
     }
 
     /// Asks at once for the schema. Fails if no database has one that is known here.
@@ -279,7 +295,8 @@ impl Source for InfluxDb {
         let Known { database, schema, .. } = known;
         let images = self.images(known, namespace, window).await?;
         let mut unmatched = BTreeSet::new();
-        for resource in RESOURCES {
+        let storage = (self.ephemeral_storage && *schema == Schema::Telegraf).then_some(Resource::EphemeralStorage);
+        for resource in RESOURCES.into_iter().chain(storage) {
             let question = known.questions().usage(resource, namespace, window, self.step_seconds);
             self.api
                 .ask::<Point>(database, &question, &mut |series| {

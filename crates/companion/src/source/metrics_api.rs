@@ -178,7 +178,7 @@ pub fn join(namespace: &str, metrics: &PodMetrics, pod: &Pod, window: Window, st
 
 /// Whole nanocores or bytes.
 fn amount(text: &str, resource: Resource) -> Option<u64> {
-    resource.amount(&text.parse().ok()?)
+    super::amount(resource, &text.parse().ok()?)
 }
 
 /// Containers of this pod that ended for want of memory: name, when, and how much they may have used. A pod's status

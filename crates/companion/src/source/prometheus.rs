@@ -40,6 +40,8 @@ pub struct Options {
     /// Put into every selector, such as `cluster="prod"`, which is needed where several clusters share a store.
     pub matchers: String,
     pub step_seconds: u32,
+    /// Read ephemeral storage too, where the store has it.
+    pub ephemeral_storage: bool,
     /// Take an answer in which a part of the store did not take part. What it misses is missed for ever.
     pub accept_partial: bool,
     /// The moment that the store is asked about in the place of now, in unix seconds.
@@ -53,6 +55,7 @@ impl Options {
             names: Overrides::default(),
             matchers: String::new(),
             step_seconds: 60,
+            ephemeral_storage: false,
             accept_partial: false,
             as_of: None,
         }

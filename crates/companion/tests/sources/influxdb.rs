@@ -207,7 +207,13 @@ fn telegraf(cluster: &Cluster) -> String {
                 let _ = writeln!(text, "{tags} cpu_usage_nanocores={}i {time}", (cores * 1000.0).round() * 1e6);
             }
             if let Some(bytes) = memory(container, minute) {
-                let _ = writeln!(text, "{tags} memory_working_set_bytes={}i {time}", bytes.round());
+                // As much storage as memory, a part of it logs.
+                let _ = writeln!(
+                    text,
+                    "{tags} memory_working_set_bytes={}i,rootfs_used_bytes={}i,logsfs_used_bytes=1000i {time}",
+                    bytes.round(),
+                    bytes.round() - 1000.0
+                );
             }
             let image = container.image(minute);
             let is_last = minute + 1 == container.cpu.len() || container.image(minute + 1) != image;
@@ -234,6 +240,17 @@ async fn telegrafs_usage_is_read_with_the_images_of_its_inventory() {
     let source = InfluxDb::connect(&options).await.unwrap();
     assert_eq!(source.namespaces(cluster.window).await.unwrap(), ["pay", "shop"]);
     data::check(&read(&source, cluster.window, 6 * 3600).await, &expected(&cluster));
+    let with_storage = InfluxDb::connect(&Options { ephemeral_storage: true, ..options.clone() }).await.unwrap();
+    let mut expected = expected(&cluster);
+    let memory: Vec<_> = expected.iter().filter(|(key, _)| key.resource == Resource::Memory).collect();
+    let storage = memory.into_iter().map(|(key, values)| {
+        let mut key = key.clone();
+        key.resource = Resource::EphemeralStorage;
+        (key, values.clone())
+    });
+    let storage: Vec<_> = storage.collect();
+    expected.extend(storage);
+    data::check(&read(&with_storage, cluster.window, 6 * 3600).await, &expected);
     let findings = examine(&options, cluster.window.to + 30).await.unwrap();
     let told: Vec<_> = findings.iter().skip(1).map(|finding| (finding.subject, finding.found.as_str())).collect();
     let schema = "Telegraf's, `cpu_usage_nanocores` of `kubernetes_pod_container` and `memory_working_set_bytes` of \

@@ -335,7 +335,7 @@ async fn doctor_tells_what_was_found() {
 async fn a_live_scrape_is_read_while_it_grows() {
     let exporter = Exporter::start();
     let server = PrometheusServer { scrape: Some(exporter.port), ..PrometheusServer::default() }.start();
-    let options = Options { step_seconds: 5, ..options(server.url()) };
+    let options = Options { step_seconds: 5, ephemeral_storage: true, ..options(server.url()) };
     let give_up = Instant::now() + Duration::from_secs(60);
     // Prometheus takes some seconds to start scraping, and two scrapes make a rate.
     let read = loop {
@@ -344,11 +344,11 @@ async fn a_live_scrape_is_read_while_it_grows() {
         let Ok(source) = Prometheus::connect(&options).await else { continue };
         let to = source.now().await.unwrap().div_euclid(5) * 5;
         let read = read(&source, Window { from: to - 60, to }, 60).await;
-        if read.samples() >= 6 {
+        if read.samples() >= 9 {
             break read;
         }
     };
-    assert_eq!(read.series.len(), 2, "{read:?}");
+    assert_eq!(read.series.len(), 3, "{read:?}");
     for (key, samples) in &read.series {
         assert_eq!((key.namespace.as_str(), key.image.as_str()), ("shop", "nginx:1.27"));
         assert!(samples.len() >= 2 && samples.windows(2).all(|pair| pair[1].time - pair[0].time == 5), "{samples:?}");
@@ -357,6 +357,7 @@ async fn a_live_scrape_is_read_while_it_grows() {
             // A quarter of a core, as well as a scrape each second can see.
             Resource::Cpu => assert!((225_000_000..275_000_000).contains(&last), "{last}"),
             Resource::Memory => assert_eq!(last, 64 << 20),
+            Resource::EphemeralStorage => assert_eq!(last, 5 << 20),
         }
     }
 }
@@ -380,9 +381,13 @@ impl Exporter {
                 let body = format!(
                     "# TYPE container_cpu_usage_seconds_total counter\ncontainer_cpu_usage_seconds_total{{{place}}} {}\n\
                      # TYPE container_memory_working_set_bytes gauge\ncontainer_memory_working_set_bytes{{{place}}} {}\n\
+                     # TYPE container_fs_usage_bytes gauge\ncontainer_fs_usage_bytes{{{place},device=\"a\"}} {}\n\
+                     container_fs_usage_bytes{{{place},device=\"b\"}} {}\n\
                      # TYPE kube_pod_container_info gauge\nkube_pod_container_info{{{place},image_spec=\"nginx:1.27\"}} 1\n",
                     started.elapsed().as_secs_f64() / 4.0,
-                    64 << 20
+                    64 << 20,
+                    2 << 20,
+                    3 << 20
                 );
                 let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nConnection: close";
                 let _ = write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());

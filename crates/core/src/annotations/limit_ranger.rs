@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use super::ours;
 use crate::cut::shortened;
 use crate::find;
 use crate::json::{Document, Malformed, Node};
@@ -23,8 +24,10 @@ pub fn mark<'d>(pod: &mut Pod<'d>, ranges: Option<&[Range<'d>]>) -> Result<(), M
     let Some(text) = pod.annotation(LIMIT_RANGER)? else { return Ok(()) };
     let Some(clauses) = text.strip_prefix(PREFIX) else { return Ok(()) };
     let index = ContainerIndex::of(&pod.containers);
+    // Where our own annotation left values out, those of them that are here may be ours, and are not replaced.
+    let origin = if ours::is_cut(pod)? { Origin::Earlier("".into()) } else { Origin::LimitRanger };
     for clause in find::parts(clauses, "; ") {
-        mark_clause(pod, &index, clause, ranges);
+        mark_clause(pod, &index, clause, ranges, &origin);
     }
     let Some(ranges) = ranges else { return Ok(()) };
     mark_unnamed(pod, &index, ranges)?;
@@ -33,7 +36,13 @@ pub fn mark<'d>(pod: &mut Pod<'d>, ranges: Option<&[Range<'d>]>) -> Result<(), M
 }
 
 /// `<names> request for container <c>` or `<names> limit for init container <i>`
-fn mark_clause<'d>(pod: &mut Pod<'d>, index: &ContainerIndex, clause: &str, ranges: Option<&[Range<'d>]>) {
+fn mark_clause<'d>(
+    pod: &mut Pod<'d>,
+    index: &ContainerIndex,
+    clause: &str,
+    ranges: Option<&[Range<'d>]>,
+    origin: &Origin<'d>,
+) {
     let Some((what, container)) = find::around(clause, " for ") else { return };
     let (is_init, name) = match container.strip_prefix("init container ") {
         Some(name) => (true, name),
@@ -49,7 +58,7 @@ fn mark_clause<'d>(pod: &mut Pod<'d>, index: &ContainerIndex, clause: &str, rang
             && value.origin.is_authored()
             && is_default
         {
-            value.origin = Origin::LimitRanger;
+            value.origin = origin.clone();
         }
     }
 }

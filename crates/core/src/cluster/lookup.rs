@@ -24,6 +24,8 @@ pub enum Lookup<'d> {
     Quotas {
         namespace: &'d str,
     },
+    /// For what the namespace shares with others.
+    TenantQuotas,
     /// A quota of that list again, as it is now.
     FreshQuota {
         namespace: &'d str,
@@ -88,6 +90,7 @@ impl Lookup<'_> {
             }
             Self::LimitRanges { namespace } => ("v1", "LimitRange", Some(*namespace), None, constant(&["spec.limits"])),
             Self::Quotas { namespace } => ("v1", "ResourceQuota", Some(*namespace), None, quota()),
+            Self::TenantQuotas => (API_VERSION, "TenantQuota", None, None, constant(&TENANT_QUOTA)),
             Self::FreshQuota { namespace, name } => {
                 ("v1", "ResourceQuota", Some(*namespace), Some(Cow::Borrowed(name.as_ref())), quota())
             }
@@ -132,7 +135,8 @@ impl Lookup<'_> {
             Self::UsageProfile { .. } => is_not_found || kind_is_unknown(),
             Self::FreshQuota { .. } | Self::ClaimedFor { .. } => is_not_found,
             // Older clusters have no device classes of this version, and so none that stands for an extended resource.
-            Self::DeviceClasses => kind_is_unknown(),
+            // So is a cluster without the ledger one without such quotas.
+            Self::DeviceClasses | Self::TenantQuotas => kind_is_unknown(),
             Self::Namespace { .. }
             | Self::LimitRanges { .. }
             | Self::Quotas { .. }
@@ -148,6 +152,7 @@ impl Lookup<'_> {
             Self::Namespace { .. } => "namespace selectors match nothing, and the namespace's estimate mode is unknown",
             Self::LimitRanges { .. } => "the namespace's LimitRanges are not applied",
             Self::Quotas { .. } => "the namespace's ResourceQuotas are not applied",
+            Self::TenantQuotas => "the pods are not checked against TenantQuotas",
             Self::FreshQuota { .. } => "falling back to cached usage",
             Self::Scaled { .. } => "the new pods are not checked against the namespace's ResourceQuotas",
             Self::Autoscalers { .. } => "estimates ignore the namespace's autoscalers",
@@ -157,6 +162,17 @@ impl Lookup<'_> {
         }
     }
 }
+
+/// All that is read of a TenantQuota.
+const TENANT_QUOTA: [&str; 7] = [
+    "spec.namespaces",
+    "spec.parent",
+    "spec.quota.scopeSelector",
+    "spec.quota.scopes",
+    "status.hard",
+    "status.reserved",
+    "status.used",
+];
 
 /// The version that knows extended resource names.
 const RESOURCE_API: &str = "resource.k8s.io/v1";

@@ -25,6 +25,8 @@ pub struct ResourceQuota<'d> {
     pub scopes: Vec<Cow<'d, str>>,
     /// `spec.scopeSelector.matchExpressions`
     pub selector: Vec<ScopeRequirement<'d>>,
+    /// Whether it is a TenantQuota, which has other namespaces too.
+    pub is_tenant: bool,
 }
 
 /// A requirement that an object matches a scope: an expression of a scope selector.
@@ -39,12 +41,17 @@ pub struct ScopeRequirement<'d> {
 impl<'d> ResourceQuota<'d> {
     /// Reads a ResourceQuota object.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
+        Self::read_with_spec(node, node.get("spec")?)
+    }
+
+    /// Reads an object whose spec is elsewhere.
+    pub fn read_with_spec(node: Node<'d>, spec: Option<Node<'d>>) -> Result<Self, Malformed> {
         let mut quota = Self::default();
         if let Some(metadata) = node.get("metadata")? {
             quota.name = metadata.string("name")?.unwrap_or_default();
             quota.namespace = metadata.string("namespace")?.unwrap_or_default();
         }
-        if let Some(spec) = node.get("spec")? {
+        if let Some(spec) = spec {
             quota.spec_hard = ResourceList::in_field(spec, "hard")?;
             quota.scopes = spec.list("scopes")?.map(Node::str).collect::<Result<_, _>>()?;
             if let Some(selector) = spec.get("scopeSelector")? {

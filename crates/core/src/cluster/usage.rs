@@ -35,20 +35,23 @@ pub struct OomKill {
 }
 
 /// A resource whose use is observed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     Cpu,
     Memory,
+    /// What a container writes outside of volumes, its logs included.
+    EphemeralStorage,
 }
 
 impl Resource {
-    pub const ALL: [Self; 2] = [Self::Cpu, Self::Memory];
+    pub const ALL: [Self; 3] = [Self::Cpu, Self::Memory, Self::EphemeralStorage];
 
     /// As Kubernetes calls it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
             Self::Memory => "memory",
+            Self::EphemeralStorage => "ephemeral-storage",
         }
     }
 }

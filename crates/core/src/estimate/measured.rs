@@ -109,6 +109,6 @@ fn largest_figure(
 fn smallest_told(resource: Resource) -> Quantity {
     match resource {
         Resource::Cpu => Quantity::from_milli(1),
-        Resource::Memory => Quantity::from_bytes(1 << 20),
+        Resource::Memory | Resource::EphemeralStorage => Quantity::from_bytes(1 << 20),
     }
 }

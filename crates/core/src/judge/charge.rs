@@ -13,6 +13,7 @@ use crate::request::{self, Operation, Pod, Request};
 use crate::settings::{Freshness, Mode, Settings};
 
 pub mod devices;
+mod tenants;
 
 /// What the quotas say.
 #[derive(Debug, Default)]
@@ -38,7 +39,11 @@ pub fn charge<'d>(
         charges.of_object = of_object(request, plan, object, pods, &bounds, context)?;
     }
     if let (Some(pod), Some(rollout), true) = (&pods.new, &plan.rollout, plan.pods != Mode::Off) {
-        charges.of_pods = quota::workload::check(rollout, pod, pods.old.as_ref(), &bounds)?;
+        let labels = context.namespace_labels()?;
+        for quotas in [quotas, &tenants::charged(&context.tenant_quotas, &request.namespace, labels)?] {
+            let bounds = Bounds { quotas, ..bounds };
+            quota::workload::check(rollout, pod, pods.old.as_ref(), &bounds, &mut charges.of_pods)?;
+        }
     }
     if settings.quotas.freshness == Freshness::Live {
         for outcome in [&charges.of_object, &charges.of_pods] {

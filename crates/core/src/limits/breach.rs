@@ -170,7 +170,7 @@ impl Breach<'_> {
             ),
         };
         if let Some(origin) = &self.origin {
-            advice.push_str(&format!("; that value is {origin}"));
+            advice.push_str(&format!("; source: {origin}"));
         }
         advice.push_str(&format!(" ({})", self.range));
         advice

@@ -12,6 +12,8 @@ use crate::cut::Names;
 pub struct Breach<'d> {
     /// The quota that refuses, if it is one.
     pub quota: Option<Cow<'d, str>>,
+    /// Whether that is a TenantQuota.
+    pub is_tenant: bool,
     pub fault: Fault<'d>,
 }
 
@@ -75,7 +77,11 @@ pub struct Surge {
     pub may_wait: bool,
 }
 
-impl Breach<'_> {
+impl<'d> Breach<'d> {
+    pub fn of_no_quota(fault: Fault<'d>) -> Self {
+        Self { quota: None, is_tenant: false, fault }
+    }
+
     /// Whether it stops nothing: a rollout goes on without its surge, only slower.
     pub fn only_slows(&self) -> bool {
         let growth = match &self.fault {
@@ -160,7 +166,7 @@ impl Breach<'_> {
             }
         };
         match &self.quota {
-            Some(quota) => format!("quota {quota}: {advice}"),
+            Some(quota) => format!("{}quota {quota}: {advice}", if self.is_tenant { "tenant " } else { "" }),
             None => advice,
         }
     }

@@ -35,6 +35,8 @@ impl Change<'_, '_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge<'d> {
     pub quota: Cow<'d, str>,
+    /// Whether that is a TenantQuota.
+    pub is_tenant: bool,
     /// In name order.
     pub added: Vec<Added<'d>>,
 }

@@ -16,11 +16,11 @@ pub(super) fn check<'d>(
     let mut breaches = Vec::new();
     let names = uncovered_names(object.kind, deltas, applying, bounds);
     if !names.is_empty() {
-        breaches.push(Breach { quota: None, fault: Fault::Uncovered { names } });
+        breaches.push(Breach::of_no_quota(Fault::Uncovered { names }));
     }
     let scopes = uncovered_scopes(object, bounds)?;
     if !scopes.is_empty() {
-        breaches.push(Breach { quota: None, fault: Fault::UncoveredScopes { scopes } });
+        breaches.push(Breach::of_no_quota(Fault::UncoveredScopes { scopes }));
     }
     Ok(breaches)
 }

@@ -11,13 +11,15 @@ const CLOSE: u64 = 10;
 /// The quotas whose latest usage could change the outcome: those that refuse, then those that are close to it.
 pub fn doubtful<'d>(outcome: &Outcome<'d>, quotas: &[ResourceQuota<'d>]) -> Vec<Cow<'d, str>> {
     let by_level = |fault: &Fault<'_>| matches!(fault, Fault::Exceeded { .. } | Fault::UnknownStatus { .. });
-    let refusing = outcome.breaches.iter().filter(|breach| by_level(&breach.fault));
+    // What the ledger publishes is as new as it gets.
+    let refusing = outcome.breaches.iter().filter(|breach| by_level(&breach.fault) && !breach.is_tenant);
     let mut names: Vec<Cow<'d, str>> = refusing.filter_map(|breach| breach.quota.clone()).collect();
     for quota in quotas {
         let is_close = |charge: &Charge<'d>| {
             charge.added.iter().any(|Added { amount, used, hard, .. }| used.plus(&amount.times_count(CLOSE)) > *hard)
         };
-        let is_charged = outcome.charges.iter().any(|charge| charge.quota == quota.name && is_close(charge));
+        let is_charged =
+            outcome.charges.iter().any(|charge| !charge.is_tenant && charge.quota == quota.name && is_close(charge));
         if is_charged && !names.contains(&quota.name) {
             names.push(quota.name.clone());
         }

@@ -218,10 +218,23 @@ mod tests {
             &["count/deployments", "deployments", "count/deployments.extensions"],
         );
         check("configmaps", &["configmaps", "count/configmaps"], &["count/configmaps.apps", "secrets"]);
+        check("endpoints", &["count/endpoints"], &["endpoints"]);
+        check("configmaps.example.com", &["count/configmaps.example.com"], &["configmaps", "count/configmaps"]);
         check(
             "resourceclaims.resource.k8s.io",
             &["count/resourceclaims.resource.k8s.io", "gpu.deviceclass.resource.k8s.io/devices"],
             &["resourceclaims"],
         );
+    }
+
+    #[test]
+    fn a_name_is_known_if_anything_is_charged_under_it() {
+        for name in ["pods", "services.nodeports", "requests.example.com/gpu", "secrets", "count/anything.example.com"]
+        {
+            assert!(is_known(name), "{name}");
+        }
+        for name in ["", "deployments", "endpoints", "requests.storage.class", "cpus"] {
+            assert!(!is_known(name), "{name}");
+        }
     }
 }

@@ -13,17 +13,17 @@ use crate::json::Malformed;
 use crate::request::rollout::{Renewal, Rollout};
 use crate::request::{self, Pod};
 
-/// Holds the pods of a rollout, made from `pod`, against the quotas. `old` is what the pods were made from that are
-/// there.
+/// Holds the pods of a rollout, made from `pod`, against the quotas, and adds what they say. `old` is what the pods were
+/// made from that are there.
 pub fn check<'d>(
     rollout: &Rollout,
     pod: &Pod<'d>,
     old: Option<&Pod<'d>>,
     bounds: &Bounds<'_, 'd>,
-) -> Result<Outcome<'d>, Malformed> {
-    let mut outcome = Outcome::default();
+    outcome: &mut Outcome<'d>,
+) -> Result<(), Malformed> {
     if bounds.quotas.is_empty() || rollout.wanted == 0 {
-        return Ok(outcome);
+        return Ok(());
     }
     let pod = Object::of_pod(pod, request::Object::to_come(pod));
     let old = old.map(|old| Object::of_pod(old, request::Object::to_come(old)));
@@ -45,7 +45,7 @@ pub fn check<'d>(
             outcome.breaches.push(quota.breach(Fault::Exceeded { excesses, growth }));
         }
     }
-    Ok(outcome)
+    Ok(())
 }
 
 /// The pods of a rollout as one quota sees them.

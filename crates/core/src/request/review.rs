@@ -258,3 +258,49 @@ fn name_of<'d>(object: Option<Node<'d>>) -> Result<Cow<'d, str>, Malformed> {
     }
     Ok(Cow::Borrowed("Unknown"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Document;
+
+    #[track_caller]
+    fn read<T>(review: &str, then: impl for<'d> FnOnce(Result<Request<'d>, Malformed>) -> T) -> T {
+        let document = Document::read(review).unwrap();
+        then(Request::read(document.root()))
+    }
+
+    #[test]
+    fn the_request_s_own_name_counts_before_the_object_s() {
+        let name = |review: &str| read(review, |request| request.unwrap().name.into_owned());
+        let object = r#""operation": "CREATE", "object": {"metadata": {"name": "a", "generateName": "b-"}}"#;
+        assert_eq!(name(&format!(r#"{{{object}, "name": "web"}}"#)), "web");
+        assert_eq!(name(&format!(r#"{{{object}, "name": ""}}"#)), "a");
+        assert_eq!(name(r#"{"operation": "CREATE", "object": {"metadata": {"generateName": "b-"}}}"#), "b-");
+    }
+
+    #[test]
+    fn every_operation_of_the_api_server_is_known() {
+        for operation in ["CREATE", "UPDATE", "DELETE", "CONNECT"] {
+            read(&format!(r#"{{"operation": "{operation}"}}"#), |request| {
+                assert_eq!(request.unwrap().is_create(), operation == "CREATE", "{operation}");
+            });
+        }
+        let problem = read(r#"{"operation": "create"}"#, |request| request.unwrap_err().to_string());
+        assert_eq!(problem, "operation: expected CREATE, UPDATE, DELETE or CONNECT, found `\"create\"`");
+    }
+
+    #[test]
+    fn a_resource_is_known_by_its_group_and_its_subresource() {
+        let is = |group: &str, resource: &str, subresource: &str| {
+            let review = format!(
+                r#"{{"operation": "UPDATE", "resource": {{"group": "{group}", "resource": "{resource}"}}, "subResource": "{subresource}"}}"#
+            );
+            read(&review, |request| request.unwrap().is("", "pods", "resize"))
+        };
+        assert!(is("", "pods", "resize"));
+        assert!(!is("metrics.k8s.io", "pods", "resize"));
+        assert!(!is("", "nodes", "resize"));
+        assert!(!is("", "pods", ""));
+    }
+}

@@ -120,6 +120,9 @@ const CPU_FIGURES: &[Figure] = &[figure(Percentile::P90, Window::Recent), figure
 /// All but ten minutes of a week; and what a month has seen for longer than that, such as its first days.
 const MEMORY_FIGURES: &[Figure] = &[figure(Percentile::P99_9, Window::WEEK), figure(Percentile::P98, Window::MONTH)];
 
+/// Logs and scratch files grow until something rotates them: the most that was there.
+const STORAGE_FIGURES: &[Figure] = &[figure(Percentile::PEAK, Window::WEEK), figure(Percentile::P98, Window::MONTH)];
+
 /// What is added to a measured amount: a part of it, and an amount that matters to the small ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Margin {
@@ -196,6 +199,7 @@ pub struct PoolSettings {
 pub struct PerResource<T> {
     pub cpu: T,
     pub memory: T,
+    pub ephemeral_storage: T,
 }
 
 impl<T> PerResource<T> {
@@ -203,6 +207,7 @@ impl<T> PerResource<T> {
         match resource {
             Resource::Cpu => &self.cpu,
             Resource::Memory => &self.memory,
+            Resource::EphemeralStorage => &self.ephemeral_storage,
         }
     }
 }
@@ -215,15 +220,29 @@ impl Default for EstimateSettings<'_> {
         Self {
             mode: EstimateMode::IfNotSet,
             dry_run: false,
-            resources: PerResource { cpu: true, memory: true },
-            percentile: PerResource { cpu: Cow::Borrowed(CPU_FIGURES), memory: Cow::Borrowed(MEMORY_FIGURES) },
+            // Few sources know storage.
+            resources: PerResource { cpu: true, memory: true, ephemeral_storage: false },
+            percentile: PerResource {
+                cpu: Cow::Borrowed(CPU_FIGURES),
+                memory: Cow::Borrowed(MEMORY_FIGURES),
+                ephemeral_storage: Cow::Borrowed(STORAGE_FIGURES),
+            },
             margin: PerResource {
                 cpu: Margin { percent: 10, amount: Quantity::from_milli(25) },
                 memory: Margin { percent: 10, amount: Quantity::from_bytes(64 << 20) },
+                ephemeral_storage: Margin { percent: 10, amount: Quantity::from_bytes(64 << 20) },
             },
-            short_history: PerResource { cpu: 10, memory: 25 },
-            floor: PerResource { cpu: Quantity::from_milli(10), memory: Quantity::from_bytes(32 << 20) },
-            rounding: PerResource { cpu: Quantity::from_milli(1), memory: Quantity::from_bytes(1 << 20) },
+            short_history: PerResource { cpu: 10, memory: 25, ephemeral_storage: 25 },
+            floor: PerResource {
+                cpu: Quantity::from_milli(10),
+                memory: Quantity::from_bytes(32 << 20),
+                ephemeral_storage: Quantity::from_bytes(32 << 20),
+            },
+            rounding: PerResource {
+                cpu: Quantity::from_milli(1),
+                memory: Quantity::from_bytes(1 << 20),
+                ephemeral_storage: Quantity::from_bytes(1 << 20),
+            },
             history: Cow::Borrowed(DEFAULT_HISTORY),
             scope: HistoryScope::NamespaceFirst,
             well_known_images: true,
@@ -278,7 +297,7 @@ impl<'d> EstimateSettings<'d> {
         if self.mode == EstimateMode::Never && self.dry_run {
             section.problem("dryRun", "would tell nothing, because `mode` is `never`: remove one of them");
         }
-        if !self.resources.cpu && !self.resources.memory {
+        if !Resource::ALL.iter().any(|resource| *self.resources.of(*resource)) {
             section.problem("resources", "is empty, so nothing would be estimated: choose `mode: never` instead");
         }
         if self.history.is_empty() && !self.well_known_images {
@@ -365,13 +384,14 @@ impl<'d> Reader<'_, 'd> {
         let read = PerResource {
             cpu: section.field("cpu", &read).unwrap_or(default.cpu),
             memory: section.field("memory", &read).unwrap_or(default.memory),
+            ephemeral_storage: section.field("ephemeral-storage", &read).unwrap_or(default.ephemeral_storage),
         };
         section.finish();
         read
     }
 }
 
-/// The same figures for both resources, or those of each.
+/// The same figures for all resources, or those of each.
 fn read_figures(
     section: &mut Reader<'_, '_>,
     default: PerResource<Cow<'static, [Figure]>>,
@@ -380,7 +400,7 @@ fn read_figures(
     match section.field("percentile", Ok) {
         Some(node) if node.fields().is_ok() => section.per_resource("percentile", default, read),
         Some(_) => match section.field("percentile", read) {
-            Some(both) => PerResource { cpu: both.clone(), memory: both },
+            Some(all) => PerResource { cpu: all.clone(), memory: all.clone(), ephemeral_storage: all },
             None => default,
         },
         None => default,
@@ -419,12 +439,13 @@ fn read_figure(node: Node<'_>) -> Result<Figure, Malformed> {
 }
 
 fn read_resources(list: Node<'_>) -> Result<PerResource<bool>, Malformed> {
-    let mut resources = PerResource { cpu: false, memory: false };
+    let mut resources = PerResource { cpu: false, memory: false, ephemeral_storage: false };
     for item in list.items()? {
         match item.str()?.as_ref() {
             "cpu" => resources.cpu = true,
             "memory" => resources.memory = true,
-            _ => return Err(item.malformed("`cpu` or `memory`")),
+            "ephemeral-storage" => resources.ephemeral_storage = true,
+            _ => return Err(item.malformed("`cpu`, `memory` or `ephemeral-storage`")),
         }
     }
     Ok(resources)

@@ -12,6 +12,8 @@ pub struct QuotaSettings<'d> {
     /// For controllers, whose pods would meet the quotas only later.
     pub workloads: Mode,
     pub freshness: Freshness,
+    /// Whether the pods of controllers are held against TenantQuotas too.
+    pub tenant_quotas: bool,
     /// What may be consumed only where a quota covers it.
     pub limited_resources: Vec<LimitedResource<'d>>,
 }
@@ -39,7 +41,13 @@ pub struct LimitedResource<'d> {
 
 impl Default for QuotaSettings<'_> {
     fn default() -> Self {
-        Self { mode: Mode::Enforce, workloads: Mode::Warn, freshness: Freshness::Watch, limited_resources: Vec::new() }
+        Self {
+            mode: Mode::Enforce,
+            workloads: Mode::Warn,
+            freshness: Freshness::Watch,
+            tenant_quotas: false,
+            limited_resources: Vec::new(),
+        }
     }
 }
 
@@ -55,8 +63,13 @@ impl<'d> QuotaSettings<'d> {
                 &[("watch", Freshness::Watch), ("live", Freshness::Live)],
                 default.freshness,
             ),
+            tenant_quotas: section.flag("tenantQuotas", default.tenant_quotas),
             limited_resources: section.sections("limitedResources", LimitedResource::read),
         };
+        if read.tenant_quotas && read.of_workloads() == Mode::Off {
+            section
+                .problem("tenantQuotas", "is `true`, and no pods of workloads are checked: choose `warn` or `enforce`");
+        }
         if read.mode == Mode::Off && !read.limited_resources.is_empty() {
             section.problem(
                 "mode",
@@ -146,7 +159,7 @@ mod tests {
     #[test]
     fn the_admission_configuration_of_kubernetes_is_understood() {
         check(
-            r#"{"quotas": {"mode": "warn", "workloads": "off", "freshness": "live", "limitedResources": [
+            r#"{"quotas": {"mode": "warn", "workloads": "off", "freshness": "live", "tenantQuotas": false, "limitedResources": [
                 {"resource": "pods", "matchScopes": [{"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}]},
                 {"apiGroup": "", "resource": "persistentvolumeclaims", "matchContains": ["gold.storageclass"]}]}}"#,
             &[],
@@ -180,6 +193,10 @@ mod tests {
                 "`quotas.mode` is `off`, so `limitedResources` would never apply: remove them or choose `enforce` or `warn`",
                 "`quotas.mode` is `off`, so `freshness` means nothing: remove it or choose `enforce` or `warn`",
             ],
+        );
+        check(
+            r#"{"quotas": {"workloads": "off", "tenantQuotas": true}}"#,
+            &["`quotas.tenantQuotas` is `true`, and no pods of workloads are checked: choose `warn` or `enforce`"],
         );
     }
 }

@@ -33,6 +33,13 @@ const OPERATORS: &[(&str, Operator)] = &[
     ("DoesNotExist", Operator::DoesNotExist),
 ];
 
+/// Whether a selector that is no setting selects what has these labels. One that cannot be read selects nothing.
+pub fn selects(selector: Node<'_>, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
+    let mut problems = Vec::new();
+    let selector = LabelSelector::read(&mut Reader::new(selector, String::new(), &mut problems));
+    Ok(problems.is_empty() && selector.matches(labels)?)
+}
+
 impl<'d> LabelSelector<'d> {
     pub(super) fn read(reader: &mut Reader<'_, 'd>) -> Self {
         let mut requirements = Vec::new();

@@ -539,6 +539,40 @@ fn an_explanation_that_left_values_out_stays_when_its_pod_is_judged_again() {
 }
 
 #[test]
+fn storage_is_estimated_where_settings_say_so() {
+    let mut usage = window(10_080, "120m", "200Mi");
+    usage["ephemeral-storage"] = window(10_080, "1", "1Gi")["memory"].take();
+    let situation = nginx_pod().with_profile(own(nginx(json!({"7d": usage}), json!({}))));
+    assert_eq!(situation.judge().value("web", "requests.ephemeral-storage"), "");
+    let all = json!({"estimates": {"resources": ["cpu", "memory", "ephemeral-storage"]}});
+    let outcome = situation.with_settings(all).judge();
+    assert_eq!(outcome.value("web", "requests.ephemeral-storage"), "1191Mi", "{:#?}", outcome.warnings);
+}
+
+/// The values that it left out look like LimitRanger's, which may be replaced; and with few values that may be, other estimates fit
+/// into the pod than before.
+#[test]
+fn what_an_explanation_left_out_stays_too() {
+    let ranges = json!([
+        {"type": "Container", "default": {"example.com/gpu": "1536Mi", "hugepages-2Mi": "1Gi", "memory": "0"}},
+        {"type": "Container", "defaultRequest": {"storage": "250m"}, "max": {"memory": "1k"}},
+        {"type": "Pod", "max": {"memory": "1m"}},
+    ]);
+    let containers: Vec<_> = (0..5).map(|number| json!({"name": format!("c{number}"), "image": "nginx"})).collect();
+    let judge = |object: Value| {
+        let mut situation = nginx_pod().with_limits(ranges.clone());
+        situation.settings = json!({"limitRanges": {"mode": "warn"}});
+        situation.request["object"] = object;
+        situation.judge()
+    };
+    let first = judge(json!({"metadata": {"name": "web"}, "spec": {"containers": containers}}));
+    let annotation = &first.object["metadata"]["annotations"]["headroom.dev/resources"];
+    assert!(annotation.as_str().unwrap().contains("more values were set"), "{annotation}");
+    let again = judge(first.object.clone());
+    assert!(!again.changed, "{}", again.object);
+}
+
+#[test]
 fn a_template_that_a_controller_hands_on_stays_as_it_is() {
     let owner = json!([{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web", "controller": true}]);
     let judge = |user: &str| {

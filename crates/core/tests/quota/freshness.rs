@@ -35,6 +35,8 @@ fn a_quota_close_to_its_bound_is_asked_again() {
 #[test]
 fn a_quota_with_ample_room_is_not_asked_again() {
     assert_eq!(judge("live", &[quota("a", 20, 1)], &[quota("a", 20, 20)]), (true, vec![]));
+    // Room for ten more like this one.
+    assert_eq!(judge("live", &[quota("a", 20, 9)], &[quota("a", 20, 20)]), (true, vec![]));
 }
 
 #[test]

@@ -87,6 +87,29 @@ fn replicas_that_do_not_fit_are_told_when_the_workload_is_made() {
 }
 
 #[test]
+fn a_workload_without_pods_needs_nothing_of_what_a_quota_demands() {
+    let quota =
+        json!({"metadata": {"name": "team"}, "status": {"hard": {"limits.cpu": "4"}, "used": {"limits.cpu": "0"}}});
+    let lists = json!({"ResourceQuota": {"items": [quota]}});
+    let warnings = |replicas: u32| {
+        let request = request(&workload("Deployment", json!({"replicas": replicas})), None);
+        answer(&json!({"request": request, "settings": {}}), &lists, None).warnings.len()
+    };
+    assert_eq!((warnings(0), warnings(1)), (0, 1));
+}
+
+#[test]
+fn a_rollout_whose_replicas_do_not_fit_is_not_told_of_its_surge() {
+    let old = with_status(workload("Deployment", json!({"replicas": 4})), json!({"replicas": 4}));
+    let renewed = request(&asking_for(workload("Deployment", json!({"replicas": 4})), "900m"), Some(&old));
+    check(
+        &renewed,
+        "3500m",
+        &["its pods would be refused: quota team: 2 of 4 replicas fit: requests.cpu short by 1600m (500m available)"],
+    );
+}
+
+#[test]
 fn an_update_is_held_against_what_it_adds_to_the_present_pods() {
     let old = with_status(workload("Deployment", json!({"replicas": 3})), json!({"replicas": 3}));
     let six = workload("Deployment", json!({"replicas": 6}));

@@ -318,7 +318,11 @@ impl Charge {
             left: added.hard.minus(&added.used).to_string(),
             hard: added.hard.to_string(),
         };
-        Self { quota: charge.quota.to_string(), is_tenant: false, added: charge.added.iter().map(amount).collect() }
+        Self {
+            quota: charge.quota.to_string(),
+            is_tenant: charge.is_tenant,
+            added: charge.added.iter().map(amount).collect(),
+        }
     }
 }
 

@@ -62,6 +62,10 @@ impl Run {
             judgement.reasons.extend(outcome.refusals.into_iter().map(reason));
             return Ok(());
         }
+        if judgement.pod_charges.iter().any(|charge| charge.is_tenant) {
+            // The policy has told already: its settings want it to.
+            return Ok(());
+        }
         // As its pods would be made, now and before.
         let pod = |run: &mut Self, workload: &Value| run.look_at_pod_of(workload).map(|pod| pod.outcome().clone());
         let Some(new) = pod(self, &object) else { return Ok(()) };

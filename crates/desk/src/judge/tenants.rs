@@ -4,7 +4,7 @@
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::{Document, Malformed, SyntaxError};
-use headroom_core::quota::{Bounds, workload};
+use headroom_core::quota::{self, Bounds, Breach, workload};
 use headroom_core::request::rollout::rollout;
 use headroom_core::request::{Pod, Request};
 use headroom_core::timestamp::Timestamp;
@@ -178,11 +178,11 @@ fn forecast_by(quotas: &[ResourceQuota<'_>], request: &str, new: &str, old: Opti
     let new = Pod::read(new.root(), None).map_err(malformed)?;
     let old = old.as_ref().map(|old| Pod::read(old.root(), None)).transpose().map_err(malformed)?;
     let bounds = Bounds { quotas, limited_resources: &[], now: Timestamp::from_unix_seconds(clock::now()) };
-    let found = workload::check(&rollout, &new, old.as_ref(), &bounds).map_err(malformed)?;
-    let charge = |charge: &headroom_core::quota::Charge<'_>| Charge { is_tenant: true, ..Charge::of(charge) };
+    let mut found = quota::Outcome::default();
+    workload::check(&rollout, &new, old.as_ref(), &bounds, &mut found).map_err(malformed)?;
     Ok(Outcome {
-        refusals: found.breaches.iter().map(|breach| format!("tenant {}", breach.advice())).collect(),
-        charges: found.charges.iter().map(charge).collect(),
+        refusals: found.breaches.iter().map(Breach::advice).collect(),
+        charges: found.charges.iter().map(Charge::of).collect(),
     })
 }
 
@@ -198,6 +198,7 @@ fn bounding(namespace: &str, objects: &[Value], around: &mut Overlay) -> Result<
             hard: node.hard.clone(),
             used: held(&node.quota, objects),
             selector: node.requirements.clone(),
+            is_tenant: true,
             ..ResourceQuota::default()
         }));
     }

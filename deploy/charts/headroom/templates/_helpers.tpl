@@ -60,6 +60,13 @@ settings: {{- toYaml .settings | nindent 2 }}
 {{- end }}
 
 {{/*
+Whether the policies hold the pods of workloads against TenantQuotas, too.
+*/}}
+{{- define "headroom.readsTenantQuotas" -}}
+{{- if (.Values.policies.settings.quotas | default dict).tenantQuotas -}}true{{- end -}}
+{{- end }}
+
+{{/*
 The policy's estimates, with what the release knows: that there is no collector whose history could be read (each read
 would go to the API server), or where it keeps that, if not in the default namespace `headroom`. The policy refuses
 settings of a pool that it never reads, and estimates that are made of nothing.

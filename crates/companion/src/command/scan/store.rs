@@ -150,6 +150,7 @@ impl Reading<'_> {
         Ok(Options {
             endpoint: self.endpoint(store.prometheus.as_ref())?,
             names: self.args.names.overrides(),
+            ephemeral_storage: self.args.names.ephemeral_storage,
             matchers: store.matchers.clone(),
             step_seconds: u32::try_from(store.step)?,
             accept_partial: store.accept_partial,

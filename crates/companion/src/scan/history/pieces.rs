@@ -47,6 +47,7 @@ impl Piece {
         let what = match self.question {
             Question::Usage(Resource::Cpu) => "cpu usage",
             Question::Usage(Resource::Memory) => "memory usage",
+            Question::Usage(Resource::EphemeralStorage) => "ephemeral storage",
             Question::Throttling => "CPU throttling",
             Question::Kills => "out-of-memory kills",
         };
@@ -89,7 +90,7 @@ pub async fn plan(
         // Whole days, which are kept apart anyway.
         let days = (SAMPLES_IN_PIECE / (containers.max(1) * (DAY / step).max(1))).max(1);
         for window in cut(window, days) {
-            for resource in [Resource::Memory, Resource::Cpu].into_iter().filter(|resource| survey.knows(*resource)) {
+            for resource in Resource::ALL.into_iter().rev().filter(|resource| survey.knows(*resource)) {
                 pieces.push(piece(Question::Usage(resource), window));
             }
         }

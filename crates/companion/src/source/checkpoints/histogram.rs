@@ -68,6 +68,8 @@ impl Status {
                 self.cpu_histogram.buckets(minutes * MINUTE_SECONDS)
             }
             Resource::Memory => self.memory_histogram.buckets(self.days() * MINUTE_SECONDS),
+            // The autoscaler knows nothing of it.
+            Resource::EphemeralStorage => Vec::new(),
         }
     }
 

@@ -192,6 +192,7 @@ fn measured(name: &str) -> Option<(Resource, f64)> {
         // The second is what older versions call it.
         "container.cpu.usage" | "container.cpu.utilization" => Some((Resource::Cpu, 1e9)),
         "container.memory.working_set" => Some((Resource::Memory, 1.0)),
+        "container.filesystem.usage" => Some((Resource::EphemeralStorage, 1.0)),
         _ => None,
     }
 }
@@ -264,12 +265,14 @@ mod tests {
             ]}},
             {"name": "container.cpu.time", "sum": {"isMonotonic": true, "dataPoints": [{"timeUnixNano": "1", "asDouble": 9}]}},
             {"name": "container.memory.working_set", "sum": {"dataPoints": [{"timeUnixNano": "1763683200000000000", "asInt": "52428800"}]}},
+            {"name": "container.filesystem.usage", "gauge": {"dataPoints": [{"timeUnixNano": "1763683200000000000", "asInt": "1048576"}]}},
         ]);
         let tagged = |tag: (&'static str, serde_json::Value)| line(&[of.as_slice(), &[tag]].concat(), &metrics);
         let expected = |place: &str| {
             [
                 (place.to_owned(), Resource::Cpu, 1_763_683_200, 250_000_000),
                 (place.to_owned(), Resource::Memory, 1_763_683_200, 52_428_800),
+                (place.to_owned(), Resource::EphemeralStorage, 1_763_683_200, 1_048_576),
             ]
         };
         assert_eq!(read(&line(&of, &metrics)), expected("shop/web-0/web nginx"));

@@ -40,6 +40,8 @@ impl Schema {
             (Self::Fields, Resource::Memory) => ("memory", "working_set"),
             (Self::Telegraf, Resource::Cpu) => ("kubernetes_pod_container", "cpu_usage_nanocores"),
             (Self::Telegraf, Resource::Memory) => ("kubernetes_pod_container", "memory_working_set_bytes"),
+            // Nobody but Telegraf tells it by container.
+            (_, Resource::EphemeralStorage) => ("kubernetes_pod_container", "rootfs_used_bytes"),
         }
     }
 
@@ -102,12 +104,14 @@ impl Questions<'_> {
     /// nodes) become one, and a step without any stays a gap.
     pub fn usage(&self, resource: Resource, namespace: &str, window: Window, step_seconds: u32) -> String {
         let (measurement, field) = self.schema.metric(resource);
-        let function = match resource {
-            Resource::Cpu => "MEAN",
-            Resource::Memory => "MAX",
+        let amount = match resource {
+            Resource::Cpu => format!("MEAN(\"{field}\")"),
+            Resource::Memory => format!("MAX(\"{field}\")"),
+            // Logs are apart.
+            Resource::EphemeralStorage => format!("MAX(\"{field}\") + MAX(\"logsfs_used_bytes\")"),
         };
         format!(
-            "SELECT {function}(\"{field}\") FROM \"{measurement}\" WHERE {}\"{}\" = {} AND {} \
+            "SELECT {amount} FROM \"{measurement}\" WHERE {}\"{}\" = {} AND {} \
              GROUP BY time({step_seconds}s), {} fill(none)",
             self.of_containers(),
             self.schema.namespace(),
@@ -251,6 +255,12 @@ mod tests {
             Resource::Cpu,
             "shop",
             r#"SELECT MEAN("cpu_usage_nanocores") FROM "kubernetes_pod_container" WHERE "namespace" = 'shop' AND time >= 600s AND time < 4200s GROUP BY time(60s), "pod_name", "container_name" fill(none)"#,
+        );
+        check(
+            Schema::Telegraf,
+            Resource::EphemeralStorage,
+            "shop",
+            r#"SELECT MAX("rootfs_used_bytes") + MAX("logsfs_used_bytes") FROM "kubernetes_pod_container" WHERE "namespace" = 'shop' AND time >= 600s AND time < 4200s GROUP BY time(60s), "pod_name", "container_name" fill(none)"#,
         );
     }
 

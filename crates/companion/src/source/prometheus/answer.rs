@@ -51,7 +51,7 @@ impl Row {
     pub fn samples(&self, resource: Resource) -> impl Iterator<Item = Sample> {
         let scale = match resource {
             Resource::Cpu => 1e9,
-            Resource::Memory => 1.0,
+            Resource::Memory | Resource::EphemeralStorage => 1.0,
         };
         self.points().iter().filter(|(_, value)| *value >= 0.0).map(move |&(time, value)| {
             let value = (value * scale).round() as u64;

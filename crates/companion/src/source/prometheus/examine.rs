@@ -20,6 +20,9 @@ impl Probe {
             self.metric("memory metric", &self.memory.name, self.memory.containers, "--memory-metric"),
             self.metric("cpu metric", &self.cpu.name.metric, self.cpu.containers, "--cpu-metric"),
         ];
+        if let Some(storage) = &self.storage {
+            findings.push(self.metric("storage metric", &storage.name, storage.containers, "--storage-metric"));
+        }
         if let Some(question) = self.clusters.question() {
             let advice = "one store of the collector holds one cluster";
             findings.push(Finding::bad("cluster", question, advice));

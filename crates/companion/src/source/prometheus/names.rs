@@ -9,6 +9,7 @@
 pub struct Overrides {
     pub cpu_metric: Option<String>,
     pub memory_metric: Option<String>,
+    pub storage_metric: Option<String>,
     /// The CPU metric is a recording rule whose values are cores already, not a counter of seconds.
     pub cpu_is_rate: bool,
     pub info_metric: Option<String>,
@@ -48,6 +49,8 @@ impl Place {
 pub struct Names {
     pub cpu: Option<Cpu>,
     pub memory: Option<String>,
+    /// Of ephemeral storage, where that is wanted.
+    pub storage: Option<String>,
     pub usage: Place,
     /// The label with the image on the usage series themselves.
     pub usage_image: Option<String>,
@@ -78,9 +81,11 @@ pub struct State {
 
 pub const CPU: &str = "container_cpu_usage_seconds_total";
 pub const MEMORY: &str = "container_memory_working_set_bytes";
+const STORAGE: &str = "container_fs_usage_bytes";
 /// What Google's clusters tell of themselves, which Google Cloud Monitoring answers as PromQL too.
 const GOOGLE_CPU: &str = "kubernetes_io:container_cpu_core_usage_time";
 const GOOGLE_MEMORY: &str = "kubernetes_io:container_memory_used_bytes";
+const GOOGLE_STORAGE: &str = "kubernetes_io:container_ephemeral_storage_used_bytes";
 /// The part of it that the kernel cannot take back: the working set.
 const GOOGLE_WORKING_SET: &str = r#"memory_type="non-evictable""#;
 /// Google adds to each series what it knows of the container.
@@ -98,18 +103,26 @@ pub fn own_matcher(metric: &str) -> Option<&'static str> {
 pub struct Usage {
     pub cpu: Cpu,
     pub memory: String,
+    pub storage: String,
     pub places: Vec<Place>,
 }
 
 impl Overrides {
     /// What usage may be called, likeliest first. Google Cloud Monitoring knows it even where nothing is scraped.
     pub fn usages(&self, of_google: bool) -> Vec<Usage> {
-        let mut usages = vec![Usage { cpu: self.cpu(), memory: self.memory(), places: self.usage_places() }];
+        let storage = |usual: &str| self.storage_metric.clone().unwrap_or_else(|| usual.to_owned());
+        let mut usages = vec![Usage {
+            cpu: self.cpu(),
+            memory: self.memory(),
+            storage: storage(STORAGE),
+            places: self.usage_places(),
+        }];
         if of_google && self.cpu_metric.is_none() && self.memory_metric.is_none() {
             let cpu = Cpu { metric: GOOGLE_CPU.to_owned(), is_rate: false };
             let place = Place::of("namespace_name", "pod_name", "container_name");
             let labels = [self.namespace_label.as_ref(), self.pod_label.as_ref(), self.container_label.as_ref()];
-            usages.push(Usage { cpu, memory: GOOGLE_MEMORY.to_owned(), places: self.places(&[place], labels) });
+            let (memory, storage) = (GOOGLE_MEMORY.to_owned(), storage(GOOGLE_STORAGE));
+            usages.push(Usage { cpu, memory, storage, places: self.places(&[place], labels) });
         }
         usages
     }

@@ -21,6 +21,8 @@ pub(super) struct Probe {
     store: String,
     pub cpu: Counted<Cpu>,
     pub memory: Counted<String>,
+    /// None where it is not wanted.
+    pub storage: Option<Counted<String>>,
     pub usage: Place,
     pub usage_image: Counted<String>,
     pub state: Option<Counted<State>>,
@@ -56,12 +58,19 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
 
     let mut memory = Counted { name: wanted.memory(), containers: 0.0 };
     let mut cpu = Counted { name: wanted.cpu(), containers: 0.0 };
+    let mut storage = None;
     let mut usage = None;
-    'names: for Usage { cpu: cpu_name, memory: memory_name, places } in wanted.usages(api.is_google) {
+    'names: for Usage { cpu: cpu_name, memory: memory_name, storage: storage_name, places } in
+        wanted.usages(api.is_google)
+    {
         for place in places {
             let counted =
                 (count(&memory_name, &place, None, None).await?, count(&cpu_name.metric, &place, None, None).await?);
             let is_found = counted.0 + counted.1 > 0.0;
+            if is_found && options.ephemeral_storage {
+                let containers = count(&storage_name, &place, None, None).await?;
+                storage = Some(Counted { name: storage_name.clone(), containers });
+            }
             if usage.is_none() || is_found {
                 usage = Some(place);
             }
@@ -115,6 +124,7 @@ pub(super) async fn probe(api: &Api, options: &Options) -> Result<Probe, SourceE
         store,
         cpu,
         memory,
+        storage,
         usage,
         usage_image,
         state,
@@ -147,6 +157,7 @@ impl Probe {
         Ok(Names {
             cpu,
             memory,
+            storage: self.storage.as_ref().and_then(Counted::found).cloned(),
             usage: self.usage.clone(),
             usage_image: self.usage_image.found().cloned(),
             state: self.state.as_ref().map(|state| state.name.clone()),

@@ -62,6 +62,20 @@ impl Queries<'_> {
         format!("max by ({by}) (max_over_time({selector}[{}ms]))", self.gauge_milliseconds())
     }
 
+    /// The most ephemeral storage within each step, of all devices together.
+    pub fn storage(&self, namespace: &str, metric: &str, with_image: bool) -> String {
+        self.storage_of(&self.usage_selector(metric, namespace), &self.usage_labels(with_image))
+    }
+
+    /// The same of many namespaces at once, which the answer names.
+    pub fn storage_among(&self, namespaces: &[String], metric: &str) -> String {
+        self.storage_of(&self.usage_among(metric, namespaces), &self.usage_place())
+    }
+
+    fn storage_of(&self, selector: &str, by: &str) -> String {
+        format!("sum by ({by}) ({})", self.memory_of(selector, &format!("{by}, device")))
+    }
+
     /// A counter of cAdvisor's as it stands, of many namespaces at once.
     pub fn counter_among(&self, namespaces: &[String], metric: &str) -> String {
         format!("max by ({}) ({})", self.usage_place(), self.usage_among(metric, namespaces))
@@ -290,6 +304,7 @@ mod tests {
         Names {
             cpu: Some(overrides.cpu()),
             memory: Some(overrides.memory()),
+            storage: None,
             usage: plain(),
             usage_image: Some("image".into()),
             state: Some(State { info: overrides.info(), place: plain(), image: "image_spec".into() }),
@@ -323,6 +338,16 @@ mod tests {
             "",
             |queries| queries.memory("shop", "container_memory_working_set_bytes", false),
             r#"max by (pod, container) (max_over_time(container_memory_working_set_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms]))"#,
+        );
+    }
+
+    #[test]
+    fn storage_is_that_of_all_devices() {
+        check(
+            &names(15),
+            "",
+            |queries| queries.storage("shop", "container_fs_usage_bytes", false),
+            r#"sum by (pod, container) (max by (pod, container, device) (max_over_time(container_fs_usage_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms])))"#,
         );
     }
 

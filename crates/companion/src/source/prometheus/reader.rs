@@ -118,7 +118,10 @@ impl Reader {
         let cpu = self.names.cpu.as_ref().map(|cpu| (Resource::Cpu, queries.cpu(namespace, cpu, by_label)));
         let memory =
             self.names.memory.as_ref().map(|metric| (Resource::Memory, queries.memory(namespace, metric, by_label)));
-        for (resource, question) in [cpu, memory].into_iter().flatten() {
+        let storage_question =
+            |metric: &String| (Resource::EphemeralStorage, queries.storage(namespace, metric, by_label));
+        let storage = self.names.storage.as_ref().map(storage_question);
+        for (resource, question) in [cpu, memory, storage].into_iter().flatten() {
             self.range(&question, window, &mut |row| {
                 let usage = &self.names.usage;
                 let (pod, name) = (row.label(&usage.pod), row.label(&usage.container));

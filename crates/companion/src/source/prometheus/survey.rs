@@ -70,6 +70,7 @@ impl Survey {
         match resource {
             Resource::Cpu => self.reader.names.cpu.is_some(),
             Resource::Memory => self.reader.names.memory.is_some(),
+            Resource::EphemeralStorage => self.reader.names.storage.is_some(),
         }
     }
 
@@ -114,11 +115,14 @@ impl Survey {
         each: &mut (dyn FnMut(Place, &mut dyn Iterator<Item = Sample>) + Send),
     ) -> Result<(), SourceError> {
         let (names, queries) = (&self.reader.names, self.reader.queries());
-        let question = match (resource, &names.cpu, &names.memory) {
-            (Resource::Cpu, Some(cpu), _) => queries.cpu_among(namespaces, cpu),
-            (Resource::Memory, _, Some(memory)) => queries.memory_among(namespaces, memory),
-            _ => return Ok(()),
+        let question = match resource {
+            Resource::Cpu => names.cpu.as_ref().map(|cpu| queries.cpu_among(namespaces, cpu)),
+            Resource::Memory => names.memory.as_ref().map(|metric| queries.memory_among(namespaces, metric)),
+            Resource::EphemeralStorage => {
+                names.storage.as_ref().map(|metric| queries.storage_among(namespaces, metric))
+            }
         };
+        let Some(question) = question else { return Ok(()) };
         let mut hand_over = |row: answer::Row| {
             each(self.place(&row), &mut row.samples(resource));
             Ok(())

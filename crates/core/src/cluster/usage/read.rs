@@ -15,9 +15,9 @@ use crate::timestamp::Timestamp;
 
 /// A clock that goes wrong by less is forgiven.
 const CLOCK_SKEW: Duration = Duration::from_secs(3_600);
-/// More than this no container uses: ten thousand cores, a pebibyte.
+/// More than this no container uses: ten thousand cores, a pebibyte of memory or storage.
 const MOST_CPU: Quantity = Quantity::from_units(10_000);
-const MOST_MEMORY: Quantity = Quantity::from_units(1 << 50);
+const MOST_BYTES: Quantity = Quantity::from_units(1 << 50);
 /// Percentiles come from sketches and may lie a little beside the truth; the peak is exact.
 const SKETCH_ERROR_PERCENT: u64 = 5;
 
@@ -314,7 +314,7 @@ fn count(node: Node<'_>, name: &str) -> Result<u64, Unusable> {
 pub fn is_possible(amount: &Quantity, resource: Resource) -> bool {
     let most = match resource {
         Resource::Cpu => MOST_CPU,
-        Resource::Memory => MOST_MEMORY,
+        Resource::Memory | Resource::EphemeralStorage => MOST_BYTES,
     };
     !amount.is_negative() && *amount <= most
 }

@@ -25,7 +25,8 @@ use self::history::State;
 const PLAIN: &str = "pod-create-plain";
 const PLAIN_FUEL: u64 = 200_000;
 /// The same of a pod whose two containers get estimates.
-const ESTIMATED: &str = "2 estimated containers, 100 images known";
+/// What the rows of estimated containers say of the history.
+const KNOWN: &str = "100 images known";
 const ESTIMATED_FUEL: u64 = 470_000;
 /// The same where two pages are read, too, however many images are known.
 const PAGED_FUEL: u64 = 540_000;
@@ -83,15 +84,9 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
         let recorded = requests.into_iter().find(|(known, _)| known == name);
         let case = match recorded {
             Some((name, request)) => Some(Case::new(name, request, &settings, objects)?),
-            None if name == ESTIMATED => Some(estimated_case(
-                &plain,
-                &objects,
-                &settings,
-                2,
-                ESTIMATED.trim_start_matches("2 estimated containers, "),
-                WARM,
-            )?),
-            None => None,
+            None => estimated_containers(name)
+                .map(|containers| estimated_case(&plain, &objects, &settings, containers, KNOWN, WARM))
+                .transpose()?,
         };
         return bench
             .tell_hot(case.or_else(|| hostile::find(name)).ok_or_else(|| format!("no row is named `{name}`"))?);
@@ -152,7 +147,7 @@ fn run_growing(bench: &Bench, plain: &Value, objects: &[Value], settings: &Value
     budget("a pod with two estimated containers", few, ESTIMATED_FUEL);
     budget("the same with 1,000 images in history", some, PAGED_FUEL);
     budget("the same with 100,000 images in history", many, PAGED_FUEL);
-    let known = |containers| estimated(containers, "100 images known", WARM).map(|cost| cost.fuel);
+    let known = |containers| estimated(containers, KNOWN, WARM).map(|cost| cost.fuel);
     growths.push(("estimated containers", vec![known(1)?, known(10)?, known(100)?]));
     exceeded.extend(run_histories(&estimated)?);
     exceeded.extend(growths.iter().filter_map(|(what, fuel)| superlinear(what, fuel)));
@@ -186,6 +181,13 @@ fn run_histories(estimated: &dyn Fn(usize, &str, State) -> Result<Cost, String>)
         }
     }
     Ok(exceeded)
+}
+
+/// How many containers a row has, such as `2 estimated containers, 100 images known`.
+fn estimated_containers(row: &str) -> Option<usize> {
+    let (containers, what) = row.split_once(" estimated container")?;
+    let is_warm = what.trim_start_matches('s').strip_prefix(", ") == Some(KNOWN);
+    containers.parse().ok().filter(|_| is_warm)
 }
 
 const WARM: State = State::Warm { images: 100, namespaces: 5 };

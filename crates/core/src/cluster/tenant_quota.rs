@@ -1,0 +1,50 @@
+//! TenantQuotas: bounds over several namespaces, as `kubectl headroom ledger` publishes them.
+//!
+//! The ledger enforces them, and knows more than it has published. So here they serve only for what is told of pods that are
+//! to come.
+
+use std::borrow::Cow;
+
+use super::resource_quota::ResourceQuota;
+use crate::amount::ResourceList;
+use crate::json::{Malformed, Node};
+use crate::order;
+
+/// One TenantQuota.
+#[derive(Debug, Clone)]
+pub struct TenantQuota<'d> {
+    /// Its bounds, and as used all that is counted or reserved. A suspended one has no bounds in its status.
+    pub quota: ResourceQuota<'d>,
+    /// The name of the one that is charged, too.
+    pub parent: Option<Cow<'d, str>>,
+    /// The namespaces by name.
+    pub namespaces: Vec<Cow<'d, str>>,
+    /// The namespaces by their labels.
+    pub selector: Option<Node<'d>>,
+}
+
+impl<'d> TenantQuota<'d> {
+    fn read(node: Node<'d>) -> Result<Self, Malformed> {
+        let spec = node.get("spec")?;
+        let part = |name| spec.map_or(Ok(None), |spec| spec.get(name));
+        let mut quota = ResourceQuota::read_with_spec(node, part("quota")?)?;
+        quota.is_tenant = true;
+        if let Some(status) = node.get("status")? {
+            quota.used.add_all(&ResourceList::in_field(status, "reserved")?);
+        }
+        let parent = part("parent")?.map(Node::str).transpose()?;
+        let mut read = Self { quota, parent, namespaces: Vec::new(), selector: None };
+        if let Some(covered) = part("namespaces")? {
+            read.namespaces = covered.list("names")?.map(Node::str).collect::<Result<_, _>>()?;
+            read.selector = covered.get("selector")?;
+        }
+        Ok(read)
+    }
+
+    /// Reads a list of them, in name order.
+    pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
+        let mut quotas = list.list("items")?.map(Self::read).collect::<Result<Vec<_>, _>>()?;
+        order::sort_by(&mut quotas, |a, b| a.quota.name.cmp(&b.quota.name));
+        Ok(quotas)
+    }
+}

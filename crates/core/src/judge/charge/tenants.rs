@@ -1,0 +1,83 @@
+//! The TenantQuotas that a namespace is charged to.
+
+use crate::cluster::resource_quota::ResourceQuota;
+use crate::cluster::tenant_quota::TenantQuota;
+use crate::json::{Malformed, Node};
+use crate::settings::selects;
+
+/// Those that cover a namespace, each followed by those above it.
+pub fn charged<'d>(
+    quotas: &[TenantQuota<'d>],
+    namespace: &str,
+    labels: Option<Node<'d>>,
+) -> Result<Vec<ResourceQuota<'d>>, Malformed> {
+    let mut charged = Vec::new();
+    let mut is_charged = vec![false; quotas.len()];
+    for (place, quota) in quotas.iter().enumerate() {
+        let is_named = quota.namespaces.iter().any(|name| name == namespace);
+        if !is_named && !quota.selector.map_or(Ok(false), |selector| selects(selector, labels))? {
+            continue;
+        }
+        let mut next = Some((place, quota));
+        while let Some((place, quota)) = next {
+            // One that is charged already is so with all above it; or a cycle ends here.
+            match is_charged.get_mut(place) {
+                Some(is_charged @ false) => *is_charged = true,
+                _ => break,
+            }
+            charged.push(quota.quota.clone());
+            let above = quota
+                .parent
+                .as_ref()
+                .and_then(|parent| quotas.binary_search_by(|other| other.quota.name.cmp(parent)).ok());
+            next = above.and_then(|place| Some((place, quotas.get(place)?)));
+        }
+    }
+    Ok(charged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Document;
+
+    #[track_caller]
+    fn check(labels: &str, expected: &[&str]) {
+        let list = Document::read(
+            r#"{"items": [
+                {"metadata": {"name": "acme"}, "spec": {"quota": {"hard": {"pods": "9"}}},
+                    "status": {"hard": {"pods": "9"}, "used": {"pods": "4"}, "reserved": {"pods": "1"}}},
+                {"metadata": {"name": "by-name"}, "spec": {"parent": "acme", "namespaces": {"names": ["web", "shop"]},
+                    "quota": {"scopes": ["Terminating"]}}, "status": {"hard": {"pods": "3"}, "used": {"pods": "2"}}},
+                {"metadata": {"name": "cycle"}, "spec": {"parent": "cycle", "namespaces": {"selector": {"matchLabels": {"c": "1"}}}}},
+                {"metadata": {"name": "label"}, "spec": {"parent": "gone", "namespaces": {"selector": {
+                    "matchLabels": {"team": "a"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"},
+                    {"key": "tier", "operator": "In", "values": ["x", "y"]}, {"key": "tier", "operator": "NotIn", "values": ["z"]},
+                    {"key": "team", "operator": "Exists"}]}}}},
+                {"metadata": {"name": "other"}, "spec": {"namespaces": {"names": ["lab"]}}},
+                {"metadata": {"name": "waits"}, "spec": {"parent": "acme", "namespaces": {"names": ["shop"]}}}
+            ]}"#,
+        );
+        let list = list.unwrap();
+        let namespace = format!(r#"{{"metadata": {{"labels": {labels}}}}}"#);
+        let namespace = Document::read(&namespace).unwrap();
+        let labels = namespace.root().at(&["metadata", "labels"]).unwrap();
+        let quotas = charged(&TenantQuota::read_list(list.root()).unwrap(), "shop", labels).unwrap();
+        let told = |quota: &ResourceQuota<'_>| {
+            let pods =
+                |list: &crate::amount::ResourceList<'_>| list.get("pods").map_or("-".to_owned(), ToString::to_string);
+            format!("{} {}/{} {}", quota.name, pods(&quota.used), pods(&quota.hard), quota.scopes.len())
+        };
+        assert_eq!(quotas.iter().map(told).collect::<Vec<_>>(), expected);
+        assert!(quotas.iter().all(|quota| quota.is_tenant));
+    }
+
+    #[test]
+    fn a_namespace_is_charged_to_what_covers_it_and_to_all_above() {
+        check("{}", &["by-name 2/3 1", "acme 5/9 0", "waits -/- 0"]);
+        check(r#"{"team": "a", "tier": "y"}"#, &["by-name 2/3 1", "acme 5/9 0", "label -/- 0", "waits -/- 0"]);
+        check(r#"{"team": "a", "tier": "z"}"#, &["by-name 2/3 1", "acme 5/9 0", "waits -/- 0"]);
+        check(r#"{"team": "a", "tier": "y", "old": ""}"#, &["by-name 2/3 1", "acme 5/9 0", "waits -/- 0"]);
+        check(r#"{"c": "1"}"#, &["by-name 2/3 1", "acme 5/9 0", "cycle -/- 0", "waits -/- 0"]);
+    }
+}
