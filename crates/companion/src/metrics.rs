@@ -14,7 +14,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::collect::compared::COMPARED;
 use crate::collect::gathered::Gathered;
 use crate::families::{Endings, Families, count, set};
 use crate::profile::accuracy::{Sum, Sums};
@@ -172,7 +171,7 @@ impl Metrics {
     pub fn estimates(&self, of_namespaces: &BTreeMap<String, Sums>) {
         self.estimates.iter().for_each(Family::clear);
         for (namespace, sums) in of_namespaces {
-            for (resource, Sum { containers, above, estimated, used }) in COMPARED.into_iter().zip(sums) {
+            for (resource, Sum { containers, above, estimated, used }) in Resource::ALL.into_iter().zip(sums) {
                 if *containers == 0 {
                     continue;
                 }
@@ -235,7 +234,7 @@ mod tests {
     fn estimates_are_shown_in_cores_and_bytes_as_long_as_there_are_any() {
         let metrics = Metrics::default();
         let cpu = Sum { containers: 4, above: 1, estimated: 1_500_000_000, used: 250_000_000 };
-        let sums = BTreeMap::from([("shop".to_owned(), [cpu, Sum::default()])]);
+        let sums = BTreeMap::from([("shop".to_owned(), [cpu, Sum::default(), Sum::default()])]);
         metrics.estimates(&sums);
         let text = metrics.to_string();
         let shown: Vec<&str> = text.lines().filter(|line| line.contains("{namespace=")).collect();

@@ -28,7 +28,7 @@ use self::cluster_id::ClusterId;
 pub use headroom_core::cluster::usage::Resource;
 
 /// What counts of a quantity: whole nanocores or bytes.
-pub fn whole(quantity: &Quantity, resource: Resource) -> Option<u64> {
+pub fn amount(resource: Resource, quantity: &Quantity) -> Option<u64> {
     let scaled = match resource {
         Resource::Cpu => quantity.scaled(1_000_000_000, 1),
         Resource::Memory | Resource::EphemeralStorage => quantity.clone(),

@@ -30,7 +30,7 @@ pub enum Off {
 
 impl Accuracy {
     /// Whether the estimates are off. A request for CPU is exceeded now and then by many a container that lacks nothing,
-    /// one for memory should not be. Too much is what is hardly used at all, unless it is too little to matter.
+    /// one for memory or storage should not be. Too much is what is hardly used at all, unless it is too little to matter.
     pub fn off(&self, resource: Resource) -> Option<Off> {
         let (most, least) = match resource {
             Resource::Cpu => (2, Quantity::from_milli(500)),

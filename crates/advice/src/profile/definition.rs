@@ -179,6 +179,7 @@ const HISTORIES: Schema = Schema::Object {
                 fields: &[
                     optional("cpu", ACCURACY_TEXT, Schema::Text { most: LONGEST_USAGE }),
                     optional("memory", ACCURACY_TEXT, Schema::Text { most: LONGEST_USAGE }),
+                    optional("ephemeral-storage", ACCURACY_TEXT, Schema::Text { most: LONGEST_USAGE }),
                 ],
             },
         ),

@@ -3,7 +3,7 @@
 //! An estimate is what our annotation on a pod says, and anybody who may write the pod may write that. So it is believed
 //! within the bounds of what is possible, and moves no figure but those of its own namespace.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use headroom_core::amount::Quantity;
 use headroom_core::annotations::ours;
@@ -12,10 +12,7 @@ use headroom_core::estimate::is_of_estimate;
 use headroom_core::request::Requirement;
 
 use crate::history::bytes::{self, Damaged};
-use crate::source::{Container, Resource, Series, Window, whole};
-
-/// The resources whose estimates are compared.
-pub const COMPARED: [Resource; 2] = [Resource::Cpu, Resource::Memory];
+use crate::source::{self, Container, Resource, Series, Window};
 
 /// The estimates of running pods.
 #[derive(Debug, Default)]
@@ -73,20 +70,15 @@ impl Estimates {
             compared.add(sample.value, series.step_seconds.into());
             last_seen = last_seen.max(sample.time);
         }
-        let compared = Some(compared).filter(|compared| compared.seconds > 0);
-        compared.as_ref()?;
-        match series.resource {
-            Resource::Cpu => Some(Comparison { last_seen, cpu: compared, memory: None }),
-            Resource::Memory => Some(Comparison { last_seen, cpu: None, memory: compared }),
-            Resource::EphemeralStorage => None,
-        }
+        let is_seen = compared.seconds > 0;
+        is_seen.then(|| Comparison { last_seen, resources: BTreeMap::from([(series.resource, compared)]) })
     }
 }
 
 fn amount(resource: &str, value: &str) -> Option<(Resource, u64)> {
-    let resource = COMPARED.into_iter().find(|compared| compared.name() == resource)?;
+    let resource = Resource::ALL.into_iter().find(|of| of.name() == resource)?;
     let quantity: Quantity = value.parse().ok().filter(|quantity| is_possible(quantity, resource))?;
-    Some((resource, whole(&quantity, resource)?))
+    Some((resource, source::amount(resource, &quantity)?))
 }
 
 /// Whose container it is that was compared.
@@ -104,8 +96,7 @@ pub struct ComparedPlace {
 pub struct Comparison {
     /// Unix seconds of the newest sample.
     pub last_seen: i64,
-    pub cpu: Option<Compared>,
-    pub memory: Option<Compared>,
+    pub resources: BTreeMap<Resource, Compared>,
 }
 
 /// Of one resource, in nanocores or bytes.
@@ -162,18 +153,18 @@ impl Compared {
 impl Comparison {
     pub fn merge(&mut self, later: &Self) {
         self.last_seen = self.last_seen.max(later.last_seen);
-        for (ours, later) in [(&mut self.cpu, &later.cpu), (&mut self.memory, &later.memory)] {
-            match (ours, later) {
-                (Some(ours), Some(later)) => ours.merge(later),
-                (ours @ None, later) => ours.clone_from(later),
-                (Some(_), None) => {}
+        for (resource, later) in &later.resources {
+            match self.resources.get_mut(resource) {
+                Some(ours) => ours.merge(later),
+                None => drop(self.resources.insert(*resource, later.clone())),
             }
         }
     }
 
     pub fn write(&self, out: &mut Vec<u8>) {
         bytes::write(out, self.last_seen.max(0) as u64);
-        for compared in [&self.cpu, &self.memory] {
+        for resource in Resource::ALL {
+            let compared = self.resources.get(&resource);
             bytes::write(out, compared.is_some().into());
             compared.iter().for_each(|compared| compared.write(out));
         }
@@ -182,13 +173,15 @@ impl Comparison {
     pub fn read(mut rest: &[u8]) -> Result<Self, Damaged> {
         let rest = &mut rest;
         let last_seen = i64::try_from(bytes::read(rest)?).map_err(|_| Damaged)?;
-        let mut compared = || match bytes::read(rest)? {
-            0 => Ok(None),
-            1 => Compared::read(rest).map(Some),
-            _ => Err(Damaged),
-        };
-        let (cpu, memory) = (compared()?, compared()?);
-        if rest.is_empty() { Ok(Self { last_seen, cpu, memory }) } else { Err(Damaged) }
+        let mut resources = BTreeMap::new();
+        for resource in Resource::ALL {
+            match bytes::read(rest)? {
+                0 => {}
+                1 => drop(resources.insert(resource, Compared::read(rest)?)),
+                _ => return Err(Damaged),
+            }
+        }
+        if rest.is_empty() { Ok(Self { last_seen, resources }) } else { Err(Damaged) }
     }
 }
 
@@ -216,7 +209,7 @@ mod tests {
     fn only_requests_that_were_estimated_are_compared() {
         let check = |annotation: &str, expected: Option<u64>| {
             let found = estimates(annotation).compare(&series(Resource::Memory, &[(100, 1)]), ALL);
-            let found = found.map(|comparison| comparison.memory.unwrap().estimate);
+            let found = found.map(|comparison| comparison.resources[&Resource::Memory].estimate);
             assert_eq!(found, expected, "{annotation}");
         };
         check(
@@ -247,7 +240,7 @@ mod tests {
         let window = Window { from: 0, to: 300 };
         let samples = [(99, 500), (100, 100), (200, 101), (299, 99), (300, 500)];
         let found = estimates.compare(&series(Resource::Cpu, &samples), window).unwrap();
-        let cpu = found.cpu.unwrap();
+        let cpu = &found.resources[&Resource::Cpu];
         assert_eq!((found.last_seen, cpu.seconds, cpu.seconds_above, cpu.mean()), (299, 180, 60, 100));
         assert_eq!(estimates.compare(&series(Resource::Cpu, &[(99, 500)]), window), None);
     }
@@ -257,11 +250,11 @@ mod tests {
         let compared = |estimate, amount| {
             let mut compared = Compared { estimate, ..Compared::default() };
             compared.add(amount, 60);
-            Comparison { last_seen: 1, cpu: Some(compared), memory: None }
+            Comparison { last_seen: 1, resources: BTreeMap::from([(Resource::Cpu, compared)]) }
         };
         let mut whole = compared(100, 50);
         whole.merge(&compared(100, 150));
-        let cpu = whole.cpu.clone().unwrap();
+        let cpu = &whole.resources[&Resource::Cpu];
         assert_eq!((cpu.seconds, cpu.seconds_above, cpu.mean()), (120, 60, 100));
         whole.merge(&compared(200, 150));
         assert_eq!(whole, compared(200, 150));
@@ -270,14 +263,17 @@ mod tests {
     #[test]
     fn what_is_written_is_read_whatever_it_is() {
         let huge = Compared { estimate: u64::MAX, seconds: u64::MAX, seconds_above: 1, used: u128::MAX };
-        let mut whole = Comparison { last_seen: i64::MAX, cpu: Some(huge.clone()), memory: None };
+        let one = |resource| BTreeMap::from([(resource, huge.clone())]);
+        let mut whole = Comparison { last_seen: i64::MAX, resources: one(Resource::Cpu) };
         let mut out = Vec::new();
         whole.write(&mut out);
         assert_eq!(Comparison::read(&out), Ok(whole.clone()));
         assert_eq!(Comparison::read(&out[..out.len() - 1]), Err(Damaged));
         out.push(0);
         assert_eq!(Comparison::read(&out), Err(Damaged));
-        whole.merge(&Comparison { last_seen: 0, cpu: Some(huge.clone()), memory: Some(huge) });
-        assert_eq!(whole.memory.map(|memory| memory.mean()), Some(u64::MAX));
+        whole.merge(&Comparison { last_seen: 0, resources: one(Resource::Cpu) });
+        whole.merge(&Comparison { last_seen: 0, resources: one(Resource::Memory) });
+        let means: Vec<u64> = whole.resources.values().map(Compared::mean).collect();
+        assert_eq!(means, [u64::MAX; 2]);
     }
 }

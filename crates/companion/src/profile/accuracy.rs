@@ -7,7 +7,7 @@ use headroom_advice::profile::accuracy::RARELY;
 use headroom_core::cluster::usage::{Resource, Root};
 
 use super::open::quantity;
-use crate::collect::compared::{COMPARED, Compared};
+use crate::collect::compared::Compared;
 use crate::store::{Store, StoreError};
 
 /// A container that was observed for less has hardly started.
@@ -23,8 +23,8 @@ pub struct Sum {
     pub used: u64,
 }
 
-/// In the order of [`COMPARED`].
-pub type Sums = [Sum; COMPARED.len()];
+/// In the order of [`Resource::ALL`].
+pub type Sums = [Sum; Resource::ALL.len()];
 
 impl Sum {
     fn add(&mut self, compared: &Compared) {
@@ -55,8 +55,8 @@ pub fn of_root(store: &Store, root: Root) -> Result<BTreeMap<(String, String), S
     let mut all: BTreeMap<_, Sums> = BTreeMap::new();
     store.visit_compared(root, |place, comparison| {
         let sums = all.entry((place.repository, place.namespace)).or_default();
-        for (sum, compared) in sums.iter_mut().zip([&comparison.cpu, &comparison.memory]) {
-            compared.iter().for_each(|compared| sum.add(compared));
+        for (sum, resource) in sums.iter_mut().zip(Resource::ALL) {
+            comparison.resources.get(&resource).into_iter().for_each(|compared| sum.add(compared));
         }
     })?;
     Ok(all)
@@ -64,7 +64,7 @@ pub fn of_root(store: &Store, root: Root) -> Result<BTreeMap<(String, String), S
 
 /// As they are published: of the resources that there is anything to say about.
 pub fn published(sums: &Sums) -> Vec<(Resource, Accuracy)> {
-    let all = COMPARED.into_iter().zip(sums);
+    let all = Resource::ALL.into_iter().zip(sums);
     all.filter_map(|(resource, sum)| Some((resource, sum.accuracy(resource)?))).collect()
 }
 
@@ -90,8 +90,8 @@ mod tests {
         let most = Sum { containers: u64::MAX, above: 0, estimated: u64::MAX, used: 1 };
         let mut sum = most;
         sum.merge(&most);
-        let [(_, cpu), (_, memory)] = published(&[sum, sum]).try_into().unwrap();
+        let [(_, cpu), (_, memory)] = published(&[sum, sum, Sum::default()]).try_into().unwrap();
         assert_eq!((cpu.used.to_string(), memory.used.to_string()), ("2n".to_owned(), "2".to_owned()));
-        assert_eq!(published(&[Sum::default(); 2]), []);
+        assert_eq!(published(&Sums::default()), []);
     }
 }

@@ -186,3 +186,23 @@ impl fmt::Display for Subject<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_very_many_breaches_the_first_are_kept_and_the_others_counted() {
+        let breach = || Breach {
+            kind: "Container".into(),
+            resource: "cpu".into(),
+            fault: Fault::NoRequestForMax { max: Quantity::ZERO },
+            subject: Subject::Container("web".into()),
+            origin: None,
+            range: RangeName::Rule("small".into()),
+        };
+        let mut breaches = Breaches::default();
+        (0..MOST + 6).for_each(|_| breaches.add_with(breach));
+        assert_eq!((breaches.first.len(), breaches.more), (MOST, 6));
+    }
+}
