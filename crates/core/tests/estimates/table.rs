@@ -558,10 +558,26 @@ fn what_an_explanation_left_out_stays_too() {
         {"type": "Container", "defaultRequest": {"storage": "250m"}, "max": {"memory": "1k"}},
         {"type": "Pod", "max": {"memory": "1m"}},
     ]);
-    let containers: Vec<_> = (0..5).map(|number| json!({"name": format!("c{number}"), "image": "nginx"})).collect();
+    check_cut(&ranges, &json!({"limitRanges": {"mode": "warn"}}));
+}
+
+/// Likewise where they look like the author's, beside which there are estimates.
+#[test]
+fn what_an_explanation_left_out_gets_no_estimate_beside_it() {
+    let defaults =
+        json!({"ephemeral-storage": "64Mi", "example.com/gpu": "1", "hugepages-2Mi": "2Mi", "storage": "250m"});
+    let ranges = json!([{"type": "Container", "default": defaults, "defaultRequest": defaults}]);
+    check_cut(&ranges, &json!({"estimates": {"mode": "always"}}));
+}
+
+/// A pod with more values of ours than there is room to explain is not changed when it is judged again.
+#[track_caller]
+fn check_cut(ranges: &Value, settings: &Value) {
+    let mut containers: Vec<_> = (0..6).map(|number| json!({"name": format!("c{number}"), "image": "nginx"})).collect();
+    containers[0]["resources"] = json!({"limits": {"cpu": "2"}});
     let judge = |object: Value| {
         let mut situation = nginx_pod().with_limits(ranges.clone());
-        situation.settings = json!({"limitRanges": {"mode": "warn"}});
+        situation.settings = settings.clone();
         situation.request["object"] = object;
         situation.judge()
     };
