@@ -35,9 +35,11 @@ extern "C" fn wapc_init() {}
 extern "C" fn __guest_call(operation_length: usize, payload_length: usize) -> usize {
     let mut payload = Vec::new();
     // SAFETY: the host writes as many bytes as it said.
-    let operation = written(operation_length, |operation| {
-        payload = written(payload_length, |payload| unsafe { __guest_request(operation, payload) });
-    });
+    let operation = unsafe {
+        written(operation_length, |operation| {
+            payload = written(payload_length, |payload| __guest_request(operation, payload));
+        })
+    };
     match crate::answer(&operation, &payload, &mut kubernetes) {
         Some(answer) => {
             // SAFETY: the host copies the bytes before it returns.
@@ -80,9 +82,15 @@ fn kubernetes(operation: &str, payload: &[u8]) -> Result<Vec<u8>, String> {
     Err(error.strip_prefix("Callback evaluation failure: ").unwrap_or(&error).to_owned())
 }
 
-/// So many bytes, as somebody writes them at the address given.
-fn written(length: usize, write: impl FnOnce(*mut u8)) -> Vec<u8> {
-    let mut bytes = vec![0; length];
+/// So many bytes, which somebody writes at the address given. Not made zero first: that would cost as much as reading them.
+///
+/// # Safety
+///
+/// All of them have to be written.
+unsafe fn written(length: usize, write: impl FnOnce(*mut u8)) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(length);
     write(bytes.as_mut_ptr());
+    // SAFETY: there is room for them, and they were written.
+    unsafe { bytes.set_len(length) };
     bytes
 }
