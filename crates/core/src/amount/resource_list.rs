@@ -351,7 +351,8 @@ mod tests {
             };
             (0..3).map(|_| once()).min().unwrap_or_default()
         }
-        let (few, many) = (time(1_000), time(32_000));
-        assert!(many < few * 320, "{few:?} for 1,000 names, {many:?} for 32,000");
+        // Again where the machine was busy with something else.
+        let is_linear = |_| time(32_000) < time(1_000) * 320;
+        assert!((0..4).any(is_linear), "32,000 names take more than 320 times as long as 1,000");
     }
 }
