@@ -150,7 +150,10 @@ fn mark_copies<'d>(container: &mut Container<'d>, ranges: &[Range<'d>]) {
     let limits = resources.limits.iter().filter(|(_, limit)| limit.origin == Origin::LimitRanger);
     let copies = limits.filter(|(name, limit)| is_copy(name, &limit.quantity)).map(|(name, _)| name.clone());
     for name in copies.collect::<Vec<_>>() {
-        if let Some(request) = container.resources.requests.get_mut(&name) {
+        // Unless it is ours: an estimate may come to as much.
+        if let Some(request) = container.resources.requests.get_mut(&name)
+            && request.origin.is_authored()
+        {
             request.origin = Origin::LimitRanger;
         }
     }

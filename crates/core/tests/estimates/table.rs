@@ -549,6 +549,24 @@ fn storage_is_estimated_where_settings_say_so() {
     assert_eq!(outcome.value("web", "requests.ephemeral-storage"), "1191Mi", "{:#?}", outcome.warnings);
 }
 
+#[test]
+fn an_estimate_that_comes_to_a_limit_of_limit_rangers_stays_when_the_history_changes() {
+    let mut object = pod(container("nginx:1.27"));
+    object["metadata"]["annotations"] =
+        json!({"kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu limit for container web"});
+    object["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "100m"}});
+    let judge = |object: Value, cpu: &str| {
+        let range = json!([{"type": "Container", "default": {"cpu": "100m"}, "max": {"cpu": "100m"}}]);
+        let mut situation = nginx_pod().with_limits(range).with_profile(own(busy(cpu, "200Mi")));
+        situation.request["object"] = object;
+        situation.judge()
+    };
+    let first = judge(object, "500m");
+    assert_eq!(first.value("web", "requests.cpu"), "100m", "{:#?}", first.warnings);
+    let again = judge(first.object.clone(), "50m");
+    assert!(!again.changed, "{}", again.object);
+}
+
 /// The values that it left out look like LimitRanger's, which may be replaced; and with few values that may be, other estimates fit
 /// into the pod than before.
 #[test]
