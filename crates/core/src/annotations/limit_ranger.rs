@@ -24,8 +24,9 @@ pub fn mark<'d>(pod: &mut Pod<'d>, ranges: Option<&[Range<'d>]>) -> Result<(), M
     let Some(text) = pod.annotation(LIMIT_RANGER)? else { return Ok(()) };
     let Some(clauses) = text.strip_prefix(PREFIX) else { return Ok(()) };
     let index = ContainerIndex::of(&pod.containers);
-    // Where our own annotation left values out, those of them that are here may be ours, and are not replaced.
-    let origin = if ours::is_cut(pod)? { Origin::Earlier("".into()) } else { Origin::LimitRanger };
+    // Where we judged the pod before, these are ours, or we have left them alone: they are not replaced.
+    let is_judged = pod.annotation(ours::NAME)?.is_some();
+    let origin = if is_judged { Origin::Earlier("".into()) } else { Origin::LimitRanger };
     for clause in find::parts(clauses, "; ") {
         mark_clause(pod, &index, clause, ranges, &origin);
     }
