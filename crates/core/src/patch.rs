@@ -74,8 +74,11 @@ fn push_amounts<'v, 'd: 'v>(json: &mut String, values: impl Iterator<Item = (&'v
 }
 
 fn write_annotations(edits: &mut Edits, pod: &Pod<'_>, explanation: Option<&Explanation>) -> Result<(), Malformed> {
-    // Nor do values that look like the author's get estimates beside them.
-    let told = if ours::is_cut(pod)? { None } else { ours::write_told(pod) };
+    let told = match ours::write_told(pod) {
+        // Nor do values that look like the author's get estimates beside them.
+        Some(told) if !ours::is_cut(pod)? => Some(told),
+        _ => None,
+    };
     let has_told = told.is_some() && pod.annotation(ours::TOLD)?.as_deref() == told.as_deref();
     let limit_ranger = limit_ranger::text(pod).map(|text| json_string(&text));
     let told = told.filter(|_| !has_told).map(|text| json_string(&text));
