@@ -143,6 +143,16 @@ async fn run(seed: u64, made: Arc<tls::Made>) -> usize {
     tally.stored.load(Ordering::Relaxed)
 }
 
+/// A server at rest with the namespace `shop`, and a quota of it.
+fn bounded(hard: &Value) -> Arc<ApiServer> {
+    let server = ApiServer::calm();
+    server.put("/api/v1", None, json!({"metadata": {"name": "shop"}}), "namespaces");
+    let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
+        "namespaces": {"names": ["shop"]}, "quota": {"hard": hard}}});
+    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    server
+}
+
 /// Waits until the ledger has counted so much, and nobody holds anything.
 async fn until_counted(server: &ApiServer, used: &str) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
@@ -156,11 +166,7 @@ async fn until_counted(server: &ApiServer, used: &str) {
 #[tokio::test]
 async fn a_resize_is_charged_by_its_difference() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
-    let server = ApiServer::calm();
-    server.put("/api/v1", None, json!({"metadata": {"name": "shop"}}), "namespaces");
-    let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
-        "namespaces": {"names": ["shop"]}, "quota": {"hard": {"requests.cpu": "1"}}}});
-    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    let server = bounded(&json!({"requests.cpu": "1"}));
     let sized = |cpu: &str| {
         let mut pod = pod("shop", "one", "one");
         pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu}});
@@ -212,11 +218,7 @@ async fn a_quota_is_suspended_only_once() {
 #[tokio::test]
 async fn a_ledger_stays_due_until_it_was_written() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
-    let server = ApiServer::calm();
-    server.put("/api/v1", None, json!({"metadata": {"name": "shop"}}), "namespaces");
-    let quota = json!({"metadata": {"name": "team", "generation": 1}, "spec": {
-        "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": HARD.to_string()}}}});
-    server.put("/apis/headroom.dev/v1alpha1", None, quota, "tenantquotas");
+    let server = bounded(&json!({"pods": HARD.to_string()}));
     for name in ["one", "two"] {
         assert!(server.store_pod(pod("shop", name, name), HARD));
     }

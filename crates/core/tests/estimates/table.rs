@@ -526,16 +526,8 @@ fn an_explanation_that_left_values_out_stays_when_its_pod_is_judged_again() {
     let range = json!([{"type": "Container", "defaultRequest": amounts, "default": amounts}]);
     let containers: Vec<_> =
         (0..6).map(|number| json!({"name": format!("container-{number}"), "image": "app"})).collect();
-    let judge = |object: Value| {
-        let mut situation = nginx_pod().with_limits(range.clone());
-        situation.request["object"] = object;
-        situation.judge()
-    };
-    let first = judge(json!({"metadata": {"name": "web"}, "spec": {"containers": containers}}));
-    let annotation = &first.object["metadata"]["annotations"]["headroom.dev/resources"];
-    assert!(annotation.as_str().unwrap().contains("more values were set"), "{annotation}");
-    let again = judge(first.object.clone());
-    assert!(!again.changed, "{}", again.object);
+    let object = json!({"metadata": {"name": "web"}, "spec": {"containers": containers}});
+    check_cut(&Situation::of_pod(object).with_limits(range));
 }
 
 #[test]
@@ -576,7 +568,7 @@ fn what_an_explanation_left_out_stays_too() {
         {"type": "Container", "defaultRequest": {"storage": "250m"}, "max": {"memory": "1k"}},
         {"type": "Pod", "max": {"memory": "1m"}},
     ]);
-    check_cut(&ranges, &json!({"limitRanges": {"mode": "warn"}}));
+    check_cut(&six_of_nginx().with_limits(ranges).with_real_settings(json!({"limitRanges": {"mode": "warn"}})));
 }
 
 /// Likewise where they look like the author's, beside which there are estimates.
@@ -585,24 +577,22 @@ fn what_an_explanation_left_out_gets_no_estimate_beside_it() {
     let defaults =
         json!({"ephemeral-storage": "64Mi", "example.com/gpu": "1", "hugepages-2Mi": "2Mi", "storage": "250m"});
     let ranges = json!([{"type": "Container", "default": defaults, "defaultRequest": defaults}]);
-    check_cut(&ranges, &json!({"estimates": {"mode": "always"}}));
+    check_cut(&six_of_nginx().with_limits(ranges).with_real_settings(json!({"estimates": {"mode": "always"}})));
+}
+
+fn six_of_nginx() -> Situation {
+    let mut containers: Vec<_> = (0..6).map(|number| json!({"name": format!("c{number}"), "image": "nginx"})).collect();
+    containers[0]["resources"] = json!({"limits": {"cpu": "2"}});
+    Situation::of_pod(json!({"metadata": {"name": "web"}, "spec": {"containers": containers}}))
 }
 
 /// A pod with more values of ours than there is room to explain is not changed when it is judged again.
 #[track_caller]
-fn check_cut(ranges: &Value, settings: &Value) {
-    let mut containers: Vec<_> = (0..6).map(|number| json!({"name": format!("c{number}"), "image": "nginx"})).collect();
-    containers[0]["resources"] = json!({"limits": {"cpu": "2"}});
-    let judge = |object: Value| {
-        let mut situation = nginx_pod().with_limits(ranges.clone());
-        situation.settings = settings.clone();
-        situation.request["object"] = object;
-        situation.judge()
-    };
-    let first = judge(json!({"metadata": {"name": "web"}, "spec": {"containers": containers}}));
+fn check_cut(situation: &Situation) {
+    let first = situation.judge();
     let annotation = &first.object["metadata"]["annotations"]["headroom.dev/resources"];
     assert!(annotation.as_str().unwrap().contains("more values were set"), "{annotation}");
-    let again = judge(first.object.clone());
+    let again = situation.judge_again(&first);
     assert!(!again.changed, "{}", again.object);
 }
 
