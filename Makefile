@@ -27,7 +27,7 @@ help:
 	@echo "make bench-ledger       latency and throughput of the ledger at a real API server"
 	@echo "make fmt lint clean"
 
-policy.wasm: $(SOURCES) hack/build-wasm
+policy.wasm: $(SOURCES) hack/build-wasm hack/wasm-toolchain.sh
 	hack/build-wasm $@
 
 annotated-policy.wasm: policy.wasm policy-metadata.yaml $(wildcard README.md) | host
