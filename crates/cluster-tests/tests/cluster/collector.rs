@@ -96,9 +96,10 @@ fn now() -> i64 {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
 }
 
-/// Four hours of a container that always uses a third of a core and 200Mi.
+/// Four hours of a container that always uses a third of a core and 200Mi. They are yesterday's first hours: four hours
+/// that reach over midnight are two days of history, and raise an estimate less.
 fn samples(namespace: &str) -> String {
-    let begin = now() / 60 * 60 - 86_400;
+    let begin = (now() / 86_400 - 1) * 86_400;
     let mut csv = "time,namespace,pod,container,image,cpu,memory\n".to_owned();
     for minute in 0..240 {
         writeln!(csv, "{},{namespace},web-0,web,{IMAGE},0.333,200Mi", begin + minute * 60).unwrap();
