@@ -109,7 +109,7 @@ impl Plan {
         self.nodes.iter().flat_map(|node| node.hard.names()).filter_map(|name| kind_of(name)).collect()
     }
 
-    /// Such as `payments 3 0 pods=500 requests.cpu=100 ~PriorityClass:In:high,mid`: name, generation, parent, bounds
+    /// Such as `payments 3 0 pods=500 requests.cpu=100 ~PriorityClass:In:high,mid`: name, generation, parent, bounds,
     /// scopes.
     pub fn write(&self) -> Lines {
         let node = |node: &Node| {
