@@ -1,6 +1,7 @@
-//! A collection, followed: listed from the store itself, then watched from that revision on.
+//! Follows a collection: lists it from etcd, then watches it from that revision on.
 //!
-//! Not kube's own reflector, because the ledger must know up to which revision it has seen, and that is in bookmarks.
+//! Does not use kube's reflector, because the ledger needs the revision up to which it has seen changes, which is in
+//! bookmarks.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,27 +14,28 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::{Api, Failure, revision_of};
 
-/// What is seen of a collection: objects, or what is wanted of each.
+/// An update of a collection, with whole objects or reduced ones.
 #[derive(Debug)]
 pub enum Seen<T = Value> {
-    /// Everything, at a revision: what was seen before is void.
+    /// All objects at a revision. Replaces everything seen before.
     Listed(u64, Vec<T>),
     Stored(T),
     Deleted(Value),
-    /// Nothing else has changed up to here.
+    /// Nothing else has changed up to this revision.
     UpTo(u64),
-    /// It cannot be listed, and trying again will not help soon: rights are missing, or the kind is not served.
+    /// The collection cannot be listed, and a retry will not help soon: permissions are missing, or the kind is not
+    /// served.
     Lost(String),
 }
 
-/// The API server ends a watch after so long, and another one begins.
+/// The API server ends a watch after this many seconds, and a new one starts.
 const LONGEST_WATCH: u64 = 290;
-/// Longest silence of a watch, whose bookmarks come every minute.
+/// The longest time without events of a watch, which has bookmarks every minute.
 const SILENCE: Duration = Duration::from_secs(LONGEST_WATCH + 10);
 const PAUSE: Duration = Duration::from_millis(200);
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 
-/// Tells what happens in a collection until `stop`. `read` says what is wanted of an object, if anything.
+/// Calls `tell` for each update of a collection until `stop`. `read` reduces an object, or drops it.
 pub async fn follow<T>(
     api: Api,
     path: String,
@@ -53,7 +55,7 @@ async fn follow_on<T>(api: Api, path: String, read: impl Fn(Value) -> Option<T>,
             }
             Err(failure) => {
                 tracing::warn!(path, %failure, "cannot list");
-                // What was seen stays known while the API server is away for a moment.
+                // Keep what was seen while the API server is briefly unavailable.
                 if failure.is_lasting() {
                     tell(Seen::Lost(failure.to_string()));
                 }
@@ -61,7 +63,7 @@ async fn follow_on<T>(api: Api, path: String, read: impl Fn(Value) -> Option<T>,
                 continue;
             }
         };
-        // A watch that breaks goes on from where it was, until the API server has forgotten that.
+        // A watch that ended early continues from its revision, until that is too old for the API server.
         while let Ends::Early = watch(&api, &path, &mut revision, &read, &mut tell).await {
             tokio::time::sleep(PAUSE).await;
         }
@@ -70,7 +72,7 @@ async fn follow_on<T>(api: Api, path: String, read: impl Fn(Value) -> Option<T>,
 
 enum Ends {
     Early,
-    /// The revision is too old: everything has to be listed again.
+    /// The revision is too old: the collection must be listed again.
     Gone,
 }
 
@@ -116,7 +118,7 @@ async fn watch<T>(
                 return if status.code == 410 { Ends::Gone } else { Ends::Early };
             }
         };
-        // Without a revision nothing can be counted: start over.
+        // Without a revision nothing can be counted: list again.
         let Some(seen) = revision_of(&object) else { return Ends::Gone };
         *revision = seen;
         if is_deleted {
