@@ -1,8 +1,8 @@
 //! `kubectl headroom ledger`: quotas that hold under concurrency and across namespaces.
 //!
 //! The protocol is in `headroom-ledger`; this module connects it with an API server. `review` answers reviews and asks
-//! the `writer` of each ledger. The known state of the cluster is in `board` and `tenants`, both updated by `watch`. The
-//! leader counts (`count`) and runs `lead`, `planner`, `status`, `plain` and `configure`.
+//! the `writer` of each ledger. The known state of the cluster is in `board` and `tenants`, both updated by `watch`.
+//! The leader counts (`count`) and runs `lead`, `planner`, `status`, `plain` and `configure`.
 //!
 //! A replica has no state of its own: it may be killed at any time.
 
@@ -178,7 +178,8 @@ impl Replica {
         leading.await.context("leading")
     }
 
-    /// Everything except answering requests: watches the cluster and takes part in leader election. Ends when it is stopped.
+    /// Everything except answering requests: watches the cluster and takes part in leader election. Ends when it is
+    /// stopped.
     pub fn start(self: &Arc<Self>) -> JoinHandle<()> {
         self.follow();
         tokio::spawn(lead::lead(Arc::clone(self)))

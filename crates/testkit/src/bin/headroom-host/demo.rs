@@ -1,4 +1,4 @@
-//! `demo`: a few requests through the policy, and in words what it did with each.
+//! `demo`: runs a few requests through the policy, and prints what it did with each.
 
 use std::{
     fs,
