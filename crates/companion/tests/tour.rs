@@ -1,10 +1,10 @@
-//! The examples in README.md and docs/src are true: each command in them is run again, and says what stands there.
+//! Checks the examples in README.md and docs/src: each command is run again, and must have the documented output.
 //!
-//! An example is a ```console block after the line `<!-- tour -->`. Its lines that begin with `$ ` are commands for a
+//! An example is a ```console block after the line `<!-- tour -->`. Its lines that start with `$ ` are commands for a
 //! shell in the repository's root, where `kubectl headroom` is the program under test; the lines up to the next command
-//! are what it says, errors included. `UPDATE_SNAPSHOTS=1 cargo test -p headroom-companion --test tour` writes them anew.
+//! are its output, including errors. `UPDATE_SNAPSHOTS=1 cargo test -p headroom-companion --test tour` rewrites them.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop where something is not as it made it")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic on unexpected data")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn pages() -> Vec<PathBuf> {
 }
 
 #[test]
-fn examples_are_what_the_commands_say() {
+fn examples_match_the_commands_output() {
     let mut wrong = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
@@ -64,7 +64,7 @@ fn every_command_is_in_the_reference() {
         let help = said(&format!("{command} --help"));
         let listed = help.split("\nCommands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap_or_default();
         for line in listed.lines() {
-            // A description that goes on is indented further.
+            // Continuation lines of a description are indented further.
             let name = line.strip_prefix("  ").filter(|line| !line.starts_with(' '));
             let Some(name) = name.and_then(|line| line.split_whitespace().next()) else { continue };
             if name != "help" {
@@ -76,7 +76,7 @@ fn every_command_is_in_the_reference() {
     assert!(count > 15, "there are commands");
 }
 
-/// The page with what its commands say now.
+/// The page with the current output of its commands.
 fn told_now(page: &str) -> String {
     let mut parts = page.split(BEGIN);
     let mut told = parts.next().unwrap().to_owned();
@@ -87,7 +87,7 @@ fn told_now(page: &str) -> String {
     told
 }
 
-/// The block's commands with what they say now. A command goes on where its line ends in a backslash.
+/// The block's commands with their current output. A command continues if its line ends in a backslash.
 fn replayed(block: &str) -> String {
     let mut told = String::new();
     let mut lines = block.lines();
@@ -103,14 +103,14 @@ fn replayed(block: &str) -> String {
 }
 
 fn said(command: &str) -> String {
-    // Where examples write their files.
+    // The folder for files of examples.
     fs::create_dir_all(Path::new(ROOT).join("target")).unwrap();
     let script = format!("exec 2>&1\nkubectl() {{ shift; \"$HEADROOM\" \"$@\"; }}\n{command}");
     let output = Command::new("bash")
         .args(["-c", &script])
         .current_dir(ROOT)
         .env("HEADROOM", env!("CARGO_BIN_EXE_kubectl-headroom"))
-        // An example from files must not depend on a cluster that happens to be near, nor on a terminal's width.
+        // An example from files must not depend on a configured cluster or on the terminal's width.
         .env("KUBECONFIG", "/dev/null")
         .env("NO_COLOR", "1")
         .env("COLUMNS", "120")

@@ -1,5 +1,5 @@
-//! The sources that are read from the API server: the metrics API, and the Vertical Pod Autoscaler's checkpoints.
-//! Debian packages neither server, so a fake one tells what those tell.
+//! The sources behind the API server: the metrics API, and the Vertical Pod Autoscaler's checkpoints. Debian packages
+//! neither server, so a fake one answers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::fake::{Fake, Reply};
 /// A fake API server whose objects can be changed while it runs.
 struct ApiServer {
     fake: Fake,
-    /// By path; none where that is forbidden.
+    /// By path; none if the path is forbidden.
     objects: Arc<Mutex<BTreeMap<String, Option<Value>>>>,
 }
 
@@ -88,7 +88,7 @@ async fn look(source: &impl Source, window: Window) -> Read {
 }
 
 #[tokio::test]
-async fn each_measurement_and_each_kill_is_told_once() {
+async fn each_measurement_and_each_kill_is_reported_once() {
     let server = ApiServer::start();
     server.put("/version", json!({"major": "1"}));
     server.list("/api/v1/namespaces", json!([{"metadata": {"name": "shop"}}]));
@@ -110,14 +110,14 @@ async fn each_measurement_and_each_kill_is_told_once() {
     );
     assert_eq!(first.kills, []);
 
-    // The API says the same again; meanwhile there was a kill, whose limit the pod tells.
+    // The API returns the same again; meanwhile there was a kill, with the limit in the pod.
     let killed = json!({"terminated": {"reason": "OOMKilled", "finishedAt": "2026-11-21T04:30:05Z"}});
     server.list(PODS, json!([pod(killed)]));
     let second = look(&source, minute(1)).await;
     assert_eq!((second.samples(), second.kills.len()), (0, 1));
     assert_eq!((second.kills[0].at, second.kills[0].memory), (NOW + 65, 64 << 20));
 
-    // So does it to a collector that was started anew with the memory of the one before, and not to one without.
+    // A restarted collector with the memory of the previous one reports nothing again; one without it does.
     let heir = MetricsApi::new(server.http(), 60);
     heir.remember(&source.memory().unwrap());
     let told_again = look(&heir, minute(1)).await;
@@ -131,12 +131,12 @@ async fn each_measurement_and_each_kill_is_told_once() {
     assert_eq!((third.samples(), third.kills.len()), (2, 0));
     assert!(third.series.values().all(|samples| samples[0].time == NOW + 130));
 
-    // Long after, nobody has measured anew.
+    // Long after, there is no new measurement.
     assert_eq!(look(&source, minute(30)).await.samples(), 0);
 }
 
 #[tokio::test]
-async fn a_whole_cluster_is_looked_at_in_two_calls_where_that_is_allowed() {
+async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
     const NAMESPACES: usize = 300;
     let server = ApiServer::start();
     let (mut pods, mut metrics) = (Vec::new(), Vec::new());
@@ -158,7 +158,7 @@ async fn a_whole_cluster_is_looked_at_in_two_calls_where_that_is_allowed() {
     };
     assert_eq!(look(&source, minute(0)).await, (true, 2 * NAMESPACES));
     assert_eq!(server.fake.asked.lock().unwrap().len(), 2);
-    // Told once, also to one who takes over.
+    // Reported once, also to a collector that takes over.
     assert_eq!(look(&source, minute(1)).await, (true, 0));
     let heir = MetricsApi::new(server.http(), 60);
     heir.remember(&source.memory().unwrap());
@@ -187,7 +187,7 @@ async fn a_whole_cluster_is_looked_at_in_two_calls_where_that_is_allowed() {
 }
 
 #[tokio::test]
-async fn a_cluster_without_the_metrics_api_is_told_so() {
+async fn a_missing_metrics_api_is_reported() {
     let server = ApiServer::start();
     let source = MetricsApi::new(server.http(), 60);
     let refused = source.read("shop", minute(0), &mut |_| {}).await;
@@ -235,7 +235,7 @@ fn with_autoscalers(server: &ApiServer) {
 }
 
 #[tokio::test]
-async fn a_checkpoint_tells_of_the_image_in_the_template() {
+async fn a_checkpoint_belongs_to_the_image_in_the_template() {
     let server = ApiServer::start();
     with_autoscalers(&server);
     let source = Checkpoints::new(server.http());
@@ -264,7 +264,7 @@ async fn a_checkpoint_tells_of_the_image_in_the_template() {
 }
 
 #[tokio::test]
-async fn doctor_tells_of_checkpoints_that_tell_nothing() {
+async fn doctor_reports_unusable_checkpoints() {
     let server = ApiServer::start();
     with_autoscalers(&server);
     let findings = checkpoints::examine(server.http(), NOW + 21).await.unwrap();

@@ -1,5 +1,5 @@
-//! Stores that clouds run, against servers that behave as the clouds' own do: they give tokens and keys only to whoever
-//! asks as is prescribed, and the stores check every signature by themselves.
+//! Metrics stores of clouds, with servers that behave like the clouds': they give tokens and keys only for correct
+//! requests, and the stores verify every signature themselves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::fake::{Fake, Reply, answer, header};
 use crate::faults::MATRIX;
 use crate::network::{doctor, told};
 
-/// What a store answers to a request that is let in.
+/// A store's answer to an authorized request.
 fn metrics(asked: &str) -> Reply {
     let number = |value: &str| {
         let result = format!(r#"[{{"metric":{{}},"value":[9000,"{value}"]}}]"#);
@@ -36,7 +36,7 @@ fn metrics(asked: &str) -> Reply {
     }
 }
 
-/// A store of a cloud as seen in this environment.
+/// The endpoint of a cloud's store in this environment.
 fn endpoint(cloud: Cloud, url: &str, environment: &[(&str, &str)]) -> Result<Endpoint, SourceError> {
     let environment: BTreeMap<_, _> = environment.iter().copied().collect();
     let look_up = |name: &str| environment.get(name).map(|value| (*value).to_owned());
@@ -48,7 +48,7 @@ async fn connect(endpoint: Endpoint) -> Result<Prometheus, SourceError> {
     Prometheus::connect(&Options::new(endpoint)).await
 }
 
-/// A store that lets in whoever shows the newest of the tokens `t1`, `t2`, ….
+/// A store that accepts only the newest of the tokens `t1`, `t2`, ….
 fn store_for_newest(given: &Arc<AtomicUsize>) -> Fake {
     let given = given.clone();
     Fake::start(move |asked| {
@@ -84,11 +84,11 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
     let endpoint = endpoint(Cloud::Google, &url, &[("GCE_METADATA_HOST", &host)]).unwrap();
     let source = connect(endpoint.clone()).await.unwrap();
     assert_eq!(given.load(Ordering::SeqCst), 1, "one token for many questions");
-    // Google's gateway refuses parameters that it does not know.
+    // Google's gateway refuses unknown parameters.
     let asked = store.asked_for("GET /v1/projects/p/location/global/prometheus/api/v1/query?");
     assert!(!asked.is_empty() && !asked.iter().any(|head| head.contains("nocache") || head.contains("partial")));
 
-    // Taken back: the next question meets a 401, asks for another token and goes on.
+    // Revoked: the next query gets a 401, fetches another token and continues.
     given.fetch_add(1, Ordering::SeqCst);
     assert_eq!(headroom_companion::source::Source::now(&source).await, Ok(13_600));
     assert_eq!(given.load(Ordering::SeqCst), 3);
@@ -109,7 +109,7 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
 }
 
 #[test]
-fn an_identity_is_chosen_by_hand_where_the_url_does_not_tell_it() {
+fn an_identity_can_be_set_if_it_does_not_follow_from_the_url() {
     let metadata = Fake::start(|_| answer(200, r#"{"access_token":"t1","expires_in":3600}"#));
     let store = store_for_newest(&Arc::new(AtomicUsize::new(1)));
     let host = format!("127.0.0.1:{}", metadata.port);
@@ -122,7 +122,7 @@ fn an_identity_is_chosen_by_hand_where_the_url_does_not_tell_it() {
 }
 
 #[tokio::test]
-async fn a_cloud_that_knows_us_not_says_what_to_do() {
+async fn errors_of_an_unknown_identity_have_advice() {
     let metadata = Fake::start(|_| answer(404, "no service account"));
     let store = Fake::start(metrics);
     let host = format!("127.0.0.1:{}", metadata.port);
@@ -134,7 +134,7 @@ async fn a_cloud_that_knows_us_not_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn who_is_on_no_machine_of_the_cloud_learns_what_to_set() {
+async fn outside_the_cloud_the_error_says_what_to_set() {
     for (cloud, variable, expected) in [
         (Cloud::Google, "GCE_METADATA_HOST", "GOOGLE_APPLICATION_CREDENTIALS"),
         (Cloud::Azure, "AZURE_POD_IDENTITY_AUTHORITY_HOST", "AZURE_FEDERATED_TOKEN_FILE"),
@@ -151,7 +151,7 @@ async fn who_is_on_no_machine_of_the_cloud_learns_what_to_set() {
 }
 
 #[tokio::test]
-async fn google_cloud_monitoring_is_read_where_nothing_is_scraped() {
+async fn google_cloud_monitoring_is_read_without_scraped_metrics() {
     let metadata = Fake::start(|_| answer(200, r#"{"access_token":"t1","expires_in":3600}"#));
     let none = || answer(200, r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#);
     let store = Fake::start(move |asked| {
@@ -237,7 +237,7 @@ async fn azure_gives_a_token_to_a_machine() {
                 return answer(400, r#"{"error":"invalid_request","error_description":"Required metadata header"}"#);
             }
             let token = given.fetch_add(1, Ordering::SeqCst) + 1;
-            // This server tells its numbers as texts.
+            // This server returns numbers as strings.
             answer(200, &format!(r#"{{"access_token":"t{token}","expires_in":"86399","token_type":"Bearer"}}"#))
         })
     };
@@ -254,7 +254,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A store of Amazon's, which signs what has arrived by itself and compares.
+/// A store of Amazon, which computes the signature of the received request and compares.
 fn signed_store(session: Option<&'static str>) -> Fake {
     Fake::start_raw(move |asked| {
         let (head, body) = asked.split_once("\r\n\r\n").unwrap();
@@ -300,7 +300,7 @@ async fn check_amazon(store: &Fake, environment: &[(&str, &str)]) -> Result<(), 
 }
 
 #[tokio::test]
-async fn amazon_is_asked_with_signatures_of_keys_in_the_environment() {
+async fn amazon_requests_are_signed_with_keys_in_the_environment() {
     let keys = [("AWS_ACCESS_KEY_ID", "AKID"), ("AWS_SECRET_ACCESS_KEY", SECRET)];
     check_amazon(&signed_store(None), &keys).await.unwrap();
     let session = [keys[0], keys[1], ("AWS_SESSION_TOKEN", "se+ss/ion==")];
@@ -375,7 +375,7 @@ async fn amazon_gives_keys_to_a_pod_or_task() {
 }
 
 #[tokio::test]
-async fn amazon_gives_keys_to_a_machine_and_new_ones_before_they_end() {
+async fn amazon_gives_keys_to_a_machine_and_new_ones_before_they_expire() {
     const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
     let metadata = Fake::start(|asked| {
         if asked.starts_with("PUT /latest/api/token ") && asked.contains("ttl-seconds: ") {
@@ -385,7 +385,7 @@ async fn amazon_gives_keys_to_a_machine_and_new_ones_before_they_end() {
             return answer(401, "no");
         }
         if asked.starts_with(&format!("GET {ROLES}reader ")) {
-            // Long over, so that they are asked for again each time.
+            // Long expired, so that new ones are requested each time.
             answer(200, &told_keys("2020-01-01T00:00:00Z"))
         } else if asked.starts_with(&format!("GET {ROLES} ")) {
             answer(200, "reader")
@@ -398,7 +398,7 @@ async fn amazon_gives_keys_to_a_machine_and_new_ones_before_they_end() {
     assert!(metadata.asked_for(&format!("GET {ROLES}reader ")).len() > 1);
 }
 
-/// A file of Google's credentials, and the public key of what is in it.
+/// A file with Google credentials, and the public key for its private key.
 fn key_file(folder: &std::path::Path, token_uri: &str) -> (std::path::PathBuf, Vec<u8>) {
     let made = std::process::Command::new("openssl")
         .args(["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"])
@@ -418,7 +418,7 @@ fn key_file(folder: &std::path::Path, token_uri: &str) -> (std::path::PathBuf, V
 }
 
 #[tokio::test]
-async fn google_believes_what_a_service_account_has_signed() {
+async fn google_accepts_the_signature_of_a_service_account() {
     let folder = tempfile::tempdir().unwrap();
     let public = Arc::new(std::sync::Mutex::new((String::new(), Vec::new())));
     let given = Arc::new(AtomicUsize::new(0));
@@ -459,7 +459,7 @@ async fn google_believes_what_a_service_account_has_signed() {
     connect(endpoint(Cloud::Google, &store.url(), &environment).unwrap()).await.unwrap();
     assert_eq!(given.load(Ordering::SeqCst), 1);
 
-    // With another key the signature is not that of the account.
+    // With another key, the signature does not match the account.
     let known = public.lock().unwrap().clone();
     let (path, _) = key_file(folder.path(), &known.0);
     let environment = [("GOOGLE_APPLICATION_CREDENTIALS", path.to_str().unwrap())];

@@ -1,5 +1,5 @@
-//! The whole way: from a real store through `kubectl headroom collect` to a profile, whose percentiles have to be those
-//! of the data, computed here from the data alone.
+//! End to end: from a real store through `kubectl headroom collect` to a profile, whose percentiles must equal those
+//! computed here directly from the data.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::data::{self, Cluster, percentile};
 use crate::servers::PrometheusServer;
 
-/// Runs `collect`; gives the profiles and the log.
+/// Runs `collect`. Returns the profiles and the log.
 fn collect(url: &str, folder: &Path) -> (Vec<Value>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
         .args(["collect", "prometheus", url, "--once", "--days", "1", "--format", "json", "--store"])
@@ -34,7 +34,7 @@ fn collect(url: &str, folder: &Path) -> (Vec<Value>, String) {
 
 #[test]
 fn published_percentiles_are_those_of_the_data() {
-    // All of it is old enough to be read by the first run, and young enough to be found by probing.
+    // All data is old enough to be read by the first run, and recent enough to be found by probing.
     let now = data::now().div_euclid(60) * 60;
     let cluster = Cluster::new(Window { from: now - 183 * 60, to: now - 180 });
     let server = PrometheusServer { history: cluster.open_metrics(), ..PrometheusServer::default() }.start();
@@ -42,7 +42,7 @@ fn published_percentiles_are_those_of_the_data() {
     let (profiles, _) = collect(&server.url(), folder.path());
     check(&profiles, &cluster);
 
-    // A second run finds nothing new, and counts nothing again.
+    // A second run finds nothing new, and counts nothing twice.
     let (again, _) = collect(&server.url(), folder.path());
     let images =
         |profiles: &[Value]| profiles.iter().map(|profile| profile["spec"]["images"].clone()).collect::<Vec<_>>();
@@ -50,7 +50,7 @@ fn published_percentiles_are_those_of_the_data() {
 }
 
 #[test]
-fn a_store_that_bears_little_is_read_in_small_pieces() {
+fn a_store_with_low_limits_is_read_in_small_pieces() {
     let now = data::now().div_euclid(60) * 60;
     let cluster = Cluster::new(Window { from: now - 183 * 60, to: now - 180 });
     let server = PrometheusServer {
@@ -65,7 +65,7 @@ fn a_store_that_bears_little_is_read_in_small_pieces() {
     check(&profiles, &cluster);
 }
 
-/// Of `shop` the profiles have to say what the data say.
+/// Checks that the profiles of `shop` match the data.
 fn check(profiles: &[Value], cluster: &Cluster) {
     let mut expected = BTreeMap::<(String, Resource), Vec<f64>>::new();
     for (key, samples) in cluster.expected() {
@@ -95,7 +95,7 @@ fn check(profiles: &[Value], cluster: &Cluster) {
     }
 }
 
-/// The history of a tag in `shop`, which is that of all tags where nothing else ran.
+/// The history of a tag in `shop`, which equals that of all tags if no other tag ran.
 fn of_tag<'p>(profiles: &'p [Value], image: &str, tag: &str) -> &'p Value {
     let own =
         profiles.iter().map(|profile| &profile["spec"]["images"][image]["own"]["shop"]).find(|own| !own.is_null());
@@ -112,7 +112,7 @@ fn value(amount: &str) -> f64 {
 }
 
 #[test]
-fn doctor_tells_people_and_programs() {
+fn doctor_has_text_and_json_output() {
     let cluster = Cluster::until_now(60);
     let server = PrometheusServer { history: cluster.open_metrics(), ..PrometheusServer::default() }.start();
     let doctor = |url: &str, more: &[&str]| {

@@ -1,4 +1,4 @@
-//! Against a real InfluxDB 1.6, filled as Heapster filled it.
+//! Against a real InfluxDB 1.6, filled like Heapster did.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ enum Schema {
     Fields,
 }
 
-/// Heapster tells a value each minute, at some second of it; two nodes may tell of the same container.
+/// Heapster writes a value each minute, at any second of it; two nodes may report the same container.
 fn line_protocol(cluster: &Cluster, schema: Schema) -> String {
     let mut text = String::new();
     for container in &cluster.containers {
@@ -87,7 +87,7 @@ fn fill(server: &Server, user: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn what_is_read_is_what_was_used_in_both_schemas() {
+async fn readings_match_usage_in_both_schemas() {
     let cluster = Cluster::until_now(360);
     for schema in [Schema::Measurements, Schema::Fields] {
         let server = servers::influxdb(false, 0);
@@ -101,7 +101,7 @@ async fn what_is_read_is_what_was_used_in_both_schemas() {
 }
 
 #[tokio::test]
-async fn a_long_series_comes_in_portions() {
+async fn a_long_series_is_read_in_chunks() {
     let minutes = 11_000;
     let mut text = String::new();
     for minute in 0..minutes {
@@ -123,7 +123,7 @@ async fn a_long_series_comes_in_portions() {
 }
 
 #[tokio::test]
-async fn a_password_is_asked_for_and_given() {
+async fn a_required_password_is_sent() {
     let cluster = Cluster::until_now(60);
     let server = servers::influxdb(true, 0);
     fill(&server, "&u=admin&p=open+sesame", &line_protocol(&cluster, Schema::Measurements));
@@ -136,7 +136,7 @@ async fn a_password_is_asked_for_and_given() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_missing_or_not_heapsters_is_told_so() {
+async fn a_missing_database_or_one_not_from_heapster_is_reported() {
     let server = servers::influxdb(false, 0);
     let mut options = Options::new(Endpoint::new(server.url()));
     let refused = |error: Option<SourceError>| match error {
@@ -154,7 +154,7 @@ async fn a_database_that_is_missing_or_not_heapsters_is_told_so() {
 }
 
 #[tokio::test]
-async fn doctor_tells_what_was_found() {
+async fn doctor_lists_what_it_found() {
     let cluster = Cluster::until_now(60);
     let server = servers::influxdb(false, 0);
     fill(&server, "", &line_protocol(&cluster, Schema::Fields));
@@ -179,7 +179,7 @@ async fn doctor_tells_what_was_found() {
 }
 
 #[tokio::test]
-async fn a_limit_of_steps_asks_for_less() {
+async fn a_limit_of_steps_leads_to_smaller_queries() {
     let cluster = Cluster::until_now(120);
     let server = servers::influxdb(false, 30);
     fill(&server, "", &line_protocol(&cluster, Schema::Measurements));
@@ -192,8 +192,8 @@ async fn a_limit_of_steps_asks_for_less() {
     data::check(&read(&source, cluster.window, 20 * 60).await, &expected(&cluster));
 }
 
-/// As Telegraf writes: usage of its input `kubernetes` each minute, and every five minutes what `kube_inventory` tells of
-/// pods, whose state is among the tags.
+/// Data of Telegraf: usage from its input `kubernetes` each minute, and every five minutes pods from `kube_inventory`,
+/// with their state in tags.
 fn telegraf(cluster: &Cluster) -> String {
     let mut text = String::new();
     for container in &cluster.containers {
@@ -207,7 +207,7 @@ fn telegraf(cluster: &Cluster) -> String {
                 let _ = writeln!(text, "{tags} cpu_usage_nanocores={}i {time}", (cores * 1000.0).round() * 1e6);
             }
             if let Some(bytes) = memory(container, minute) {
-                // As much storage as memory, a part of it logs.
+                // As much storage as memory, part of it logs.
                 let _ = writeln!(
                     text,
                     "{tags} memory_working_set_bytes={}i,rootfs_used_bytes={}i,logsfs_used_bytes=1000i {time}",
@@ -259,7 +259,7 @@ async fn telegrafs_usage_is_read_with_the_images_of_its_inventory() {
 }
 
 #[tokio::test]
-async fn a_kill_that_telegrafs_inventory_shows_for_hours_is_told_once() {
+async fn a_kill_that_telegrafs_inventory_shows_for_hours_is_reported_once() {
     let server = servers::influxdb(false, 0);
     let mut text = String::new();
     let tags = "kubernetes_pod_container,namespace=shop,pod_name=job,container_name=c,image=nginx,version=1";
@@ -286,7 +286,7 @@ async fn a_kill_that_telegrafs_inventory_shows_for_hours_is_told_once() {
 }
 
 #[tokio::test]
-async fn telegraf_without_an_inventory_is_told_what_is_missing() {
+async fn without_telegrafs_inventory_the_error_says_what_is_missing() {
     let server = servers::influxdb(false, 0);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let line = "kubernetes_pod_container,namespace=shop,pod_name=p,container_name=c memory_working_set_bytes=5i";
@@ -297,8 +297,8 @@ async fn telegraf_without_an_inventory_is_told_what_is_missing() {
     assert!(images.advice.as_ref().unwrap().contains("kube_inventory"), "{images:?}");
 }
 
-/// No InfluxDB 2 can be had from Debian. What its documentation says of the API is what this one holds us to: a token, an
-/// organization, and the bucket as a database.
+/// Debian has no InfluxDB 2. This fake one requires what the API's documentation describes: a token, an organization,
+/// and the bucket as a database.
 #[tokio::test]
 async fn an_influxdb_2_is_given_token_organization_and_bucket() {
     let fake = Fake::start(|asked| {
@@ -347,7 +347,7 @@ async fn an_influxdb_2_is_given_token_organization_and_bucket() {
 }
 
 #[tokio::test]
-async fn clusters_that_share_a_database_are_told_apart() {
+async fn clusters_that_share_a_database_are_distinguished() {
     let server = servers::influxdb(false, 0);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let line = |cluster: &str, bytes: u64| {

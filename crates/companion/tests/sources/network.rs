@@ -1,4 +1,4 @@
-//! What lies between us and a store: proxies, compression, and secrets that must stay secret.
+//! The connection to a store: proxies, compression, and secrets that must stay secret.
 
 use std::io::Write as _;
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ use headroom_companion::source::{Source, Window};
 use crate::fake::{Fake, Reply, answer};
 use crate::faults::{MATRIX, store};
 
-/// `doctor` with these arguments, in an environment of its own.
+/// Runs `doctor` with these arguments and only this environment.
 pub fn doctor(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
         .arg("doctor")
@@ -75,7 +75,7 @@ fn a_cluster_is_reached_through_the_proxy_of_its_kubeconfig_or_of_the_environmen
 }
 
 #[tokio::test]
-async fn answers_come_compressed() {
+async fn answers_are_compressed() {
     let fake = store(|| {
         let mut zipped = GzEncoder::new(Vec::new(), Compression::default());
         zipped.write_all(MATRIX.as_bytes()).unwrap();
@@ -104,7 +104,7 @@ fn a_password_in_a_url_is_used_and_never_shown() {
         "{text}"
     );
     assert!(fake.asked_for("GET").iter().all(|head| head.contains("Basic YW5uOmh1bnRlcjI=")));
-    // Whatever goes wrong.
+    // With any error.
     for arguments in [
         ["prometheus", "http://ann:hunter2@127.0.0.1:1"].as_slice(),
         &["prometheus", "http://ann:hunter2@[127.0.0.1"],
