@@ -59,7 +59,7 @@ fn known_in(section: &str) -> Vec<String> {
     // Like no name, so that none is proposed in its place.
     let unknown = "~".repeat(60);
     let place = if section.is_empty() { unknown.clone() } else { format!("{section}.{unknown}") };
-    let told = format!("`{}` is not a setting; known here are ", place.replace("[]", "[0]"));
+    let told = format!("`{}` is not a setting; valid names are ", place.replace("[]", "[0]"));
     let problems = problems(&with(&place, &json!(1)));
     problems.iter().find_map(|problem| problem.strip_prefix(&told)).map(in_backticks).unwrap_or_default()
 }
