@@ -1,4 +1,4 @@
-//! The doors to the policy, behind one function.
+//! The two ways to run the policy, with the same functions.
 
 use headroom_testkit::access::Access;
 use headroom_testkit::admission::{AdmissionRequest, ValidationResponse};

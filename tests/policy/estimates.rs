@@ -1,7 +1,7 @@
-//! The conformance cases of estimates, natively and in the built wasm: the table of look-ups that each case holds becomes
-//! profiles, and the five steps of the retired plugin become settings.
+//! The conformance cases of estimates, natively and in the built wasm. The table of look-ups in each case is converted
+//! to profiles, and the five steps of the retired plugin to settings.
 //!
-//! Left out, because they tell only how the old plugin was made:
+//! Left out, because they only concern the old plugin's implementation:
 //! - the `percentile` checks: percentiles are computed where profiles are made, by the companion;
 //! - `e-source-error-mid-way-stops-fallback`: a history that cannot be read does not end the search here;
 //! - `e-digest-image-cut`: it cut a digest out of an image name at the first colon.
@@ -20,7 +20,7 @@ use crate::door::Door;
 
 const LEFT_OUT: &[&str] = &["e-source-error-mid-way-stops-fallback", "e-digest-image-cut"];
 
-/// The retired plugin's steps, in each of which only one scope is looked at.
+/// The retired plugin's steps, each of which uses only one scope.
 fn settings(case: &Value) -> Value {
     let chosen = &case["input"]["settings"];
     let enough = &chosen["samplesThreshold"];
@@ -69,7 +69,7 @@ fn windows(case: &Value, image: &str, exact: bool, namespace: &str) -> Value {
             if response.is_null() {
                 continue;
             }
-            // A failed look-up is a history that cannot be read.
+            // A failed look-up becomes an unreadable history.
             let samples = if response.get("error").is_some() { "error" } else { &response["samples"].to_string() };
             let unit = if resource == "cpu" { "m" } else { "" };
             let amount = format!("{}{unit}", response["usage"]);
@@ -80,7 +80,7 @@ fn windows(case: &Value, image: &str, exact: bool, namespace: &str) -> Value {
     json!({"lastSeen": "2026-11-21T00:00:00Z", "oomKills": [], "windows": windows})
 }
 
-/// The profiles that answer as the case's table does.
+/// Profiles with the same answers as the case's table.
 fn profiles(case: &Value, namespace: &str) -> Vec<Value> {
     let spec = &case["input"]["request"]["object"]["spec"];
     let containers = [&spec["containers"], &spec["initContainers"]].into_iter().filter_map(Value::as_array).flatten();
@@ -132,7 +132,7 @@ fn check(door: &Door, case: &Value) {
             let containers = object["spec"][place].as_array().unwrap();
             let actual = containers.iter().find(|container| container["name"] == expected["name"]).unwrap();
             assert_same_amounts(name, &actual["resources"]["requests"], &expected["requests"]);
-            // What a pipeline case expects is the state before LimitRange defaults.
+            // A pipeline case expects the state before LimitRange defaults.
             if case["check"] == "admit" {
                 assert_same_amounts(name, &actual["resources"]["limits"], &expected["limits"]);
             }

@@ -1,4 +1,4 @@
-//! Payloads that nobody should send: the answer is a refusal in words, never a trap of the wasm.
+//! Invalid and hostile payloads: the answer is a refusal with a message, never a trap of the wasm.
 
 use headroom_testkit::cluster::Cluster;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::door::{Door, request_for};
 
-/// Any bytes, texts that look like JSON, and pods in which some value is something else.
+/// Any bytes, texts that look like JSON, and pods with a wrong value somewhere.
 fn payload() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..200),
@@ -87,8 +87,8 @@ fn no_payload_makes_the_wasm_trap() {
     check(&Door::wasm(), 400);
 }
 
-/// What the policy says to a new pod that is this text, in a namespace whose containers may have one core.
-fn told(door: &Door, pod: &str) -> String {
+/// The message for a new pod with this text, in a namespace with a LimitRange of at most one core per container.
+fn message(door: &Door, pod: &str) -> String {
     let review = request_for("CREATE", &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}}), None, "");
     let mut payload: Value = serde_json::from_slice(&review.payload(&json!({"estimates": {"mode": "never"}}))).unwrap();
     payload["request"]["object"] = json!("the pod");
@@ -98,9 +98,9 @@ fn told(door: &Door, pod: &str) -> String {
     serde_json::from_slice::<Value>(&response).unwrap()["message"].as_str().unwrap_or("admitted").to_owned()
 }
 
-/// The policy server writes a request anew, so these reach a policy only from elsewhere.
+/// The policy server serializes requests itself, so only other hosts can send such texts.
 #[test]
-fn a_text_is_read_as_every_reader_of_json_reads_it() {
+fn json_is_read_as_by_other_readers() {
     let within = |fields: &str, containers: &str| {
         format!(
             r#"{{"metadata":{{"name":"x"{fields}}},"spec":{{"restartPolicy":"managedFields","containers":{containers}}}}}"#
@@ -113,8 +113,8 @@ fn a_text_is_read_as_every_reader_of_json_reads_it() {
     let emptied = r#"[{"name":"c","resources":{"limits":{"cpu":"1"}},"resources":null}]"#;
     for door in Door::both() {
         let check = |pod: &str, expected: &str| {
-            let told = told(&door, pod);
-            assert!(told.contains(expected), "{pod}: {told}");
+            let message = message(&door, pod);
+            assert!(message.contains(expected), "{pod}: {message}");
         };
         check(&within("", modest), "admitted");
         for broken in [r#","managedFields":[}"#, r#","managedFields":[{]"#, r#","managedFields":[1 2]"#] {
@@ -123,7 +123,7 @@ fn a_text_is_read_as_every_reader_of_json_reads_it() {
         let nested = |depth: usize| format!(r#","a":{}{}"#, "[".repeat(depth), "]".repeat(depth));
         check(&within(&nested(100), modest), "admitted");
         check(&within(&nested(200), modest), "not JSON");
-        // A value that is called like the field which nobody looks into hides nothing behind it.
+        // A value with the name of a field that is not read hides nothing after it.
         check(&within("", greedy), "maximum cpu usage per Container is 1, but limit is 9");
         check(&within("", emptied), "maximum cpu usage per Container is 1.  No limit is specified");
     }

@@ -1,4 +1,4 @@
-//! What holds of every pod and every set of LimitRanges.
+//! Properties for any pod and any LimitRanges.
 
 use headroom_testkit::admission::{AdmissionRequest, ValidationResponse};
 use headroom_testkit::cluster::Cluster;
@@ -71,7 +71,7 @@ fn judge(pod: &Value, ranges: &[Value]) -> ValidationResponse {
     Door::Native.judge(&request, &json!({}), &mut cluster)
 }
 
-/// The value of the author survives wherever there was one.
+/// Checks that every value of the author is kept.
 fn assert_keeps(before: &Value, after: &Value) -> Result<(), TestCaseError> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
@@ -102,7 +102,7 @@ fn without_max(range: &Value) -> Value {
 
 proptest! {
     #[test]
-    fn nothing_of_the_authors_is_changed_or_lost(pod in pod(), ranges in ranges()) {
+    fn the_authors_values_are_neither_changed_nor_lost(pod in pod(), ranges in ranges()) {
         let response = judge(&pod, &ranges);
         if let Some(after) = response.mutated_object {
             assert_keeps(&pod, &after)?;

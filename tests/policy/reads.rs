@@ -1,5 +1,5 @@
-//! What the policy reads of the cluster, natively and in the wasm: nothing for what is exempt, and of a quota that is gone no
-//! more than that.
+//! The objects that the policy reads, natively and in the wasm: none for exempt requests. A deleted quota is not
+//! applied.
 
 use headroom_testkit::admission::ValidationResponse;
 use headroom_testkit::cluster::Cluster;
@@ -44,7 +44,7 @@ fn judge(door: &Door, user: &str, settings: &Value, host: &mut dyn HostCalls) ->
 }
 
 #[test]
-fn nothing_is_read_for_what_is_exempt_by_the_request() {
+fn nothing_is_read_for_a_request_that_is_exempt() {
     let exemptions = [
         json!({"namespaces": ["sh*"]}),
         json!({"serviceAccounts": ["shop/builder"]}),
@@ -59,7 +59,7 @@ fn nothing_is_read_for_what_is_exempt_by_the_request() {
 }
 
 #[test]
-fn only_the_namespace_is_read_for_what_is_exempt_by_its_labels() {
+fn only_the_namespace_is_read_if_its_labels_exempt_it() {
     for door in Door::both() {
         let mut cluster = shop();
         let settings = json!({"exempt": {"namespaceLabels": {"matchLabels": {"tier": "free"}}}});
@@ -70,7 +70,7 @@ fn only_the_namespace_is_read_for_what_is_exempt_by_its_labels() {
 }
 
 #[test]
-fn a_pod_is_exempt_by_its_own_account_and_not_by_that_of_the_controller_that_creates_it() {
+fn a_pod_is_exempt_by_its_own_service_account_and_not_by_its_creators() {
     let controller = "system:serviceaccount:kube-system:replicaset-controller";
     for door in Door::both() {
         let is_admitted = |pattern: &str| {
@@ -83,13 +83,13 @@ fn a_pod_is_exempt_by_its_own_account_and_not_by_that_of_the_controller_that_cre
     }
 }
 
-/// A cluster whose watch still has a quota that a fresh reading does not find.
-struct Late {
+/// A cluster whose watch still has a quota that a live read does not find.
+struct StaleWatch {
     watch: Cluster,
     fresh: &'static str,
 }
 
-impl HostCalls for Late {
+impl HostCalls for StaleWatch {
     fn call(&mut self, request: &CallbackRequest) -> Result<Vec<u8>, String> {
         match request {
             CallbackRequest::KubernetesGetResource { disable_cache: true, .. } => Err(self.fresh.to_owned()),
@@ -102,10 +102,10 @@ impl HostCalls for Late {
 fn a_quota_that_was_deleted_meanwhile_refuses_nothing() {
     let settings = json!({"limitRanges": {"mode": "off"}, "quotas": {"freshness": "live"}});
     for door in Door::both() {
-        let judge = |fresh| judge(&door, "ann", &settings, &mut Late { watch: shop(), fresh });
+        let judge = |fresh| judge(&door, "ann", &settings, &mut StaleWatch { watch: shop(), fresh });
         let gone = judge("Cannot find v1/ResourceQuota named 'team' inside of namespace 'Some(\"shop\")'");
         assert!(gone.accepted, "{gone:?}");
-        // Whatever else goes wrong, the watch is the latest that is known.
+        // After any other failure, the usage from the watch is used.
         let unreadable = judge("the API server does not answer");
         assert!(!unreadable.accepted, "{unreadable:?}");
     }

@@ -1,4 +1,4 @@
-//! The scenarios: one YAML file a case, of what people meet.
+//! The scenarios: typical cases, one YAML file for each.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,12 +15,12 @@ use crate::door::{Door, request_for};
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Scenario {
-    /// What the case shows, in a sentence.
+    /// The point of the case, in a sentence.
     #[expect(dead_code, reason = "for the reader of the file")]
     shows: String,
     #[serde(default)]
     settings: Value,
-    /// A recorded request of test_data/requests; else `object` is asked for.
+    /// A recorded request of test_data/requests; without it, the request is for `object`.
     request: Option<String>,
     #[serde(default = "create")]
     operation: String,
@@ -28,7 +28,7 @@ struct Scenario {
     subresource: String,
     object: Option<Value>,
     old_object: Option<Value>,
-    /// What is in the cluster.
+    /// The objects of the cluster.
     #[serde(default)]
     cluster: Vec<Value>,
     /// Kinds that cannot be read, `Namespace` or `apps/v1/Deployment`.
@@ -41,7 +41,7 @@ struct Scenario {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Expected {
     allowed: bool,
-    /// The whole refusal.
+    /// The whole message of a refusal.
     message: Option<String>,
     #[serde(default)]
     warnings: Vec<String>,
@@ -51,7 +51,7 @@ struct Expected {
     /// Annotations of the pod afterwards.
     #[serde(default)]
     annotations: BTreeMap<String, String>,
-    /// Nothing is changed.
+    /// Whether the object must not be changed.
     #[serde(default)]
     unchanged: bool,
 }
@@ -72,7 +72,8 @@ impl Scenario {
         }
     }
 
-    /// Estimates are for the scenarios that speak of them: others would all tell of well-known images.
+    /// Estimates are off unless a scenario sets them, because otherwise all would have warnings about well-known
+    /// images.
     fn settings(&self) -> Value {
         let mut settings = self.settings.clone();
         if settings.is_null() {
@@ -99,9 +100,9 @@ impl Scenario {
         let Expected { allowed, message, warnings, resources, annotations, unchanged } = &self.expect;
         assert_eq!(response.accepted, *allowed, "{name}: {response:?}");
         assert_eq!(response.message, *message, "{name}");
-        let told = response.warnings.unwrap_or_default();
-        assert_eq!(told, *warnings, "{name}");
-        assert!(told.iter().all(|warning| warning.len() <= 256), "{name}: a warning is too long");
+        let found = response.warnings.unwrap_or_default();
+        assert_eq!(found, *warnings, "{name}");
+        assert!(found.iter().all(|warning| warning.len() <= 256), "{name}: a warning is too long");
         assert!(!unchanged || response.mutated_object.is_none(), "{name}: {:?}", response.mutated_object);
         let object = response.mutated_object.or(request.object).unwrap_or_default();
         let pod = if object["spec"]["template"].is_object() { &object["spec"]["template"] } else { &object };

@@ -137,9 +137,9 @@ fn container_of(key: &str, containers: &[Container<'_>], index: &ContainerIndex,
     index.find(containers, is_init, &document.root().string("name").ok()??)
 }
 
-/// After a webhook's change the API server copies a limit that has no request into the request. Such a copy of a
-/// LimitRanger's limit is no author's; but where a range has a default request, LimitRanger would have set that one
-/// and said so, and an equal request is the author's own.
+/// Marks copies of LimitRanger's limits. After a webhook's change the API server copies a limit without a request into
+/// the request, and such a copy is not the author's. But if a range has a default request, LimitRanger would have set
+/// and annotated that one, so an equal request is the author's own.
 fn mark_copies<'d>(container: &mut Container<'d>, ranges: &[Range<'d>]) {
     let has_default_request = |name: &str| {
         ranges.iter().flat_map(|range| range.items_for(container)).any(|item| item.default_request.contains(name))
@@ -151,7 +151,7 @@ fn mark_copies<'d>(container: &mut Container<'d>, ranges: &[Range<'d>]) {
     let limits = resources.limits.iter().filter(|(_, limit)| limit.origin == Origin::LimitRanger);
     let copies = limits.filter(|(name, limit)| is_copy(name, &limit.quantity)).map(|(name, _)| name.clone());
     for name in copies.collect::<Vec<_>>() {
-        // Unless it is ours: an estimate may come to as much.
+        // Unless the value is ours: an estimate may be equal to it.
         if let Some(request) = container.resources.requests.get_mut(&name)
             && request.origin.is_authored()
         {

@@ -1,4 +1,4 @@
-//! The core behind a door like the policy's: payload and lists in, answer out.
+//! The core with an interface like the policy's: payload and lists in, answer out.
 
 use headroom_core::amount::ResourceList;
 use headroom_core::cluster::lookup::Lookup;
@@ -8,21 +8,21 @@ use serde_json::{Map, Value, json};
 #[path = "../door/mod.rs"]
 mod way_in;
 
-/// What a policy answers.
+/// The answer of a policy.
 pub struct Answer {
     pub accepted: bool,
     pub message: String,
     pub warnings: Vec<String>,
-    /// What was read afresh, by name.
+    /// The names of the quotas that were read again.
     pub read_again: Vec<String>,
     pub changed_object: Option<Value>,
     /// The new `status.used` of each quota that is charged.
     pub used: Map<String, Value>,
-    /// What the pods of a workload would add at most: quota, name, amount.
+    /// The most that the pods of a workload would add: quota, name, amount.
     pub pods_add: Vec<(String, String, String)>,
 }
 
-/// Judges a payload, given what the host would answer with: lists by kind, and by `Fresh` those of a second reading.
+/// Judges a payload with the host's answers: lists by kind, and under `Fresh` the quotas of a second read.
 pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer {
     let settings = match &payload["settings"] {
         Value::Null => json!({}),

@@ -1,4 +1,4 @@
-//! Quotas, from the payload to the answer: what Kubernetes does, what people are told, and what always holds.
+//! Quotas, from the payload to the answer: conformance with Kubernetes, messages, and properties.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
 
