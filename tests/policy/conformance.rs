@@ -7,7 +7,7 @@ use headroom_testkit::built;
 use headroom_testkit::cluster::Cluster;
 use serde_json::{Value, json};
 
-use crate::door::Door;
+use crate::runner::Runner;
 
 /// Settings for Kubernetes' behaviour where ours differs by default: no estimates, no repair of default limits, and no
 /// checks of templates.
@@ -54,10 +54,10 @@ pub fn cluster(case: &Value) -> Cluster {
     })
 }
 
-fn check_admission(door: &Door, case: &Value) {
+fn check_admission(runner: &Runner, case: &Value) {
     let name = case["name"].as_str().unwrap();
     let request = request(case);
-    let response = door.judge(&request, &upstream_settings(case), &mut cluster(case));
+    let response = runner.judge(&request, &upstream_settings(case), &mut cluster(case));
     let expect = &case["expect"];
     assert_eq!(response.accepted, expect["allowed"], "{name}: {response:?}");
     if !response.accepted {
@@ -106,9 +106,9 @@ pub fn assert_same_amounts(name: &str, actual: &Value, expected: &Value) {
 }
 
 fn check_file(file: &str, check: &str) {
-    for door in Door::both() {
+    for runner in Runner::both() {
         for case in cases(file, check) {
-            check_admission(&door, &case);
+            check_admission(&runner, &case);
         }
     }
 }

@@ -16,7 +16,7 @@ use headroom_testkit::host_call::CallbackRequest;
 use serde_json::{Map, Value, json};
 
 use crate::conformance::{assert_same_amounts, cases, cluster, request};
-use crate::door::Door;
+use crate::runner::Runner;
 
 const LEFT_OUT: &[&str] = &["e-source-error-mid-way-stops-fallback", "e-digest-image-cut"];
 
@@ -111,13 +111,13 @@ fn profiles(case: &Value, namespace: &str) -> Vec<Value> {
     roots.into_iter().map(profile).collect()
 }
 
-fn check(door: &Door, case: &Value) {
+fn check(runner: &Runner, case: &Value) {
     let name = case["name"].as_str().unwrap();
     let request = request(case);
     let namespace = case["input"]["request"]["namespace"].as_str().unwrap();
     let mut cluster = profiles(case, namespace).into_iter().fold(cluster(case), Cluster::with);
     cluster.add(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
-    let response = door.judge(&request, &settings(case), &mut cluster);
+    let response = runner.judge(&request, &settings(case), &mut cluster);
     assert!(response.accepted, "{name}: {response:?}");
     if case["expect"]["annotations"] == json!({}) {
         assert_eq!(response.mutated_object, None, "{name}");
@@ -139,7 +139,7 @@ fn check(door: &Door, case: &Value) {
         }
     }
     let again = AdmissionRequest { object: Some(object), ..request };
-    let again = door.judge(&again, &settings(case), &mut cluster);
+    let again = runner.judge(&again, &settings(case), &mut cluster);
     assert_eq!(again.mutated_object, None, "{name}: judging again changes nothing");
 }
 
@@ -148,7 +148,7 @@ fn estimates_are_those_of_the_design_and_of_the_retired_plugin() {
     let all = ["admit", "pipeline"].into_iter().flat_map(|check| cases("estimate.json", check));
     let cases: Vec<Value> = all.filter(|case| !LEFT_OUT.iter().any(|name| case["name"] == *name)).collect();
     assert_eq!(cases.len(), 15);
-    for door in Door::both() {
-        cases.iter().for_each(|case| check(&door, case));
+    for runner in Runner::both() {
+        cases.iter().for_each(|case| check(&runner, case));
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use crate::door::{Door, request_for};
+use crate::runner::{Runner, request_for};
 
 /// Any bytes, texts that look like JSON, and pods with a wrong value somewhere.
 fn payload() -> impl Strategy<Value = Vec<u8>> {
@@ -62,11 +62,11 @@ fn cluster(ranges: Value) -> Cluster {
         "metadata": {"name": "limits", "namespace": "shop"}, "spec": {"limits": ranges}}))
 }
 
-fn check(door: &Door, cases: u32) {
+fn check(runner: &Runner, cases: u32) {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let strategy = (payload(), prop_oneof![Just(json!([])), junk()]);
     let judged = TestRunner::new(config).run(&strategy, |(payload, ranges)| {
-        let response = door.judge_payload(&payload, &mut cluster(ranges));
+        let response = runner.judge_payload(&payload, &mut cluster(ranges));
         let response: Value =
             serde_json::from_slice(&response).map_err(|error| TestCaseError::fail(error.to_string()))?;
         if response["accepted"] == false {
@@ -79,22 +79,22 @@ fn check(door: &Door, cases: u32) {
 
 #[test]
 fn no_payload_makes_the_policy_panic() {
-    check(&Door::Native, 4000);
+    check(&Runner::Native, 4000);
 }
 
 #[test]
 fn no_payload_makes_the_wasm_trap() {
-    check(&Door::wasm(), 400);
+    check(&Runner::wasm(), 400);
 }
 
 /// The message for a new pod with this text, in a namespace with a LimitRange of at most one core per container.
-fn message(door: &Door, pod: &str) -> String {
+fn message(runner: &Runner, pod: &str) -> String {
     let review = request_for("CREATE", &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}}), None, "");
     let mut payload: Value = serde_json::from_slice(&review.payload(&json!({"estimates": {"mode": "never"}}))).unwrap();
     payload["request"]["object"] = json!("the pod");
     let payload = payload.to_string().replace(r#""the pod""#, pod);
     let bounds = json!([{"type": "Container", "max": {"cpu": "1"}}]);
-    let response = door.judge_payload(payload.as_bytes(), &mut cluster(bounds));
+    let response = runner.judge_payload(payload.as_bytes(), &mut cluster(bounds));
     serde_json::from_slice::<Value>(&response).unwrap()["message"].as_str().unwrap_or("admitted").to_owned()
 }
 
@@ -111,9 +111,9 @@ fn json_is_read_as_by_other_readers() {
         r#"[{"name":"c","resources":{"limits":{"cpu":"9"}}}]"#,
     );
     let emptied = r#"[{"name":"c","resources":{"limits":{"cpu":"1"}},"resources":null}]"#;
-    for door in Door::both() {
+    for runner in Runner::both() {
         let check = |pod: &str, expected: &str| {
-            let message = message(&door, pod);
+            let message = message(&runner, pod);
             assert!(message.contains(expected), "{pod}: {message}");
         };
         check(&within("", modest), "admitted");

@@ -10,10 +10,10 @@
 
 mod conformance;
 mod documentation;
-mod door;
 mod estimates;
 mod hostile;
 mod properties;
 mod reads;
+mod runner;
 mod scenarios;
 mod settings_reference;

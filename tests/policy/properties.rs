@@ -5,7 +5,7 @@ use headroom_testkit::cluster::Cluster;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::door::{Door, request_for};
+use crate::runner::{Runner, request_for};
 
 const CPU: [&str; 6] = ["0", "50m", "100m", "1", "1500m", "4"];
 
@@ -68,7 +68,7 @@ fn ranges() -> impl Strategy<Value = Vec<Value>> {
 fn judge(pod: &Value, ranges: &[Value]) -> ValidationResponse {
     let mut cluster = ranges.iter().cloned().fold(Cluster::new(), Cluster::with);
     let request: AdmissionRequest = request_for("CREATE", pod, None, "");
-    Door::Native.judge(&request, &json!({}), &mut cluster)
+    Runner::Native.judge(&request, &json!({}), &mut cluster)
 }
 
 /// Checks that every value of the author is kept.

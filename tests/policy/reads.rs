@@ -6,7 +6,7 @@ use headroom_testkit::cluster::Cluster;
 use headroom_testkit::host_call::{CallbackRequest, HostCalls};
 use serde_json::{Value, json};
 
-use crate::door::{Door, request_for};
+use crate::runner::{Runner, request_for};
 
 /// A pod with too much memory for the namespace's LimitRange and quota.
 fn pod() -> Value {
@@ -36,11 +36,11 @@ fn shop() -> Cluster {
 }
 
 /// Judges the pod for this user.
-fn judge(door: &Door, user: &str, settings: &Value, host: &mut dyn HostCalls) -> ValidationResponse {
+fn judge(runner: &Runner, user: &str, settings: &Value, host: &mut dyn HostCalls) -> ValidationResponse {
     let payload = request_for("CREATE", &pod(), None, "").payload(settings);
     let mut payload: Value = serde_json::from_slice(&payload).unwrap();
     payload["request"]["userInfo"]["username"] = json!(user);
-    serde_json::from_slice(&door.judge_payload(payload.to_string().as_bytes(), host)).unwrap()
+    serde_json::from_slice(&runner.judge_payload(payload.to_string().as_bytes(), host)).unwrap()
 }
 
 #[test]
@@ -50,9 +50,11 @@ fn nothing_is_read_for_a_request_that_is_exempt() {
         json!({"serviceAccounts": ["shop/builder"]}),
         json!({"labels": {"matchLabels": {"tier": "free"}}}),
     ];
-    for (door, exempt) in Door::both().iter().flat_map(|door| exemptions.iter().map(move |exempt| (door, exempt))) {
+    for (runner, exempt) in
+        Runner::both().iter().flat_map(|runner| exemptions.iter().map(move |exempt| (runner, exempt)))
+    {
         let mut cluster = shop();
-        let response = judge(door, "ann", &json!({"exempt": exempt}), &mut cluster);
+        let response = judge(runner, "ann", &json!({"exempt": exempt}), &mut cluster);
         assert!(response.accepted && response.warnings.is_none() && response.mutated_object.is_none(), "{exempt}");
         assert_eq!(cluster.calls(), [], "{exempt}");
     }
@@ -60,10 +62,10 @@ fn nothing_is_read_for_a_request_that_is_exempt() {
 
 #[test]
 fn only_the_namespace_is_read_if_its_labels_exempt_it() {
-    for door in Door::both() {
+    for runner in Runner::both() {
         let mut cluster = shop();
         let settings = json!({"exempt": {"namespaceLabels": {"matchLabels": {"tier": "free"}}}});
-        assert!(judge(&door, "ann", &settings, &mut cluster).accepted);
+        assert!(judge(&runner, "ann", &settings, &mut cluster).accepted);
         let kinds: Vec<&str> = cluster.calls().iter().map(CallbackRequest::kind).collect();
         assert_eq!(kinds, ["Namespace"]);
     }
@@ -72,10 +74,10 @@ fn only_the_namespace_is_read_if_its_labels_exempt_it() {
 #[test]
 fn a_pod_is_exempt_by_its_own_service_account_and_not_by_its_creators() {
     let controller = "system:serviceaccount:kube-system:replicaset-controller";
-    for door in Door::both() {
+    for runner in Runner::both() {
         let is_admitted = |pattern: &str| {
             let settings = json!({"exempt": {"serviceAccounts": [pattern]}});
-            judge(&door, controller, &settings, &mut shop()).accepted
+            judge(&runner, controller, &settings, &mut shop()).accepted
         };
         assert!(is_admitted("shop/*"));
         assert!(!is_admitted("kube-system/*"));
@@ -101,8 +103,8 @@ impl HostCalls for StaleWatch {
 #[test]
 fn a_quota_that_was_deleted_meanwhile_refuses_nothing() {
     let settings = json!({"limitRanges": {"mode": "off"}, "quotas": {"freshness": "live"}});
-    for door in Door::both() {
-        let judge = |fresh| judge(&door, "ann", &settings, &mut StaleWatch { watch: shop(), fresh });
+    for runner in Runner::both() {
+        let judge = |fresh| judge(&runner, "ann", &settings, &mut StaleWatch { watch: shop(), fresh });
         let gone = judge("Cannot find v1/ResourceQuota named 'team' inside of namespace 'Some(\"shop\")'");
         assert!(gone.accepted, "{gone:?}");
         // After any other failure, the usage from the watch is used.

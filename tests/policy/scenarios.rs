@@ -9,7 +9,7 @@ use headroom_testkit::cluster::Cluster;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::door::{Door, request_for};
+use crate::runner::{Runner, request_for};
 
 /// One case.
 #[derive(Deserialize)]
@@ -94,9 +94,9 @@ impl Scenario {
         cluster
     }
 
-    fn check(&self, name: &str, door: &Door) {
+    fn check(&self, name: &str, runner: &Runner) {
         let request = self.request();
-        let response = door.judge(&request, &self.settings(), &mut self.cluster());
+        let response = runner.judge(&request, &self.settings(), &mut self.cluster());
         let Expected { allowed, message, warnings, resources, annotations, unchanged } = &self.expect;
         assert_eq!(response.accepted, *allowed, "{name}: {response:?}");
         assert_eq!(response.message, *message, "{name}");
@@ -123,12 +123,12 @@ fn scenarios_hold_natively_and_in_the_wasm() {
     let mut files: Vec<_> =
         fs::read_dir(built::workspace_file("scenarios")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    let doors = Door::both();
+    let runners = Runner::both();
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "yaml")) {
         let name = file.file_stem().unwrap().to_string_lossy();
         let scenario: Scenario =
             serde_yaml::from_str(&fs::read_to_string(file).unwrap()).unwrap_or_else(|error| panic!("{name}: {error}"));
-        doors.iter().for_each(|door| scenario.check(&name, door));
+        runners.iter().for_each(|runner| scenario.check(&name, runner));
         count += 1;
     }
     assert!(count > 0, "there are scenarios");

@@ -75,7 +75,7 @@ pub fn recommend<'d>(
     let wants = if context.limit_ranges.is_some() {
         let mode = settings.estimates.mode.min(wants::chosen_by_pod(&as_it_stands, &mut notes)?);
         let wants = wants::all(&as_it_stands, mode, &settings.estimates, &mut notes);
-        wants::heed_namespace(wants, context.namespace, &mut notes)?
+        wants::restrict_by_namespace(wants, context.namespace, &mut notes)?
     } else {
         Vec::new()
     };
@@ -191,7 +191,7 @@ fn for_all<'d>(
                 unknown("a HorizontalPodAutoscaler scales by it, so another request would change how many pods run");
                 continue;
             }
-            let want = Want { container: index, resource, beside: false };
+            let want = Want { container: index, resource, for_comparison: false };
             let made = estimate::estimate(want, container, &image, &sources, ranges, context, settings, &mut notes);
             let Some(mut made) = made else {
                 unknown(&in_vain(&sources, resource, chosen_by));

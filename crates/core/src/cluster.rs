@@ -46,7 +46,7 @@ pub struct Context<'d> {
     /// For the extended resources of a claim's devices; none if they were not requested or could not be read.
     pub device_classes: Option<Vec<DeviceClass<'d>>>,
     /// The pod that a resource claim was made for.
-    pub claimed_for: Option<Node<'d>>,
+    pub pod_of_claim: Option<Node<'d>>,
     /// The resource claims of the namespace.
     pub resource_claims: Option<Node<'d>>,
     /// The time of the request, if anything depends on it and the shell knows it.
@@ -139,7 +139,7 @@ impl<'d> Context<'d> {
             }
             Lookup::Scaled { .. } => self.scaled = Some(node),
             Lookup::DeviceClasses => self.device_classes = Some(DeviceClass::read_list(node)?),
-            Lookup::ClaimedFor { .. } => self.claimed_for = Some(node),
+            Lookup::PodOfClaim { .. } => self.pod_of_claim = Some(node),
             Lookup::ResourceClaims { .. } => self.resource_claims = Some(node),
         }
         Ok(())

@@ -77,7 +77,7 @@ pub fn limits_below_requests<'a, 'd>(pod: &'a Pod<'d>) -> impl Iterator<Item = L
 
 fn below_request<'a, 'd>(container: &'a Container<'d>) -> impl Iterator<Item = LimitBelowRequest<'d>> + use<'a, 'd> {
     let Resources { requests, limits } = &container.resources;
-    limits.beside(requests).filter_map(|(name, limit, request)| {
+    limits.paired_with(requests).filter_map(|(name, limit, request)| {
         let request = &request?.quantity;
         (!limit.origin.is_authored() && limit.quantity < *request).then(|| LimitBelowRequest {
             container: shortened(&container.name).into_owned(),

@@ -174,15 +174,15 @@ pub fn estimate<'d>(
     let rounding = chosen_by.rounding.of(resource);
     quantity = quantity.rounded_up_to_multiple_of(rounding);
     let mut least = Quantity::ZERO;
-    if !want.beside {
+    if !want.for_comparison {
         let repairs = settings.limit_ranges.repair_default_limit;
         let capped = caps::fit(quantity, container, resource, ranges, repairs, rounding);
         (quantity, least) = (capped.quantity, capped.least);
         adjustments.extend(capped.adjustments);
     }
-    let only_reported = want.beside || chosen_by.dry_run;
+    let only_reported = want.for_comparison || chosen_by.dry_run;
     let amount = |requirement| container.resources.quantity(requirement, resource.name());
-    let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| want.beside).cloned();
+    let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| want.for_comparison).cloned();
     let container = container.name.clone();
     Some(Estimate { want, container, set, quantity, least, basis, adjustments, skipped, only_reported })
 }
@@ -216,7 +216,7 @@ impl<'d> Estimates<'d> {
     pub fn apply(&self, pod: &mut Pod<'d>) {
         for estimate in &self.estimates {
             let Some(container) = pod.containers.get_mut(estimate.want.container) else { continue };
-            let values = match (estimate.only_reported, estimate.want.beside) {
+            let values = match (estimate.only_reported, estimate.want.for_comparison) {
                 (false, _) => &mut container.resources.requests,
                 (true, true) => &mut container.reported,
                 (true, false) => continue,

@@ -182,7 +182,7 @@ impl<'d> Inquiry<'d> {
                     if is_needed { vec![namespace(self.request)] } else { Vec::new() }
                 }
                 Round::Roots => {
-                    plan.heed_namespace(&self.context, &mut self.notes)?;
+                    plan.restrict_by_namespace(&self.context, &mut self.notes)?;
                     let containers = plan.wants.iter().map(|want| want.container);
                     self.history = WantedHistory::of(self.request, plan.pod.as_ref(), containers);
                     self.history.roots(self.request, self.settings)

@@ -74,7 +74,7 @@ pub fn judge<'d>(
             let old = request.old_pod()?.map(|mut pod| {
                 let mut ignored = Vec::new();
                 let wants = plan.prepare(&mut pod, context, settings, &mut ignored)?;
-                let wants = wants::heed_namespace(wants, context.namespace, &mut ignored)?;
+                let wants = wants::restrict_by_namespace(wants, context.namespace, &mut ignored)?;
                 Ok(filled(pod, &wants)?.pod)
             });
             old.transpose()?
@@ -133,7 +133,7 @@ fn report_missing<'d>(decision: &mut Decision<'d>, plan: &Plan<'d>, context: &Co
             Lookup::DeviceClasses => &[plan.quotas],
             // Without these, the quota from the list is used, a claim is charged in full, and estimates are left out.
             Lookup::FreshQuota { .. }
-            | Lookup::ClaimedFor { .. }
+            | Lookup::PodOfClaim { .. }
             | Lookup::ResourceClaims { .. }
             | Lookup::TenantQuotas
             | Lookup::Namespace { .. }

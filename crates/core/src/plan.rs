@@ -2,7 +2,7 @@
 //! is read always matches what is judged.
 //!
 //! [`Plan::of`] needs only the request, and decides what to read; [`Plan::complete`] adds what depends on the ranges;
-//! [`Plan::heed_namespace`] removes the estimates that the namespace opts out of.
+//! [`Plan::restrict_by_namespace`] removes the estimates that the namespace opts out of.
 
 pub mod exempt;
 pub mod subject;
@@ -190,8 +190,8 @@ impl<'d> Plan<'d> {
     }
 
     /// Drops the estimates that the namespace opts out of.
-    pub fn heed_namespace(&mut self, context: &Context<'_>, notes: &mut Vec<String>) -> Result<(), Malformed> {
-        self.wants = wants::heed_namespace(std::mem::take(&mut self.wants), context.namespace, notes)?;
+    pub fn restrict_by_namespace(&mut self, context: &Context<'_>, notes: &mut Vec<String>) -> Result<(), Malformed> {
+        self.wants = wants::restrict_by_namespace(std::mem::take(&mut self.wants), context.namespace, notes)?;
         Ok(())
     }
 }

@@ -79,7 +79,7 @@ impl<'d, V> ByResource<'d, V> {
     }
 
     /// Each value with the value of the same name in another list, in one pass over both.
-    pub fn beside<'a, W>(
+    pub fn paired_with<'a, W>(
         &'a self,
         other: &'a ByResource<'d, W>,
     ) -> impl Iterator<Item = (&'a ResourceName<'d>, &'a V, Option<&'a W>)> + use<'a, 'd, V, W> {

@@ -45,7 +45,7 @@ pub enum Lookup<'d> {
     /// For the extended resources of device classes.
     DeviceClasses,
     /// The pod that a resource claim was made for, which was charged already.
-    ClaimedFor {
+    PodOfClaim {
         namespace: &'d str,
         name: Cow<'d, str>,
     },
@@ -102,7 +102,7 @@ impl Lookup<'_> {
                 ("autoscaling/v2", "HorizontalPodAutoscaler", Some(*namespace), None, masks)
             }
             Self::DeviceClasses => (RESOURCE_API, "DeviceClass", None, None, constant(&["spec.extendedResourceName"])),
-            Self::ClaimedFor { namespace, name } => {
+            Self::PodOfClaim { namespace, name } => {
                 let masks =
                     constant(&["metadata.uid", "spec.containers", "spec.initContainers", "spec.overhead", "status"]);
                 ("v1", "Pod", Some(*namespace), Some(Cow::Borrowed(name.as_ref())), masks)
@@ -119,7 +119,7 @@ impl Lookup<'_> {
             }
         };
         // There are ever new names of workloads and pods, and a host may keep cached objects for ever.
-        let disable_cache = matches!(self, Self::FreshQuota { .. } | Self::Scaled { .. } | Self::ClaimedFor { .. });
+        let disable_cache = matches!(self, Self::FreshQuota { .. } | Self::Scaled { .. } | Self::PodOfClaim { .. });
         HostCall { api_version, kind, namespace, name, field_masks, disable_cache }
     }
 
@@ -133,7 +133,7 @@ impl Lookup<'_> {
         };
         match self {
             Self::UsageProfile { .. } => is_not_found || kind_is_unknown(),
-            Self::FreshQuota { .. } | Self::ClaimedFor { .. } => is_not_found,
+            Self::FreshQuota { .. } | Self::PodOfClaim { .. } => is_not_found,
             // Older clusters have no device classes of this version, and so none with an extended resource. A cluster
             // without the ledger has no TenantQuotas.
             Self::DeviceClasses | Self::TenantQuotas => kind_is_unknown(),
@@ -157,7 +157,7 @@ impl Lookup<'_> {
             Self::Scaled { .. } => "the new pods are not checked against the namespace's ResourceQuotas",
             Self::Autoscalers { .. } => "estimates ignore the namespace's autoscalers",
             Self::DeviceClasses => "devices are not charged as extended resources",
-            Self::ClaimedFor { .. } | Self::ResourceClaims { .. } => "the claim is charged in full",
+            Self::PodOfClaim { .. } | Self::ResourceClaims { .. } => "the claim is charged in full",
             Self::UsageProfile { .. } => "usage history is ignored",
         }
     }

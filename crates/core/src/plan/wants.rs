@@ -20,7 +20,7 @@ pub struct Want {
     pub container: usize,
     pub resource: Resource,
     /// Only to report, because the author set a value.
-    pub beside: bool,
+    pub for_comparison: bool,
 }
 
 /// The mode that a pod's annotation asks for.
@@ -29,7 +29,7 @@ pub fn chosen_by_pod(pod: &Pod<'_>, notes: &mut Vec<String>) -> Result<EstimateM
 }
 
 /// The wants that remain in a namespace that asks for fewer by a label or an annotation.
-pub fn heed_namespace(
+pub fn restrict_by_namespace(
     mut wants: Vec<Want>,
     namespace: Option<Node<'_>>,
     notes: &mut Vec<String>,
@@ -39,7 +39,7 @@ pub fn heed_namespace(
         let choice = namespace.map(|namespace| namespace.at(&["metadata", field, CHOICE])).transpose()?.flatten();
         mode = mode.min(chosen("the namespace", choice.map(Node::str).transpose()?, notes));
     }
-    wants.retain(|want| mode >= if want.beside { EstimateMode::Always } else { EstimateMode::IfNotSet });
+    wants.retain(|want| mode >= if want.for_comparison { EstimateMode::Always } else { EstimateMode::IfNotSet });
     Ok(wants)
 }
 
@@ -85,9 +85,9 @@ pub fn all(pod: &Pod<'_>, mode: EstimateMode, settings: &EstimateSettings<'_>, n
         for (resource, is_wanted) in Resource::ALL.into_iter().zip(wanted) {
             let set_by = if is_wanted { SetBy::of(container, resource) } else { SetBy::Us };
             match set_by {
-                SetBy::Nobody => wants.push(Want { container: index, resource, beside: false }),
+                SetBy::Replaceable => wants.push(Want { container: index, resource, for_comparison: false }),
                 SetBy::Author if is_first(index, container) => {
-                    wants.push(Want { container: index, resource, beside: true });
+                    wants.push(Want { container: index, resource, for_comparison: true });
                 }
                 SetBy::Author | SetBy::Us => {}
             }
@@ -106,8 +106,8 @@ const MOST: usize = 64;
 /// Who set a container's resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SetBy {
-    /// Or LimitRanger, whose values may be replaced.
-    Nobody,
+    /// Not set, or set by LimitRanger, whose values may be replaced.
+    Replaceable,
     Author,
     /// When we judged this pod before.
     Us,
@@ -119,7 +119,7 @@ impl SetBy {
         match (origin(Requirement::Request), origin(Requirement::Limit)) {
             (Some(request), _) if request.is_authored() => Self::Author,
             (_, Some(limit)) if limit.is_authored() => Self::Author,
-            (None | Some(Origin::LimitRanger), _) => Self::Nobody,
+            (None | Some(Origin::LimitRanger), _) => Self::Replaceable,
             (Some(_), _) => Self::Us,
         }
     }

@@ -103,7 +103,7 @@ impl<'d> Deltas<'d> {
         let Some(before) = self.before.as_ref().filter(|_| self.beginning.is_empty()) else { return true };
         let before = before.list(kind);
         let now = self.in_full.list(kind);
-        let mut amounts = now.beside(&before);
+        let mut amounts = now.paired_with(&before);
         amounts.any(|(_, amount, before)| before.map_or(!amount.is_zero(), |before| before < amount))
     }
 }

@@ -29,7 +29,7 @@ pub fn new_limits_to_requests(pod: &mut Pod<'_>) {
 fn copy_limits<'d>(resources: &mut Resources<'d>, origin_of: impl Fn(&Origin<'d>) -> Option<Origin<'d>>) {
     let Resources { requests, limits } = resources;
     let mut missing = Vec::new();
-    for (name, limit, request) in limits.beside(requests) {
+    for (name, limit, request) in limits.paired_with(requests) {
         if request.is_none()
             && let Some(origin) = origin_of(&limit.origin)
         {

@@ -7,8 +7,8 @@ use headroom_core::cluster::usage::Root;
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-#[path = "../door/mod.rs"]
-mod way_in;
+#[path = "../entry/mod.rs"]
+mod entry;
 
 pub const NOW: &str = "2026-11-21T06:00:00Z";
 
@@ -103,7 +103,7 @@ impl Situation {
         };
         let now = Some(NOW.parse::<Timestamp>().unwrap());
         let (request, settings) = (self.request.to_string(), self.settings.to_string());
-        let mut outcome = way_in::judge(&request, &settings, now, read, |request, decision, _| {
+        let mut outcome = entry::judge(&request, &settings, now, read, |request, decision, _| {
             let changed = request.object.and_then(|object| decision.changed_object(object.node).unwrap());
             let object = match &changed {
                 Some(text) => serde_json::from_str(text).unwrap(),

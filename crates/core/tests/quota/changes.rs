@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::door::{Answer, answer};
+use crate::harness::{Answer, answer};
 
 fn judge(request: &Value, quotas: &[Value], settings: &Value) -> Answer {
     let payload = json!({"request": request, "settings": settings});

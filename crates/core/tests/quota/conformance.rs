@@ -11,7 +11,7 @@ use headroom_core::request::{self, Pod};
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::door::{Answer, answer, to_json};
+use crate::harness::{Answer, answer, to_json};
 
 /// Cases with another result than upstream, and why. None so far.
 const DEPARTURES: &[(&str, &str)] = &[];

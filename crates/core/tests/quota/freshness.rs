@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::door::answer;
+use crate::harness::answer;
 
 fn quota(name: &str, hard: u32, used: u32) -> Value {
     json!({"metadata": {"name": name}, "status": {"hard": {"pods": hard.to_string()}, "used": {"pods": used.to_string()}}})

@@ -4,7 +4,7 @@
 
 mod changes;
 mod conformance;
-mod door;
 mod freshness;
+mod harness;
 mod properties;
 mod workloads;

@@ -8,7 +8,7 @@ use headroom_core::request::{self, Pod};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::door::{Answer, answer, to_json};
+use crate::harness::{Answer, answer, to_json};
 
 const NAMES: [&str; 6] = ["count/pods", "limits.memory", "memory", "pods", "requests.cpu", "requests.example.com/gpu"];
 

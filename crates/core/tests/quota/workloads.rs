@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::door::answer;
+use crate::harness::answer;
 
 /// A workload of pods that request 500m of cpu.
 fn workload(kind: &str, spec: Value) -> Value {

@@ -10,8 +10,8 @@ mod forgeries;
 mod requests;
 mod rules;
 
-#[path = "../quota/door.rs"]
-mod door;
+#[path = "../quota/harness.rs"]
+mod harness;
 
 use std::cell::Cell;
 
@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use self::door::{Answer, answer};
+use self::harness::{Answer, answer};
 use self::requests::Sent;
 
 const CASES: u32 = 2_000;

@@ -31,12 +31,12 @@ pub fn needs_classes(request: &Request<'_>, context: &Context<'_>) -> bool {
 /// The lookup of the pod that owns the claim of a request, according to the claim.
 pub fn lookup<'d>(request: &'d Request<'d>) -> Result<Option<Lookup<'d>>, Malformed> {
     let owner = request.object.map(|object| owner(object.node)).transpose()?.flatten();
-    Ok(owner.map(|(name, _)| Lookup::ClaimedFor { namespace: &request.namespace, name }))
+    Ok(owner.map(|(name, _)| Lookup::PodOfClaim { namespace: &request.namespace, name }))
 }
 
 /// Whether the namespace's other claims are needed to see that this claim is the pod's first.
 pub fn needs_claims(context: &Context<'_>) -> Result<bool, Malformed> {
-    Ok(context.claimed_for.map(claim_of).transpose()?.is_some_and(|claim| claim.is_none()))
+    Ok(context.pod_of_claim.map(claim_of).transpose()?.is_some_and(|claim| claim.is_none()))
 }
 
 /// The name and the uid of a pod.
@@ -76,7 +76,7 @@ pub fn of_pod<'d>(
     now: Option<Timestamp>,
 ) -> Result<ResourceList<'d>, Malformed> {
     let nothing = ResourceList::default();
-    let (Some(node), Some(object)) = (context.claimed_for, request.object) else { return Ok(nothing) };
+    let (Some(node), Some(object)) = (context.pod_of_claim, request.object) else { return Ok(nothing) };
     let Some((_, uid)) = owner(object.node)? else { return Ok(nothing) };
     let found = node.at(&["metadata", "uid"])?.map(Node::str).transpose()?;
     if found.as_ref() != Some(&uid) {

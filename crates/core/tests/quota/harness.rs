@@ -5,8 +5,8 @@ use headroom_core::cluster::lookup::Lookup;
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
 
-#[path = "../door/mod.rs"]
-mod way_in;
+#[path = "../entry/mod.rs"]
+mod entry;
 
 /// The answer of a policy.
 pub struct Answer {
@@ -36,7 +36,7 @@ pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer 
         answer_of(lookup, lists)
     };
     let (request, settings) = (payload["request"].to_string(), settings.to_string());
-    let mut answer = way_in::judge(&request, &settings, now, read, |request, decision, inquiry| {
+    let mut answer = entry::judge(&request, &settings, now, read, |request, decision, inquiry| {
         let mut used = Map::new();
         for charge in decision.charges.iter().filter(|_| decision.is_admitted()) {
             let quotas = inquiry.context().quotas.as_deref().unwrap_or_default();
@@ -75,7 +75,7 @@ fn answer_of(lookup: &Lookup<'_>, lists: &Value) -> Result<String, String> {
             found.ok_or_else(|| format!("Cannot find v1/ResourceQuota named '{name}'"))?.to_string()
         }
         Lookup::Scaled { .. } => lists["Scaled"].to_string(),
-        Lookup::ClaimedFor { name, .. } => {
+        Lookup::PodOfClaim { name, .. } => {
             let pods = lists["Pod"]["items"].as_array().into_iter().flatten();
             let found = pods.into_iter().find(|pod| is_named(pod, name));
             found.ok_or_else(|| format!("Cannot find v1/Pod named '{name}'"))?.to_string()
