@@ -243,7 +243,7 @@ impl fmt::Display for ParseImageNameError {
             Fault::Tag => write!(
                 f,
                 "`{excerpt}` is not an image name: a tag is 1 to {LONGEST_TAG} letters, digits, `_`, `.` and `-`, \
-                 and begins with none of the last two"
+                 and begins with a letter, a digit or `_`"
             ),
             Fault::Digest => {
                 write!(

@@ -29,7 +29,7 @@ pub struct Plan<'d> {
     pub quotas: Mode,
     /// The mode for breaches of a quota by the pods that a workload would create.
     pub pods: Mode,
-    /// Those pods, if there are any.
+    /// The rollout of these pods, if there is one.
     pub rollout: Option<Rollout>,
     /// Whether missing values get the defaults of the ranges.
     pub is_defaulted: bool,

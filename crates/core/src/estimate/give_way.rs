@@ -75,7 +75,7 @@ impl<'d> Estimates<'d> {
         self.estimates.retain(|estimate| !estimate.is_part_of(subject, resource, pod));
         let changed = self.estimates.len() < before;
         if changed {
-            self.notes.push(format!("{subject}: no {resource} estimate, because with one {breach} ({})", breach.range));
+            self.notes.push(format!("{subject}: {resource} estimate dropped: {breach} ({})", breach.range));
         }
         changed
     }

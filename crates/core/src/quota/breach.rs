@@ -145,7 +145,7 @@ impl Breach<'_> {
             Fault::MustSpecify { missing } => {
                 let parts: Vec<String> =
                     missing.iter().map(|(name, containers)| format!("{name} in {}", containers.joined(", "))).collect();
-                format!("set {}, or let a LimitRange of the namespace set defaults", parts.join("; "))
+                format!("set {}, or add defaults to a LimitRange", parts.join("; "))
             }
             Fault::UnknownStatus { .. } => {
                 "its usage has not been counted yet: try again in a moment, and check that the quota controller runs"

@@ -37,8 +37,8 @@ pub enum Renewal {
 const REPLICAS: &str = "replicas";
 const PODS: &str = "pods";
 
-const ONE_RUN: &str = "assuming that one job runs at a time; concurrencyPolicy Allow lets more of them overlap";
-const ONE_NODE: &str = "assuming one node; on how many nodes its pods will run is not known yet";
+const ONE_RUN: &str = "assuming one job at a time; concurrencyPolicy Allow lets jobs overlap";
+const ONE_NODE: &str = "assuming one node; the number of nodes is not known yet";
 
 /// What a request does to the pods of a workload; none if it creates no new ones. The ReplicaSets of a Deployment and
 /// the Jobs of a CronJob were judged with their owner, and are not judged again.

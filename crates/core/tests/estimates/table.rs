@@ -484,10 +484,7 @@ fn an_estimate_that_would_break_a_bound_is_dropped() {
     let outcome = nginx_pod().with_limits(range).with_profile(own(busy("50m", "100Mi"))).judge();
     check(&outcome, "400m", "100Mi");
     assert!(
-        outcome
-            .warnings
-            .iter()
-            .any(|warning| warning.starts_with("pod total: no cpu estimate, because with one minimum cpu")),
+        outcome.warnings.iter().any(|warning| warning.starts_with("pod total: cpu estimate dropped: minimum cpu")),
         "{:?}",
         outcome.warnings
     );

@@ -230,16 +230,14 @@ fn assumptions_are_stated() {
     check(
         &cron_job("Allow"),
         "3500m",
-        &[&format!(
-            "{messages} (assuming that one job runs at a time; concurrencyPolicy Allow lets more of them overlap)"
-        )],
+        &[&format!("{messages} (assuming one job at a time; concurrencyPolicy Allow lets jobs overlap)")],
     );
     check(
         &request(&workload("DaemonSet", json!({})), None),
         "4",
         &[
             "its pods would be refused: quota team: 0 of 1 pods fit: requests.cpu short by 500m (0 available) (assuming \
-           one node; on how many nodes its pods will run is not known yet)",
+           one node; the number of nodes is not known yet)",
         ],
     );
     let old = with_status(
@@ -291,7 +289,6 @@ fn a_template_without_a_value_that_a_quota_requires_gets_a_warning() {
     check(
         &request(&bare, None),
         "0",
-        &["its pods would be refused: quota team: set requests.cpu in web, or let a LimitRange of the namespace set \
-           defaults"],
+        &["its pods would be refused: quota team: set requests.cpu in web, or add defaults to a LimitRange"],
     );
 }
