@@ -52,7 +52,7 @@ lint:
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
 .PHONY: test
-test: fmt lint unit-tests e2e-tests budgets test-docs test-deploy test-page
+test: fmt lint unit-tests test-benches e2e-tests budgets test-docs test-deploy test-page
 	@echo "make test: all tests passed"
 
 .PHONY: unit-tests
@@ -60,6 +60,12 @@ unit-tests: policy.wasm test-servers browser
 	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked --workspace; \
 	else cargo test --locked --workspace --lib --bins --tests; fi
 	cargo test --locked --workspace --doc
+
+# The benches at a small size: they check what they measure, and have to run when somebody asks for figures.
+.PHONY: test-benches
+test-benches: test-servers
+	HEADROOM_BENCH_DAYS=1 HEADROOM_BENCH_CONTAINERS=100 HEADROOM_BENCH_WORKLOADS=20 \
+	  cargo bench --locked --workspace --profile dev --bench collect --bench prometheus --bench scan
 
 # Prometheus, InfluxDB and VictoriaMetrics, which the companion's tests start on loopback.
 .PHONY: test-servers

@@ -1,6 +1,6 @@
-//! What is read from the host.
+//! Reads from the host.
 //!
-//! The host is a parameter, so that tests can put the same policy, natively, before a cluster in memory.
+//! The host is a parameter, so that tests can run the same policy natively with a cluster in memory.
 
 use headroom_core::cluster::lookup::{HostCall, Lookup};
 use headroom_core::json::write_string;
@@ -8,12 +8,12 @@ use headroom_core::json::write_string;
 /// Answers an operation of the namespace `kubernetes` with a JSON payload; the error is the host's own text.
 pub type Host<'h> = &'h mut dyn FnMut(&str, &[u8]) -> Result<Vec<u8>, String>;
 
-/// Reads what some lookups ask for, in their order.
+/// Performs some lookups, in their order.
 pub fn fetch_all(lookups: &[Lookup<'_>], host: Host<'_>) -> Vec<Result<Vec<u8>, String>> {
     lookups.iter().map(|lookup| fetch(&lookup.call(), host)).collect()
 }
 
-/// Reads what a lookup asks for.
+/// Performs a lookup.
 fn fetch(call: &HostCall<'_>, host: Host<'_>) -> Result<Vec<u8>, String> {
     let operation = match (&call.name, call.namespace) {
         (Some(_), _) => "get_resource",
@@ -23,8 +23,8 @@ fn fetch(call: &HostCall<'_>, host: Host<'_>) -> Result<Vec<u8>, String> {
     host(operation, payload(call).as_bytes())
 }
 
-/// The SDK's `GetResourceRequest`, `ListResourcesByNamespaceRequest` or `ListAllResourcesRequest`, written as text because the SDK's own way takes
-/// several times the instructions, on every call.
+/// The SDK's `GetResourceRequest`, `ListResourcesByNamespaceRequest` or `ListAllResourcesRequest`. It is written as
+/// text, because the SDK's serialization takes several times the instructions on every call.
 fn payload(call: &HostCall<'_>) -> String {
     let mut json = String::with_capacity(256);
     json.extend(["{\"api_version\":\"", call.api_version, "\",\"kind\":\"", call.kind, "\""]);
@@ -55,7 +55,7 @@ mod tests {
     };
 
     #[test]
-    fn the_sdk_reads_what_we_write() {
+    fn the_sdk_parses_our_payloads() {
         let mut call = HostCall {
             api_version: "v1",
             kind: "ResourceQuota",

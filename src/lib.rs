@@ -1,6 +1,6 @@
-//! The policy: a thin waPC shell around the core. No rule of its own.
+//! The policy: a thin waPC shell around the core, without any rule of its own.
 //!
-//! read the request and the settings -> fetch what each step of the inquiry asks for -> respond
+//! read the request and the settings -> fetch the lookups of each step of the inquiry -> respond
 
 mod clock;
 #[cfg(any(target_arch = "wasm32", test))]
@@ -18,7 +18,7 @@ use headroom_core::json::{Document, Malformed, Node};
 use headroom_core::verdict::Violation;
 use headroom_core::{Answers, Decision, Inquiry, Request, Settings};
 
-/// Answers an operation of Kubewarden's; none if it is not one of them.
+/// Answers an operation of Kubewarden; none if the operation is unknown.
 pub fn answer(operation: &[u8], payload: &[u8], host: host::Host<'_>) -> Option<Vec<u8>> {
     match operation {
         b"validate" => Some(judge(payload, host)),
@@ -28,7 +28,7 @@ pub fn answer(operation: &[u8], payload: &[u8], host: host::Host<'_>) -> Option<
     }
 }
 
-/// Why we cannot work with settings.
+/// The problems of invalid settings.
 fn problem_of_settings(payload: &[u8]) -> Option<String> {
     match Document::read_bytes(payload) {
         Ok(document) => Settings::read(Some(document.root())).err().map(|error| error.to_string()),
@@ -36,7 +36,7 @@ fn problem_of_settings(payload: &[u8]) -> Option<String> {
     }
 }
 
-/// Judges one admission request: the response, as the host reads it.
+/// Judges one admission request and returns the response for the host.
 pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
     let document = match Document::read_bytes(payload) {
         Ok(document) => document,
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sdk_reads_what_is_said_of_settings() {
+    fn the_sdk_parses_the_answer_about_settings() {
         let message = |settings: &str| {
             let answer = answered("validate_settings", settings).unwrap();
             let answer: SettingsValidationResponse = serde_json::from_slice(&answer).unwrap();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_protocol_is_the_sdk_s_and_other_operations_have_no_answer() {
+    fn the_protocol_version_is_the_sdk_s_and_unknown_operations_have_no_answer() {
         assert_eq!(answered("protocol_version", ""), protocol_version_guest(b"").ok());
         assert_eq!(answered("mutate", "{}"), None);
     }

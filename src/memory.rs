@@ -1,8 +1,8 @@
-//! Memory for one request.
+//! An allocator for one request.
 //!
-//! A Kubewarden host makes a fresh instance for every evaluation and drops it whole. So memory is handed out in a row and
-//! taken back only at the end of the row, which grows and shrinks the buffer being written. That costs a fifth of the
-//! general allocator's instructions, and allocation was a good part of every request's bill (`make bench`).
+//! A Kubewarden host creates a fresh instance for every evaluation and drops it whole. So blocks are allocated in a
+//! row, and freed or resized only at the end of the row, where the buffer that is being written usually is. This takes
+//! a fifth of the general allocator's instructions, and allocation was a large part of a request's cost (`make bench`).
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::arch::wasm32::{memory_grow, memory_size};
@@ -10,11 +10,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const PAGE: usize = 64 * 1024;
-/// Pages are asked for in steps, so that the host is not asked often.
+/// Pages are requested in steps, so that the host is called rarely.
 const STEP: usize = 4;
 
-/// The row: where the next block starts, and where the pages we hold end. Atomics because a static must be shared
-/// safely; without threads they are plain numbers.
+/// The row: the start of the next block, and the end of our pages. Atomics because a static must be shared safely;
+/// without threads they are plain numbers.
 struct Row {
     next: AtomicUsize,
     end: AtomicUsize,
@@ -24,8 +24,8 @@ struct Row {
 static ROW: Row = Row { next: AtomicUsize::new(0), end: AtomicUsize::new(0) };
 
 impl Row {
-    /// Adds pages with room for a block of this size. Returns whether they continue the row; if somebody else (the C
-    /// library) has grown the memory since, the row starts anew in them.
+    /// Adds pages with room for a block of this size. Returns whether they continue the row; if other code (the C
+    /// library) has grown the memory since, the row starts again in the new pages.
     #[cold]
     #[inline(never)]
     fn add_pages(&self, size: usize) -> Option<bool> {
@@ -34,15 +34,15 @@ impl Row {
         if memory_grow(0, pages) == usize::MAX {
             return None;
         }
-        let goes_on = had * PAGE == self.end.load(Relaxed);
-        if !goes_on {
+        let continues = had * PAGE == self.end.load(Relaxed);
+        if !continues {
             self.next.store(had * PAGE, Relaxed);
         }
         self.end.store((had + pages) * PAGE, Relaxed);
-        Some(goes_on)
+        Some(continues)
     }
 
-    /// A block where the row's pages have ended.
+    /// Allocates a block beyond the end of the row's pages.
     #[cold]
     #[inline(never)]
     fn alloc_in_new_pages(&self, layout: Layout) -> *mut u8 {
@@ -55,13 +55,13 @@ impl Row {
     }
 }
 
-#[expect(unsafe_code, reason = "an allocator cannot be written without; each block is within pages that we alone hold")]
-// SAFETY: blocks are aligned, do not overlap, and lie within pages that `memory_grow` gave to us.
+#[expect(unsafe_code, reason = "an allocator needs it; each block is within pages that only we use")]
+// SAFETY: blocks are aligned, do not overlap, and are within pages that `memory_grow` gave to us.
 unsafe impl GlobalAlloc for Row {
     #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // Without overflow checks, but none is missing: the row never ends within an alignment of the last address,
-        // and what would wrap around is above the end by its size alone.
+        // No overflow checks are needed: the row never ends within an alignment of the last address, and a size that
+        // would wrap around is larger than the room.
         let start = self.next.load(Relaxed).wrapping_add(layout.align() - 1) & layout.align().wrapping_neg();
         let room = self.end.load(Relaxed).wrapping_sub(start);
         if layout.size() > room || start > self.end.load(Relaxed) {
@@ -90,7 +90,7 @@ unsafe impl GlobalAlloc for Row {
         } else if new_size <= layout.size() {
             return block;
         }
-        // SAFETY: the caller vouches for `layout` and `new_size`, and the two blocks do not overlap.
+        // SAFETY: the caller guarantees `layout` and `new_size`, and the two blocks do not overlap.
         unsafe {
             let moved = self.alloc(Layout::from_size_align_unchecked(new_size, layout.align()));
             if !moved.is_null() {

@@ -1,10 +1,10 @@
-//! Decision -> the host's ValidationResponse. The object goes back as text, so the response is written as text.
+//! Writes a decision as the host's ValidationResponse. It is written as text, because the object is text already.
 
 use headroom_core::Decision;
 use headroom_core::json::{Malformed, write_string};
 use headroom_core::request::Object;
 
-/// The response to a request that was judged.
+/// The response to a judged request.
 pub fn with(decision: &Decision<'_>, object: Option<Object<'_>>) -> Result<Vec<u8>, Malformed> {
     let mut json = String::with_capacity(room(decision, object));
     if decision.is_admitted() {
@@ -36,13 +36,13 @@ pub fn with(decision: &Decision<'_>, object: Option<Object<'_>>) -> Result<Vec<u
     Ok(json.into_bytes())
 }
 
-/// About as much as the response takes, rather more than less: growing a text costs more than writing it.
+/// A generous estimate of the response's length, because growing a text costs more than writing it.
 fn room(decision: &Decision<'_>, object: Option<Object<'_>>) -> usize {
-    let told: usize = decision.warnings.iter().map(String::len).sum();
-    // In the object and for the audit log.
+    let warnings: usize = decision.warnings.iter().map(String::len).sum();
+    // Once in the object and once for the audit log.
     let explained = decision.explanation.as_ref().map_or(0, |explanation| 2 * explanation.json.len());
     let changed = object.filter(|_| decision.pod.is_some()).map_or(0, |object| object.node.text().len() + 512);
-    512 + told + explained + changed
+    512 + warnings + explained + changed
 }
 
 /// The response to a request that could not be judged.

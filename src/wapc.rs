@@ -1,7 +1,7 @@
-//! The waPC protocol: what the host calls, and how the host is called. The only file that does either.
+//! The waPC protocol: the only file with the functions that the host calls, and with calls to the host.
 //!
-//! By hand, because the usual crate keeps its handlers in a map behind a lock: that took 24 KB, and 2,000 to
-//! 4,000 fuel of every request (`make bench`).
+//! It is written by hand, because the usual crate keeps its handlers in a map behind a lock: that took 24 KB, and 2,000
+//! to 4,000 fuel of every request (`make bench`).
 
 #![expect(unsafe_code, reason = "the host's functions take addresses, and it finds ours by their unmangled names")]
 
@@ -26,15 +26,15 @@ unsafe extern "C" {
     fn __host_error(bytes: *mut u8);
 }
 
-/// Called in each fresh instance. There is nothing to prepare.
+/// Called in each fresh instance. Nothing needs to be prepared.
 #[unsafe(no_mangle)]
 extern "C" fn wapc_init() {}
 
-/// Called with an operation and its payload; tells whether there was an answer.
+/// Called with an operation and its payload; returns whether there was an answer.
 #[unsafe(no_mangle)]
 extern "C" fn __guest_call(operation_length: usize, payload_length: usize) -> usize {
     let mut payload = Vec::new();
-    // SAFETY: the host writes as many bytes as it said.
+    // SAFETY: the host writes as many bytes as it announced.
     let operation = unsafe {
         written(operation_length, |operation| {
             payload = written(payload_length, |payload| __guest_request(operation, payload));
@@ -55,7 +55,7 @@ extern "C" fn __guest_call(operation_length: usize, payload_length: usize) -> us
     }
 }
 
-/// Asks the host's namespace `kubernetes`; the error is the host's own text.
+/// Calls the host's namespace `kubernetes`; the error is the host's own text.
 fn kubernetes(operation: &str, payload: &[u8]) -> Result<Vec<u8>, String> {
     const BINDING: &str = "kubewarden";
     const NAMESPACE: &str = "kubernetes";
@@ -72,25 +72,26 @@ fn kubernetes(operation: &str, payload: &[u8]) -> Result<Vec<u8>, String> {
             payload.len(),
         )
     } == 1;
-    // SAFETY: the host writes as many bytes as it says.
+    // SAFETY: the host writes as many bytes as it announces.
     if is_answered {
         return Ok(unsafe { written(__host_response_len(), |bytes| __host_response(bytes)) });
     }
     let error = unsafe { written(__host_error_len(), |bytes| __host_error(bytes)) };
     let error = String::from_utf8_lossy(&error);
-    // The layer between us and the API server says that it failed, too; a person needs only why.
+    // The layer between us and the API server adds its own prefix; only the cause matters to people.
     Err(error.strip_prefix("Callback evaluation failure: ").unwrap_or(&error).to_owned())
 }
 
-/// So many bytes, which somebody writes at the address given. Not made zero first: that would cost as much as reading them.
+/// A buffer of this length, filled by `write` at the given address. It is not zeroed first, because that would cost as
+/// much as reading the bytes.
 ///
 /// # Safety
 ///
-/// All of them have to be written.
+/// `write` must write all bytes.
 unsafe fn written(length: usize, write: impl FnOnce(*mut u8)) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(length);
     write(bytes.as_mut_ptr());
-    // SAFETY: there is room for them, and they were written.
+    // SAFETY: there is room for the bytes, and they were written.
     unsafe { bytes.set_len(length) };
     bytes
 }

@@ -1,34 +1,34 @@
-//! One request judged natively, and what has to hold of it whatever it is.
+//! Judges one request natively, and checks properties that must hold for every request.
 
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::{Document, Node};
 use headroom_core::timestamp::Timestamp;
 use headroom_core::{Answers, Inquiry, Request, Settings};
 
-/// Judges a request. `cluster` has an answer for each kind that may be read, as a host writes it; other reads fail.
+/// Judges a request. `cluster` has the host's answer for each kind that can be read; other reads fail.
 ///
-/// What is admitted with a change must be admitted again as changed, without another change.
+/// If a request is admitted with a change, the changed request must be admitted without another change.
 pub fn judge(request: &str, settings: Node<'_>, cluster: Node<'_>) {
     if let Outcome::Changed(changed) = outcome(request, settings, cluster) {
         let again = outcome(&changed, settings, cluster);
-        assert_eq!(again, Outcome::Unchanged, "of our own output:\n{request}\n{changed}");
+        assert_eq!(again, Outcome::Unchanged, "when judging our own output:\n{request}\n{changed}");
     }
 }
 
 #[derive(Debug, PartialEq)]
 enum Outcome {
-    /// The request or the settings cannot be read.
-    Unread,
+    /// The request or the settings cannot be parsed.
+    Invalid,
     Refused(String),
     Unchanged,
-    /// Admitted; the request with the object as it was changed.
+    /// Admitted; the request with the changed object.
     Changed(String),
 }
 
 fn outcome(request: &str, settings: Node<'_>, cluster: Node<'_>) -> Outcome {
-    let Ok(document) = Document::read(request) else { return Outcome::Unread };
-    let Ok(read) = Request::read(document.root()) else { return Outcome::Unread };
-    let Ok(settings) = Settings::read(Some(settings)) else { return Outcome::Unread };
+    let Ok(document) = Document::read(request) else { return Outcome::Invalid };
+    let Ok(read) = Request::read(document.root()) else { return Outcome::Invalid };
+    let Ok(settings) = Settings::read(Some(settings)) else { return Outcome::Invalid };
     let answers = Answers::default();
     let mut inquiry = Inquiry::new(&read, &settings, &answers);
     let now = "2026-11-21T06:00:00Z".parse::<Timestamp>().ok();
@@ -36,7 +36,7 @@ fn outcome(request: &str, settings: Node<'_>, cluster: Node<'_>) -> Outcome {
     let changed = read.object.and_then(|object| decision.changed_object(object.node).ok().flatten());
     decision.audit_annotations();
     if !decision.is_admitted() {
-        assert!(!decision.message().is_empty(), "a refusal without a word");
+        assert!(!decision.message().is_empty(), "a refusal without a message");
         assert!(changed.is_none(), "refused and changed:\n{request}");
         return Outcome::Refused(decision.message());
     }

@@ -1,4 +1,4 @@
-//! The conformance cases of admission, through the payload door: natively, and as the built wasm in a real waPC host.
+//! The conformance cases of admission, as payloads: natively, and with the built wasm in a real waPC host.
 
 use headroom_core::amount::ResourceList;
 use headroom_core::json::Document;
@@ -7,10 +7,10 @@ use headroom_testkit::built;
 use headroom_testkit::cluster::Cluster;
 use serde_json::{Value, json};
 
-use crate::door::Door;
+use crate::runner::Runner;
 
-/// Kubernetes' behaviour where ours differs by default: it estimates nothing, never repairs a default limit, and looks at
-/// no template.
+/// Settings for Kubernetes' behaviour where ours differs by default: no estimates, no repair of default limits, and no
+/// checks of templates.
 fn upstream_settings(case: &Value) -> Value {
     let limited = case["input"]["limitedResources"].as_array().cloned().unwrap_or_default();
     let workloads = if case["check"] == "workload" { "enforce" } else { "off" };
@@ -33,7 +33,7 @@ pub fn cases(file: &str, check: &str) -> Vec<Value> {
     cases
 }
 
-/// The request of a case. What the API server always sends, and a case leaves out, is added.
+/// The request of a case, with the fields that the API server always sends and cases leave out.
 pub fn request(case: &Value) -> AdmissionRequest {
     let mut request = case["input"]["request"].clone();
     let fields = request.as_object_mut().unwrap();
@@ -47,17 +47,17 @@ pub fn cluster(case: &Value) -> Cluster {
     let others = case["input"]["context"].as_object().into_iter().flat_map(|lists| lists.values());
     let objects = objects.chain(others.filter_map(Value::as_array));
     objects.flatten().cloned().fold(Cluster::new(), |cluster, mut object| {
-        // A case may leave the namespace out where there is only one.
+        // A case may omit the namespace if there is only one.
         let namespace = case["input"]["request"]["namespace"].clone();
         object["metadata"].as_object_mut().unwrap().entry("namespace").or_insert(namespace);
         cluster.with(object)
     })
 }
 
-fn check_admission(door: &Door, case: &Value) {
+fn check_admission(runner: &Runner, case: &Value) {
     let name = case["name"].as_str().unwrap();
     let request = request(case);
-    let response = door.judge(&request, &upstream_settings(case), &mut cluster(case));
+    let response = runner.judge(&request, &upstream_settings(case), &mut cluster(case));
     let expect = &case["expect"];
     assert_eq!(response.accepted, expect["allowed"], "{name}: {response:?}");
     if !response.accepted {
@@ -69,7 +69,7 @@ fn check_admission(door: &Door, case: &Value) {
         for expected in expect[key].as_array().into_iter().flatten() {
             let containers = object["spec"][field].as_array().unwrap();
             let container = containers.iter().find(|container| container["name"] == expected["name"]);
-            let resources = &container.unwrap_or_else(|| panic!("{name}: {expected} is there"))["resources"];
+            let resources = &container.unwrap_or_else(|| panic!("{name}: {expected} is missing"))["resources"];
             for list in ["requests", "limits"] {
                 assert_same_amounts(name, &resources[list], &expected[list]);
             }
@@ -93,7 +93,7 @@ fn check_message(name: &str, expect: &Value, response: &ValidationResponse) {
         assert!(!message.contains(text.as_str().unwrap()), "{name}: {text} is in: {message}");
     }
     if let Some(upstream) = expect["upstreamMessage"].as_str() {
-        assert!(message.starts_with(upstream), "{name}: {message} does not begin as Kubernetes' own: {upstream}");
+        assert!(message.starts_with(upstream), "{name}: {message} does not begin with Kubernetes' text: {upstream}");
     }
 }
 
@@ -106,9 +106,9 @@ pub fn assert_same_amounts(name: &str, actual: &Value, expected: &Value) {
 }
 
 fn check_file(file: &str, check: &str) {
-    for door in Door::both() {
+    for runner in Runner::both() {
         for case in cases(file, check) {
-            check_admission(&door, &case);
+            check_admission(&runner, &case);
         }
     }
 }
@@ -124,19 +124,19 @@ fn quotas_admit_what_kubernetes_admits() {
 }
 
 #[test]
-fn what_a_client_forges_is_not_believed() {
+fn forged_fields_are_not_trusted() {
     check_file("trust.json", "admit");
     check_file("trust.json", "workload");
     check_file("trust.json", "pipeline");
 }
 
 #[test]
-fn newer_releases_are_followed() {
+fn cases_of_newer_releases_hold() {
     check_file("news.json", "admit");
     check_file("news.json", "pipeline");
 }
 
 #[test]
-fn quotas_judge_a_pod_as_the_limit_ranges_leave_it() {
+fn quotas_see_a_pod_with_its_limit_range_defaults() {
     check_file("quota.json", "pipeline");
 }

@@ -1,6 +1,6 @@
-//! The YAML of the documentation is valid. A comment before each block says what it is: `<!-- settings -->` of the policy,
-//! a `<!-- policy -->` object, `<!-- rules -->` of one, and so on. What takes other programs is checked where those are:
-//! commands and their output in the companion's tests, Helm values, links and targets of make by hack/check-docs.
+//! Checks that the YAML of the documentation is valid. A comment before each block names its kind: `<!-- settings -->`
+//! of the policy, a `<!-- policy -->` object, `<!-- rules -->` of one, and so on. Commands and their output are checked
+//! in the companion's tests; Helm values, links and make targets by hack/check-docs.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn blocks() -> Vec<Block> {
             }
             let body = lines.by_ref().map(|(_, line)| line).take_while(|line| line.trim() != "```");
             let yaml: String = body.map(|line| format!("{}\n", line.get(indent..).unwrap_or_default())).collect();
-            // The whole of another file, which is checked itself.
+            // Another file is included as a whole, and is checked itself.
             if !yaml.starts_with("{{#include") {
                 let place = format!("{page}:{}", number + 1);
                 blocks.push(Block { documents: documents(&place, &yaml), place, kind: std::mem::take(&mut kind) });
@@ -60,7 +60,7 @@ fn blocks() -> Vec<Block> {
     blocks
 }
 
-fn policies_that_are_deployed() -> Vec<Value> {
+fn deployed_policies() -> Vec<Value> {
     documents("policies.yaml", &fs::read_to_string(built::workspace_file("deploy/policies.yaml")).unwrap())
 }
 
@@ -72,7 +72,7 @@ fn settings_are_valid() {
         "policy" => Some((block.place, block.documents[0]["spec"]["settings"].clone())),
         _ => None,
     });
-    let deployed = policies_that_are_deployed()
+    let deployed = deployed_policies()
         .into_iter()
         .map(|policy| (format!("policies.yaml, {}", policy["metadata"]["name"]), policy["spec"]["settings"].clone()));
     let mut count = 0;
@@ -86,7 +86,7 @@ fn settings_are_valid() {
 }
 
 #[test]
-fn every_block_says_what_it_is() {
+fn every_block_has_a_known_kind() {
     for block in blocks() {
         let Block { place, kind, documents } = &block;
         match kind.as_str() {
@@ -95,7 +95,10 @@ fn every_block_says_what_it_is() {
             }
             "object" => {
                 let has = |path: &str| documents[0].pointer(path).is_some_and(Value::is_string);
-                assert!(has("/apiVersion") && has("/kind") && has("/metadata/name"), "{place} is no object");
+                assert!(
+                    has("/apiVersion") && has("/kind") && has("/metadata/name"),
+                    "{place} is not an object with apiVersion, kind and name"
+                );
             }
             "rules" => {
                 for rule in documents[0].as_array().unwrap() {
@@ -103,20 +106,20 @@ fn every_block_says_what_it_is() {
                     assert_eq!(fields, ["apiGroups", "apiVersions", "operations", "resources"], "{place}");
                 }
             }
-            other => panic!("{place}: `<!-- {other} -->` before a block of YAML is not known here"),
+            other => panic!("{place}: `<!-- {other} -->` before a block of YAML is not a known kind"),
         }
     }
 }
 
 #[test]
-fn the_policies_read_only_what_the_metadata_asks_for() {
+fn the_policies_read_only_what_the_metadata_requests() {
     let metadata = fs::read_to_string(built::workspace_file("policy-metadata.yaml")).unwrap();
-    let asked = serde_json::to_value(Metadata::from_yaml(&metadata).unwrap().context_aware_resources).unwrap();
-    let policies = policies_that_are_deployed();
+    let requested = serde_json::to_value(Metadata::from_yaml(&metadata).unwrap().context_aware_resources).unwrap();
+    let policies = deployed_policies();
     assert_eq!(policies.len(), 3);
     for policy in policies {
         for granted in policy["spec"]["contextAwareResources"].as_array().unwrap() {
-            assert!(asked.as_array().unwrap().contains(granted), "{granted}");
+            assert!(requested.as_array().unwrap().contains(granted), "{granted}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The conformance cases of estimates, natively and in the built wasm: the table of look-ups that each case holds becomes
-//! profiles, and the five steps of the retired plugin become settings.
+//! The conformance cases of estimates, natively and in the built wasm. The table of look-ups in each case is converted
+//! to profiles, and the five steps of the retired plugin to settings.
 //!
-//! Left out, because they tell only how the old plugin was made:
+//! Left out, because they only concern the old plugin's implementation:
 //! - the `percentile` checks: percentiles are computed where profiles are made, by the companion;
 //! - `e-source-error-mid-way-stops-fallback`: a history that cannot be read does not end the search here;
 //! - `e-digest-image-cut`: it cut a digest out of an image name at the first colon.
@@ -16,11 +16,11 @@ use headroom_testkit::host_call::CallbackRequest;
 use serde_json::{Map, Value, json};
 
 use crate::conformance::{assert_same_amounts, cases, cluster, request};
-use crate::door::Door;
+use crate::runner::Runner;
 
 const LEFT_OUT: &[&str] = &["e-source-error-mid-way-stops-fallback", "e-digest-image-cut"];
 
-/// The retired plugin's steps, in each of which only one scope is looked at.
+/// The retired plugin's steps, each of which uses only one scope.
 fn settings(case: &Value) -> Value {
     let chosen = &case["input"]["settings"];
     let enough = &chosen["samplesThreshold"];
@@ -69,7 +69,7 @@ fn windows(case: &Value, image: &str, exact: bool, namespace: &str) -> Value {
             if response.is_null() {
                 continue;
             }
-            // A failed look-up is a history that cannot be read.
+            // A failed look-up becomes an unreadable history.
             let samples = if response.get("error").is_some() { "error" } else { &response["samples"].to_string() };
             let unit = if resource == "cpu" { "m" } else { "" };
             let amount = format!("{}{unit}", response["usage"]);
@@ -80,7 +80,7 @@ fn windows(case: &Value, image: &str, exact: bool, namespace: &str) -> Value {
     json!({"lastSeen": "2026-11-21T00:00:00Z", "oomKills": [], "windows": windows})
 }
 
-/// The profiles that answer as the case's table does.
+/// Profiles with the same answers as the case's table.
 fn profiles(case: &Value, namespace: &str) -> Vec<Value> {
     let spec = &case["input"]["request"]["object"]["spec"];
     let containers = [&spec["containers"], &spec["initContainers"]].into_iter().filter_map(Value::as_array).flatten();
@@ -111,13 +111,13 @@ fn profiles(case: &Value, namespace: &str) -> Vec<Value> {
     roots.into_iter().map(profile).collect()
 }
 
-fn check(door: &Door, case: &Value) {
+fn check(runner: &Runner, case: &Value) {
     let name = case["name"].as_str().unwrap();
     let request = request(case);
     let namespace = case["input"]["request"]["namespace"].as_str().unwrap();
     let mut cluster = profiles(case, namespace).into_iter().fold(cluster(case), Cluster::with);
     cluster.add(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
-    let response = door.judge(&request, &settings(case), &mut cluster);
+    let response = runner.judge(&request, &settings(case), &mut cluster);
     assert!(response.accepted, "{name}: {response:?}");
     if case["expect"]["annotations"] == json!({}) {
         assert_eq!(response.mutated_object, None, "{name}");
@@ -132,14 +132,14 @@ fn check(door: &Door, case: &Value) {
             let containers = object["spec"][place].as_array().unwrap();
             let actual = containers.iter().find(|container| container["name"] == expected["name"]).unwrap();
             assert_same_amounts(name, &actual["resources"]["requests"], &expected["requests"]);
-            // What a pipeline case expects is the state before LimitRange defaults.
+            // A pipeline case expects the state before LimitRange defaults.
             if case["check"] == "admit" {
                 assert_same_amounts(name, &actual["resources"]["limits"], &expected["limits"]);
             }
         }
     }
     let again = AdmissionRequest { object: Some(object), ..request };
-    let again = door.judge(&again, &settings(case), &mut cluster);
+    let again = runner.judge(&again, &settings(case), &mut cluster);
     assert_eq!(again.mutated_object, None, "{name}: judging again changes nothing");
 }
 
@@ -148,7 +148,7 @@ fn estimates_are_those_of_the_design_and_of_the_retired_plugin() {
     let all = ["admit", "pipeline"].into_iter().flat_map(|check| cases("estimate.json", check));
     let cases: Vec<Value> = all.filter(|case| !LEFT_OUT.iter().any(|name| case["name"] == *name)).collect();
     assert_eq!(cases.len(), 15);
-    for door in Door::both() {
-        cases.iter().for_each(|case| check(&door, case));
+    for runner in Runner::both() {
+        cases.iter().for_each(|case| check(&runner, case));
     }
 }

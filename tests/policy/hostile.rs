@@ -1,13 +1,13 @@
-//! Payloads that nobody should send: the answer is a refusal in words, never a trap of the wasm.
+//! Invalid and hostile payloads: the answer is a refusal with a message, never a trap of the wasm.
 
 use headroom_testkit::cluster::Cluster;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use crate::door::{Door, request_for};
+use crate::runner::{Runner, request_for};
 
-/// Any bytes, texts that look like JSON, and pods in which some value is something else.
+/// Any bytes, texts that look like JSON, and pods with a wrong value somewhere.
 fn payload() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..200),
@@ -62,11 +62,11 @@ fn cluster(ranges: Value) -> Cluster {
         "metadata": {"name": "limits", "namespace": "shop"}, "spec": {"limits": ranges}}))
 }
 
-fn check(door: &Door, cases: u32) {
+fn check(runner: &Runner, cases: u32) {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let strategy = (payload(), prop_oneof![Just(json!([])), junk()]);
     let judged = TestRunner::new(config).run(&strategy, |(payload, ranges)| {
-        let response = door.judge_payload(&payload, &mut cluster(ranges));
+        let response = runner.judge_payload(&payload, &mut cluster(ranges));
         let response: Value =
             serde_json::from_slice(&response).map_err(|error| TestCaseError::fail(error.to_string()))?;
         if response["accepted"] == false {
@@ -79,28 +79,28 @@ fn check(door: &Door, cases: u32) {
 
 #[test]
 fn no_payload_makes_the_policy_panic() {
-    check(&Door::Native, 4000);
+    check(&Runner::Native, 4000);
 }
 
 #[test]
 fn no_payload_makes_the_wasm_trap() {
-    check(&Door::wasm(), 400);
+    check(&Runner::wasm(), 400);
 }
 
-/// What the policy says to a new pod that is this text, in a namespace whose containers may have one core.
-fn told(door: &Door, pod: &str) -> String {
+/// The message for a new pod with this text, in a namespace with a LimitRange of at most one core per container.
+fn message(runner: &Runner, pod: &str) -> String {
     let review = request_for("CREATE", &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}}), None, "");
     let mut payload: Value = serde_json::from_slice(&review.payload(&json!({"estimates": {"mode": "never"}}))).unwrap();
     payload["request"]["object"] = json!("the pod");
     let payload = payload.to_string().replace(r#""the pod""#, pod);
     let bounds = json!([{"type": "Container", "max": {"cpu": "1"}}]);
-    let response = door.judge_payload(payload.as_bytes(), &mut cluster(bounds));
+    let response = runner.judge_payload(payload.as_bytes(), &mut cluster(bounds));
     serde_json::from_slice::<Value>(&response).unwrap()["message"].as_str().unwrap_or("admitted").to_owned()
 }
 
-/// The policy server writes a request anew, so these reach a policy only from elsewhere.
+/// The policy server serializes requests itself, so only other hosts can send such texts.
 #[test]
-fn a_text_is_read_as_every_reader_of_json_reads_it() {
+fn json_is_read_as_by_other_readers() {
     let within = |fields: &str, containers: &str| {
         format!(
             r#"{{"metadata":{{"name":"x"{fields}}},"spec":{{"restartPolicy":"managedFields","containers":{containers}}}}}"#
@@ -111,10 +111,10 @@ fn a_text_is_read_as_every_reader_of_json_reads_it() {
         r#"[{"name":"c","resources":{"limits":{"cpu":"9"}}}]"#,
     );
     let emptied = r#"[{"name":"c","resources":{"limits":{"cpu":"1"}},"resources":null}]"#;
-    for door in Door::both() {
+    for runner in Runner::both() {
         let check = |pod: &str, expected: &str| {
-            let told = told(&door, pod);
-            assert!(told.contains(expected), "{pod}: {told}");
+            let message = message(&runner, pod);
+            assert!(message.contains(expected), "{pod}: {message}");
         };
         check(&within("", modest), "admitted");
         for broken in [r#","managedFields":[}"#, r#","managedFields":[{]"#, r#","managedFields":[1 2]"#] {
@@ -123,7 +123,7 @@ fn a_text_is_read_as_every_reader_of_json_reads_it() {
         let nested = |depth: usize| format!(r#","a":{}{}"#, "[".repeat(depth), "]".repeat(depth));
         check(&within(&nested(100), modest), "admitted");
         check(&within(&nested(200), modest), "not JSON");
-        // A value that is called like the field which nobody looks into hides nothing behind it.
+        // A value with the name of a field that is not read hides nothing after it.
         check(&within("", greedy), "maximum cpu usage per Container is 1, but limit is 9");
         check(&within("", emptied), "maximum cpu usage per Container is 1.  No limit is specified");
     }

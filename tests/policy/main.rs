@@ -1,5 +1,5 @@
-//! The policy as a host sees it: a payload goes in, a response comes out. Everything here is judged natively and, where it
-//! says so, by the built wasm in a real waPC host as well; the two must agree.
+//! Tests of the policy as a host runs it: a payload in, a response out. All requests are judged natively; some tests
+//! also use the built wasm in a real waPC host, and both must agree.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,10 +10,10 @@
 
 mod conformance;
 mod documentation;
-mod door;
 mod estimates;
 mod hostile;
 mod properties;
 mod reads;
+mod runner;
 mod scenarios;
 mod settings_reference;

@@ -1,11 +1,11 @@
-//! What holds of every pod and every set of LimitRanges.
+//! Properties for any pod and any LimitRanges.
 
 use headroom_testkit::admission::{AdmissionRequest, ValidationResponse};
 use headroom_testkit::cluster::Cluster;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::door::{Door, request_for};
+use crate::runner::{Runner, request_for};
 
 const CPU: [&str; 6] = ["0", "50m", "100m", "1", "1500m", "4"];
 
@@ -68,10 +68,10 @@ fn ranges() -> impl Strategy<Value = Vec<Value>> {
 fn judge(pod: &Value, ranges: &[Value]) -> ValidationResponse {
     let mut cluster = ranges.iter().cloned().fold(Cluster::new(), Cluster::with);
     let request: AdmissionRequest = request_for("CREATE", pod, None, "");
-    Door::Native.judge(&request, &json!({}), &mut cluster)
+    Runner::Native.judge(&request, &json!({}), &mut cluster)
 }
 
-/// The value of the author survives wherever there was one.
+/// Checks that every value of the author is kept.
 fn assert_keeps(before: &Value, after: &Value) -> Result<(), TestCaseError> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
@@ -102,7 +102,7 @@ fn without_max(range: &Value) -> Value {
 
 proptest! {
     #[test]
-    fn nothing_of_the_authors_is_changed_or_lost(pod in pod(), ranges in ranges()) {
+    fn the_authors_values_are_neither_changed_nor_lost(pod in pod(), ranges in ranges()) {
         let response = judge(&pod, &ranges);
         if let Some(after) = response.mutated_object {
             assert_keeps(&pod, &after)?;

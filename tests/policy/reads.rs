@@ -1,12 +1,12 @@
-//! What the policy reads of the cluster, natively and in the wasm: nothing for what is exempt, and of a quota that is gone no
-//! more than that.
+//! The objects that the policy reads, natively and in the wasm: none for exempt requests. A deleted quota is not
+//! applied.
 
 use headroom_testkit::admission::ValidationResponse;
 use headroom_testkit::cluster::Cluster;
 use headroom_testkit::host_call::{CallbackRequest, HostCalls};
 use serde_json::{Value, json};
 
-use crate::door::{Door, request_for};
+use crate::runner::{Runner, request_for};
 
 /// A pod with too much memory for the namespace's LimitRange and quota.
 fn pod() -> Value {
@@ -36,46 +36,48 @@ fn shop() -> Cluster {
 }
 
 /// Judges the pod for this user.
-fn judge(door: &Door, user: &str, settings: &Value, host: &mut dyn HostCalls) -> ValidationResponse {
+fn judge(runner: &Runner, user: &str, settings: &Value, host: &mut dyn HostCalls) -> ValidationResponse {
     let payload = request_for("CREATE", &pod(), None, "").payload(settings);
     let mut payload: Value = serde_json::from_slice(&payload).unwrap();
     payload["request"]["userInfo"]["username"] = json!(user);
-    serde_json::from_slice(&door.judge_payload(payload.to_string().as_bytes(), host)).unwrap()
+    serde_json::from_slice(&runner.judge_payload(payload.to_string().as_bytes(), host)).unwrap()
 }
 
 #[test]
-fn nothing_is_read_for_what_is_exempt_by_the_request() {
+fn nothing_is_read_for_a_request_that_is_exempt() {
     let exemptions = [
         json!({"namespaces": ["sh*"]}),
         json!({"serviceAccounts": ["shop/builder"]}),
         json!({"labels": {"matchLabels": {"tier": "free"}}}),
     ];
-    for (door, exempt) in Door::both().iter().flat_map(|door| exemptions.iter().map(move |exempt| (door, exempt))) {
+    for (runner, exempt) in
+        Runner::both().iter().flat_map(|runner| exemptions.iter().map(move |exempt| (runner, exempt)))
+    {
         let mut cluster = shop();
-        let response = judge(door, "ann", &json!({"exempt": exempt}), &mut cluster);
+        let response = judge(runner, "ann", &json!({"exempt": exempt}), &mut cluster);
         assert!(response.accepted && response.warnings.is_none() && response.mutated_object.is_none(), "{exempt}");
         assert_eq!(cluster.calls(), [], "{exempt}");
     }
 }
 
 #[test]
-fn only_the_namespace_is_read_for_what_is_exempt_by_its_labels() {
-    for door in Door::both() {
+fn only_the_namespace_is_read_if_its_labels_exempt_it() {
+    for runner in Runner::both() {
         let mut cluster = shop();
         let settings = json!({"exempt": {"namespaceLabels": {"matchLabels": {"tier": "free"}}}});
-        assert!(judge(&door, "ann", &settings, &mut cluster).accepted);
+        assert!(judge(&runner, "ann", &settings, &mut cluster).accepted);
         let kinds: Vec<&str> = cluster.calls().iter().map(CallbackRequest::kind).collect();
         assert_eq!(kinds, ["Namespace"]);
     }
 }
 
 #[test]
-fn a_pod_is_exempt_by_its_own_account_and_not_by_that_of_the_controller_that_creates_it() {
+fn a_pod_is_exempt_by_its_own_service_account_and_not_by_its_creators() {
     let controller = "system:serviceaccount:kube-system:replicaset-controller";
-    for door in Door::both() {
+    for runner in Runner::both() {
         let is_admitted = |pattern: &str| {
             let settings = json!({"exempt": {"serviceAccounts": [pattern]}});
-            judge(&door, controller, &settings, &mut shop()).accepted
+            judge(&runner, controller, &settings, &mut shop()).accepted
         };
         assert!(is_admitted("shop/*"));
         assert!(!is_admitted("kube-system/*"));
@@ -83,13 +85,13 @@ fn a_pod_is_exempt_by_its_own_account_and_not_by_that_of_the_controller_that_cre
     }
 }
 
-/// A cluster whose watch still has a quota that a fresh reading does not find.
-struct Late {
+/// A cluster whose watch still has a quota that a live read does not find.
+struct StaleWatch {
     watch: Cluster,
     fresh: &'static str,
 }
 
-impl HostCalls for Late {
+impl HostCalls for StaleWatch {
     fn call(&mut self, request: &CallbackRequest) -> Result<Vec<u8>, String> {
         match request {
             CallbackRequest::KubernetesGetResource { disable_cache: true, .. } => Err(self.fresh.to_owned()),
@@ -101,11 +103,11 @@ impl HostCalls for Late {
 #[test]
 fn a_quota_that_was_deleted_meanwhile_refuses_nothing() {
     let settings = json!({"limitRanges": {"mode": "off"}, "quotas": {"freshness": "live"}});
-    for door in Door::both() {
-        let judge = |fresh| judge(&door, "ann", &settings, &mut Late { watch: shop(), fresh });
+    for runner in Runner::both() {
+        let judge = |fresh| judge(&runner, "ann", &settings, &mut StaleWatch { watch: shop(), fresh });
         let gone = judge("Cannot find v1/ResourceQuota named 'team' inside of namespace 'Some(\"shop\")'");
         assert!(gone.accepted, "{gone:?}");
-        // Whatever else goes wrong, the watch is the latest that is known.
+        // After any other failure, the usage from the watch is used.
         let unreadable = judge("the API server does not answer");
         assert!(!unreadable.accepted, "{unreadable:?}");
     }

@@ -1,4 +1,4 @@
-//! The scenarios: one YAML file a case, of what people meet.
+//! The scenarios: typical cases, one YAML file for each.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,18 +9,18 @@ use headroom_testkit::cluster::Cluster;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::door::{Door, request_for};
+use crate::runner::{Runner, request_for};
 
 /// One case.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Scenario {
-    /// What the case shows, in a sentence.
+    /// The point of the case, in a sentence.
     #[expect(dead_code, reason = "for the reader of the file")]
     shows: String,
     #[serde(default)]
     settings: Value,
-    /// A recorded request of test_data/requests; else `object` is asked for.
+    /// A recorded request of test_data/requests; without it, the request is for `object`.
     request: Option<String>,
     #[serde(default = "create")]
     operation: String,
@@ -28,7 +28,7 @@ struct Scenario {
     subresource: String,
     object: Option<Value>,
     old_object: Option<Value>,
-    /// What is in the cluster.
+    /// The objects of the cluster.
     #[serde(default)]
     cluster: Vec<Value>,
     /// Kinds that cannot be read, `Namespace` or `apps/v1/Deployment`.
@@ -41,7 +41,7 @@ struct Scenario {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Expected {
     allowed: bool,
-    /// The whole refusal.
+    /// The whole message of a refusal.
     message: Option<String>,
     #[serde(default)]
     warnings: Vec<String>,
@@ -51,7 +51,7 @@ struct Expected {
     /// Annotations of the pod afterwards.
     #[serde(default)]
     annotations: BTreeMap<String, String>,
-    /// Nothing is changed.
+    /// Whether the object must not be changed.
     #[serde(default)]
     unchanged: bool,
 }
@@ -72,7 +72,8 @@ impl Scenario {
         }
     }
 
-    /// Estimates are for the scenarios that speak of them: others would all tell of well-known images.
+    /// Estimates are off unless a scenario sets them, because otherwise all would have warnings about well-known
+    /// images.
     fn settings(&self) -> Value {
         let mut settings = self.settings.clone();
         if settings.is_null() {
@@ -93,15 +94,15 @@ impl Scenario {
         cluster
     }
 
-    fn check(&self, name: &str, door: &Door) {
+    fn check(&self, name: &str, runner: &Runner) {
         let request = self.request();
-        let response = door.judge(&request, &self.settings(), &mut self.cluster());
+        let response = runner.judge(&request, &self.settings(), &mut self.cluster());
         let Expected { allowed, message, warnings, resources, annotations, unchanged } = &self.expect;
         assert_eq!(response.accepted, *allowed, "{name}: {response:?}");
         assert_eq!(response.message, *message, "{name}");
-        let told = response.warnings.unwrap_or_default();
-        assert_eq!(told, *warnings, "{name}");
-        assert!(told.iter().all(|warning| warning.len() <= 256), "{name}: a warning is too long");
+        let found = response.warnings.unwrap_or_default();
+        assert_eq!(found, *warnings, "{name}");
+        assert!(found.iter().all(|warning| warning.len() <= 256), "{name}: a warning is too long");
         assert!(!unchanged || response.mutated_object.is_none(), "{name}: {:?}", response.mutated_object);
         let object = response.mutated_object.or(request.object).unwrap_or_default();
         let pod = if object["spec"]["template"].is_object() { &object["spec"]["template"] } else { &object };
@@ -122,12 +123,12 @@ fn scenarios_hold_natively_and_in_the_wasm() {
     let mut files: Vec<_> =
         fs::read_dir(built::workspace_file("scenarios")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    let doors = Door::both();
+    let runners = Runner::both();
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "yaml")) {
         let name = file.file_stem().unwrap().to_string_lossy();
         let scenario: Scenario =
             serde_yaml::from_str(&fs::read_to_string(file).unwrap()).unwrap_or_else(|error| panic!("{name}: {error}"));
-        doors.iter().for_each(|door| scenario.check(&name, door));
+        runners.iter().for_each(|runner| scenario.check(&name, runner));
         count += 1;
     }
     assert!(count > 0, "there are scenarios");

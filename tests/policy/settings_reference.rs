@@ -1,8 +1,8 @@
-//! The reference of settings (docs/src/reference/settings.md) agrees with the code that reads them: every setting is
-//! there and no other, defaults are the defaults, and choices are the choices.
+//! Checks the reference of settings (docs/src/reference/settings.md) against the code: exactly the same settings,
+//! defaults and choices.
 //!
-//! The code is asked by what it says of wrong settings: of an unknown name, which names are known; of a wrong word, which
-//! words are expected.
+//! The code's settings are taken from its error messages: the error for an unknown name lists the valid names, and the
+//! error for a wrong word the expected words.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +30,7 @@ fn rows() -> Vec<Row> {
     .collect()
 }
 
-/// The text of a cell that is nothing but code.
+/// The text of a cell that consists of code only.
 fn only_code(cell: &str) -> Option<&str> {
     cell.strip_prefix('`')?.strip_suffix('`').filter(|code| !code.contains('`'))
 }
@@ -43,7 +43,7 @@ fn with(place: &str, value: &Value) -> Value {
     })
 }
 
-/// What the code complains of.
+/// The problems that the code reports.
 fn problems(settings: &Value) -> Vec<String> {
     let text = settings.to_string();
     let document = Document::read(&text).unwrap();
@@ -54,14 +54,14 @@ fn in_backticks(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// The names that the code knows in a section; none where there is no section.
+/// The names that the code knows in a section; none if there is no such section.
 fn known_in(section: &str) -> Vec<String> {
-    // Like no name, so that none is proposed in its place.
+    // Unlike any name, so that no name is proposed instead.
     let unknown = "~".repeat(60);
     let place = if section.is_empty() { unknown.clone() } else { format!("{section}.{unknown}") };
-    let told = format!("`{}` is not a setting; known here are ", place.replace("[]", "[0]"));
+    let prefix = format!("`{}` is not a setting; valid names are ", place.replace("[]", "[0]"));
     let problems = problems(&with(&place, &json!(1)));
-    problems.iter().find_map(|problem| problem.strip_prefix(&told)).map(in_backticks).unwrap_or_default()
+    problems.iter().find_map(|problem| problem.strip_prefix(&prefix)).map(in_backticks).unwrap_or_default()
 }
 
 /// Every setting below a section, and whether it is a section itself.
@@ -86,7 +86,7 @@ fn every_setting_has_its_row() {
     for row in &rows {
         assert!(known.contains(row.setting.as_str()), "the policy does not know `{}`", row.setting);
     }
-    // What follows from what Kubernetes calls it, or from the row above.
+    // Fields of Kubernetes' own types, and of resources, have no rows of their own.
     let covers = |row: &Row, place: &str| {
         let Some(rest) = place.strip_prefix(row.setting.as_str()) else { return false };
         let of_kubernetes = ["label selector", "LimitRange items", "list of scope selectors"];
@@ -100,7 +100,7 @@ fn every_setting_has_its_row() {
 }
 
 #[test]
-fn defaults_are_the_defaults() {
+fn documented_defaults_are_the_defaults() {
     let untouched = format!("{:?}", Settings::read(None).unwrap());
     let mut count = 0;
     for row in rows() {
@@ -112,30 +112,30 @@ fn defaults_are_the_defaults() {
         assert_eq!(format!("{settings:?}"), untouched, "{text}");
         count += 1;
     }
-    assert!(count > 20, "the reference tells defaults");
+    assert!(count > 20, "the reference has defaults");
 }
 
 #[test]
-fn choices_are_the_choices() {
+fn documented_choices_are_the_choices() {
     let mut count = 0;
     for row in rows() {
         let choices = in_backticks(&row.values);
         let is_choice = choices.len() > 1 && row.values == format!("`{}`", choices.join("`, `"));
         let wrong = format!("`{}` is wrong: expected ", row.setting.replace("[]", "[0]"));
         let problems = problems(&with(&row.setting, &json!("~")));
-        let told = problems.iter().find_map(|problem| problem.strip_prefix(&wrong)?.split_once(", found"));
+        let expected = problems.iter().find_map(|problem| problem.strip_prefix(&wrong)?.split_once(", found"));
         if is_choice {
-            let (expected, _) = told.unwrap_or_else(|| panic!("`{}` takes any word", row.setting));
+            let (expected, _) = expected.unwrap_or_else(|| panic!("`{}` takes any word", row.setting));
             let sorted = |words: Vec<String>| words.into_iter().collect::<BTreeSet<_>>();
             assert_eq!(sorted(choices), sorted(in_backticks(expected)), "{}", row.setting);
             count += 1;
         }
         assert_eq!(
             row.values == "boolean",
-            told.is_some_and(|(expected, _)| expected == "true or false"),
+            expected.is_some_and(|(expected, _)| expected == "true or false"),
             "{}",
             row.setting
         );
     }
-    assert!(count > 10, "the reference tells choices");
+    assert!(count > 10, "the reference has choices");
 }

@@ -9,7 +9,7 @@ use headroom_core::annotations::{limit_ranger, ours};
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window, workload};
 use headroom_core::estimate::history::WantedHistory;
-use headroom_core::estimate::{self, Adjustment, Basis, Estimate, Estimates, Reason, Sources, of_passed_over};
+use headroom_core::estimate::{self, Adjustment, Basis, Estimate, Estimates, Reason, Sources, of_skipped};
 use headroom_core::image::ImageName;
 use headroom_core::json::Malformed;
 use headroom_core::judge::fill::Filling;
@@ -75,7 +75,7 @@ pub fn recommend<'d>(
     let wants = if context.limit_ranges.is_some() {
         let mode = settings.estimates.mode.min(wants::chosen_by_pod(&as_it_stands, &mut notes)?);
         let wants = wants::all(&as_it_stands, mode, &settings.estimates, &mut notes);
-        wants::heed_namespace(wants, context.namespace, &mut notes)?
+        wants::restrict_by_namespace(wants, context.namespace, &mut notes)?
     } else {
         Vec::new()
     };
@@ -191,13 +191,13 @@ fn for_all<'d>(
                 unknown("a HorizontalPodAutoscaler scales by it, so another request would change how many pods run");
                 continue;
             }
-            let want = Want { container: index, resource, beside: false };
+            let want = Want { container: index, resource, for_comparison: false };
             let made = estimate::estimate(want, container, &image, &sources, ranges, context, settings, &mut notes);
             let Some(mut made) = made else {
                 unknown(&no_usable_history(&sources, resource, estimate_settings));
                 continue;
             };
-            made.only_told = false;
+            made.only_reported = false;
             if let Some(limit) = container.resources.quantity(Requirement::Limit, resource.name()) {
                 lower_to_limit(&mut made, limit);
             }
@@ -219,8 +219,8 @@ fn is_of_the_pod(pod: &Pod<'_>, resource: Resource) -> bool {
 /// Why none of the histories that were found can be used.
 fn no_usable_history(sources: &Sources<'_, '_>, resource: Resource, settings: &EstimateSettings<'_>) -> String {
     // Problems of a profile were noted when the estimate was tried.
-    let (_, passed_over) = sources.choose(resource, settings, &mut Vec::new());
-    of_passed_over(&passed_over)
+    let (_, skipped) = sources.choose(resource, settings, &mut Vec::new());
+    of_skipped(&skipped)
 }
 
 fn measurements(

@@ -16,8 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use headroom_core::cluster::usage::Percentile;
-use headroom_core::cluster::usage::find_in_usage;
+use headroom_core::cluster::usage::{Percentile, Place, find_in_usage};
 use measure::{Cost, Result, setting};
 
 /// 2026-10-22, so that the thirty days end with the day before `AS_OF`.
@@ -211,14 +210,14 @@ impl Run {
         if worst > 0.01 { Err("a percentile is more than 1 % off".into()) } else { Ok(()) }
     }
 
-    /// The month of one image in its namespace.
+    /// The month of one image in its namespace, in whichever object it is.
     fn published(&self, image: &str) -> Result<serde_json::Value> {
-        for entry in fs::read_dir(self.profiles.join(format!("team-{WATCHED}")))? {
+        let Place { key, .. } = Place::of(image);
+        for entry in fs::read_dir(self.profiles.join("headroom"))? {
             let profile: serde_json::Value = serde_json::from_slice(&fs::read(entry?.path())?)?;
-            for entry in profile["spec"]["images"].as_object().ok_or("no images")?.values() {
-                if entry["repository"] == image {
-                    return Ok(entry["all"]["windows"]["30d"].clone());
-                }
+            let all = &profile["spec"]["images"][key.as_str()]["own"][format!("team-{WATCHED}")]["all"];
+            if !all.is_null() {
+                return Ok(all["windows"]["30d"].clone());
             }
         }
         Err(format!("{image} was not published").into())

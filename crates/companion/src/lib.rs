@@ -41,8 +41,10 @@ pub mod ledger;
 pub mod draw;
 pub mod output;
 
+pub mod cause;
 pub mod families;
 pub mod kubeconfig;
+pub mod log;
 pub mod metrics;
 pub mod progress;
 pub mod serve;

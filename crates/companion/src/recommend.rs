@@ -315,7 +315,7 @@ fn evidence_of(estimate: &Estimate<'_>, measured: Option<&Measurements>) -> Evid
         }),
         Basis::WellKnown { .. } => None,
     };
-    let passed_over = estimate.passed_over.iter().map(ToString::to_string).collect();
+    let passed_over = estimate.skipped.iter().map(ToString::to_string).collect();
     Evidence { text, history, adjustments, passed_over }
 }
 

@@ -1,4 +1,4 @@
-//! Exact numbers, as Kubernetes writes them.
+//! Exact amounts of resources, as Kubernetes writes them.
 
 mod quantity;
 mod requirement;

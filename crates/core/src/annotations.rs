@@ -1,4 +1,4 @@
-//! The annotations that say who set a value, read and written: LimitRanger's, and ours.
+//! The annotations that record who set a value, LimitRanger's and ours: read and written.
 
 pub mod limit_ranger;
 pub mod ours;

@@ -1,6 +1,6 @@
-//! What must be known of the cluster: which objects to read, and what was read.
+//! The cluster's objects: which to read, and what was read.
 //!
-//! The core only says what it needs, as data in a fixed order; a shell reads it.
+//! The core only lists the lookups it needs, as data in a fixed order; a shell performs them.
 
 pub mod autoscaler;
 pub mod devices;
@@ -24,45 +24,45 @@ use tenant_quota::TenantQuota;
 use usage::address::{Place, ProfileName};
 use usage::read::{Entry, Profile, Unusable};
 
-/// What was read of the cluster for one request.
+/// The objects read from the cluster for one request.
 #[derive(Debug, Clone, Default)]
 pub struct Context<'d> {
-    /// In name order; none if they were not asked for or could not be read.
+    /// In name order; none if they were not requested or could not be read.
     pub limit_ranges: Option<Vec<Rc<LimitRange<'d>>>>,
-    /// In name order; none if they were not asked for or could not be read.
+    /// In name order; none if they were not requested or could not be read.
     pub quotas: Option<Vec<ResourceQuota<'d>>>,
-    /// Those of all namespaces, in name order.
+    /// All TenantQuotas, in name order.
     pub tenant_quotas: Vec<TenantQuota<'d>>,
     /// The workload that a `scale` is about.
     pub scaled: Option<Node<'d>>,
-    /// Whether the Namespace was asked for, found or not.
+    /// Whether the Namespace was requested, found or not.
     pub asked_for_namespace: bool,
     /// The Namespace object of the request.
     pub namespace: Option<Node<'d>>,
-    /// What the profiles that were read and are there hold of the images concerned, each image once.
+    /// The entries of the wanted images in the profiles that were found, each image once.
     pub usage: Vec<Found<'d>>,
-    /// None if they were not asked for.
+    /// Empty if they were not requested.
     pub autoscalers: Vec<Autoscaler<'d>>,
-    /// What tells which extended resources a claim's devices are; none if it was not asked for or could not be read.
+    /// For the extended resources of a claim's devices; none if they were not requested or could not be read.
     pub device_classes: Option<Vec<DeviceClass<'d>>>,
     /// The pod that a resource claim was made for.
-    pub claimed_for: Option<Node<'d>>,
+    pub pod_of_claim: Option<Node<'d>>,
     /// The resource claims of the namespace.
     pub resource_claims: Option<Node<'d>>,
-    /// The moment of the request, where anything depends on it and the shell knows it.
+    /// The time of the request, if anything depends on it and the shell knows it.
     pub now: Option<Timestamp>,
-    /// What was asked for and could not be read, in the order of asking.
+    /// The failed lookups, in the order in which they were requested.
     pub missing: Vec<Missing<'d>>,
 }
 
-/// What a profile holds of an image.
+/// The entry of an image in a profile.
 #[derive(Debug, Clone)]
 pub struct Found<'d> {
     pub place: Rc<Place>,
     /// The object that was read.
     pub name: ProfileName,
     pub entry: Result<Entry<'d>, Unusable>,
-    /// The page that holds it instead.
+    /// The page that contains the entry instead.
     pub page: Option<ProfileName>,
 }
 
@@ -70,7 +70,7 @@ impl<'d> Found<'d> {
     fn read(place: &Rc<Place>, name: &ProfileName, of: &str, profile: &Result<Profile<'d>, Unusable>) -> Self {
         let entry = profile.clone().and_then(|profile| profile.entry(place, of));
         let mut found = Self { place: Rc::clone(place), name: name.clone(), entry, page: None };
-        // A page that lists pages is none of ours; where it led would never end.
+        // Our pages do not list pages. Following such a list might never end.
         if let (Ok(profile), true) = (profile, name.path.is_empty()) {
             match profile.page(place, of) {
                 Ok(page) => found.page = page,
@@ -82,19 +82,19 @@ impl<'d> Found<'d> {
 }
 
 impl<'d> Context<'d> {
-    /// Takes in the answers to some lookups, as documents or as the host's own words of what went wrong.
+    /// Adds the answers to some lookups: documents, or the host's error messages.
     pub fn add_all(&mut self, lookups: &[Lookup<'d>], answers: &'d [Result<Document<'d>, String>]) {
         for (lookup, answer) in lookups.iter().zip(answers) {
             self.add(lookup, answer.as_ref().map(Document::root).map_err(Clone::clone));
         }
     }
 
-    /// Takes in the answer to a lookup.
+    /// Adds the answer to a lookup.
     pub fn add(&mut self, lookup: &Lookup<'d>, answer: Result<Node<'d>, String>) {
         self.asked_for_namespace |= matches!(lookup, Lookup::Namespace { .. });
         if matches!(&answer, Err(problem) if lookup.is_absent(problem)) {
             match lookup {
-                // It was deleted between the two reads.
+                // The quota was deleted between the two reads.
                 Lookup::FreshQuota { name, .. } => self.quotas.iter_mut().for_each(|quotas| {
                     quotas.retain(|quota| quota.name != *name);
                 }),
@@ -139,7 +139,7 @@ impl<'d> Context<'d> {
             }
             Lookup::Scaled { .. } => self.scaled = Some(node),
             Lookup::DeviceClasses => self.device_classes = Some(DeviceClass::read_list(node)?),
-            Lookup::ClaimedFor { .. } => self.claimed_for = Some(node),
+            Lookup::PodOfClaim { .. } => self.pod_of_claim = Some(node),
             Lookup::ResourceClaims { .. } => self.resource_claims = Some(node),
         }
         Ok(())

@@ -1,9 +1,9 @@
-//! Lists in messages, cut to what a client can show: the first few, and how many more there are.
+//! Lists in messages, cut to what a client can show: the first few, and the number of the others.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// So many are named; nobody reads more in one message.
+/// At most this many are named, so that a message stays readable.
 const MOST: usize = 20;
 
 /// Texts for a message, in order.
@@ -20,7 +20,7 @@ impl Names {
         names
     }
 
-    /// Adds a text, which is only made if there is room for it.
+    /// Adds a text, which is only built if there is room for it.
     pub fn add_with(&mut self, text: impl FnOnce() -> String) {
         if self.first.len() < MOST { self.first.push(shortened(&text()).into_owned()) } else { self.more += 1 }
     }
@@ -29,7 +29,7 @@ impl Names {
         self.first.is_empty()
     }
 
-    /// `a,b,c` or, of more than can be shown, `a,b,c and 4998 more`.
+    /// `a,b,c`, or `a,b,c and 4998 more` if there are more than can be shown.
     pub fn joined<'n>(&'n self, separator: &'n str) -> impl fmt::Display + 'n {
         fmt::from_fn(move |f| {
             for (index, name) in self.first.iter().enumerate() {
@@ -41,10 +41,10 @@ impl Names {
     }
 }
 
-/// No name of Kubernetes' has more characters; what is longer was never one.
+/// No name in Kubernetes has more characters.
 const LONGEST_NAME: usize = 320;
 
-/// A name for a message: on one line, and cut where no name goes on.
+/// A name for a message: on one line, and cut to the longest valid name.
 pub fn shortened(name: &str) -> Cow<'_, str> {
     let is_name = name.len() <= LONGEST_NAME && !name.bytes().any(|byte| byte.is_ascii_control());
     if is_name { Cow::Borrowed(name) } else { Cow::Owned(on_one_line(name, LONGEST_NAME)) }

@@ -1,6 +1,6 @@
-//! Fills in what is missing, as LimitRanger does, and repairs what that breaks.
+//! Fills in missing values, as LimitRanger does, and repairs default limits below their requests.
 //!
-//! The first range that has a default for a name supplies it. A key that is there is left alone, even at zero.
+//! The first range that has a default for a name supplies it. A present key is not changed, even if it is zero.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub fn fill<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>], may_set: impl Fn(&str) 
     }
 }
 
-/// A default limit below the request of the same resource: a pod that the API server would refuse.
+/// A default limit below the request of the same resource, which makes the API server refuse the pod.
 #[derive(Debug, Clone)]
 pub struct LimitBelowRequest<'d> {
     pub container: String,
@@ -48,7 +48,7 @@ impl fmt::Display for LimitBelowRequest<'_> {
     }
 }
 
-/// Raises default limits that lie below the request to the request, but never above a maximum.
+/// Raises default limits below the request to the request, but never above a maximum.
 pub fn repair<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>]) {
     for container in &mut pod.containers {
         for found in below_request(container).collect::<Vec<_>>() {
@@ -57,7 +57,7 @@ pub fn repair<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>]) {
                 .flat_map(|range| range.items_for(container))
                 .any(|item| item.max.get(&found.resource).is_some_and(|max| found.request > *max));
             if is_above_max {
-                continue; // The bounds report the request.
+                continue; // The check of the bounds reports the request.
             }
             let supplier = supplier(container, ranges, &found.resource);
             if let Some(limit) = container.resources.limits.get_mut(&found.resource) {
@@ -70,14 +70,14 @@ pub fn repair<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>]) {
     }
 }
 
-/// The default limits that still lie below their requests.
+/// The default limits that are still below their requests.
 pub fn limits_below_requests<'a, 'd>(pod: &'a Pod<'d>) -> impl Iterator<Item = LimitBelowRequest<'d>> + use<'a, 'd> {
     pod.containers.iter().flat_map(below_request)
 }
 
 fn below_request<'a, 'd>(container: &'a Container<'d>) -> impl Iterator<Item = LimitBelowRequest<'d>> + use<'a, 'd> {
     let Resources { requests, limits } = &container.resources;
-    limits.beside(requests).filter_map(|(name, limit, request)| {
+    limits.paired_with(requests).filter_map(|(name, limit, request)| {
         let request = &request?.quantity;
         (!limit.origin.is_authored() && limit.quantity < *request).then(|| LimitBelowRequest {
             container: shortened(&container.name).into_owned(),
@@ -88,7 +88,7 @@ fn below_request<'a, 'd>(container: &'a Container<'d>) -> impl Iterator<Item = L
     })
 }
 
-/// The range whose default a limit is.
+/// The range that supplies a default limit.
 fn supplier<'d>(container: &Container<'d>, ranges: &[Range<'d>], resource: &str) -> Option<RangeName<'d>> {
     let mut suppliers =
         ranges.iter().filter(|range| range.items_for(container).any(|item| item.default_limit.contains(resource)));

@@ -1,14 +1,15 @@
-//! Estimates requests that nobody set from what the image has used before.
+//! Estimates missing requests from the image's usage history.
 //!
-//! For each container and each resource that the settings choose with neither an author's request nor an author's limit: the largest of
-//! the configured percentiles of the first history with enough samples ([`step`]), else the table of well-known images,
-//! else nothing. Only a request is set. It is raised by the margin, further where the history is short or few pods stand
-//! behind it, by out-of-memory kills ([`oom`]) and to the floor, rounded up, and brought inside the ranges, of the
-//! container ([`caps`]) and of the pod ([`give_way`]). An estimate never refuses anything: what is wrong with a history
-//! becomes a note.
+//! An estimate is made for each container and each resource that the settings choose, if the author set neither request
+//! nor limit. It is the largest of the configured percentiles of the first history with enough samples ([`step`]), else
+//! the value in the table of well-known images, else none. Only a request is set. It is raised by the margin, by more
+//! if the history is short or of few pods, by out-of-memory kills ([`oom`]) and to the floor; then it is rounded up,
+//! and kept within the ranges of the container ([`caps`]) and of the pod ([`give_way`]). An estimate never refuses
+//! anything: a problem with a history becomes a note.
 //!
-//! This is the retired [InitialResources](https://github.com/kubernetes/design-proposals-archive/blob/main/autoscaling/initial-resources.md)
-//! as it was meant.
+//! This does what the retired
+//! [InitialResources](https://github.com/kubernetes/design-proposals-archive/blob/main/autoscaling/initial-resources.md)
+//! was designed to do.
 
 mod caps;
 mod explanation;
@@ -34,9 +35,9 @@ use crate::request::{Container, EstimateOrigin, Origin, Pod, Request, Value};
 use crate::settings::Settings;
 use crate::well_known;
 
-pub use explanation::{Adjustment, Basis, Reason, is_of_estimate, of_passed_over};
+pub use explanation::{Adjustment, Basis, Reason, is_of_estimate, of_skipped};
 pub use give_way::may_shrink;
-pub use step::{PassedOver, Sources};
+pub use step::{Skipped, Sources};
 
 use measured::Measured;
 
@@ -44,7 +45,7 @@ use measured::Measured;
 #[derive(Debug, Default)]
 pub struct Estimates<'d> {
     pub estimates: Vec<Estimate<'d>>,
-    /// What is wrong with the history, and what was left out for whose sake.
+    /// Problems with the history, and estimates that were left out, with the reason.
     pub notes: Vec<String>,
 }
 
@@ -53,19 +54,19 @@ pub struct Estimates<'d> {
 pub struct Estimate<'d> {
     pub want: Want,
     container: Cow<'d, str>,
-    /// What the author set, if it is beside that.
+    /// What the author set, if the estimate is only for comparison with it.
     set: Option<Quantity>,
     pub quantity: Quantity,
-    /// The least that the ranges allow the container.
+    /// The least that the ranges allow in the container.
     least: Quantity,
     pub basis: Basis,
     pub adjustments: Vec<Adjustment<'d>>,
-    pub passed_over: Vec<PassedOver>,
-    /// Told, and not set.
-    pub only_told: bool,
+    pub skipped: Vec<Skipped>,
+    /// Reported, and not set.
+    pub only_reported: bool,
 }
 
-/// Makes the estimates that are wanted for a pod.
+/// Makes the wanted estimates for a pod.
 pub fn make<'d>(
     request: &Request<'d>,
     pod: &Pod<'d>,
@@ -80,7 +81,7 @@ pub fn make<'d>(
     for wants in wants.chunk_by(|one, other| one.container == other.container) {
         let container = wants.first().and_then(|want| pod.containers.get(want.container));
         let Some(container) = container else { continue };
-        // No runtime could pull an image whose name cannot be read.
+        // A runtime cannot pull an image whose name cannot be parsed.
         let Ok(image) = ImageName::parse(&container.image) else { continue };
         let sources = Sources::find(&image, (workload, &container.name), context, &settings.estimates, &mut made.notes);
         for want in wants {
@@ -101,8 +102,8 @@ pub fn make<'d>(
     Ok(made)
 }
 
-/// Who makes a pod: the controller that owns it, and the Deployment behind a ReplicaSet. Of a controller itself, that
-/// controller.
+/// The controllers of a pod: its controlling owner, and the Deployment above a ReplicaSet. For a request that is about
+/// a controller, that controller.
 pub fn owners<'d>(request: &Request<'d>, pod: &Pod<'d>) -> Result<Vec<Owner<'d>>, Malformed> {
     if request.kind != "Pod" {
         return Ok(vec![Owner { kind: request.kind.clone(), name: request.name.clone() }]);
@@ -127,7 +128,7 @@ pub fn owners<'d>(request: &Request<'d>, pod: &Pod<'d>) -> Result<Vec<Owner<'d>>
     Ok(owners)
 }
 
-#[expect(clippy::too_many_arguments, reason = "all that an estimate depends on, handed over once")]
+#[expect(clippy::too_many_arguments, reason = "the inputs of an estimate, passed once")]
 pub fn estimate<'d>(
     want: Want,
     container: &Container<'d>,
@@ -140,7 +141,7 @@ pub fn estimate<'d>(
 ) -> Option<Estimate<'d>> {
     let resource = want.resource;
     let chosen_by = &settings.estimates;
-    let (chosen, passed_over) = sources.choose(resource, chosen_by, notes);
+    let (chosen, skipped) = sources.choose(resource, chosen_by, notes);
     let mut adjustments = Vec::new();
     let from_history = chosen.and_then(|chosen| {
         let measured = Measured::of(&chosen, resource, context, settings, &mut adjustments);
@@ -173,20 +174,20 @@ pub fn estimate<'d>(
     let rounding = chosen_by.rounding.of(resource);
     quantity = quantity.rounded_up_to_multiple_of(rounding);
     let mut least = Quantity::ZERO;
-    if !want.beside {
+    if !want.for_comparison {
         let repairs = settings.limit_ranges.repair_default_limit;
         let capped = caps::fit(quantity, container, resource, ranges, repairs, rounding);
         (quantity, least) = (capped.quantity, capped.least);
         adjustments.extend(capped.adjustments);
     }
-    let only_told = want.beside || chosen_by.dry_run;
+    let only_reported = want.for_comparison || chosen_by.dry_run;
     let amount = |requirement| container.resources.quantity(requirement, resource.name());
-    let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| want.beside).cloned();
+    let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| want.for_comparison).cloned();
     let container = container.name.clone();
-    Some(Estimate { want, container, set, quantity, least, basis, adjustments, passed_over, only_told })
+    Some(Estimate { want, container, set, quantity, least, basis, adjustments, skipped, only_reported })
 }
 
-/// The same amount as people write it: `250m` of cpu, `100Mi` of memory.
+/// The same amount in the usual notation: `250m` for cpu, `100Mi` for memory.
 fn in_usual_suffixes(quantity: Quantity, resource: Resource) -> Quantity {
     quantity.to_family(match resource {
         Resource::Cpu => Family::DecimalSi,
@@ -194,7 +195,7 @@ fn in_usual_suffixes(quantity: Quantity, resource: Resource) -> Quantity {
     })
 }
 
-/// Says each thing once, in the order in which it was first said.
+/// Removes repeated notes and keeps the order.
 pub fn dedup(notes: &mut Vec<String>) {
     let mut kept: Vec<String> = Vec::with_capacity(notes.len());
     for note in notes.drain(..) {
@@ -206,18 +207,18 @@ pub fn dedup(notes: &mut Vec<String>) {
 }
 
 impl<'d> Estimates<'d> {
-    /// Whether any value is set by them.
+    /// Whether any estimate sets a value.
     pub fn set_anything(&self) -> bool {
-        self.estimates.iter().any(|estimate| !estimate.only_told)
+        self.estimates.iter().any(|estimate| !estimate.only_reported)
     }
 
-    /// Sets them in the pod, or puts them beside what the author set.
+    /// Sets the estimates in the pod, or adds them to the container's reported values if the author set a value.
     pub fn apply(&self, pod: &mut Pod<'d>) {
         for estimate in &self.estimates {
             let Some(container) = pod.containers.get_mut(estimate.want.container) else { continue };
-            let values = match (estimate.only_told, estimate.want.beside) {
+            let values = match (estimate.only_reported, estimate.want.for_comparison) {
                 (false, _) => &mut container.resources.requests,
-                (true, true) => &mut container.told,
+                (true, true) => &mut container.reported,
                 (true, false) => continue,
             };
             let value = Value { quantity: estimate.quantity.clone(), origin: estimate.origin() };
@@ -225,56 +226,53 @@ impl<'d> Estimates<'d> {
         }
     }
 
-    /// Tells each in words that begin with `whose`.
-    pub fn tell(&self, whose: &str) -> Vec<Told> {
-        self.estimates.iter().map(|estimate| estimate.told(whose)).collect()
+    /// Describes each estimate in a text that begins with `whose`.
+    pub fn reports(&self, whose: &str) -> Vec<Report> {
+        self.estimates.iter().map(|estimate| estimate.report(whose)).collect()
     }
 }
 
-/// An estimate in words.
+/// An estimate as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct Report {
     /// One line, as `kubectl apply` shows a warning.
     pub text: String,
-    /// All that the estimate is based on, where no annotation of the pod tells it.
+    /// The full basis of the estimate, if no annotation of the pod contains it.
     pub full: Option<String>,
-    /// Not for an estimate that says much the same as the author.
+    /// False for an estimate close to what the author set.
     pub is_worth_a_warning: bool,
 }
 
-/// What the author set is much different from the estimate if it differs by more than this, in percent of it.
+/// If the author's value differs from the estimate by more than this, in percent of the estimate, it differs much.
 const MUCH_PERCENT: u64 = 20;
 
 impl Estimate<'_> {
-    /// Where the amount comes from.
+    /// The origin of the amount.
     fn origin<'d>(&self) -> Origin<'d> {
         let basis = explanation::of(&self.basis, &self.adjustments);
-        Origin::Estimate(Box::new(EstimateOrigin {
-            basis,
-            passed_over: explanation::of_passed_over(&self.passed_over),
-        }))
+        Origin::Estimate(Box::new(EstimateOrigin { basis, skipped: explanation::of_skipped(&self.skipped) }))
     }
 
-    fn told(&self, whose: &str) -> Told {
+    fn report(&self, whose: &str) -> Report {
         let Self { container, set, quantity, .. } = self;
         let name = self.want.resource.name();
-        // Room for the longest that is usual: growing a text costs more than writing it.
+        // Room for the longest usual text: growing a text costs more than writing it.
         let mut text = String::with_capacity(192);
         text.extend([whose, &shortened(container), ": ", name]);
         match set {
             Some(set) => push(&mut text, format_args!(" is set to {set}, estimated at {quantity}")),
-            None if self.only_told => push(&mut text, format_args!(" request would be set to {quantity}")),
+            None if self.only_reported => push(&mut text, format_args!(" request would be set to {quantity}")),
             None => push(&mut text, format_args!(" request set to {quantity}")),
         }
-        let full = self.only_told.then(|| format!("{text} ({})", self.origin()));
+        let full = self.only_reported.then(|| format!("{text} ({})", self.origin()));
         text.push_str(" (");
-        explanation::push_brief(&mut text, &self.basis, &self.adjustments, &self.passed_over);
+        explanation::push_brief(&mut text, &self.basis, &self.adjustments, &self.skipped);
         text.push(')');
         let is_much = |set: &Quantity| {
             *set > quantity.scaled(100 + MUCH_PERCENT, 100) || *set < quantity.scaled(100 - MUCH_PERCENT, 100)
         };
         let is_worth_a_warning = set.as_ref().is_none_or(is_much);
-        Told { text, full, is_worth_a_warning }
+        Report { text, full, is_worth_a_warning }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Finds a short text in another.
 //!
-//! The standard library's search prepares for long texts with 1,200 instructions, and takes six kilobytes of the policy.
-//! What is looked for here is a few bytes long, in texts that are mostly short too.
+//! The standard library's search spends 1,200 instructions to prepare for long texts, and adds six kilobytes to the
+//! policy. Here the searched pieces have a few bytes, and most texts are short too.
 
-/// The text before and after the first place of `piece`.
+/// The text before and after the first occurrence of `piece`.
 pub fn around<'t>(text: &'t str, piece: &str) -> Option<(&'t str, &'t str)> {
     let place = place(text.as_bytes(), piece.as_bytes())?;
     Some((text.get(..place)?, text.get(place + piece.len()..)?))
@@ -13,7 +13,7 @@ pub fn contains(text: &str, piece: &str) -> bool {
     place(text.as_bytes(), piece.as_bytes()).is_some()
 }
 
-/// The parts of a text between the places of `separator`.
+/// The parts of a text between the occurrences of `separator`.
 pub fn parts<'t>(text: &'t str, separator: &'static str) -> impl Iterator<Item = &'t str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_what_the_standard_library_finds() {
+    fn agrees_with_the_standard_library() {
         proptest::proptest!(|(text in "[abé]{0,12}", piece in "[abé]{0,3}")| {
             proptest::prop_assert_eq!(around(&text, &piece), text.split_once(piece.as_str()));
             proptest::prop_assert_eq!(contains(&text, &piece), text.contains(piece.as_str()));

@@ -1,16 +1,16 @@
-//! Patterns of names in an operator's settings: `*` stands for any run of characters, everything else for itself.
+//! Name patterns in the settings: `*` matches any run of characters, every other character itself.
 //!
-//! Nothing more, because names (of images, containers, namespaces) hold no character that would need a class or an
-//! escape, and because each piece between wildcards is searched once: a stranger's name cannot make matching slow.
+//! There is no other syntax, because names (of images, containers, namespaces) need no classes or escapes, and because
+//! each piece between wildcards is then searched only once, so that no name can make matching slow.
 
 use crate::find;
 
-/// Whether the whole of `text` is what `pattern` describes.
+/// Whether `pattern` matches the whole of `text`.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(head) else { return false };
     let (between, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
-    // Taking each piece at its first place leaves the most text for those after it, so no other choice need be tried.
+    // The first occurrence of each piece leaves the most text for the later pieces, so no other needs to be tried.
     for piece in between.split('*') {
         match find::around(text, piece) {
             Some((_, after)) => text = after,

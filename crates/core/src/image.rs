@@ -1,10 +1,10 @@
 //! Image names as container runtimes read them: `nginx:1.27` is the repository `docker.io/library/nginx` with the
 //! tag `1.27`.
 //!
-//! Decides what repository, tag and digest a name means, and which text is no image name at all; [`pattern`] decides
-//! which names an operator's selector means. Both follow the reference grammar that container runtimes share, because
-//! a reading of our own would mix up the histories of images that a node tells apart. What becomes of a container
-//! whose image has no readable name is left to who asks: Kubernetes admits it, and the node refuses to pull it.
+//! Parses a name into repository, tag and digest, and refuses invalid names; [`pattern`] matches names with an
+//! operator's selectors. Both follow the reference grammar that container runtimes share, because otherwise the
+//! histories of different images could be mixed up. Callers decide about a container with an invalid image name:
+//! Kubernetes admits it, and the node refuses to pull it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ pub mod pattern;
 
 pub use pattern::ImagePattern;
 
-/// The registry that a name without one means, and the folder in it that a name without a folder means.
+/// The registry of a name without one, and the folder in it of a name without one.
 const DEFAULT_REGISTRY: &str = "docker.io";
 const DEFAULT_FOLDER: &str = "library";
 /// Another name of the default registry; both pull the same images.
@@ -24,7 +24,7 @@ const LONGEST_TAG: usize = 128;
 /// Longer than any repository, tag and digest together.
 const LONGEST: usize = 1024;
 
-/// A valid image name in its full form. Borrows the text it was read from wherever that text is in full form already.
+/// A valid image name in its full form. Borrows from the parsed text where that text is in full form already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageName<'a> {
     repository: Cow<'a, str>,
@@ -39,7 +39,7 @@ impl<'a> ImageName<'a> {
         if text.is_empty() {
             return Err(invalid(Fault::Empty));
         }
-        // Not even looked at: it may be megabytes.
+        // Not parsed at all: it may be megabytes.
         if text.len() > LONGEST {
             return Err(invalid(Fault::TooLong));
         }
@@ -73,7 +73,7 @@ impl<'a> ImageName<'a> {
         &self.repository
     }
 
-    /// The tag that is pulled: the one written, or `latest`. A name with a digest and no tag has none.
+    /// The tag to pull: the one in the name, or `latest`. A name with a digest and no tag has none.
     pub fn tag(&self) -> Option<&'a str> {
         self.tag.or(if self.digest.is_some() { None } else { Some(DEFAULT_TAG) })
     }
@@ -84,7 +84,7 @@ impl<'a> ImageName<'a> {
     }
 }
 
-/// A name taken apart at the marks that only its grammar's outermost level uses.
+/// A name split at the separators of the grammar's outermost level.
 struct Parts<'a> {
     name: &'a str,
     tag: Option<&'a str>,
@@ -92,7 +92,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// The digest is cut at the `@`, the tag at the last colon after the last slash: an earlier colon is a port's.
+    /// The digest follows the `@`, the tag the last colon after the last slash: an earlier colon belongs to a port.
     fn split(text: &'a str) -> Self {
         let (rest, digest) = match text.split_once('@') {
             Some((rest, digest)) => (rest, Some(digest)),
@@ -105,7 +105,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The registry is what stands before the first slash, if it looks like a host and not like a folder.
+/// The registry is the part before the first slash, if it looks like a host and not like a folder.
 fn split_registry(name: &str) -> (Option<&str>, &str) {
     match name.split_once('/') {
         Some((first, path)) if looks_like_a_host(first) => (Some(first), path),
@@ -117,7 +117,7 @@ fn looks_like_a_host(first: &str) -> bool {
     first == "localhost" || first.bytes().any(|byte| matches!(byte, b'.' | b':') || byte.is_ascii_uppercase())
 }
 
-/// The name with registry and folder written out; allocates only if one of them was not.
+/// The name with registry and folder; allocates only if one of them is missing in it.
 fn full_repository(name: &str) -> Cow<'_, str> {
     match split_registry(name) {
         (Some(registry), _) if registry != DEFAULT_REGISTRY && registry != DEFAULT_REGISTRY_ALIAS => name.into(),
@@ -129,7 +129,7 @@ fn full_repository(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Sixty-four hexadecimal digits alone are an image's ID; runtimes refuse them as a name.
+/// Exactly sixty-four hexadecimal digits are an image's ID, which runtimes refuse as a name.
 fn is_image_id(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(is_lower_hex)
 }
@@ -153,7 +153,7 @@ fn is_host_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
-/// As `path.split('/')`, which searches with more ado than texts of this length are worth.
+/// Like `path.split('/')`, whose search costs too much for short texts.
 fn components(path: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(path);
     std::iter::from_fn(move || {
@@ -166,11 +166,11 @@ fn components(path: &str) -> impl Iterator<Item = &str> {
 
 /// Lower-case letters and digits, with single dots, one or two underscores or any run of hyphens between them.
 fn is_path_component(component: &str) -> bool {
-    let mut ends_well = false;
+    let mut is_alphanumeric = false;
     let mut between_from = 0;
     for (at, byte) in component.bytes().enumerate() {
-        ends_well = byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        if ends_well {
+        is_alphanumeric = byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        if is_alphanumeric {
             let between = component.get(between_from..at).unwrap_or_default();
             let is_separator = matches!(between, "" | "." | "_" | "__") || between.bytes().all(|byte| byte == b'-');
             if !is_separator || (between_from == 0 && at > 0) {
@@ -179,7 +179,7 @@ fn is_path_component(component: &str) -> bool {
             between_from = at + 1;
         }
     }
-    ends_well
+    is_alphanumeric
 }
 
 fn is_tag(tag: &str) -> bool {
@@ -189,7 +189,7 @@ fn is_tag(tag: &str) -> bool {
         && tag.bytes().all(|byte| word(byte) || matches!(byte, b'.' | b'-'))
 }
 
-/// The algorithms that runtimes know, each with its number of digits.
+/// Checks for the algorithms that runtimes know, each with its number of digits.
 fn is_digest(digest: &str) -> bool {
     [("sha256:", 64), ("sha384:", 96), ("sha512:", 128)].iter().any(|(algorithm, digits)| {
         digest.strip_prefix(algorithm).is_some_and(|hex| hex.len() == *digits && hex.bytes().all(is_lower_hex))
@@ -200,7 +200,7 @@ fn is_lower_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-/// Why a text is no image name.
+/// Why a text is not an image name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseImageNameError {
     excerpt: String,
@@ -243,7 +243,7 @@ impl fmt::Display for ParseImageNameError {
             Fault::Tag => write!(
                 f,
                 "`{excerpt}` is not an image name: a tag is 1 to {LONGEST_TAG} letters, digits, `_`, `.` and `-`, \
-                 and begins with none of the last two"
+                 and begins with a letter, a digit or `_`"
             ),
             Fault::Digest => {
                 write!(
@@ -260,7 +260,7 @@ impl fmt::Display for ParseImageNameError {
 
 impl std::error::Error for ParseImageNameError {}
 
-/// What of a stranger's text is fit for a message: its beginning, on one line.
+/// The beginning of an untrusted text for a message, on one line.
 fn excerpt(text: &str) -> String {
     const LONGEST_EXCERPT: usize = 100;
     let mut excerpt: String =
@@ -314,12 +314,12 @@ mod tests {
         check("registry:5000/team/app", "registry:5000/team/app", Some("latest"), None);
         check("registry:5000/team/app:v1", "registry:5000/team/app", Some("v1"), None);
         check("localhost:5000/app", "localhost:5000/app", Some("latest"), None);
-        // Without a slash there is no registry, so this is the image `localhost` with a tag: runtimes agree.
+        // Without a slash there is no registry, so this is the image `localhost` with a tag, as in runtimes.
         check("localhost:5000", "docker.io/library/localhost", Some("5000"), None);
     }
 
     #[test]
-    fn a_digest_stands_with_or_without_a_tag() {
+    fn a_digest_may_follow_a_tag_or_the_name() {
         let digest = format!("sha256:{HEX}");
         check(&format!("nginx@{digest}"), "docker.io/library/nginx", None, Some(&digest));
         check(&format!("nginx:1.27@{digest}"), "docker.io/library/nginx", Some("1.27"), Some(&digest));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn every_invalid_name_says_what_is_wrong() {
+    fn the_error_of_an_invalid_name_explains_what_is_wrong() {
         check_invalid("", "the image name is empty");
         check_invalid(HEX, &format!("`{HEX}` is an image ID, not an image name: write repository and digest"));
         check_invalid("Nginx", "`Nginx` is not an image name: a repository is written in lower case");

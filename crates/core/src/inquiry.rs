@@ -1,11 +1,11 @@
-//! The only way in: one request, from its plan over the rounds of reading to the decision.
+//! The entry point: takes one request from its plan through rounds of reading to the decision.
 //!
 //! ```text
 //! plan -> objects -> ranges, origins, wants -> namespace -> roots, pages of history -> fill, bounds -> quotas -> decision
 //!                                                                                     fresh quotas <-^
 //! ```
 //!
-//! A shell loops: it reads what a [`Step`] asks for, and answers. What is not needed is not asked for.
+//! A shell loops: it reads the lookups of a [`Step`], and passes the answers back. Only needed objects are requested.
 
 use std::cell::OnceCell;
 
@@ -22,26 +22,26 @@ use crate::settings::Settings;
 use crate::timestamp::Timestamp;
 use crate::verdict::{Decision, Violation};
 
-/// What happens next.
+/// The next step for the shell.
 #[derive(Debug)]
 pub enum Step<'s, 'd> {
-    /// Read these, in their order, and answer.
+    /// Read these in this order, and pass the answers back.
     Read(&'s [Lookup<'d>]),
     Done(Box<Decision<'d>>),
 }
 
-/// The rounds of reading, in order. Each knows what the ones before it have read.
+/// The rounds of reading, in order. Each can use what earlier rounds have read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Round {
-    /// Whether the namespace is exempt by its labels.
+    /// The namespace, for exemption by its labels.
     Exemption,
     Objects,
-    /// What a resource claim is charged by beside itself.
+    /// Other objects that decide how a resource claim is charged.
     Devices,
     Siblings,
-    /// Whether the namespace wants estimates, where the pod could use some.
+    /// The namespace, for its choice of estimates, if the pod could use some.
     Namespace,
-    /// Where the history of images begins, and what of it lies elsewhere.
+    /// The roots of the images' histories, and the pages that they point to.
     Roots,
     Pages,
     FreshQuotas,
@@ -58,14 +58,14 @@ const ROUNDS: [Round; 8] = [
     Round::FreshQuotas,
 ];
 
-/// Where the answers are kept, because what is decided borrows from them.
+/// Stores the answers, because the decision borrows from them.
 #[derive(Debug, Default)]
 pub struct Answers([OnceCell<Vec<Result<Document<'static>, String>>>; ROUNDS.len()]);
 
 /// The most quotas that are read again for one request.
 const FRESH_AT_MOST: usize = 8;
 
-/// The way of one request.
+/// The judgement of one request, in steps.
 #[derive(Debug)]
 pub struct Inquiry<'d> {
     request: &'d Request<'d>,
@@ -73,11 +73,11 @@ pub struct Inquiry<'d> {
     answers: &'d Answers,
     context: Context<'d>,
     plan: Option<Plan<'d>>,
-    /// What is wrong with what people chose or collected.
+    /// Problems with annotations and collected history.
     notes: Vec<String>,
     history: WantedHistory<'d>,
     judgement: Option<(Judgement<'d>, Charges<'d>)>,
-    /// The next round, and what the one before it asked for.
+    /// The next round, and the lookups of the one before it.
     next: usize,
     lookups: Vec<Lookup<'d>>,
 }
@@ -98,7 +98,7 @@ impl<'d> Inquiry<'d> {
         }
     }
 
-    /// Goes all the way, for shells that can wait for what they read.
+    /// Runs all steps, for shells that can read synchronously.
     pub fn run(
         &mut self,
         mut read: impl FnMut(&[Lookup<'d>]) -> Vec<Result<Vec<u8>, String>>,
@@ -113,7 +113,7 @@ impl<'d> Inquiry<'d> {
         }
     }
 
-    /// Goes on to the next round that has something to read, or to the end.
+    /// Advances to the next round that has something to read, or to the end.
     pub fn step(&mut self) -> Step<'_, 'd> {
         match self.advance() {
             Ok(None) => Step::Read(&self.lookups),
@@ -122,20 +122,20 @@ impl<'d> Inquiry<'d> {
         }
     }
 
-    /// Takes the answers to the lookups of the last step, and the time.
+    /// Accepts the answers to the lookups of the last step, and the time.
     pub fn answer(&mut self, read: Vec<Result<Vec<u8>, String>>, now: Option<Timestamp>) {
-        let Some(kept) = self.next.checked_sub(1).and_then(|round| self.answers.0.get(round)) else { return };
-        let documents = kept.get_or_init(|| read.into_iter().map(document).collect());
+        let Some(stored) = self.next.checked_sub(1).and_then(|round| self.answers.0.get(round)) else { return };
+        let documents = stored.get_or_init(|| read.into_iter().map(document).collect());
         self.context.add_all(&self.lookups, documents);
         self.context.now = self.context.now.or(now);
     }
 
-    /// What was read of the cluster, for whoever tells of a decision.
+    /// The objects read from the cluster, for explanations.
     pub fn context(&self) -> &Context<'d> {
         &self.context
     }
 
-    /// What was planned; none if there was nothing to judge.
+    /// The plan; none if there was nothing to judge.
     pub fn plan(&self) -> Option<&Plan<'d>> {
         self.plan.as_ref()
     }
@@ -182,7 +182,7 @@ impl<'d> Inquiry<'d> {
                     if is_needed { vec![namespace(self.request)] } else { Vec::new() }
                 }
                 Round::Roots => {
-                    plan.heed_namespace(&self.context, &mut self.notes)?;
+                    plan.restrict_by_namespace(&self.context, &mut self.notes)?;
                     let containers = plan.wants.iter().map(|want| want.container);
                     self.history = WantedHistory::of(self.request, plan.pod.as_ref(), containers);
                     self.history.roots(self.request, self.settings)
@@ -192,9 +192,9 @@ impl<'d> Inquiry<'d> {
                     let notes = std::mem::take(&mut self.notes);
                     let judgement = judge::judge(self.request, plan, &self.context, self.settings, notes)?;
                     let charges = charge::charge(self.request, plan, &judgement.pods, &self.context, self.settings)?;
-                    let again = again(self.request, &charges);
+                    let fresh_quotas = fresh_quotas(self.request, &charges);
                     self.judgement = Some((judgement, charges));
-                    again
+                    fresh_quotas
                 }
             };
             if !self.lookups.is_empty() {
@@ -210,7 +210,7 @@ impl<'d> Inquiry<'d> {
         };
         if !self.lookups.is_empty() {
             charges = charge::charge(self.request, plan, &judgement.pods, &self.context, self.settings)?;
-            judgement.tell_stale(&self.context);
+            judgement.warn_of_stale_quotas(&self.context);
         }
         Ok(judgement.finish(self.request, plan, charges))
     }
@@ -255,7 +255,7 @@ fn objects<'d>(
     lookups
 }
 
-/// The pod that the workload of a `scale` makes.
+/// The pod template of the workload of a `scale`.
 fn scaled_pod<'d>(context: &Context<'d>) -> Result<Option<Pod<'d>>, Malformed> {
     let template = context.scaled.map(|scaled| scaled.at(&["spec", "template"])).transpose()?.flatten();
     let pod = template.map(|template| Pod::read(template, None)).transpose()?;
@@ -265,8 +265,8 @@ fn scaled_pod<'d>(context: &Context<'d>) -> Result<Option<Pod<'d>>, Malformed> {
     }))
 }
 
-/// The quotas that decide narrowly, to be read again. Sorted, and bounded.
-fn again<'d>(request: &'d Request<'d>, charges: &Charges<'d>) -> Vec<Lookup<'d>> {
+/// The quotas to read again with live usage; sorted, and bounded in number.
+fn fresh_quotas<'d>(request: &'d Request<'d>, charges: &Charges<'d>) -> Vec<Lookup<'d>> {
     let mut names: Vec<_> = charges.doubtful.iter().take(FRESH_AT_MOST).cloned().collect();
     order::sort_by(&mut names, Ord::cmp);
     names.into_iter().map(|name| Lookup::FreshQuota { namespace: &request.namespace, name }).collect()

@@ -1,14 +1,14 @@
-//! JSON, read where it lies.
+//! A JSON reader that works in place.
 //!
-//! One pass over the text fills a flat table of nodes; a [`Node`] is an index into it and borrows everything
-//! else from the text. There are two reasons for a reader of our own. Cost: every request pays for it in executed
-//! wasm instructions, and a typed or tree-building reader spends several times our whole budget here. Edits: a
-//! node knows where it stands in the text, so a change can be spliced in and every other byte survives.
+//! One pass over the text fills a flat table of nodes; a [`Node`] is an index into it and borrows everything else from
+//! the text. There are two reasons for a reader of our own. Cost: every request pays for it in executed wasm
+//! instructions, and a typed or tree-building reader would spend several times our whole budget. Edits: a node knows
+//! its place in the text, so a change can be spliced in and every other byte survives.
 //!
-//! Meaning follows the API server's reader: of two fields with one name the last counts, and a field that is
-//! `null` is a field that is absent.
+//! The semantics are those of the API server's reader: of two fields with the same name the last one counts, and a
+//! `null` field counts as absent.
 //!
-//! For any text, reading takes time linear in its length, and the table at most four bytes for each byte of text.
+//! Reading takes time linear in the length of the text, and the table takes at most four bytes for each byte of text.
 
 mod escape;
 mod malformed;
@@ -27,7 +27,7 @@ pub use escape::{json_string, write_string, write_string_with};
 pub use malformed::Malformed;
 pub use scan::SyntaxError;
 
-/// A text read once, borrowed or owned, and the table of its values.
+/// A parsed text, borrowed or owned, and the table of its values.
 #[derive(Debug)]
 pub struct Document<'t> {
     text: Cow<'t, str>,
@@ -40,7 +40,7 @@ impl<'t> Document<'t> {
         Self::of(Cow::Borrowed(text))
     }
 
-    /// Reads a text that came as bytes.
+    /// Reads a text given as bytes.
     pub fn read_bytes(bytes: &'t [u8]) -> Result<Self, SyntaxError> {
         Self::read(utf8::text_of(bytes).map_err(not_utf8)?)
     }
@@ -57,13 +57,13 @@ impl<'t> Document<'t> {
 
     #[inline(always)]
     fn entry(&self, index: u32) -> Entry {
-        // OK because an index always comes from the table itself.
+        // OK because every index comes from the table itself.
         self.table.get(index as usize).copied().unwrap_or(Entry::NONE)
     }
 }
 
 impl Document<'static> {
-    /// Reads a text that came as bytes, and keeps the bytes without copying them.
+    /// Reads a text given as bytes, and keeps the bytes without copying them.
     pub fn own(bytes: Vec<u8>) -> Result<Self, SyntaxError> {
         Self::of(Cow::Owned(utf8::string_of(bytes).map_err(not_utf8)?))
     }
@@ -95,13 +95,13 @@ impl<'d> Node<'d> {
         self.entry().next(self.index)
     }
 
-    /// Where the value stands in the document's text.
+    /// The range of the value in the document's text.
     pub fn span(self) -> Range<usize> {
         self.entry().start()..self.end()
     }
 
-    /// Where the value ends. The table does not store this for lists and objects, because few callers ask: it is after the
-    /// end of the last value inside and the brackets that follow that.
+    /// The end of the value. The table does not store the end of lists and objects, because few callers need it: it
+    /// follows the last value inside and the brackets after that.
     fn end(self) -> usize {
         let mut node = self;
         let mut brackets = 0;
@@ -150,7 +150,7 @@ impl<'d> Node<'d> {
         let document = self.document;
         let text = &*document.text;
         let (first, end) = (self.index.wrapping_add(1), entry.next(self.index));
-        // The iterator would do, but this is where most of a judgement's lookups happen.
+        // Written without the iterator, because most of a judgement's lookups happen here.
         let inside = document.table.get(first as usize..end as usize).unwrap_or_default();
         let mut rest = inside;
         let mut found = None;
@@ -166,7 +166,7 @@ impl<'d> Node<'d> {
         Ok(found.map(|left| Node { document, index: end.wrapping_sub(left as u32).wrapping_sub(1) }))
     }
 
-    /// The value at the end of a path of field names, absent if any step is.
+    /// The value at the end of a path of field names; absent if any step is.
     pub fn at(self, path: &[&str]) -> Result<Option<Node<'d>>, Malformed> {
         let mut node = self;
         for name in path {
@@ -178,7 +178,7 @@ impl<'d> Node<'d> {
         Ok(Some(node))
     }
 
-    /// The fields of an object in the order they are written, also those that a later field of the same name replaces.
+    /// The fields of an object in their order, including those that a later field of the same name replaces.
     ///
     /// `null` fields are included, because they replace too. A record read in one pass must therefore assign each field
     /// every time it occurs, and clear it where the value is `null`: [`Node::present`], [`Node::opt_str`] and
@@ -206,7 +206,7 @@ impl<'d> Node<'d> {
         }
     }
 
-    /// The text that a string stands for.
+    /// The text of a string, unescaped.
     pub fn str(self) -> Result<Cow<'d, str>, Malformed> {
         match self.shape() {
             Shape::Text => Ok(Cow::Borrowed(self.between_quotes())),
@@ -215,12 +215,12 @@ impl<'d> Node<'d> {
         }
     }
 
-    /// The text that a string stands for, none for `null`.
+    /// The text of a string, unescaped; none for `null`.
     pub fn opt_str(self) -> Result<Option<Cow<'d, str>>, Malformed> {
         self.present().map(Node::str).transpose()
     }
 
-    /// A string that stands for itself, without escapes: a name of something, which needs none.
+    /// The text of a string without escapes, such as a name.
     pub fn plain_str(self) -> Result<&'d str, Malformed> {
         match self.shape() {
             Shape::Text => Ok(self.between_quotes()),
@@ -250,7 +250,7 @@ impl<'d> Node<'d> {
     pub fn integer(self) -> Result<i64, Malformed> {
         let text = self.text();
         match self.shape() {
-            // Counts, nearly always.
+            // Nearly always a count.
             Shape::Number if text.len() < 18 && text.bytes().all(|byte| byte.is_ascii_digit()) => {
                 Ok(text.bytes().fold(0, |number, digit| number * 10 + i64::from(digit - b'0')))
             }
@@ -259,7 +259,7 @@ impl<'d> Node<'d> {
         }
     }
 
-    /// A string or a number, as its text: the two ways in which Kubernetes writes a quantity or a port.
+    /// A string or a number as text: Kubernetes writes quantities and ports in both ways.
     pub fn scalar(self) -> Result<Cow<'d, str>, Malformed> {
         match self.shape() {
             Shape::Number => Ok(Cow::Borrowed(self.text())),
@@ -288,10 +288,10 @@ pub struct Fields<'d> {
 }
 
 impl Fields<'_> {
-    /// A capacity for collecting them: how many there are, or a few more.
+    /// A capacity for collecting the fields: their number, or a few more.
     pub fn room(&self) -> usize {
         const FEW: usize = 32;
-        // Two entries each, if no value has others inside.
+        // Two entries each, if no value contains others.
         let most = (self.end.saturating_sub(self.next) / 2) as usize;
         if most <= FEW { most } else { self.clone().count() }
     }

@@ -1,6 +1,6 @@
-//! The story of a judgement: fill in what is missing, hold the result against the ranges, charge the quotas.
+//! Judges a request: fills in missing values, checks the result against the ranges, and charges the quotas.
 //!
-//! What is to be judged is the plan's to say, and what must be read for it the inquiry's.
+//! The plan decides what is judged; the inquiry decides what is read for it.
 
 pub mod charge;
 pub mod fill;
@@ -19,21 +19,21 @@ use crate::verdict::{Decision, Violation};
 use charge::Charges;
 use fill::{Filled, Filling};
 
-/// The pod of a request as it is to be, and as it was, where that matters.
+/// The pod of a request after the change, and before it where that matters.
 #[derive(Debug, Default)]
 pub struct Pods<'d> {
     pub new: Option<Pod<'d>>,
     pub old: Option<Pod<'d>>,
 }
 
-/// All of a judgement but what the quotas say, which may have to be read afresh.
+/// A judgement without the quotas, whose usage may have to be read again.
 #[derive(Debug)]
 pub struct Judgement<'d> {
     pub pods: Pods<'d>,
     decision: Decision<'d>,
 }
 
-/// Judges everything but the quotas. `notes` is what came up while the plan was made.
+/// Judges everything but the quotas. `notes` are warnings from making the plan.
 pub fn judge<'d>(
     request: &Request<'d>,
     plan: &mut Plan<'d>,
@@ -45,7 +45,7 @@ pub fn judge<'d>(
         return Err(Malformed { path: "object".to_owned(), problem: "is missing".to_owned() });
     };
     let mut decision = Decision::default();
-    tell_missing(&mut decision, plan, context, settings);
+    report_missing(&mut decision, plan, context, settings);
     let fills = plan.is_defaulted || plan.is_estimated;
     let ranges = std::mem::take(&mut plan.ranges);
     let filling = Filling { request, context, settings, ranges: &ranges, is_defaulted: plan.is_defaulted };
@@ -60,7 +60,7 @@ pub fn judge<'d>(
     let mut breaches = None;
     if let Some(pod) = plan.pod.take() {
         let filled = filled(pod, &plan.wants)?;
-        tell_estimates(&mut decision, plan.subject, &filled, notes);
+        report_estimates(&mut decision, plan.subject, &filled, notes);
         breaches = filled.breaches;
         pods.new = Some(filled.pod);
     }
@@ -69,12 +69,12 @@ pub fn judge<'d>(
             complete::pod_level(&mut pod, settings.server);
             pod
         }),
-        // The pods that are there were filled in, too.
+        // The existing pods were filled in, too.
         Subject::Workload if plan.rollout.is_some() => {
             let old = request.old_pod()?.map(|mut pod| {
-                let mut unsaid = Vec::new();
-                let wants = plan.prepare(&mut pod, context, settings, &mut unsaid)?;
-                let wants = wants::heed_namespace(wants, context.namespace, &mut unsaid)?;
+                let mut ignored = Vec::new();
+                let wants = plan.prepare(&mut pod, context, settings, &mut ignored)?;
+                let wants = wants::restrict_by_namespace(wants, context.namespace, &mut ignored)?;
                 Ok(filled(pod, &wants)?.pod)
             });
             old.transpose()?
@@ -88,9 +88,9 @@ pub fn judge<'d>(
             }
             let stored = pods.old.as_ref().filter(|_| plan.subject == Subject::Resize);
             let breaches = breaches.unwrap_or_else(|| limits::check_pod(pod, stored, &ranges));
-            take_limits(&mut decision, plan, request, breaches);
+            add_limit_breaches(&mut decision, plan, request, breaches);
         } else if plan.subject == Subject::Claim {
-            take_limits(&mut decision, plan, request, limits::check_claim(object, request.old(), &ranges)?);
+            add_limit_breaches(&mut decision, plan, request, limits::check_claim(object, request.old(), &ranges)?);
         }
     }
     plan.ranges = ranges;
@@ -98,18 +98,18 @@ pub fn judge<'d>(
 }
 
 impl<'d> Judgement<'d> {
-    /// Warns of the quotas that could not be read afresh.
-    pub fn tell_stale(&mut self, context: &Context<'d>) {
+    /// Warns of the quotas whose live usage could not be read.
+    pub fn warn_of_stale_quotas(&mut self, context: &Context<'d>) {
         let is_stale = |missing: &&Missing<'d>| matches!(missing.lookup, Lookup::FreshQuota { .. });
         context.missing.iter().filter(is_stale).for_each(|missing| self.decision.warn(|| missing.to_string()));
     }
 
-    /// The decision, with what the quotas say.
+    /// The decision, including the quotas.
     pub fn finish(self, request: &Request<'d>, plan: &Plan<'d>, charges: Charges<'d>) -> Decision<'d> {
         let Self { pods, mut decision } = self;
         let Charges { of_object, of_pods, .. } = charges;
-        take_quotas(&mut decision, plan.quotas, request, false, of_object.breaches);
-        take_quotas(&mut decision, plan.pods, request, true, of_pods.breaches);
+        add_quota_breaches(&mut decision, plan.quotas, request, false, of_object.breaches);
+        add_quota_breaches(&mut decision, plan.pods, request, true, of_pods.breaches);
         (decision.charges, decision.pod_charges) = (of_object.charges, of_pods.charges);
         if let Some(pod) = pods.new.filter(|_| plan.may_change) {
             decision.change(pod);
@@ -119,28 +119,28 @@ impl<'d> Judgement<'d> {
     }
 }
 
-/// What could not be read refuses as much as a breach of what it serves would.
-fn tell_missing<'d>(decision: &mut Decision<'d>, plan: &Plan<'d>, context: &Context<'d>, settings: &Settings<'d>) {
+/// A failed lookup refuses the request if a breach found with that lookup would, and if the settings say so.
+fn report_missing<'d>(decision: &mut Decision<'d>, plan: &Plan<'d>, context: &Context<'d>, settings: &Settings<'d>) {
     for missing in &context.missing {
-        let serves: &[Mode] = match missing.lookup {
+        let modes: &[Mode] = match missing.lookup {
             Lookup::LimitRanges { .. } if plan.limits != Mode::Off => &[plan.limits],
-            // They fill in what is counted, or what another policy judges.
+            // These fill in values that are only counted, or that another policy judges.
             Lookup::LimitRanges { .. } | Lookup::Scaled { .. } => &[plan.pods],
             Lookup::Quotas { .. } => &[plan.quotas, plan.pods],
             Lookup::Namespace { .. } if settings.selects_by_namespace_labels() => {
                 &[plan.limits, plan.quotas, plan.pods]
             }
             Lookup::DeviceClasses => &[plan.quotas],
-            // A quota's list entry stands, a claim is charged in full, and nobody is refused for want of an estimate.
+            // Without these, the quota from the list is used, a claim is charged in full, and estimates are left out.
             Lookup::FreshQuota { .. }
-            | Lookup::ClaimedFor { .. }
+            | Lookup::PodOfClaim { .. }
             | Lookup::ResourceClaims { .. }
             | Lookup::TenantQuotas
             | Lookup::Namespace { .. }
             | Lookup::Autoscalers { .. }
             | Lookup::UsageProfile { .. } => &[],
         };
-        let is_fatal = serves.contains(&Mode::Enforce) && settings.on_missing_context == OnMissingContext::Deny;
+        let is_fatal = modes.contains(&Mode::Enforce) && settings.on_missing_context == OnMissingContext::Deny;
         if is_fatal {
             decision.violations.push(Violation::MissingContext(missing.clone()));
         } else {
@@ -149,21 +149,21 @@ fn tell_missing<'d>(decision: &mut Decision<'d>, plan: &Plan<'d>, context: &Cont
     }
 }
 
-/// Tells every estimate, and what is wrong with the history.
-fn tell_estimates<'d>(decision: &mut Decision<'d>, subject: Subject, filled: &Filled<'d>, notes: Vec<String>) {
+/// Records every estimate, and warns of problems with the usage history.
+fn report_estimates<'d>(decision: &mut Decision<'d>, subject: Subject, filled: &Filled<'d>, notes: Vec<String>) {
     let whose = if subject == Subject::Workload { "its pods: " } else { "" };
-    for told in filled.estimates.tell(whose) {
-        if told.is_worth_a_warning {
-            decision.warn(|| told.text.clone());
+    for report in filled.estimates.reports(whose) {
+        if report.is_worth_a_warning {
+            decision.warn(|| report.text.clone());
         }
-        decision.estimates.push(told);
+        decision.estimates.push(report);
     }
     for note in notes.iter().chain(&filled.estimates.notes) {
         decision.warn(|| format!("{whose}{note}"));
     }
 }
 
-fn take_limits<'d>(
+fn add_limit_breaches<'d>(
     decision: &mut Decision<'d>,
     plan: &Plan<'d>,
     request: &Request<'d>,
@@ -178,25 +178,25 @@ fn take_limits<'d>(
         decision.violations.push(Violation::Limits { resource, name, is_workload, breaches });
         return;
     }
-    for (text, advice) in breaches.told_apart() {
+    for (text, advice) in breaches.by_text() {
         decision.warn(|| format!("{}: {text}; {advice}", would_be_refused(is_workload)));
     }
 }
 
-fn take_quotas<'d>(
+fn add_quota_breaches<'d>(
     decision: &mut Decision<'d>,
     mode: Mode,
     request: &Request<'d>,
     is_workload: bool,
     breaches: Vec<quota::Breach<'d>>,
 ) {
-    let (refusing, telling): (Vec<_>, Vec<_>) =
+    let (refusing, warning): (Vec<_>, Vec<_>) =
         breaches.into_iter().partition(|breach| mode == Mode::Enforce && !breach.only_slows());
     if !refusing.is_empty() {
         let (resource, name) = (request.qualified_resource(), request.name.to_string());
         decision.violations.push(Violation::Quotas { resource, name, is_workload, breaches: refusing });
     }
-    for breach in telling {
+    for breach in warning {
         decision.warn(|| format!("{}: {}", would_be_refused(is_workload), breach.advice()));
     }
 }

@@ -1,7 +1,7 @@
-//! The decision, pure: request + context + settings in, decision out.
+//! The decision as a pure function: request + context + settings in, decision out.
 //!
-//! Nothing here knows a Kubernetes client, a clock, a file or the host: what the decision must know
-//! arrives as data, and what it decides leaves as data. The rooms, in reading order:
+//! Nothing here uses a Kubernetes client, a clock, a file or the host: all inputs and outputs are data. The modules, in
+//! reading order:
 
 #![deny(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
 

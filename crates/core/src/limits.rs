@@ -1,8 +1,7 @@
 //! Checks bounds as LimitRanger does: min, max and ratio; per container, per pod, per claim.
 //!
-//! Every breach is found, in a fixed order: ranges in turn, items as they stand, subjects in turn, then all min, all
-//! max, all ratios, each by resource name. Comparison is exact. A breach words itself as Kubernetes does; who is
-//! concerned and what helps comes after that.
+//! Every breach is found, in a fixed order: by range, item and subject, then all min, all max, all ratios, each by
+//! resource name. Comparison is exact. The text of a breach is Kubernetes' own, followed by the subject and advice.
 //! See <https://kubernetes.io/docs/concepts/policy/limit-range/>.
 
 mod breach;
@@ -18,7 +17,7 @@ use crate::request::{Container, Object, Pod, demand};
 
 pub use breach::{Breach, Breaches, Fault, Subject};
 
-/// Checks a pod. `stored` is the pod before a resize: what the resize does not touch is not held against it.
+/// Checks a pod. `stored` is the pod before a resize: values that the resize does not change are not checked.
 pub fn check_pod<'d>(pod: &Pod<'d>, stored: Option<&Pod<'d>>, ranges: &[Range<'d>]) -> Breaches<'d> {
     let mut breaches = Breaches::default();
     let pod_items: Vec<&Item<'d>> = ranges.iter().flat_map(Range::items).filter(|item| item.kind == POD).collect();
@@ -45,7 +44,7 @@ pub fn check_pod<'d>(pod: &Pod<'d>, stored: Option<&Pod<'d>>, ranges: &[Range<'d
     breaches
 }
 
-/// Checks a claim's storage. A name whose request is as it was before an update is not held against it.
+/// Checks a claim's storage. A request that an update does not change is not checked.
 pub fn check_claim<'d>(
     claim: &Object<'d>,
     old: Option<&Object<'d>>,
@@ -66,21 +65,21 @@ pub fn check_claim<'d>(
     Ok(breaches)
 }
 
-/// What a bound is held against: a container, the total of a pod, or a claim.
+/// A subject of bounds: a container, the total of a pod, or a claim.
 trait Measured<'d> {
     fn subject(&self) -> Subject<'d>;
     fn amount(&self, requirement: Requirement, resource: &str) -> Option<&Quantity>;
-    /// A claim has only requests: `max` looks at them, and the ratio means nothing.
+    /// A claim has only requests: `max` applies to them, and the ratio is ignored.
     fn has_limits(&self) -> bool {
         true
     }
-    /// Whether a resource is as it was before an update.
-    fn is_untouched(&self, before: &Self, resource: &str) -> bool {
+    /// Whether an update leaves a resource unchanged.
+    fn is_unchanged(&self, before: &Self, resource: &str) -> bool {
         Requirement::BOTH
             .iter()
             .all(|requirement| self.amount(*requirement, resource) == before.amount(*requirement, resource))
     }
-    /// Where a value came from, if not from the author.
+    /// The origin of a value that is not the author's.
     fn origin(&self, _bound: Requirement, _resource: &str) -> Option<String> {
         None
     }
@@ -108,7 +107,7 @@ struct PodTotal<'d> {
 }
 
 impl<'d> PodTotal<'d> {
-    /// Of what the items bound.
+    /// The totals of the resources that the items bound.
     fn of(pod: &Pod<'d>, items: &[&Item<'d>]) -> Self {
         let is_bound = |name: &str| {
             let lists = items.iter().flat_map(|item| [&item.min, &item.max, &item.max_ratio]);
@@ -150,13 +149,13 @@ impl<'d> Measured<'d> for ClaimRequests<'d> {
         false
     }
 
-    /// Two claims without a request are no reason to admit one.
-    fn is_untouched(&self, before: &Self, resource: &str) -> bool {
+    /// A missing request does not count as unchanged.
+    fn is_unchanged(&self, before: &Self, resource: &str) -> bool {
         self.0.get(resource).is_some_and(|amount| before.0.get(resource) == Some(amount))
     }
 }
 
-/// Holds one subject against one item.
+/// Checks one subject against one item.
 fn check<'d, M: Measured<'d>>(
     breaches: &mut Breaches<'d>,
     range: &Range<'d>,
@@ -166,7 +165,7 @@ fn check<'d, M: Measured<'d>>(
 ) {
     let mut found = |resource: &Cow<'d, str>, fault: Option<Fault>| {
         let Some(fault) = fault else { return };
-        if before.is_some_and(|before| subject.is_untouched(before, resource)) {
+        if before.is_some_and(|before| subject.is_unchanged(before, resource)) {
             return;
         }
         breaches.add_with(|| {

@@ -1,19 +1,19 @@
-//! Puts lists in order.
+//! Sorts lists.
 //!
-//! Most lists of a request are in order already, which one pass finds out. Others are merge-sorted by the indices of
-//! their items, so that this code is not repeated for each type: each use of the standard library's sort would add six
+//! Most lists of a request are sorted already, which one pass detects. Others are merge-sorted by the indices of their
+//! items, so that this code is not repeated for each type: each use of the standard library's sort would add six
 //! kilobytes to the policy.
 
 use std::cmp::Ordering;
 use std::mem;
 
-/// Up to so many items are sorted by insertion.
+/// Up to this many items are sorted by insertion.
 const SHORT: usize = 12;
 
 /// Sorts by a comparison, in at most n log n steps; equal items keep their order.
 pub fn sort_by<T>(list: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     if list.len() <= SHORT {
-        // Without looking for memory, which is most of the cost of a short list.
+        // Without allocating, which would be most of the cost of a short list.
         for end in 1..list.len() {
             let mut place = end;
             while let Some([a, b]) = list.get_mut(place.wrapping_sub(1)..=place)
@@ -43,8 +43,8 @@ pub fn sort_by<T>(list: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     }
 }
 
-/// The indices below `length` in the order of their items, or none if that is their own order: runs that are in order are
-/// merged two by two.
+/// The indices below `length`, sorted by their items; empty if they are sorted already. Sorted runs are merged two by
+/// two.
 fn sorted_places(length: usize, in_order: &dyn Fn(usize, usize) -> bool) -> Vec<usize> {
     let mut run_ends: Vec<usize> = (1..length).filter(|place| !in_order(place - 1, *place)).collect();
     if run_ends.is_empty() {
@@ -52,7 +52,7 @@ fn sorted_places(length: usize, in_order: &dyn Fn(usize, usize) -> bool) -> Vec<
     }
     run_ends.push(length);
     let mut places: Vec<usize> = (0..length).collect();
-    // The policy's memory is never given back, so two lists take turns.
+    // The policy never frees memory, so two lists take turns.
     let mut merged = Vec::with_capacity(length);
     while run_ends.len() > 1 {
         merged.clear();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_takes_n_log_n_comparisons_and_one_in_order_n() {
+    fn a_long_list_takes_n_log_n_comparisons_and_a_sorted_one_n() {
         fn comparisons(list: impl Iterator<Item = u32>) -> usize {
             let mut list: Vec<u32> = list.collect();
             let count = Cell::new(0);
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(comparisons(0..length), length as usize - 1);
         assert!(comparisons((0..length).rev()) < 15 * length as usize);
         assert!(comparisons((0..length).map(|number| number.wrapping_mul(2_654_435_761))) < 15 * length as usize);
-        // Two lists in order, one after the other.
+        // Two sorted lists, one after the other.
         assert!(comparisons((0..length).chain(0..length)) < 5 * length as usize);
     }
 }

@@ -1,4 +1,4 @@
-//! Writes what was decided into the object: splices into its own text, so that nothing else moves.
+//! Writes the decision into the object, by splices into its own text, so that the rest stays as it is.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -10,8 +10,8 @@ use crate::json::{Malformed, Node, json_string, write_string};
 use crate::order;
 use crate::request::{Container, Pod, Value};
 
-/// Writes the object with the pod's new values and their explanation in it, after what `out` begins with; nothing, and
-/// false, if there are none.
+/// Writes `begin`, and the object with the pod's new values and their explanation, to the end of `out`. Without new
+/// values, writes nothing and returns false.
 pub fn write(
     out: &mut String,
     begin: &str,
@@ -25,7 +25,7 @@ pub fn write(
     }
     let has_new_values = !edits.splices.is_empty();
     let mut explanation = explanation.filter(|_| has_new_values);
-    // What an earlier explanation had no room for looks like the author's now. So that explanation stays unless values
+    // Values that an earlier explanation left out now look like the author's. So that explanation is kept unless values
     // change.
     if explanation.is_some_and(|explanation| !explanation.is_full) && ours::is_cut(pod)? && !edits.change(object) {
         explanation = None;
@@ -74,18 +74,18 @@ fn push_amounts<'v, 'd: 'v>(json: &mut String, values: impl Iterator<Item = (&'v
 }
 
 fn write_annotations(edits: &mut Edits, pod: &Pod<'_>, explanation: Option<&Explanation>) -> Result<(), Malformed> {
-    let told = match ours::write_told(pod) {
-        // Nor do values that look like the author's get estimates beside them.
-        Some(told) if !ours::is_cut(pod)? => Some(told),
+    let reported = match ours::write_reported(pod) {
+        // Values that only look like the author's get no estimates for comparison.
+        Some(reported) if !ours::is_cut(pod)? => Some(reported),
         _ => None,
     };
-    let has_told = told.is_some() && pod.annotation(ours::TOLD)?.as_deref() == told.as_deref();
+    let has_reported = reported.is_some() && pod.annotation(ours::REPORTED)?.as_deref() == reported.as_deref();
     let limit_ranger = limit_ranger::text(pod).map(|text| json_string(&text));
-    let told = told.filter(|_| !has_told).map(|text| json_string(&text));
+    let reported = reported.filter(|_| !has_reported).map(|text| json_string(&text));
     let annotations = [
         (LIMIT_RANGER, limit_ranger.as_deref()),
         (ours::NAME, explanation.map(|explanation| explanation.json.as_str())),
-        (ours::TOLD, told.as_deref()),
+        (ours::REPORTED, reported.as_deref()),
     ];
     if annotations.iter().all(|(_, json)| json.is_none()) {
         return Ok(());
@@ -122,7 +122,7 @@ fn push_amount(json: &mut String, amount: &Quantity) {
     json.push('"');
 }
 
-/// Adds a field to the inside of an object's text, and gives the place where its value goes.
+/// Adds a field to the inside of an object's text, and returns the text, to which its value must be appended.
 fn field<'t>(fields: &'t mut String, name: &str) -> &'t mut String {
     if !matches!(fields.as_bytes().last(), None | Some(b'{' | b',')) {
         fields.push(',');
@@ -139,8 +139,8 @@ struct Edits {
 }
 
 impl Edits {
-    /// Sets a field of an object, and gives the place where its value goes: a field that is there is replaced, a `null`
-    /// one too, another is added at the end.
+    /// Sets a field of an object, and returns the text to which its value must be appended. An existing field, also a
+    /// `null` one, is replaced; a new one is added at the end.
     fn set(&mut self, object: Node<'_>, name: &str) -> Result<&mut String, Malformed> {
         let mut is_empty = true;
         let mut old = None;
@@ -170,9 +170,9 @@ impl Edits {
         self.splices.iter().any(|(place, new)| object.text().get(place.start - start..place.end - start) != Some(new))
     }
 
-    /// Writes the text of `object` with the replacements in it.
+    /// Writes the text of `object` with the replacements.
     fn apply_to(mut self, object: Node<'_>, out: &mut String) {
-        // The sort is stable, so what is added to one object stays in order.
+        // The sort is stable, so fields added to one object stay in order.
         order::sort_by(&mut self.splices, |(a, _), (b, _)| a.start.cmp(&b.start));
         let text = object.text();
         let start = object.span().start;

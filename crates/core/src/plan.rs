@@ -1,8 +1,8 @@
-//! What of a request is to be judged, by what, and what is done about it: decided once, in one place, so that what is
-//! read and what is judged never differ.
+//! Decides once, in one place, which parts of a request are judged, by what, and with which consequence, so that what
+//! is read always matches what is judged.
 //!
-//! [`Plan::of`] needs the request alone, and says what to read; [`Plan::complete`] adds what depends on the ranges;
-//! [`Plan::heed_namespace`] takes out what the namespace does not want.
+//! [`Plan::of`] needs only the request, and decides what to read; [`Plan::complete`] adds what depends on the ranges;
+//! [`Plan::restrict_by_namespace`] removes the estimates that the namespace opts out of.
 
 pub mod exempt;
 pub mod subject;
@@ -23,23 +23,23 @@ pub use wants::Want;
 #[derive(Debug)]
 pub struct Plan<'d> {
     pub subject: Subject,
-    /// What is done about a breach of the ranges.
+    /// The mode for breaches of the ranges.
     pub limits: Mode,
-    /// What is done about a breach of a quota by the object itself.
+    /// The mode for breaches of a quota by the object itself.
     pub quotas: Mode,
-    /// What is done about a breach of a quota by the pods that a workload would bring.
+    /// The mode for breaches of a quota by the pods that a workload would create.
     pub pods: Mode,
-    /// Those pods, if there are any.
+    /// The rollout of these pods, if there is one.
     pub rollout: Option<Rollout>,
     /// Whether missing values get the defaults of the ranges.
     pub is_defaulted: bool,
     pub is_estimated: bool,
-    /// Whether what is filled in is also written into the object.
+    /// Whether filled-in values are also written into the object.
     pub may_change: bool,
-    /// The pod, each value with its origin; of a `scale`, once the workload was read.
+    /// The pod, each value with its origin; for a `scale`, set once the workload was read.
     pub pod: Option<Pod<'d>>,
     pub ranges: Vec<Range<'d>>,
-    /// The estimates that the pod is to get.
+    /// The estimates to make for the pod.
     pub wants: Vec<Want>,
 }
 
@@ -74,7 +74,7 @@ impl<'d> Plan<'d> {
         };
         plan.may_change = match subject {
             Subject::Pod => role != Role::Judge,
-            // Where the ranges are not to be looked at for controllers, their defaults only count the pods for a quota.
+            // With `limitRanges` off for workloads, defaults serve only to count the pods for a quota.
             Subject::Workload => {
                 role != Role::Judge
                     && settings.mutate_templates
@@ -83,10 +83,10 @@ impl<'d> Plan<'d> {
             }
             _ => false,
         };
-        plan.keep_to(role);
+        plan.restrict_to(role);
         let is_touched = plan.limits != Mode::Off || plan.is_defaulted || plan.is_estimated;
         if is_touched && request.old().map_or(Ok(false), |old| old.is_being_deleted())? {
-            // Its resources are not held against it any more.
+            // The resources of an object that is being deleted are no longer checked.
             (plan.limits, plan.is_defaulted, plan.is_estimated) = (Mode::Off, has_rollout && plan.is_defaulted, false);
         }
         if plan.is_off() {
@@ -95,8 +95,8 @@ impl<'d> Plan<'d> {
         if subject.is_pod() || subject == Subject::Workload {
             plan.pod = request.pod()?;
         }
-        // Without a pod that could use one, there is no estimate, and nothing is read for one. Where the ranges are read
-        // in any case, they will tell better.
+        // If the pod cannot use an estimate, nothing is read for one. If the ranges are read anyway, this is decided
+        // later, when they are known.
         if plan.is_estimated && (plan.limits == Mode::Off && !plan.is_defaulted || settings.estimates.reads_more()) {
             plan.is_estimated =
                 plan.pod.as_ref().map_or(Ok(false), |pod| wants::is_possible(pod, &settings.estimates))?;
@@ -104,20 +104,20 @@ impl<'d> Plan<'d> {
         Ok(Some(plan))
     }
 
-    /// Of two policies that share the work, each does its own part.
-    fn keep_to(&mut self, role: Role) {
+    /// Keeps only the part of this policy, where two policies share the work.
+    fn restrict_to(&mut self, role: Role) {
         let is_workload = matches!(self.subject, Subject::Workload | Subject::Scale);
         match role {
             Role::Both => {}
-            // It refuses nothing; what it can say of the pods to come, it says.
+            // This policy refuses nothing, but may warn about the pods of a workload.
             Role::Fill => {
-                let told = |mode| if is_workload && mode == Mode::Warn { Mode::Warn } else { Mode::Off };
-                (self.limits, self.pods) = (told(self.limits), told(self.pods));
+                let warned = |mode| if is_workload && mode == Mode::Warn { Mode::Warn } else { Mode::Off };
+                (self.limits, self.pods) = (warned(self.limits), warned(self.pods));
                 let fills = self.limits != Mode::Off || self.pods != Mode::Off || self.may_change;
                 self.is_defaulted &= fills;
                 self.is_estimated &= fills;
             }
-            // It changes nothing, and what is only to be told was told by the other.
+            // This policy changes nothing, and the other one has already given the warnings.
             Role::Judge if is_workload => {
                 let judged = |mode| if mode == Mode::Enforce { Mode::Enforce } else { Mode::Off };
                 (self.limits, self.pods) = (judged(self.limits), judged(self.pods));
@@ -134,7 +134,7 @@ impl<'d> Plan<'d> {
 
     fn is_off(&self) -> bool {
         let judges = [self.limits, self.quotas, self.pods].iter().any(|mode| *mode != Mode::Off);
-        // An estimate may be told even if it is not written.
+        // An estimate may be reported even if it is not written.
         !(judges || self.is_estimated || self.may_change && self.is_defaulted)
     }
 
@@ -147,12 +147,12 @@ impl<'d> Plan<'d> {
         self.quotas != Mode::Off || self.pods != Mode::Off || shrinks && self.is_estimated
     }
 
-    /// Of the object itself the ledger is the judge: it knows more than it has published.
+    /// Only for the pods of workloads. The ledger judges the object itself, because it knows more than it publishes.
     pub fn needs_tenant_quotas(&self, settings: &Settings<'_>) -> bool {
         settings.quotas.tenant_quotas && self.pods != Mode::Off
     }
 
-    /// Adds the ranges, and what follows from them: the origin of each value, and the estimates that are wanted.
+    /// Adds the ranges, and what follows from them: the origin of each value, and the estimates to make.
     pub fn complete(
         &mut self,
         request: &'d Request<'d>,
@@ -168,7 +168,7 @@ impl<'d> Plan<'d> {
         Ok(())
     }
 
-    /// Marks a pod's values with their origins, and says which estimates it is to get.
+    /// Marks a pod's values with their origins, and returns the estimates to make for it.
     pub fn prepare(
         &self,
         pod: &mut Pod<'d>,
@@ -181,7 +181,7 @@ impl<'d> Plan<'d> {
         }
         ours::mark(pod)?;
         limit_ranger::mark(pod, context.limit_ranges.is_some().then_some(self.ranges.as_slice()))?;
-        // Where the LimitRanges are unknown, an estimate could not be brought inside them.
+        // If the LimitRanges are unknown, estimates cannot be kept within them.
         if !self.is_estimated || context.limit_ranges.is_none() {
             return Ok(Vec::new());
         }
@@ -189,9 +189,9 @@ impl<'d> Plan<'d> {
         Ok(wants::all(pod, mode, &settings.estimates, notes))
     }
 
-    /// Drops the estimates that the namespace does not want.
-    pub fn heed_namespace(&mut self, context: &Context<'_>, notes: &mut Vec<String>) -> Result<(), Malformed> {
-        self.wants = wants::heed_namespace(std::mem::take(&mut self.wants), context.namespace, notes)?;
+    /// Drops the estimates that the namespace opts out of.
+    pub fn restrict_by_namespace(&mut self, context: &Context<'_>, notes: &mut Vec<String>) -> Result<(), Malformed> {
+        self.wants = wants::restrict_by_namespace(std::mem::take(&mut self.wants), context.namespace, notes)?;
         Ok(())
     }
 }

@@ -1,9 +1,9 @@
-//! Judges a request against the namespace's ResourceQuotas as Kubernetes' own admission does, and says what is
+//! Judges a request against the namespace's ResourceQuotas as Kubernetes' own admission does, and reports what is
 //! missing and what would fit.
 //!
-//! Only a quota's status counts: `status.hard` for the bounds, `status.used` for the level. A quota applies to an
+//! Only a quota's status counts: `status.hard` for the bounds, `status.used` for the usage. A quota applies to an
 //! object if it bounds a name that the object's kind is charged under, and the object matches all its scopes.
-//! Kubernetes stops at the first refusal; here every quota that refuses is told, Kubernetes' own first.
+//! Kubernetes stops at the first refusal; here every refusing quota is reported, Kubernetes' choice first.
 //! See <https://kubernetes.io/docs/concepts/policy/resource-quotas/>.
 
 mod breach;
@@ -39,33 +39,33 @@ pub use usage::Usage;
 pub struct Object<'a, 'd> {
     pub kind: Kind<'a>,
     pub source: request::Object<'d>,
-    /// The object as a pod, if it is one.
+    /// The object's pod, if the object is a pod.
     pub pod: Option<&'a Pod<'d>>,
     /// What was stored before an update.
     pub replaces: Option<&'a request::Object<'d>>,
     pub devices: Surroundings<'a, 'd>,
 }
 
-/// What a claim's devices are charged by beside the claim itself.
+/// Other objects that decide how a resource claim's devices are charged.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a, 'd> {
     pub classes: &'a [DeviceClass<'d>],
-    /// What the pod was charged that the claim was made for.
+    /// What the claim's pod was charged already.
     pub of_pod: &'a ResourceList<'d>,
 }
 
 impl Surroundings<'_, '_> {
-    /// Of everything that is no resource claim.
+    /// For every kind other than resource claims.
     pub const NONE: Surroundings<'static, 'static> = Surroundings { classes: &[], of_pod: &ResourceList::EMPTY };
 }
 
 impl<'a, 'd> Object<'a, 'd> {
-    /// A pod, stored or to come.
+    /// A pod, stored or planned.
     pub fn of_pod(pod: &'a Pod<'d>, source: request::Object<'d>) -> Self {
         Self { kind: Kind::POD, source, pod: Some(pod), replaces: None, devices: Surroundings::NONE }
     }
 
-    /// What the object is charged under a name of a quota, if anything.
+    /// How the object is charged under a name of a quota; none if it is not.
     fn charged_under<'n>(&self, name: &'n str) -> Option<Charged<'n>> {
         self.kind.charged_under(name).filter(|charged| match charged {
             Charged::ImplicitDevices(class) => self.devices.classes.iter().any(|have| have.name == *class),
@@ -75,7 +75,7 @@ impl<'a, 'd> Object<'a, 'd> {
     }
 }
 
-/// A quota that applies to an object, and those of its bounds that hold for it.
+/// A quota that applies to an object, with those of its bounds that concern the object.
 struct Applying<'q, 'd> {
     quota: &'q ResourceQuota<'d>,
     bounds: Vec<Bound<'q, 'd>>,
@@ -87,21 +87,21 @@ struct Bound<'q, 'd> {
     charged: Charged<'q>,
 }
 
-/// What an object is held against.
+/// The quotas and limited resources that an object is checked against.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds<'a, 'd> {
-    /// In the order in which they are told.
+    /// In the order in which they are reported.
     pub quotas: &'a [ResourceQuota<'d>],
     pub limited_resources: &'a [LimitedResource<'d>],
     pub now: Option<Timestamp>,
 }
 
-/// What quotas say to a request.
+/// The result of checking a request against quotas.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome<'d> {
-    /// Everything that refuses it, Kubernetes' own reason first.
+    /// Every reason to refuse it, Kubernetes' own reason first.
     pub breaches: Vec<Breach<'d>>,
-    /// What the request adds to each quota, or would add if nothing refused it.
+    /// What the request adds to each quota, or would add if it were not refused.
     pub charges: Vec<Charge<'d>>,
 }
 
@@ -157,7 +157,7 @@ pub fn check<'d>(
 }
 
 impl<'d> Outcome<'d> {
-    /// Charges a quota with the amounts asked for under its names, and tells the bounds that do not hold then.
+    /// Charges a quota with the amounts requested under its names, and returns the bounds that are exceeded.
     fn charge(
         &mut self,
         applying: &Applying<'_, 'd>,
@@ -214,7 +214,7 @@ impl<'d> Applying<'_, 'd> {
     }
 }
 
-/// The quota controller has not counted yet what the quota bounds.
+/// A breach if the quota controller has not counted all that the quota bounds.
 fn unknown_status<'d>(applying: &Applying<'_, 'd>) -> Option<Breach<'d>> {
     if applying.bounds.iter().all(|bound| applying.quota.used.contains(bound.name)) {
         return None;
@@ -223,7 +223,7 @@ fn unknown_status<'d>(applying: &Applying<'_, 'd>) -> Option<Breach<'d>> {
     Some(applying.breach(Fault::UnknownStatus { names }))
 }
 
-/// What is left of a bound; never below zero.
+/// What is available under a bound; never below zero.
 fn free(hard: &Quantity, used: &Quantity) -> Quantity {
     if used < hard { hard.minus(used) } else { Quantity::ZERO }
 }

@@ -1,4 +1,4 @@
-//! Which ranges apply to an object: the cluster's LimitRanges in name order, then the rules of the settings.
+//! Selects the ranges that apply to an object: the cluster's LimitRanges in name order, then the settings' rules.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! What is asked: the admission request, what of it may be believed, and the pod in it.
+//! The admission request, which parts of it are trusted, and the pod in it.
 
 pub mod complete;
 pub mod demand;

@@ -1,7 +1,7 @@
-//! What an operator may choose, what each choice is when nothing is said, and which choices contradict each other.
+//! The settings, their defaults, and the checks for contradictions.
 //!
-//! Settings are read anew for every request, because a policy host makes a fresh instance for each; so reading
-//! `{}` costs next to nothing, and the rest is borrowed from the text.
+//! Settings are read again for every request, because a policy host creates a new instance for each; so reading `{}`
+//! costs next to nothing, and the rest is borrowed from the text.
 
 mod estimates;
 mod quotas;
@@ -39,22 +39,22 @@ pub struct Settings<'d> {
 
 /// Which part of the work a policy does.
 ///
-/// Only after mutating admission is an object what will be stored. So the surest deployment is two policies of one
-/// module: one fills in, and one that validates judges what came of it.
+/// Only after mutating admission is an object as it will be stored. So the safest deployment is two policies of one
+/// module: a mutating one fills in values, and a validating one judges the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Role {
-    /// A policy that is alone: it foresees what the API server will make of the object.
+    /// A single policy: it anticipates how the API server will complete the object.
     #[default]
     Both,
-    /// It fills in, and warns the authors of workloads; it refuses nothing.
+    /// It fills in values and warns the authors of workloads; it refuses nothing.
     Fill,
-    /// It judges what is there, and changes nothing.
+    /// It judges the object as it is, and changes nothing.
     Judge,
 }
 
 const ROLES: &[(&str, Role)] = &[("both", Role::Both), ("fill", Role::Fill), ("judge", Role::Judge)];
 
-/// The minor version of the cluster's API server, where its rules differ from the newest and nothing else tells.
+/// The minor version of the cluster's API server, for rules that depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServerVersion(Option<u16>);
 
@@ -64,21 +64,21 @@ impl ServerVersion {
         self.0.is_none_or(|minor| minor >= 34)
     }
 
-    /// Whether it makes missing pod-level limits, too.
+    /// Whether the API server also fills in missing pod-level limits.
     pub fn completes_pod_level_limits(self) -> bool {
         self.0.is_none_or(|minor| minor >= 37)
     }
 
     /// `1.34`
     fn read(node: Node<'_>) -> Result<Self, Malformed> {
-        // Only in quotes, because YAML takes 1.30 for 1.3.
+        // Only in quotes, because YAML reads 1.30 as 1.3.
         let text = node.str().ok();
         let minor = text.as_deref().and_then(|text| text.strip_prefix("1.")?.parse().ok());
         minor.map(|minor| Self(Some(minor))).ok_or_else(|| node.malformed("a version in quotes, such as `\"1.34\"`"))
     }
 }
 
-/// What a subsystem does about a breach.
+/// What happens on a breach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Enforce,
@@ -92,9 +92,9 @@ const MODES: &[(&str, Mode)] = &[("enforce", Mode::Enforce), ("warn", Mode::Warn
 #[derive(Debug, Clone)]
 pub struct LimitRangeSettings<'d> {
     pub mode: Mode,
-    /// For controllers, whose pods would meet the ranges only later.
+    /// For controllers, whose pods would be checked against the ranges only later.
     pub workloads: Mode,
-    /// Whether `rules` get the defaults that Kubernetes would derive for a LimitRange.
+    /// Whether `rules` get the defaults that Kubernetes derives for a LimitRange.
     pub implied_defaults: bool,
     pub repair_default_limit: bool,
     pub rules: Vec<Rule<'d>>,
@@ -113,13 +113,13 @@ impl Default for LimitRangeSettings<'_> {
 }
 
 impl LimitRangeSettings<'_> {
-    /// What is done about a breach by the pods of a controller.
+    /// What happens on a breach by the pods of a controller.
     pub fn of_workloads(&self) -> Mode {
         if self.mode == Mode::Off { Mode::Off } else { self.workloads }
     }
 }
 
-/// What happens to a request when what we must know cannot be read.
+/// What happens to a request when a needed object cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnMissingContext {
     #[default]
@@ -127,18 +127,18 @@ pub enum OnMissingContext {
     Warn,
 }
 
-/// `exempt`: what is left unjudged.
+/// `exempt`: objects that are not judged.
 #[derive(Debug, Clone, Default)]
 pub struct Exempt<'d> {
     pub namespaces: Vec<Cow<'d, str>>,
-    /// `namespace/name` of the account that a pod runs as.
+    /// `namespace/name` of the pod's service account.
     pub service_accounts: Vec<Cow<'d, str>>,
     /// Labels of the object.
     pub labels: Option<LabelSelector<'d>>,
     pub namespace_labels: Option<LabelSelector<'d>>,
 }
 
-/// Everything that is wrong with the settings, one line each.
+/// All problems of the settings, one line each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsError(Vec<String>);
 
@@ -157,7 +157,7 @@ impl fmt::Display for SettingsError {
 impl std::error::Error for SettingsError {}
 
 impl<'d> Settings<'d> {
-    /// Reads the settings; none at all is the same as `{}`.
+    /// Reads the settings; none is the same as `{}`.
     pub fn read(node: Option<Node<'d>>) -> Result<Self, SettingsError> {
         let mut problems = Vec::new();
         let mut settings = Self::default();
@@ -247,7 +247,7 @@ impl<'d> Reader<'_, 'd> {
     }
 }
 
-/// Whether any of several patterns, in which `*` stands for any text, fits.
+/// Whether any of the patterns matches, in which `*` matches any text.
 pub fn any_matches(patterns: &[Cow<'_, str>], text: &str) -> bool {
     patterns.iter().any(|pattern| glob::matches(pattern, text))
 }

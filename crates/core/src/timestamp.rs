@@ -1,6 +1,6 @@
-//! Moments as Kubernetes writes them (RFC 3339), to the second.
+//! Points in time as Kubernetes writes them (RFC 3339), to the second.
 //!
-//! Decides which text is a moment and how far two of them lie apart. What time it is now, the shell says.
+//! Parses and prints them, and computes the time between two. The shell passes in the current time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const SECONDS_A_DAY: i64 = 86_400;
 
-/// A moment in UTC, in whole seconds; fractions of a second are cut off.
+/// A point in time in UTC, in whole seconds; fractions of a second are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     /// Since 1970-01-01T00:00:00Z, not counting leap seconds. Years 0 to 9999, so no difference can overflow.
@@ -21,7 +21,7 @@ impl Timestamp {
     const FIRST: i64 = -62_167_219_200;
     const LAST: i64 = 253_402_300_799;
 
-    /// None for a year that has not four digits.
+    /// None if the year does not have four digits.
     pub fn from_unix_seconds(unix_seconds: i64) -> Option<Self> {
         (Self::FIRST..=Self::LAST).contains(&unix_seconds).then_some(Self { unix_seconds })
     }
@@ -30,7 +30,7 @@ impl Timestamp {
         self.unix_seconds
     }
 
-    /// How long after `earlier` this moment is; None if it is before.
+    /// The time from `earlier` to this point; none if this is before `earlier`.
     pub fn since(self, earlier: Self) -> Option<Duration> {
         u64::try_from(self.unix_seconds - earlier.unix_seconds).ok().map(Duration::from_secs)
     }
@@ -47,7 +47,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// A text that is no moment.
+/// A text that is not a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParseTimestampError;
 
@@ -74,7 +74,7 @@ fn read(text: &str) -> Option<Timestamp> {
     let day = reader.mark(b"-")?.number(2).filter(|day| (1..=days_in(year, month)).contains(day))?;
     let hour = reader.mark(b"Tt")?.number(2).filter(|hour| *hour < 24)?;
     let minute = reader.mark(b":")?.number(2).filter(|minute| *minute < 60)?;
-    // A leap second is the moment after it.
+    // A leap second counts as the second after it.
     let second = reader.mark(b":")?.number(2).filter(|second| *second <= 60)?;
     if reader.mark(b".").is_some() {
         reader.digits()?;
@@ -88,13 +88,13 @@ fn read(text: &str) -> Option<Timestamp> {
     Timestamp::from_unix_seconds(i64::from(days) * SECONDS_A_DAY + i64::from(second_of_day))
 }
 
-/// What is still to be read.
+/// The rest of the text.
 struct Reader<'t> {
     rest: &'t [u8],
 }
 
 impl Reader<'_> {
-    /// Goes past the next byte if it is one of these.
+    /// Skips the next byte if it is one of these.
     fn mark(&mut self, marks: &[u8]) -> Option<&mut Self> {
         let (first, rest) = self.rest.split_first()?;
         if !marks.contains(first) {
@@ -143,8 +143,8 @@ fn days_in(year: i32, month: i32) -> i32 {
     }
 }
 
-// Both ways between date and day count take the year to begin in March, so that a leap day is a year's last, and count
-// in eras of 400 years, which all have 146,097 days.
+// Both conversions between date and day count let the year begin in March, so that a leap day is the year's last, and
+// count in eras of 400 years, which all have 146,097 days.
 
 /// Days from 1970-01-01 until this date.
 fn days_until(year: i32, month: i32, day: i32) -> i32 {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_moment() {
+    fn refuses_other_texts() {
         for text in [
             "",
             "null",

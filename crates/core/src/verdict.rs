@@ -1,4 +1,4 @@
-//! What was decided, and how a refusal words itself.
+//! The decision, and the texts of refusals.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,24 +16,24 @@ use crate::request::Pod;
 /// The answer to a request.
 #[derive(Debug, Clone, Default)]
 pub struct Decision<'d> {
-    /// Everything that refuses the request, in the order of the steps; empty if it is admitted.
+    /// All reasons to refuse the request, in the order of the steps; empty if it is admitted.
     pub violations: Vec<Violation<'d>>,
     pub warnings: Vec<String>,
-    /// How many warnings more there would be.
-    unsaid: usize,
-    /// Every estimate in words, whether set or only told.
-    pub estimates: Vec<estimate::Told>,
-    /// The pod as it is to be, if it may be changed.
+    /// The number of warnings that were left out.
+    omitted: usize,
+    /// Every estimate as text, whether set or only reported.
+    pub estimates: Vec<estimate::Report>,
+    /// The changed pod, if it may be changed.
     pub pod: Option<Pod<'d>>,
-    /// What that pod's annotation is to say.
+    /// That pod's annotation.
     pub explanation: Option<Explanation>,
-    /// What the request adds to the namespace's quotas, if it is admitted.
+    /// What the request adds to the namespace's quotas if it is admitted.
     pub charges: Vec<quota::Charge<'d>>,
-    /// The most that the pods of a workload add to them while they come.
+    /// The most that the pods of a workload add to them at any moment of the rollout.
     pub pod_charges: Vec<quota::Charge<'d>>,
 }
 
-/// One thing that refuses a request.
+/// A reason to refuse a request.
 #[derive(Debug, Clone)]
 pub enum Violation<'d> {
     Unreadable(Malformed),
@@ -42,7 +42,7 @@ pub enum Violation<'d> {
     Quotas { resource: String, name: String, is_workload: bool, breaches: Vec<quota::Breach<'d>> },
 }
 
-/// An API server passes on warnings up to this length whole, and up to so many bytes in total.
+/// An API server passes on warnings up to this length uncut, and up to `ALL_WARNINGS` bytes in total.
 const LONGEST_WARNING: usize = 256;
 const ALL_WARNINGS: usize = 4096;
 
@@ -55,11 +55,11 @@ impl<'d> Decision<'d> {
         self.violations.is_empty()
     }
 
-    /// Adds a warning, cut to what reaches the person; it is only made if there is room for it.
+    /// Adds a warning, cut to the length that the API server passes on; it is only built if there is room for it.
     pub(super) fn warn(&mut self, warning: impl FnOnce() -> String) {
-        let said: usize = self.warnings.iter().map(String::len).sum();
-        if said + LONGEST_WARNING > ALL_WARNINGS {
-            self.unsaid += 1;
+        let used: usize = self.warnings.iter().map(String::len).sum();
+        if used + LONGEST_WARNING > ALL_WARNINGS {
+            self.omitted += 1;
             return;
         }
         let mut warning = warning();
@@ -74,14 +74,14 @@ impl<'d> Decision<'d> {
         self.warnings.push(warning);
     }
 
-    /// Ends the warnings with how many more there would be.
+    /// Ends the warnings with the number of those that were left out.
     pub(super) fn end_warnings(&mut self) {
-        if self.unsaid > 0 {
-            self.warnings.push(format!("and {} more warnings", self.unsaid));
+        if self.omitted > 0 {
+            self.warnings.push(format!("and {} more warnings", self.omitted));
         }
     }
 
-    /// Takes the pod as it is to be.
+    /// Sets the changed pod.
     pub(super) fn change(&mut self, pod: Pod<'d>) {
         self.explanation = ours::write(&pod);
         self.pod = Some(pod);
@@ -92,13 +92,13 @@ impl<'d> Decision<'d> {
         self.violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
-    /// The object with our changes in it, if it is admitted and there are any.
+    /// The object with our changes, if it is admitted and there are changes.
     pub fn changed_object(&self, object: Node<'_>) -> Result<Option<String>, Malformed> {
         let mut text = String::new();
         Ok(self.write_changed_object(&mut text, "", object)?.then_some(text))
     }
 
-    /// Writes that object after `begin`; nothing, and false, if there is none.
+    /// Writes that object after `begin`; writes nothing and returns false if there is none.
     pub fn write_changed_object(&self, out: &mut String, begin: &str, object: Node<'_>) -> Result<bool, Malformed> {
         match &self.pod {
             Some(pod) if self.is_admitted() => patch::write(out, begin, object, pod, self.explanation.as_ref()),
@@ -106,17 +106,17 @@ impl<'d> Decision<'d> {
         }
     }
 
-    /// What the audit log keeps: where our values came from, each as a JSON string.
+    /// The annotations for the audit log: the sources of our values, each as a JSON string.
     pub fn audit_annotations(&self) -> Vec<(&'static str, Cow<'_, str>)> {
         let resources = self.explanation.as_ref().map(|explanation| Cow::Borrowed(explanation.json.as_str()));
-        // Those that are set stand in that annotation too.
-        let says_all = self.explanation.as_ref().is_some_and(|explanation| explanation.is_full);
-        let untold = self.estimates.iter().filter_map(|told| match &told.full {
+        // Estimates that were set are in that annotation too.
+        let is_full = self.explanation.as_ref().is_some_and(|explanation| explanation.is_full);
+        let others = self.estimates.iter().filter_map(|report| match &report.full {
             Some(full) => Some(full.as_str()),
-            None => (!says_all).then_some(told.text.as_str()),
+            None => (!is_full).then_some(report.text.as_str()),
         });
-        let untold = untold.collect::<Vec<&str>>().join("\n");
-        let estimates = (!untold.is_empty()).then(|| Cow::Owned(json_string(&untold)));
+        let others = others.collect::<Vec<&str>>().join("\n");
+        let estimates = (!others.is_empty()).then(|| Cow::Owned(json_string(&others)));
         let annotations = [("resources", resources), ("estimates", estimates)];
         annotations.into_iter().filter_map(|(name, json)| Some((name, json?))).collect()
     }
@@ -132,26 +132,26 @@ impl fmt::Display for Violation<'_> {
             Self::MissingContext(missing) => write!(f, "{missing}"),
             Self::Limits { resource, name, is_workload, breaches } => {
                 let whose = if *is_workload { "its pods would be refused: " } else { "" };
-                let told = breaches.told_apart();
+                let texts = breaches.by_text();
                 write!(f, "{resource} \"{}\" is forbidden: {whose}", shortened(name))?;
-                match told.as_slice() {
+                match texts.as_slice() {
                     [(text, _)] => f.write_str(text)?,
                     several => {
                         let texts: Vec<&str> = several.iter().map(|(text, _)| text.as_str()).collect();
                         write!(f, "[{}]", texts.join(", "))?;
                     }
                 }
-                told.iter().try_for_each(|(_, advice)| write!(f, "; {advice}"))
+                texts.iter().try_for_each(|(_, advice)| write!(f, "; {advice}"))
             }
             Self::Quotas { resource, name, is_workload, breaches } => {
-                /// So many quotas are named, which is more than a client shows.
+                /// At most this many quotas are named, which is more than a client shows.
                 const MOST: usize = 20;
                 let Some(first) = breaches.first() else { return Ok(()) };
                 if first.names_object() {
                     let whose = if *is_workload { "its pods would be refused: " } else { "" };
                     write!(f, "{resource} \"{}\" is forbidden: {whose}", shortened(name))?;
                 }
-                // Kubernetes tells the first reason only, so its words come first; then all reasons in ours.
+                // Kubernetes' own text for the first reason comes first, then our advice on every reason.
                 write!(f, "{first}")?;
                 breaches.iter().take(MOST).try_for_each(|breach| write!(f, "; {}", breach.advice()))?;
                 let more = breaches.len().saturating_sub(MOST);

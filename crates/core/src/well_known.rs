@@ -1,20 +1,20 @@
-//! Built-in starting requests of well-known images, for when there is no history of them at all.
+//! Built-in requests of well-known images, for images without any history.
 //!
-//! The amounts are what charts and manuals that many people use ask for, so they suit a small installation and nobody
-//! in particular; `well_known.txt` says for each where it comes from. An image is in the table by its exact repository:
-//! `nginx` says nothing about `nginx-exporter`, nor about somebody else's `nginx`.
+//! The amounts come from widely used charts and manuals, so they suit a small, generic installation; `well_known.txt`
+//! has the source of each. An image is in the table by its exact repository: the row of `nginx` is not used for
+//! `nginx-exporter`, nor for `nginx` in another registry.
 
 use crate::amount::Quantity;
 
-/// Searched in place: a request pays for the lines it looks at, and for none if it looks for no image.
+/// Searched in place, so a request pays only for the lines that it compares.
 const TABLE: &str = include_str!("well_known.txt");
 
-/// What the table says of an image.
+/// A row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WellKnown {
     pub cpu: Quantity,
     pub memory: Quantity,
-    /// Where the amounts come from, for a person to read.
+    /// The source of the amounts, for people.
     pub source: &'static str,
 }
 
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_found_and_says_something_sensible() {
+    fn every_row_is_found_and_has_plausible_amounts() {
         let bounds = |text: &str| text.parse::<Quantity>().unwrap();
         for row in rows() {
             let repository = row.split(' ').next().unwrap();
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_stands_under_a_full_repository_in_order() {
+    fn rows_are_sorted_by_full_repositories() {
         assert!(TABLE.is_ascii());
         let repositories: Vec<&str> = rows().map(|row| row.split(' ').next().unwrap()).collect();
         assert!(repositories.is_sorted_by(|one, next| one < next), "{repositories:?}");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_by_the_beginning_of_a_name() {
+    fn only_the_exact_repository_is_known() {
         for repository in
             ["", "#", "docker.io/library/ngin", "docker.io/library/nginx2", "docker.io/team/nginx", "zzz", "nginx"]
         {

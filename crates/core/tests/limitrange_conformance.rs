@@ -1,5 +1,5 @@
-//! The conformance cases of LimitRange objects and of pod totals. Those of admission run through the built policy
-//! as well, and stand in the policy's own tests.
+//! The conformance cases of LimitRange objects and of pod totals. The cases of admission are in the policy's own tests,
+//! because they also run through the built policy.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
 
@@ -58,7 +58,7 @@ fn ranges_are_validated_as_the_api_server_validates_them() {
 }
 
 #[test]
-fn totals_of_a_pod_are_those_that_limit_ranges_see() {
+fn totals_of_a_pod_are_those_of_limit_ranges() {
     for case in cases("aggregate") {
         let text = case["input"]["object"].to_string();
         let document = Document::read(&text).unwrap();

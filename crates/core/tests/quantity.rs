@@ -1,4 +1,4 @@
-//! What quantities read as, print as and add up to, by example.
+//! Examples of parsing, printing and adding quantities.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop on a quantity it cannot read")]
 
@@ -15,9 +15,9 @@ fn check_canonical(rows: &[(&str, &str)]) {
 }
 
 fn check_refused(rows: &[(&str, &str)]) {
-    for (written, sentence) in rows {
+    for (written, message) in rows {
         let error = written.parse::<Quantity>().unwrap_err();
-        assert_eq!(error.to_string(), *sentence);
+        assert_eq!(error.to_string(), *message);
     }
 }
 
@@ -93,7 +93,7 @@ fn parts_below_a_nano_round_away_from_zero() {
 }
 
 #[test]
-fn binary_text_stops_at_the_largest_64_bit_number() {
+fn binary_suffixes_are_capped_at_the_largest_64_bit_number() {
     check_canonical(&[
         ("8Ei", "9223372036854775807"),
         ("9223372036854775807Ki", "9223372036854775807"),
@@ -133,16 +133,16 @@ fn text_without_a_digit_is_not_zero() {
 
 /// Found by `make fuzz`.
 #[test]
-fn escapes_do_not_make_a_sentence_long() {
+fn escapes_do_not_make_a_message_long() {
     let shown = r"\u{0}".repeat(8);
     let suffix = r"\u{0}".repeat(8);
     let allowed = "allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei and exponents such as `e3`";
-    let sentence = format!("`1{shown}…` is not a quantity: `{suffix}…` is not a suffix, {allowed}");
-    check_refused(&[(&format!("1{}", "\0".repeat(40)), &sentence)]);
+    let message = format!("`1{shown}…` is not a quantity: `{suffix}…` is not a suffix, {allowed}");
+    check_refused(&[(&format!("1{}", "\0".repeat(40)), &message)]);
 }
 
 #[test]
-fn a_near_miss_of_a_suffix_is_told_what_to_write() {
+fn the_error_of_a_mistyped_suffix_proposes_the_right_one() {
     check_refused(&[
         ("1gb", "`1gb` is not a quantity: `gb` is not a suffix, write `G` or `Gi`"),
         ("1Gib", "`1Gib` is not a quantity: `Gib` is not a suffix, write `Gi`"),
@@ -156,7 +156,7 @@ fn a_near_miss_of_a_suffix_is_told_what_to_write() {
 }
 
 #[test]
-fn any_other_suffix_is_told_which_there_are() {
+fn the_error_of_an_unknown_suffix_lists_the_allowed_ones() {
     let allowed = "allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei and exponents such as `e3`";
     for (written, suffix) in [
         ("1i", "i"),
@@ -170,13 +170,13 @@ fn any_other_suffix_is_told_which_there_are() {
         ("2 cores", " cores"),
         ("1١", "١"),
     ] {
-        let sentence = format!("`{written}` is not a quantity: `{suffix}` is not a suffix, {allowed}");
-        check_refused(&[(written, &sentence)]);
+        let message = format!("`{written}` is not a quantity: `{suffix}` is not a suffix, {allowed}");
+        check_refused(&[(written, &message)]);
     }
 }
 
 #[test]
-fn endless_numbers_are_refused_unread() {
+fn huge_exponents_and_long_numbers_are_refused() {
     check_refused(&[
         ("1e101", "`1e101` is not a quantity: its exponent must be from -100 to 100"),
         ("0e-101", "`0e-101` is not a quantity: its exponent must be from -100 to 100"),
@@ -185,8 +185,8 @@ fn endless_numbers_are_refused_unread() {
     let longest = "1".repeat(200);
     assert_eq!(quantity(&longest).to_string(), longest);
     let shown = "1".repeat(40);
-    let sentence = format!("`{shown}…` is not a quantity: it must have at most 200 characters");
-    check_refused(&[(&format!("{longest}1"), &sentence)]);
+    let message = format!("`{shown}…` is not a quantity: it must have at most 200 characters");
+    check_refused(&[(&format!("{longest}1"), &message)]);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_sum_keeps_the_left_family_unless_the_left_is_zero() {
 }
 
 #[test]
-fn sixty_four_bit_readings_round_away_from_zero_and_stop_at_their_bounds() {
+fn sixty_four_bit_values_round_away_from_zero_and_saturate() {
     for (written, value, milli) in [
         ("1n", 1, 1),
         ("-1n", -1, -1),
@@ -259,14 +259,14 @@ fn amounts_scale_by_counts_and_fractions() {
 }
 
 #[test]
-fn a_ratio_is_exceeded_by_more_than_it_and_not_by_it() {
+fn a_ratio_is_exceeded_only_by_larger_ratios() {
     let exceeds =
         |limit, request, ratio| Quantity::exceeds_ratio(&quantity(limit), &quantity(request), &quantity(ratio));
     assert!(!exceeds("2", "1", "2"));
     assert!(exceeds("2001m", "1", "2"));
     assert!(!exceeds("3Gi", "2Gi", "1.5"));
     assert!(exceeds("3221225473", "2Gi", "1.5"));
-    // Past what a float tells apart, and past 64 bits.
+    // Beyond the precision of a float, and beyond 64 bits.
     assert!(exceeds("18014398509481985", "9007199254740992", "2"));
     assert!(exceeds("18446744073709551616", "1", "1000"));
     assert!(exceeds("1e100", "1e99", "9.999999999"));

@@ -1,6 +1,6 @@
-//! Kubernetes' own answers for quantities, replayed from data.
+//! Kubernetes' own results for quantities, replayed from data.
 //!
-//! The cases were taken from Kubernetes' parser as it runs; `DEPARTURES` names those where we differ on purpose.
+//! The cases were recorded from Kubernetes' parser; `DEPARTURES` lists those where we differ on purpose.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
 
@@ -9,11 +9,11 @@ use serde_json::Value;
 
 const CASES: &str = include_str!("../../../scenarios/conformance/quantity.json");
 
-/// Texts that Kubernetes reads as zero and we refuse: no author means them.
+/// Texts that Kubernetes reads as zero and we refuse, because no author intends them.
 const DEPARTURES: [&str; 2] = ["n-parse-bare-suffix-is-zero", "n-parse-bare-sign-is-zero"];
 
 #[test]
-fn every_conformance_case_holds_but_for_the_named_departures() {
+fn every_conformance_case_holds_except_for_the_departures() {
     let cases: Vec<Value> = serde_json::from_str(CASES).unwrap();
     let mut faults = Vec::new();
     for case in &cases {
@@ -68,7 +68,7 @@ fn arith(case: &Value) -> Vec<String> {
     if case["expect"]["result"] == found.to_string() { vec![] } else { vec![format!("result is {found}")] }
 }
 
-/// Kubernetes wraps what 64 bits cannot hold; we stop at their bounds.
+/// Kubernetes wraps at 64 bits; we saturate.
 fn unwrapped(quantity: &Quantity) -> impl Fn(String) -> String {
     let most = Quantity::from_milli(i64::MAX);
     let beyond = *quantity > most;

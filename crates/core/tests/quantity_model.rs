@@ -1,6 +1,6 @@
-//! Quantities against a slow model: a big whole number of nanos, worked out without any of the shortcuts.
+//! Compares quantities with a slow model: a big whole number of nanos, computed without any shortcuts.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "the model is free to stop where it is wrong")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop where the model fails")]
 
 use headroom_core::amount::{Family, Quantity};
 use num_bigint::{BigInt, Sign};
@@ -25,7 +25,7 @@ const SUFFIXES: [(&str, u32, i32); 16] = [
     ("Ei", 2, 60),
 ];
 
-/// A text as its parts, and the nanos it stands for.
+/// A text, with its value in nanos and its family.
 #[derive(Debug, Clone)]
 struct Written {
     text: String,
@@ -66,7 +66,7 @@ impl Written {
     }
 }
 
-/// Largest suffix that divides, tried one after the other.
+/// The canonical text; tries the suffixes one after another for the largest that divides.
 fn canonical(nanos: &BigInt, family: Family) -> String {
     if *nanos == BigInt::ZERO {
         return "0".to_owned();
@@ -184,7 +184,7 @@ proptest! {
         let family = if a.nanos == BigInt::ZERO { b.family } else { a.family };
         prop_assert_eq!(x.plus(&y).to_string(), canonical(&(&a.nanos + &b.nanos), family));
         prop_assert_eq!(x.minus(&y).to_string(), canonical(&(&a.nanos - &b.nanos), family));
-        // Equal amounts have one form, however they came about.
+        // Equal amounts have one form, however they were computed.
         prop_assert_eq!(x.plus(&y).minus(&y), x);
     }
 
@@ -255,10 +255,10 @@ proptest! {
                 prop_assert!(Quantity::ratio_text(&large, &quantity).len() <= 320);
             }
             Err(error) => {
-                let sentence = error.to_string();
-                prop_assert!(sentence.starts_with('`') && !sentence.ends_with('.'), "{}", sentence);
-                prop_assert!(!sentence.chars().any(char::is_control), "{}", sentence);
-                prop_assert!(sentence.chars().count() <= 256, "{}", sentence);
+                let message = error.to_string();
+                prop_assert!(message.starts_with('`') && !message.ends_with('.'), "{}", message);
+                prop_assert!(!message.chars().any(char::is_control), "{}", message);
+                prop_assert!(message.chars().count() <= 256, "{}", message);
             }
         }
     }

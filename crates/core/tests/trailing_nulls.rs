@@ -1,5 +1,5 @@
-//! A later field replaces an earlier one of its name, and `null` is absent: so a trailing `null` takes away what came
-//! before. Whoever reads a record has to see the same record as everyone else.
+//! A later field replaces an earlier one with the same name, and `null` means absent, so a trailing `null` removes the
+//! earlier value. All readers of a record must agree on this.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop on data it cannot read")]
 
@@ -16,7 +16,7 @@ fn with_request(fields: &str, then: impl FnOnce(Request<'_>)) {
 }
 
 #[test]
-fn a_request_loses_what_a_trailing_null_replaces() {
+fn a_trailing_null_removes_a_value_of_a_request() {
     with_request(r#""userInfo":null,"namespace":null,"subResource":"status","subResource":null"#, |request| {
         assert_eq!((request.user.as_ref(), request.namespace.as_ref(), request.subresource.as_ref()), ("", "", ""));
     });
@@ -24,7 +24,7 @@ fn a_request_loses_what_a_trailing_null_replaces() {
 }
 
 #[test]
-fn a_container_loses_what_a_trailing_null_replaces() {
+fn a_trailing_null_removes_a_value_of_a_container() {
     let object = r#""object":{"spec":{"containers":[{"name":"web","image":"nginx","image":null,
         "resources":{"requests":{"cpu":"1"}},"resources":null}],
         "initContainers":[{"name":"log","restartPolicy":"Always","restartPolicy":null}]}}"#;
@@ -38,7 +38,7 @@ fn a_container_loses_what_a_trailing_null_replaces() {
 }
 
 #[test]
-fn a_limit_range_loses_what_a_trailing_null_replaces() {
+fn a_trailing_null_removes_a_value_of_a_limit_range() {
     let document = Document::read(r#"{"type":"Container","max":{"cpu":"1"},"max":null,"min":{"cpu":"1m"}}"#).unwrap();
     let item = Item::read(document.root()).unwrap();
     assert!(item.max.is_empty() && !item.min.is_empty());

@@ -170,7 +170,7 @@ impl Cache {
         for (shape, count) in self.tallies.get(namespace).into_iter().flat_map(BTreeMap::values) {
             for at in nodes {
                 let Some(node) = plan.nodes.get(*at).filter(|node| shape.matches(&node.requirements)) else { continue };
-                for (name, _, amount) in node.hard.beside(&shape.amounts) {
+                for (name, _, amount) in node.hard.paired_with(&shape.amounts) {
                     if let Some(amount) = amount {
                         add(*at, name, &amount.times_count(*count));
                     }

@@ -123,7 +123,7 @@ impl<'p> Book<'p> {
             let Some(node) = plan.nodes.get(at) else { continue };
             let before = was.map(|was| beyond(was, node)).unwrap_or_default();
             let growth: ResourceList<'static> = beyond(&now, node)
-                .beside(&before)
+                .paired_with(&before)
                 .map(|(name, after, before)| (name.clone(), before.map_or(after.clone(), |before| after.minus(before))))
                 .filter(|(_, growth)| growth.is_positive())
                 .collect();

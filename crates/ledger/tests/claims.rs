@@ -164,8 +164,9 @@ fn a_review_asks_for_the_full_charge_of_its_object() {
     let demanding = plan(&["a 1 - limits.cpu=9 requests.cpu=100m"], &["shop 0"]);
     assert_eq!(
         faults(&request, &demanding).unwrap(),
-        ["failed quota: a: must specify limits.cpu for: a; quota a: set limits.cpu in a, or let a LimitRange of the \
-          namespace set defaults"]
+        [
+            "failed quota: a: must specify limits.cpu for: a; quota a: set limits.cpu in a, or add defaults to a LimitRange"
+        ]
     );
     // Only the ledger decides whether there is room.
     assert_eq!(faults(&request, &plan(&["a 1 - requests.cpu=100m"], &["shop 0"])).unwrap(), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! The JSON reader beside serde_json: the same texts accepted, and the same values in them.
+//! Compares the JSON reader with serde_json: both must accept the same texts, with the same values.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 fuzz_target!(|bytes: &[u8]| {
     let theirs = match serde_json::from_slice::<Value>(bytes) {
-        // serde_json refuses numbers beyond a float, which is no matter of syntax.
+        // serde_json refuses numbers beyond a float, which are valid syntax.
         Err(error) if error.to_string().starts_with("number out of range") => return,
         theirs => theirs.ok(),
     };
@@ -23,11 +23,11 @@ fuzz_target!(|bytes: &[u8]| {
             check(root, &theirs);
         }
         (Err(ours), Err(owned), None) => assert_eq!(ours, owned),
-        _ => panic!("a document that is owned is read otherwise"),
+        _ => panic!("an owned document is read differently"),
     }
 });
 
-/// The value as serde_json has it, of which the last field of a name counts.
+/// The value as serde_json reads it: the last field of a name counts.
 fn value_of(node: Node<'_>) -> Result<Value, Malformed> {
     if let Ok(fields) = node.fields() {
         let mut object = Map::new();
@@ -48,7 +48,7 @@ fn value_of(node: Node<'_>) -> Result<Value, Malformed> {
     Ok(if node.is_null() { Value::Null } else { serde_json::from_str(node.text()).expect("a number") })
 }
 
-/// What else there is to ask of a value.
+/// Checks the other functions of a value.
 fn check(node: Node<'_>, theirs: &Value) {
     assert_eq!(serde_json::from_str::<Value>(node.text()).as_ref().ok(), Some(theirs));
     assert_eq!(node.span().len(), node.text().len());

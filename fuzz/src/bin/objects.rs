@@ -1,4 +1,4 @@
-//! Reviews made from bytes: always well formed, so that the rules are reached and not only the readers.
+//! Reviews built from bytes: always well formed, so that the rules are tested and not only the readers.
 
 #![no_main]
 
@@ -111,7 +111,7 @@ fn pod_spec(bytes: &mut Unstructured<'_>) -> Result<Value> {
     Ok(spec)
 }
 
-/// No two have one name: whatever is made of such a pod, the API server refuses it.
+/// All names differ, because the API server refuses a pod with two containers of one name.
 fn containers(bytes: &mut Unstructured<'_>, most: usize, prefix: &str) -> Result<Value> {
     let mut containers = list(bytes, most, container)?;
     for (number, container) in containers.iter_mut().enumerate() {

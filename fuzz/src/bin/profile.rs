@@ -1,4 +1,4 @@
-//! Usage history of any kind, beside a pod that asks for estimates: used or passed over, and the pod is admitted.
+//! Arbitrary usage history, and a pod that needs estimates: the history is used or ignored, and the pod is admitted.
 
 #![no_main]
 

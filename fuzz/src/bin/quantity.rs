@@ -1,4 +1,4 @@
-//! Quantities beside exact big rationals: up to three texts, one a line, read, held against each other, and printed.
+//! Compares quantities with exact big rationals: up to three texts, one per line, are parsed, compared and printed.
 
 #![no_main]
 
@@ -20,8 +20,8 @@ fuzz_target!(|bytes: &[u8]| {
                 amounts.push((quantity, nanos));
             }
             (Err(error), _) => {
-                let sentence = error.to_string();
-                assert!(sentence.chars().count() <= 256 && !sentence.contains(char::is_control), "{sentence}");
+                let message = error.to_string();
+                assert!(message.chars().count() <= 256 && !message.contains(char::is_control), "{message}");
             }
             _ => {}
         }
@@ -74,17 +74,17 @@ fn check_together((one, a): (&Quantity, &BigInt), (other, b): &(Quantity, BigInt
     let millionths: BigInt = text.replace('.', "").parse().expect("a number with six decimals");
     let rest: BigInt = (&millionths * b - a * BigInt::from(1_000_000)).abs() * 2;
     let is_even = (&millionths % 2_u32).is_zero();
-    assert!(rest < b.abs() || (rest == b.abs() && is_even), "{one} / {other} is told as {text}");
+    assert!(rest < b.abs() || (rest == b.abs() && is_even), "{one} / {other} is printed as {text}");
 }
 
-/// Prints as an amount of just so many nanos.
+/// Checks that a quantity prints as exactly this many nanos.
 fn is(quantity: &Quantity, nanos: &BigInt) {
     let text = quantity.to_string();
-    let (printed, _) = exact(&text).unwrap_or_else(|| panic!("`{text}` is printed"));
+    let (printed, _) = exact(&text).unwrap_or_else(|| panic!("`{text}` cannot be read"));
     assert_eq!(printed * nanos_per_unit(), BigRational::from(nanos.clone()), "{text}");
 }
 
-/// What a text is read as: in billionths, rounded away from zero, and the family.
+/// The expected value of a text in billionths, rounded away from zero, and its family.
 fn model(text: &str) -> Option<(BigInt, Family)> {
     if text.len() > 200 {
         return None;
@@ -100,7 +100,7 @@ fn model(text: &str) -> Option<(BigInt, Family)> {
     Some((capped, if is_part_of_a_byte { Family::DecimalSi } else { Family::BinarySi }))
 }
 
-/// The amount that a text stands for, without bounds but for its exponent.
+/// The exact amount of a text; only its exponent is bounded.
 fn exact(text: &str) -> Option<(BigRational, Family)> {
     let (negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

@@ -1,4 +1,4 @@
-//! Whole reviews as text: request, settings and what the host answers, all of them hostile.
+//! Whole reviews as text: request, settings and the host's answers, all of them hostile.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Settings of any kind: read or refused, and a refusal names the setting.
+//! Arbitrary settings: they are accepted or refused, and a refusal names the setting.
 
 #![no_main]
 
@@ -25,8 +25,8 @@ fuzz_target!(|bytes: &[u8]| {
         let names_a_setting = SETTINGS.iter().any(|name| problem.trim_start_matches('`').starts_with(name));
         assert!(
             names_a_setting || problem.contains("is not a setting") || document.root().fields().is_err(),
-            "which setting? {problem}"
+            "the problem names no setting: {problem}"
         );
-        assert!(!problem.contains('\n'), "more than a line: {problem}");
+        assert!(!problem.contains('\n'), "the problem has more than one line: {problem}");
     }
 });

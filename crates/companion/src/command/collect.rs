@@ -31,7 +31,7 @@ use crate::publish::manifest::Format;
 use crate::publish::turns::Timing;
 use crate::source::cluster_id::ClusterId;
 use crate::store::{DAYS_KEPT, Store};
-use crate::{serve, signals};
+use crate::{log, serve, signals};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -237,8 +237,7 @@ fn log_to(progress: Progress, format: Option<LogFormat>) {
     let is_terminal = std::io::stderr().is_terminal();
     // A bar tells what the ordinary lines do.
     let ordinary = if is_terminal { "warn" } else { "info" };
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| ordinary.into());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || progress.clone());
+    let log = tracing_subscriber::fmt().with_env_filter(log::filter(ordinary)).with_writer(move || progress.clone());
     match format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json }) {
         LogFormat::Text => log.with_target(false).with_ansi(is_terminal).init(),
         LogFormat::Json => log.json().flatten_event(true).with_target(false).init(),

@@ -18,6 +18,7 @@ use crate::ledger::check::check;
 use crate::ledger::configure::Webhook;
 use crate::ledger::suspend::suspend;
 use crate::ledger::{Options, Replica};
+use crate::log;
 use crate::output::{self, Exit, Table};
 use crate::signals;
 use crate::source::proxy;
@@ -138,8 +139,12 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 fn run_server(serve: Serve) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).json().flatten_event(true).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(log::filter("info"))
+        .with_writer(std::io::stderr)
+        .json()
+        .flatten_event(true)
+        .init();
     tokio::runtime::Runtime::new().context("cannot start")?.block_on(serve.run())
 }
 

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use headroom_core::cluster::usage::address::{API_VERSION, KIND};
 use headroom_desk::recording::redact::Redaction;
 use serde_json::{Value, json};
@@ -63,6 +63,10 @@ const KINDS: [(&str, &str); 15] = [
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     let snapshot = take(&args.target)?;
+    if let ([], [problem, ..]) = (&*snapshot.items, &*snapshot.missed) {
+        // An earlier snapshot in that file is worth more than an empty one.
+        bail!("nothing could be read, so nothing was written: {problem}");
+    }
     let text = snapshot.text()?;
     if args.output.as_os_str() == "-" {
         output::print(&text)?;

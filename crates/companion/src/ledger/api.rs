@@ -7,6 +7,8 @@ use http::{Method, Request, header};
 use kube::{Client, Error};
 use serde_json::Value;
 
+use crate::cause::innermost;
+
 /// How long one request may take. After that, the result of a write is unknown.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a list may take, page by page.
@@ -48,7 +50,9 @@ impl From<Error> for Failure {
             Error::Api(status) if status.code == 409 => Self::Conflict,
             Error::Api(status) if status.code == 403 => Self::Forbidden(status.message.clone()),
             Error::Api(status) => Self::Other(status.message.clone()),
-            Error::Service(_) => Self::Other("the API server cannot be reached".to_owned()),
+            Error::Service(cause) => {
+                Self::Other(format!("the API server cannot be reached: {}", innermost(cause.as_ref())))
+            }
             error => Self::Other(error.to_string()),
         }
     }

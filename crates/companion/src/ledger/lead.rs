@@ -205,7 +205,7 @@ fn is_urgent(view: &View) -> bool {
     }
     let book = Book::open(&view.plan, view.state.as_ref().clone());
     view.plan.nodes.iter().zip(book.held()).any(|(node, held)| {
-        node.hard.beside(held).any(|(_, hard, held)| held.is_some_and(|held| held.scaled(10, 9) >= *hard))
+        node.hard.paired_with(held).any(|(_, hard, held)| held.is_some_and(|held| held.scaled(10, 9) >= *hard))
     })
 }
 
@@ -268,7 +268,7 @@ pub fn used_and_reserved(view: &View) -> Vec<(ResourceList<'static>, ResourceLis
     pairs
         .map(|(held, used)| {
             let reserved = held
-                .beside(used)
+                .paired_with(used)
                 .map(|(name, held, used)| (name.clone(), used.map_or(Quantity::ZERO, |used| held.minus(used))));
             (used.clone(), reserved.filter(|(_, amount)| amount.is_positive()).collect())
         })

@@ -170,7 +170,7 @@ fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> 
 
 /// The weight of a consumer for sorting: its largest part of any bound, in millionths.
 fn weight(used: &ResourceList<'static>, hard: &ResourceList<'static>) -> u64 {
-    let parts = hard.beside(used).filter_map(|(_, hard, used)| {
+    let parts = hard.paired_with(used).filter_map(|(_, hard, used)| {
         let (used, hard) = (u128::try_from(used?.milli_value()).ok()?, u128::try_from(hard.milli_value()).ok()?);
         u64::try_from(used.saturating_mul(1_000_000) / hard.max(1)).ok()
     });
@@ -228,7 +228,7 @@ fn conditions(
 
 fn over(view: &View, node: usize) -> Vec<String> {
     let (Some(node), Some(used)) = (view.plan.nodes.get(node), view.state.used.get(node)) else { return Vec::new() };
-    let over = node.hard.beside(used).filter(|(_, hard, used)| used.is_some_and(|used| used > *hard));
+    let over = node.hard.paired_with(used).filter(|(_, hard, used)| used.is_some_and(|used| used > *hard));
     over.map(|(name, hard, used)| format!("{name} {}/{hard}", used.map(ToString::to_string).unwrap_or_default()))
         .collect()
 }

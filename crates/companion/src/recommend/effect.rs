@@ -92,7 +92,7 @@ pub fn of(
 
 /// What a pod is charged to a quota; nothing if the quota is not about it.
 fn charged<'d>(pod: &Pod<'d>, quota: &ResourceQuota<'_>, context: &Context<'_>) -> Result<ResourceList<'d>, Malformed> {
-    let object = Object::of_pod(pod, request::Object::to_come(pod));
+    let object = Object::of_pod(pod, request::Object::planned(pod));
     if !scope::matches_all(&object, quota)? {
         return Ok(ResourceList::default());
     }

@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::SourceError;
 use super::http::{Endpoint, Http};
+use crate::cause::innermost;
 
 /// A port of a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,7 +144,10 @@ fn refused(error: Error, right: &str, target: &Target) -> SourceError {
         Error::Api(status) if status.code == 404 => {
             SourceError::Permanent(format!("service {namespace}/{service} cannot be reached: {}", status.message))
         }
-        error => SourceError::Temporary(format!("service {namespace}/{service} cannot be reached: {error}")),
+        error => {
+            let cause = innermost(&error);
+            SourceError::Temporary(format!("service {namespace}/{service} cannot be reached: {cause}"))
+        }
     }
 }
 

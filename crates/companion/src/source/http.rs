@@ -24,6 +24,7 @@ pub use self::url::{Secret, Url};
 use super::SourceError;
 use super::identity::Identity;
 use super::proxy::{self, Proxies};
+use crate::cause::innermost;
 
 /// Longest text of an error answer, or of one that is wanted whole, that is kept.
 const LONGEST_TEXT: usize = 64 << 10;
@@ -183,7 +184,7 @@ impl Http {
                 config.auth_info.password = Some(password.reveal().to_owned().into());
             }
         }
-        let client = proxy::client(config).map_err(|error| wrong(&innermost(&error)))?;
+        let client = proxy::client(config).map_err(|error| wrong(&innermost(&error).to_string()))?;
         let (name, timeout) = (endpoint.url.to_string(), endpoint.timeout);
         Ok(Self { client, prefix: String::new(), base, headers, credentials, name, timeout })
     }
@@ -378,15 +379,6 @@ pub fn token_header(scheme: &str, token: &str) -> Result<HeaderValue, &'static s
     let mut value = value.map_err(|_| "has characters that no token has")?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-/// Errors wrap each other, and the innermost one says what happened.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::{List, Surroundings, UNKNOWN_KIND, is_of_unknown_kind};
+use crate::cause::innermost;
 use crate::kinds::ApiKind;
 use crate::kubeconfig::{self, Chosen};
 
@@ -101,7 +102,7 @@ impl Cluster {
         name: &str,
     ) -> Result<Option<Value>, String> {
         let api_kind = self.kind(api_version, kind);
-        let what = format!("{} in {}", api_kind.told(name), told_namespace(namespace));
+        let what = told(&api_kind.told(name), &api_kind, namespace);
         let url = ApiResourceUrl::new(&api_kind, namespace);
         let (request, how) = (Request::new(url.0), GetParams::default());
         let request = if is_confidential(kind) { request.get_metadata(name, &how) } else { request.get(name, &how) };
@@ -212,7 +213,7 @@ async fn pages(
     (api_version, kind, namespace): List<'_>,
     each: &mut dyn FnMut(Value),
 ) -> Result<(), String> {
-    let what = format!("{} in {}", resource.qualified(), told_namespace(namespace));
+    let what = told(&resource.qualified(), resource, namespace);
     let url = ApiResourceUrl::new(resource, namespace);
     let mut page = ListParams::default().limit(PAGE);
     loop {
@@ -265,6 +266,7 @@ impl Trouble {
             }
             Error::Api(status) => Self::Failed(format!("cannot read {what}: {}", status.message)),
             Error::Service(cause) => {
+                let cause = innermost(cause.as_ref());
                 Self::Failed(format!("cannot read {what}: the API server cannot be reached: {cause}"))
             }
             error => Self::Failed(format!("cannot read {what}: {error}")),
@@ -298,6 +300,10 @@ fn typed(mut object: Value, api_version: &str, kind: &str) -> Value {
     object
 }
 
-fn told_namespace(namespace: Option<&str>) -> String {
-    namespace.map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"))
+fn told(what: &str, kind: &ApiKind, namespace: Option<&str>) -> String {
+    match namespace {
+        Some(namespace) => format!("{what} in namespace {namespace}"),
+        None if kind.is_namespaced => format!("{what} in all namespaces"),
+        None => what.to_owned(),
+    }
 }

@@ -1,19 +1,18 @@
-//! One amount of a resource, exact, and the family of suffixes it prints with.
+//! An exact amount of a resource, and the family of suffixes it prints with.
 //!
 //! Mirrors [Kubernetes' quantity](https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/):
 //! decimals down to a billionth (smaller parts round away from zero), compared by amount alone, added exactly.
-//! Which resource an amount is of, and what it is held against, is left to others.
 //!
-//! It departs from Kubernetes where that has quirks no author means:
+//! It differs from Kubernetes in quirks that authors do not intend:
 //! - a text without a digit (`m`, `-`, `.`) is refused, not zero;
 //! - exponents outside ±100 are refused, not truncated or expanded, and so are texts of more than 200 bytes;
 //! - it always prints canonically, where Kubernetes may echo `+1` or `1.500` as written;
 //! - decimal multiples of 10^21 print their digits, where Kubernetes drops the zeros;
-//! - the 64-bit accessors hold at their bounds, where Kubernetes wraps.
+//! - the 64-bit accessors saturate, where Kubernetes wraps.
 //!
-//! Printing and reading again gives the same amount, with two exceptions at the far end. Binary suffixes are
-//! read as at most 2^63-1, in Kubernetes too, while a sum in them may be larger. And the digits of an amount
-//! past 10^180 may be too long a text to read.
+//! Reading a printed amount gives the same amount, with two exceptions for huge ones. As in Kubernetes, amounts with
+//! binary suffixes are capped at 2^63-1 when read, while sums of them may be larger. And an amount above 10^180 may
+//! print as a text that is too long to be read.
 
 mod natural;
 mod number;
@@ -39,7 +38,7 @@ pub enum Family {
     DecimalExponent,
 }
 
-/// An exact amount in billionths of a unit; the family only chooses how it prints.
+/// An exact amount in billionths of a unit; the family only affects printing.
 #[derive(Clone)]
 pub struct Quantity {
     number: Number,
@@ -64,10 +63,10 @@ impl Quantity {
         Self { number: Number::from_unsigned(bytes), family: Family::BinarySi }
     }
 
-    /// Reads the text of a JSON string or number, where blanks around it do not count.
+    /// Reads the text of a JSON string or number, and ignores blanks around it.
     pub fn from_json_text(text: &str) -> Result<Self, ParseQuantityError> {
         match text.parse() {
-            // Tried second because blanks are rare and looking for them is not free.
+            // Tried second because blanks are rare and trimming is not free.
             Err(_) if text.trim().len() < text.len() => text.trim().parse(),
             outcome => outcome,
         }
@@ -89,27 +88,27 @@ impl Quantity {
         !self.is_negative() && !self.is_zero()
     }
 
-    /// Whole units, rounded away from zero; what 64 bits cannot hold stops at their bounds.
+    /// Whole units, rounded away from zero; saturates at 64 bits.
     pub fn value(&self) -> i64 {
         self.number.value()
     }
 
-    /// Thousandths, rounded away from zero; what 64 bits cannot hold stops at their bounds.
+    /// Thousandths, rounded away from zero; saturates at 64 bits.
     pub fn milli_value(&self) -> i64 {
         self.number.milli_value()
     }
 
-    /// Away from zero to whole units.
+    /// Rounded away from zero to whole units.
     pub fn rounded_up_to_units(&self) -> Self {
         self.with(self.number.rounded_up_to_nanos(NANOS_PER_UNIT))
     }
 
-    /// Away from zero to thousandths, as the API server does with every amount it stores.
+    /// Rounded away from zero to thousandths, as the API server does with every amount it stores.
     pub fn rounded_up_to_milli(&self) -> Self {
         self.with(self.number.rounded_up_to_nanos(NANOS_PER_MILLI))
     }
 
-    /// Away from zero to a multiple of `step`; unchanged for a zero step.
+    /// Rounded away from zero to a multiple of `step`; unchanged for a zero step.
     pub fn rounded_up_to_multiple_of(&self, step: &Self) -> Self {
         self.with(self.number.rounded_up_to_multiple_of(&step.number))
     }
@@ -143,7 +142,7 @@ impl Quantity {
         Number::cmp_to_product(&limit.number, &request.number, &ratio.number).is_lt()
     }
 
-    /// limit / request to six decimals, half to even; `+Inf` for a zero request, which has no ratio.
+    /// limit / request to six decimals, half to even; `+Inf` for a zero request.
     pub fn ratio_text(limit: &Self, request: &Self) -> String {
         let Some(millionths) = Number::ratio_in_millionths(&limit.number, &request.number) else {
             return "+Inf".to_owned();
@@ -180,7 +179,7 @@ impl PartialOrd for Quantity {
     }
 }
 
-/// By amount alone: `1Gi` is `1024Mi`.
+/// Compares only the amounts: `1Gi` equals `1024Mi`.
 impl PartialEq for Quantity {
     fn eq(&self, other: &Self) -> bool {
         self.number == other.number

@@ -1,4 +1,4 @@
-//! Request or limit: the two amounts that Kubernetes keeps of a resource, in its `ResourceRequirements`.
+//! Request or limit: the two amounts of a resource in Kubernetes' `ResourceRequirements`.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub enum Requirement {
 impl Requirement {
     pub const BOTH: [Self; 2] = [Self::Request, Self::Limit];
 
-    /// The field that holds such values.
+    /// The field with such values.
     pub fn field(self) -> &'static str {
         match self {
             Self::Request => "requests",

@@ -1,4 +1,4 @@
-//! Amounts by resource name: what Kubernetes calls a resource list.
+//! Resource lists: amounts by resource name.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -12,12 +12,12 @@ use crate::order;
 /// The name of a resource, such as `cpu` or `example.com/gpu`.
 pub type ResourceName<'d> = Cow<'d, str>;
 
-/// A resource of Kubernetes' own: a plain name, or one of its domain.
+/// Whether it is one of Kubernetes' own resources: a plain name, or one with its domain.
 pub fn is_native(name: &str) -> bool {
     !name.contains('/') || find::contains(name, "kubernetes.io/")
 }
 
-/// A resource that is not Kubernetes' own, by the name that containers use: an extended resource.
+/// Whether it is an extended resource, by the name that containers use.
 pub fn is_device(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.")
 }
@@ -57,7 +57,7 @@ impl<'d, V> ByResource<'d, V> {
         place_of(name, &self.0).is_some()
     }
 
-    /// Sets a value, replacing the one of that name. Inserting moves all later names, so collect long lists instead.
+    /// Sets or replaces the value of a name. Inserting moves all later names, so build long lists with `collect`.
     pub fn set(&mut self, name: ResourceName<'d>, value: V) {
         // Tried first because Kubernetes writes its lists in name order.
         if self.ends_before(&name) {
@@ -78,8 +78,8 @@ impl<'d, V> ByResource<'d, V> {
         Some(self.0.remove(place_of(name, &self.0)?).1)
     }
 
-    /// Each value with what another list has under its name; both are gone over only once.
-    pub fn beside<'a, W>(
+    /// Each value with the value of the same name in another list, in one pass over both.
+    pub fn paired_with<'a, W>(
         &'a self,
         other: &'a ByResource<'d, W>,
     ) -> impl Iterator<Item = (&'a ResourceName<'d>, &'a V, Option<&'a W>)> + use<'a, 'd, V, W> {
@@ -115,7 +115,7 @@ impl<'d, V> ByResource<'d, V> {
         self.0.iter().map(|(name, _)| name)
     }
 
-    /// Reads an object whose values `read` reads.
+    /// Reads an object, and each of its values with `read`.
     pub fn read_with(node: Node<'d>, read: impl Fn(Node<'d>) -> Result<V, Malformed>) -> Result<Self, Malformed> {
         let fields = node.fields()?;
         let mut list = Self(Vec::with_capacity(fields.room()));
@@ -155,7 +155,7 @@ impl<'d, V> ByResource<'d, V> {
                 None => self.0.push((name.clone(), value.clone())),
             }
         }
-        // The added part is in order already.
+        // The added part is sorted already.
         let (own, added) = self.0.split_at_mut(had);
         if own.last().map(|(name, _)| name) > added.first().map(|(name, _)| name) && !added.is_empty() {
             order::sort_by(&mut self.0, |(one, _), (other, _)| one.cmp(other));
@@ -163,7 +163,7 @@ impl<'d, V> ByResource<'d, V> {
     }
 }
 
-/// Goes on from a place in a list in name order to that of `name`; none if the list does not have it.
+/// Advances from a place in a sorted list to that of `name`; none if the list does not have the name.
 fn advance<'l, V>(list: &'l mut [(ResourceName<'_>, V)], place: &mut usize, name: &str) -> Option<&'l mut V> {
     while let Some((have, _)) = list.get(*place) {
         match have.as_ref().cmp(name) {
@@ -175,7 +175,7 @@ fn advance<'l, V>(list: &'l mut [(ResourceName<'_>, V)], place: &mut usize, name
     list.get_mut(*place).map(|(_, value)| value)
 }
 
-/// Where the name is in a list in name order.
+/// The place of a name in a sorted list.
 #[inline(always)]
 fn place_of<V>(name: &str, list: &[(ResourceName<'_>, V)]) -> Option<usize> {
     /// Up to this length a scan is cheaper than a search: most names differ in length.
@@ -225,7 +225,7 @@ impl<'d> ResourceList<'d> {
         Self(amounts.collect())
     }
 
-    /// The sum of all amounts of each name, in any order.
+    /// The sum of the amounts of each name; the amounts may come in any order.
     pub fn sum(amounts: impl IntoIterator<Item = (ResourceName<'d>, Quantity)>) -> Self {
         Self::of_pairs(amounts.into_iter().collect(), |sum, more| *sum = sum.plus(more))
     }
@@ -238,7 +238,7 @@ impl<'d> ResourceList<'d> {
         }
     }
 
-    /// Adds another list, name by name.
+    /// Adds another list.
     pub fn add_all(&mut self, other: &Self) {
         self.merge(other, &|have, more| *have = have.plus(more));
     }
@@ -253,7 +253,7 @@ impl<'d> ResourceList<'d> {
     }
 }
 
-/// Reads one quantity; `null` is zero, as the API server has it.
+/// Reads one quantity; `null` is zero, as in the API server.
 pub fn read_quantity(node: Node<'_>) -> Result<Quantity, Malformed> {
     if node.is_null() {
         return Ok(Quantity::ZERO);
@@ -278,7 +278,7 @@ mod tests {
         amounts.into_iter().map(|(name, units)| (name.into(), Quantity::from_units(*units))).collect()
     }
 
-    /// From few names, so that lists share some; some lists are long enough to be searched.
+    /// From few names, so that lists share some; some lists are long enough for a binary search.
     fn pairs() -> impl Strategy<Value = Vec<(String, i64)>> {
         prop::collection::vec(("[a-e]{1,2}", 0..9_i64), 0..30)
     }
@@ -326,10 +326,11 @@ mod tests {
         }
     }
 
-    /// 32 times the names should take a little more than 32 times as long; quadratic work would take 1,024 times.
+    /// 32 times the names should take a little more than 32 times as long; quadratic work would take 1,024 times as
+    /// long.
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "the test takes the time of what has no clock")]
-    fn a_long_list_takes_no_square_of_its_length() {
+    #[expect(clippy::disallowed_methods, reason = "the test measures the time")]
+    fn long_lists_take_linear_time() {
         fn time(names: usize) -> Duration {
             let fields: Vec<String> = (0..names)
                 .map(|number| format!("\"x{:x}\":\"1\"", number.wrapping_mul(2_654_435_761) as u32))
@@ -351,7 +352,7 @@ mod tests {
             };
             (0..3).map(|_| once()).min().unwrap_or_default()
         }
-        // Again where the machine was busy with something else.
+        // Tried again in case the machine was busy.
         let is_linear = |_| time(32_000) < time(1_000) * 320;
         assert!((0..4).any(is_linear), "32,000 names take more than 320 times as long as 1,000");
     }

@@ -1,9 +1,9 @@
-//! LimitRanger's own annotation: which values the API server's plugin put in before we saw the pod, and the same text
-//! for the defaults that we put in ourselves.
+//! LimitRanger's own annotation: the values that the API server's plugin set before we saw the pod, and the same text
+//! for the defaults that we set.
 //!
-//! The annotation is believed only where the value still is a range's default, so that a person who copies a running
-//! pod and edits a value remains its author. Where several ranges set defaults, LimitRanger overwrites its annotation
-//! with what the last one set; for the others, `managedFields` tells what the author sent.
+//! The annotation is trusted only for a value that still is a range's default, so that a person who copies a running
+//! pod and edits a value is its author. Where several ranges set defaults, LimitRanger overwrites its annotation with
+//! what the last one set; for the others, `managedFields` shows what the author sent.
 
 use std::borrow::Cow;
 
@@ -19,12 +19,12 @@ use crate::request::{Container, Origin, Pod, Requirement};
 pub const LIMIT_RANGER: &str = "kubernetes.io/limit-ranger";
 const PREFIX: &str = "LimitRanger plugin set: ";
 
-/// Marks LimitRanger's values, but for those that are known to be ours. `ranges` are those that it may have used, if known.
+/// Marks LimitRanger's values, except those known to be ours. `ranges` are those that it may have used, if known.
 pub fn mark<'d>(pod: &mut Pod<'d>, ranges: Option<&[Range<'d>]>) -> Result<(), Malformed> {
     let Some(text) = pod.annotation(LIMIT_RANGER)? else { return Ok(()) };
     let Some(clauses) = text.strip_prefix(PREFIX) else { return Ok(()) };
     let index = ContainerIndex::of(&pod.containers);
-    // Where we judged the pod before, these are ours, or we have left them alone: they are not replaced.
+    // If we judged the pod before, these values are ours, or we left them as they were: they are not replaced.
     let is_judged = pod.annotation(ours::NAME)?.is_some();
     let origin = if is_judged { Origin::Earlier("".into()) } else { Origin::LimitRanger };
     for clause in find::parts(clauses, "; ") {
@@ -71,7 +71,7 @@ fn is_default<'d>(container: &Container<'d>, requirement: Requirement, resource:
     items.any(|item| item.defaults(requirement).get(resource) == Some(quantity))
 }
 
-/// Marks the defaults of ranges that LimitRanger used before the last one, and no longer names.
+/// Marks the defaults of the ranges that LimitRanger used before the last one, which its annotation no longer names.
 fn mark_unnamed<'d>(pod: &mut Pod<'d>, index: &ContainerIndex, ranges: &[Range<'d>]) -> Result<(), Malformed> {
     let of_cluster = ranges.iter().filter(|range| matches!(range, Range::LimitRange(_)));
     if of_cluster.count() < 2 {
@@ -99,16 +99,16 @@ fn mark_unnamed<'d>(pod: &mut Pod<'d>, index: &ContainerIndex, ranges: &[Range<'
     Ok(())
 }
 
-/// A value of a container that somebody sent.
+/// A value of a container that a client sent.
 type Sent = (usize, Requirement, String);
 
 fn sent_order(have: &Sent, place: usize, requirement: Requirement, name: &str) -> std::cmp::Ordering {
     (have.0, have.1, have.2.as_str()).cmp(&(place, requirement, name))
 }
 
-/// All resources that somebody manages, in order; none if that cannot be told.
+/// All resource values with a field manager, in order; none if that cannot be read.
 fn sent_values(managed: Node<'_>, containers: &[Container<'_>], index: &ContainerIndex) -> Option<Vec<Sent>> {
-    // The request's own reader passes over it, because nothing else ever asks.
+    // Read only here, because nothing else needs it.
     let document = Document::read(managed.text()).ok()?;
     let mut sent: Vec<Sent> = Vec::new();
     for manager in document.root().items().ok()? {
@@ -137,9 +137,9 @@ fn container_of(key: &str, containers: &[Container<'_>], index: &ContainerIndex,
     index.find(containers, is_init, &document.root().string("name").ok()??)
 }
 
-/// After a webhook's change the API server copies a limit that has no request into the request. Such a copy of a
-/// LimitRanger's limit is no author's; but where a range has a default request, LimitRanger would have set that one
-/// and said so, and an equal request is the author's own.
+/// Marks copies of LimitRanger's limits. After a webhook's change the API server copies a limit without a request into
+/// the request, and such a copy is not the author's. But if a range has a default request, LimitRanger would have set
+/// and annotated that one, so an equal request is the author's own.
 fn mark_copies<'d>(container: &mut Container<'d>, ranges: &[Range<'d>]) {
     let has_default_request = |name: &str| {
         ranges.iter().flat_map(|range| range.items_for(container)).any(|item| item.default_request.contains(name))
@@ -151,7 +151,7 @@ fn mark_copies<'d>(container: &mut Container<'d>, ranges: &[Range<'d>]) {
     let limits = resources.limits.iter().filter(|(_, limit)| limit.origin == Origin::LimitRanger);
     let copies = limits.filter(|(name, limit)| is_copy(name, &limit.quantity)).map(|(name, _)| name.clone());
     for name in copies.collect::<Vec<_>>() {
-        // Unless it is ours: an estimate may come to as much.
+        // Unless the value is ours: an estimate may be equal to it.
         if let Some(request) = container.resources.requests.get_mut(&name)
             && request.origin.is_authored()
         {
@@ -160,8 +160,8 @@ fn mark_copies<'d>(container: &mut Container<'d>, ranges: &[Range<'d>]) {
     }
 }
 
-/// The annotation as it would be if LimitRanger had set the defaults that we set. It covers what LimitRanger itself
-/// put in before us as well; none if we set no default.
+/// The annotation as LimitRanger would write it for the defaults that we set, and for those that it set before us; none
+/// if we set no default.
 pub fn text(pod: &Pod<'_>) -> Option<String> {
     let mut has_new = false;
     let mut text = String::with_capacity(256);

@@ -1,7 +1,8 @@
-//! The annotation that says, for each value we set, what it is and where it came from:
-//! `{"web":{"limits.cpu":"500m: default of LimitRange limits"}}`.
+//! Our annotation, with each value we set and its source: `{"web":{"limits.cpu":"500m: default of LimitRange
+//! limits"}}`.
 //!
-//! It is for people, and for ourselves: when we judge the same object again it tells our values from the author's.
+//! It is for people, and for ourselves: when we judge the same object again, it distinguishes our values from the
+//! author's.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -15,13 +16,13 @@ use crate::request::{Container, Origin, Pod, Requirement, Value};
 
 pub const NAME: &str = "headroom.dev/resources";
 
-/// The same of estimates that stand beside what the author set.
-pub const TOLD: &str = "headroom.dev/estimated";
+/// The same for estimates that are only reported, because the author set a value.
+pub const REPORTED: &str = "headroom.dev/estimated";
 
-/// Annotations are stored with every pod, so ours stays small.
+/// Our annotation stays small, because it is stored with every pod.
 pub const LONGEST: usize = 1024;
 
-/// Stands in the annotation where values were left out.
+/// Marks the place in the annotation where values were left out.
 const CUT: &str = "\"…\":";
 
 /// Whether the pod has an annotation of ours that left values out.
@@ -29,7 +30,7 @@ pub fn is_cut(pod: &Pod<'_>) -> Result<bool, Malformed> {
     Ok(pod.annotation(NAME)?.is_some_and(|text| find::contains(&text, CUT)))
 }
 
-/// One value that the annotation claims.
+/// A value in the annotation, as claimed by it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Claim<'a> {
     pub container: &'a str,
@@ -42,9 +43,9 @@ pub struct Claim<'a> {
 /// The text of an annotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// As a JSON string, because object and audit log both tell it.
+    /// As a JSON string, for both the object and the audit log.
     pub json: String,
-    /// Whether there was room for every value with its whole reason.
+    /// Whether every value is in it with its whole reason.
     pub is_full: bool,
 }
 
@@ -54,16 +55,16 @@ pub fn write(pod: &Pod<'_>) -> Option<Explanation> {
     Some(Explanation { json: json_string(&text), is_full })
 }
 
-/// The text of the annotation of estimates beside the author's values; none if there are none.
-pub fn write_told(pod: &Pod<'_>) -> Option<String> {
-    explain(pod, Values::Told).map(|(text, _)| text)
+/// The text of the annotation with the reported estimates; none if there are none.
+pub fn write_reported(pod: &Pod<'_>) -> Option<String> {
+    explain(pod, Values::Reported).map(|(text, _)| text)
 }
 
-/// Which values an annotation is about.
+/// The values in an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Values {
     Ours,
-    Told,
+    Reported,
 }
 
 impl Values {
@@ -74,14 +75,14 @@ impl Values {
     ) -> impl Iterator<Item = (&'v ResourceName<'d>, &'v Value<'d>)> {
         let list = match (self, requirement) {
             (Self::Ours, _) => Some(container.resources.of(requirement)),
-            (Self::Told, Requirement::Request) => Some(&container.told),
-            (Self::Told, Requirement::Limit) => None,
+            (Self::Reported, Requirement::Request) => Some(&container.reported),
+            (Self::Reported, Requirement::Limit) => None,
         };
-        list.into_iter().flat_map(|list| list.iter()).filter(move |(_, value)| self == Self::Told || is_ours(value))
+        list.into_iter().flat_map(|list| list.iter()).filter(move |(_, value)| self == Self::Reported || is_ours(value))
     }
 }
 
-/// How much is said of where a value came from.
+/// How much of a value's source is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reasons {
     Full,
@@ -90,9 +91,9 @@ enum Reasons {
     None,
 }
 
-/// The text, and whether it is the whole of it.
+/// The text, and whether it is complete.
 fn explain(pod: &Pod<'_>, values: Values) -> Option<(String, bool)> {
-    // Too long: first the shorter reasons, then none, then not all values, with a note of how many.
+    // If it is too long: first with shorter reasons, then without, then without some values, with a note of how many.
     for reasons in [Reasons::Full, Reasons::Brief] {
         match attempt(pod, values, reasons) {
             (_, 0, 0) => return None,
@@ -109,7 +110,7 @@ fn attempt(pod: &Pod<'_>, values: Values, reasons: Reasons) -> (String, usize, u
     const NOTE: usize = 40;
     let mut text = String::with_capacity(LONGEST / 2);
     text.push('{');
-    let (mut told, mut left_out) = (0, 0);
+    let (mut written, mut left_out) = (0, 0);
     for container in &pod.containers {
         let mut is_open = false;
         for requirement in [Requirement::Request, Requirement::Limit] {
@@ -123,25 +124,26 @@ fn attempt(pod: &Pod<'_>, values: Values, reasons: Reasons) -> (String, usize, u
                     left_out += 1;
                 } else {
                     is_open = true;
-                    told += 1;
+                    written += 1;
                 }
             }
         }
         text.push_str(if is_open { "}" } else { "" });
     }
     if left_out > 0 {
-        let comma = if told > 0 { "," } else { "" };
+        let comma = if written > 0 { "," } else { "" };
         text.push_str(&format!("{comma}{CUT}\"{left_out} more values were set\""));
     }
     text.push('}');
-    (text, told, left_out)
+    (text, written, left_out)
 }
 
 fn is_ours(value: &Value<'_>) -> bool {
     value.origin.is_new() || matches!(value.origin, Origin::Earlier(_))
 }
 
-/// `"limits.cpu":"500m: default of LimitRange limits"`, after the name of the container if it is the first of its.
+/// `"limits.cpu":"500m: default of LimitRange limits"`, after the container's name if it is the container's first
+/// value.
 fn push_value(
     text: &mut String,
     container: Option<&Cow<'_, str>>,
@@ -169,7 +171,7 @@ fn push_value(
     });
 }
 
-/// Marks the values that we set when we judged this pod before: those that still are what the annotation says.
+/// Marks the values that we set when we judged this pod before: those that still equal the annotation.
 pub fn mark(pod: &mut Pod<'_>) -> Result<(), Malformed> {
     let Some(text) = pod.annotation(NAME)? else { return Ok(()) };
     let index = ContainerIndex::of(&pod.containers);
@@ -186,7 +188,7 @@ pub fn mark(pod: &mut Pod<'_>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Reads an annotation's claims. One that is not ours to read claims nothing.
+/// Reads an annotation's claims; none from a text in another format.
 pub fn read(text: &str, mut each: impl FnMut(Claim<'_>)) {
     let Ok(document) = Document::read(text) else { return };
     let Ok(containers) = document.root().fields() else { return };

@@ -1,5 +1,5 @@
-//! HorizontalPodAutoscalers that scale by how much of its requests a pod uses: an estimate of such a request would
-//! change how they scale.
+//! HorizontalPodAutoscalers with a utilization target: an estimate of a request that they scale by would change how
+//! they scale.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::json::{Malformed, Node};
 pub struct Autoscaler<'d> {
     target_kind: Cow<'d, str>,
     target_name: Cow<'d, str>,
-    /// Each with the container whose use counts, or none for that of the whole pod.
+    /// Resources, each with the container whose usage counts; none for the whole pod.
     by_utilization: Vec<(Cow<'d, str>, Option<Cow<'d, str>>)>,
 }
 
@@ -41,7 +41,7 @@ impl<'d> Autoscaler<'d> {
         })
     }
 
-    /// Whether it scales one of these owners by this resource of this container.
+    /// Whether the autoscaler scales one of these owners by this resource of this container.
     pub fn scales_by(&self, owners: &[Owner<'_>], container: &str, resource: Resource) -> bool {
         let is_target = owners.iter().any(|owner| owner.kind == self.target_kind && owner.name == self.target_name);
         is_target
@@ -51,7 +51,7 @@ impl<'d> Autoscaler<'d> {
     }
 }
 
-/// Something that an autoscaler may target.
+/// An object that an autoscaler may target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner<'d> {
     pub kind: Cow<'d, str>,

@@ -1,10 +1,10 @@
-//! Device classes: which of them stand for an extended resource.
+//! Device classes and their extended resources.
 
 use std::borrow::Cow;
 
 use crate::json::{Malformed, Node};
 
-/// A DeviceClass whose devices are also asked for under the name of an extended resource.
+/// A DeviceClass, whose devices may also be requested as an extended resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceClass<'d> {
     pub name: Cow<'d, str>,

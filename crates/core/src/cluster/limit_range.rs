@@ -1,7 +1,7 @@
 //! LimitRanges: read, defaulted and validated as the API server does it.
 //!
-//! A range that comes from the cluster has been through both already. One that a person wrote, in settings or in a
-//! file, goes through [`LimitRange::imply_defaults`] and [`LimitRange::problems`] here.
+//! A range from the cluster is defaulted and validated already. One from the settings or from a file needs
+//! [`LimitRange::imply_defaults`] and [`LimitRange::problems`].
 //! See <https://kubernetes.io/docs/concepts/policy/limit-range/>.
 
 pub mod validate;
@@ -22,7 +22,7 @@ pub struct LimitRange<'d> {
 /// One entry of `spec.limits`.
 #[derive(Debug, Clone, Default)]
 pub struct Item<'d> {
-    /// `Container`, `Pod`, `PersistentVolumeClaim`, or a qualified name that nobody enforces.
+    /// `Container`, `Pod`, `PersistentVolumeClaim`, or a qualified name, which is not enforced.
     pub kind: Cow<'d, str>,
     pub min: ResourceList<'d>,
     pub max: ResourceList<'d>,
@@ -49,14 +49,14 @@ impl<'d> LimitRange<'d> {
         Ok(Self { name, items })
     }
 
-    /// Reads a list of them, in name order: the order in which they apply.
+    /// Reads a list of LimitRanges, in name order: the order in which they apply.
     pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
         let mut ranges = list.list("items")?.map(Self::read).collect::<Result<Vec<_>, _>>()?;
         order::sort_by(&mut ranges, |a, b| a.name.cmp(&b.name));
         Ok(ranges)
     }
 
-    /// Fills in the defaults that the API server derives when a range is written.
+    /// Fills in the defaults that the API server derives when a range is stored.
     pub fn imply_defaults(&mut self) {
         self.items.iter_mut().for_each(Item::imply_defaults);
     }
@@ -89,8 +89,8 @@ impl<'d> Item<'d> {
         Ok(item)
     }
 
-    /// `max` serves as the missing default limit, the default limit as the missing default request, and `min` as
-    /// the default request where there is neither. Only containers are ever defaulted.
+    /// A missing default limit is set from `max`, a missing default request from the default limit, or else from `min`.
+    /// Only items of containers are defaulted.
     pub fn imply_defaults(&mut self) {
         if self.kind != CONTAINER {
             return;

@@ -1,7 +1,7 @@
-//! What must be read of the cluster for a request: objects and lists, as calls that a policy host answers.
+//! The objects and lists to read for a request, as calls to the policy host.
 //!
-//! A policy host keeps one watch for ever for each distinct list query, and replayed sessions want the same calls
-//! in the same order. So the field masks are constant; the order is fixed by [`crate::inquiry`].
+//! A policy host keeps one watch for ever for each distinct list query, and replayed sessions need the same calls in
+//! the same order. So the field masks are constant, and [`crate::inquiry`] fixes the order.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -24,9 +24,9 @@ pub enum Lookup<'d> {
     Quotas {
         namespace: &'d str,
     },
-    /// For what the namespace shares with others.
+    /// For the quotas that the namespace shares with other namespaces.
     TenantQuotas,
-    /// A quota of that list again, as it is now.
+    /// A quota of that list again, with live usage.
     FreshQuota {
         namespace: &'d str,
         name: Cow<'d, str>,
@@ -38,26 +38,26 @@ pub enum Lookup<'d> {
         namespace: &'d str,
         name: &'d str,
     },
-    /// For leaving alone what an autoscaler scales by.
+    /// To leave out estimates of requests that an autoscaler scales by.
     Autoscalers {
         namespace: &'d str,
     },
-    /// For the extended resources that device classes stand for.
+    /// For the extended resources of device classes.
     DeviceClasses,
-    /// The pod that a resource claim was made for, and was charged already.
-    ClaimedFor {
+    /// The pod that a resource claim was made for, which was charged already.
+    PodOfClaim {
         namespace: &'d str,
         name: Cow<'d, str>,
     },
-    /// For which of several claims was made for a pod first.
+    /// To find out which of several claims was made for a pod first.
     ResourceClaims {
         namespace: &'d str,
     },
-    /// What images have used before.
+    /// The usage history of images.
     UsageProfile {
         name: ProfileName,
         namespace: Cow<'d, str>,
-        /// Of the images concerned.
+        /// The places of the images.
         places: Vec<Rc<Place>>,
         /// The namespace whose own history is wanted.
         of: &'d str,
@@ -65,17 +65,17 @@ pub enum Lookup<'d> {
     },
 }
 
-/// A lookup as a call to the host: a list, or one object by name.
+/// A lookup as a call to the host: for a list, or for one object by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCall<'l> {
     pub api_version: &'static str,
     pub kind: &'static str,
-    /// None for objects of the cluster.
+    /// None for cluster-scoped objects.
     pub namespace: Option<&'l str>,
     /// The one object's name; none for a list.
     pub name: Option<Cow<'l, str>>,
     pub field_masks: Vec<Cow<'l, str>>,
-    /// Whether the host must not answer with what it read before.
+    /// Whether the host must not answer from its cache.
     pub disable_cache: bool,
 }
 
@@ -102,7 +102,7 @@ impl Lookup<'_> {
                 ("autoscaling/v2", "HorizontalPodAutoscaler", Some(*namespace), None, masks)
             }
             Self::DeviceClasses => (RESOURCE_API, "DeviceClass", None, None, constant(&["spec.extendedResourceName"])),
-            Self::ClaimedFor { namespace, name } => {
+            Self::PodOfClaim { namespace, name } => {
                 let masks =
                     constant(&["metadata.uid", "spec.containers", "spec.initContainers", "spec.overhead", "status"]);
                 ("v1", "Pod", Some(*namespace), Some(Cow::Borrowed(name.as_ref())), masks)
@@ -118,12 +118,12 @@ impl Lookup<'_> {
                 (API_VERSION, KIND, Some(namespace.as_ref()), name, masks)
             }
         };
-        // Names of workloads and pods are without end, and a host may keep for ever what it caches.
-        let disable_cache = matches!(self, Self::FreshQuota { .. } | Self::Scaled { .. } | Self::ClaimedFor { .. });
+        // There are ever new names of workloads and pods, and a host may keep cached objects for ever.
+        let disable_cache = matches!(self, Self::FreshQuota { .. } | Self::Scaled { .. } | Self::PodOfClaim { .. });
         HostCall { api_version, kind, namespace, name, field_masks, disable_cache }
     }
 
-    /// Whether a failure only says that there is no such thing: a cluster in which nobody collects history, a quota or a
+    /// Whether a failure only means that the object or kind does not exist: a cluster without a collector, a quota or a
     /// pod that was deleted.
     pub(super) fn is_absent(&self, problem: &str) -> bool {
         let is_not_found = find::contains(problem, "Cannot find");
@@ -133,9 +133,9 @@ impl Lookup<'_> {
         };
         match self {
             Self::UsageProfile { .. } => is_not_found || kind_is_unknown(),
-            Self::FreshQuota { .. } | Self::ClaimedFor { .. } => is_not_found,
-            // Older clusters have no device classes of this version, and so none that stands for an extended resource.
-            // So is a cluster without the ledger one without such quotas.
+            Self::FreshQuota { .. } | Self::PodOfClaim { .. } => is_not_found,
+            // Older clusters have no device classes of this version, and so none with an extended resource. A cluster
+            // without the ledger has no TenantQuotas.
             Self::DeviceClasses | Self::TenantQuotas => kind_is_unknown(),
             Self::Namespace { .. }
             | Self::LimitRanges { .. }
@@ -146,7 +146,7 @@ impl Lookup<'_> {
         }
     }
 
-    /// What is not judged without the answer.
+    /// The consequence of a failed lookup.
     fn consequence(&self) -> &'static str {
         match self {
             Self::Namespace { .. } => "namespace selectors match nothing, and the namespace's estimate mode is unknown",
@@ -157,13 +157,13 @@ impl Lookup<'_> {
             Self::Scaled { .. } => "the new pods are not checked against the namespace's ResourceQuotas",
             Self::Autoscalers { .. } => "estimates ignore the namespace's autoscalers",
             Self::DeviceClasses => "devices are not charged as extended resources",
-            Self::ClaimedFor { .. } | Self::ResourceClaims { .. } => "the claim is charged in full",
+            Self::PodOfClaim { .. } | Self::ResourceClaims { .. } => "the claim is charged in full",
             Self::UsageProfile { .. } => "usage history is ignored",
         }
     }
 }
 
-/// All that is read of a TenantQuota.
+/// The fields that are read of a TenantQuota.
 const TENANT_QUOTA: [&str; 7] = [
     "spec.namespaces",
     "spec.parent",
@@ -174,7 +174,7 @@ const TENANT_QUOTA: [&str; 7] = [
     "status.used",
 ];
 
-/// The version that knows extended resource names.
+/// The version that has extended resource names.
 const RESOURCE_API: &str = "resource.k8s.io/v1";
 
 /// A lookup that failed.

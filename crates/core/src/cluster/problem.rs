@@ -1,8 +1,8 @@
-//! One thing wrong with an object that a person wrote, as the API server would tell it.
+//! A problem of an object from a file or the settings, as the API server would report it.
 
 use std::fmt;
 
-/// Where, and what.
+/// The field and the problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Such as `spec.limits[0].min[cpu]`.

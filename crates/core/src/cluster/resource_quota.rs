@@ -1,7 +1,7 @@
 //! ResourceQuotas, read from the API's JSON.
 //!
-//! Admission goes by what the quota's status says, its bounds included; what the spec says counts for the quota
-//! controller and for validation alone. See <https://kubernetes.io/docs/concepts/policy/resource-quotas/>.
+//! Admission uses the usage and the bounds in the quota's status; only the quota controller and validation use the
+//! bounds in the spec. See <https://kubernetes.io/docs/concepts/policy/resource-quotas/>.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::order;
 pub struct ResourceQuota<'d> {
     pub name: Cow<'d, str>,
     pub namespace: Cow<'d, str>,
-    /// `spec.hard`: what the bounds are to be.
+    /// `spec.hard`: the desired bounds.
     pub spec_hard: ResourceList<'d>,
     /// `status.hard`: the bounds in force.
     pub hard: ResourceList<'d>,
@@ -25,11 +25,11 @@ pub struct ResourceQuota<'d> {
     pub scopes: Vec<Cow<'d, str>>,
     /// `spec.scopeSelector.matchExpressions`
     pub selector: Vec<ScopeRequirement<'d>>,
-    /// Whether it is a TenantQuota, which has other namespaces too.
+    /// Whether it is a TenantQuota, which covers other namespaces too.
     pub is_tenant: bool,
 }
 
-/// A requirement that an object matches a scope: an expression of a scope selector.
+/// A requirement to match a scope: an expression of a scope selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopeRequirement<'d> {
     pub scope: Cow<'d, str>,
@@ -44,7 +44,7 @@ impl<'d> ResourceQuota<'d> {
         Self::read_with_spec(node, node.get("spec")?)
     }
 
-    /// Reads an object whose spec is elsewhere.
+    /// Reads an object with its spec at another place.
     pub fn read_with_spec(node: Node<'d>, spec: Option<Node<'d>>) -> Result<Self, Malformed> {
         let mut quota = Self::default();
         if let Some(metadata) = node.get("metadata")? {
@@ -66,19 +66,19 @@ impl<'d> ResourceQuota<'d> {
         Ok(quota)
     }
 
-    /// Reads a list of them, in name order: the order in which they are told.
+    /// Reads a list of ResourceQuotas, in name order: the order in which they are reported.
     pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
         let mut quotas = list.list("items")?.map(Self::read).collect::<Result<Vec<_>, _>>()?;
         order::sort_by(&mut quotas, |a, b| a.name.cmp(&b.name));
         Ok(quotas)
     }
 
-    /// Whether it is about a namespace. A list may come from a file that holds other namespaces too.
+    /// Whether the quota belongs to a namespace. A list from a file may contain quotas of other namespaces.
     pub fn is_of(&self, namespace: &str) -> bool {
         self.namespace.is_empty() || self.namespace == namespace
     }
 
-    /// Everything that an object must match: each scope as one that exists, then the selector's expressions.
+    /// All requirements that an object must match: each scope with `Exists`, then the selector's expressions.
     pub fn requirements(&self) -> impl Iterator<Item = Cow<'_, ScopeRequirement<'d>>> {
         let scopes = self.scopes.iter().map(|scope| Cow::Owned(ScopeRequirement::exists(scope.clone())));
         scopes.chain(self.selector.iter().map(Cow::Borrowed))

@@ -1,7 +1,7 @@
 //! TenantQuotas: bounds over several namespaces, as `kubectl headroom ledger` publishes them.
 //!
-//! The ledger enforces them, and knows more than it has published. So here they serve only for what is told of pods that are
-//! to come.
+//! The ledger enforces them, and knows more than it publishes. So here they are used only to judge the pods that a
+//! workload would create.
 
 use std::borrow::Cow;
 
@@ -13,9 +13,9 @@ use crate::order;
 /// One TenantQuota.
 #[derive(Debug, Clone)]
 pub struct TenantQuota<'d> {
-    /// Its bounds, and as used all that is counted or reserved. A suspended one has no bounds in its status.
+    /// Its bounds; `used` includes what is reserved. A suspended quota has no bounds in its status.
     pub quota: ResourceQuota<'d>,
-    /// The name of the one that is charged, too.
+    /// The name of the parent quota, which is charged, too.
     pub parent: Option<Cow<'d, str>>,
     /// The namespaces by name.
     pub namespaces: Vec<Cow<'d, str>>,
@@ -41,7 +41,7 @@ impl<'d> TenantQuota<'d> {
         Ok(read)
     }
 
-    /// Reads a list of them, in name order.
+    /// Reads a list of TenantQuotas, in name order.
     pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
         let mut quotas = list.list("items")?.map(Self::read).collect::<Result<Vec<_>, _>>()?;
         order::sort_by(&mut quotas, |a, b| a.quota.name.cmp(&b.quota.name));

@@ -1,11 +1,12 @@
-//! `UsageProfile`: what images have used before, as the companion writes it and the policy reads it.
+//! `UsageProfile`: the usage history of images, as the companion writes it and the policy reads it.
 //!
-//! Its names ([`address`]), and what of a text is believed ([`read`]). How profiles are written is the companion's
-//! affair; what they mean for a container is the estimate stage's.
+//! [`address`] has the names of objects and keys, [`read`] reads and checks the contents. The companion writes the
+//! profiles; [`crate::estimate`] uses them.
 //!
-//! An image's entry holds, under its repository, the history of each namespace and of all together (the pool), each of
-//! them for all tags together and for each tag and digest, and that of a namespace for each workload's container, too. The names of the objects are known in advance, and no object
-//! is large, because a policy host caches every object it was ever asked for and copies it whole for every request.
+//! An image's entry contains, under its repository, the history of each namespace and of all together (the pool). Each
+//! is split into all tags together and each tag and digest; that of a namespace also has each workload's container. The
+//! names of the objects are known in advance, and no object is large, because a policy host caches every object it was
+//! ever asked for and copies it whole for every request.
 
 pub mod address;
 pub mod read;
@@ -18,23 +19,23 @@ use std::str::FromStr;
 use crate::amount::Quantity;
 use crate::timestamp::Timestamp;
 
-/// The most out-of-memory kills that are kept of a history.
+/// The most out-of-memory kills that are kept in a history.
 pub const MOST_OOM_KILLS: usize = 5;
 
 pub use address::{Place, ProfileName, Repository, Root, TagKey};
 
-/// The version of the format; a reader refuses all others.
+/// The version of the format; readers refuse all others.
 pub const FORMAT: u32 = 2;
 
 /// A container that was killed because its memory ran out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OomKill {
     pub at: Timestamp,
-    /// What it used, or was limited to, when it was killed.
+    /// The memory that it used, or its limit, when it was killed.
     pub memory: Quantity,
 }
 
-/// A resource whose use is observed.
+/// A resource whose usage is observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     Cpu,
@@ -46,7 +47,7 @@ pub enum Resource {
 impl Resource {
     pub const ALL: [Self; 3] = [Self::Cpu, Self::Memory, Self::EphemeralStorage];
 
-    /// As Kubernetes calls it.
+    /// The name in Kubernetes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -56,22 +57,22 @@ impl Resource {
     }
 }
 
-/// A span of days that ends with the collection: `7d`.
+/// A number of days that end with the collection: `7d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Window {
     /// A month in which each day weighs half as much as the day after it.
     Recent,
-    /// Each of so many days weighs the same.
+    /// This many days, all with the same weight.
     Days(u16),
 }
 
 impl Window {
     pub const WEEK: Self = Self::Days(7);
     pub const MONTH: Self = Self::Days(30);
-    /// Those that profiles hold.
+    /// The windows in profiles.
     pub const PUBLISHED: [Self; 3] = [Self::Recent, Self::WEEK, Self::MONTH];
 
-    /// `7d`, `recent`. Those that profiles hold are written out, because formatting costs far more.
+    /// `7d`, `recent`. The windows in profiles are constants, because formatting costs far more.
     pub fn name(self) -> Cow<'static, str> {
         match self {
             Self::Recent => Cow::Borrowed("recent"),
@@ -81,7 +82,7 @@ impl Window {
         }
     }
 
-    /// How many days before today it has.
+    /// The number of days before today.
     pub fn days(self) -> u16 {
         match self {
             Self::Recent => 30,
@@ -97,7 +98,7 @@ impl fmt::Display for Window {
     }
 }
 
-/// A text that is no window.
+/// A text that is not a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParseWindowError;
 
@@ -116,14 +117,14 @@ impl FromStr for Window {
         if text == "recent" {
             return Ok(Self::Recent);
         }
-        // One spelling only, because the text is also the key that a window is found by.
+        // Only one spelling, because the text is also the key of a window.
         let digits = text.strip_suffix('d').filter(|days| days.starts_with(|c: char| matches!(c, '1'..='9')));
         let days = digits.and_then(|days| days.parse().ok()).ok_or(ParseWindowError)?;
         Ok(Self::Days(days))
     }
 }
 
-/// One of the percentiles that profiles hold. A fixed choice keeps a profile small and every reader served.
+/// One of the percentiles in profiles. The choice is fixed, so profiles are small and contain what any reader needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Percentile {
     permille: u16,
@@ -160,25 +161,25 @@ impl Percentile {
         self.permille
     }
 
-    /// What people put before the name.
+    /// The prefix of the name in texts for people.
     pub fn prefix(self) -> &'static str {
         if self == Self::PEAK { "" } else { "p" }
     }
 
-    /// `90`, `99.9`, `peak`: as profiles have it
+    /// `90`, `99.9`, `peak`: as in profiles
     pub fn name(self) -> &'static str {
         self.name
     }
 }
 
-/// `p90`, `p99.9`, `peak`: as people have it
+/// `p90`, `p99.9`, `peak`: as in texts for people
 impl fmt::Display for Percentile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.prefix(), self.name)
     }
 }
 
-/// A text that is no published percentile.
+/// A text that is not a published percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParsePercentileError;
 
@@ -195,7 +196,7 @@ impl std::error::Error for ParsePercentileError {}
 impl FromStr for Percentile {
     type Err = ParsePercentileError;
 
-    /// With its `p` or without.
+    /// With or without the `p`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == Self::PEAK.name {
             return Ok(Self::PEAK);
@@ -210,11 +211,11 @@ impl FromStr for Percentile {
     }
 }
 
-/// What the text of a resource's usage says under a name, such as `samples` or `99.9`; none if it says nothing of it.
+/// The value of a name, such as `samples` or `99.9`, in the text of a resource's usage.
 pub fn find_in_usage<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let mut entries = text.as_bytes();
     loop {
-        // Nearly every entry is told from the wanted one by the place of its `=`.
+        // The place of the `=` rules out nearly every other entry.
         if entries.get(name.len()) == Some(&b'=') && entries.starts_with(name.as_bytes()) {
             let start = text.len() - entries.len();
             return text.get(start + name.len() + 1..space(entries).map_or(text.len(), |end| start + end));
@@ -223,12 +224,12 @@ pub fn find_in_usage<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     }
 }
 
-/// The place of the first space, looked for in eight bytes at a time.
+/// The place of the first space, searched in eight bytes at a time.
 fn space(bytes: &[u8]) -> Option<usize> {
     const LOW: u64 = 0x0101_0101_0101_0101;
     let (eights, rest) = bytes.as_chunks();
     for (place, eight) in eights.iter().enumerate() {
-        // A byte is zero where there is a space, and then the lowest high bit that this leaves is its own.
+        // A space becomes a zero byte, and the lowest high bit that is set then belongs to the first zero byte.
         let others = u64::from_le_bytes(*eight) ^ (LOW * 0x20);
         let spaces = others.wrapping_sub(LOW) & !others & (LOW * 0x80);
         if spaces != 0 {

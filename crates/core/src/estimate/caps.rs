@@ -1,4 +1,4 @@
-//! Brings an estimate inside what the ranges allow the container, so that none gets a pod refused.
+//! Keeps an estimate within what the ranges allow in the container, so that no estimate causes a refusal.
 
 use super::explanation::{Adjustment, Reason};
 use crate::amount::Quantity;
@@ -15,8 +15,8 @@ pub struct Capped<'d> {
     pub adjustments: Vec<Adjustment<'d>>,
 }
 
-/// Lowers to the maximum, then raises to the minimum and to what the ratio of limit to request asks for. A default
-/// limit below the estimate bounds it only where nobody raises such limits (`repairs`).
+/// Lowers to the maximum, then raises to the minimum and to what the ratio of limit to request requires. A default
+/// limit below the estimate bounds it only if such limits are not raised (`repairs`).
 pub fn fit<'d>(
     estimate: Quantity,
     container: &Container<'d>,
@@ -33,7 +33,7 @@ pub fn fit<'d>(
             capped.lower_to(max, Reason::Max(range.name()));
         }
     }
-    let limit = limit_to_be(container, ranges, name);
+    let limit = final_limit(container, ranges, name);
     if let Some((limit, whose)) = &limit
         && !repairs
     {
@@ -49,7 +49,7 @@ pub fn fit<'d>(
             let Some(ratio) = item.max_ratio.get(name).filter(|ratio| ratio.is_positive()) else { continue };
             if let Ok(milli @ 1..) = u64::try_from(ratio.milli_value()) {
                 let least = limit.scaled(1_000, milli);
-                // A rounded amount reads better, as long as it stays below the limit that the ratio is about.
+                // A rounded amount is easier to read, as long as it does not exceed the limit.
                 let rounded = least.rounded_up_to_multiple_of(rounding);
                 let least = if rounded <= *limit { rounded } else { least };
                 capped.raise_to(&least, Reason::Ratio(range.name()));
@@ -59,8 +59,8 @@ pub fn fit<'d>(
     capped
 }
 
-/// The limit that the container has or will be given, and by which range if that is known.
-fn limit_to_be<'d>(
+/// The limit that the container has or will get, and the range that sets it, if that is known.
+fn final_limit<'d>(
     container: &Container<'d>,
     ranges: &[Range<'d>],
     resource: &str,

@@ -1,16 +1,16 @@
-//! Says where an estimate comes from, in words that fit an annotation and a warning.
+//! Explains where an estimate comes from, in texts for annotations and warnings.
 
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-use super::step::PassedOver;
+use super::step::Skipped;
 use crate::amount::Quantity;
 use crate::cluster::usage::read::Age;
 use crate::cluster::usage::{Percentile, Window};
 use crate::request::RangeName;
 use crate::settings::{Margin, Whose};
 
-/// What an estimate is made from.
+/// What an estimate is based on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Basis {
     History { percentile: Percentile, window: Window, key: String, whose: Whose, samples: u64, age: Duration },
@@ -19,7 +19,7 @@ pub enum Basis {
 
 const WELL_KNOWN: &str = "typical for this image";
 
-/// Whether a reason that our annotation gives is that of an estimate: whether it begins as a [`Basis`] does.
+/// Whether a reason in our annotation is that of an estimate: whether it begins like a [`Basis`].
 pub fn is_of_estimate(reason: &str) -> bool {
     let is_of_history = || {
         let (percentile, rest) = reason.split_once(" of ")?;
@@ -30,7 +30,7 @@ pub fn is_of_estimate(reason: &str) -> bool {
 }
 
 impl Basis {
-    /// `p90 of 7d nginx:1.27 in this namespace`, put together by hand because formatting costs several times as much.
+    /// `p90 of 7d nginx:1.27 in this namespace`, built without `format!`, which costs several times as much.
     fn push_brief(&self, text: &mut String) {
         match self {
             Self::History { percentile, window, key, whose, .. } => {
@@ -68,7 +68,7 @@ impl fmt::Display for Basis {
     }
 }
 
-/// A change of the amount on its way from the history to the request.
+/// A change of the amount between the history and the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adjustment<'d> {
     pub from: Quantity,
@@ -94,14 +94,14 @@ pub enum Reason<'d> {
     Max(RangeName<'d>),
     Min(RangeName<'d>),
     Ratio(RangeName<'d>),
-    /// And whose default it is, if that is known.
+    /// With the range of the default limit, if that is known.
     Limit(Option<RangeName<'d>>),
     PodMax(RangeName<'d>),
     Quota,
 }
 
 impl Reason<'_> {
-    /// Whether somebody decided so or something happened, instead of arithmetic that always applies.
+    /// Whether a bound or an event is the reason, instead of arithmetic that always applies.
     fn is_from_outside(&self) -> bool {
         !matches!(self, Self::Margin(_) | Self::ShortHistory { .. } | Self::FewPods { .. } | Self::Floor)
     }
@@ -131,7 +131,7 @@ impl fmt::Display for Adjustment<'_> {
     }
 }
 
-/// Basis and adjustments in one text.
+/// The basis and the adjustments in one text.
 pub fn of(basis: &Basis, adjustments: &[Adjustment<'_>]) -> String {
     // Growing a text costs more than writing it.
     let mut text = String::with_capacity(192);
@@ -142,34 +142,34 @@ pub fn of(basis: &Basis, adjustments: &[Adjustment<'_>]) -> String {
     text
 }
 
-/// What a person has to know of it: whose history, and what else bounds it. Samples, margins and what was skipped are for
-/// the annotation.
-pub fn push_brief(text: &mut String, basis: &Basis, adjustments: &[Adjustment<'_>], passed_over: &[PassedOver]) {
+/// The part that a person has to know: whose history, and which bounds apply. Samples, margins and skipped histories
+/// are for the annotation.
+pub fn push_brief(text: &mut String, basis: &Basis, adjustments: &[Adjustment<'_>], skipped: &[Skipped]) {
     basis.push_brief(text);
     for adjustment in adjustments.iter().filter(|adjustment| adjustment.reason.is_from_outside()) {
         // Writing to a string cannot fail.
         let _ = write!(text, "; {adjustment}");
     }
-    if is_without_history(passed_over) {
+    if is_without_history(skipped) {
         text.extend(["; ", NO_HISTORY]);
     }
 }
 
 const NO_HISTORY: &str = "no usage history yet";
 
-fn is_without_history(passed_over: &[PassedOver]) -> bool {
-    !passed_over.is_empty() && passed_over.iter().all(PassedOver::is_empty)
+fn is_without_history(skipped: &[Skipped]) -> bool {
+    !skipped.is_empty() && skipped.iter().all(Skipped::is_empty)
 }
 
 /// `skipped: 7d nginx:1.27 in this namespace: 12 samples, 60 needed; …`
-pub fn of_passed_over(passed_over: &[PassedOver]) -> String {
-    if is_without_history(passed_over) {
+pub fn of_skipped(skipped: &[Skipped]) -> String {
+    if is_without_history(skipped) {
         return NO_HISTORY.to_owned();
     }
-    if passed_over.is_empty() {
+    if skipped.is_empty() {
         return String::new();
     }
-    format!("skipped: {}", passed_over.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    format!("skipped: {}", skipped.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
 #[cfg(test)]
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_estimate_is_told_from_other_reasons() {
+    fn an_estimate_is_distinguished_from_other_reasons() {
         let history = Basis::History {
             percentile: Percentile::P99_9,
             window: Window::Recent,

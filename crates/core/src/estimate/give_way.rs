@@ -1,5 +1,5 @@
-//! Lets estimates give way where a pod as a whole would not fit: the pod's maximum, what a quota has left, and whatever
-//! else of the ranges the pod would meet only with the estimates and not without.
+//! Shrinks or drops estimates where the whole pod would not fit: under the pod's maximum, within a quota, or within any
+//! other bound of the ranges that only the estimates break.
 
 use super::explanation::{Adjustment, Reason};
 use super::{Estimate, Estimates};
@@ -9,7 +9,7 @@ use crate::limits::{Breach, Breaches, Fault, Subject};
 use crate::request::{Pod, Requirement, Role};
 use crate::settings::PerResource;
 
-/// Shrinking goes on as long as it helps, but not for longer: the limits that follow the requests move with them.
+/// At most this many rounds shrink. One may not be enough, because limits derived from the requests change with them.
 const MOST_ROUNDS: u8 = 4;
 
 pub fn may_shrink(round: u8) -> bool {
@@ -17,8 +17,8 @@ pub fn may_shrink(round: u8) -> bool {
 }
 
 impl<'d> Estimates<'d> {
-    /// Changes estimates for the sake of what `filled`, the pod with them and with all defaults in it, breaks. Whether
-    /// anything changed: then the pod is to be filled again.
+    /// Changes the estimates that make `filled`, the pod with estimates and defaults, break bounds. Returns whether
+    /// anything changed; then the pod must be filled again.
     pub fn give_way(&mut self, filled: &Pod<'d>, breaches: &Breaches<'d>, round: u8) -> bool {
         let mut changed = false;
         for breach in breaches.first.iter().filter(|breach| is_about_an_amount(&breach.fault)) {
@@ -36,16 +36,16 @@ impl<'d> Estimates<'d> {
             };
         }
         if !changed && breaches.more > 0 && self.set_anything() {
-            // What is broken besides is not known one by one.
-            self.estimates.retain(|estimate| estimate.only_told);
+            // The breaches beyond the first ones are not known individually.
+            self.estimates.retain(|estimate| estimate.only_reported);
             self.notes.push("no estimates, because too many bounds are broken".to_owned());
             changed = true;
         }
         changed
     }
 
-    /// Shrinks estimates so that the pod's requests fit into what the quotas have left, `free`, but none below `floor`.
-    /// If that is not enough nothing changes, and the quota judges the estimates as they are.
+    /// Shrinks estimates so that the pod's requests fit into what the quotas have left (`free`), but not below `floor`.
+    /// If that is not enough, nothing changes, and the quota judges the estimates as they are.
     pub fn give_way_to_quota(
         &mut self,
         filled: &Pod<'d>,
@@ -62,26 +62,26 @@ impl<'d> Estimates<'d> {
         changed
     }
 
-    /// Whether an estimate of this resource is part of what a breach is about.
+    /// Whether an estimate of this resource contributes to the breach of a subject.
     fn sets(&self, subject: &Subject<'_>, resource: &str, pod: &Pod<'_>) -> bool {
         self.estimates.iter().any(|estimate| estimate.is_part_of(subject, resource, pod))
     }
 
-    /// Takes estimates away; what the pod would be without them, the ranges then judge.
+    /// Drops estimates; then the ranges judge the pod without them.
     fn withdraw(&mut self, breach: &Breach<'d>, pod: &Pod<'d>) -> bool {
         let resource = breach.resource.as_ref();
         let before = self.estimates.len();
-        let whom = &breach.subject;
-        self.estimates.retain(|estimate| !estimate.is_part_of(whom, resource, pod));
+        let subject = &breach.subject;
+        self.estimates.retain(|estimate| !estimate.is_part_of(subject, resource, pod));
         let changed = self.estimates.len() < before;
         if changed {
-            self.notes.push(format!("{whom}: no {resource} estimate, because with one {breach} ({})", breach.range));
+            self.notes.push(format!("{subject}: {resource} estimate dropped: {breach} ({})", breach.range));
         }
         changed
     }
 
-    /// Shrinks what is estimated until the total of a resource is at most `most`; false, and nothing changed, if that
-    /// cannot be done.
+    /// Shrinks estimates until the total of a resource is at most `most`. If that is impossible, nothing changes and
+    /// the result is false.
     fn shrink_to(
         &mut self,
         most: &Quantity,
@@ -108,7 +108,7 @@ impl<'d> Estimates<'d> {
             let Some(estimate) = self.estimates.get_mut(index) else { continue };
             if quantity < estimate.quantity {
                 let from = std::mem::replace(&mut estimate.quantity, quantity);
-                // Several rounds are one change to who reads it.
+                // Several rounds are shown as one change.
                 if !matches!(estimate.adjustments.last(), Some(last) if last.reason == *reason) {
                     estimate.adjustments.push(Adjustment { from, reason: reason.clone() });
                 }
@@ -117,8 +117,8 @@ impl<'d> Estimates<'d> {
         changed
     }
 
-    /// What the estimates among some containers shrink to so that they are smaller by `excess` in all: each by its
-    /// share of what can be spared.
+    /// What the estimates of some containers shrink to, so that their sum is smaller by `excess`: each shrinks in
+    /// proportion to its distance from its minimum.
     fn shares(
         &self,
         excess: &Quantity,
@@ -127,22 +127,22 @@ impl<'d> Estimates<'d> {
         floor: &Quantity,
     ) -> Option<Vec<(usize, Quantity)>> {
         let mut spare = Vec::new();
-        let mut in_all = Quantity::ZERO;
+        let mut total_spare = Quantity::ZERO;
         for (index, estimate) in self.estimates.iter().enumerate() {
             let is_among = containers.contains(&estimate.want.container) && estimate.want.resource.name() == resource;
-            if is_among && !estimate.only_told {
+            if is_among && !estimate.only_reported {
                 let least = estimate.least.clone().max(floor.clone());
                 let spared = estimate.quantity.minus(&least);
                 if spared.is_positive() {
-                    in_all = in_all.plus(&spared);
+                    total_spare = total_spare.plus(&spared);
                     spare.push((index, least, spared));
                 }
             }
         }
-        if in_all < *excess {
+        if total_spare < *excess {
             return None;
         }
-        let den = units(&in_all);
+        let den = units(&total_spare);
         let mut shrunk = Vec::new();
         for (index, least, spared) in spare {
             let quantity = &self.estimates.get(index)?.quantity;
@@ -162,11 +162,11 @@ impl Estimate<'_> {
             Subject::Pod => true,
             Subject::Claim => false,
         };
-        is_of && !self.only_told && self.want.resource.name() == resource
+        is_of && !self.only_reported && self.want.resource.name() == resource
     }
 }
 
-/// Faults that another amount of the request may cause or mend; that a limit is missing is none.
+/// Faults that another amount of the request may cause or fix. A missing limit is not one of them.
 fn is_about_an_amount(fault: &Fault) -> bool {
     match fault {
         Fault::BelowMin { .. } | Fault::AboveMax { .. } | Fault::AboveRatio { .. } => true,
@@ -175,8 +175,8 @@ fn is_about_an_amount(fault: &Fault) -> bool {
     }
 }
 
-/// The groups of containers that run at one time: the main ones with all sidecars, and each init container with the
-/// sidecars before it.
+/// The groups of containers that run at the same time: the main containers with all sidecars, and each init container
+/// with the sidecars before it.
 fn running_together(pod: &Pod<'_>) -> Vec<Vec<usize>> {
     let mut main = Vec::new();
     let mut sidecars = Vec::new();
@@ -193,12 +193,12 @@ fn running_together(pod: &Pod<'_>) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Thousandths of cpu, bytes of memory: fine enough for shares.
+/// The amount in thousandths, at least 1; precise enough for proportions.
 fn units(quantity: &Quantity) -> u64 {
     u64::try_from(quantity.milli_value()).unwrap_or(u64::MAX).max(1)
 }
 
-/// Down to thousandths or, from a million up, to whole units, so that the sum stays within bounds.
+/// Rounded down to thousandths, or to whole Mi from 1Mi on, so that the sum stays within the bound.
 fn rounded_down(quantity: &Quantity) -> Quantity {
     let step = if *quantity >= Quantity::from_units(1 << 20) {
         Quantity::from_bytes(1 << 20)

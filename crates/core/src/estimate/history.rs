@@ -1,5 +1,5 @@
-//! Which images' histories are wanted, and where to read them: each image's root first, and the page that the root leads
-//! to where the history is too large for one object. So an image never costs more than two reads.
+//! Finds the images whose histories are needed, and the objects to read: first each image's root, then the page that
+//! the root points to if the history is too large for one object. So an image never costs more than two reads.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use crate::image::ImageName;
 use crate::request::{Pod, Request};
 use crate::settings::{Matching, Settings, Whose};
 
-/// The images of containers that want an estimate.
+/// The images of containers that need an estimate.
 #[derive(Debug, Default)]
 pub struct WantedHistory<'d>(Vec<WantedImage<'d>>);
 
@@ -26,14 +26,14 @@ struct WantedImage<'d> {
 }
 
 impl<'d> WantedHistory<'d> {
-    /// What these containers of a pod want. An image whose name cannot be read has no history.
+    /// The images of these containers of a pod. An image whose name cannot be parsed has no history.
     pub fn of(request: &Request<'d>, pod: Option<&Pod<'d>>, containers: impl IntoIterator<Item = usize>) -> Self {
         let mut images: Vec<WantedImage<'d>> = Vec::new();
         let Some(pod) = pod else { return Self(images) };
         let workload = workload::of(request);
         let containers = containers.into_iter().filter_map(|container| pod.containers.get(container));
         for container in containers {
-            // No image name needs escapes.
+            // A valid image name needs no escapes.
             let Cow::Borrowed(text) = container.image else { continue };
             let key = workload::key(workload, &container.name);
             match images.iter_mut().find(|image| image.text == text) {
@@ -49,12 +49,12 @@ impl<'d> WantedHistory<'d> {
         Self(images)
     }
 
-    /// Where the histories begin.
+    /// The roots to read.
     pub fn roots(&self, request: &'d Request<'d>, settings: &Settings<'d>) -> Vec<Lookup<'d>> {
         self.lookups(request, settings, |place| Some(ProfileName::of_root(place.root())))
     }
 
-    /// Where those are that the roots, in `context`, do not hold themselves.
+    /// The pages to read, according to the roots in `context`.
     pub fn pages(&self, request: &'d Request<'d>, settings: &Settings<'d>, context: &Context<'d>) -> Vec<Lookup<'d>> {
         self.lookups(request, settings, |place| {
             context.usage.iter().find(|found| found.place == *place).and_then(|found| found.page.clone())
@@ -80,7 +80,7 @@ impl<'d> WantedHistory<'d> {
     }
 }
 
-/// Adds what is to be read of an image's history, to the lookup of the same object where there is one.
+/// Adds the parts of an image's history to the lookups; the lookup of the same object is extended if there is one.
 fn add<'d>(
     lookups: &mut Vec<Lookup<'d>>,
     image: &WantedImage<'d>,

@@ -1,4 +1,4 @@
-//! The amount that a history suggests: the largest of the chosen figures, and what is added to it.
+//! The amount from a history: the largest of the chosen figures, and what is added to it.
 
 use super::explanation::{Adjustment, Basis, Reason};
 use super::{in_usual_suffixes, oom, step};
@@ -8,7 +8,7 @@ use crate::cluster::usage::read::Unusable;
 use crate::cluster::usage::{Percentile, Resource, Window};
 use crate::settings::{EstimateSettings, Settings, Whose};
 
-/// An amount out of the history.
+/// An amount from the history.
 pub struct Measured {
     pub quantity: Quantity,
     pub basis: Basis,
@@ -29,7 +29,7 @@ impl Measured {
         let margin = settings.margin.of(resource);
         if !margin.is_zero() {
             let raised = margin.added_to(&quantity);
-            let from = quantity.rounded_up_to_multiple_of(&smallest_told(resource));
+            let from = quantity.rounded_up_to_multiple_of(&display_step(resource));
             adjustments.push(Adjustment { from, reason: Reason::Margin(margin.clone()) });
             quantity = raised;
         }
@@ -42,7 +42,7 @@ impl Measured {
             if percent == 0 { quantity.clone() } else { quantity.scaled(100 + percent, 100) }
         };
         if let Some(days) = chosen.history.days()? {
-            // Whole percents, so that what is told is what was done.
+            // Whole percents, so that the reported percentage is exact.
             let percent = settings.short_history.of(resource) / days.max(1);
             let raised = by_percent(&quantity, percent);
             raise(&mut quantity, raised, Reason::ShortHistory { percent, days });
@@ -74,8 +74,8 @@ impl Measured {
     }
 }
 
-/// The largest of the figures that the settings choose, of those whose windows have any samples; where none has, the
-/// first one's percentile in the window of the step.
+/// The largest of the figures that the settings choose and whose windows have samples. If no window has, the percentile
+/// of the first figure in the window of the step.
 fn largest_figure(
     chosen: &step::Chosen<'_>,
     resource: Resource,
@@ -105,8 +105,8 @@ fn largest_figure(
     }
 }
 
-/// People are told no millionths of a core.
-fn smallest_told(resource: Resource) -> Quantity {
+/// The precision of displayed amounts: no millionths of a core.
+fn display_step(resource: Resource) -> Quantity {
     match resource {
         Resource::Cpu => Quantity::from_milli(1),
         Resource::Memory | Resource::EphemeralStorage => Quantity::from_bytes(1 << 20),

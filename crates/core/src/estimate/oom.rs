@@ -1,8 +1,8 @@
-//! What an out-of-memory kill adds to an estimate of memory.
+//! Raises an estimate of memory after out-of-memory kills.
 //!
-//! A container that was killed wanted more than its samples show. Each kill asks once for somewhat more than what was
-//! killed, and for less of it day by day, until after a month it asks for nothing: by then the samples speak for
-//! themselves. Kills do not add up, so a container that leaks is not fed without end.
+//! A killed container needed more than its samples show. Each kill raises the estimate to somewhat more than the memory
+//! at the kill; the raise shrinks day by day and ends after a month, because by then the samples are representative.
+//! Kills do not add up, so a leaking container does not get ever more memory.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::timestamp::Timestamp;
 
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(30 * 86_400);
 const LEAST_RAISE: i64 = 100 << 20;
-/// An estimate is raised to so many times what was ever observed, at most.
+/// An estimate is raised to at most this many times the observed peak.
 const MOST_PEAKS: u64 = 3;
 
-/// An estimate raised by the kill that asks for most.
+/// An estimate raised by the kill that needs most.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raised {
     pub to: Quantity,
@@ -23,7 +23,7 @@ pub struct Raised {
     pub age: Duration,
 }
 
-/// Raises an estimate; none if no kill asks for more than it.
+/// Raises an estimate; none if no kill needs more than the estimate.
 pub fn raise(estimate: &Quantity, kills: &[OomKill], peak: &Quantity, now: Timestamp) -> Option<Raised> {
     let most = peak.times_count(MOST_PEAKS);
     let raises = kills.iter().filter_map(|kill| {
@@ -61,14 +61,14 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_asks_for_a_fifth_more_or_for_100_mib_more() {
+    fn a_kill_raises_to_a_fifth_more_or_100_mib_more() {
         check(300, &[(310, 0)], 1000, Some(410));
         check(300, &[(1000, 0)], 1000, Some(1200));
         check(2000, &[(1000, 0)], 3000, None);
     }
 
     #[test]
-    fn it_asks_for_less_day_by_day_and_for_nothing_after_a_month() {
+    fn the_raise_shrinks_day_by_day_and_ends_after_a_month() {
         check(300, &[(500, 10)], 1000, Some(500));
         check(300, &[(500, 20)], 1000, Some(400));
         check(300, &[(500, 30)], 1000, None);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn three_times_the_peak_is_enough() {
+    fn the_raise_is_capped_at_three_times_the_peak() {
         check(100, &[(900, 0)], 120, Some(360));
         check(400, &[(900, 0)], 120, None);
     }

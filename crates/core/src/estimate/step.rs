@@ -23,9 +23,9 @@ pub struct Chosen<'d> {
     pub observed: Observed<'d>,
 }
 
-/// A history that was looked at and not used.
+/// A history that was considered and not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PassedOver {
+pub struct Skipped {
     window: Window,
     key: String,
     whose: Whose,
@@ -43,15 +43,15 @@ enum Why {
     Unusable,
 }
 
-impl PassedOver {
-    /// Whether there was nothing to look at.
+impl Skipped {
+    /// Whether there was no history.
     pub fn is_empty(&self) -> bool {
         self.why == Why::NoHistory
     }
 }
 
 /// `7d nginx:1.27 in this namespace: 12 samples, 60 needed`
-impl fmt::Display for PassedOver {
+impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { window, key, whose, why } = self;
         write!(f, "{window} {key} {whose}: ")?;
@@ -72,20 +72,20 @@ impl fmt::Display for PassedOver {
 enum Key<'i> {
     All,
     Tag(TagKey),
-    /// Of a workload's container, by its key.
+    /// The history of a workload's container, by its key.
     Workload {
         key: String,
         name: &'i str,
     },
 }
 
-/// What the profiles that were read hold of one image.
+/// The histories of one image in the profiles that were read.
 #[derive(Debug)]
 pub struct Sources<'i, 'd> {
     image: &'i ImageName<'i>,
-    /// Of just this image: its digest, then its tag.
+    /// The keys of this image: its digest, then its tag.
     tags: Vec<Key<'i>>,
-    /// Of the container in its workload.
+    /// The key of the container in its workload.
     workload: Key<'i>,
     /// The object that was read; none if there was none.
     name: Option<ProfileName>,
@@ -93,7 +93,7 @@ pub struct Sources<'i, 'd> {
     pool: Option<Source<'d>>,
 }
 
-/// What is known of it in one namespace, or in all, and how old that is.
+/// The histories of one namespace, or of all, and their age.
 #[derive(Debug, Clone, Copy)]
 struct Source<'d> {
     histories: Histories<'d>,
@@ -101,7 +101,7 @@ struct Source<'d> {
 }
 
 impl<'i, 'd> Sources<'i, 'd> {
-    /// Finds the image in the profiles; what is wrong with its history is noted, and the history is none.
+    /// Finds the image in the profiles. A problem with its history is noted, and the history is not used.
     pub fn find(
         image: &'i ImageName<'i>,
         (workload, container): (&'i str, &str),
@@ -148,8 +148,8 @@ impl<'i, 'd> Sources<'i, 'd> {
         resource: Resource,
         settings: &EstimateSettings<'_>,
         notes: &mut Vec<String>,
-    ) -> (Option<Chosen<'d>>, Vec<PassedOver>) {
-        let mut passed_over = Vec::new();
+    ) -> (Option<Chosen<'d>>, Vec<Skipped>) {
+        let mut skipped = Vec::new();
         for step in settings.history.iter() {
             for whose in places(settings.scope_of(step), step.matching) {
                 let source = match whose {
@@ -157,35 +157,35 @@ impl<'i, 'd> Sources<'i, 'd> {
                     Whose::AllNamespaces => self.pool,
                 };
                 for key in self.keys(step.matching) {
-                    let mut pass_over = |why| {
-                        // Most pods are of workloads that are new; that goes without saying.
+                    let mut skip = |why| {
+                        // Most pods belong to new workloads, so this is not reported.
                         if !(step.matching == Matching::Workload && why == Why::NoHistory) {
                             let key = self.name_of(key);
-                            passed_over.push(PassedOver { window: step.window, key, whose: *whose, why });
+                            skipped.push(Skipped { window: step.window, key, whose: *whose, why });
                         }
                     };
                     let Some(Source { histories, age }) = source else {
-                        pass_over(Why::NoHistory);
+                        skip(Why::NoHistory);
                         continue;
                     };
                     let looked_up = look_up(&histories, key, step.window, resource).and_then(|found| {
                         let too_little = |observed| too_little(histories.quorum, observed, step, *whose, settings);
-                        let why = found.as_ref().map(|(_, observed)| too_little(observed));
-                        Ok(found.zip(why.transpose()?))
+                        let reason = found.as_ref().map(|(_, observed)| too_little(observed));
+                        Ok(found.zip(reason.transpose()?))
                     });
                     let (history, observed) = match looked_up {
                         Ok(Some((found, None))) => found,
                         Ok(Some((_, Some(why)))) => {
-                            pass_over(why);
+                            skip(why);
                             continue;
                         }
                         Ok(None) => {
-                            pass_over(Why::NoHistory);
+                            skip(Why::NoHistory);
                             continue;
                         }
                         Err(unusable) => {
                             notes.push(self.unused(&unusable));
-                            pass_over(Why::Unusable);
+                            skip(Why::Unusable);
                             continue;
                         }
                     };
@@ -198,20 +198,20 @@ impl<'i, 'd> Sources<'i, 'd> {
                         history,
                         observed,
                     };
-                    return (Some(chosen), passed_over);
+                    return (Some(chosen), skipped);
                 }
             }
         }
-        (None, passed_over)
+        (None, skipped)
     }
 
-    /// That a history is not used.
+    /// A note that a history is not used.
     pub fn unused(&self, unusable: &Unusable) -> String {
         let name = self.name.as_ref().map(ToString::to_string).unwrap_or_default();
         format!("usage history in UsageProfile {name} ignored: {unusable}")
     }
 
-    /// What is looked up for a step: the workload; the digest, then the tag; or all tags together.
+    /// The keys to look up for a step: the workload; the digest, then the tag; or all tags together.
     fn keys(&self, matching: Matching) -> &[Key<'i>] {
         match matching {
             Matching::Workload => std::slice::from_ref(&self.workload),
@@ -240,7 +240,7 @@ impl<'i, 'd> Sources<'i, 'd> {
     }
 }
 
-/// A workload is of one namespace.
+/// The scopes to look in. A workload belongs to one namespace.
 fn places(scope: HistoryScope, matching: Matching) -> &'static [Whose] {
     match scope {
         HistoryScope::NamespaceFirst | HistoryScope::Namespace if matching == Matching::Workload => {
@@ -299,7 +299,7 @@ fn too_little(
     Ok((!figures.any(|figure| observed.has(figure.percentile))).then_some(Why::Disagreement))
 }
 
-/// Whether a figure may be used: in a pool, enough namespaces have to agree on it.
+/// Whether a figure may be used: in a pool, enough namespaces must agree on it.
 pub(super) fn is_usable(
     observed: &Observed<'_>,
     percentile: Percentile,

@@ -1,8 +1,8 @@
-//! Which images an operator's selector means: `nginx`, `registry.example.com/*`, `*/team/app:v1.*`.
+//! Patterns of images in an operator's selectors: `nginx`, `registry.example.com/*`, `*/team/app:v1.*`.
 //!
-//! A pattern is written like an image name and completed like one, so `nginx` is `docker.io/library/nginx` and never
-//! `nginx-exporter`. `*` stands for any run of characters, slashes included; a pattern that begins with it is taken as
-//! it stands, in any registry. Without tag or digest a pattern means all of them.
+//! A pattern is completed like an image name, so `nginx` is `docker.io/library/nginx` and never `nginx-exporter`. `*`
+//! matches any run of characters, including slashes; a pattern that begins with it is not completed, and so matches in
+//! any registry. Without tag or digest a pattern matches all of them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::glob;
 
 pub(super) const WILDCARD: char = '*';
 
-/// A readable pattern, with its repository in full form.
+/// A valid pattern, with its repository in full form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImagePattern<'a> {
     repository: Cow<'a, str>,
@@ -21,7 +21,7 @@ pub struct ImagePattern<'a> {
 }
 
 impl<'a> ImagePattern<'a> {
-    /// Refuses text that no image could ever match, because such a selector is a mistake.
+    /// Refuses a text that cannot match any image, because such a selector is a mistake.
     pub fn parse(text: &'a str) -> Result<Self, ParseImagePatternError> {
         let invalid = |fault| ParseImagePatternError { excerpt: excerpt(text), fault };
         let Parts { name, tag, digest } = Parts::split(text);
@@ -39,7 +39,7 @@ impl<'a> ImagePattern<'a> {
         Ok(Self { repository, tag, digest })
     }
 
-    /// Whether the pattern means this image.
+    /// Whether the pattern matches this image.
     pub fn matches(&self, image: &ImageName<'_>) -> bool {
         let part_matches = |pattern: Option<&str>, part: Option<&str>| match (pattern, part) {
             (Some(pattern), Some(part)) => glob::matches(pattern, part),
@@ -52,7 +52,7 @@ impl<'a> ImagePattern<'a> {
     }
 }
 
-/// Why a text is no image pattern.
+/// Why a text is not an image pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseImagePatternError {
     excerpt: String,
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_reaches_over_slashes() {
+    fn a_wildcard_matches_slashes() {
         check(
             "registry.example.com/*",
             &["registry.example.com/app", "registry.example.com/team/app:v1"],
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn tag_and_digest_must_match_where_written() {
+    fn tag_and_digest_must_match_if_the_pattern_has_them() {
         let digest = format!("sha256:{}", "a".repeat(64));
         let (bare, both) = (format!("nginx@{digest}"), format!("nginx:1.27@{digest}"));
         check("nginx:latest", &["nginx", "nginx:latest"], &["nginx:1.27", &bare]);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_can_match_nothing_is_refused() {
+    fn a_pattern_that_cannot_match_is_refused() {
         for (text, message) in [
             (
                 "",

@@ -1,8 +1,8 @@
-//! Strings as JSON writes them, read and written.
+//! Reads and writes JSON strings.
 
 use super::scan::{hex4, skip_plain};
 
-/// The text that a checked string body stands for.
+/// The unescaped text of a checked string body.
 pub(super) fn unescape(body: &str) -> String {
     let mut text = String::with_capacity(body.len());
     for piece in pieces(body) {
@@ -14,8 +14,8 @@ pub(super) fn unescape(body: &str) -> String {
     text
 }
 
-/// Whether a checked string body stands for `text`, in time that depends only on the length of `text`.
-pub(super) fn stands_for(body: &str, text: &str) -> bool {
+/// Whether a checked string body equals `text` when unescaped, in time that depends only on the length of `text`.
+pub(super) fn unescapes_to(body: &str, text: &str) -> bool {
     // The longest escape for one byte is `\u0041`.
     if body.len() / 6 > text.len() {
         return false;
@@ -51,7 +51,7 @@ fn pieces(body: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// The character that an escape stands for, and the length of the escape without its backslash.
+/// The character of an escape, and the length of the escape without its backslash.
 fn first_escape(bytes: &[u8]) -> (char, usize) {
     match bytes.first() {
         Some(b'b') => ('\u{8}', 1),
@@ -76,7 +76,7 @@ fn first_escape(bytes: &[u8]) -> (char, usize) {
 
 /// Writes `text` as a JSON string.
 pub fn write_string(out: &mut String, text: &str) {
-    /// Up to here looking for what needs an escape costs more in a short text than at the end of a long one.
+    /// A text up to this length is copied before it is searched for characters to escape, which is cheaper.
     const SHORT: usize = 64;
     if text.len() <= SHORT {
         return write_string_with(out, |out| out.push_str(text));
@@ -93,12 +93,12 @@ pub fn json_string(text: &str) -> String {
     json
 }
 
-/// Writes what `write` says as a JSON string.
+/// Writes the text that `write` appends as a JSON string.
 pub fn write_string_with(out: &mut String, write: impl FnOnce(&mut String)) {
     out.push('"');
     let start = out.len();
     write(out);
-    // What people and clusters call things needs no escape, nearly always.
+    // Names nearly always need no escapes.
     let plain_to = skip_plain(out.as_bytes(), start);
     if plain_to < out.len() {
         let rest = out.split_off(plain_to);

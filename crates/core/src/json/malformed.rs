@@ -1,4 +1,4 @@
-//! Errors about values: a path and an excerpt, both short for any text.
+//! Errors about values: a path and an excerpt, both short for every text.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::Node;
 use super::table::Shape;
 use crate::cut::on_one_line;
 
-/// A value that is not what its place asks for.
+/// A value that is not valid in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
     pub path: String,
@@ -26,29 +26,29 @@ impl fmt::Display for Malformed {
 impl std::error::Error for Malformed {}
 
 impl Node<'_> {
-    /// The error that this value is not what was expected here.
+    /// The error for a value other than expected.
     pub fn malformed(self, expected: &str) -> Malformed {
         self.wrong(format!("expected {expected}, found `{}`", self.excerpt()))
     }
 
-    /// The error that this value's text is wrong, as the reader of such texts says.
+    /// The error for a value whose text cannot be parsed, with the parser's error.
     pub fn malformed_as(self, error: &impl fmt::Display) -> Malformed {
         self.wrong(format!("{error}, found `{}`", self.excerpt()))
     }
 
-    /// The error that this value is wrong in a way that `problem` words.
+    /// The error for a value with a problem.
     pub fn wrong(self, problem: impl Into<String>) -> Malformed {
         Malformed { path: self.path(), problem: problem.into() }
     }
 
-    /// The beginning of the value as it is written.
+    /// The beginning of the value's text.
     fn excerpt(self) -> String {
         const LONGEST: usize = 40;
         on_one_line(self.text(), LONGEST)
     }
 
-    /// The place of the value, such as `spec.containers[1].image`. Only errors ask, so it is searched for
-    /// rather than kept.
+    /// The path of the value, such as `spec.containers[1].image`. It is searched for instead of stored, because only
+    /// errors need it.
     pub fn path(self) -> String {
         const LONGEST: usize = 400;
         let mut path = String::new();
@@ -58,7 +58,7 @@ impl Node<'_> {
                 path.push('…');
                 break;
             }
-            let found = node.inside().enumerate().find(|(_, value)| value.holds(self));
+            let found = node.inside().enumerate().find(|(_, value)| value.contains(self));
             let Some((position, value)) = found else { break };
             match node.shape() {
                 // The name of a field precedes its value.
@@ -70,12 +70,12 @@ impl Node<'_> {
         path
     }
 
-    fn holds(self, other: Node<'_>) -> bool {
+    fn contains(self, other: Node<'_>) -> bool {
         (self.index..self.next()).contains(&other.index)
     }
 }
 
-/// Adds a field to a path: `.name`, or `[name]` where a dot inside the name would mislead.
+/// Adds a field to a path: `.name`, or `[name]` where a dot inside the name would be misleading.
 fn push_field(path: &mut String, name: Node<'_>) {
     const LONGEST: usize = 80;
     let name = on_one_line(&name.str().unwrap_or_default(), LONGEST);

@@ -1,10 +1,10 @@
-//! The one pass over the text. It checks what RFC 8259 asks of it and builds nothing but the table.
+//! The single pass over the text. It checks the text against RFC 8259 and builds only the table.
 
 use std::fmt;
 
 use super::table::{Entry, Shape};
 
-/// As deep as serde_json reads, with which the host reads.
+/// The nesting limit of serde_json, which the host uses.
 const DEEPEST: usize = 127;
 
 /// A text that is not JSON.
@@ -28,15 +28,15 @@ impl fmt::Display for SyntaxError {
 
 impl std::error::Error for SyntaxError {}
 
-/// Reads the whole text. One function with its state in local variables, because this is where most of a request's
-/// executed instructions go; for the same reason places are added to without overflow checks: none lies past the text
-/// by more than an escape.
+/// Reads the whole text. It is one function with its state in local variables, because most of a request's executed
+/// instructions are spent here; for the same reason additions to places have no overflow checks: no place exceeds the
+/// text by more than an escape.
 pub(super) fn scan(text: &str) -> Result<Vec<Entry>, SyntaxError> {
     let bytes = text.as_bytes();
     if bytes.len() > Entry::LONGEST_TEXT {
         return Err(SyntaxError::new(0, "at most 512 MiB"));
     }
-    // The open lists and objects, outermost first: the index of each, and the byte that closes the one around it.
+    // The open lists and objects, outermost first: the index of each, and the byte that closes its parent.
     let mut open: Vec<(u32, u8)> = Vec::with_capacity(DEEPEST);
     // Allocated once for the most entries that the text can have; the unused rest is released at the end.
     let mut table = Vec::with_capacity(Entry::most_in(bytes.len()));
@@ -79,7 +79,7 @@ pub(super) fn scan(text: &str) -> Result<Vec<Entry>, SyntaxError> {
             table.push(Entry::leaf(shape, at, end));
             at = end;
         }
-        // After a value: close what ends here, or go on to the next value of what is still open.
+        // After a value: close the containers that end here, or continue with the next value of the open one.
         loop {
             let byte;
             (at, byte) = token(bytes, at);
@@ -123,16 +123,16 @@ fn close(table: &mut [Entry], index: usize) {
     }
 }
 
-/// What stands after the text: no token.
+/// The byte after the text, which is no token.
 const END: u8 = 0;
 
-/// The byte at a place.
+/// The byte at a place, or `END`.
 #[inline(always)]
 fn byte_at(bytes: &[u8], at: usize) -> u8 {
     bytes.get(at).copied().unwrap_or(END)
 }
 
-/// The next byte that is not blank, and where it is.
+/// The next byte that is not blank, and its place.
 #[inline(always)]
 pub(super) fn token(bytes: &[u8], mut at: usize) -> (usize, u8) {
     loop {
@@ -197,7 +197,7 @@ fn digits(bytes: &[u8], start: usize) -> Result<usize, SyntaxError> {
 #[inline(always)]
 fn string(bytes: &[u8], start: usize) -> Result<(usize, Shape), SyntaxError> {
     let start = start.wrapping_add(1);
-    // Most are short, and end within the first sixteen bytes.
+    // Most strings end within the first sixteen bytes.
     let first = bytes.get(start..).and_then(|rest| rest.first_chunk()).map_or(0, marked);
     let end = if first != 0 { start.wrapping_add(first.trailing_zeros() as usize) } else { skip_plain(bytes, start) };
     if byte_at(bytes, end) == b'"' {
@@ -217,7 +217,7 @@ fn escaped_string(bytes: &[u8], mut at: usize) -> Result<usize, SyntaxError> {
     }
 }
 
-/// Passes over bytes that mean themselves inside a string, sixteen at a time: most of a request is such text.
+/// Skips bytes that need no escape inside a string, sixteen at a time: most of a request is such text.
 #[inline(never)]
 pub(super) fn skip_plain(bytes: &[u8], mut at: usize) -> usize {
     while let Some(sixteen) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -227,7 +227,7 @@ pub(super) fn skip_plain(bytes: &[u8], mut at: usize) -> usize {
         }
         at = at.wrapping_add(16);
     }
-    // The end, and what is before it once more.
+    // The last sixteen bytes, which overlap the bytes that were checked before.
     if let Some(sixteen) = bytes.last_chunk() {
         let before = at.wrapping_add(16).wrapping_sub(bytes.len());
         let marks = marked(sixteen) >> before.min(16);
@@ -244,13 +244,13 @@ fn is_marked(byte: u8) -> bool {
     matches!(byte, ..0x20 | b'"' | b'\\')
 }
 
-/// One bit for each such byte, the lowest for the first.
+/// One bit for each of these bytes; the lowest is for the first byte.
 #[cfg(not(target_feature = "simd128"))]
 fn marked(bytes: &[u8; 16]) -> u32 {
     bytes.iter().rev().fold(0, |marks, byte| marks << 1 | u32::from(is_marked(*byte)))
 }
 
-/// The same in a few instructions of WebAssembly.
+/// The same with a few WebAssembly instructions.
 #[cfg(target_feature = "simd128")]
 #[inline(always)]
 fn marked(bytes: &[u8; 16]) -> u32 {

@@ -1,19 +1,19 @@
-//! The table of a text's values: eight bytes for each value and each field name, because a request pays for every byte of
-//! it in memory and instructions.
+//! The table of a text's values: only eight bytes for each value and each field name, because a request pays for every
+//! byte of it in memory and instructions.
 
 use super::escape;
 
 /// A value, or the name of a field.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
-    /// Where it starts in the text.
+    /// The start in the text.
     start: u32,
-    /// The shape in the highest three bits. Below them, of a list or an object the index of the first entry after
-    /// everything inside, and of anything else its length.
+    /// The shape in the highest three bits. The bits below are, for a list or an object, the index of the first entry
+    /// after all its contents, and for anything else its length.
     size: u32,
 }
 
-/// What a value looks like in the text.
+/// The kind of a value in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Null,
@@ -35,7 +35,7 @@ impl Entry {
     /// The entry for an index outside the table: an empty `null`.
     pub(super) const NONE: Self = Self { start: 0, size: 0 };
 
-    /// The most entries that a text of `length` bytes can have: values are at least one byte and separated by another.
+    /// The most entries for a text of `length` bytes: values have at least one byte and are separated by another one.
     pub(super) fn most_in(length: usize) -> usize {
         length / 2 + 1
     }
@@ -65,7 +65,7 @@ impl Entry {
 
     #[inline(always)]
     pub(super) fn shape(self) -> Shape {
-        // In the order of their declaration, so that this is no work.
+        // In the order of declaration, so that this compiles to nothing.
         match self.size >> Self::SHAPE_AT {
             0 => Shape::Null,
             1 => Shape::True,
@@ -88,7 +88,7 @@ impl Entry {
         self.start as usize
     }
 
-    /// Where a value with nothing inside it ends.
+    /// The end of a value with nothing inside it.
     #[inline(always)]
     pub(super) fn end_of_leaf(self) -> usize {
         self.start.wrapping_add(self.size & Self::MOST) as usize
@@ -105,7 +105,7 @@ impl Entry {
         if self.is_container() { self.size & Self::MOST } else { index.wrapping_add(1) }
     }
 
-    /// What is between the quotes of a string.
+    /// The text between the quotes of a string.
     #[inline(always)]
     pub(super) fn between_quotes(self, text: &str) -> &str {
         text.get(self.start().wrapping_add(1)..self.end_of_leaf().wrapping_sub(1)).unwrap_or_default()
@@ -114,11 +114,11 @@ impl Entry {
     /// Whether this field name equals `name`, escapes resolved, without building the text.
     #[inline(always)]
     pub(super) fn is(self, name: &str, text: &str) -> bool {
-        // Shape and length together decide in nearly all cases.
+        // Shape and length together nearly always decide.
         if self.size == Self::size(Shape::Text, name.len().wrapping_add(2)) {
             let start = self.start().wrapping_add(1);
             return text.as_bytes().get(start..start.wrapping_add(name.len())) == Some(name.as_bytes());
         }
-        self.size >= Self::size(Shape::EscapedText, 0) && escape::stands_for(self.between_quotes(text), name)
+        self.size >= Self::size(Shape::EscapedText, 0) && escape::unescapes_to(self.between_quotes(text), name)
     }
 }

@@ -40,9 +40,9 @@ fn an_owned_document_does_not_copy_its_bytes() {
     );
 }
 
-/// Sixteen bytes are looked at at once, so each place in and beside them counts.
+/// Sixteen bytes are checked at once, so every place in a block and next to it is tested.
 #[test]
-fn an_escape_is_found_wherever_it_stands() {
+fn an_escape_is_found_at_every_place() {
     for length in 0..40 {
         for at in 0..=length {
             for special in ["\"", "\\", "\n", "\u{1f}", "\u{7f}", "é", " "] {
@@ -62,7 +62,7 @@ fn an_escape_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn an_error_says_where_and_what() {
+fn an_error_has_path_and_problem() {
     let document = Document::read(POD).unwrap();
     let spec = document.root().get("spec").unwrap().unwrap();
     let second = spec.list("containers").unwrap().nth(1).unwrap();
@@ -129,7 +129,7 @@ fn a_name_may_be_written_with_escapes() {
 }
 
 #[test]
-fn nesting_is_as_deep_as_serde_json_takes_it() {
+fn nesting_is_as_deep_as_in_serde_json() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         for inner in ["0", "[]", "{}"] {
             for levels in 125..130 {
@@ -190,7 +190,7 @@ fn errors_are_short_however_long_the_value_is() {
     assert!(path.len() < 420, "{path}");
 }
 
-/// So the table never outgrows its first allocation.
+/// So the table never needs a second allocation.
 #[test]
 fn the_table_has_an_entry_for_every_two_bytes_at_most() {
     for text in
@@ -205,7 +205,7 @@ fn the_table_has_an_entry_for_every_two_bytes_at_most() {
 }
 
 #[test]
-fn what_is_not_json_is_refused_with_its_place() {
+fn a_text_that_is_not_json_is_refused_with_its_place() {
     fn check(text: &str, message: &str) {
         assert_eq!(Document::read(text).unwrap_err().to_string(), message);
     }

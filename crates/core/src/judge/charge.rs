@@ -1,4 +1,4 @@
-//! The quota steps of a judgement: the object itself, then the pods that it would bring.
+//! The quota steps of a judgement: the object itself, then the pods that it would create.
 
 use std::borrow::Cow;
 
@@ -15,16 +15,16 @@ use crate::settings::{Freshness, Mode, Settings};
 pub mod devices;
 mod tenants;
 
-/// What the quotas say.
+/// The outcome of the quota checks.
 #[derive(Debug, Default)]
 pub struct Charges<'d> {
     pub of_object: Outcome<'d>,
     pub of_pods: Outcome<'d>,
-    /// Quotas whose latest usage could change this; named only if settings ask for fresh usage.
+    /// Quotas whose latest usage could change the outcome; filled only if the settings ask for live usage.
     pub doubtful: Vec<Cow<'d, str>>,
 }
 
-/// Judges by the namespace's quotas; without them, by nothing.
+/// Checks the namespace's quotas. Without quotas there is nothing to check.
 pub fn charge<'d>(
     request: &Request<'d>,
     plan: &Plan<'d>,
@@ -57,7 +57,7 @@ pub fn charge<'d>(
     Ok(charges)
 }
 
-/// The object that the request is about.
+/// Charges the object that the request is about.
 fn of_object<'d>(
     request: &Request<'d>,
     plan: &Plan<'d>,
@@ -84,7 +84,7 @@ fn of_object<'d>(
     quota::check(&object, &change, bounds)
 }
 
-/// What the quotas that a new pod exceeds would let its containers have.
+/// What the quotas that a new pod exceeds leave for its containers.
 pub(super) fn free_for<'d>(
     request: &Request<'d>,
     pod: &Pod<'d>,

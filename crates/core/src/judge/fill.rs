@@ -1,4 +1,4 @@
-//! Fills in what a pod's author left out, as history, the API server and the ranges would.
+//! Fills in the values that a pod's author left out: from usage history, as the API server does, and from the ranges.
 
 use crate::cluster::Context;
 use crate::defaults;
@@ -12,29 +12,29 @@ use crate::settings::{OnQuota, Settings};
 
 use super::charge;
 
-/// All that filling a pod depends on.
+/// Everything that filling a pod depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Filling<'a, 'd> {
     pub request: &'a Request<'d>,
     pub context: &'a Context<'d>,
     pub settings: &'a Settings<'d>,
     pub ranges: &'a [Range<'d>],
-    /// Where not, the ranges only bound estimates.
+    /// If not, the ranges only bound estimates.
     pub is_defaulted: bool,
 }
 
-/// A pod with everything in it that its author left out.
+/// A pod with the values that its author left out.
 #[derive(Debug)]
 pub struct Filled<'d> {
     pub pod: Pod<'d>,
-    /// What of that is estimated.
+    /// The estimates among these values.
     pub estimates: Estimates<'d>,
-    /// What of the ranges the pod breaks, where that had to be found out for the sake of its estimates.
+    /// The pod's breaches of the ranges, if they were already computed to bound the estimates.
     pub breaches: Option<Breaches<'d>>,
 }
 
 impl<'d> Filling<'_, 'd> {
-    /// Fills a pod whose values have their origins.
+    /// Fills a pod whose values are marked with their origins.
     pub fn fill(&self, pod: Pod<'d>, wants: &[Want]) -> Result<Filled<'d>, Malformed> {
         let Self { request, context, settings, ranges, .. } = *self;
         let mut estimates = Estimates::default();
@@ -47,7 +47,7 @@ impl<'d> Filling<'_, 'd> {
             self.default(&mut pod);
             return Ok(Filled { pod, estimates, breaches: None });
         }
-        // Estimates give way to what the pod as a whole would break, and then it is filled anew.
+        // Estimates that would make the pod break a bound give way, and the pod is filled again.
         let mut round: u8 = 0;
         loop {
             let mut filled = pod.clone();
@@ -59,15 +59,15 @@ impl<'d> Filling<'_, 'd> {
             {
                 return Ok(Filled { pod: filled, estimates, breaches: Some(breaches) });
             }
-            // It ends, because each round but the first few takes estimates away.
+            // The loop ends because each round after the first few removes estimates.
             round = round.saturating_add(1);
         }
     }
 
-    /// Adds defaults, and what the API server makes of them.
+    /// Adds defaults, and the values that the API server derives from them.
     pub fn default(&self, pod: &mut Pod<'d>) {
         if self.is_defaulted {
-            // A resize may add no other names; and it changes nothing that its author did not.
+            // A resize may add only these names, and changes nothing that its author did not change.
             let is_resize = self.request.subresource == "resize";
             defaults::fill(pod, self.ranges, |name| !is_resize || matches!(name, "cpu" | "memory"));
             complete::new_limits_to_requests(pod);

@@ -1,4 +1,4 @@
-//! What a breach says: first what Kubernetes says, to the letter, then who is concerned and what helps.
+//! The text of a breach: first Kubernetes' own text, to the letter, then the subject and advice.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,14 +7,14 @@ use crate::amount::{Quantity, Requirement, ResourceName};
 use crate::cut::shortened;
 use crate::request::RangeName;
 
-/// The bounds that do not hold, in order: the first of them, and how many more there are.
+/// The broken bounds, in order: the first ones, and how many more there are.
 #[derive(Debug, Clone, Default)]
 pub struct Breaches<'d> {
     pub first: Vec<Breach<'d>>,
     pub more: usize,
 }
 
-/// So many are kept, which is more than a client shows.
+/// At most this many are kept, which is more than a client shows.
 const MOST: usize = 64;
 
 impl<'d> Breaches<'d> {
@@ -22,36 +22,36 @@ impl<'d> Breaches<'d> {
         self.first.is_empty()
     }
 
-    /// Adds a breach, which is only made if there is room for it.
+    /// Adds a breach, which is only built if it is kept.
     pub(super) fn add_with(&mut self, breach: impl FnOnce() -> Breach<'d>) {
         if self.first.len() < MOST { self.first.push(breach()) } else { self.more += 1 }
     }
 
-    /// As people read them: Kubernetes' text, each only once, and what those can do whom it concerns.
-    pub fn told_apart(&self) -> Vec<(String, String)> {
-        let mut told: Vec<Told> = Vec::new();
+    /// For display: each text of Kubernetes once, with the advice on it by subject.
+    pub fn by_text(&self) -> Vec<(String, String)> {
+        let mut groups: Vec<Group> = Vec::new();
         for breach in &self.first {
             let (text, advice, subject) = (breach.to_string(), breach.advice(), breach.subject.to_string());
-            match told.iter_mut().find(|have| have.text == text) {
+            match groups.iter_mut().find(|have| have.text == text) {
                 Some(have) => have.add(advice, subject),
-                None => told.push(Told { text, advices: vec![(advice, vec![subject])] }),
+                None => groups.push(Group { text, advices: vec![(advice, vec![subject])] }),
             }
         }
-        let mut told: Vec<(String, String)> = told.into_iter().map(Told::worded).collect();
-        if let (Some((_, advice)), 1..) = (told.last_mut(), self.more) {
+        let mut texts: Vec<(String, String)> = groups.into_iter().map(Group::texts).collect();
+        if let (Some((_, advice)), 1..) = (texts.last_mut(), self.more) {
             advice.push_str(&format!("; and {} more", self.more));
         }
-        told
+        texts
     }
 }
 
-/// One text of Kubernetes, and each advice on it with the subjects that it concerns.
-struct Told {
+/// One text of Kubernetes, and each advice on it with its subjects.
+struct Group {
     text: String,
     advices: Vec<(String, Vec<String>)>,
 }
 
-impl Told {
+impl Group {
     fn add(&mut self, advice: String, subject: String) {
         match self.advices.iter_mut().find(|(have, _)| *have == advice) {
             Some((_, subjects)) => subjects.push(subject),
@@ -59,13 +59,13 @@ impl Told {
         }
     }
 
-    fn worded(self) -> (String, String) {
+    fn texts(self) -> (String, String) {
         let parts = self.advices.into_iter().map(|(advice, subjects)| format!("{}: {advice}", subjects.join(", ")));
         (self.text, parts.collect::<Vec<_>>().join("; "))
     }
 }
 
-/// A bound that does not hold.
+/// A broken bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach<'d> {
     /// The type of the item, such as `Container`.
@@ -73,12 +73,12 @@ pub struct Breach<'d> {
     pub resource: ResourceName<'d>,
     pub fault: Fault,
     pub subject: Subject<'d>,
-    /// Where the value at fault came from, if its author did not write it.
+    /// The origin of the value at fault, if the author did not write it.
     pub origin: Option<String>,
     pub range: RangeName<'d>,
 }
 
-/// Who breaks the bound.
+/// What breaks the bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject<'d> {
     Container(Cow<'d, str>),
@@ -113,7 +113,7 @@ impl Fault {
     }
 }
 
-/// Kubernetes' own words.
+/// Kubernetes' own text.
 impl fmt::Display for Breach<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, resource, fault, .. } = self;
@@ -149,7 +149,7 @@ impl fmt::Display for Breach<'_> {
 }
 
 impl Breach<'_> {
-    /// What helps: `set a cpu request of at least 50m (LimitRange limits)`.
+    /// How to fix it: `set a cpu request of at least 50m (LimitRange limits)`.
     pub fn advice(&self) -> String {
         let Self { resource, fault, subject, .. } = self;
         let sum = if *subject == Subject::Pod { "sum of the " } else { "" };
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_very_many_breaches_the_first_are_kept_and_the_others_counted() {
+    fn only_the_first_breaches_are_kept_and_the_others_are_counted() {
         let breach = || Breach {
             kind: "Container".into(),
             resource: "cpu".into(),

@@ -1,11 +1,11 @@
-//! What an operator leaves unjudged.
+//! Objects that the operator exempts.
 
 use crate::cluster::Context;
 use crate::json::{Malformed, Node};
 use crate::request::{Pod, Request};
 use crate::settings::{Settings, any_matches};
 
-/// Whether `exempt` of the settings covers this object, as far as the request tells, and the workload that it scales.
+/// Whether the setting `exempt` covers this object, judging by the request and the workload that it scales.
 pub fn by_request(
     request: &Request<'_>,
     pod: Option<&Pod<'_>>,
@@ -17,14 +17,14 @@ pub fn by_request(
         return Ok(true);
     }
     if let (Some(pod), false) = (pod, exempt.service_accounts.is_empty()) {
-        // The pod's own account. Who asks says nothing: nearly every pod is created by a controller.
+        // The pod's own service account. The requesting user does not help: a controller creates nearly every pod.
         let name = pod.spec.string("serviceAccountName")?.filter(|name| !name.is_empty());
         let account = format!("{}/{}", request.namespace, name.as_deref().unwrap_or("default"));
         if any_matches(&exempt.service_accounts, &account) {
             return Ok(true);
         }
     }
-    // A subresource does not change labels, whatever the client writes there.
+    // A request for a subresource does not change labels, whatever labels the client sends.
     let object = match request.subresource.as_ref() {
         "" => request.object.map(|object| object.node),
         "scale" => scaled,
@@ -36,7 +36,7 @@ pub fn by_request(
     }
 }
 
-/// Whether it covers the namespace by its labels. A namespace that is not known is not exempt.
+/// Whether the setting `exempt` covers the namespace by its labels. An unknown namespace is not exempt.
 pub fn by_namespace(context: &Context<'_>, settings: &Settings<'_>) -> Result<bool, Malformed> {
     match (&settings.exempt.namespace_labels, context.namespace) {
         (Some(selector), Some(_)) => selector.matches(context.namespace_labels()?),

@@ -1,25 +1,25 @@
-//! What of a request is ours to judge. Everything else is admitted untouched, and cheaply.
+//! Selects the requests that this policy judges. All others are admitted unchanged, and cheaply.
 
 use crate::json::{Malformed, Node};
 use crate::quota::scope;
 use crate::request::{Object, Operation, Request};
 
-/// What a request is about, as far as it is ours to judge.
+/// What a request is about, if this policy judges it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// A new pod.
     Pod,
-    /// A pod that gets a deadline or loses it, by which quotas tell pods apart.
+    /// A pod whose `activeDeadlineSeconds` is added or removed, which quota scopes depend on.
     Deadline,
     /// New resources for a running pod (`pods/resize`).
     Resize,
-    /// A controller that will make pods from a template.
+    /// A controller that creates pods from a template.
     Workload,
     /// More replicas for such a controller (`deployments/scale` and the like).
     Scale,
     /// A PersistentVolumeClaim.
     Claim,
-    /// A claim whose volume was resized or changed: it has happened, so nothing is refused.
+    /// A claim whose volume was resized or changed. This has already happened, so it is not refused.
     ClaimStatus,
     /// Anything else that quotas count.
     Counted,
@@ -35,7 +35,7 @@ impl Subject {
         if request.namespace.is_empty() {
             return Ok(None);
         }
-        let only_if = |is_so: bool, subject: Self| is_so.then_some(subject);
+        let only_if = |condition: bool, subject: Self| condition.then_some(subject);
         Ok(match (request.group.as_ref(), request.resource.as_ref(), request.subresource.as_ref()) {
             ("", "pods", "") if is_create => Some(Self::Pod),
             ("", "pods", "") => only_if(changes_deadline(request)?, Self::Deadline),
@@ -60,7 +60,7 @@ impl Subject {
         matches!(self, Self::Pod | Self::Deadline | Self::Resize)
     }
 
-    /// Whether new pods come of it, whose requests can be estimated.
+    /// Whether it creates pods, whose requests can be estimated.
     pub fn makes_pods(self) -> bool {
         matches!(self, Self::Pod | Self::Workload)
     }
@@ -69,14 +69,14 @@ impl Subject {
     pub fn is_counted(self, request: &Request<'_>) -> bool {
         match self {
             Self::Scale => false,
-            // A workload is an object that is counted when it is made, like any other.
+            // A workload is counted when it is created, like any other object.
             Self::Workload => request.is_create(),
             _ => true,
         }
     }
 }
 
-/// Kinds that are no objects in a namespace, or so many and so short-lived that quotas leave them alone.
+/// Kinds that are not namespaced objects, or so numerous and short-lived that quotas do not count them.
 fn is_uncounted(request: &Request<'_>) -> bool {
     matches!(
         (request.group.as_ref(), request.resource.as_ref()),
@@ -98,7 +98,7 @@ fn changes_deadline(request: &Request<'_>) -> Result<bool, Malformed> {
     Ok(has_deadline(request.object.as_ref())? != has_deadline(request.old())?)
 }
 
-/// Whether the size or the attributes class of a claim's volume are other ones.
+/// Whether the size or the attributes class of a claim's volume changes.
 fn changes_volume(request: &Request<'_>) -> Result<bool, Malformed> {
     const PATHS: [&[&str]; 3] = [
         &["allocatedResources", "storage"],

@@ -1,4 +1,4 @@
-//! Which estimates a pod wants: of which containers and resources.
+//! Selects the estimates to make for a pod: which containers, and which resources.
 
 use std::borrow::Cow;
 
@@ -13,23 +13,23 @@ use crate::settings::{EstimateMode, EstimateSettings};
 /// A label or an annotation of a namespace, or an annotation of a pod, that asks for fewer estimates than the settings.
 pub const CHOICE: &str = "headroom.dev/estimates";
 
-/// One estimate that is wanted.
+/// One estimate to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Want {
     /// The container's place in the pod.
     pub container: usize,
     pub resource: Resource,
-    /// Only to be told, beside what the author set.
-    pub beside: bool,
+    /// Only to report, because the author set a value.
+    pub for_comparison: bool,
 }
 
-/// The mode that a pod asks for.
+/// The mode that a pod's annotation asks for.
 pub fn chosen_by_pod(pod: &Pod<'_>, notes: &mut Vec<String>) -> Result<EstimateMode, Malformed> {
     Ok(chosen("the pod", pod.annotation(CHOICE)?, notes))
 }
 
-/// What is left of the wants in a namespace that asks for fewer by a label or an annotation.
-pub fn heed_namespace(
+/// The wants that remain in a namespace that asks for fewer by a label or an annotation.
+pub fn restrict_by_namespace(
     mut wants: Vec<Want>,
     namespace: Option<Node<'_>>,
     notes: &mut Vec<String>,
@@ -39,11 +39,11 @@ pub fn heed_namespace(
         let choice = namespace.map(|namespace| namespace.at(&["metadata", field, CHOICE])).transpose()?.flatten();
         mode = mode.min(chosen("the namespace", choice.map(Node::str).transpose()?, notes));
     }
-    wants.retain(|want| mode >= if want.beside { EstimateMode::Always } else { EstimateMode::IfNotSet });
+    wants.retain(|want| mode >= if want.for_comparison { EstimateMode::Always } else { EstimateMode::IfNotSet });
     Ok(wants)
 }
 
-/// A choice that is none of the words restricts nothing and is noted.
+/// An unknown choice restricts nothing and is noted.
 fn chosen(whose: &str, choice: Option<Cow<'_, str>>, notes: &mut Vec<String>) -> EstimateMode {
     let Some(choice) = choice else { return EstimateMode::Always };
     if let Some((_, mode)) = EstimateMode::WORDS.iter().find(|(word, _)| *word == choice) {
@@ -58,25 +58,25 @@ fn chosen(whose: &str, choice: Option<Cow<'_, str>>, notes: &mut Vec<String>) ->
     EstimateMode::Always
 }
 
-/// Whether a pod whose values have no origins yet could want any estimate.
+/// Whether a pod whose values are not marked with their origins yet could want any estimate.
 pub fn is_possible(pod: &Pod<'_>, settings: &EstimateSettings<'_>) -> Result<bool, Malformed> {
     Ok(pod.annotation(LIMIT_RANGER)?.is_some() || !all(pod, settings.mode, settings, &mut Vec::new()).is_empty())
 }
 
-/// Everything that is wanted for a pod whose values have their origins.
+/// All estimates to make for a pod whose values are marked with their origins.
 pub fn all(pod: &Pod<'_>, mode: EstimateMode, settings: &EstimateSettings<'_>, notes: &mut Vec<String>) -> Vec<Want> {
     let mut wants = Vec::new();
     if mode == EstimateMode::Never {
         return wants;
     }
-    // What the author sets for the pod as a whole is shared out by the kernel; a container's request beside it
-    // could only contradict it.
+    // A value that the author sets at pod level is shared by the containers; a container's request could only
+    // contradict it.
     let is_of_pod = |resource: Resource| {
         Requirement::BOTH.iter().any(|requirement| pod.resources.of(*requirement).contains(resource.name()))
     };
     let wanted = Resource::ALL.map(|resource| *settings.resources.of(resource) && !is_of_pod(resource));
     let by_name = (mode == EstimateMode::Always).then(|| ContainerIndex::of(&pod.containers));
-    // Of two containers with one name, which the API server refuses, our annotation tells of the first only.
+    // The API server refuses two containers with one name; until then our annotation covers only the first.
     let is_first = |place: usize, container: &Container<'_>| {
         let first = |index: &ContainerIndex| index.find(&pod.containers, container.role.is_init(), &container.name);
         by_name.as_ref().and_then(first) == Some(place)
@@ -85,9 +85,9 @@ pub fn all(pod: &Pod<'_>, mode: EstimateMode, settings: &EstimateSettings<'_>, n
         for (resource, is_wanted) in Resource::ALL.into_iter().zip(wanted) {
             let set_by = if is_wanted { SetBy::of(container, resource) } else { SetBy::Us };
             match set_by {
-                SetBy::Nobody => wants.push(Want { container: index, resource, beside: false }),
+                SetBy::Replaceable => wants.push(Want { container: index, resource, for_comparison: false }),
                 SetBy::Author if is_first(index, container) => {
-                    wants.push(Want { container: index, resource, beside: true });
+                    wants.push(Want { container: index, resource, for_comparison: true });
                 }
                 SetBy::Author | SetBy::Us => {}
             }
@@ -100,14 +100,14 @@ pub fn all(pod: &Pod<'_>, mode: EstimateMode, settings: &EstimateSettings<'_>, n
     wants
 }
 
-/// An estimate costs far more than the text of a container, so there are no more of them, whatever a pod holds.
+/// A limit, because an estimate costs far more than parsing a container.
 const MOST: usize = 64;
 
 /// Who set a container's resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SetBy {
-    /// Or LimitRanger, whose values may be replaced.
-    Nobody,
+    /// Not set, or set by LimitRanger, whose values may be replaced.
+    Replaceable,
     Author,
     /// When we judged this pod before.
     Us,
@@ -119,7 +119,7 @@ impl SetBy {
         match (origin(Requirement::Request), origin(Requirement::Limit)) {
             (Some(request), _) if request.is_authored() => Self::Author,
             (_, Some(limit)) if limit.is_authored() => Self::Author,
-            (None | Some(Origin::LimitRanger), _) => Self::Nobody,
+            (None | Some(Origin::LimitRanger), _) => Self::Replaceable,
             (Some(_), _) => Self::Us,
         }
     }

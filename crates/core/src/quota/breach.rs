@@ -1,4 +1,4 @@
-//! What a breach says: first what Kubernetes says, to the letter, then what helps.
+//! The text of a breach: first Kubernetes' own text, to the letter, then advice.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,9 +10,9 @@ use crate::cut::Names;
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach<'d> {
-    /// The quota that refuses, if it is one.
+    /// The quota that refuses; none if no quota does.
     pub quota: Option<Cow<'d, str>>,
-    /// Whether that is a TenantQuota.
+    /// Whether that quota is a TenantQuota.
     pub is_tenant: bool,
     pub fault: Fault<'d>,
 }
@@ -20,7 +20,7 @@ pub struct Breach<'d> {
 /// Why something is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault<'d> {
-    /// Names of the quota, and the containers that must specify each.
+    /// Names of the quota, each with the containers that must specify it.
     MustSpecify {
         missing: Vec<(ResourceName<'d>, Names)>,
     },
@@ -44,28 +44,28 @@ pub enum Fault<'d> {
     },
 }
 
-/// One bound that would not hold.
+/// One bound that would be exceeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excess<'d> {
     pub name: ResourceName<'d>,
     pub requested: Quantity,
     pub used: Quantity,
     pub hard: Quantity,
-    /// Where amounts came from that no author wrote.
+    /// The sources of amounts that no author wrote.
     pub origins: Names,
 }
 
 /// How the pods of a workload would exceed a quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Growth {
-    /// The pods that it is to have, and how many of them can run.
+    /// The pods that the workload is to have, and how many of them fit.
     pub wanted: u64,
     pub fitting: u64,
-    /// The pods that a rollout needs on top while it replaces the old, where only these do not fit.
+    /// The extra pods of a rollout, where only these do not fit.
     pub surge: Option<Surge>,
-    /// What the author counts: `replicas` or `pods`.
+    /// What is counted: `replicas` or `pods`.
     pub noun: &'static str,
-    /// What had to be assumed.
+    /// The assumption behind the number, if any.
     pub assumption: Option<&'static str>,
 }
 
@@ -73,7 +73,7 @@ pub struct Growth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Surge {
     pub pods: u64,
-    /// Whether the rollout goes on without it.
+    /// Whether the rollout continues without it.
     pub may_wait: bool,
 }
 
@@ -82,7 +82,7 @@ impl<'d> Breach<'d> {
         Self { quota: None, is_tenant: false, fault }
     }
 
-    /// Whether it stops nothing: a rollout goes on without its surge, only slower.
+    /// Whether it only slows a rollout, which continues without its surge.
     pub fn only_slows(&self) -> bool {
         let growth = match &self.fault {
             Fault::Exceeded { growth, .. } => growth.as_ref(),
@@ -91,13 +91,13 @@ impl<'d> Breach<'d> {
         growth.and_then(|growth| growth.surge).is_some_and(|surge| surge.may_wait)
     }
 
-    /// Whether Kubernetes names the object in front of such a refusal.
+    /// Whether Kubernetes puts the object's name in front of such a refusal.
     pub fn names_object(&self) -> bool {
         !matches!(self.fault, Fault::UncoveredScopes { .. })
     }
 }
 
-/// Kubernetes' own words.
+/// Kubernetes' own text.
 impl fmt::Display for Breach<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quota = self.quota.as_deref().unwrap_or_default();
@@ -139,13 +139,13 @@ impl fmt::Display for Breach<'_> {
 }
 
 impl Breach<'_> {
-    /// What is wrong in short and what helps: `quota team: requests.cpu short by 500m (1500m available)`.
+    /// What is wrong, in short, and how to fix it: `quota team: requests.cpu short by 500m (1500m available)`.
     pub fn advice(&self) -> String {
         let advice = match &self.fault {
             Fault::MustSpecify { missing } => {
                 let parts: Vec<String> =
                     missing.iter().map(|(name, containers)| format!("{name} in {}", containers.joined(", "))).collect();
-                format!("set {}, or let a LimitRange of the namespace set defaults", parts.join("; "))
+                format!("set {}, or add defaults to a LimitRange", parts.join("; "))
             }
             Fault::UnknownStatus { .. } => {
                 "its usage has not been counted yet: try again in a moment, and check that the quota controller runs"
@@ -158,9 +158,9 @@ impl Breach<'_> {
             }
             Fault::UncoveredScopes { .. } => "no ResourceQuota in this namespace covers these scopes".to_owned(),
             Fault::Exceeded { excesses, growth } => {
-                let excesses: Vec<String> = excesses.iter().map(Excess::told).collect();
+                let excesses: Vec<String> = excesses.iter().map(Excess::text).collect();
                 match growth {
-                    Some(growth) => growth.told(&excesses.join(", ")),
+                    Some(growth) => growth.text(&excesses.join(", ")),
                     None => excesses.join(", "),
                 }
             }
@@ -174,14 +174,14 @@ impl Breach<'_> {
 
 impl Excess<'_> {
     /// `requests.cpu short by 500m (1500m available)`
-    fn told(&self) -> String {
+    fn text(&self) -> String {
         let Self { name, requested, used, hard, origins } = self;
         let free = super::free(hard, used);
-        let mut told = format!("{name} short by {} ({free} available)", requested.minus(&free));
+        let mut text = format!("{name} short by {} ({free} available)", requested.minus(&free));
         if !origins.is_empty() {
-            told.push_str(&format!(" [{}]", origins.joined("; ")));
+            text.push_str(&format!(" [{}]", origins.joined("; ")));
         }
-        told
+        text
     }
 }
 
@@ -190,9 +190,9 @@ fn count_of_pods(count: u64) -> String {
 }
 
 impl Growth {
-    fn told(&self, excesses: &str) -> String {
+    fn text(&self, excesses: &str) -> String {
         let Self { wanted, fitting, surge, noun, assumption } = self;
-        let mut told = match surge {
+        let mut text = match surge {
             Some(Surge { pods, may_wait: true }) => {
                 format!("no room to surge by {}, so the rollout will be slower: {excesses}", count_of_pods(*pods))
             }
@@ -204,8 +204,8 @@ impl Growth {
             None => format!("{fitting} of {wanted} {noun} fit: {excesses}"),
         };
         if let Some(assumption) = assumption {
-            told.push_str(&format!(" ({assumption})"));
+            text.push_str(&format!(" ({assumption})"));
         }
-        told
+        text
     }
 }

@@ -8,16 +8,16 @@ use crate::cluster::resource_quota::ResourceQuota;
 use crate::json::Malformed;
 use crate::timestamp::Timestamp;
 
-/// How an object comes to be charged.
+/// Why an object is charged.
 #[derive(Debug, Clone, Copy)]
 pub enum Change<'a, 'd> {
-    /// It is new, and charged in full.
+    /// The object is new, and charged in full.
     Create,
-    /// It replaces an old object, and is charged for what it uses more.
+    /// It replaces an old object, and is charged for the growth.
     Update { old: Option<Object<'a, 'd>> },
-    /// The same, where the change has happened already: usage is raised, and nothing is refused.
+    /// The same for a change that has happened already: usage is raised, and nothing is refused.
     Report { old: Option<Object<'a, 'd>> },
-    /// It is there and counted already: a request of the audit scanner.
+    /// It is stored and counted already: a request of the audit scanner.
     Counted,
 }
 
@@ -35,7 +35,7 @@ impl Change<'_, '_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge<'d> {
     pub quota: Cow<'d, str>,
-    /// Whether that is a TenantQuota.
+    /// Whether that quota is a TenantQuota.
     pub is_tenant: bool,
     /// In name order.
     pub added: Vec<Added<'d>>,
@@ -46,15 +46,15 @@ pub struct Charge<'d> {
 pub struct Added<'d> {
     pub name: ResourceName<'d>,
     pub amount: Quantity,
-    /// The level afterwards.
+    /// The usage afterwards.
     pub used: Quantity,
-    /// What it is held against.
+    /// The bound.
     pub hard: Quantity,
 }
 
-/// What a change adds to quotas: to those that matched the old object its growth, to those that begin to match all.
+/// What a change adds to quotas: the growth where the quota matched the old object, else everything.
 pub(super) struct Deltas<'d> {
-    /// All that the object uses.
+    /// The object's whole usage.
     pub(super) in_full: Usage<'d>,
     before: Option<Usage<'d>>,
     /// The quotas that did not match the old object, by name.
@@ -89,7 +89,7 @@ impl<'d> Deltas<'d> {
         Ok(Some(deltas))
     }
 
-    /// What is added to a quota; none if that is nothing.
+    /// What is added to a quota; none if nothing is.
     pub(super) fn amount(&self, quota: &ResourceQuota<'d>, charged: Charged<'_>) -> Option<Quantity> {
         let amount = self.in_full.amount(charged).filter(|amount| !amount.is_zero())?;
         match &self.before {
@@ -98,12 +98,12 @@ impl<'d> Deltas<'d> {
         }
     }
 
-    /// Whether anything at all is charged to anyone.
+    /// Whether the change adds anything to any quota.
     pub(super) fn charge_anything(&self, kind: Kind<'_>) -> bool {
         let Some(before) = self.before.as_ref().filter(|_| self.beginning.is_empty()) else { return true };
         let before = before.list(kind);
         let now = self.in_full.list(kind);
-        let mut amounts = now.beside(&before);
+        let mut amounts = now.paired_with(&before);
         amounts.any(|(_, amount, before)| before.map_or(!amount.is_zero(), |before| before < amount))
     }
 }

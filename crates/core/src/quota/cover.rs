@@ -1,4 +1,4 @@
-//! Limited resources: what may be consumed only where some quota covers it.
+//! Limited resources, which may be consumed only where a quota covers them.
 
 use super::charge::Deltas;
 use super::{Applying, Bounds, Breach, Fault, Kind, Object, scope};
@@ -6,7 +6,7 @@ use crate::cluster::resource_quota::ScopeRequirement;
 use crate::cut::Names;
 use crate::json::Malformed;
 
-/// `applying`: the quotas that apply to the object, those that refuse it too.
+/// `applying`: the quotas that apply to the object, including those that refuse it.
 pub(super) fn check<'d>(
     object: &Object<'_, 'd>,
     deltas: &Deltas<'d>,
@@ -25,7 +25,7 @@ pub(super) fn check<'d>(
     Ok(breaches)
 }
 
-/// Limited names of which the object uses something, and which no applying quota bounds.
+/// Limited names that the object uses, and that no applying quota bounds.
 fn uncovered_names(
     kind: Kind<'_>,
     deltas: &Deltas<'_>,
@@ -51,7 +51,8 @@ fn is_of(limited: &crate::settings::LimitedResource<'_>, kind: Kind<'_>) -> bool
     limited.api_group == kind.group && limited.resource == kind.resource
 }
 
-/// Limited scopes that the object matches, and no quota of the namespace with it. Only the name of the scope counts.
+/// Limited scopes that the object matches without any quota of the namespace covering them. Only the scope's name is
+/// compared with the quota's scopes.
 fn uncovered_scopes<'d>(
     object: &Object<'_, 'd>,
     bounds: &Bounds<'_, 'd>,

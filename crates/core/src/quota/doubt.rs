@@ -1,17 +1,17 @@
-//! Which quotas decide so narrowly that it matters how old their usage is.
+//! Finds the quotas that are so close to their bounds that the age of their usage matters.
 
 use std::borrow::Cow;
 
 use super::{Added, Charge, Fault, Outcome};
 use crate::cluster::resource_quota::ResourceQuota;
 
-/// A quota is close to its bound if so many more requests like this one would not fit.
+/// A quota is close to its bound if this many more requests like this one would not fit.
 const CLOSE: u64 = 10;
 
-/// The quotas whose latest usage could change the outcome: those that refuse, then those that are close to it.
+/// The quotas whose latest usage could change the outcome: those that refuse, then those that are close to refusing.
 pub fn doubtful<'d>(outcome: &Outcome<'d>, quotas: &[ResourceQuota<'d>]) -> Vec<Cow<'d, str>> {
     let by_level = |fault: &Fault<'_>| matches!(fault, Fault::Exceeded { .. } | Fault::UnknownStatus { .. });
-    // What the ledger publishes is as new as it gets.
+    // The ledger publishes no newer usage of TenantQuotas than this.
     let refusing = outcome.breaches.iter().filter(|breach| by_level(&breach.fault) && !breach.is_tenant);
     let mut names: Vec<Cow<'d, str>> = refusing.filter_map(|breach| breach.quota.clone()).collect();
     for quota in quotas {

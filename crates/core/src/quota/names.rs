@@ -1,9 +1,9 @@
-//! What is charged under which name of a quota: the one table.
+//! The one table of what is charged under which name of a quota.
 
 use crate::amount::is_device;
 use crate::request::Request;
 
-/// A kind of object, as quotas tell them apart.
+/// A kind of object, as quotas distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind<'a> {
     pub group: &'a str,
@@ -19,39 +19,39 @@ pub enum Measure {
     Service,
     Claim,
     ResourceClaim,
-    /// By number alone.
+    /// Only the number of objects.
     Count,
 }
 
-/// What an object is charged under a name.
+/// How an object is charged under a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charged<'n> {
     /// One for each object.
     Object,
     /// One for each pod that has not ended.
     LivePod,
-    /// A pod's total of a resource.
+    /// A pod's total of a resource's requests or limits.
     Request(&'n str),
     Limit(&'n str),
     NodePorts,
     LoadBalancers,
-    /// One for each claim, and its storage; of one storage class or of any.
+    /// One for each claim, or its storage; for one storage class or for all.
     Claim(Option<&'n str>),
     Storage(Option<&'n str>),
-    /// The devices of a class that a resource claim asks for; under the class's two names, and under that of the
-    /// extended resource that the class stands for.
+    /// The devices of a class that a resource claim requests; under the class's two names, and under the name of its
+    /// extended resource.
     Devices(&'n str),
     ImplicitDevices(&'n str),
     ExtendedDevices(&'n str),
 }
 
-/// What follows a storage class in its own names.
+/// Follows the storage class in names of one class.
 pub(super) const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
 
-/// What follows a device class in the name of its devices.
+/// Follows the device class in the name of its devices.
 pub(super) const DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
 
-/// What precedes a device class where a container asks for its devices like for an extended resource.
+/// Precedes the device class where a container requests its devices as an extended resource.
 pub(super) const IMPLICIT_DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 impl<'a> Kind<'a> {
@@ -78,7 +78,7 @@ impl<'a> Kind<'a> {
         Self { group, resource, measure }
     }
 
-    /// What an object of the kind is charged under a name, if anything.
+    /// How an object of the kind is charged under a name; none if it is not.
     pub fn charged_under(self, name: &str) -> Option<Charged<'_>> {
         if let Some(counted) = name.strip_prefix("count/") {
             return self.is_called(counted).then_some(Charged::Object);
@@ -114,7 +114,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// The kinds that quotas count under their bare name too, since before there was `count/`.
+    /// Whether quotas also count the kind under its bare name, from before `count/` was introduced.
     pub fn has_plain_name(self) -> bool {
         self.group.is_empty()
             && matches!(self.resource, "configmaps" | "secrets" | "replicationcontrollers" | "resourcequotas")
@@ -159,7 +159,7 @@ pub(super) fn candidates(resource: &str) -> [String; 3] {
     [resource.to_owned(), format!("requests.{resource}"), format!("limits.{resource}")]
 }
 
-/// Whether anything is charged under a name: to the kinds that quotas know by name, or as a count.
+/// Whether any object is charged under a name: of the kinds that quotas know, or by count.
 pub fn is_known(name: &str) -> bool {
     const KINDS: [&str; 8] = [
         "pods",

@@ -1,4 +1,4 @@
-//! A pod uses its totals, and one pod, for as long as it lives.
+//! The usage of a pod: its totals, and one pod, as long as it is live.
 
 use crate::amount::{Requirement, ResourceList};
 use crate::json::{Malformed, Node};
@@ -10,8 +10,8 @@ pub(super) fn totals<'d>(pod: &Pod<'d>) -> Result<(ResourceList<'d>, ResourceLis
     Ok((demand::as_quotas_see_it(pod, Requirement::Request)?, demand::as_quotas_see_it(pod, Requirement::Limit)?))
 }
 
-/// A pod lives until it has ended, or until its deletion is overdue. Kubernetes adds the grace period to a moment
-/// that already contains it, and so do we.
+/// A pod is live until it has ended, or until its deletion is overdue. Like Kubernetes, this adds the grace period to
+/// a time that already includes it.
 pub fn is_live(pod: &request::Object<'_>, now: Option<Timestamp>) -> Result<bool, Malformed> {
     let phase = pod.status_at(&["phase"])?.map(Node::str).transpose()?;
     if matches!(phase.as_deref(), Some("Succeeded" | "Failed")) {

@@ -8,7 +8,7 @@ use crate::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
 use crate::json::{Malformed, Node};
 use crate::request::{self, Pod, Resources};
 
-/// Whether the object matches everything that the quota requires.
+/// Whether the object matches all scopes and scope selectors of the quota.
 pub fn matches_all(object: &Object<'_, '_>, quota: &ResourceQuota<'_>) -> Result<bool, Malformed> {
     for requirement in quota.requirements() {
         if !matches(object, &requirement)? {
@@ -39,7 +39,7 @@ pub fn matches(object: &Object<'_, '_>, requirement: &ScopeRequirement<'_>) -> R
     }
 }
 
-/// An operator on the set of values that an object has. With several, any one of them will do.
+/// Applies an operator to the values that an object has. If there are several, one match is enough.
 pub fn selects(requirement: &ScopeRequirement<'_>, values: &[Cow<'_, str>]) -> bool {
     let is_listed = |value: &Cow<'_, str>| requirement.values.contains(value);
     match requirement.operator.as_ref() {
@@ -51,14 +51,14 @@ pub fn selects(requirement: &ScopeRequirement<'_>, values: &[Cow<'_, str>]) -> b
     }
 }
 
-/// "Terminating" means that the pod has a deadline, and has nothing to do with its deletion.
+/// "Terminating" means that the pod has a deadline; it is unrelated to deletion.
 pub fn has_deadline(spec: Node<'_>) -> Result<bool, Malformed> {
     let deadline = spec.get("activeDeadlineSeconds")?.map(Node::integer).transpose()?;
     Ok(deadline.is_some_and(|seconds| seconds >= 0))
 }
 
-/// Whether nothing of cpu and memory is asked for. The class is made when a pod is created, and never changes. Pod-level
-/// resources, if there are any, decide alone.
+/// Whether the pod has neither cpu nor memory, requests nor limits. The QoS class is set when a pod is created, and
+/// never changes. If there are pod-level resources, only they count.
 fn is_best_effort(pod: &Pod<'_>) -> Result<bool, Malformed> {
     if let Some(class) = pod.status.map(|status| status.string("qosClass")).transpose()?.flatten()
         && !class.is_empty()
@@ -66,12 +66,12 @@ fn is_best_effort(pod: &Pod<'_>) -> Result<bool, Malformed> {
         return Ok(class == "BestEffort");
     }
     if !pod.resources.is_empty() {
-        return Ok(!asks_for_something(&pod.resources));
+        return Ok(!asks_for_any(&pod.resources));
     }
-    Ok(!pod.containers.iter().any(|container| asks_for_something(&container.resources)))
+    Ok(!pod.containers.iter().any(|container| asks_for_any(&container.resources)))
 }
 
-fn asks_for_something(resources: &Resources<'_>) -> bool {
+fn asks_for_any(resources: &Resources<'_>) -> bool {
     let is_positive =
         |requirement, name| resources.quantity(requirement, name).is_some_and(|quantity| quantity.is_positive());
     Requirement::BOTH
@@ -79,7 +79,7 @@ fn asks_for_something(resources: &Resources<'_>) -> bool {
         .any(|requirement| is_positive(requirement, "cpu") || is_positive(requirement, "memory"))
 }
 
-/// Whether any affinity or anti-affinity, required or preferred, looks beyond the pod's own namespace.
+/// Whether any affinity or anti-affinity, required or preferred, names other namespaces.
 fn reaches_other_namespaces(spec: Node<'_>) -> Result<bool, Malformed> {
     let Some(affinity) = spec.get("affinity")? else { return Ok(false) };
     for field in ["podAffinity", "podAntiAffinity"] {
@@ -104,7 +104,7 @@ fn names_namespaces(term: Node<'_>) -> Result<bool, Malformed> {
     Ok(term.list("namespaces")?.next().is_some() || term.get("namespaceSelector")?.is_some())
 }
 
-/// The volume attributes classes that a claim asks for, has, or is on its way to.
+/// The volume attributes classes that a claim requests, has, or is changing to.
 pub fn attributes_classes<'d>(claim: &request::Object<'d>) -> Result<Vec<Cow<'d, str>>, Malformed> {
     let nodes = [
         claim.spec_at(&["volumeAttributesClassName"])?,

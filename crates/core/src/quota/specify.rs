@@ -1,4 +1,4 @@
-//! A quota on cpu or memory demands that every container says how much of it it wants; and who said it.
+//! A quota on cpu or memory requires every container to set that value; and the sources of these values.
 
 use super::names::Charged;
 use super::{Applying, Breach, Fault, Measure, Names, Object};
@@ -7,8 +7,8 @@ use crate::order;
 use crate::request::Pod;
 use crate::request::demand;
 
-/// What a name of a quota demands of each container, if anything.
-fn demanded(charged: Charged<'_>) -> Option<(Requirement, &str)> {
+/// The value that a name of a quota requires in each container, if any.
+fn required(charged: Charged<'_>) -> Option<(Requirement, &str)> {
     match charged {
         Charged::Request(name @ ("cpu" | "memory")) => Some((Requirement::Request, name)),
         Charged::Limit(name @ ("cpu" | "memory")) => Some((Requirement::Limit, name)),
@@ -16,7 +16,7 @@ fn demanded(charged: Charged<'_>) -> Option<(Requirement, &str)> {
     }
 }
 
-/// The containers of a pod that leave out what the quota demands. Zero is set, too.
+/// A breach if containers of a pod leave out a value that the quota requires. Zero counts as set.
 pub(super) fn check<'d>(object: &Object<'_, '_>, quota: &Applying<'_, 'd>) -> Option<Breach<'d>> {
     let pod = object.pod.filter(|_| object.kind.measure == Measure::Pod)?;
     let is_set_for_all = Requirement::BOTH
@@ -27,9 +27,9 @@ pub(super) fn check<'d>(object: &Object<'_, '_>, quota: &Applying<'_, 'd>) -> Op
     }
     let mut missing = Vec::new();
     for super::Bound { name, charged, .. } in &quota.bounds {
-        let Some((requirement, resource)) = demanded(*charged) else { continue };
-        let silent = pod.containers.iter().filter(|container| !container.resources.of(requirement).contains(resource));
-        let mut containers: Vec<&str> = silent.map(|container| container.name.as_ref()).collect();
+        let Some((requirement, resource)) = required(*charged) else { continue };
+        let without = pod.containers.iter().filter(|container| !container.resources.of(requirement).contains(resource));
+        let mut containers: Vec<&str> = without.map(|container| container.name.as_ref()).collect();
         if !containers.is_empty() {
             order::sort_by(&mut containers, Ord::cmp);
             containers.dedup();
@@ -42,9 +42,9 @@ pub(super) fn check<'d>(object: &Object<'_, '_>, quota: &Applying<'_, 'd>) -> Op
     Some(quota.breach(Fault::MustSpecify { missing }))
 }
 
-/// Where the amounts under a name came from that no author wrote: `500m of container web: default of LimitRange limits`.
+/// The sources of the amounts under a name that no author wrote: `500m of container web: default of LimitRange limits`.
 pub(super) fn origins(pod: &Pod<'_>, charged: Charged<'_>) -> Names {
-    let Some((requirement, resource)) = demanded(charged) else { return Names::default() };
+    let Some((requirement, resource)) = required(charged) else { return Names::default() };
     let mut origins = Names::default();
     for container in &pod.containers {
         let Some(value) = container.resources.of(requirement).get(resource) else { continue };

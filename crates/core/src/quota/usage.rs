@@ -1,4 +1,4 @@
-//! What one object uses.
+//! The usage of one object.
 
 mod claim;
 mod devices;
@@ -14,7 +14,7 @@ use crate::timestamp::Timestamp;
 
 pub use devices::Devices;
 
-/// The usage of one object, to be asked for by the names of quotas.
+/// The usage of one object, looked up by the names of quotas.
 #[derive(Debug, Clone)]
 pub struct Usage<'d> {
     amounts: Amounts<'d>,
@@ -32,7 +32,7 @@ enum Amounts<'d> {
 const ONE: Quantity = Quantity::from_units(1);
 
 impl<'d> Usage<'d> {
-    /// The usage of an object at a moment. Without a moment no pod counts as gone.
+    /// The usage of an object at the time `now`. Without a time, a pod whose deletion is overdue still counts.
     pub fn of(object: &Object<'_, 'd>, now: Option<Timestamp>) -> Result<Self, Malformed> {
         let source = &object.source;
         let amounts = match (object.kind.measure, object.pod) {
@@ -57,7 +57,7 @@ impl<'d> Usage<'d> {
         Ok(Self { amounts })
     }
 
-    /// What is used of something that quotas charge; none if the object has none of it.
+    /// The amount that is used; none if the object uses none.
     pub fn amount(&self, charged: Charged<'_>) -> Option<Quantity> {
         if charged == Charged::Object {
             return Some(ONE);
@@ -87,7 +87,7 @@ impl<'d> Usage<'d> {
         }
     }
 
-    /// Everything that is used, under all names that quotas have for it.
+    /// All amounts that are used, under every name that a quota may have for them.
     pub fn list(&self, kind: Kind<'_>) -> ResourceList<'d> {
         let mut names: Vec<String> = vec![kind.count_name()];
         let mut add = |name: &str| names.push(name.to_owned());
@@ -108,7 +108,7 @@ impl<'d> Usage<'d> {
             Amounts::Devices(devices) => {
                 for (class, extended) in devices.classes() {
                     names.push(format!("{class}{DEVICE_CLASS}"));
-                    // Only of a class that exists is anything charged under its other names.
+                    // The other names are charged only for a class that exists.
                     if let Some(extended) = extended {
                         names.push(format!("requests.{IMPLICIT_DEVICE_CLASS}{class}"));
                         names.push(format!("requests.{extended}"));
@@ -122,7 +122,7 @@ impl<'d> Usage<'d> {
         names.into_iter().filter_map(|name| amount(&name).map(|amount| (Cow::Owned(name), amount))).collect()
     }
 
-    /// Whether any amount is below zero: the API server refuses such an object, and quotas before it.
+    /// Whether any amount is negative. Quotas refuse such an object, and so does the API server later.
     pub fn has_negatives(&self) -> bool {
         let any = |list: &ResourceList<'_>| list.iter().any(|(_, amount)| amount.is_negative());
         match &self.amounts {

@@ -1,7 +1,7 @@
-//! Whether the pods that a workload would bring fit the quotas, before any of them is made.
+//! Checks whether the pods of a workload would fit the quotas, before any of them is created.
 //!
-//! Two moments are held against what is free. At first the old pods are all there, with the surge on top; at last
-//! the new ones are, with as many old ones as the surge lets stay. Kubernetes itself says nothing until the pods come.
+//! A rollout is checked at two moments: at its start, with all old pods and the surge, and at its end, with all new
+//! pods and as many old ones as the surge lets stay. Kubernetes itself checks only when the pods are created.
 
 use super::{
     Applying, Bound, Bounds, Charged, Fault, Growth, Object, Outcome, Surge, Usage, applying_to, free, scope, specify,
@@ -13,8 +13,8 @@ use crate::json::Malformed;
 use crate::request::rollout::{Renewal, Rollout};
 use crate::request::{self, Pod};
 
-/// Holds the pods of a rollout, made from `pod`, against the quotas, and adds what they say. `old` is what the pods were
-/// made from that are there.
+/// Checks the pods of a rollout, created from `pod`, against the quotas, and adds the results to `outcome`. The
+/// existing pods were created from `old`.
 pub fn check<'d>(
     rollout: &Rollout,
     pod: &Pod<'d>,
@@ -25,8 +25,8 @@ pub fn check<'d>(
     if bounds.quotas.is_empty() || rollout.wanted == 0 {
         return Ok(());
     }
-    let pod = Object::of_pod(pod, request::Object::to_come(pod));
-    let old = old.map(|old| Object::of_pod(old, request::Object::to_come(old)));
+    let pod = Object::of_pod(pod, request::Object::planned(pod));
+    let old = old.map(|old| Object::of_pod(old, request::Object::planned(old)));
     let each = Usage::of(&pod, bounds.now)?;
     let old_each = old.map(|old| Usage::of(&old, bounds.now)).transpose()?.unwrap_or_else(|| each.clone());
     for quota in applying_to(&pod, bounds.quotas)? {
@@ -52,35 +52,35 @@ pub fn check<'d>(
 struct Pods<'a, 'd> {
     rollout: &'a Rollout,
     each: &'a Usage<'d>,
-    /// What each pod that is there uses of this quota; none if it does not count them.
+    /// What each existing pod uses of this quota; none if the quota does not count them.
     old: Option<&'a Usage<'d>>,
 }
 
 impl<'d> Pods<'_, 'd> {
-    /// The most that the rollout adds of something at any moment, if that is something.
+    /// The most that the rollout adds under a name at any moment; none if it adds nothing.
     fn most(&self, charged: Charged<'_>) -> Option<Quantity> {
         let Rollout { wanted, present, .. } = *self.rollout;
         let each = &self.each.amount(charged)?;
         let missing = wanted.saturating_sub(present);
         let most = match self.rollout.renewal {
             Renewal::Keeps => each.times_count(missing),
-            Renewal::Replaces { surge: 0, .. } => self.at_last(charged, each, 0),
+            Renewal::Replaces { surge: 0, .. } => self.at_end(charged, each, 0),
             Renewal::Replaces { surge, .. } => {
-                each.times_count(missing.saturating_add(surge)).max(self.at_last(charged, each, surge))
+                each.times_count(missing.saturating_add(surge)).max(self.at_end(charged, each, surge))
             }
         };
         Some(most).filter(Quantity::is_positive)
     }
 
-    /// What is added once the new pods are all there.
-    fn at_last(&self, charged: Charged<'_>, each: &Quantity, surge: u64) -> Quantity {
+    /// What is added once all new pods exist.
+    fn at_end(&self, charged: Charged<'_>, each: &Quantity, surge: u64) -> Quantity {
         let Rollout { wanted, present, .. } = *self.rollout;
         let Some(old) = self.old.and_then(|old| old.amount(charged)) else { return each.times_count(wanted) };
         let gone = present.saturating_sub(surge);
         each.times_count(wanted).minus(&old.times_count(gone))
     }
 
-    /// How many of the pods fit in the end.
+    /// How many of the pods fit at the end of the rollout.
     fn growth(&self, applying: &Applying<'_, 'd>) -> Growth {
         let Rollout { wanted, present, renewal, noun, assumption } = *self.rollout;
         let staying = if renewal == Renewal::Keeps { present.min(wanted) } else { 0 };
@@ -106,7 +106,7 @@ impl<'d> Pods<'_, 'd> {
     }
 }
 
-/// The largest count up to `most` of which so many times `each` lie within `room`.
+/// The largest count up to `most` with `count * each <= room`.
 fn most_within(each: &Quantity, room: &Quantity, most: u64) -> u64 {
     let (mut fits, mut beyond) = (0, most.saturating_add(1));
     while beyond - fits > 1 {

@@ -1,4 +1,4 @@
-//! What the API server itself fills in, before admission or after it. Never written by us where it does so anyway.
+//! The values that the API server itself fills in, before or after admission. We never write them ourselves.
 //!
 //! See <https://kubernetes.io/docs/tasks/configure-pod-container/assign-pod-level-resources/>.
 
@@ -8,11 +8,11 @@ use super::pod::{Pod, Resources, Value};
 use crate::amount::{Quantity, Requirement, ResourceName};
 use crate::settings::ServerVersion;
 
-/// A limit without a request is a request of the same amount. Pods come with this done, templates do not.
+/// A limit without a request also sets the request. The API server has done this in pods, but not in templates.
 pub fn limits_to_requests(pod: &mut Pod<'_>) {
     for container in &mut pod.containers {
         copy_limits(&mut container.resources, |origin| match origin {
-            // What becomes of a default is a default, too.
+            // A value copied from a default is a default, too.
             Origin::Default(_) => Some(origin.clone()),
             _ => Some(Origin::AuthorsLimit),
         });
@@ -29,7 +29,7 @@ pub fn new_limits_to_requests(pod: &mut Pod<'_>) {
 fn copy_limits<'d>(resources: &mut Resources<'d>, origin_of: impl Fn(&Origin<'d>) -> Option<Origin<'d>>) {
     let Resources { requests, limits } = resources;
     let mut missing = Vec::new();
-    for (name, limit, request) in limits.beside(requests) {
+    for (name, limit, request) in limits.paired_with(requests) {
         if request.is_none()
             && let Some(origin) = origin_of(&limit.origin)
         {
@@ -39,8 +39,8 @@ fn copy_limits<'d>(resources: &mut Resources<'d>, origin_of: impl Fn(&Origin<'d>
     requests.add_missing(missing);
 }
 
-/// The pod-level values that the API server makes of those that are there and of the containers', once admission has
-/// filled these in. A server that does not know them drops them.
+/// Fills in the pod-level values that the API server derives from the present ones and from the containers, once
+/// admission has filled these in. A server without pod-level resources drops all of them.
 pub fn pod_level(pod: &mut Pod<'_>, server: ServerVersion) {
     if pod.resources.is_empty() {
         return;

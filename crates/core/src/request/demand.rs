@@ -1,11 +1,12 @@
-//! What a pod asks for in total.
+//! The total requests and limits of a pod.
 //!
-//! Main containers run together; init containers run one after another before them; a sidecar starts in its turn
-//! among the init containers and stays. So the total of a resource is the largest of what runs together in the end
-//! and of each moment on the way there. See <https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/>.
+//! Main containers run together; init containers run one after another before them; a sidecar starts in its place
+//! among the init containers and keeps running. So the total of a resource is the largest over two phases: all main
+//! containers with all sidecars, and each init container with the sidecars before it.
+//! See <https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/>.
 //!
-//! LimitRanges and quotas start from that total and go on differently: quotas add the overhead of the sandbox, and
-//! count a pod that is being resized by the most it may hold.
+//! LimitRanges and quotas start from this total, but quotas also add the pod overhead, and count a pod that is being
+//! resized by the most it may hold.
 
 use super::pod::{Pod, Role};
 use super::resize;
@@ -25,12 +26,12 @@ fn of_some<'d>(pod: &Pod<'d>, requirement: Requirement, is_wanted: &dyn Fn(&str)
     }))
 }
 
-/// The total of what single containers ask for, each name for itself.
+/// The total over containers, for each resource name.
 pub(super) fn total<'a, 'd: 'a, A>(containers: impl Iterator<Item = (Role, A)>) -> ResourceList<'d>
 where
     A: Iterator<Item = (&'a ResourceName<'d>, &'a Quantity)>,
 {
-    /// So many names are summed up as they come. Most pods have no more; sorting all that is asked costs more.
+    /// Up to this many names are summed without sorting, which is cheaper. Most pods have no more.
     const FEW: usize = 8;
     let mut containers = containers;
     let mut first = containers.next();
@@ -52,7 +53,7 @@ where
             }
         }
     }
-    // The sort is stable: within a name, containers stay in their order.
+    // The sort is stable: for each name, containers stay in their order.
     order::sort_by(&mut others, |(a, ..), (b, ..)| a.cmp(b));
     let mut totals = Vec::with_capacity(few.len() + others.len());
     totals.extend(few.into_iter().map(|(name, total)| (name.clone(), total.amount())));
@@ -66,12 +67,12 @@ where
     totals.into_iter().collect()
 }
 
-/// What containers ask of one resource, in their order.
+/// The total of one resource, added up container by container in their order.
 #[derive(Default)]
 struct Total {
     main: Option<Quantity>,
     sidecars: Option<Quantity>,
-    /// The most at any moment before the main containers start.
+    /// The largest total at any moment before the main containers start.
     before: Option<Quantity>,
 }
 
@@ -97,13 +98,13 @@ impl Total {
     }
 
     fn amount(self) -> Quantity {
-        let in_the_end = match (self.main, self.sidecars) {
+        let running = match (self.main, self.sidecars) {
             (Some(main), Some(sidecars)) => Some(main.plus(&sidecars)),
             (main, sidecars) => main.or(sidecars),
         };
-        match (in_the_end, self.before) {
-            (Some(in_the_end), Some(before)) if before > in_the_end => before,
-            (in_the_end, before) => in_the_end.or(before).unwrap_or(Quantity::ZERO),
+        match (running, self.before) {
+            (Some(running), Some(before)) if before > running => before,
+            (running, before) => running.or(before).unwrap_or(Quantity::ZERO),
         }
     }
 }
@@ -117,7 +118,7 @@ pub fn as_limit_ranges_see_it<'d>(pod: &Pod<'d>, requirement: Requirement) -> Re
     some_as_limit_ranges_see_it(pod, requirement, &|_| true)
 }
 
-/// The same of the wanted names alone: a pod may name thousands that no LimitRange does.
+/// The same for the wanted names only: a pod may have thousands of names that no LimitRange has.
 pub fn some_as_limit_ranges_see_it<'d>(
     pod: &Pod<'d>,
     requirement: Requirement,
@@ -128,8 +129,8 @@ pub fn some_as_limit_ranges_see_it<'d>(
     total
 }
 
-/// The total as quotas see it: what a resize in progress may hold, pod-level resources in the place of the sum, and
-/// the overhead on top; on a limit only where there is one.
+/// The total as quotas see it: the most that a resize in progress may hold, pod-level resources instead of the sum,
+/// and the overhead added; to limits only where there is one.
 pub fn as_quotas_see_it<'d>(pod: &Pod<'d>, requirement: Requirement) -> Result<ResourceList<'d>, Malformed> {
     let of_spec = of_containers(pod, requirement);
     if pod.resources.is_empty() {
@@ -139,7 +140,7 @@ pub fn as_quotas_see_it<'d>(pod: &Pod<'d>, requirement: Requirement) -> Result<R
     }
     let mut total = of_spec;
     override_by_pod_level(&mut total, pod, requirement, is_pod_level);
-    // What the pod level does not cover may be resized by container.
+    // Resources not set at pod level may be resized by container.
     if let Some(largest) = resize::largest_total(pod, requirement, &total)? {
         for (name, quantity) in largest.iter() {
             if !pod.resources.of(requirement).contains(name) {
@@ -151,7 +152,7 @@ pub fn as_quotas_see_it<'d>(pod: &Pod<'d>, requirement: Requirement) -> Result<R
     Ok(total)
 }
 
-/// Puts pod-level values in the place of sums. A request below the sum is one that the API server refuses, or drops.
+/// Replaces sums by pod-level values. The API server refuses or drops a request below the sum.
 fn override_by_pod_level<'d>(
     total: &mut ResourceList<'d>,
     pod: &Pod<'d>,

@@ -1,25 +1,25 @@
-//! The kinds that make pods: where each keeps its pod, and how it brings pods into being.
+//! The kinds that create pods: where each has its pod template, and how it creates pods.
 //!
-//! To teach the policy a kind, add a row here.
+//! To support another kind, add a row here.
 
-/// A kind that is or makes pods.
+/// Pods, and kinds that create pods.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PodKind {
     groups: &'static [&'static str],
     /// The plural name.
     pub resource: &'static str,
-    /// As objects of the kind name themselves, in the version that all supported clusters serve.
+    /// The `apiVersion` of the kind's objects, in the version that all supported clusters serve.
     pub api_version: &'static str,
     pub kind: &'static str,
-    /// From the object to the pod in it.
+    /// The path from the object to the pod in it.
     pub path: &'static [&'static str],
     pub growth: Growth,
 }
 
-/// How many pods an object of a kind brings, and how a change replaces those that are there.
+/// How many pods an object of a kind creates, and how a change replaces existing pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Growth {
-    /// It is the pod.
+    /// The object is the pod.
     Pod,
     /// `spec.replicas`, replaced by a rolling update or all at once.
     Deployment,
@@ -27,17 +27,17 @@ pub enum Growth {
     StatefulSet,
     /// `spec.replicas`, never replaced.
     ReplicaSet,
-    /// One a node.
+    /// One pod per node.
     DaemonSet,
     /// `spec.parallelism`
     Job,
-    /// Those of the job that it starts.
+    /// The pods of the jobs that it starts.
     CronJob,
 }
 
 const TEMPLATE: &[&str] = &["spec", "template"];
 
-/// Any served version of a kind keeps its pod in the same place, so versions do not matter for that.
+/// The path to the pod is the same in every served version of a kind.
 static POD_KINDS: [PodKind; 8] = [
     kind(&[""], "pods", ["v1", "Pod"], &[], Growth::Pod),
     kind(&["apps", "extensions"], "deployments", ["apps/v1", "Deployment"], TEMPLATE, Growth::Deployment),
@@ -66,7 +66,7 @@ const fn kind(
 }
 
 impl PodKind {
-    /// The kind of a resource; none if it makes no pods.
+    /// The kind of a resource; none if it creates no pods.
     pub fn of(group: &str, resource: &str) -> Option<&'static Self> {
         let kind = POD_KINDS.iter().find(|kind| kind.resource == resource);
         kind.filter(|kind| kind.groups.contains(&group))

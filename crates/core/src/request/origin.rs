@@ -8,30 +8,30 @@ use crate::amount::Quantity;
 /// Who set a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin<'d> {
-    /// The manifest, as far as anyone can tell. Never changed.
+    /// The manifest, or whatever cannot be distinguished from it. Never changed.
     Author,
-    /// What the API server makes of other values of the author: a request of the same amount as the limit.
+    /// Derived by the API server from the author's values: a request equal to the limit.
     AuthorsLimit,
-    /// The API server's own LimitRanger, before us. May be replaced.
+    /// The API server's own LimitRanger, before our webhook was called. May be replaced.
     LimitRanger,
-    /// We ourselves, when we judged this object before; with the reason we gave then.
+    /// This policy, in an earlier judgement of the object; with the reason given then.
     Earlier(Cow<'d, str>),
-    /// What the image has used before: which history, and which were skipped. Without the latter in `{:#}`.
+    /// The image's usage history: the history used, and the ones skipped (omitted in `{:#}`).
     Estimate(Box<EstimateOrigin>),
     /// The default of a LimitRange or of a rule of the settings; its name.
     Default(RangeName<'d>),
-    /// A default limit below the request, raised to it; and whose default it was, where that is known.
+    /// A default limit below the request, raised to the request; and the range of the default, where it is known.
     Repaired(Box<Repair<'d>>),
 }
 
-/// The history behind an estimate, and those that were skipped.
+/// The history behind an estimate, and the histories that were skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EstimateOrigin {
     pub basis: String,
-    pub passed_over: String,
+    pub skipped: String,
 }
 
-/// What a repaired value was.
+/// The default before a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repair<'d> {
     pub from: Quantity,
@@ -44,7 +44,7 @@ impl Origin<'_> {
         matches!(self, Self::Estimate(_) | Self::Default(_) | Self::Repaired(_))
     }
 
-    /// Whether the value is an author's, directly or by what the API server derives from it.
+    /// Whether the value is the author's, or derived from the author's by the API server.
     pub fn is_authored(&self) -> bool {
         matches!(self, Self::Author | Self::AuthorsLimit)
     }
@@ -58,9 +58,9 @@ impl fmt::Display for Origin<'_> {
             Self::LimitRanger => f.write_str("set by the API server's LimitRanger"),
             Self::Earlier(reason) => f.write_str(reason),
             Self::Estimate(origin) => {
-                let EstimateOrigin { basis, passed_over } = &**origin;
+                let EstimateOrigin { basis, skipped } = &**origin;
                 f.write_str(basis)?;
-                if passed_over.is_empty() || f.alternate() { Ok(()) } else { write!(f, "; {passed_over}") }
+                if skipped.is_empty() || f.alternate() { Ok(()) } else { write!(f, "; {skipped}") }
             }
             Self::Default(range) => write!(f, "default of {range}"),
             Self::Repaired(repair) => match &**repair {

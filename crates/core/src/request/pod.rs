@@ -1,7 +1,7 @@
-//! A pod, or the pod that a controller would make.
+//! A pod, or the pod that a controller would create.
 //!
-//! A pod is read as a view: what matters is taken out, and each part remembers its place in the request's own
-//! text, so that a value we set later is written there and nothing else moves.
+//! A pod is read as a view: only the fields that matter are parsed, and each part keeps its place in the request's
+//! text, so that a value we set later is written there and the rest stays as it is.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -11,13 +11,13 @@ use crate::amount::{ByResource, Quantity, Requirement, ResourceList, read_quanti
 use crate::json::{Malformed, Node};
 use crate::order;
 
-/// A pod, or the pod that a controller would make.
+/// A pod, or the pod that a controller would create.
 #[derive(Debug, Clone)]
 pub struct Pod<'d> {
     /// The object that has `metadata` and `spec`.
     pub node: Node<'d>,
     pub spec: Node<'d>,
-    /// What may be believed of the status.
+    /// The trusted part of the status.
     pub status: Option<Node<'d>>,
     pub annotations: Option<Node<'d>>,
     /// In Kubernetes' order: containers, then init containers.
@@ -35,8 +35,8 @@ pub struct Container<'d> {
     pub image: Cow<'d, str>,
     pub role: Role,
     pub resources: Resources<'d>,
-    /// Estimates beside what the author set, which stays.
-    pub told: ByResource<'d, Value<'d>>,
+    /// Estimates that are only reported, because the author set a value.
+    pub reported: ByResource<'d, Value<'d>>,
 }
 
 /// When a container runs.
@@ -112,7 +112,7 @@ impl<'d> Resources<'d> {
 }
 
 impl<'d> Pod<'d> {
-    /// Reads a pod from the object that has `metadata` and `spec`. `status` is what may be believed of its status.
+    /// Reads a pod from the object that has `metadata` and `spec`. `status` is the trusted part of its status.
     pub fn read(node: Node<'d>, status: Option<Node<'d>>) -> Result<Self, Malformed> {
         let spec = node.get("spec")?.ok_or_else(|| node.wrong("`spec` is missing"))?;
         let mut containers: Vec<Container<'d>> = Vec::new();
@@ -137,7 +137,7 @@ impl<'d> Pod<'d> {
         })
     }
 
-    /// Takes over the resources of the same containers of another pod; those at pod level only where both have some.
+    /// Copies the resources of another pod's containers by name; pod-level resources only where both pods have some.
     pub(super) fn take_resources_of(&mut self, other: Self) {
         let index = ContainerIndex::of(&self.containers);
         for container in other.containers {
@@ -166,7 +166,7 @@ impl<'d> Container<'d> {
             image: Cow::Borrowed(""),
             role: if is_init { Role::Init } else { Role::Main },
             resources: Resources::default(),
-            told: ByResource::default(),
+            reported: ByResource::default(),
         };
         for (key, value) in node.fields()? {
             match key.str()?.as_ref() {
@@ -186,14 +186,14 @@ impl<'d> Container<'d> {
     }
 }
 
-/// More than fit into what the API server stores, with what it fills in for each.
+/// More containers than fit into a stored object, with the fields that the API server adds to each.
 const MOST_CONTAINERS: usize = 10_000;
 
 /// Finds containers by name. Of several with one name it finds the first.
 #[derive(Debug)]
 pub struct ContainerIndex(Vec<usize>);
 
-/// Up to so many containers a scan is cheaper than an index.
+/// Up to this many containers a scan is cheaper than an index.
 const FEW: usize = 8;
 
 impl ContainerIndex {
@@ -207,7 +207,7 @@ impl ContainerIndex {
         Self(places)
     }
 
-    /// The place of a container among those that the index was made of.
+    /// The place of a container among those that were indexed.
     pub fn find(&self, containers: &[Container<'_>], is_init: bool, name: &str) -> Option<usize> {
         let is_it = |container: &Container<'_>| container.role.is_init() == is_init && container.name == name;
         if self.0.is_empty() {

@@ -1,7 +1,7 @@
 //! What a running pod may hold while it is being resized, read from its status.
 //!
-//! Three numbers can differ then: what the spec asks for, what the node has set aside, and what the container has. A
-//! quota counts the largest. A request that the node can never grant is left out.
+//! Three amounts can differ then: those of the spec, those allocated by the node, and the container's actual ones. A
+//! quota counts the largest. A spec that the node reports as infeasible is left out.
 //! See <https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/>.
 
 use super::demand;
@@ -9,7 +9,7 @@ use super::pod::{ContainerIndex, Pod};
 use crate::amount::{Requirement, ResourceList};
 use crate::json::{Malformed, Node};
 
-/// The largest total of spec, allocated and actual resources; none if the status has no numbers.
+/// The largest total of spec, allocated and actual resources; none if the status reports no amounts.
 pub(super) fn largest_total<'d>(
     pod: &Pod<'d>,
     requirement: Requirement,
@@ -24,7 +24,7 @@ pub(super) fn largest_total<'d>(
     let total = |list_of: for<'r> fn(&'r Reported<'d>) -> Option<&'r ResourceList<'d>>| {
         demand::total(pod.containers.iter().zip(&reported).map(|(container, reported)| {
             let list = list_of(reported);
-            // A container without numbers counts as its spec says, in every total, unless the spec is left out.
+            // A container without reported amounts counts with its spec in every total, unless the spec is left out.
             let is_left_out = list.is_some() || is_infeasible && reported.is_there;
             let spec = (!is_left_out).then(|| container.resources.of(requirement).iter());
             let spec = spec.into_iter().flatten().map(|(name, value)| (name, &value.quantity));
@@ -41,7 +41,7 @@ pub(super) fn largest_total<'d>(
     Ok(Some(largest))
 }
 
-/// What the status says of one container.
+/// The amounts that the status reports for one container.
 #[derive(Default)]
 struct Reported<'d> {
     is_there: bool,
@@ -49,7 +49,7 @@ struct Reported<'d> {
     actual: Option<ResourceList<'d>>,
 }
 
-/// What the status says of each container of a pod.
+/// The amounts that the status reports for each container of a pod.
 fn read_all<'d>(status: Node<'d>, pod: &Pod<'d>, requirement: Requirement) -> Result<Vec<Reported<'d>>, Malformed> {
     let mut all: Vec<Reported<'d>> = pod.containers.iter().map(|_| Reported::default()).collect();
     let index = ContainerIndex::of(&pod.containers);
@@ -59,7 +59,7 @@ fn read_all<'d>(status: Node<'d>, pod: &Pod<'d>, requirement: Requirement) -> Re
             let place = index.find(&pod.containers, is_init, &name);
             let Some(reported) = place.and_then(|place| all.get_mut(place)) else { continue };
             reported.is_there = true;
-            // Nodes set aside requests only.
+            // Nodes allocate requests only.
             if requirement == Requirement::Request {
                 reported.allocated = entry.get("allocatedResources")?.map(ResourceList::read).transpose()?;
             }

@@ -1,9 +1,9 @@
-//! The admission request, and what of it may be believed.
+//! The admission request, and which parts of it are trusted.
 //!
-//! A client writes what it likes into an object. The API server overwrites parts of that, but only after mutating
-//! admission; the in-tree plugins judge what is left. So this file decides, by kind and operation, which part of
-//! the text is to be believed, and everything after it sees the object as in-tree admission will see it: [`Object`].
-//! Of an object that the API server has reset already, nothing changes.
+//! A client can send any fields in an object. The API server resets some of them, but only after mutating admission,
+//! and the in-tree plugins judge the result. So this file decides, by operation and subresource, which parts of the
+//! text are trusted, and all other code sees the object as in-tree admission will see it: [`Object`]. An object that
+//! the API server has reset already does not change here.
 
 use std::borrow::Cow;
 
@@ -23,16 +23,16 @@ pub struct Request<'d> {
     /// Empty for the object itself.
     pub subresource: Cow<'d, str>,
     pub namespace: Cow<'d, str>,
-    /// The name that Kubernetes' own refusals use: the object's, else what it is generated from.
+    /// The name that Kubernetes' own refusals use: the object's name, else its `generateName`.
     pub name: Cow<'d, str>,
     pub user: Cow<'d, str>,
     /// Absent only on DELETE and CONNECT, or where the request is broken.
     pub object: Option<Object<'d>>,
-    /// Whether the audit scanner asks, for an object that is stored already.
+    /// Whether the audit scanner sent the request, for a stored object.
     pub is_audit: bool,
 }
 
-/// What is done to the object.
+/// The operation on the object.
 #[derive(Debug, Clone, Copy)]
 pub enum Operation<'d> {
     Create,
@@ -47,11 +47,12 @@ pub enum Operation<'d> {
 /// An object as the API server will store it.
 #[derive(Debug, Clone, Copy)]
 pub struct Object<'d> {
-    /// The text as it was sent. To be believed of it: names, labels, annotations, and nothing else beside [`Self::spec`].
+    /// The object as it was sent. Trusted in it: names, labels and annotations; for the rest use [`Self::spec`] and
+    /// others.
     pub node: Node<'d>,
     pub spec: Option<Node<'d>>,
     pub status: Option<Node<'d>>,
-    /// The metadata that tells whether the object is being deleted; none for what is being created.
+    /// The metadata that shows whether the object is being deleted; none for an object that is being created.
     pub deletion: Option<Node<'d>>,
 }
 
@@ -61,19 +62,20 @@ impl<'d> Object<'d> {
         Ok(Self { node, spec: node.get("spec")?, status: node.get("status")?, deletion: node.get("metadata")? })
     }
 
-    /// A pod that a controller is yet to create.
-    pub fn to_come(pod: &Pod<'d>) -> Self {
+    /// A pod that a controller has not created yet.
+    pub fn planned(pod: &Pod<'d>) -> Self {
         Self { node: pod.node, spec: Some(pod.spec), status: None, deletion: None }
     }
 
-    /// An object that is about to be created: its status and deletion are the API server's to write.
+    /// An object that is about to be created: its status and deletion are not trusted, because the API server resets
+    /// them.
     fn created(node: Node<'d>) -> Result<Self, Malformed> {
         Ok(Self { node, spec: node.get("spec")?, status: None, deletion: None })
     }
 
     /// An object that is about to replace `old`.
     fn updated(node: Node<'d>, old: &Self, subresource: &str) -> Result<Self, Malformed> {
-        // Only the subresource `status` changes the status, and it changes nothing else.
+        // Only the subresource `status` changes the status, and it does not change the spec.
         let (spec, status) = match subresource {
             "status" => (old.spec, node.get("status")?),
             _ => (node.get("spec")?, old.status),
@@ -106,7 +108,7 @@ impl<'d> Object<'d> {
         if path.is_empty() {
             return Pod::read(self.node, self.status).map(Some);
         }
-        // A template that is absent is none: the API server refuses the object.
+        // The API server refuses an object without its template, so there is no pod to judge.
         self.node.at(path)?.map(|template| Pod::read(template, None)).transpose()
     }
 }
@@ -163,7 +165,7 @@ impl<'d> Request<'d> {
             request.name = name_of(object)?;
         }
         if let Some(object) = object {
-            // Nobody can guess the uid of a review, so an object that has it is the audit scanner's own.
+            // A client cannot guess the uid of a review, so only the audit scanner sends an object with the same uid.
             let uid = object.at(&["metadata", "uid"])?.map(Node::str).transpose()?;
             request.is_audit = uid.is_some_and(|uid| !uid.is_empty() && uid == request.uid);
             request.object = Some(match &request.operation {
@@ -184,19 +186,19 @@ impl<'d> Request<'d> {
         matches!(self.operation, Operation::Create)
     }
 
-    /// The kind of pods or of what makes them; none for all else.
+    /// The row of the object's kind; none if the kind creates no pods.
     pub fn pod_kind(&self) -> Option<&'static PodKind> {
         PodKind::of(&self.group, &self.resource)
     }
 
-    /// The pod that the object is or makes; none if its kind makes no pods.
+    /// The pod that the object is or has as its template; none if its kind creates no pods.
     pub fn pod(&self) -> Result<Option<Pod<'d>>, Malformed> {
         let (Some(kind), Some(object)) = (self.pod_kind(), self.object) else { return Ok(None) };
         let Some(mut pod) = object.pod_at(kind.path)? else { return Ok(None) };
         if self.subresource == "resize"
             && let Some(old) = self.old()
         {
-            // A resize changes resources and nothing else of the stored pod.
+            // A resize changes only the resources of the stored pod.
             let mut resized = Pod::read(old.node, old.status)?;
             resized.take_resources_of(pod);
             return Ok(Some(resized));
@@ -227,8 +229,8 @@ impl<'d> Request<'d> {
         }))
     }
 
-    /// Whether one of Kubernetes' own controllers asks.
-    pub fn is_of_a_controller(&self) -> bool {
+    /// Whether one of Kubernetes' own controllers sent the request.
+    pub fn is_by_kubernetes_controller(&self) -> bool {
         let of_account = self
             .user
             .strip_prefix("system:serviceaccount:kube-system:")
@@ -236,9 +238,9 @@ impl<'d> Request<'d> {
         of_account || self.user == "system:kube-controller-manager"
     }
 
-    /// Whether a program asks, such as a controller of whatever kind.
-    pub fn is_of_an_account(&self) -> bool {
-        self.user.starts_with("system:serviceaccount:") || self.is_of_a_controller()
+    /// Whether a service account or one of Kubernetes' own controllers sent the request.
+    pub fn is_by_service_account(&self) -> bool {
+        self.user.starts_with("system:serviceaccount:") || self.is_by_kubernetes_controller()
     }
 
     /// `pods`, or `deployments.apps`: how Kubernetes names the resource in a refusal.
@@ -247,7 +249,7 @@ impl<'d> Request<'d> {
     }
 }
 
-/// The name by which Kubernetes' own refusals call an object: its own, else what it is generated from.
+/// The name that Kubernetes' own refusals use for an object: its name, else its `generateName`.
 fn name_of<'d>(object: Option<Node<'d>>) -> Result<Cow<'d, str>, Malformed> {
     if let Some(metadata) = object.map(|object| object.get("metadata")).transpose()?.flatten() {
         for field in ["name", "generateName"] {

@@ -1,7 +1,7 @@
 //! How many pods a workload is to have, and how a request changes that.
 //!
-//! Read from the request alone. Whether there is room for the pods, others judge. Where the request cannot tell, it is
-//! said what is assumed.
+//! All of it is read from the request; whether the pods fit is checked elsewhere. Where the request does not contain
+//! the number, the assumption is stated.
 
 use std::borrow::Cow;
 
@@ -9,39 +9,39 @@ use super::kinds::Growth;
 use super::{Object, Operation, Request};
 use crate::json::{Malformed, Node};
 
-/// A change that may bring new pods.
+/// A change that may create new pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rollout {
-    /// The pods that the workload is to have at one time.
+    /// The pods that the workload is to have at the same time.
     pub wanted: u64,
     /// The pods that it has.
     pub present: u64,
-    /// How the pods that it has are treated.
+    /// What happens to the pods that it has.
     pub renewal: Renewal,
-    /// What the author counts: `replicas` or `pods`.
+    /// What is counted: `replicas` or `pods`.
     pub noun: &'static str,
-    /// What had to be assumed.
+    /// The assumption behind the number, if any.
     pub assumption: Option<&'static str>,
 }
 
-/// Whether a change replaces the pods that are there.
+/// Whether a change replaces the existing pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
-    /// They stay.
+    /// The existing pods stay.
     Keeps,
-    /// Others take their places, and so many more than wanted run meanwhile. Without room for these, the rollout
-    /// stands still unless it may take old pods away first.
+    /// New pods replace them, with up to `surge` pods more than wanted during the rollout. Without room for the surge,
+    /// the rollout stops unless it may remove old pods first (`may_wait`).
     Replaces { surge: u64, may_wait: bool },
 }
 
 const REPLICAS: &str = "replicas";
 const PODS: &str = "pods";
 
-const ONE_RUN: &str = "assuming that one job runs at a time; concurrencyPolicy Allow lets more of them overlap";
-const ONE_NODE: &str = "assuming one node; on how many nodes its pods will run is not known yet";
+const ONE_RUN: &str = "assuming one job at a time; concurrencyPolicy Allow lets jobs overlap";
+const ONE_NODE: &str = "assuming one node; the number of nodes is not known yet";
 
-/// What a request does to the pods of a workload; none if it brings no new ones. What a Deployment or a CronJob makes
-/// for itself was judged with it, and is not judged again.
+/// What a request does to the pods of a workload; none if it creates no new ones. The ReplicaSets of a Deployment and
+/// the Jobs of a CronJob were judged with their owner, and are not judged again.
 pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
     let (Some(kind), Some(object)) = (request.pod_kind(), &request.object) else { return Ok(None) };
     let old = match &request.operation {
@@ -54,7 +54,7 @@ pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
         "" => {}
         _ => return Ok(None),
     }
-    if request.is_of_a_controller() && is_made_by_a_workload(object.node)? {
+    if request.is_by_kubernetes_controller() && is_owned_by_workload(object.node)? {
         return Ok(None);
     }
     let is_renewed = match old {
@@ -73,19 +73,19 @@ pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
     }
 }
 
-/// Whether the request decides what the pod template is, so that more may be written into it. A change to a template that
-/// stays would replace every pod of a workload, and of a Job it would be refused; and what a controller makes of another
-/// object has to stay as that object says, or the controller makes it again and again.
+/// Whether the request sets the pod template, so that values may be filled into it. Changing a template that the
+/// request keeps would replace every pod of a workload, and is refused for a Job. An object that a controller derives
+/// from another object must keep its template too, or the controller would write it again and again.
 pub fn decides_template(request: &Request<'_>) -> Result<bool, Malformed> {
     let (Some(kind), Some(object)) = (request.pod_kind(), &request.object) else { return Ok(false) };
-    let is_other = match &request.operation {
+    let is_new_template = match &request.operation {
         Operation::Create => true,
         Operation::Update { old: Some(old) } => text_at(object.node, kind.path)? != text_at(old.node, kind.path)?,
         Operation::Update { old: None } | Operation::Delete | Operation::Connect => false,
     };
-    // A person who writes an owner into an object gets the template filled in all the same.
-    let is_handed_on = request.is_of_an_account() && controller_of(object.node)?.is_some();
-    Ok(is_other && !is_handed_on)
+    // If a person writes an owner into an object, its template is filled in nevertheless.
+    let is_derived = request.is_by_service_account() && controller_of(object.node)?.is_some();
+    Ok(is_new_template && !is_derived)
 }
 
 /// Whether a `scale` asks for more replicas than before.
@@ -104,7 +104,7 @@ fn scaling(object: &Object<'_>, old: Option<&Object<'_>>) -> Result<Option<Rollo
 struct Change<'a, 'd> {
     object: &'a Object<'d>,
     old: Option<&'a Object<'d>>,
-    /// Whether the pod template is another one.
+    /// Whether the pod template changes.
     is_renewed: bool,
 }
 
@@ -149,7 +149,7 @@ impl<'d> Change<'_, 'd> {
             return Ok(None);
         }
         let present = count(old.status_at(&["replicas"])?)?;
-        // A status without a number is one that has none; no status at all is a request that came without it.
+        // A status without `replicas` means none. Without any status, the pods are assumed to be as many as specified.
         let present = present.unwrap_or(if old.status.is_some() { 0 } else { before });
         Ok(Some(Rollout { wanted, present, renewal, noun: REPLICAS, assumption: None }))
     }
@@ -158,7 +158,7 @@ impl<'d> Change<'_, 'd> {
         Ok(count(object.spec_at(&["replicas"])?)?.unwrap_or(1))
     }
 
-    /// One pod a node; the nodes are known once the controller has counted them.
+    /// One pod per node; the number of nodes is known once the controller has counted them.
     fn daemon_set(&self) -> Result<Option<Rollout>, Malformed> {
         let Some(old) = self.old else {
             let assumption = Some(ONE_NODE);
@@ -177,11 +177,11 @@ impl<'d> Change<'_, 'd> {
         Ok(Some(Rollout { wanted, present, renewal, noun: PODS, assumption: nodes.is_none().then_some(ONE_NODE) }))
     }
 
-    /// A job's template never changes; its width and its suspension may.
+    /// A Job's template never changes; its parallelism and its suspension may.
     fn job(&self) -> Result<Option<Rollout>, Malformed> {
-        let width_of = |job: &Object<'d>| width(job.spec, count(job.status_at(&["succeeded"])?)?);
-        let wanted = width_of(self.object)?;
-        let before = self.old.map(width_of).transpose()?.unwrap_or(0);
+        let parallelism = |job: &Object<'d>| parallelism_of(job.spec, count(job.status_at(&["succeeded"])?)?);
+        let wanted = parallelism(self.object)?;
+        let before = self.old.map(parallelism).transpose()?.unwrap_or(0);
         if wanted <= before {
             return Ok(None);
         }
@@ -193,7 +193,7 @@ impl<'d> Change<'_, 'd> {
     fn cron_job(&self) -> Result<Option<Rollout>, Malformed> {
         let per_run = |object: &Object<'d>| {
             let is_suspended = flag(object.spec_at(&["suspend"])?)?;
-            if is_suspended { Ok(0) } else { width(object.spec_at(&["jobTemplate", "spec"])?, None) }
+            if is_suspended { Ok(0) } else { parallelism_of(object.spec_at(&["jobTemplate", "spec"])?, None) }
         };
         let wanted = per_run(self.object)?;
         let before = self.old.map(per_run).transpose()?.unwrap_or(0);
@@ -210,8 +210,8 @@ impl<'d> Change<'_, 'd> {
     }
 }
 
-/// The pods that a job runs at one time.
-fn width(spec: Option<Node<'_>>, succeeded: Option<u64>) -> Result<u64, Malformed> {
+/// The pods that a Job runs at the same time.
+fn parallelism_of(spec: Option<Node<'_>>, succeeded: Option<u64>) -> Result<u64, Malformed> {
     let Some(spec) = spec else { return Ok(0) };
     if flag(spec.get("suspend")?)? {
         return Ok(0);
@@ -223,11 +223,11 @@ fn width(spec: Option<Node<'_>>, succeeded: Option<u64>) -> Result<u64, Malforme
 }
 
 impl Renewal {
-    /// Old pods go before new ones come.
+    /// Old pods are removed before new ones are created.
     const IN_PLACE: Self = Self::Replaces { surge: 0, may_wait: true };
 
-    /// A rolling update; `defaults` are those of `maxSurge` and `maxUnavailable`. Percentages of the first are rounded
-    /// up, of the second down.
+    /// A rolling update; `defaults` are those of `maxSurge` and `maxUnavailable`. A percentage is rounded up for
+    /// `maxSurge`, and down for `maxUnavailable`.
     fn rolling(bounds: Option<Node<'_>>, defaults: [&str; 2], wanted: u64) -> Result<Self, Malformed> {
         let [surge, unavailable] = defaults;
         let surge = pods_at_once(bounds, "maxSurge", surge, |percent| wanted.saturating_mul(percent).div_ceil(100))?;
@@ -237,7 +237,7 @@ impl Renewal {
     }
 }
 
-/// A number of pods, given as such or as a percentage.
+/// A number of pods, given as a number or as a percentage.
 fn pods_at_once(
     bounds: Option<Node<'_>>,
     field: &str,
@@ -254,16 +254,16 @@ fn pods_at_once(
     match (read, node) {
         (Some(pods), _) => Ok(pods),
         (None, Some(node)) => Err(node.malformed("a number of pods or a percentage such as `25%`")),
-        (None, None) => Ok(0), // OK because the defaults are numbers.
+        (None, None) => Ok(0), // never reached: the defaults are numbers
     }
 }
 
-/// Whether the object says that it belongs to a Deployment or a CronJob, which was judged itself.
-fn is_made_by_a_workload(object: Node<'_>) -> Result<bool, Malformed> {
+/// Whether the object's controller is a Deployment or a CronJob, which was judged itself.
+fn is_owned_by_workload(object: Node<'_>) -> Result<bool, Malformed> {
     Ok(matches!(controller_of(object)?.as_deref(), Some("Deployment" | "CronJob")))
 }
 
-/// The kind of the object whose controller made this one.
+/// The kind of the object's controlling owner.
 fn controller_of<'d>(object: Node<'d>) -> Result<Option<Cow<'d, str>>, Malformed> {
     let Some(metadata) = object.get("metadata")? else { return Ok(None) };
     for owner in metadata.list("ownerReferences")? {
@@ -282,7 +282,7 @@ fn flag(node: Option<Node<'_>>) -> Result<bool, Malformed> {
     Ok(node.map(Node::bool).transpose()?.unwrap_or(false))
 }
 
-/// A number of pods; none is below zero.
+/// A number of pods, at least 0.
 fn count(node: Option<Node<'_>>) -> Result<Option<u64>, Malformed> {
     let Some(node) = node else { return Ok(None) };
     let number = node.integer()?;

@@ -14,15 +14,15 @@ use crate::timestamp::Timestamp;
 #[derive(Debug, Clone)]
 pub struct EstimateSettings<'d> {
     pub mode: EstimateMode,
-    /// Tell only, set nothing.
+    /// Only report estimates, set nothing.
     pub dry_run: bool,
     /// Which resources are estimated.
     pub resources: PerResource<bool>,
-    /// The largest of these is what a container needs.
+    /// The largest of these figures is used.
     pub percentile: PerResource<Cow<'static, [Figure]>>,
-    /// What is added to it.
+    /// What is added to the figure.
     pub margin: PerResource<Margin>,
-    /// Percents that are added to that for a history of one day, half of them for two days, and so on.
+    /// Percents that are added for a history of one day; half of them for two days, and so on.
     pub short_history: PerResource<u64>,
     pub floor: PerResource<Quantity>,
     /// Estimates are rounded up to a multiple of this.
@@ -31,25 +31,25 @@ pub struct EstimateSettings<'d> {
     pub history: Cow<'static, [Step]>,
     pub scope: HistoryScope,
     pub well_known_images: bool,
-    /// Older profiles are no history.
+    /// Older profiles are not used.
     pub max_age: Duration,
-    /// Where the companion keeps the history.
+    /// The namespace in which the companion stores the history.
     pub namespace: Cow<'d, str>,
     pub pool: PoolSettings,
     pub on_quota: OnQuota,
-    /// Leave a resource alone that a HorizontalPodAutoscaler scales its owner by.
+    /// Do not estimate resources that a HorizontalPodAutoscaler scales the owner by.
     pub skip_autoscaled: bool,
-    /// Stands for the clock where a recorded request is replayed.
+    /// The time to use instead of the clock's, for replays of recorded requests.
     pub now: Option<Timestamp>,
 }
 
-/// When estimates are made. In order: a namespace or a pod may ask for less than the settings, not for more.
+/// When estimates are made. Ordered, because a namespace or a pod may ask for fewer than the settings, not for more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EstimateMode {
     Never,
-    /// For what has neither an author's request nor an author's limit.
+    /// If the author set neither request nor limit.
     IfNotSet,
-    /// Beside what the author set, too; but what the author set stays.
+    /// Also if the author set a value, which is kept; the estimate is then only reported.
     Always,
 }
 
@@ -61,7 +61,7 @@ impl EstimateMode {
 /// Whose history counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistoryScope {
-    /// In each step that of the pod's own namespace, then that of all.
+    /// In each step the history of the pod's own namespace, then that of all namespaces.
     NamespaceFirst,
     Namespace,
     Cluster,
@@ -73,7 +73,7 @@ const SCOPES: &[(&str, HistoryScope)] = &[
     ("cluster", HistoryScope::Cluster),
 ];
 
-/// Whose containers were observed.
+/// The namespaces whose containers were observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     OwnNamespace,
@@ -95,19 +95,19 @@ impl fmt::Display for Whose {
     }
 }
 
-/// What happens to an estimate that is more than a quota has left.
+/// What happens to an estimate above what a quota has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnQuota {
-    /// It stays, and the quota judges it.
+    /// It is kept, and checked against the quota.
     Keep,
     Shrink,
 }
 
-/// A figure of a history.
+/// A percentile of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figure {
     pub percentile: Percentile,
-    /// That of the step unless it says another.
+    /// The window; the step's if not given.
     pub window: Option<Window>,
 }
 
@@ -115,15 +115,15 @@ const fn figure(percentile: Percentile, window: Window) -> Figure {
     Figure { percentile, window: Some(window) }
 }
 
-/// A container's usual load lately; a week's, so that a weekend does not make it forget office hours.
+/// A container's recent usual load, and that of a week, so that a weekend does not hide the load of office hours.
 const CPU_FIGURES: &[Figure] = &[figure(Percentile::P90, Window::Recent), figure(Percentile::P80, Window::WEEK)];
-/// All but ten minutes of a week; and what a month has seen for longer than that, such as its first days.
+/// All but ten minutes of a week; and peaks of a month that lasted longer, such as at its beginning.
 const MEMORY_FIGURES: &[Figure] = &[figure(Percentile::P99_9, Window::WEEK), figure(Percentile::P98, Window::MONTH)];
 
-/// Logs and scratch files grow until something rotates them: the most that was there.
+/// Logs and scratch files grow until they are rotated, so the peak counts.
 const STORAGE_FIGURES: &[Figure] = &[figure(Percentile::PEAK, Window::WEEK), figure(Percentile::P98, Window::MONTH)];
 
-/// What is added to a measured amount: a part of it, and an amount that matters to the small ones.
+/// What is added to a measured amount: a percentage, and a fixed amount, which matters for small amounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Margin {
     pub percent: u64,
@@ -151,25 +151,25 @@ impl fmt::Display for Margin {
     }
 }
 
-/// One place to look for history.
+/// One step of the search for history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     pub window: Window,
     pub matching: Matching,
-    /// How many samples are enough.
+    /// The least number of samples.
     pub samples: u64,
-    /// Where this step looks, if elsewhere than the settings say for all.
+    /// The scope of this step, if it differs from the one for all steps.
     pub scope: Option<HistoryScope>,
 }
 
-/// Which containers' history counts for an image.
+/// Which containers' history is used for an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matching {
-    /// Those of the pod's own workload, of any tag, in its namespace.
+    /// The same container of the pod's own workload, with any tag, in its namespace.
     Workload,
-    /// Those of the same digest, then those of the same tag.
+    /// Containers with the same digest, then those with the same tag.
     Tag,
-    /// Those of any tag.
+    /// Containers with any tag.
     Image,
 }
 
@@ -187,14 +187,14 @@ const DEFAULT_HISTORY: &[Step] = &[
 /// `pool`: the history of all namespaces together.
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
-    /// With fewer behind the figures, one tenant could set another's requests.
+    /// With fewer namespaces behind the figures, one tenant could influence another's requests.
     pub min_namespaces: u64,
     pub min_pods: u64,
-    /// Percents that are added where one pod stands behind the figures, half of them for two pods, and so on.
+    /// Percents that are added to figures of one pod; half of them for two pods, and so on.
     pub few_pods: u64,
 }
 
-/// A choice for each resource that is estimated.
+/// A value for each resource that can be estimated.
 #[derive(Debug, Clone)]
 pub struct PerResource<T> {
     pub cpu: T,
@@ -220,7 +220,7 @@ impl Default for EstimateSettings<'_> {
         Self {
             mode: EstimateMode::IfNotSet,
             dry_run: false,
-            // Few sources know storage.
+            // Few sources have the usage of storage.
             resources: PerResource { cpu: true, memory: true, ephemeral_storage: false },
             percentile: PerResource {
                 cpu: Cow::Borrowed(CPU_FIGURES),
@@ -260,7 +260,7 @@ impl<'d> EstimateSettings<'d> {
     pub(super) fn read(settings: &mut Reader<'_, 'd>) -> Self {
         let default = Self::default();
         let Some(mut section) = settings.section("estimates") else { return default };
-        // An empty list is a choice too: the table of well-known images and nothing else.
+        // An empty list is a valid choice: then only the table of well-known images is used.
         let has_history = !section.lacks("history");
         let history = section.sections("history", Step::read);
         let pool = PoolSettings::read(&mut section);
@@ -292,10 +292,10 @@ impl<'d> EstimateSettings<'d> {
         read
     }
 
-    /// Complains of choices that cannot be meant together.
+    /// Reports choices that contradict each other.
     fn contradictions(&self, section: &mut Reader<'_, '_>, pool_is_set: bool) {
         if self.mode == EstimateMode::Never && self.dry_run {
-            section.problem("dryRun", "would tell nothing, because `mode` is `never`: remove one of them");
+            section.problem("dryRun", "has no effect, because `mode` is `never`: remove one of them");
         }
         if !Resource::ALL.iter().any(|resource| *self.resources.of(*resource)) {
             section.problem("resources", "is empty, so nothing would be estimated: choose `mode: never` instead");
@@ -307,7 +307,7 @@ impl<'d> EstimateSettings<'d> {
             section.problem("namespace", "is empty: name the namespace that the companion runs in");
         }
         if pool_is_set && !self.reads(Whose::AllNamespaces) {
-            section.problem("pool", "would never be read, because every step looks in the namespace alone");
+            section.problem("pool", "has no effect, because every step uses only the history of the pod's namespace");
         }
         for (index, step) in self.history.iter().enumerate() {
             let is_covered = self.history.iter().take(index).any(|earlier| {
@@ -321,17 +321,17 @@ impl<'d> EstimateSettings<'d> {
         }
     }
 
-    /// Whether an estimate needs more of the cluster than the ranges and the history.
+    /// Whether an estimate needs other objects than the ranges and the history.
     pub fn reads_more(&self) -> bool {
         self.skip_autoscaled || self.on_quota == OnQuota::Shrink
     }
 
-    /// Where a step looks.
+    /// The scope of a step.
     pub fn scope_of(&self, step: &Step) -> HistoryScope {
         step.scope.unwrap_or(self.scope)
     }
 
-    /// Whether any step looks there.
+    /// Whether any step uses this history.
     pub fn reads(&self, whose: Whose) -> bool {
         let elsewhere = match whose {
             Whose::OwnNamespace => HistoryScope::Cluster,
@@ -373,7 +373,7 @@ impl PoolSettings {
 }
 
 impl<'d> Reader<'_, 'd> {
-    /// A section with a field for each resource.
+    /// Reads a section with a field for each resource.
     fn per_resource<T>(
         &mut self,
         name: &'static str,
@@ -391,7 +391,7 @@ impl<'d> Reader<'_, 'd> {
     }
 }
 
-/// The same figures for all resources, or those of each.
+/// Reads the same figures for all resources, or separate ones for each.
 fn read_figures(
     section: &mut Reader<'_, '_>,
     default: PerResource<Cow<'static, [Figure]>>,
@@ -407,9 +407,9 @@ fn read_figures(
     }
 }
 
-/// One figure, or a list of them.
+/// Reads one figure, or a list of them.
 fn figures(node: Node<'_>) -> Result<Vec<Figure>, Malformed> {
-    /// More than there are windows, and few enough to look at for every container.
+    /// More than there are windows, and few enough to evaluate for every container.
     const MOST: usize = 4;
     let Ok(items) = node.items() else { return Ok(vec![read_figure(node)?]) };
     let figures = items.map(read_figure).take(MOST + 1).collect::<Result<Vec<_>, _>>()?;
@@ -477,7 +477,7 @@ fn read_margin(node: Node<'_>) -> Result<Margin, Malformed> {
             margin.percent = percents(percent).ok_or_else(expected)?;
             amount
         }
-        // A number alone has always been percents.
+        // A plain number means percents.
         (None, None) if percents(first).is_some() => {
             margin.percent = percents(first).unwrap_or_default();
             None

@@ -1,4 +1,4 @@
-//! `quotas`: what is done about ResourceQuotas.
+//! `quotas`: settings for ResourceQuotas.
 
 use std::borrow::Cow;
 
@@ -9,22 +9,22 @@ use crate::cluster::resource_quota::ScopeRequirement;
 #[derive(Debug, Clone)]
 pub struct QuotaSettings<'d> {
     pub mode: Mode,
-    /// For controllers, whose pods would meet the quotas only later.
+    /// For controllers, whose pods would be checked against the quotas only later.
     pub workloads: Mode,
     pub freshness: Freshness,
-    /// Whether the pods of controllers are held against TenantQuotas too.
+    /// Whether the pods of controllers are also checked against TenantQuotas.
     pub tenant_quotas: bool,
-    /// What may be consumed only where a quota covers it.
+    /// Resources that may be consumed only where a quota covers them.
     pub limited_resources: Vec<LimitedResource<'d>>,
 }
 
-/// How old the usage may be by which a request is judged.
+/// How old the usage in a quota's status may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Freshness {
-    /// The host's watched list: next to no cost, some milliseconds behind.
+    /// The host's watched list: nearly free, and some milliseconds old.
     #[default]
     Watch,
-    /// That list first, then a fresh read of each quota that it shows close to its bound.
+    /// That list first, then a live read of each quota that is close to its bound.
     Live,
 }
 
@@ -34,7 +34,7 @@ pub struct LimitedResource<'d> {
     pub api_group: Cow<'d, str>,
     /// The plural name, such as `pods`.
     pub resource: Cow<'d, str>,
-    /// Texts of which a consumed name must contain one to need cover.
+    /// A consumed resource is limited if its name contains one of these texts.
     pub match_contains: Vec<Cow<'d, str>>,
     pub match_scopes: Vec<ScopeRequirement<'d>>,
 }
@@ -67,8 +67,10 @@ impl<'d> QuotaSettings<'d> {
             limited_resources: section.sections("limitedResources", LimitedResource::read),
         };
         if read.tenant_quotas && read.of_workloads() == Mode::Off {
-            section
-                .problem("tenantQuotas", "is `true`, and no pods of workloads are checked: choose `warn` or `enforce`");
+            section.problem(
+                "tenantQuotas",
+                "is `true`, but pods of workloads are not checked: choose `warn` or `enforce`",
+            );
         }
         if read.mode == Mode::Off && !read.limited_resources.is_empty() {
             section.problem(
@@ -77,7 +79,7 @@ impl<'d> QuotaSettings<'d> {
             );
         }
         if read.mode == Mode::Off && read.freshness == Freshness::Live {
-            section.problem("mode", "is `off`, so `freshness` means nothing: remove it or choose `enforce` or `warn`");
+            section.problem("mode", "is `off`, so `freshness` has no effect: remove it or choose `enforce` or `warn`");
         }
         section.finish();
         read
@@ -85,7 +87,7 @@ impl<'d> QuotaSettings<'d> {
 }
 
 impl QuotaSettings<'_> {
-    /// What is done about a breach by the pods of a controller.
+    /// What happens on a breach by the pods of a controller.
     pub fn of_workloads(&self) -> Mode {
         if self.mode == Mode::Off { Mode::Off } else { self.workloads }
     }
@@ -103,7 +105,7 @@ impl<'d> LimitedResource<'d> {
             section.problem("resource", "is missing: name a resource in the plural, such as `pods`");
         }
         if read.match_contains.is_empty() && read.match_scopes.is_empty() {
-            section.problem("matchContains", "is missing, and `matchScopes` too: one of them must say what is limited");
+            section.problem("matchContains", "is missing, and `matchScopes` too: set one of them");
         }
         read
     }
@@ -134,7 +136,7 @@ impl<'d> ScopeRequirement<'d> {
 }
 
 impl<'d> Reader<'_, 'd> {
-    /// One of several words, which must be there.
+    /// Reads a required field with one of several words.
     fn word(&mut self, name: &'static str, words: &[&str]) -> Cow<'d, str> {
         let word = self.string(name).unwrap_or_default();
         if !words.contains(&word.as_ref()) {
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_admission_configuration_of_kubernetes_is_understood() {
+    fn the_admission_configuration_of_kubernetes_is_accepted() {
         check(
             r#"{"quotas": {"mode": "warn", "workloads": "off", "freshness": "live", "tenantQuotas": false, "limitedResources": [
                 {"resource": "pods", "matchScopes": [{"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}]},
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_told_at_once() {
+    fn all_problems_are_reported_at_once() {
         check(
             r#"{"quotas": {"mode": "of", "limitedResource": [], "limitedResources": [
                 {"matchScopes": [{"scopeName": "Priority", "operator": "Exists", "values": ["a"]}]}, {"resource": "pods"}]}}"#,
@@ -177,8 +179,7 @@ mod tests {
                  `BestEffort`, `NotBestEffort`, `PriorityClass`, `CrossNamespacePodAffinity`, `VolumeAttributesClass`",
                 "`quotas.limitedResources[0].matchScopes[0].values` must be absent: `Exists` and `DoesNotExist` take none",
                 "`quotas.limitedResources[0].resource` is missing: name a resource in the plural, such as `pods`",
-                "`quotas.limitedResources[1].matchContains` is missing, and `matchScopes` too: one of them must say what \
-                 is limited",
+                "`quotas.limitedResources[1].matchContains` is missing, and `matchScopes` too: set one of them",
                 "`quotas.limitedResource` is not a setting; did you mean `limitedResources`?",
             ],
         );
@@ -191,12 +192,12 @@ mod tests {
                 {"resource": "pods", "matchContains": ["cpu"]}]}}"#,
             &[
                 "`quotas.mode` is `off`, so `limitedResources` would never apply: remove them or choose `enforce` or `warn`",
-                "`quotas.mode` is `off`, so `freshness` means nothing: remove it or choose `enforce` or `warn`",
+                "`quotas.mode` is `off`, so `freshness` has no effect: remove it or choose `enforce` or `warn`",
             ],
         );
         check(
             r#"{"quotas": {"workloads": "off", "tenantQuotas": true}}"#,
-            &["`quotas.tenantQuotas` is `true`, and no pods of workloads are checked: choose `warn` or `enforce`"],
+            &["`quotas.tenantQuotas` is `true`, but pods of workloads are not checked: choose `warn` or `enforce`"],
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Reads a section of the settings field by field, and collects everything that is wrong with it.
+//! Reads a section of the settings field by field, and collects all problems.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use crate::amount::{Quantity, read_quantity};
 use crate::cut::on_one_line;
 use crate::json::{Malformed, Node};
 
-/// One object of the settings. Each field asked for is a known field; [`Reader::finish`] complains of the others.
+/// One object of the settings. Each field that is read is a known field; [`Reader::finish`] reports the others.
 pub struct Reader<'p, 'd> {
     node: Node<'d>,
     path: String,
@@ -19,14 +19,14 @@ impl<'p, 'd> Reader<'p, 'd> {
         Self { node, path, known: Vec::new(), problems }
     }
 
-    /// Notes that field `name` is wrong in the way that `problem` words.
+    /// Adds a problem of field `name`; `problem` follows the path in the message.
     #[inline(never)]
     pub fn problem(&mut self, name: &str, problem: &str) {
         let path = self.path_of(name);
         self.problems.push(format!("`{path}` {problem}"));
     }
 
-    /// Notes a problem that names its own place.
+    /// Adds a problem with its own path in the text.
     pub fn add(&mut self, problem: String) {
         self.problems.push(problem);
     }
@@ -36,8 +36,9 @@ impl<'p, 'd> Reader<'p, 'd> {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 
-    /// The value of a field, to be read by a function that may find it malformed. What does not depend on that function
-    /// stands apart, here as in all of this file, because a copy of it for each setting would weigh tens of kilobytes.
+    /// The value of a field, read by a function that may find it malformed. Code that does not depend on that function
+    /// is kept in functions of its own, as in all of this file, because copies for each setting would take tens of
+    /// kilobytes.
     pub fn field<T>(&mut self, name: &'static str, read: impl FnOnce(Node<'d>) -> Result<T, Malformed>) -> Option<T> {
         match read(self.value(name)?) {
             Ok(read) => Some(read),
@@ -48,7 +49,7 @@ impl<'p, 'd> Reader<'p, 'd> {
     #[inline(never)]
     fn value(&mut self, name: &'static str) -> Option<Node<'d>> {
         self.known.push(name);
-        // OK to pass over what is no object, because `finish` complains of it.
+        // OK to ignore a section that is not an object, because `finish` reports it.
         self.node.get(name).ok().flatten()
     }
 
@@ -68,14 +69,14 @@ impl<'p, 'd> Reader<'p, 'd> {
         self.field(name, Node::bool).unwrap_or(default)
     }
 
-    /// One of several words. Of YAML's own words for yes and no, an unquoted `off` reaches us as `false`.
+    /// One of several words. An unquoted `off` arrives as `false`, because YAML reads it as a boolean.
     pub fn choice<T: Copy>(&mut self, name: &'static str, choices: &[(&str, T)], default: T) -> T {
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
         let chosen = self.chosen(name, &words).and_then(|index| choices.get(index));
         chosen.map_or(default, |(_, meaning)| *meaning)
     }
 
-    /// Which of several words a field is.
+    /// The index of a field's value among several words.
     #[inline(never)]
     fn chosen(&mut self, name: &'static str, words: &[&str]) -> Option<usize> {
         self.field(name, |value| {
@@ -126,14 +127,14 @@ impl<'p, 'd> Reader<'p, 'd> {
         sections
     }
 
-    /// All fields with whatever names they have, for sections that are maps.
+    /// All fields with any names, for sections that are maps.
     #[inline(never)]
     pub fn entries(&mut self) -> Vec<(Cow<'d, str>, Node<'d>)> {
         let fields = self.node.fields().into_iter().flatten();
         fields.filter_map(|(key, value)| Some((key.str().ok()?, value))).collect()
     }
 
-    /// Complains of fields that nothing asked for.
+    /// Reports fields that were never read.
     #[inline(never)]
     pub fn finish(self) {
         let fields = match self.node.fields() {
@@ -154,7 +155,7 @@ impl<'p, 'd> Reader<'p, 'd> {
             let path = self.path_of(&name);
             self.problems.push(match nearest(&name, &self.known) {
                 Some(known) => format!("`{path}` is not a setting; did you mean `{known}`?"),
-                None => format!("`{path}` is not a setting; known here are {}", in_backticks(&self.known)),
+                None => format!("`{path}` is not a setting; valid names are {}", in_backticks(&self.known)),
             });
         }
     }
@@ -164,13 +165,13 @@ pub(super) fn in_backticks(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// The known name that is closest to a mistyped one, if any is close.
+/// The known name closest to a mistyped one, if any is close.
 fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let closest = known.iter().map(|known| (distance(name, known), *known)).min()?;
     (closest.0 <= 1 + name.len() / 3).then_some(closest.1)
 }
 
-/// Edit distance, upper and lower case alike.
+/// Edit distance, ignoring case.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.to_ascii_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! Rules: LimitRange items that an operator writes into the settings, with selectors.
+//! Rules: LimitRange items in the settings, with selectors.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::cluster::limit_range::{CONTAINER, Item, LimitRange};
 use crate::image::{ImageName, ImagePattern};
 use crate::json::{Malformed, Node};
 
-/// One entry of `limitRanges.rules`. A selector that is absent selects everything.
+/// One entry of `limitRanges.rules`. An absent selector selects everything.
 #[derive(Debug, Clone)]
 pub struct Rule<'d> {
     pub range: LimitRange<'d>,
@@ -33,7 +33,7 @@ impl<'d> Rule<'d> {
     fn read(reader: &mut Reader<'_, 'd>, implied_defaults: bool) -> Self {
         let name = reader.string("name").unwrap_or_default();
         if name.is_empty() {
-            reader.problem("name", "is missing: messages name the rule by it");
+            reader.problem("name", "is missing: messages refer to rules by name");
         }
         let items = reader.sections("limits", read_item);
         let mut range = LimitRange { name, items };
@@ -57,7 +57,7 @@ impl<'d> Rule<'d> {
         };
         let selects_containers = !rule.containers.is_empty() || !rule.images.is_empty();
         if selects_containers && rule.range.items.iter().any(|item| item.kind != CONTAINER) {
-            reader.problem("limits", "may hold only items of type `Container` beside `containers` or `images`");
+            reader.problem("limits", "may have only items of type `Container` if `containers` or `images` is set");
         }
         rule
     }
@@ -73,7 +73,7 @@ impl<'d> Rule<'d> {
         self.pod_labels.as_ref().map_or(Ok(true), |selector| selector.matches(labels))
     }
 
-    /// Whether the rule is about pods by their labels, and so never about claims.
+    /// Whether the rule selects pods by labels, and so never claims.
     pub fn is_about_pods(&self) -> bool {
         self.pod_labels.is_some()
     }
@@ -85,7 +85,7 @@ impl<'d> Rule<'d> {
     }
 
     fn selects_image(&self, image: &str) -> bool {
-        // A name that no runtime could pull is no image that a pattern matches.
+        // An invalid image name, which no runtime can pull, matches no pattern.
         ImageName::parse(image).is_ok_and(|name| self.images.iter().any(|pattern| pattern.matches(&name)))
     }
 }

@@ -1,11 +1,11 @@
-//! Which objects a setting selects, by their labels.
+//! Label selectors in the settings.
 
 use std::borrow::Cow;
 
 use super::Reader;
 use crate::json::{Malformed, Node};
 
-/// A label selector as Kubernetes has it: everything in it must hold.
+/// A label selector as in Kubernetes: all its requirements must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelSelector<'d> {
     requirements: Vec<Requirement<'d>>,
@@ -33,7 +33,7 @@ const OPERATORS: &[(&str, Operator)] = &[
     ("DoesNotExist", Operator::DoesNotExist),
 ];
 
-/// Whether a selector that is no setting selects what has these labels. One that cannot be read selects nothing.
+/// Whether a selector from an object selects these labels. An invalid selector selects nothing.
 pub fn selects(selector: Node<'_>, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
     let mut problems = Vec::new();
     let selector = LabelSelector::read(&mut Reader::new(selector, String::new(), &mut problems));

@@ -1,7 +1,7 @@
 use super::*;
 use crate::json::Document;
 
-/// Reads settings and passes on the problems, one a line.
+/// The problems of these settings, one per line.
 fn problems(text: &str) -> String {
     let document = Document::read(text).unwrap();
     let read = Settings::read(Some(document.root()));
@@ -9,7 +9,7 @@ fn problems(text: &str) -> String {
 }
 
 #[test]
-fn nothing_said_means_the_documented_defaults() {
+fn defaults_are_as_documented() {
     let settings = Settings::read(None).unwrap();
     assert_eq!(settings.limit_ranges.mode, Mode::Enforce);
     assert_eq!(settings.limit_ranges.workloads, Mode::Warn);
@@ -28,14 +28,14 @@ fn an_unquoted_off_of_yaml_is_off() {
 
 /// Found by `make fuzz`.
 #[test]
-fn a_problem_is_a_short_line_whatever_was_written() {
+fn problems_are_short_lines_for_any_input() {
     assert_eq!(
         problems(r#"{"exempt":{"serviceAccou\nts":[]}}"#),
         "`exempt.serviceAccou ts` is not a setting; did you mean `serviceAccounts`?"
     );
     let unknown = problems(&format!(r#"{{"{}":1}}"#, "limit".repeat(1_000)));
     assert!(
-        unknown.starts_with("`limitlimit") && unknown.contains("…` is not a setting; known here are "),
+        unknown.starts_with("`limitlimit") && unknown.contains("…` is not a setting; valid names are "),
         "{unknown}"
     );
     let account = "web ".repeat(10_000);
@@ -45,7 +45,7 @@ fn a_problem_is_a_short_line_whatever_was_written() {
 }
 
 #[test]
-fn every_problem_is_named_at_once() {
+fn all_problems_are_reported_at_once() {
     let text = r#"{
         "limitRange": {},
         "limitRanges": {"mode": "strict", "repairDefaultLimits": true, "rules": [
@@ -59,9 +59,9 @@ fn every_problem_is_named_at_once() {
     assert_eq!(
         problems(text),
         "`limitRanges.mode` is wrong: expected `enforce`, `warn`, `off`, found `\"strict\"`\n\
-         `limitRanges.rules[0].name` is missing: messages name the rule by it\n\
+         `limitRanges.rules[0].name` is missing: messages refer to rules by name\n\
          limitRanges.rules[0].limits[0].default: may not be specified when `type` is 'Pod'\n\
-         `limitRanges.rules[0].limits` may hold only items of type `Container` beside `containers` or `images`\n\
+         `limitRanges.rules[0].limits` may have only items of type `Container` if `containers` or `images` is set\n\
          `limitRanges.rules[1].limits[0].max` is wrong: `one` is not a quantity: expected a number such as `500m` or `1.5Gi`\n\
          `limitRanges.rules[2].limits` is missing: a rule needs at least one LimitRange item\n\
          `limitRanges.rules[2].podLabels.matchExpressions[0].key` is missing\n\
@@ -85,7 +85,7 @@ fn rules_that_could_never_apply_contradict_the_mode() {
 }
 
 #[test]
-fn settings_that_are_no_object_are_refused() {
+fn settings_other_than_an_object_are_refused() {
     assert_eq!(problems("[]"), "`settings` is wrong: expected an object, found `[]`");
     assert_eq!(problems(r#"{"exempt":3}"#), "`exempt` is wrong: expected an object, found `3`");
 }

@@ -1,4 +1,4 @@
-//! Estimates, from the request to the changed object, on the path that every shell takes.
+//! Estimates, from the request to the changed object, through the same entry point as in every shell.
 
 #![expect(
     clippy::unwrap_used,

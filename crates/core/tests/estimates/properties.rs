@@ -1,4 +1,4 @@
-//! What holds of every estimate, whatever the history and the ranges.
+//! Properties of all estimates, for any history and ranges.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn nginx(window: Value) -> Value {
     }})
 }
 
-/// An amount of cpu, or none.
+/// An amount of cpu, or nothing.
 fn some_cpu() -> impl Strategy<Value = Option<u32>> {
     prop_oneof![Just(None), (1_u32..2_000).prop_map(Some)]
 }
@@ -117,14 +117,14 @@ proptest! {
         };
         let few = estimate(format!("{cpu}m"), samples);
         prop_assert_eq!(few, i64::from(cpu));
-        // Sketches answer within one percent, here in thousandths.
+        // Sketches are exact to one percent, here in thousandths.
         let other = i64::from(cpu) * (1_000 + i64::from(error));
         let many = estimate(format!("{other}u"), samples * times);
         prop_assert!((many - few).abs() * 100 <= few + 100, "{few} and {many}");
     }
 
     #[test]
-    fn any_json_as_a_profile_is_at_worst_no_history(junk in junk(), place in 0..11_usize) {
+    fn any_json_as_a_profile_is_at_worst_ignored(junk in junk(), place in 0..11_usize) {
         let mut profile = own(nginx(window(100, "100m", "100Mi")));
         profile["spec"]["header"]["pages"] = json!("/##");
         let entry = "/spec/images/docker,io~1library~1nginx";
@@ -145,7 +145,7 @@ proptest! {
     }
 }
 
-/// Any JSON, with the format's own names and odd values strewn in.
+/// Any JSON, with some of the format's names and some odd values.
 fn junk() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

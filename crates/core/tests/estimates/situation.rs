@@ -1,4 +1,4 @@
-//! A request and the cluster that it meets, as JSON; judged on the path that every shell takes.
+//! A request and a cluster as JSON, judged through the same entry point as in every shell.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use headroom_core::cluster::usage::Root;
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-#[path = "../door/mod.rs"]
-mod way_in;
+#[path = "../entry/mod.rs"]
+mod entry;
 
 pub const NOW: &str = "2026-11-21T06:00:00Z";
 
@@ -21,7 +21,7 @@ pub struct Situation {
     pub namespace: Value,
     pub profiles: Vec<Value>,
     pub autoscalers: Vec<Value>,
-    /// Kinds that cannot be read, with what the host says.
+    /// Kinds that cannot be read, with the host's error.
     pub failing: BTreeMap<&'static str, &'static str>,
 }
 
@@ -31,7 +31,7 @@ pub struct Outcome {
     pub message: String,
     pub warnings: Vec<String>,
     pub audit: BTreeMap<&'static str, String>,
-    /// The object as it is in the end, and whether that is another text than it was.
+    /// The object after the decision, and whether its text changed.
     pub object: Value,
     pub changed: bool,
     /// The objects that were read: kind, namespace, name.
@@ -66,7 +66,7 @@ impl Situation {
         self
     }
 
-    /// With these and the defaults, and nothing that makes amounts easy to follow.
+    /// With these settings and the defaults, without the simplifications of [`plain`].
     pub fn with_real_settings(mut self, settings: Value) -> Self {
         self.settings = settings;
         self
@@ -78,7 +78,7 @@ impl Situation {
         self
     }
 
-    /// With this history beside what the same object holds already.
+    /// Adds this history to what the same object contains already.
     pub fn with_profile(mut self, mut profile: Value) -> Self {
         let known = self.profiles.iter_mut().find(|known| known["metadata"] == profile["metadata"]);
         let Some(known) = known else {
@@ -103,7 +103,7 @@ impl Situation {
         };
         let now = Some(NOW.parse::<Timestamp>().unwrap());
         let (request, settings) = (self.request.to_string(), self.settings.to_string());
-        let mut outcome = way_in::judge(&request, &settings, now, read, |request, decision, _| {
+        let mut outcome = entry::judge(&request, &settings, now, read, |request, decision, _| {
             let changed = request.object.and_then(|object| decision.changed_object(object.node).unwrap());
             let object = match &changed {
                 Some(text) => serde_json::from_str(text).unwrap(),
@@ -124,7 +124,7 @@ impl Situation {
         outcome
     }
 
-    /// The same, after the object went through us once.
+    /// Judges the resulting object of an earlier judgement.
     pub fn judge_again(&self, outcome: &Outcome) -> Outcome {
         let mut again = self.clone();
         again.request["object"] = outcome.object.clone();
@@ -148,7 +148,7 @@ impl Situation {
                     format!("Cannot find headroom.dev/v1alpha1/UsageProfile named '{name}' inside of namespace '{namespace}'")
                 })
             }
-            kind => panic!("nobody reads {kind}"),
+            kind => panic!("unexpected read of {kind}"),
         }
     }
 }
@@ -164,7 +164,7 @@ impl Outcome {
         found["resources"][bound][resource].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The value and the reason that our annotation gives for it.
+    /// The value and its reason in our annotation.
     pub fn explained(&self, container: &str, place: &str) -> String {
         let annotation: Value = serde_json::from_str(self.annotation("headroom.dev/resources").unwrap()).unwrap();
         annotation[container][place].as_str().unwrap().to_owned()
@@ -175,18 +175,18 @@ impl Outcome {
         self.object["metadata"]["annotations"][name].as_str()
     }
 
-    /// Whether only what every pod is judged by was read.
+    /// Whether only the objects were read that every pod needs.
     pub fn read_no_more_than_usual(&self) -> bool {
         self.reads.iter().all(|(kind, _, _)| kind == "LimitRange" || kind == "ResourceQuota")
     }
 
-    /// How many profiles were read.
+    /// The number of profiles that were read.
     pub fn profiles_read(&self) -> usize {
         self.reads.iter().filter(|(kind, _, _)| kind == "UsageProfile").count()
     }
 }
 
-/// The settings, with one percentile and nothing added to it unless they say so, which keeps amounts easy to follow.
+/// The settings, with a single percentile and without margins unless they set them, so that amounts are easy to follow.
 fn plain(mut settings: Value) -> Value {
     if settings.get("estimates").is_none() {
         settings["estimates"] = json!({});
@@ -208,17 +208,17 @@ fn plain(mut settings: Value) -> Value {
     settings
 }
 
-/// What images used in the namespace `shop`, collected an hour ago.
+/// The usage of images in the namespace `shop`, collected an hour ago.
 pub fn own(images: Value) -> Value {
     root(images, |histories| json!({"own": {"shop": histories}}))
 }
 
-/// What they used in all namespaces.
+/// The usage of images in all namespaces.
 pub fn pool(images: Value) -> Value {
     root(images, |histories| json!({"pool": histories}))
 }
 
-/// The root of the first of these images, with all of them in it.
+/// The root of the first image, with all images in it.
 fn root(mut images: Value, entry: impl Fn(Value) -> Value) -> Value {
     let images_of = images.as_object_mut().unwrap();
     let name = images_of.keys().next().unwrap().replace(',', ".");
@@ -236,7 +236,7 @@ pub fn object(name: &str, mut spec: Value) -> Value {
     })
 }
 
-/// What was observed in a window: each percentile is this amount.
+/// The observations of a window: every percentile is this amount.
 pub fn window(samples: u64, cpu: &str, memory: &str) -> Value {
     let usage = |amount: &str| {
         let names = ["50", "60", "70", "75", "80", "85", "90", "95", "98", "99", "99.9"];

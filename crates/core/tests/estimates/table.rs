@@ -1,10 +1,10 @@
-//! What each setting, history and bound does to an estimate.
+//! The effect of each setting, history and bound on an estimate.
 
 use serde_json::{Value, json};
 
 use crate::situation::{Outcome, Situation, history, object, own, pool, window};
 
-/// nginx's key and root, as `address` has them written down.
+/// nginx's key and root, as fixed by `address`.
 const NGINX: &str = "docker,io/library/nginx";
 const ROOT: &str = "usage-26";
 
@@ -25,7 +25,7 @@ fn nginx(tag: Value, all: Value) -> Value {
     json!({NGINX: {"all": history(all), "tags": {"1,27": history(tag)}}})
 }
 
-/// Enough for the first step.
+/// Enough samples for the first step.
 fn busy(cpu: &str, memory: &str) -> Value {
     nginx(json!({"7d": window(10_080, cpu, memory)}), json!({}))
 }
@@ -65,7 +65,7 @@ fn the_percentile_of_the_own_namespace_becomes_the_request_and_nothing_else() {
 }
 
 #[test]
-fn the_first_step_with_enough_samples_decides_and_those_before_it_are_told() {
+fn the_first_step_with_enough_samples_decides_and_skipped_ones_are_listed() {
     let tag = json!({"7d": window(12, "1", "1Gi"), "30d": window(59, "2", "2Gi")});
     let outcome = nginx_pod().with_profile(own(nginx(tag, json!({"30d": window(71, "150m", "100Mi")})))).judge();
     check(&outcome, "150m", "100Mi");
@@ -80,7 +80,7 @@ fn the_first_step_with_enough_samples_decides_and_those_before_it_are_told() {
 }
 
 #[test]
-fn the_scope_says_whose_history_counts() {
+fn the_scope_decides_whose_history_counts() {
     let both = || nginx_pod().with_profile(own(busy("100m", "100Mi"))).with_profile(pool(busy("300m", "300Mi")));
     for (scope, cpu, memory, reads) in
         [("namespaceFirst", "100m", "100Mi", 1), ("namespace", "100m", "100Mi", 1), ("cluster", "300m", "300Mi", 1)]
@@ -109,7 +109,7 @@ fn pooled_history_needs_several_namespaces_and_pods() {
 }
 
 #[test]
-fn a_digest_is_looked_up_by_itself_and_then_by_its_tag() {
+fn a_digest_is_looked_up_before_the_tag() {
     let digest = format!("sha256:{}", "a".repeat(64));
     let image = format!("nginx:1.27@{digest}");
     let situation = Situation::of_pod(pod(container(&image)));
@@ -122,7 +122,7 @@ fn a_digest_is_looked_up_by_itself_and_then_by_its_tag() {
 }
 
 #[test]
-fn an_image_without_history_gets_what_is_known_of_it_or_nothing() {
+fn an_image_without_history_gets_well_known_requests_or_none() {
     let outcome = nginx_pod().judge();
     check(&outcome, "100m", "128Mi");
     assert_eq!(outcome.warnings[0], "web: cpu request set to 100m (typical for this image; no usage history yet)");
@@ -136,7 +136,7 @@ fn an_image_without_history_gets_what_is_known_of_it_or_nothing() {
 }
 
 #[test]
-fn margin_floor_and_rounding_shape_the_amount() {
+fn margin_floor_and_rounding_are_applied() {
     check_settings(json!({}), busy("3m", "5Mi"), "10m", "32Mi");
     check_settings(json!({"floor": {"cpu": "1m", "memory": "4Mi"}}), busy("3m", "5Mi"), "3m", "5Mi");
     check_settings(json!({"margin": {"cpu": 15, "memory": "50%"}}), busy("101m", "200Mi"), "117m", "300Mi");
@@ -155,13 +155,13 @@ fn any_published_percentile_can_be_chosen() {
     check_settings(json!({"percentile": "50"}), images, "50m", "900Mi");
 }
 
-/// What was observed in a window: these texts.
+/// The observations of a window: these texts.
 fn observed(cpu: &str, memory: &str) -> Value {
     let text = |peak: &str, figures: &str| format!("samples=10080 peak={peak} {figures}");
     json!({"pods": 12, "namespaces": 4, "cpu": text("9", cpu), "memory": text("9Gi", memory)})
 }
 
-/// Three windows in which each figure that the defaults use is another.
+/// Three windows with a different value for each figure that the defaults use.
 fn with_figures() -> Value {
     nginx(
         json!({
@@ -197,7 +197,7 @@ fn the_largest_of_the_default_figures_decides_and_gets_a_margin() {
 }
 
 #[test]
-fn a_short_history_asks_for_more_by_the_day() {
+fn a_short_history_raises_the_estimate() {
     let mut images = with_figures();
     for (days, cpu, memory) in
         [(1, "137m", "355Mi"), (2, "131m", "319Mi"), (10, "126m", "290Mi"), (26, "124m", "284Mi")]
@@ -214,7 +214,7 @@ fn a_short_history_asks_for_more_by_the_day() {
 }
 
 #[test]
-fn a_pool_of_few_pods_asks_for_more() {
+fn a_pool_of_few_pods_raises_the_estimate() {
     let mut images = with_figures();
     let check = |images: &Value, few_pods: Value, cpu, memory| {
         let situation = nginx_pod().with_real_settings(json!({"estimates": {"pool": few_pods}}));
@@ -227,7 +227,7 @@ fn a_pool_of_few_pods_asks_for_more() {
 }
 
 #[test]
-fn a_pool_is_only_heard_where_enough_namespaces_agree() {
+fn a_pool_is_only_used_where_enough_namespaces_agree() {
     let check = |profile: Value, why: &str| {
         let situation = nginx_pod().with_real_settings(json!({})).with_profile(profile);
         let explained = situation.judge().explained("web", "requests.cpu");
@@ -242,7 +242,7 @@ fn a_pool_is_only_heard_where_enough_namespaces_agree() {
     let week = &mut images[NGINX]["tags"]["1,27"]["windows"]["7d"];
     week["cpu"] = json!("samples=10080");
     check(pool(images.clone()), "7d nginx:1.27 in all namespaces: namespaces disagree");
-    // A window with too few of them is not looked into, and the others are.
+    // A window with too few namespaces is not used, and the others are.
     let month = &mut images[NGINX]["tags"]["1,27"]["windows"]["30d"];
     month["namespaces"] = json!(2);
     let situation = nginx_pod().with_real_settings(json!({})).with_profile(pool(images));
@@ -256,13 +256,13 @@ fn figures_are_chosen_by_window() {
         |percentile: Value, cpu, memory| check_settings(json!({"percentile": percentile}), with_figures(), cpu, memory);
     of(json!({"cpu": "p90 of 30d", "memory": ["p98 of 7d", "p98 of 30d"]}), "400m", "150Mi");
     of(json!({"cpu": "90", "memory": "peak"}), "300m", "9Gi");
-    // Where no window that is wanted has samples, the one that was found has.
+    // If no configured window has samples, the window of the step is used.
     let only_month = nginx(json!({"30d": observed("90=40m", "90=40Mi")}), json!({}));
     check_settings(json!({"percentile": ["p90 of 7d", "p90 of recent"]}), only_month, "40m", "40Mi");
 }
 
 #[test]
-fn an_out_of_memory_kill_raises_memory_visibly() {
+fn an_out_of_memory_kill_raises_memory_and_is_reported() {
     let mut images = busy("100m", "300Mi");
     images[NGINX]["tags"]["1,27"]["oomKills"] = json!([{"at": "2026-11-21T04:00:00Z", "memory": "310Mi"}]);
     let outcome = nginx_pod().with_profile(own(images.clone())).judge();
@@ -272,7 +272,7 @@ fn an_out_of_memory_kill_raises_memory_visibly() {
         "{:?}",
         outcome.warnings
     );
-    // A kill after the collection is nothing that could have been collected.
+    // A kill after the collection cannot have been collected, and is ignored.
     images[NGINX]["tags"]["1,27"]["oomKills"][0]["at"] = json!("2036-11-21T04:00:00Z");
     check_settings(json!({}), images, "100m", "300Mi");
 }
@@ -296,9 +296,9 @@ fn what_an_author_set_stays_and_is_not_estimated() {
     assert!(!always.judge_again(&outcome).changed);
 }
 
-/// Found by the fuzzer. The API server refuses such a pod, but only after us.
+/// Found by the fuzzer. The API server refuses such a pod, but only after our webhook.
 #[test]
-fn two_containers_of_one_name_are_not_estimated_again_beside_our_own_values() {
+fn two_containers_of_one_name_are_not_estimated_again() {
     let twin = json!({"name": "web", "image": "nginx:1.27"});
     let situation = Situation::of_pod(pod(json!([twin, twin]))).with_settings(json!({"estimates": {"mode": "always"}}));
     let outcome = situation.judge();
@@ -306,7 +306,7 @@ fn two_containers_of_one_name_are_not_estimated_again_beside_our_own_values() {
     assert!(!situation.judge_again(&outcome).changed);
 }
 
-/// Found by the fuzzer: such a request looks like the copy that the API server makes of a default limit.
+/// Found by the fuzzer: such a request looks like the API server's copy of a default limit.
 #[test]
 fn a_request_that_equals_a_default_limit_of_ours_stays_its_authors() {
     let containers =
@@ -321,7 +321,7 @@ fn a_request_that_equals_a_default_limit_of_ours_stays_its_authors() {
 }
 
 #[test]
-fn an_estimate_that_agrees_with_the_author_is_no_warning() {
+fn an_estimate_close_to_the_authors_value_gives_no_warning() {
     let containers =
         json!([{"name": "web", "image": "nginx:1.27", "resources": {"requests": {"cpu": "100m", "memory": "241Mi"}}}]);
     let situation = Situation::of_pod(pod(containers)).with_profile(own(busy("120m", "200Mi")));
@@ -331,7 +331,7 @@ fn an_estimate_that_agrees_with_the_author_is_no_warning() {
 }
 
 #[test]
-fn a_dry_run_tells_and_sets_nothing() {
+fn a_dry_run_reports_and_sets_nothing() {
     let situation = nginx_pod().with_profile(own(busy("120m", "200Mi")));
     let outcome = situation.with_settings(json!({"estimates": {"dryRun": true}})).judge();
     assert!(!outcome.changed);
@@ -343,14 +343,14 @@ fn a_dry_run_tells_and_sets_nothing() {
 fn namespaces_and_pods_may_ask_for_fewer_estimates_but_not_for_more() {
     let situation = nginx_pod().with_profile(own(busy("120m", "200Mi")));
     for field in ["labels", "annotations"] {
-        let mut silent = situation.clone();
-        silent.namespace = json!({"metadata": {field: {"headroom.dev/estimates": "never"}}});
-        let outcome = silent.judge();
+        let mut without = situation.clone();
+        without.namespace = json!({"metadata": {field: {"headroom.dev/estimates": "never"}}});
+        let outcome = without.judge();
         assert!(!outcome.changed && outcome.profiles_read() == 0, "{field}: {:?}", outcome.reads);
     }
-    let mut silent = situation.clone();
-    silent.request["object"]["metadata"]["annotations"] = json!({"headroom.dev/estimates": "never"});
-    assert!(silent.judge().read_no_more_than_usual());
+    let mut without = situation.clone();
+    without.request["object"]["metadata"]["annotations"] = json!({"headroom.dev/estimates": "never"});
+    assert!(without.judge().read_no_more_than_usual());
     let mut never = situation.clone().with_settings(json!({"estimates": {"mode": "never"}}));
     never.namespace = json!({"metadata": {"labels": {"headroom.dev/estimates": "always"}}});
     let outcome = never.judge();
@@ -390,7 +390,7 @@ fn each_root_is_read_once() {
 }
 
 #[test]
-fn a_container_range_bounds_the_estimate_and_says_so() {
+fn a_container_range_bounds_the_estimate_and_is_named() {
     let range = json!([{"type": "Container", "min": {"cpu": "200m"}, "max": {"memory": "1Gi"}, "default": {"memory": "1Gi", "cpu": "4"}}]);
     let situation = nginx_pod().with_limits(range).with_profile(own(busy("50m", "4Gi")));
     let outcome = situation.judge();
@@ -409,7 +409,7 @@ fn a_container_range_bounds_the_estimate_and_says_so() {
 }
 
 #[test]
-fn the_ratio_to_the_limit_that_will_be_there_is_kept() {
+fn the_ratio_to_the_default_limit_is_kept() {
     let range = json!([{"type": "Container", "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "250m"}, "maxLimitRequestRatio": {"cpu": "4"}}]);
     let outcome = nginx_pod().with_limits(range).with_profile(own(busy("50m", "100Mi"))).judge();
     check(&outcome, "125m", "100Mi");
@@ -417,7 +417,7 @@ fn the_ratio_to_the_limit_that_will_be_there_is_kept() {
 }
 
 #[test]
-fn a_default_limit_below_the_estimate_is_raised_or_where_nobody_may_the_estimate_is_lowered() {
+fn a_default_limit_below_the_estimate_is_raised_or_without_repair_the_estimate_is_lowered() {
     let range = json!([{"type": "Container", "default": {"cpu": "100m"}, "defaultRequest": {"cpu": "50m"}}]);
     let situation = nginx_pod().with_limits(range).with_profile(own(busy("700m", "100Mi")));
     let outcome = situation.judge();
@@ -429,7 +429,7 @@ fn a_default_limit_below_the_estimate_is_raised_or_where_nobody_may_the_estimate
 }
 
 #[test]
-fn what_the_limit_ranger_put_in_is_replaced_and_its_limit_raised() {
+fn values_set_by_limit_ranger_are_replaced_and_its_limit_is_raised() {
     let range = json!([{"type": "Container", "default": {"cpu": "100m", "memory": "64Mi"}, "defaultRequest": {"cpu": "100m", "memory": "64Mi"}}]);
     let resources = json!({"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "100m", "memory": "64Mi"}});
     let mut object = pod(json!([{"name": "web", "image": "nginx:1.27", "resources": resources}]));
@@ -475,8 +475,8 @@ fn a_pod_maximum_shrinks_estimates_and_not_what_authors_set() {
 }
 
 #[test]
-fn an_estimate_that_alone_would_break_a_bound_is_withdrawn() {
-    // The defaults add up to the pod's minimum, the estimates do not.
+fn an_estimate_that_would_break_a_bound_is_dropped() {
+    // The defaults reach the pod's minimum, the estimates do not.
     let range = json!([
         {"type": "Pod", "min": {"cpu": "400m"}},
         {"type": "Container", "defaultRequest": {"cpu": "400m"}},
@@ -484,10 +484,7 @@ fn an_estimate_that_alone_would_break_a_bound_is_withdrawn() {
     let outcome = nginx_pod().with_limits(range).with_profile(own(busy("50m", "100Mi"))).judge();
     check(&outcome, "400m", "100Mi");
     assert!(
-        outcome
-            .warnings
-            .iter()
-            .any(|warning| warning.starts_with("pod total: no cpu estimate, because with one minimum cpu")),
+        outcome.warnings.iter().any(|warning| warning.starts_with("pod total: cpu estimate dropped: minimum cpu")),
         "{:?}",
         outcome.warnings
     );
@@ -521,7 +518,7 @@ fn a_template_is_judged_as_its_pods_would_be_and_changed_only_if_asked() {
 }
 
 #[test]
-fn an_explanation_that_left_values_out_stays_when_its_pod_is_judged_again() {
+fn a_cut_explanation_is_kept_when_the_pod_is_judged_again() {
     let amounts = json!({"cpu": "100m", "memory": "1Gi", "ephemeral-storage": "1Gi", "example.com/gpu": "1"});
     let range = json!([{"type": "Container", "defaultRequest": amounts, "default": amounts}]);
     let containers: Vec<_> =
@@ -531,7 +528,7 @@ fn an_explanation_that_left_values_out_stays_when_its_pod_is_judged_again() {
 }
 
 #[test]
-fn storage_is_estimated_where_settings_say_so() {
+fn storage_is_estimated_if_the_settings_include_it() {
     let mut usage = window(10_080, "120m", "200Mi");
     usage["ephemeral-storage"] = window(10_080, "1", "1Gi")["memory"].take();
     let situation = nginx_pod().with_profile(own(nginx(json!({"7d": usage}), json!({}))));
@@ -542,7 +539,7 @@ fn storage_is_estimated_where_settings_say_so() {
 }
 
 #[test]
-fn an_estimate_that_comes_to_a_limit_of_limit_rangers_stays_when_the_history_changes() {
+fn an_estimate_equal_to_limit_rangers_limit_is_kept_when_the_history_changes() {
     let mut object = pod(container("nginx:1.27"));
     object["metadata"]["annotations"] =
         json!({"kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu limit for container web"});
@@ -559,10 +556,10 @@ fn an_estimate_that_comes_to_a_limit_of_limit_rangers_stays_when_the_history_cha
     assert!(!again.changed, "{}", again.object);
 }
 
-/// The values that it left out look like LimitRanger's, which may be replaced; and with few values that may be, other estimates fit
-/// into the pod than before.
+/// The omitted values look like LimitRanger's, which may be replaced; and with fewer such values, other estimates would
+/// fit into the pod than before.
 #[test]
-fn what_an_explanation_left_out_stays_too() {
+fn values_omitted_from_an_explanation_are_kept_too() {
     let ranges = json!([
         {"type": "Container", "default": {"example.com/gpu": "1536Mi", "hugepages-2Mi": "1Gi", "memory": "0"}},
         {"type": "Container", "defaultRequest": {"storage": "250m"}, "max": {"memory": "1k"}},
@@ -571,9 +568,9 @@ fn what_an_explanation_left_out_stays_too() {
     check_cut(&six_of_nginx().with_limits(ranges).with_real_settings(json!({"limitRanges": {"mode": "warn"}})));
 }
 
-/// Likewise where they look like the author's, beside which there are estimates.
+/// The same if they look like the author's, which get estimates for comparison.
 #[test]
-fn what_an_explanation_left_out_gets_no_estimate_beside_it() {
+fn values_omitted_from_an_explanation_get_no_reported_estimate() {
     let defaults =
         json!({"ephemeral-storage": "64Mi", "example.com/gpu": "1", "hugepages-2Mi": "2Mi", "storage": "250m"});
     let ranges = json!([{"type": "Container", "default": defaults, "defaultRequest": defaults}]);
@@ -586,7 +583,7 @@ fn six_of_nginx() -> Situation {
     Situation::of_pod(json!({"metadata": {"name": "web"}, "spec": {"containers": containers}}))
 }
 
-/// A pod with more values of ours than there is room to explain is not changed when it is judged again.
+/// A pod with more values of ours than the annotation can explain is not changed when it is judged again.
 #[track_caller]
 fn check_cut(situation: &Situation) {
     let first = situation.judge();
@@ -597,7 +594,7 @@ fn check_cut(situation: &Situation) {
 }
 
 #[test]
-fn a_template_that_a_controller_hands_on_stays_as_it_is() {
+fn a_template_derived_by_a_controller_is_not_changed() {
     let owner = json!([{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web", "controller": true}]);
     let judge = |user: &str| {
         let request = json!({
@@ -615,7 +612,7 @@ fn a_template_that_a_controller_hands_on_stays_as_it_is() {
 }
 
 #[test]
-fn a_resource_that_an_autoscaler_scales_by_is_left_alone() {
+fn a_resource_that_an_autoscaler_scales_by_is_not_estimated() {
     let mut situation = nginx_pod().with_profile(own(busy("120m", "200Mi")));
     let metadata = &mut situation.request["object"]["metadata"];
     metadata["labels"] = json!({"pod-template-hash": "7b89ff4ccb"});
@@ -650,7 +647,7 @@ fn a_resource_that_an_autoscaler_scales_by_is_left_alone() {
     assert!(outcome.warnings[0].starts_with("cannot list HorizontalPodAutoscaler in namespace `shop`"));
 }
 
-/// A profile that is broken by `change` is no history, and a warning says why.
+/// A profile that is broken by `change` is ignored, with a warning.
 #[track_caller]
 fn check_broken(change: impl Fn(&mut Value), warning: &str) {
     let mut broken = own(busy("120m", "200Mi"));
@@ -662,7 +659,7 @@ fn check_broken(change: impl Fn(&mut Value), warning: &str) {
 }
 
 #[test]
-fn broken_stale_and_hostile_history_is_no_history() {
+fn broken_stale_and_hostile_history_is_ignored() {
     check_broken(|p| p["spec"]["header"]["format"] = json!(1), "spec.header.format: expected 2, found `1`");
     check_broken(|p| p["spec"]["header"]["format"] = json!("2"), "spec.header.format: expected 2, found `\"2\"`");
     check_broken(|p| p["spec"] = json!({}), "spec: `header` is missing");
@@ -691,19 +688,19 @@ fn broken_stale_and_hostile_history_is_no_history() {
     check_broken(|p| p["spec"]["images"] = json!(7), "spec.images: expected an object, found `7`");
     let tag = "spec.images[docker,io/library/nginx].own.shop.tags.1,27";
     for (usage, problem) in [
-        (json!("samples=60 peak=1 90=-5m"), "no container uses `90=-5m`"),
-        (json!("samples=60 peak=1 90=20E"), "no container uses `90=20E`"),
-        (json!("samples=60 peak=1 90=1e99"), "no container uses `90=1e99`"),
-        (json!("samples=60 peak=1 90=2"), "no container uses `90=2`"),
-        (json!("samples=60 peak=-1 90=1"), "no container uses `peak=-1`"),
-        (json!("samples=-1 peak=1 90=1"), "no container uses `samples=-1`"),
-        (json!("samples=1.5 peak=1 90=1"), "no container uses `samples=1.5`"),
+        (json!("samples=60 peak=1 90=-5m"), "impossible value `90=-5m`"),
+        (json!("samples=60 peak=1 90=20E"), "impossible value `90=20E`"),
+        (json!("samples=60 peak=1 90=1e99"), "impossible value `90=1e99`"),
+        (json!("samples=60 peak=1 90=2"), "impossible value `90=2`"),
+        (json!("samples=60 peak=-1 90=1"), "impossible value `peak=-1`"),
+        (json!("samples=-1 peak=1 90=1"), "impossible value `samples=-1`"),
+        (json!("samples=1.5 peak=1 90=1"), "impossible value `samples=1.5`"),
         (json!("samples=60 peak=1 90="), "`90=`: `` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
         (json!("samples=60 peak= 90=1"), "`peak=`: `` is not a quantity: expected a number such as `500m` or `1.5Gi`"),
-        (json!("samples=60 peak=1 50=1m 99=2m"), "it does not say `90`"),
-        (json!("samples=60 90=1m"), "it does not say `peak`"),
-        (json!("peak=1 90=1m"), "it does not say `samples`"),
-        (json!(""), "it does not say `samples`"),
+        (json!("samples=60 peak=1 50=1m 99=2m"), "`90` is missing"),
+        (json!("samples=60 90=1m"), "`peak` is missing"),
+        (json!("peak=1 90=1m"), "`samples` is missing"),
+        (json!(""), "`samples` is missing"),
         (json!({"samples": 60}), "expected a string without backslashes, found `{\"samples\":60}`"),
         (json!("samples=60\n"), "expected a string without backslashes, found `\"samples=60\\n\"`"),
     ] {
@@ -721,7 +718,7 @@ fn broken_stale_and_hostile_history_is_no_history() {
 }
 
 #[test]
-fn a_root_leads_to_the_page_that_holds_the_entry() {
+fn a_root_points_to_the_page_with_the_entry() {
     let paged = |pages: &str| {
         nginx_pod().with_profile(object(
             ROOT,
@@ -741,7 +738,7 @@ fn a_root_leads_to_the_page_that_holds_the_entry() {
     let read: Vec<&str> =
         outcome.reads.iter().map(|(_, _, name)| name.as_str()).filter(|name| !name.is_empty()).collect();
     assert_eq!(read, ["shop", ROOT, "usage-26-01"]);
-    // What a page says of pages leads nowhere, and what is not there is no history.
+    // A list of pages in a page is ignored, and a missing page is no history.
     let mut further = page("usage-26-01");
     further["spec"] = json!({"header": {"format": 2, "collectedAt": "2026-11-21T05:00:00Z", "pages": "/##"}});
     for situation in [paged("//##.").with_profile(further), paged("//##."), paged("//#..")] {
@@ -749,7 +746,7 @@ fn a_root_leads_to_the_page_that_holds_the_entry() {
         check(&outcome, "100m", "128Mi");
         assert!(outcome.profiles_read() <= 2 && outcome.warnings.len() == 2, "{outcome:#?}");
     }
-    // An empty root has nothing yet, and says nothing.
+    // An empty root is no history, and gives no warning.
     let mut empty = object(ROOT, json!({}));
     empty.as_object_mut().unwrap().remove("spec");
     let outcome = nginx_pod().with_profile(empty).judge();
@@ -777,7 +774,7 @@ fn with_workloads(workloads: Value) -> Value {
 }
 
 #[test]
-fn what_a_pods_own_workload_used_comes_first() {
+fn the_usage_of_the_pods_own_workload_comes_first() {
     let front = history(json!({"7d": window(10_080, "120m", "200Mi")}));
     let other = history(json!({"7d": window(10_080, "700m", "700Mi")}));
     let images = with_workloads(json!({"front/web": front, "front/log": other, "other/web": other}));
@@ -794,7 +791,7 @@ fn what_a_pods_own_workload_used_comes_first() {
         pod["metadata"] = json!({"generateName": "front-7d4b9c6f5-"});
         check(&Situation::of_pod(pod).with_profile(own(images.clone())).judge(), "120m", "200Mi");
     }
-    // Too little of it is said; none at all goes without saying.
+    // Too little history of the workload is reported; a missing one is not.
     let few = with_workloads(json!({"web/web": history(json!({"7d": window(12, "1", "1Gi")}))}));
     let outcome = nginx_pod().with_settings(json!({"estimates": {"history": [
         {"window": "7d", "match": "workload"}, {"window": "7d", "match": "image"},
@@ -808,7 +805,7 @@ fn what_a_pods_own_workload_used_comes_first() {
 }
 
 #[test]
-fn a_workload_is_of_its_namespace_alone() {
+fn workload_history_is_used_only_in_its_namespace() {
     let images = with_workloads(json!({"web/web": history(json!({"7d": window(10_080, "120m", "200Mi")}))}));
     let steps = json!([{"window": "7d", "match": "workload"}]);
     let settings = json!({"estimates": {"history": steps, "scope": "cluster", "wellKnownImages": false}});
@@ -817,7 +814,7 @@ fn a_workload_is_of_its_namespace_alone() {
 }
 
 #[test]
-fn no_history_is_read_where_none_is_wanted() {
+fn history_is_read_only_if_needed() {
     for settings in
         [json!({"estimates": {"history": [], "scope": "namespace"}}), json!({"estimates": {"mode": "never"}})]
     {
@@ -834,7 +831,7 @@ fn no_history_is_read_where_none_is_wanted() {
 }
 
 #[test]
-fn a_profile_that_cannot_be_read_is_a_warning_and_one_that_is_not_there_is_nothing() {
+fn an_unreadable_profile_gives_a_warning_and_a_missing_one_does_not() {
     let mut situation = nginx_pod();
     situation.failing = [("UsageProfile", "not granted")].into();
     let outcome = situation.judge();
@@ -881,7 +878,7 @@ fn an_estimate_beyond_what_a_quota_has_left_is_kept_or_shrunk() {
     assert_eq!(outcome.value("more", "requests.cpu"), "300m");
     assert!(outcome.warnings[0].contains("; lowered from 500m to what the quota has left"), "{:?}", outcome.warnings);
     assert!(!situation.judge_again(&outcome).changed);
-    // Below the floor no estimate says anything true, and the quota refuses.
+    // Estimates do not shrink below the floor, so the quota refuses.
     situation.quotas[0]["status"]["used"]["requests.cpu"] = json!("1885m");
     assert!(!situation.judge().admitted);
 }

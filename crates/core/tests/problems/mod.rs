@@ -1,9 +1,9 @@
-//! What the conformance cases expect of validation.
+//! Compares the problems found by validation with a conformance case.
 
 use headroom_core::cluster::problem::Problem;
 use serde_json::{Value, json};
 
-/// As many problems as the case expects, each at its field and in its words.
+/// Checks for exactly the expected problems, each with its field and text.
 #[track_caller]
 pub fn check(case: &Value, problems: &[Problem]) {
     let expected = case["expect"]["errors"].as_array().unwrap();

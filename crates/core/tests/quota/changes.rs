@@ -1,8 +1,8 @@
-//! Requests that are charged in part, or not at all.
+//! Requests that are charged partly or not at all.
 
 use serde_json::{Value, json};
 
-use crate::door::{Answer, answer};
+use crate::harness::{Answer, answer};
 
 fn judge(request: &Value, quotas: &[Value], settings: &Value) -> Answer {
     let payload = json!({"request": request, "settings": settings});
@@ -26,7 +26,7 @@ fn of_pods(operation: &str, object: &Value, old: Option<&Value>) -> Value {
 }
 
 #[test]
-fn the_audit_scanner_finds_a_pod_that_is_counted_already() {
+fn the_audit_scanner_does_not_charge_a_stored_pod_again() {
     let full = quota(json!({}), json!({"requests.cpu": "1"}), json!({"requests.cpu": "1"}));
     let mut request = of_pods("CREATE", &pod("500m"), None);
     assert!(!judge(&request, std::slice::from_ref(&full), &json!({})).accepted);
@@ -37,7 +37,7 @@ fn the_audit_scanner_finds_a_pod_that_is_counted_already() {
 }
 
 #[test]
-fn the_audit_scanner_still_finds_what_a_pod_leaves_out() {
+fn the_audit_scanner_still_reports_missing_values_of_a_pod() {
     let limits = quota(json!({}), json!({"limits.cpu": "1"}), json!({"limits.cpu": "1"}));
     let mut request = of_pods("CREATE", &pod("500m"), None);
     request["uid"] = json!("42");
@@ -61,7 +61,7 @@ fn the_audit_scanner_sees_a_pod_as_it_is_stored() {
 }
 
 #[test]
-fn a_pod_that_gets_a_deadline_is_charged_to_the_quota_that_it_comes_under() {
+fn a_pod_that_gets_a_deadline_is_charged_to_the_quota_that_it_then_matches() {
     let terminating =
         quota(json!({"scopes": ["Terminating"]}), json!({"requests.cpu": "1"}), json!({"requests.cpu": "600m"}));
     let before = pod("500m");
@@ -111,7 +111,7 @@ fn a_claim_whose_volume_has_grown_is_never_refused() {
 }
 
 #[test]
-fn what_is_off_or_exempt_is_let_through() {
+fn requests_are_admitted_if_quotas_are_off_or_they_are_exempt() {
     let full = [quota(json!({}), json!({"pods": "1"}), json!({"pods": "1"}))];
     let request = of_pods("CREATE", &pod("1"), None);
     assert!(!judge(&request, &full, &json!({})).accepted);
@@ -124,7 +124,7 @@ fn what_is_off_or_exempt_is_let_through() {
 }
 
 #[test]
-fn the_audit_scanner_is_not_refused_what_no_quota_covers() {
+fn the_audit_scanner_is_not_refused_for_uncovered_resources() {
     let settings = json!({"quotas": {"limitedResources": [{"resource": "pods", "matchContains": ["requests.cpu"]}]}});
     let mut request = of_pods("CREATE", &pod("500m"), None);
     assert!(!judge(&request, &[], &settings).accepted);
@@ -133,7 +133,7 @@ fn the_audit_scanner_is_not_refused_what_no_quota_covers() {
 }
 
 #[test]
-fn what_is_charged_for_devices_depends_on_the_classes_that_there_are() {
+fn the_charge_for_devices_depends_on_the_existing_classes() {
     let claim = json!({"metadata": {"name": "c"}, "spec": {"devices": {"requests": [
         {"name": "one", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}]}}});
     let request = json!({
@@ -142,7 +142,7 @@ fn what_is_charged_for_devices_depends_on_the_classes_that_there_are() {
     });
     let check = |name: &str, is_bound: bool| {
         let classes = json!([{"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}]);
-        // Nobody has counted it yet, which refuses whatever is charged under it.
+        // The quota has no usage yet, so it refuses everything charged under the name.
         let quotas = json!([quota(json!({}), json!({name: "5"}), json!({}))]);
         let lists = json!({"ResourceQuota": {"items": quotas}, "DeviceClass": {"items": classes}});
         let answer = answer(&json!({"request": request, "settings": {}}), &lists, None);
@@ -154,7 +154,7 @@ fn what_is_charged_for_devices_depends_on_the_classes_that_there_are() {
     check("requests.deviceclass.resource.kubernetes.io/other", false);
 }
 
-/// An update where these resources may be consumed only under a quota, and there is none.
+/// An update with a limited resource and without any quota.
 fn updated(object: &Value, old: &Value, resource: &str, limited: &Value) -> Answer {
     let stored = |object: &Value| {
         let mut object = object.clone();
@@ -169,7 +169,7 @@ fn updated(object: &Value, old: &Value, resource: &str, limited: &Value) -> Answ
 }
 
 #[test]
-fn what_may_be_consumed_only_under_a_quota_may_stay_but_not_grow() {
+fn usage_of_a_limited_resource_may_stay_but_not_grow() {
     let limited = json!({"resource": "persistentvolumeclaims", "matchContains": ["requests.storage"]});
     let claim = |size: &str| json!({"spec": {"resources": {"requests": {"storage": size}}}});
     let check = |from: &str, to: &str, is_accepted: bool| {
@@ -188,7 +188,7 @@ fn what_may_be_consumed_only_under_a_quota_may_stay_but_not_grow() {
 }
 
 #[test]
-fn only_the_kind_that_is_limited_needs_a_quota() {
+fn only_the_limited_kind_needs_a_quota() {
     let request = of_pods("CREATE", &pod("500m"), None);
     let check = |group: &str, resource: &str, is_accepted: bool| {
         let limited = json!({"apiGroup": group, "resource": resource, "matchContains": ["cpu"]});
@@ -215,8 +215,8 @@ fn a_kind_with_two_names_needs_a_quota_for_both() {
     );
 }
 
-/// Whether a quota that is full holds an object of this kind.
-fn is_held(resource: &str, object: &Value, operation: &str, spec: Value) -> bool {
+/// Whether a full quota applies to the object.
+fn is_covered(resource: &str, object: &Value, operation: &str, spec: Value) -> bool {
     let name = if resource == "pods" { "pods" } else { "count/persistentvolumeclaims" };
     let full = quota(spec, json!({name: "1"}), json!({name: "1"}));
     let request = json!({
@@ -226,38 +226,38 @@ fn is_held(resource: &str, object: &Value, operation: &str, spec: Value) -> bool
 }
 
 #[test]
-fn a_selector_leaves_out_what_it_lists() {
+fn not_in_excludes_the_listed_values() {
     let mut high = pod("500m");
     high["spec"]["priorityClassName"] = json!("high");
     let but = |class: &str| json!({"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "NotIn", "values": [class]}]}});
-    assert!(!is_held("pods", &high, "CREATE", but("high")));
-    assert!(is_held("pods", &high, "CREATE", but("low")));
+    assert!(!is_covered("pods", &high, "CREATE", but("high")));
+    assert!(is_covered("pods", &high, "CREATE", but("low")));
 }
 
 #[test]
-fn a_claim_has_no_scope_but_that_of_its_attributes() {
+fn a_claim_matches_only_the_scope_of_its_attributes_class() {
     let claim = |class: &str| {
         let spec = json!({"volumeAttributesClassName": class, "resources": {"requests": {"storage": "1Gi"}}});
         json!({"metadata": {"name": "c"}, "spec": spec})
     };
     let of = |scope: &str, operator: &str| json!({"scopeSelector": {"matchExpressions": [{"scopeName": scope, "operator": operator}]}});
-    let is_held = |class: &str, spec| is_held("persistentvolumeclaims", &claim(class), "CREATE", spec);
-    assert!(is_held("gold", of("VolumeAttributesClass", "Exists")));
-    assert!(!is_held("gold", of("PriorityClass", "Exists")));
+    let is_covered = |class: &str, spec| is_covered("persistentvolumeclaims", &claim(class), "CREATE", spec);
+    assert!(is_covered("gold", of("VolumeAttributesClass", "Exists")));
+    assert!(!is_covered("gold", of("PriorityClass", "Exists")));
     // An empty name is none.
-    assert!(!is_held("", of("VolumeAttributesClass", "Exists")));
-    assert!(is_held("", of("VolumeAttributesClass", "DoesNotExist")));
+    assert!(!is_covered("", of("VolumeAttributesClass", "Exists")));
+    assert!(is_covered("", of("VolumeAttributesClass", "DoesNotExist")));
 }
 
 #[test]
-fn a_stored_pod_keeps_the_class_that_it_was_given() {
+fn a_stored_pod_keeps_its_qos_class() {
     let full = quota(json!({"scopes": ["BestEffort", "Terminating"]}), json!({"pods": "1"}), json!({"pods": "1"}));
     let accepted = |class: &str| {
         let mut old = pod("500m");
         old["status"] = json!({"qosClass": class});
         let mut new = old.clone();
         new["spec"]["activeDeadlineSeconds"] = json!(30);
-        // It comes under the quota by its deadline, where its class is right.
+        // The deadline makes it match the quota, if its class matches.
         judge(&of_pods("UPDATE", &new, Some(&old)), std::slice::from_ref(&full), &json!({})).accepted
     };
     assert!(!accepted("BestEffort"));
@@ -265,8 +265,8 @@ fn a_stored_pod_keeps_the_class_that_it_was_given() {
     assert!(accepted(""));
 }
 
-/// A resource claim for so many devices of a class that stands for `example.com/gpu`, made for a pod that was charged `of_pod` of them:
-/// what it adds under that name.
+/// Creates a resource claim for `count` devices of a class with the extended resource `example.com/gpu`, for a pod that
+/// was charged `of_pod` of them.
 fn added_by_a_claim(count: i64, of_pod: &str) -> Answer {
     let name = "requests.example.com/gpu";
     let claim = json!({
@@ -292,7 +292,7 @@ fn added_by_a_claim(count: i64, of_pod: &str) -> Answer {
 }
 
 #[test]
-fn a_claim_that_was_made_for_a_pod_is_charged_what_the_pod_was_not() {
+fn a_claim_of_a_pod_is_charged_what_the_pod_was_not_charged() {
     let used = |count, of_pod| {
         let answer = added_by_a_claim(count, of_pod);
         answer.used.get("team").map_or("".to_owned(), |used| used["requests.example.com/gpu"].to_string())
@@ -300,7 +300,7 @@ fn a_claim_that_was_made_for_a_pod_is_charged_what_the_pod_was_not() {
     assert_eq!(used(3, "1"), "\"3\"");
     assert_eq!(used(3, "3"), "");
     assert_eq!(used(3, "4"), "");
-    assert!(added_by_a_claim(6, "2").accepted, "4 more are just what is left");
+    assert!(added_by_a_claim(6, "2").accepted, "4 more fit exactly");
     assert!(!added_by_a_claim(6, "1").accepted);
     let negative = added_by_a_claim(-1, "0").message;
     assert!(

@@ -1,5 +1,5 @@
-//! The conformance cases of quotas. Those of admission are replayed the way the policy's shell works: payload and
-//! lists in, answer out.
+//! The conformance cases of quotas. The cases of admission are replayed as in the policy's shell: payload and lists in,
+//! answer out.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use headroom_core::request::{self, Pod};
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::door::{Answer, answer, to_json};
+use crate::harness::{Answer, answer, to_json};
 
-/// Cases that we answer otherwise than upstream, and why. None so far.
+/// Cases with another result than upstream, and why. None so far.
 const DEPARTURES: &[(&str, &str)] = &[];
 
-/// The cases of one check: of quotas, of what clients forge, and of newer releases.
+/// The cases of one check: for quotas, forged fields, and newer releases.
 fn cases(check: &str) -> Vec<Value> {
     let files = [
         include_str!("../../../../scenarios/conformance/quota.json"),
@@ -75,7 +75,7 @@ fn assert_message(case: &str, answer: &Answer, expected: &Value) {
         assert!(!answer.message.contains(text.as_str().unwrap()), "{case}: {text} in: {}", answer.message);
     }
     if let Some(text) = expected["upstreamMessage"].as_str() {
-        assert!(answer.message.starts_with(text), "{case}: {text} does not open: {}", answer.message);
+        assert!(answer.message.starts_with(text), "{case}: does not begin with {text}: {}", answer.message);
     }
 }
 
@@ -101,7 +101,7 @@ fn requests_are_admitted_as_the_api_server_admits_them() {
 }
 
 #[test]
-fn the_pods_of_a_controller_are_held_against_the_quotas() {
+fn the_pods_of_a_controller_are_checked_against_the_quotas() {
     for case in cases("workload") {
         let (name, input) = (case["name"].as_str().unwrap(), &case["input"]);
         let mut payload = payload_of(&input["request"], input);
@@ -112,7 +112,7 @@ fn the_pods_of_a_controller_are_held_against_the_quotas() {
 }
 
 #[test]
-fn a_pod_is_judged_as_the_limit_ranges_leave_it() {
+fn quotas_see_a_pod_with_its_limit_range_defaults() {
     for case in cases("pipeline") {
         let (name, input) = (case["name"].as_str().unwrap(), &case["input"]);
         let lists = lists_of(input, &quotas_of(input));
@@ -135,7 +135,7 @@ fn a_pod_is_judged_as_the_limit_ranges_leave_it() {
 }
 
 #[test]
-fn each_request_of_a_sequence_sees_the_usage_that_those_before_it_left() {
+fn each_request_of_a_sequence_sees_the_usage_after_the_earlier_ones() {
     for case in cases("sequence") {
         let (name, input) = (case["name"].as_str().unwrap(), &case["input"]);
         let mut quotas = quotas_of(input);

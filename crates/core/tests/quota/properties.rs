@@ -1,4 +1,4 @@
-//! What holds whatever the quotas and the pods are.
+//! Properties for any quotas and pods.
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ResourceQuota;
@@ -8,7 +8,7 @@ use headroom_core::request::{self, Pod};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::door::{Answer, answer, to_json};
+use crate::harness::{Answer, answer, to_json};
 
 const NAMES: [&str; 6] = ["count/pods", "limits.memory", "memory", "pods", "requests.cpu", "requests.example.com/gpu"];
 
@@ -27,7 +27,7 @@ fn pods() -> impl Strategy<Value = Value> {
     (0..9_usize, 0..3000_u32, 0..2048_u32, 0..3_u32).prop_map(|(name, cpu, memory, gpus)| pod(name, cpu, memory, gpus))
 }
 
-/// A quota on some of the names, with bounds and levels up to 9 of them.
+/// A quota on some of the names, with bounds and usage up to 9.
 fn quotas(name: usize) -> impl Strategy<Value = Value> {
     prop::collection::vec((any::<bool>(), 0..9_u32, 0..9_u32), NAMES.len()).prop_map(move |bounds| {
         let unit = |name: &str| if name.ends_with("memory") { "Gi" } else { "" };
@@ -101,7 +101,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn the_charges_of_a_sequence_add_up_to_the_usage_of_what_is_left(
+    fn the_charges_of_a_sequence_add_up_to_the_usage_of_the_stored_pods(
         made in prop::collection::vec(pods(), 1..5), grown in 0..2000_u32,
     ) {
         let mut quota = ample();

@@ -1,8 +1,8 @@
-//! What people are told about the pods of workloads, before any pod is made.
+//! The messages about the pods of workloads, before any pod is created.
 
 use serde_json::{Value, json};
 
-use crate::door::answer;
+use crate::harness::answer;
 
 /// A workload of pods that request 500m of cpu.
 fn workload(kind: &str, spec: Value) -> Value {
@@ -38,8 +38,8 @@ fn request(object: &Value, old: Option<&Value>) -> Value {
     })
 }
 
-/// What is said where 4 cpu are allowed and `used` of them are taken: the refusal or the warnings.
-fn told(request: &Value, used: &str, settings: &Value) -> Vec<String> {
+/// The refusal or the warnings with a quota of 4 cpu, of which `used` are used.
+fn messages(request: &Value, used: &str, settings: &Value) -> Vec<String> {
     let cpu = |amount: &str| json!({"requests.cpu": amount});
     let quota = json!({"metadata": {"name": "team"}, "status": {"hard": cpu("4"), "used": cpu(used)}});
     let mut template = workload("Deployment", json!({}));
@@ -51,11 +51,11 @@ fn told(request: &Value, used: &str, settings: &Value) -> Vec<String> {
 
 #[track_caller]
 fn check(request: &Value, used: &str, expected: &[&str]) {
-    assert_eq!(told(request, used, &json!({})), expected);
+    assert_eq!(messages(request, used, &json!({})), expected);
 }
 
 #[test]
-fn what_the_pods_add_at_most_is_told_whether_they_fit_or_not() {
+fn the_most_that_the_pods_add_is_reported_whether_they_fit_or_not() {
     let quota =
         json!({"metadata": {"name": "team"}, "status": {"hard": {"requests.cpu": "4"}, "used": {"requests.cpu": "1"}}});
     let lists = json!({"ResourceQuota": {"items": [quota]}});
@@ -73,7 +73,7 @@ fn what_the_pods_add_at_most_is_told_whether_they_fit_or_not() {
 }
 
 #[test]
-fn replicas_that_do_not_fit_are_told_when_the_workload_is_made() {
+fn replicas_that_do_not_fit_are_reported_when_the_workload_is_created() {
     for kind in ["Deployment", "StatefulSet", "ReplicaSet"] {
         let five = request(&workload(kind, json!({"replicas": 5})), None);
         check(&five, "1500m", &[]);
@@ -87,7 +87,7 @@ fn replicas_that_do_not_fit_are_told_when_the_workload_is_made() {
 }
 
 #[test]
-fn a_workload_without_pods_needs_nothing_of_what_a_quota_demands() {
+fn a_workload_without_pods_need_not_set_what_a_quota_requires() {
     let quota =
         json!({"metadata": {"name": "team"}, "status": {"hard": {"limits.cpu": "4"}, "used": {"limits.cpu": "0"}}});
     let lists = json!({"ResourceQuota": {"items": [quota]}});
@@ -99,7 +99,7 @@ fn a_workload_without_pods_needs_nothing_of_what_a_quota_demands() {
 }
 
 #[test]
-fn the_pods_that_are_there_request_what_their_limit_says() {
+fn a_limit_also_sets_the_request_of_existing_pods() {
     let limited = |cpu: &str| {
         let spec = json!({"replicas": 4, "strategy": {"type": "Recreate"}});
         let mut workload = workload("Deployment", spec);
@@ -112,7 +112,7 @@ fn the_pods_that_are_there_request_what_their_limit_says() {
 }
 
 #[test]
-fn a_rollout_whose_replicas_do_not_fit_is_not_told_of_its_surge() {
+fn the_surge_is_not_reported_if_the_replicas_do_not_fit() {
     let old = with_status(workload("Deployment", json!({"replicas": 4})), json!({"replicas": 4}));
     let renewed = request(&asking_for(workload("Deployment", json!({"replicas": 4})), "900m"), Some(&old));
     check(
@@ -123,7 +123,7 @@ fn a_rollout_whose_replicas_do_not_fit_is_not_told_of_its_surge() {
 }
 
 #[test]
-fn an_update_is_held_against_what_it_adds_to_the_present_pods() {
+fn an_update_is_charged_only_for_additional_pods() {
     let old = with_status(workload("Deployment", json!({"replicas": 3})), json!({"replicas": 3}));
     let six = workload("Deployment", json!({"replicas": 6}));
     check(&request(&six, Some(&old)), "2500m", &[]);
@@ -132,7 +132,7 @@ fn an_update_is_held_against_what_it_adds_to_the_present_pods() {
         "3",
         &["its pods would be refused: quota team: 5 of 6 replicas fit: requests.cpu short by 500m (1 available)"],
     );
-    // What brings no pods is not held against anybody, even where the namespace is overfull.
+    // A request that creates no pods gets no warning, even if the namespace exceeds its quota.
     let mut labelled = old.clone();
     labelled["metadata"]["labels"] = json!({"a": "b"});
     check(&request(&labelled, Some(&old)), "9", &[]);
@@ -158,17 +158,17 @@ fn a_rollout_needs_room_for_its_surge() {
 }
 
 #[test]
-fn a_rollout_that_goes_on_without_its_surge_is_only_told() {
+fn a_rollout_that_continues_without_its_surge_only_gets_a_warning() {
     let old = with_status(workload("Deployment", json!({"replicas": 4})), json!({"replicas": 4}));
     let renewed = request(&asking_for(workload("Deployment", json!({"replicas": 4})), "400m"), Some(&old));
     let expected = "its pods would be refused: quota team: no room to surge by 1 pod, so the rollout will be slower: \
                     requests.cpu short by 400m (0 available)";
     check(&renewed, "4", &[expected]);
-    assert_eq!(told(&renewed, "4", &json!({"quotas": {"workloads": "enforce"}})), [expected]);
+    assert_eq!(messages(&renewed, "4", &json!({"quotas": {"workloads": "enforce"}})), [expected]);
 }
 
 #[test]
-fn new_pods_that_ask_for_more_are_held_against_what_the_old_ones_leave() {
+fn larger_new_pods_may_use_what_the_old_ones_free() {
     let old = with_status(workload("Deployment", json!({"replicas": 4})), json!({"replicas": 4}));
     let recreated =
         asking_for(workload("Deployment", json!({"replicas": 4, "strategy": {"type": "Recreate"}})), "900m");
@@ -180,7 +180,7 @@ fn new_pods_that_ask_for_more_are_held_against_what_the_old_ones_leave() {
 }
 
 #[test]
-fn a_scale_is_held_against_the_template_of_what_it_scales() {
+fn a_scale_is_checked_with_the_template_of_its_workload() {
     let scale = |replicas| json!({"kind": "Scale", "spec": {"replicas": replicas}, "status": {"replicas": 2}});
     let request = |from, to| {
         let mut request = request(&scale(to), Some(&scale(from)));
@@ -196,12 +196,12 @@ fn a_scale_is_held_against_the_template_of_what_it_scales() {
     check(&request(5, 2), "4", &[]);
     // A Scale has no labels of its own.
     let exempt = |tier: &str| json!({"exempt": {"labels": {"matchLabels": {"tier": tier}}}});
-    assert_eq!(told(&request(2, 5), "3", &exempt("free")), [""; 0]);
-    assert_eq!(told(&request(2, 5), "3", &exempt("paid")).len(), 1);
+    assert_eq!(messages(&request(2, 5), "3", &exempt("free")), [""; 0]);
+    assert_eq!(messages(&request(2, 5), "3", &exempt("paid")).len(), 1);
 }
 
 #[test]
-fn a_job_needs_room_for_the_pods_that_run_at_one_time() {
+fn a_job_needs_room_for_the_pods_that_run_at_the_same_time() {
     let job = |spec| request(&workload("Job", spec), None);
     check(&job(json!({"parallelism": 9, "completions": 2})), "3", &[]);
     check(
@@ -219,24 +219,25 @@ fn a_job_needs_room_for_the_pods_that_run_at_one_time() {
 }
 
 #[test]
-fn what_has_to_be_assumed_is_said() {
+fn assumptions_are_stated() {
     let cron_job = |policy: &str| {
         let spec = json!({"concurrencyPolicy": policy, "jobTemplate": {"spec": {"parallelism": 2}}});
         request(&workload("CronJob", spec), None)
     };
-    let told = "its pods would be refused: quota team: 1 of 2 pods fit: requests.cpu short by 500m (500m available)";
-    check(&cron_job("Forbid"), "3500m", &[told]);
+    let messages =
+        "its pods would be refused: quota team: 1 of 2 pods fit: requests.cpu short by 500m (500m available)";
+    check(&cron_job("Forbid"), "3500m", &[messages]);
     check(
         &cron_job("Allow"),
         "3500m",
-        &[&format!("{told} (assuming that one job runs at a time; concurrencyPolicy Allow lets more of them overlap)")],
+        &[&format!("{messages} (assuming one job at a time; concurrencyPolicy Allow lets jobs overlap)")],
     );
     check(
         &request(&workload("DaemonSet", json!({})), None),
         "4",
         &[
             "its pods would be refused: quota team: 0 of 1 pods fit: requests.cpu short by 500m (0 available) (assuming \
-           one node; on how many nodes its pods will run is not known yet)",
+           one node; the number of nodes is not known yet)",
         ],
     );
     let old = with_status(
@@ -251,11 +252,11 @@ fn what_has_to_be_assumed_is_said() {
 }
 
 #[test]
-fn what_a_workload_makes_was_judged_with_it() {
+fn owned_workloads_are_judged_with_their_owner() {
     let mut made = workload("ReplicaSet", json!({"replicas": 9}));
     made["metadata"]["ownerReferences"] = json!([{"kind": "Deployment", "controller": true}]);
     let mut request = request(&made, None);
-    // Anybody can claim an owner.
+    // Any client can set an owner.
     check(
         &request,
         "4",
@@ -268,27 +269,26 @@ fn what_a_workload_makes_was_judged_with_it() {
 }
 
 #[test]
-fn workloads_are_refused_where_settings_say_so() {
+fn workloads_are_refused_with_enforce() {
     let request = request(&workload("Deployment", json!({"replicas": 5})), None);
     assert_eq!(
-        told(&request, "2500m", &json!({"quotas": {"workloads": "enforce"}})),
+        messages(&request, "2500m", &json!({"quotas": {"workloads": "enforce"}})),
         ["deployments.apps \"web\" is forbidden: its pods would be refused: exceeded quota: team, requested: \
           requests.cpu=2500m, used: requests.cpu=2500m, limited: requests.cpu=4; quota team: 3 of 5 replicas fit: \
           requests.cpu short by 1 (1500m available)"]
     );
     for off in [json!({"quotas": {"workloads": "off"}}), json!({"quotas": {"mode": "off"}})] {
-        assert!(told(&request, "2500m", &off).is_empty());
+        assert!(messages(&request, "2500m", &off).is_empty());
     }
 }
 
 #[test]
-fn a_template_that_leaves_out_what_a_quota_demands_is_told() {
+fn a_template_without_a_value_that_a_quota_requires_gets_a_warning() {
     let mut bare = workload("Deployment", json!({}));
     *bare.pointer_mut("/spec/template/spec/containers/0").unwrap() = json!({"name": "web"});
     check(
         &request(&bare, None),
         "0",
-        &["its pods would be refused: quota team: set requests.cpu in web, or let a LimitRange of the namespace set \
-           defaults"],
+        &["its pods would be refused: quota team: set requests.cpu in web, or add defaults to a LimitRange"],
     );
 }

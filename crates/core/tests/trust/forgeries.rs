@@ -1,10 +1,10 @@
-//! Fields that the API server resets or that nothing may hang on, by kind and operation.
+//! Fields that the API server resets or that must not matter, by kind and operation.
 
 use serde_json::{Value, json};
 
 use crate::requests::{Kind, Sent, statuses};
 
-/// What a client may put into the object of this request.
+/// Forged fields that a client may add to the object of this request.
 pub fn of(sent: &Sent) -> Vec<Value> {
     let mut forgeries = of_metadata(sent);
     match sent.subresource {
@@ -26,7 +26,7 @@ pub fn of(sent: &Sent) -> Vec<Value> {
         }})],
         _ => Vec::new(),
     };
-    // As often as all others together, because most depends on these.
+    // As often as all others together, because these matter most.
     if !of_kind.is_empty() {
         let others = forgeries.len();
         forgeries.extend(of_kind.into_iter().cycle().take(others));
@@ -61,7 +61,7 @@ fn of_metadata(sent: &Sent) -> Vec<Value> {
     forgeries
 }
 
-/// A resize takes nothing but resources.
+/// A resize changes only resources.
 fn of_a_resize(sent: &Sent) -> Vec<Value> {
     let spec = &sent.object["spec"];
     let mut forgeries = vec![
@@ -92,7 +92,7 @@ fn of_a_resize(sent: &Sent) -> Vec<Value> {
     forgeries
 }
 
-/// An update that leaves out node ports keeps those of ports of the same name.
+/// An update without node ports keeps the node ports of ports with the same name.
 fn left_out_node_ports(sent: &Sent) -> Option<Value> {
     let old = &sent.old.as_ref()?["spec"];
     let mut ports = sent.object["spec"]["ports"].clone();

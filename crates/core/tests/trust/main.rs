@@ -1,7 +1,8 @@
-//! What a client writes into fields that the API server resets changes nothing: no verdict, no word, no charge, no value.
+//! Fields that the API server resets do not affect the outcome, whatever a client writes into them: not the verdict,
+//! the messages, the charges or the values.
 //!
-//! Each request is judged as an honest client would send it, and with some such fields forged. What may be believed of
-//! which kind and operation, `request/review.rs` decides; the forgeries here are made without asking it.
+//! Each request is judged as an honest client would send it, and with some such fields forged. `request/review.rs`
+//! decides which fields are trusted; the forgeries here are independent of it.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
 
@@ -9,8 +10,8 @@ mod forgeries;
 mod requests;
 mod rules;
 
-#[path = "../quota/door.rs"]
-mod door;
+#[path = "../quota/harness.rs"]
+mod harness;
 
 use std::cell::Cell;
 
@@ -18,12 +19,12 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use self::door::{Answer, answer};
+use self::harness::{Answer, answer};
 use self::requests::Sent;
 
 const CASES: u32 = 2_000;
 
-/// All that comes of a request; of a changed object only the spec, which has the values that we set.
+/// The whole outcome of a request; of a changed object only the spec, which has the values that we set.
 fn outcome(sent: &Sent, settings: &Value, cluster: &Value) -> Value {
     let payload = json!({"request": sent.review(), "settings": settings});
     let now = "2026-11-21T06:00:00Z".parse().unwrap();
@@ -56,7 +57,7 @@ fn a_forged_field_changes_nothing() {
         },
     );
     judged.unwrap();
-    // Of requests that are all admitted, or all refused, it would hold whatever is believed.
+    // If all requests were admitted, or all refused, the test would prove nothing.
     let [admitted, refused] = [admitted, refused].map(Cell::into_inner);
     assert!(admitted.min(refused) > CASES / 5, "{admitted} admitted, {refused} refused");
 }

@@ -1,4 +1,4 @@
-//! What honest clients send: creations and updates of every kind, with subresources.
+//! Requests of honest clients: creations and updates of every kind, with subresources.
 
 use proptest::option::weighted;
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ impl Sent {
         })
     }
 
-    /// The same request with these fields instead of its own; null takes a field away.
+    /// The same request with these fields instead of its own; null removes a field.
     pub fn with(mut self, fields: &Value) -> Self {
         merge(&mut self.object, fields);
         self
@@ -140,7 +140,7 @@ fn create(kind: Kind, object: Value) -> Sent {
     Sent { kind, subresource: "", object, old: None }
 }
 
-/// An update of what is stored with this status; the client sends the same back.
+/// An update of an object that is stored with this status; the client sends the same status.
 fn update(kind: Kind, subresource: &'static str, mut new: Value, old: Value, status: Value) -> Sent {
     new["status"] = status.clone();
     Sent { subresource, ..update_with(kind, new, old, status) }
@@ -161,12 +161,12 @@ fn metadata() -> impl Strategy<Value = Value> {
     ])
 }
 
-/// What the API server itself wrote into the status of a stored object.
+/// The status of a stored object, as the API server wrote it.
 pub fn past() -> impl Strategy<Value = Value> {
     prop_oneof![Just(json!({})), prop::sample::select(statuses())]
 }
 
-/// A status of any kind, as it might be or as somebody would like it to be.
+/// Statuses of any kind, plausible or forged.
 pub fn statuses() -> Vec<Value> {
     let small = json!({"cpu": "1m", "memory": "1"});
     let large = json!({"cpu": "64", "memory": "1Ti"});
@@ -285,7 +285,7 @@ fn device_claim() -> impl Strategy<Value = Value> {
     })
 }
 
-/// An object that makes pods.
+/// An object that creates pods.
 fn workload() -> impl Strategy<Value = (Kind, Value)> {
     let kinds = prop::sample::select(vec![
         Kind::ReplicationController,

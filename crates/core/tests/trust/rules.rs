@@ -1,4 +1,4 @@
-//! Settings, and what a namespace may hold.
+//! Settings, and the objects of a cluster.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub fn settings() -> impl Strategy<Value = Value> {
     ])
 }
 
-/// What the host would answer, by kind.
+/// The host's answers, by kind.
 pub fn cluster() -> impl Strategy<Value = Value> {
     let quotas: Vec<_> = quotas().into_iter().map(|quota| (Just(quota), any::<bool>(), 0..3_u32)).collect();
     (any::<bool>(), any::<bool>(), quotas).prop_map(|(is_bounded, has_defaults, quotas)| {

@@ -280,9 +280,9 @@ impl Reason {
     /// For a person at the desk.
     pub fn told(&self) -> String {
         match &self.cause {
-            Some(cause) => format!(
-                "{cause}; without it there is no telling: get the right to read it, or give it with --cluster-dir"
-            ),
+            Some(cause) => {
+                format!("{cause}; no verdict without it: get the right to read it, or provide it with --cluster-dir")
+            }
             None => self.text.clone(),
         }
     }

@@ -249,7 +249,7 @@ fn add(
     }
     for ((node, held), used) in plan.nodes.iter().zip(book.held()).zip(&used) {
         let added: Vec<Amount> = held
-            .beside(used)
+            .paired_with(used)
             .filter_map(|(name, held, used)| {
                 let (before, hard) = (used?, node.hard.get(name)?);
                 (held != before).then(|| Amount {

@@ -4,6 +4,8 @@ use headroom_core::cluster::usage::address::KIND;
 use kube::Error;
 use kube::core::Status;
 
+use crate::cause::innermost;
+
 /// A longer message of the API server is cut; a conflict over a whole profile names every field of it.
 const LONGEST_MESSAGE: usize = 300;
 
@@ -72,7 +74,7 @@ impl ClusterError {
                     _ => Self::Failed { verb, what, message },
                 }
             }
-            Error::Service(cause) => Self::Unreachable { verb, what, message: cause.to_string() },
+            Error::Service(cause) => Self::Unreachable { verb, what, message: innermost(cause.as_ref()).to_string() },
             error => Self::Failed { verb, what, message: error.to_string() },
         }
     }

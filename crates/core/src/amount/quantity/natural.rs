@@ -1,8 +1,8 @@
-//! Whole numbers of any size, for the few quantities that outgrow a machine word.
+//! Whole numbers of any size, for the few quantities that do not fit a machine word.
 //!
-//! The limbs count in billions, so the lowest limb of a number of nanos holds exactly its fraction of a unit, decimal
-//! text needs no division, and a power of ten is a shift. Texts of quantities are short, which bounds every number; all
-//! but products and quotients takes time in proportion to the digits.
+//! The base is a billion, so the lowest limb of a number of nanos is exactly its fraction of a unit, decimal text needs
+//! no division, and multiplying by a power of ten is a shift. Texts of quantities are short, which bounds every number;
+//! everything except products and quotients takes time linear in the digits.
 
 use std::cmp::Ordering;
 
@@ -21,14 +21,14 @@ impl From<u64> for Natural {
 }
 
 impl Natural {
-    /// So many billionths: these units and the nanos above them.
+    /// These units and nanos, as a number of nanos.
     pub(super) fn of_nanos(units: u64, nanos: u32) -> Self {
         let mut number = Self::from(units);
         number.0.insert(0, nanos);
         number.trimmed()
     }
 
-    /// The number that the ASCII digits of `text` spell, x 10^`power`, rounded up. Every other byte is passed over.
+    /// The number of the ASCII digits of `text`, x 10^`power`, rounded up. All other bytes are ignored.
     pub(super) fn from_decimal(text: &[u8], power: i32) -> Self {
         let highest = text.len().saturating_add_signed(power as isize);
         let mut limbs = vec![0; highest / DIGITS_PER_LIMB + 1];
@@ -55,13 +55,13 @@ impl Natural {
         self.limb(0) % 2 == 1
     }
 
-    /// Whole units, if 64 bits hold them, reading the number as nanos.
+    /// The whole units of a number of nanos, if they fit 64 bits.
     pub(super) fn units(&self) -> Option<u64> {
         let higher = self.0.get(1..).unwrap_or_default();
         higher.iter().rev().try_fold(0_u64, |units, limb| units.checked_mul(BASE)?.checked_add(u64::from(*limb)))
     }
 
-    /// The nanos of the last unit, reading the number as nanos.
+    /// The nanos of a number of nanos beyond its whole units.
     pub(super) fn nanos(&self) -> u32 {
         self.0.first().copied().unwrap_or_default()
     }
@@ -90,7 +90,7 @@ impl Natural {
         Self(sum).trimmed()
     }
 
-    /// The distance between the two, whichever is larger.
+    /// The absolute difference.
     pub(super) fn distance(&self, other: &Self) -> Self {
         let (larger, smaller) = if *self >= *other { (self, other) } else { (other, self) };
         let mut distance = larger.clone();
@@ -127,7 +127,7 @@ impl Natural {
         self.rounded_up_if(lost || rest > 0)
     }
 
-    /// Leaves the quotient and gives the remainder, for a divisor that is not zero.
+    /// Replaces the number by the quotient and returns the remainder, for a divisor that is not zero.
     pub(super) fn divide_by_limb(&mut self, divisor: u32) -> u32 {
         let divisor = u64::from(divisor.max(1));
         let mut rest = 0;
@@ -167,8 +167,8 @@ impl Natural {
         quotient.rounded_up_if(!rest.is_zero())
     }
 
-    /// The quotient of what stands over this divisor, which is less than the divisor x 10^9; never too small. From the two
-    /// highest limbs of the divisor and those that stand over them.
+    /// An estimate, never too small, of the quotient of `standing` (less than the divisor x 10^9) by this divisor, from
+    /// the two highest limbs of the divisor and the limbs of `standing` at their places and above.
     fn quotient_estimate(&self, standing: &[u32]) -> u64 {
         let top = self.0.len().saturating_sub(1);
         let over = |place: usize| standing.get(place).copied().map_or(0, u64::from);
@@ -201,7 +201,7 @@ impl Natural {
     }
 }
 
-/// Adds to a number that is at least as long, and gives what is carried over its end.
+/// Adds to a number that is at least as long, and returns the carry beyond its end.
 fn add(sum: &mut [u32], more: &[u32]) -> u64 {
     let mut carry = 0;
     for (place, limb) in sum.iter_mut().enumerate() {
@@ -212,7 +212,7 @@ fn add(sum: &mut [u32], more: &[u32]) -> u64 {
     carry
 }
 
-/// Takes `less` x `times` from a number, and gives what is borrowed from over its end.
+/// Subtracts `less` x `times` from a number, and returns the borrow beyond its end.
 fn subtract(rest: &mut [u32], less: &[u32], times: u64) -> u64 {
     let mut borrow = 0;
     for (place, limb) in rest.iter_mut().enumerate() {
@@ -236,7 +236,7 @@ impl PartialOrd for Natural {
     }
 }
 
-/// What stays in this limb; the rest is the caller's carry.
+/// The part that stays in this limb; the caller carries the rest.
 fn low_limb(value: u64) -> u32 {
     // OK because the remainder is below 10^9.
     (value % BASE) as u32
@@ -253,7 +253,7 @@ mod tests {
         BigUint::parse_bytes(format!("0{}", number.digits()).as_bytes(), 10).unwrap()
     }
 
-    /// Limbs at their edges, where carries, borrows and estimates of a quotient go wrong.
+    /// Limbs at the edges, where carries, borrows and estimates of quotients may go wrong.
     fn natural() -> impl Strategy<Value = Natural> {
         let limb = prop_oneof![Just(0), Just(1), Just(999_999_999), Just(500_000_000), 0..1_000_000_000_u32];
         prop::collection::vec(limb, 0..12).prop_map(|limbs| Natural(limbs).trimmed())
@@ -283,7 +283,7 @@ mod tests {
         }
 
         #[test]
-        fn a_number_divides_its_products_without_a_rest(a in natural(), b in natural()) {
+        fn a_product_is_divided_without_a_remainder(a in natural(), b in natural()) {
             let (quotient, rest) = a.times(&b).divided_by(&b);
             prop_assert!(b.is_zero() || (quotient == a && rest.is_zero()));
         }
@@ -300,7 +300,7 @@ mod tests {
         }
 
         #[test]
-        fn machine_words_are_taken_whole(units in any::<u64>(), nanos in 0..1_000_000_000_u32) {
+        fn machine_words_are_converted_exactly(units in any::<u64>(), nanos in 0..1_000_000_000_u32) {
             prop_assert_eq!(model(&Natural::from(units)), BigUint::from(units));
             let number = Natural::of_nanos(units, nanos);
             prop_assert_eq!((number.units(), number.nanos()), (Some(units), nanos));

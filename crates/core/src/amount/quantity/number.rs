@@ -1,8 +1,8 @@
-//! The exact number inside a quantity: its arithmetic and order, knowing nothing of suffixes.
+//! The exact number inside a quantity: arithmetic and order, without suffixes.
 //!
-//! Nearly every amount in a cluster lies within 2^63 units, so it is kept like a time of day: whole units and
-//! the billionths above them. Order and sums then need neither a multiplication nor a division. Anything
-//! larger is a [`Natural`] count of nanos behind a box.
+//! Nearly every amount in a cluster is within 2^63 units, so it is stored like a time of day: whole units and
+//! additional billionths. Comparison and sums then need neither multiplication nor division. Larger numbers are a boxed
+//! [`Natural`] number of nanos.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -12,7 +12,7 @@ use super::natural::Natural;
 pub(super) const NANOS_PER_UNIT: u32 = 1_000_000_000;
 pub(super) const NANOS_PER_MILLI: u32 = 1_000_000;
 
-/// Each value has one form: `Small` if its whole units, rounded down, fit.
+/// Each value has exactly one form: `Small` if its whole units, rounded down, fit.
 #[derive(Debug, Clone)]
 pub(super) enum Number {
     /// `units` rounded down, so `nanos` (below 10^9) count upwards for negative numbers too.
@@ -119,7 +119,7 @@ impl Number {
         }
     }
 
-    /// Whole units, away from zero, held within 64 bits.
+    /// Whole units, rounded away from zero; saturates at 64 bits.
     pub(super) fn value(&self) -> i64 {
         match *self {
             Self::Small { units, nanos } if units >= 0 && nanos > 0 => units.saturating_add(1),
@@ -128,7 +128,7 @@ impl Number {
         }
     }
 
-    /// Thousandths, away from zero, held within 64 bits.
+    /// Thousandths, rounded away from zero; saturates at 64 bits.
     pub(super) fn milli_value(&self) -> i64 {
         match *self {
             Self::Small { units, nanos } => {
@@ -198,7 +198,7 @@ impl Number {
         Some(Self::Small { units: units.checked_add_unsigned(above / u64::from(NANOS_PER_UNIT))?, nanos })
     }
 
-    /// The number x `num` / `den`, away from zero to a nano; a zero `den` counts as one.
+    /// The number x `num` / `den`, rounded away from zero to a nano; a zero `den` counts as one.
     pub(super) fn scaled(&self, num: u64, den: u64) -> Self {
         let den = den.max(1);
         if let Some(scaled) = self.small_scaled(num, den) {
@@ -213,7 +213,7 @@ impl Number {
         })
     }
 
-    /// The same where 64 bits are enough at each step, as they are for what people use.
+    /// The same if 64 bits are enough for each step, as they are for usual amounts.
     fn small_scaled(&self, num: u64, den: u64) -> Option<Self> {
         const NANOS: u64 = NANOS_PER_UNIT as u64;
         if num > NANOS || den > NANOS {
@@ -331,7 +331,7 @@ impl PartialEq for Number {
 impl Eq for Number {}
 
 impl Large {
-    /// Every large number lies outside the range of the small ones.
+    /// Every large number is outside the range of the small ones.
     fn against_small(&self) -> Ordering {
         if self.negative { Ordering::Less } else { Ordering::Greater }
     }

@@ -1,7 +1,7 @@
-//! Text to quantity: the grammar.
+//! Parses quantities.
 //!
-//! A text is a number and a suffix. The ordinary case (up to 19 digits, up to 9 of them after the point) is read
-//! in one pass with 64-bit arithmetic; everything else is worked out again, as exactly, on [`Natural`]s.
+//! A text is a number and a suffix. The usual case (up to 19 digits, up to 9 of them after the point) is read in one
+//! pass with 64-bit arithmetic; everything else is computed again, equally exactly, with [`Natural`]s.
 
 use std::str::FromStr;
 
@@ -10,14 +10,14 @@ use super::number::Number;
 use super::parse_error::{ParseQuantityError, Problem};
 use super::{Family, Quantity};
 
-/// Longer texts are refused unread.
+/// Longer texts are refused without being parsed.
 pub(super) const MAX_LENGTH: usize = 200;
 pub(super) const MAX_EXPONENT: i32 = 100;
-/// Every number of so many digits fits in 64 bits.
+/// Every number with this many digits fits 64 bits.
 const MAX_FAST_DIGITS: usize = 19;
 /// A nano is the ninth digit after the point.
 const NANO_DIGITS: u32 = 9;
-/// Nothing with a binary suffix is read as more units than this, as in Kubernetes.
+/// Amounts with a binary suffix are capped at this many units, as in Kubernetes.
 const BINARY_CAP: u64 = i64::MAX.unsigned_abs();
 const POWERS_OF_TEN: [u64; 20] = powers_of_ten();
 
@@ -48,7 +48,7 @@ fn parse(text: &str) -> Result<Quantity, Problem> {
 /// The number before the suffix, as written.
 struct Parts<'a> {
     negative: bool,
-    /// The digits, and a point among them or not.
+    /// The digits, with or without a point.
     text: &'a [u8],
     digits: usize,
     fraction_digits: u32,
@@ -80,7 +80,7 @@ fn split_number(text: &[u8]) -> Result<(Parts<'_>, &[u8]), Problem> {
     Ok((Parts { negative, text: number, digits, fraction_digits, mantissa }, rest))
 }
 
-/// Appends the leading digits of `text` to `mantissa` and gives what follows them.
+/// Appends the leading digits of `text` to `mantissa` and returns the rest.
 fn digits_into<'a>(mantissa: &mut u64, mut text: &'a [u8]) -> &'a [u8] {
     while let [digit @ b'0'..=b'9', rest @ ..] = text {
         *mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
@@ -90,7 +90,7 @@ fn digits_into<'a>(mantissa: &mut u64, mut text: &'a [u8]) -> &'a [u8] {
 }
 
 impl Parts<'_> {
-    /// The value, where 64-bit arithmetic is enough.
+    /// The value, if 64-bit arithmetic is enough.
     fn small(&self, unit: Unit) -> Option<Number> {
         if self.digits > MAX_FAST_DIGITS {
             return None;
@@ -102,7 +102,7 @@ impl Parts<'_> {
             Unit::Binary { shift } => {
                 let room = self.mantissa.leading_zeros();
                 if self.fraction_digits == 0 {
-                    // Below 2^63 there is nothing to cap.
+                    // A result below 2^63 needs no cap.
                     (if room > shift { self.mantissa << shift } else { BINARY_CAP }, 0)
                 } else if room >= shift {
                     split_decimal(self.mantissa << shift, 0_i32.checked_sub_unsigned(self.fraction_digits)?)?
@@ -114,7 +114,7 @@ impl Parts<'_> {
         Number::small(self.negative, units, nanos)
     }
 
-    /// The value, whatever its size.
+    /// The value of any size.
     fn exact(&self, unit: Unit) -> Number {
         let nano_power = NANO_DIGITS as i32 - self.fraction_digits as i32;
         match unit {
@@ -192,7 +192,7 @@ impl Unit {
         }
     }
 
-    /// Kubernetes keeps a part of a byte in decimal suffixes, so that it stays readable in sums.
+    /// Kubernetes uses decimal suffixes for a part of a byte, so that sums stay readable.
     fn family_of(self, number: &Number) -> Family {
         match self {
             Self::Decimal { family, .. } => family,
@@ -218,7 +218,7 @@ fn read_exponent(text: &[u8]) -> Result<i32, SuffixProblem> {
     if size > MAX_EXPONENT { Err(SuffixProblem::ExponentOutOfBounds) } else { Ok(sign * size) }
 }
 
-#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler alone")]
+#[expect(clippy::indexing_slicing, reason = "evaluated only by the compiler")]
 const fn powers_of_ten() -> [u64; 20] {
     let mut powers = [1; 20];
     let mut place = 1;

@@ -1,10 +1,10 @@
-//! Sentences for the person whose text is not a quantity.
+//! Error messages for texts that are not quantities.
 
 use std::fmt;
 
 use super::parse::{MAX_EXPONENT, MAX_LENGTH};
 
-/// Why a text is not a quantity, in a sentence for the person who wrote it.
+/// Why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseQuantityError {
     text: String,
@@ -21,7 +21,7 @@ pub(super) enum Problem {
 
 impl ParseQuantityError {
     pub(super) fn new(text: &str, problem: Problem) -> Self {
-        // A longer text is known by its beginning alone.
+        // Only the beginning of a longer text is kept.
         let text = text.chars().take(MAX_LENGTH).collect();
         Self { text, problem }
     }
@@ -53,7 +53,7 @@ impl fmt::Display for ParseQuantityError {
     }
 }
 
-/// A user's text on one line and at a length that leaves room for the sentence.
+/// A user's text on one line, cut to leave room for the message.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -64,7 +64,7 @@ impl fmt::Display for Quoted<'_> {
             if shown >= SHOWN {
                 return write!(f, "…");
             }
-            // An escape counts with its full length, so that many of them stay short too.
+            // An escape counts with its full length, so that a text with many escapes stays short too.
             if char.is_control() {
                 let escape = char.escape_default();
                 shown += escape.len();
@@ -84,10 +84,10 @@ enum Meant {
     Either(&'static str, &'static str),
 }
 
-/// The suffix someone had in mind who wrote `gb`, `K`, `Gib` or ` Mi`.
+/// The suffix that was probably meant by `gb`, `K`, `Gib` or ` Mi`.
 fn meant_by(suffix: &str) -> Option<Meant> {
     let unspaced: String = suffix.chars().filter(|char| !char.is_whitespace()).collect();
-    // Only a blank was wrong, so case still tells milli from mega.
+    // Only a blank was wrong, so case still distinguishes milli from mega.
     let spaced_out = ["n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     if let Some(known) = spaced_out.into_iter().find(|known| *known == unspaced) {
         return Some(Meant::One(known));

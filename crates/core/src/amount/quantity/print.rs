@@ -1,4 +1,4 @@
-//! Canonical text: no fraction, and the largest suffix that leaves a whole number.
+//! Prints quantities canonically: without fraction, and with the largest suffix that leaves a whole number.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,11 +13,11 @@ const DECIMAL_SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P"
 const EXPONENTS: [&str; 10] = ["e-9", "e-6", "e-3", "", "e3", "e6", "e9", "e12", "e15", "e18"];
 /// By powers of 1024, from single units up.
 const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-/// Where single units stand in the decimal tables.
+/// The place of single units in the decimal tables.
 const UNITS: usize = 3;
-/// The last step whose exponent may be read again.
+/// The last step whose exponent can be parsed.
 const MAX_EXPONENT_STEP: usize = UNITS + MAX_EXPONENT.unsigned_abs() as usize / 3;
-/// Ki and above is for this many bytes and more.
+/// The least number of bytes for Ki.
 const KIBI: u64 = 1024;
 
 impl fmt::Display for Quantity {
@@ -71,7 +71,7 @@ fn fill_small(text: &mut Text, mut units: u64, nanos: u32, family: Family) {
     }
 }
 
-/// The magnitude of a number past 2^63.
+/// The magnitude of a number beyond 2^63.
 fn large_text(nanos: &Natural, family: Family) -> String {
     if family == Family::BinarySi && nanos.nanos() == 0 {
         return large_binary_text(nanos);
@@ -86,7 +86,7 @@ fn large_text(nanos: &Natural, family: Family) -> String {
             step = step.min(MAX_EXPONENT_STEP);
             Cow::Owned(format!("e{}", 3 * (step - UNITS)))
         }
-        // Past the last suffix only the digits are unambiguous.
+        // Beyond the last suffix only the digits are unambiguous.
         None => {
             step = UNITS;
             Cow::Borrowed("")
@@ -118,7 +118,7 @@ fn decimal_suffix(step: usize, family: Family) -> &'static str {
 fn suffix_table(family: Family) -> &'static [&'static str; 10] {
     match family {
         Family::DecimalExponent => &EXPONENTS,
-        // Binary suffixes cannot say a part of a byte, nor anything below 1Ki.
+        // Binary suffixes cannot express a part of a byte, nor anything below 1Ki.
         Family::DecimalSi | Family::BinarySi => &DECIMAL_SUFFIXES,
     }
 }

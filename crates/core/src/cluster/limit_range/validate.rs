@@ -1,4 +1,4 @@
-//! What the API server refuses in a LimitRange, with its wording. All problems are collected.
+//! Validates a LimitRange as the API server does, with the same texts. All problems are collected.
 
 use super::{CLAIM, CONTAINER, Item, LimitRange, POD};
 use crate::amount::is_native;
@@ -8,7 +8,7 @@ use crate::find;
 use crate::order;
 
 impl LimitRange<'_> {
-    /// All that is wrong with the range, in the order of its items; fields are named below `prefix`.
+    /// All problems of the range, in the order of its items; field paths begin with `prefix`.
     pub fn problems(&self, prefix: &str) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (index, item) in self.items.iter().enumerate() {
@@ -68,7 +68,7 @@ impl Check<'_, '_> {
         ]
     }
 
-    /// Every name in the item once, sorted.
+    /// Every resource name in the item once, sorted.
     fn item_names(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.lists().iter().flat_map(|(_, list)| list.names()).map(ToString::to_string).collect();
@@ -132,7 +132,7 @@ impl Check<'_, '_> {
     }
 }
 
-/// cpu, memory and the like may have a request below the limit; devices and huge pages may not.
+/// Whether the request may be below the limit, as for cpu and memory, but not for devices and huge pages.
 pub fn may_overcommit(name: &str) -> bool {
     is_native(name) && !name.starts_with("hugepages-")
 }
@@ -160,7 +160,7 @@ fn other_name_problem(name: &str) -> Option<&'static str> {
     (!is_standard && !is_qualified(name)).then_some("must be a standard resource type or fully qualified")
 }
 
-/// What is counted one by one.
+/// Resources that count objects.
 pub const COUNTED: [&str; 9] = [
     "pods",
     "services",

@@ -1,10 +1,10 @@
-//! Where the history of an image is found: object, entry, namespace, tag.
+//! The place of an image's history: object, entry, namespace, tag.
 //!
-//! The companion writes by these functions and the policy reads by them, so both always mean the same place. All objects
-//! stand in one namespace. An image's history begins at its *root*, one of 64 objects that always exist, because a policy
-//! host asks the API server every time for what is not there. A small root has the entries in it; a larger one says
-//! which *pages* there are, and each entry is in one of them ([`page_of`]), because a host copies an object whole
-//! whatever is read of it. Keys hold no dot, because a field mask takes a dot for a step down.
+//! The companion writes and the policy reads with these functions, so both use the same place. All objects are in one
+//! namespace. An image's history begins at its *root*, one of 64 objects that always exist, because a policy host asks
+//! the API server again every time for an object that does not exist. A small root contains the entries; a larger one
+//! lists its *pages*, and each entry is in one of them ([`page_of`]), because a host copies an object whole, whatever
+//! is read of it. Keys contain no dot, because a dot separates the steps of a field mask.
 
 use std::fmt;
 
@@ -12,16 +12,16 @@ use crate::image::ImageName;
 
 pub const GROUP: &str = "headroom.dev";
 pub const VERSION: &str = "v1alpha1";
-/// Group and version as an object states them.
+/// The `apiVersion` of the objects.
 pub const API_VERSION: &str = "headroom.dev/v1alpha1";
 pub const KIND: &str = "UsageProfile";
 
-/// One of the objects that histories begin at; it has a share of the images.
+/// One of the objects where histories begin. Each is the root of a share of the images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Root(u8);
 
 impl Root {
-    /// Fixed, because changing it would orphan every history collected so far.
+    /// Fixed, because a change would orphan every collected history.
     pub const COUNT: u8 = 64;
 
     /// The root of a repository.
@@ -53,7 +53,7 @@ impl fmt::Display for Root {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProfileName {
     pub root: Root,
-    /// The halves taken on the way to a page, a `0` or `1` for each; empty for the root itself.
+    /// The halves chosen on the way to a page, a `0` or `1` for each; empty for the root itself.
     pub path: String,
 }
 
@@ -103,25 +103,25 @@ impl Place {
     }
 
     pub fn is_of(&self, repository: &str) -> bool {
-        // Image names hold no comma.
+        // Image names contain no comma.
         let same = |(ours, theirs): (u8, u8)| ours == theirs || ours == b',' && theirs == b'.';
         self.key.len() == repository.len() && self.key.bytes().zip(repository.bytes()).all(same)
     }
 }
 
-/// The key of a name that may hold dots but no comma: of a repository under `spec.images`, of a tag or digest under
+/// The key of a name that may contain dots but no comma: a repository under `spec.images`, a tag or digest under
 /// `tags`.
 pub fn key_of(name: &str) -> String {
     name.replace('.', ",")
 }
 
-/// How many halves are taken by the repository; those after them are taken by the namespace, so that an image which runs
-/// in thousands of namespaces does not have to fit into one page.
+/// How many halves the repository's hash chooses; the namespace's hash chooses the later ones, so that an image in
+/// thousands of namespaces does not have to fit into one page.
 pub const REPOSITORY_HALVES: usize = 26;
-/// How many are taken at most.
+/// The most halves that are chosen.
 pub const MOST_HALVES: usize = REPOSITORY_HALVES + 32;
 
-/// Decides at each fork to which half an entry belongs.
+/// Decides at each fork which half an entry belongs to.
 #[derive(Debug, Clone, Copy)]
 pub struct Halves<'n> {
     repository: u64,
@@ -133,9 +133,9 @@ impl<'n> Halves<'n> {
         Self { repository: place.hash, namespace }
     }
 
-    /// Whether it is the second half, after so many forks.
+    /// Whether the entry belongs to the second half, after this many forks.
     pub fn is_second(self, forks: usize) -> bool {
-        // The lowest bits have chosen the root, so that the highest of a product are independent of that.
+        // The lowest bits of the hash chose the root; the highest bits of a product are independent of them.
         let bit = |hash: u64, forks: usize| (hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) << forks) >> 63 == 1;
         match forks.checked_sub(REPOSITORY_HALVES) {
             None => bit(self.repository, forks),
@@ -144,14 +144,14 @@ impl<'n> Halves<'n> {
     }
 }
 
-/// Pages as a root lists them: a tree with what is first before what is second. A fork, with its two halves behind it:
+/// A root lists its pages as a tree in prefix order. A fork, followed by its first and its second half:
 pub const FORK: u8 = b'/';
 /// A page.
 pub const PAGE: u8 = b'#';
 /// A half without any entries.
 pub const NOTHING: u8 = b'.';
 
-/// A list of pages that is no tree.
+/// A list of pages that is not a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoTree;
 
@@ -166,7 +166,7 @@ pub fn page_of(pages: &str, halves: Halves<'_>) -> Result<Option<String>, NoTree
             FORK if path.len() < MOST_HALVES => {
                 let is_second = halves.is_second(path.len());
                 if is_second {
-                    pass_over_one(&mut nodes)?;
+                    skip_one(&mut nodes)?;
                 }
                 path.push(if is_second { '1' } else { '0' });
             }
@@ -175,7 +175,7 @@ pub fn page_of(pages: &str, halves: Halves<'_>) -> Result<Option<String>, NoTree
     }
 }
 
-fn pass_over_one(nodes: &mut impl Iterator<Item = u8>) -> Result<(), NoTree> {
+fn skip_one(nodes: &mut impl Iterator<Item = u8>) -> Result<(), NoTree> {
     let mut open = 1_usize;
     while open > 0 {
         match nodes.next() {
@@ -187,18 +187,18 @@ fn pass_over_one(nodes: &mut impl Iterator<Item = u8>) -> Result<(), NoTree> {
     Ok(())
 }
 
-/// FNV-1a over 64 bits: a few instructions a byte, and the same everywhere.
+/// FNV-1a with 64 bits: a few instructions per byte, and the same on every platform.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The key of a tag or a digest: its text with each dot as a comma, which neither may hold itself.
+/// The key of a tag or a digest: its text with each dot replaced by a comma, which neither may contain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TagKey(String);
 
 impl TagKey {
-    /// Where the history of just this image is kept, and the order in which to look: a digest names one build, so its
-    /// history is closer than that of a tag, which may have moved.
+    /// The keys of an image, in the order of lookup. The digest is first: it identifies one build, while a tag may have
+    /// moved.
     pub fn of(image: &ImageName<'_>) -> impl Iterator<Item = Self> {
         image.digest().into_iter().chain(image.tag()).map(|reference| Self(key_of(reference)))
     }
@@ -207,7 +207,7 @@ impl TagKey {
         &self.0
     }
 
-    /// The tag or digest as it stands in an image name.
+    /// The tag or digest as in an image name.
     pub fn reference(&self) -> String {
         self.0.replace(',', ".")
     }
@@ -219,17 +219,17 @@ pub struct Parts<'p> {
     /// The namespace whose own history is wanted.
     pub own: Option<&'p str>,
     pub pool: bool,
-    /// Those of just this image; that of all tags together is always wanted.
+    /// The tags and digest of the image; the history of all tags together is always wanted.
     pub tags: &'p [TagKey],
     /// The containers of a workload, in the namespace.
     pub workloads: &'p [String],
 }
 
-/// What every reader needs to know of an object.
+/// The part of an object that every reader needs.
 pub const HEADER_MASK: &str = "spec.header";
 
-/// The parts of an object that a reader needs who looks for this image, beside [`HEADER_MASK`]. However many images,
-/// namespaces and tags there are, the answer stays this small.
+/// The parts of an object that a reader of this image needs, in addition to [`HEADER_MASK`]. So the answer stays small,
+/// however many images, namespaces and tags there are.
 pub fn field_masks(place: &Place, parts: Parts<'_>) -> Vec<String> {
     let mut masks = Vec::with_capacity(8);
     let mut add = |histories: &[&str], workloads: &[String]| {
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_fnv_1a() {
-        // From the table of test vectors that its authors publish.
+        // From the published test vectors.
         assert_eq!(hash(""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(hash("a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(hash("foobar"), 0x8594_4171_f739_67e8);
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_place_of_a_repository_never_changes() {
-        // Written down, because profiles in clusters are found by it.
+        // Fixed, because profiles in clusters are found by it.
         let nginx = Place::of(image("nginx:1.27").repository());
         assert_eq!(nginx.key, "docker,io/library/nginx");
         assert_eq!(nginx.root().to_string(), "usage-26");
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn root_names_are_few_and_distinct() {
+    fn there_are_64_distinct_root_names() {
         let names: BTreeSet<String> = Root::all().map(|root| root.to_string()).collect();
         assert_eq!(names.len(), 64);
         assert_eq!(names.first().map(String::as_str), Some("usage-00"));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_hold_no_dot_and_are_distinct() {
+    fn keys_contain_no_dot_and_are_distinct() {
         for repository in ["docker.io/library/nginx", "ghcr.io/a.b/c_d.e", "registry.example.com:5000/team/a__b"] {
             let place = Place::of(repository);
             assert!(!place.key.contains('.'), "{}", place.key);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_reach_only_the_one_image_in_the_one_namespace() {
+    fn masks_cover_only_the_image_in_the_namespace() {
         let nginx = Place::of(image("nginx:1.27").repository());
         let tags: Vec<_> = TagKey::of(&image("nginx:1.27")).collect();
         assert_eq!(
@@ -357,8 +357,8 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_found_by_the_halves_on_the_way_to_it() {
-        // nginx takes a first half, and then the second seven times.
+    fn a_page_is_found_by_its_path_of_halves() {
+        // nginx belongs to the first half, and then to the second one seven times.
         let place = Place::of("docker.io/library/nginx");
         let find = |pages: &str| page_of(pages, Halves::of(&place, "shop"));
         let page = |path: &str| Ok(Some(path.to_owned()));

@@ -1,8 +1,8 @@
-//! Reads what a profile says of one image, as the policy gets it: from the host, masked, and written by somebody else.
+//! Reads the history of one image from a profile, as the policy gets it from the host: masked, and not trusted.
 //!
-//! Nothing is believed for being there. What is of another format, too old, of another image or of an impossible
-//! amount is [`Unusable`], and says why; what that means for an estimate is left to who asks. Only what is asked for is
-//! looked at, so a fault elsewhere in the object harms nobody.
+//! A history in another format, too old, or with impossible amounts is [`Unusable`], with the reason; the caller
+//! decides what that means for an estimate. Only the wanted parts are read, so a fault elsewhere in the object does no
+//! harm.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::amount::{Quantity, read_quantity};
 use crate::json::{Malformed, Node};
 use crate::timestamp::Timestamp;
 
-/// A clock that goes wrong by less is forgiven.
+/// Tolerance for clocks that differ.
 const CLOCK_SKEW: Duration = Duration::from_secs(3_600);
-/// More than this no container uses: ten thousand cores, a pebibyte of memory or storage.
+/// Amounts above these are impossible: ten thousand cores, a pebibyte of memory or storage.
 const MOST_CPU: Quantity = Quantity::from_units(10_000);
 const MOST_BYTES: Quantity = Quantity::from_units(1 << 50);
-/// Percentiles come from sketches and may lie a little beside the truth; the peak is exact.
+/// Percentiles come from sketches and may be slightly inexact; the peak is exact.
 const SKETCH_ERROR_PERCENT: u64 = 5;
 
 /// Why a history is not used.
@@ -50,12 +50,12 @@ impl fmt::Display for Unusable {
                 write!(f, "collected at {collected_at}: timestamp is in the future")
             }
             Self::NoPages { path } => write!(f, "{path}: not a list of pages"),
-            Self::Impossible { path, found } => write!(f, "{path}: no container uses `{found}`"),
+            Self::Impossible { path, found } => write!(f, "{path}: impossible value `{found}`"),
         }
     }
 }
 
-/// A span of time as a person says it: `5h`, `3d`.
+/// A duration for people: `5h`, `3d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Age(pub Duration);
 
@@ -69,25 +69,25 @@ impl fmt::Display for Age {
     }
 }
 
-/// A profile of a format that we read.
+/// A profile in a supported format.
 #[derive(Debug, Clone, Copy)]
 pub struct Profile<'d> {
-    /// None in a root that nothing was collected for yet.
+    /// None in a root without any collected history.
     header: Option<Header<'d>>,
     images: Option<Node<'d>>,
 }
 
-/// What a profile says of itself.
+/// The header of a profile.
 #[derive(Debug, Clone, Copy)]
 struct Header<'d> {
     collected_at: Timestamp,
     quorum: u64,
-    /// Which pages there are; none in a root that holds its entries itself.
+    /// The list of pages; none in a root that contains its entries itself.
     pages: Option<Node<'d>>,
 }
 
 impl<'d> Profile<'d> {
-    /// Reads what a profile object says of itself.
+    /// Reads the header of a profile object.
     pub fn read(object: Node<'d>) -> Result<Self, Unusable> {
         let Some(spec) = object.get("spec")? else { return Ok(Self { header: None, images: None }) };
         let header = required(spec, "header")?;
@@ -106,18 +106,18 @@ impl<'d> Profile<'d> {
         self.images
     }
 
-    /// What it holds of the image with this place, and of that what is of a namespace.
+    /// The entry at this place, with the history of this namespace.
     pub fn entry(self, place: &Place, namespace: &str) -> Result<Entry<'d>, Unusable> {
         let node = self.images.map(|images| images.get(&place.key)).transpose()?.flatten();
         let part = |name| node.map_or(Ok(None), |node| node.get(name));
         let own = part("own")?.map_or(Ok(None), |own| own.get(namespace))?;
         let Some(Header { collected_at, quorum, .. }) = self.header else { return Ok(Entry::default()) };
-        let own = Histories { node: own, collected_at, quorum }.of_its_own_age()?;
+        let own = Histories { node: own, collected_at, quorum }.with_own_time()?;
         let pool = Histories { node: part("pool")?, collected_at, quorum };
         Ok(Entry { own: Some(own), pool: Some(pool) })
     }
 
-    /// The page of this root that holds the entry instead.
+    /// The page of this root that contains the entry instead.
     pub fn page(self, place: &Place, namespace: &str) -> Result<Option<ProfileName>, Unusable> {
         let Some(pages) = self.header.and_then(|header| header.pages) else { return Ok(None) };
         let path = page_of(pages.plain_str()?, Halves::of(place, namespace));
@@ -126,28 +126,29 @@ impl<'d> Profile<'d> {
     }
 }
 
-/// What a profile holds of one image: none where nothing was collected.
+/// The histories of one image; none where nothing was collected.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Entry<'d> {
-    /// That of the namespace.
+    /// The history of the namespace.
     pub own: Option<Histories<'d>>,
-    /// That of all namespaces together.
+    /// The history of all namespaces together.
     pub pool: Option<Histories<'d>>,
 }
 
 /// The histories of an image in one namespace, or in all together.
 #[derive(Debug, Clone, Copy)]
 pub struct Histories<'d> {
-    /// None if nothing is known of the image.
+    /// None if there is no history of the image.
     node: Option<Node<'d>>,
     pub collected_at: Timestamp,
-    /// How many namespaces agree on each figure of a pool, at least.
+    /// The least number of namespaces that agree on each figure of a pool.
     pub quorum: u64,
 }
 
 impl<'d> Histories<'d> {
-    /// A namespace that could not be read lately is behind the others of its object.
-    fn of_its_own_age(mut self) -> Result<Self, Unusable> {
+    /// Uses the collection time of the namespace, which is older than that of the object if the namespace could not be
+    /// read.
+    fn with_own_time(mut self) -> Result<Self, Unusable> {
         if let Some(all) = self.field("all")?
             && let Some(collected_at) = all.get("collectedAt")?
         {
@@ -156,7 +157,7 @@ impl<'d> Histories<'d> {
         Ok(self)
     }
 
-    /// How long ago they were collected, if that is no longer than `most`.
+    /// How long ago they were collected; an error if that is longer ago than `most`.
     pub fn age(&self, now: Timestamp, most: Duration) -> Result<Duration, Unusable> {
         let collected_at = self.collected_at;
         match now.since(collected_at) {
@@ -178,12 +179,13 @@ impl<'d> Histories<'d> {
         self.part("tags", key.as_str())
     }
 
-    /// That of a workload's container.
+    /// The history of a workload's container.
     pub fn workload(&self, key: &str) -> Result<Option<HistoryNode<'d>>, Unusable> {
         self.part("workloads", key)
     }
 
-    /// A part whose history is that of the whole is only named there. No tag has a slash, and each workload's key has one.
+    /// A part of `all`. A part with the same history as `all` is only named there, in `same`; tags and workloads' keys
+    /// cannot collide there, because only the latter have a slash.
     fn part(&self, parts: &str, key: &str) -> Result<Option<HistoryNode<'d>>, Unusable> {
         if let Some(all) = self.field("all")?
             && let Some(same) = all.get("same")?
@@ -205,7 +207,7 @@ impl<'d> Histories<'d> {
 pub struct HistoryNode<'d>(Node<'d>);
 
 impl<'d> HistoryNode<'d> {
-    /// What was observed of a resource within a window.
+    /// The observed usage of a resource within a window.
     pub fn observed(self, window: Window, resource: Resource) -> Result<Option<Observed<'d>>, Unusable> {
         let Some(windows) = self.0.get("windows")? else { return Ok(None) };
         let Some(window) = windows.get(&window.name())? else { return Ok(None) };
@@ -216,12 +218,12 @@ impl<'d> HistoryNode<'d> {
         Ok(Some(observed))
     }
 
-    /// On how many days anything was observed; none if the profile does not say.
+    /// The number of days with observations; none if the profile does not contain it.
     pub fn days(self) -> Result<Option<u64>, Unusable> {
         if self.0.get("days")?.is_none() { Ok(None) } else { count(self.0, "days").map(Some) }
     }
 
-    /// The out-of-memory kills up to the collection.
+    /// The out-of-memory kills before the collection.
     pub fn oom_kills(self, collected_at: Timestamp) -> Result<Vec<OomKill>, Unusable> {
         let mut kills = Vec::new();
         for kill in self.0.list("oomKills")?.take(super::MOST_OOM_KILLS) {
@@ -239,29 +241,29 @@ impl<'d> HistoryNode<'d> {
     }
 }
 
-/// What was observed of one resource.
+/// The observed usage of one resource.
 #[derive(Debug, Clone, Copy)]
 pub struct Observed<'d> {
     window: Node<'d>,
     usage: Node<'d>,
-    /// What `usage` says.
+    /// The text of `usage`.
     text: &'d str,
     pub resource: Resource,
     pub samples: u64,
 }
 
 impl<'d> Observed<'d> {
-    /// Whether there is this figure: in a pool there is none that namespaces do not agree on.
+    /// Whether the figure exists: a pool contains only figures that namespaces agree on.
     pub fn has(&self, percentile: Percentile) -> bool {
         find_in_usage(self.text, percentile.name()).is_some()
     }
 
-    /// Distinct pods behind the figures.
+    /// The number of distinct pods behind the figures.
     pub fn pods(&self) -> Result<u64, Unusable> {
         count(self.window, "pods")
     }
 
-    /// Distinct namespaces behind the figures.
+    /// The number of distinct namespaces behind the figures.
     pub fn namespaces(&self) -> Result<u64, Unusable> {
         count(self.window, "namespaces")
     }
@@ -270,11 +272,11 @@ impl<'d> Observed<'d> {
         self.amount(Percentile::PEAK.name())
     }
 
-    /// The amount that was enough for so many in a hundred samples.
+    /// The amount that was enough for this percentage of the samples.
     pub fn percentile(&self, percentile: Percentile) -> Result<Quantity, Unusable> {
         let found = self.amount(percentile.name())?;
         let peak = self.peak()?;
-        // The first comparison costs much less, and nearly always says enough.
+        // The first comparison costs much less, and nearly always decides.
         if found > peak && found > peak.scaled(100 + SKETCH_ERROR_PERCENT, 100) {
             return Err(self.impossible(percentile.name(), &found.to_string()));
         }
@@ -288,7 +290,7 @@ impl<'d> Observed<'d> {
     }
 
     fn find(&self, name: &str) -> Result<&'d str, Malformed> {
-        find_in_usage(self.text, name).ok_or_else(|| self.usage.wrong(format!("it does not say `{name}`")))
+        find_in_usage(self.text, name).ok_or_else(|| self.usage.wrong(format!("`{name}` is missing")))
     }
 
     fn impossible(&self, name: &str, text: &str) -> Unusable {
@@ -310,7 +312,7 @@ fn count(node: Node<'_>, name: &str) -> Result<u64, Unusable> {
     u64::try_from(node.integer()?).map_err(|_| impossible(node))
 }
 
-/// Whether a container may use as much.
+/// Whether a container can use this amount.
 pub fn is_possible(amount: &Quantity, resource: Resource) -> bool {
     let most = match resource {
         Resource::Cpu => MOST_CPU,

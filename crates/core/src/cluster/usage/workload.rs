@@ -1,23 +1,22 @@
-//! Which workload a container is of, as far as names tell: the part of a pod's name that outlives the pod.
+//! Derives a container's workload from the name of its pod, by removing the generated parts.
 //!
-//! The collector knows pods by their names alone, long after they are gone, and the policy sees a pod before it has an
-//! owner that could be read cheaply. So both go by the name, with this function. Two workloads whose names come to the same
-//! share a history, which is no worse than sharing that of their image.
+//! The collector knows only the names of pods, long after they are gone, and the policy sees a pod before its owner
+//! could be read cheaply. So both derive the workload from the name, with this function. Two workloads with the same
+//! derived name share a history, which is no worse than sharing the image's history.
 
 use super::address::key_of;
 use crate::request::Request;
 
-/// The name of the workload that a request's pod is of, or that the request is about.
+/// The name of the workload of a request's pod, or of the workload that the request is about.
 pub fn of<'r>(request: &'r Request<'_>) -> &'r str {
     let name = request.name.as_ref();
     if request.kind == "Pod" { of_pod(name) } else { name }
 }
 
-/// The same for a pod by its name, or by the name that its own is generated from: `web` for `web-7d4b9c6f5-x2x4z`,
-/// `db` for `db-0`.
+/// The same for a pod, from its name or its `generateName`: `web` for `web-7d4b9c6f5-x2x4z`, `db` for `db-0`.
 pub fn of_pod(name: &str) -> &str {
     let (mut rest, last) = split(name);
-    // What is generated still follows a dash, or is there.
+    // The generated part is not there yet (`generateName`), or it is the last one.
     let is_generated = last.is_empty() && name.ends_with('-')
         || last.len() == RANDOM && (last.bytes().all(is_safe) || is_hash(split(rest).1));
     if !is_generated && !is_ordinal(last) {
@@ -27,28 +26,28 @@ pub fn of_pod(name: &str) -> &str {
     without(rest, is_minute)
 }
 
-/// The place of a container's history beside that of its namespace.
+/// The key of a container's history within that of its namespace.
 pub fn key(workload: &str, container: &str) -> String {
     key_of(&[workload, "/", container].concat())
 }
 
-/// The name without its last part, if that is of such a kind.
+/// The name without its last part, if `is_it` accepts that part.
 #[inline(never)]
 fn without(name: &str, is_it: fn(&str) -> bool) -> &str {
     let (rest, last) = split(name);
     if is_it(last) { rest } else { name }
 }
 
-/// Before and after the last dash.
+/// The parts before and after the last dash.
 #[inline(never)]
 fn split(name: &str) -> (&str, &str) {
     name.rsplit_once('-').unwrap_or((name, ""))
 }
 
-/// How many letters are generated.
+/// The length of a generated name's suffix.
 const RANDOM: usize = 5;
 
-/// Letters and digits as Kubernetes generates them: without those that could make words.
+/// Letters and digits that Kubernetes generates: without those that could form words.
 fn is_safe(byte: u8) -> bool {
     b"bcdfghjklmnpqrstvwxz2456789".contains(&byte)
 }
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_told_from_its_workload() {
+    fn the_workload_is_derived_from_a_pod_s_name() {
         for (name, workload) in [
             ("web-7d4b9c6f5-abcde", "web"),
             ("web-7d4b9c6f5-x2x4z", "web"),
@@ -98,13 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn a_place_holds_no_dot() {
+    fn a_key_has_no_dot() {
         assert_eq!(key("my.db", "main"), "my,db/main");
     }
 
     proptest::proptest! {
         #[test]
-        fn whatever_is_generated_for_a_deployment_is_found_again(
+        fn names_and_generate_names_of_a_deployment_s_pods_give_the_same_workload(
             name in "[a-z]{1,8}(-[a-z]{1,8}){0,2}", hash in "[bcdfghjklmnpqrstvwxz2456789]{8}[2456789]",
             random in "[bcdfghjklmnpqrstvwxz2456789]{5}",
         ) {

@@ -1,8 +1,9 @@
-//! What the pod was charged that a resource claim was made for.
+//! What was already charged for the pod of a resource claim.
 //!
-//! The scheduler makes a claim for a pod that asks for devices like for an extended resource. The pod was charged for
-//! them when it was created, so the claim is charged what is left. Anybody can write the claim's annotation; so the pod
-//! must be the one that the claim names, and the claim its first. Where that cannot be looked up, it is charged in full.
+//! The scheduler creates a claim for a pod that requests devices as an extended resource. The pod was charged for
+//! them when it was created, so the claim is charged only the difference. Any client can set the claim's annotation, so
+//! the pod must be the claim's owner, and the claim must be the pod's first. If this cannot be looked up, the claim is
+//! charged in full.
 
 use std::borrow::Cow;
 
@@ -17,7 +18,7 @@ use crate::timestamp::Timestamp;
 
 const MADE_FOR_A_POD: &str = "resource.kubernetes.io/extended-resource-claim";
 
-/// Whether any quota of the namespace has a name under which device classes map devices.
+/// Whether any quota of the namespace bounds a name whose devices follow from device classes.
 pub fn needs_classes(request: &Request<'_>, context: &Context<'_>) -> bool {
     let kind = Kind::of(request);
     let is_mapped = |name: &str| {
@@ -27,21 +28,21 @@ pub fn needs_classes(request: &Request<'_>, context: &Context<'_>) -> bool {
         && context.quotas.iter().flatten().any(|quota| quota.hard.names().any(|name| is_mapped(name)))
 }
 
-/// The lookup of the pod that the claim of a request says it was made for.
+/// The lookup of the pod that owns the claim of a request, according to the claim.
 pub fn lookup<'d>(request: &'d Request<'d>) -> Result<Option<Lookup<'d>>, Malformed> {
     let owner = request.object.map(|object| owner(object.node)).transpose()?.flatten();
-    Ok(owner.map(|(name, _)| Lookup::ClaimedFor { namespace: &request.namespace, name }))
+    Ok(owner.map(|(name, _)| Lookup::PodOfClaim { namespace: &request.namespace, name }))
 }
 
-/// Whether only the other claims of the namespace tell that this is the pod's first.
+/// Whether the namespace's other claims are needed to see that this claim is the pod's first.
 pub fn needs_claims(context: &Context<'_>) -> Result<bool, Malformed> {
-    Ok(context.claimed_for.map(claim_of).transpose()?.is_some_and(|claim| claim.is_none()))
+    Ok(context.pod_of_claim.map(claim_of).transpose()?.is_some_and(|claim| claim.is_none()))
 }
 
 /// The name and the uid of a pod.
 type Owner<'d> = (Cow<'d, str>, Cow<'d, str>);
 
-/// The pod that a claim says it was made for.
+/// The pod that owns a claim, according to the claim.
 fn owner(claim: Node<'_>) -> Result<Option<Owner<'_>>, Malformed> {
     let Some(metadata) = claim.get("metadata")? else { return Ok(None) };
     let mark = metadata.at(&["annotations", MADE_FOR_A_POD])?.map(Node::str).transpose()?;
@@ -62,20 +63,20 @@ fn owner(claim: Node<'_>) -> Result<Option<Owner<'_>>, Malformed> {
     Ok(None)
 }
 
-/// The claim that a pod names as the one that was made for it.
+/// The claim that the pod's status names.
 fn claim_of(pod: Node<'_>) -> Result<Option<Cow<'_, str>>, Malformed> {
     let name = pod.at(&["status", "extendedResourceClaimStatus", "resourceClaimName"])?;
     name.map(Node::str).transpose()
 }
 
-/// What the pod was charged, by resource; nothing if it is not certain that the claim is the pod's.
+/// What the pod was charged, by resource; nothing unless the claim is certainly the pod's.
 pub fn of_pod<'d>(
     request: &Request<'d>,
     context: &Context<'d>,
     now: Option<Timestamp>,
 ) -> Result<ResourceList<'d>, Malformed> {
     let nothing = ResourceList::default();
-    let (Some(node), Some(object)) = (context.claimed_for, request.object) else { return Ok(nothing) };
+    let (Some(node), Some(object)) = (context.pod_of_claim, request.object) else { return Ok(nothing) };
     let Some((_, uid)) = owner(object.node)? else { return Ok(nothing) };
     let found = node.at(&["metadata", "uid"])?.map(Node::str).transpose()?;
     if found.as_ref() != Some(&uid) {
@@ -101,7 +102,7 @@ fn is_first(request: &Request<'_>, uid: &str, context: &Context<'_>) -> Result<b
     for claim in claims.list("items")? {
         let name = claim.at(&["metadata", "name"])?.map(Node::str).transpose()?;
         let is_other = name.as_deref() != Some(request.name.as_ref());
-        // What is stored already is older than what is being created.
+        // Stored claims are older than the one that is being created.
         if is_other && owner(claim)?.is_some_and(|(_, of)| of == uid) {
             return Ok(false);
         }

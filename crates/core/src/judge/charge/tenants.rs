@@ -1,11 +1,11 @@
-//! The TenantQuotas that a namespace is charged to.
+//! The TenantQuotas that are charged for a namespace.
 
 use crate::cluster::resource_quota::ResourceQuota;
 use crate::cluster::tenant_quota::TenantQuota;
 use crate::json::{Malformed, Node};
 use crate::settings::selects;
 
-/// Those that cover a namespace, each followed by those above it.
+/// The quotas that cover a namespace, each followed by its ancestors.
 pub fn charged<'d>(
     quotas: &[TenantQuota<'d>],
     namespace: &str,
@@ -20,7 +20,7 @@ pub fn charged<'d>(
         }
         let mut next = Some((place, quota));
         while let Some((place, quota)) = next {
-            // One that is charged already is so with all above it; or a cycle ends here.
+            // If this quota is charged already, so are its ancestors. This also ends a cycle.
             match is_charged.get_mut(place) {
                 Some(is_charged @ false) => *is_charged = true,
                 _ => break,
@@ -63,17 +63,17 @@ mod tests {
         let namespace = Document::read(&namespace).unwrap();
         let labels = namespace.root().at(&["metadata", "labels"]).unwrap();
         let quotas = charged(&TenantQuota::read_list(list.root()).unwrap(), "shop", labels).unwrap();
-        let told = |quota: &ResourceQuota<'_>| {
+        let described = |quota: &ResourceQuota<'_>| {
             let pods =
                 |list: &crate::amount::ResourceList<'_>| list.get("pods").map_or("-".to_owned(), ToString::to_string);
             format!("{} {}/{} {}", quota.name, pods(&quota.used), pods(&quota.hard), quota.scopes.len())
         };
-        assert_eq!(quotas.iter().map(told).collect::<Vec<_>>(), expected);
+        assert_eq!(quotas.iter().map(described).collect::<Vec<_>>(), expected);
         assert!(quotas.iter().all(|quota| quota.is_tenant));
     }
 
     #[test]
-    fn a_namespace_is_charged_to_what_covers_it_and_to_all_above() {
+    fn quotas_that_cover_the_namespace_and_their_ancestors_are_charged() {
         check("{}", &["by-name 2/3 1", "acme 5/9 0", "waits -/- 0"]);
         check(r#"{"team": "a", "tier": "y"}"#, &["by-name 2/3 1", "acme 5/9 0", "label -/- 0", "waits -/- 0"]);
         check(r#"{"team": "a", "tier": "z"}"#, &["by-name 2/3 1", "acme 5/9 0", "waits -/- 0"]);

@@ -1,4 +1,4 @@
-//! A claim uses one claim and its storage, both again under the name of its storage class.
+//! The usage of a claim: one claim and its storage, both also under the name of its storage class.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ pub(super) fn usage<'d>(claim: &Object<'d>) -> Result<(Option<Cow<'d, str>>, Opt
     Ok((storage_class(claim)?, storage(claim)?))
 }
 
-/// The storage asked for in whole bytes, or what was allocated if that is more.
+/// The requested storage in whole bytes, or the allocated storage if that is more.
 fn storage(claim: &Object<'_>) -> Result<Option<Quantity>, Malformed> {
     let asked = claim.spec_at(&["resources", "requests", "storage"])?.map(read_quantity).transpose()?;
     let allocated = claim.status_at(&["allocatedResources", "storage"])?.map(read_quantity).transpose()?;
@@ -19,7 +19,7 @@ fn storage(claim: &Object<'_>) -> Result<Option<Quantity>, Malformed> {
     Ok(Some(allocated.filter(|allocated| *allocated > asked).map_or(asked, |more| more.rounded_up_to_units())))
 }
 
-/// The annotation counts before the field. An empty class is none.
+/// The annotation has precedence over the field. An empty class is none.
 fn storage_class<'d>(claim: &Object<'d>) -> Result<Option<Cow<'d, str>>, Malformed> {
     let annotation = claim.node.at(&["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"])?;
     let class = match annotation {

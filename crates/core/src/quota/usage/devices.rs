@@ -1,5 +1,5 @@
-//! A resource claim uses the devices of each class that it may be given at worst; the same number again under the
-//! class's other names, less what the pod was charged there that the claim was made for.
+//! The usage of a resource claim: the most devices of each class that it may be allocated, and the same number under
+//! the class's other names, minus what the claim's pod was charged there.
 
 use std::borrow::Cow;
 
@@ -9,19 +9,19 @@ use crate::json::{Malformed, Node};
 use crate::quota::Object;
 use crate::quota::names::{Charged, IMPLICIT_DEVICE_CLASS};
 
-/// The most devices that a request for all devices of a class may be given.
+/// The most devices that a request for all devices of a class may be allocated.
 const ALL: i64 = 32;
 
-/// The devices that a claim asks for.
+/// The devices that a claim requests.
 #[derive(Debug, Clone)]
 pub struct Devices<'d> {
     /// By device class.
     by_class: ResourceList<'d>,
-    /// By the extended resource that a class stands for.
+    /// By the extended resource of the class.
     by_extended: ResourceList<'d>,
-    /// Which class stands for which; an empty text where it stands for none.
+    /// The extended resource of each known class; empty if it has none.
     extended: ByResource<'d, Cow<'d, str>>,
-    /// What the pod was charged that the claim was made for.
+    /// What the claim's pod was charged already.
     of_pod: ResourceList<'d>,
 }
 
@@ -54,7 +54,7 @@ impl<'d> Devices<'d> {
         }
     }
 
-    /// The classes; each that is known with the extended resource that it stands for, or an empty text.
+    /// The classes; each known one with its extended resource, or an empty text.
     pub(super) fn classes(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.by_class.names().map(|class| (class.as_ref(), self.extended.get(class).map(AsRef::as_ref)))
     }
@@ -72,7 +72,7 @@ fn less(count: &Quantity, charged: Option<&Quantity>) -> Quantity {
     }
 }
 
-/// The devices of each class.
+/// The number of devices requested of each class.
 fn asked_for<'d>(spec: Option<Node<'d>>) -> Result<ResourceList<'d>, Malformed> {
     let mut asked = Vec::new();
     let Some(devices) = spec.map(|spec| spec.get("devices")).transpose()?.flatten() else {
@@ -85,7 +85,7 @@ fn asked_for<'d>(spec: Option<Node<'d>>) -> Result<ResourceList<'d>, Malformed> 
             asked.extend(devices_of(request.get("exactly")?.unwrap_or(request))?);
             continue;
         }
-        // With alternatives, each class counts by the most that any of them takes of it.
+        // With alternatives, each class counts with the most that any alternative requests.
         let mut most: Vec<(Cow<'d, str>, Quantity)> = Vec::new();
         for alternative in alternatives {
             most.extend(devices_of(alternative)?);
@@ -95,14 +95,14 @@ fn asked_for<'d>(spec: Option<Node<'d>>) -> Result<ResourceList<'d>, Malformed> 
     Ok(ResourceList::sum(asked))
 }
 
-/// The class that a request names, and how many of its devices.
+/// The class that a request names, and the number of devices.
 fn devices_of(request: Node<'_>) -> Result<Option<(Cow<'_, str>, Quantity)>, Malformed> {
     let Some(class) = request.string("deviceClassName")? else { return Ok(None) };
     let count = match request.string("allocationMode")?.as_deref() {
         Some("All") => ALL,
-        // What the API server fills in.
+        // The API server's default.
         None | Some("" | "ExactCount") => request.get("count")?.map(Node::integer).transpose()?.unwrap_or(1),
-        // A mode of a newer server, after a downgrade.
+        // A mode of a newer API server, after a downgrade.
         Some(_) => 0,
     };
     Ok(Some((class, Quantity::from_units(count))))

@@ -1,4 +1,4 @@
-//! A service uses one service, and what its type takes from the nodes or from a cloud.
+//! The usage of a service: one service, and the node ports and load balancers of its type.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::json::{Malformed, Node};
 use crate::order;
 use crate::quota::Object;
 
-/// The node ports and load balancers that a service takes.
+/// The node ports and load balancers that a service uses.
 pub(super) fn usage(service: &Object<'_, '_>) -> Result<(Quantity, Quantity), Malformed> {
     let (mut node_ports, mut load_balancers) = (0, 0);
     if let Some(spec) = service.source.spec {
@@ -17,7 +17,7 @@ pub(super) fn usage(service: &Object<'_, '_>) -> Result<(Quantity, Quantity), Ma
                 load_balancers = 1;
                 let allocates = spec.get("allocateLoadBalancerNodePorts")?.map(Node::bool).transpose()?;
                 node_ports = if allocates == Some(false) {
-                    named_ports(spec, service.replaces.and_then(|old| old.spec))?
+                    explicit_node_ports(spec, service.replaces.and_then(|old| old.spec))?
                 } else {
                     spec.list("ports")?.count()
                 };
@@ -29,9 +29,9 @@ pub(super) fn usage(service: &Object<'_, '_>) -> Result<(Quantity, Quantity), Ma
     Ok((count(node_ports), count(load_balancers)))
 }
 
-/// The ports that have a node port. The API server puts back those that an update left out, from the old port of the
-/// same name, unless the number stands at another port.
-fn named_ports(spec: Node<'_>, old: Option<Node<'_>>) -> Result<usize, Malformed> {
+/// The number of ports with a node port. If an update leaves out a node port, the API server restores it from the old
+/// port of the same name, unless another port has its number.
+fn explicit_node_ports(spec: Node<'_>, old: Option<Node<'_>>) -> Result<usize, Malformed> {
     let mut taken = Vec::new();
     let mut left_out: Vec<Cow<'_, str>> = Vec::new();
     for port in spec.list("ports")? {
@@ -52,9 +52,9 @@ fn named_ports(spec: Node<'_>, old: Option<Node<'_>>) -> Result<usize, Malformed
             }
         }
         let before = ByResource::of_pairs(before, std::mem::swap);
-        let is_put_back =
+        let is_restored =
             |name: &&Cow<'_, str>| before.get(name).is_some_and(|number| taken.binary_search(number).is_err());
-        return Ok(named + left_out.iter().filter(is_put_back).count());
+        return Ok(named + left_out.iter().filter(is_restored).count());
     }
     Ok(named)
 }

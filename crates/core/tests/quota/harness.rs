@@ -1,28 +1,28 @@
-//! The core behind a door like the policy's: payload and lists in, answer out.
+//! The core with an interface like the policy's: payload and lists in, answer out.
 
 use headroom_core::amount::ResourceList;
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
 
-#[path = "../door/mod.rs"]
-mod way_in;
+#[path = "../entry/mod.rs"]
+mod entry;
 
-/// What a policy answers.
+/// The answer of a policy.
 pub struct Answer {
     pub accepted: bool,
     pub message: String,
     pub warnings: Vec<String>,
-    /// What was read afresh, by name.
+    /// The names of the quotas that were read again.
     pub read_again: Vec<String>,
     pub changed_object: Option<Value>,
     /// The new `status.used` of each quota that is charged.
     pub used: Map<String, Value>,
-    /// What the pods of a workload would add at most: quota, name, amount.
+    /// The most that the pods of a workload would add: quota, name, amount.
     pub pods_add: Vec<(String, String, String)>,
 }
 
-/// Judges a payload, given what the host would answer with: lists by kind, and by `Fresh` those of a second reading.
+/// Judges a payload with the host's answers: lists by kind, and under `Fresh` the quotas of a second read.
 pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer {
     let settings = match &payload["settings"] {
         Value::Null => json!({}),
@@ -36,7 +36,7 @@ pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer 
         answer_of(lookup, lists)
     };
     let (request, settings) = (payload["request"].to_string(), settings.to_string());
-    let mut answer = way_in::judge(&request, &settings, now, read, |request, decision, inquiry| {
+    let mut answer = entry::judge(&request, &settings, now, read, |request, decision, inquiry| {
         let mut used = Map::new();
         for charge in decision.charges.iter().filter(|_| decision.is_admitted()) {
             let quotas = inquiry.context().quotas.as_deref().unwrap_or_default();
@@ -75,7 +75,7 @@ fn answer_of(lookup: &Lookup<'_>, lists: &Value) -> Result<String, String> {
             found.ok_or_else(|| format!("Cannot find v1/ResourceQuota named '{name}'"))?.to_string()
         }
         Lookup::Scaled { .. } => lists["Scaled"].to_string(),
-        Lookup::ClaimedFor { name, .. } => {
+        Lookup::PodOfClaim { name, .. } => {
             let pods = lists["Pod"]["items"].as_array().into_iter().flatten();
             let found = pods.into_iter().find(|pod| is_named(pod, name));
             found.ok_or_else(|| format!("Cannot find v1/Pod named '{name}'"))?.to_string()

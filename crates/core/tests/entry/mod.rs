@@ -1,11 +1,11 @@
-//! The one way into the core, for tests: a request, settings, and what reads answer.
+//! The entry point of the core for tests: a request, settings, and the answers to reads.
 
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::Document;
 use headroom_core::timestamp::Timestamp;
 use headroom_core::{Answers, Decision, Inquiry, Request, Settings};
 
-/// Judges a request and hands the decision to `then`, with all that was read for it.
+/// Judges a request and passes the decision to `then`, with the inquiry and the objects that it read.
 pub fn judge<T>(
     request: &str,
     settings: &str,

@@ -1,4 +1,4 @@
-//! The doors to the policy, behind one function.
+//! The two ways to run the policy, with the same functions.
 
 use headroom_testkit::access::Access;
 use headroom_testkit::admission::{AdmissionRequest, ValidationResponse};
@@ -8,12 +8,12 @@ use headroom_testkit::host_call::{CallbackRequest, HostCalls};
 use serde_json::{Value, json};
 
 /// Where a request is judged.
-pub enum Door {
+pub enum Runner {
     Native,
     Wasm(Box<PolicyHost>, Access),
 }
 
-impl Door {
+impl Runner {
     pub fn both() -> [Self; 2] {
         [Self::Native, Self::wasm()]
     }
