@@ -115,8 +115,8 @@ fn without_requests<'d>(pod: &Pod<'d>) -> Pod<'d> {
 
 /// Restores the author's requests for resources without a recommendation.
 fn keep_what_is_not_advised<'d>(filled: &mut Pod<'d>, as_it_stands: &Pod<'d>) {
-    for (container, stood) in filled.containers.iter_mut().zip(&as_it_stands.containers) {
-        for (name, value) in stood.resources.of(Requirement::Request).iter() {
+    for (container, current) in filled.containers.iter_mut().zip(&as_it_stands.containers) {
+        for (name, value) in current.resources.of(Requirement::Request).iter() {
             let requests = &mut container.resources.requests;
             if value.origin.is_authored() && !requests.contains(name) {
                 requests.set(name.clone(), value.clone());

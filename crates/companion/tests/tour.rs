@@ -38,17 +38,17 @@ fn examples_match_the_commands_output() {
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
         assert_eq!(text.matches("```console\n").count(), text.matches(BEGIN).count(), "{}: not run", page.display());
-        let told = told_now(&text);
-        if told == text {
+        let updated = with_current_output(&text);
+        if updated == text {
             continue;
         }
         if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-            fs::write(&page, &told).unwrap();
+            fs::write(&page, &updated).unwrap();
             continue;
         }
-        let differing = text.lines().zip(told.lines()).enumerate().find(|(_, (stands, is))| stands != is);
+        let differing = text.lines().zip(updated.lines()).enumerate().find(|(_, (stands, is))| stands != is);
         let (line, (stands, is)) = differing.unwrap_or((text.lines().count(), ("the end", "more, or less")));
-        wrong.push(format!("{}:{}: the page says\n  {stands}\nand the command\n  {is}", page.display(), line + 1));
+        wrong.push(format!("{}:{}: documented:\n  {stands}\nactual:\n  {is}", page.display(), line + 1));
     }
     assert!(wrong.is_empty(), "{}\n(UPDATE_SNAPSHOTS=1 rewrites them)", wrong.join("\n"));
 }
@@ -61,7 +61,7 @@ fn every_command_is_in_the_reference() {
     while let Some(command) = waiting.pop() {
         let line = format!("{BEGIN}$ {command} --help\n");
         assert!(reference.contains(&line), "docs/src/reference/commands.md has no block with `{command} --help`");
-        let help = said(&format!("{command} --help"));
+        let help = output_of(&format!("{command} --help"));
         let listed = help.split("\nCommands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap_or_default();
         for line in listed.lines() {
             // Continuation lines of a description are indented further.
@@ -77,19 +77,19 @@ fn every_command_is_in_the_reference() {
 }
 
 /// The page with the current output of its commands.
-fn told_now(page: &str) -> String {
+fn with_current_output(page: &str) -> String {
     let mut parts = page.split(BEGIN);
-    let mut told = parts.next().unwrap().to_owned();
+    let mut updated = parts.next().unwrap().to_owned();
     for part in parts {
         let (block, rest) = part.split_once(END).unwrap_or_else(|| panic!("a block has no end: {part}"));
-        told.push_str(&[BEGIN, &replayed(block), END, rest].concat());
+        updated.push_str(&[BEGIN, &replayed(block), END, rest].concat());
     }
-    told
+    updated
 }
 
 /// The block's commands with their current output. A command continues if its line ends in a backslash.
 fn replayed(block: &str) -> String {
-    let mut told = String::new();
+    let mut updated = String::new();
     let mut lines = block.lines();
     while let Some(line) = lines.next() {
         let Some(first) = line.strip_prefix("$ ") else { continue };
@@ -97,12 +97,12 @@ fn replayed(block: &str) -> String {
         while command.ends_with('\\') {
             command = command + "\n" + lines.next().unwrap();
         }
-        told.push_str(&format!("$ {command}\n{}", said(&command)));
+        updated.push_str(&format!("$ {command}\n{}", output_of(&command)));
     }
-    told
+    updated
 }
 
-fn said(command: &str) -> String {
+fn output_of(command: &str) -> String {
     // The folder for files of examples.
     fs::create_dir_all(Path::new(ROOT).join("target")).unwrap();
     let script = format!("exec 2>&1\nkubectl() {{ shift; \"$HEADROOM\" \"$@\"; }}\n{command}");

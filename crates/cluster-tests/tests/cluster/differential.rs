@@ -135,18 +135,18 @@ async fn headroom_decides_as_the_plugins_do() {
     let kubernetes = Plane { client: plugins.client().await.unwrap(), labels: json!({}), prefix: "case" };
     let (_alone_server, alone) = plane(&ours, "alone", alone()).await;
     let (_paired_server, pair) = plane(&ours, "pair", paired()).await;
-    let (_beside_server, beside) = plane(&both, "case", paired()).await;
+    let (_with_plugins_server, with_plugins) = plane(&both, "case", paired()).await;
 
     let began = Instant::now();
-    for plane in [&kubernetes, &beside] {
+    for plane in [&kubernetes, &with_plugins] {
         Latest::prepare(plane).await.unwrap();
     }
     let ours = async {
         alone.prepare_all(&cases).await;
         pair.prepare_all(&cases).await;
     };
-    tokio::join!(kubernetes.prepare_all(&cases), beside.prepare_all(&cases), ours);
-    for plane in [&kubernetes, &beside] {
+    tokio::join!(kubernetes.prepare_all(&cases), with_plugins.prepare_all(&cases), ours);
+    for plane in [&kubernetes, &with_plugins] {
         Latest::wait_for(plane).await.unwrap();
     }
     println!("{} cases are set up after {:?}", cases.len(), began.elapsed());
@@ -154,13 +154,13 @@ async fn headroom_decides_as_the_plugins_do() {
         let unforged = alone.ask_all_unforged(&cases).await;
         (unforged, alone.ask_all(&cases).await, pair.ask_all(&cases).await)
     };
-    let (theirs, (unforged, alone, paired), beside) =
-        tokio::join!(kubernetes.ask_all(&cases), ours, beside.ask_all(&cases));
+    let (theirs, (unforged, alone, paired), with_plugins) =
+        tokio::join!(kubernetes.ask_all(&cases), ours, with_plugins.ask_all(&cases));
     println!("and judged after {:?}", began.elapsed());
 
     let departures = Departure::all();
     let mut comparison = Comparison::new(&departures);
-    for (place, ours) in [("alone", &alone), ("as a pair", &paired), ("as a pair beside the plugins", &beside)] {
+    for (place, ours) in [("alone", &alone), ("as a pair", &paired), ("as a pair with the plugins", &with_plugins)] {
         for ((case, theirs), ours) in cases.iter().zip(&theirs).zip(ours) {
             comparison.compare(place, case, theirs, ours);
         }

@@ -16,7 +16,6 @@ mod control_plane;
 mod webhook;
 
 mod alone;
-mod beside;
 mod collector;
 mod differential;
 mod ledger;
@@ -24,3 +23,4 @@ mod outage;
 mod page;
 mod pair;
 mod scan;
+mod with_plugins;

@@ -293,8 +293,8 @@ fn workloads_of_unknown_kinds_get_recommendations_under_their_names() {
         ],
         |_| false,
     );
-    let told: Value = serde_json::from_str(&server.run("recommend -o json").out).unwrap();
-    let workloads: Vec<_> = told["workloads"]
+    let report: Value = serde_json::from_str(&server.run("recommend -o json").out).unwrap();
+    let workloads: Vec<_> = report["workloads"]
         .as_array()
         .unwrap()
         .iter()

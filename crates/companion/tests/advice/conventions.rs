@@ -79,9 +79,9 @@ fn kubectl_completes_the_plugin() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("kubectl_complete-headroom");
     fs::write(&script, run("completion kubectl").out).unwrap();
-    let beside = Path::new(env!("CARGO_BIN_EXE_kubectl-headroom")).parent().unwrap();
+    let folder_of_program = Path::new(env!("CARGO_BIN_EXE_kubectl-headroom")).parent().unwrap();
     let asked = |words: &[&str]| {
-        let path = format!("{}:{}", beside.display(), std::env::var("PATH").unwrap());
+        let path = format!("{}:{}", folder_of_program.display(), std::env::var("PATH").unwrap());
         said(Command::new("sh").arg(&script).args(words).env("PATH", path).current_dir(here())).out
     };
     let all = asked(&[""]);

@@ -254,7 +254,7 @@ fn otlp_exports_are_imported_with_the_time_between_their_points() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.json");
     let store = open(folder.path());
-    // The first point stands for a minute, the others for ten seconds each.
+    // The first point counts for a minute, the others for ten seconds each.
     fs::write(&path, export(0..1, NOW - DAY, 7, "nginx")).unwrap();
     let imported = import(&store, &path).unwrap();
     assert_eq!((imported.samples, imported.without_image), (14, None));

@@ -20,8 +20,9 @@ fn verdicts(files: &[(&str, &str)], arguments: &[&str]) -> Vec<String> {
     let folder = folder(files);
     let said = headroom(folder.path(), &[&["check", "-o", "json"], arguments].concat());
     let report: Value = serde_json::from_str(&said.out).expect(&said.err);
-    let told = |object: &Value| format!("{} {}", object["verdict"].as_str().unwrap(), object["name"].as_str().unwrap());
-    report["objects"].as_array().unwrap().iter().map(told).collect()
+    let line_of =
+        |object: &Value| format!("{} {}", object["verdict"].as_str().unwrap(), object["name"].as_str().unwrap());
+    report["objects"].as_array().unwrap().iter().map(line_of).collect()
 }
 
 #[test]

@@ -94,10 +94,10 @@ fn labelled_tenant_quotas_are_described_with_their_ancestors() {
         assert_eq!((said.code, said.err.as_str()), (0, ""));
         said.out
     };
-    let told = describe(&["-l", "tier=gold"]);
+    let text = describe(&["-l", "tier=gold"]);
     assert!(
-        told.starts_with("Name:        payments\nParent:      acme\n") && !told.contains("Name:        acme"),
-        "{told}"
+        text.starts_with("Name:        payments\nParent:      acme\n") && !text.contains("Name:        acme"),
+        "{text}"
     );
     let items: Value = serde_json::from_str(&describe(&["-l", "!tier", "-o", "json"])).unwrap();
     assert_eq!(items["items"].as_array().unwrap().len(), 1);

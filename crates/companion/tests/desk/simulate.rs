@@ -87,14 +87,14 @@ fn settings_are_simulated_in_all_namespaces() {
     let rule =
         "limitRanges: {rules: [{name: house, limits: [{type: Container, max: {memory: 1Gi}}], namespaces: [lab]}]}";
     let files = [("cluster/all.yaml", cluster.as_str()), ("new.yaml", rule)];
-    let (code, told) = report(&["-A", "--settings", "new.yaml", "--cluster-dir", "cluster"], &files);
+    let (code, outcome) = report(&["-A", "--settings", "new.yaml", "--cluster-dir", "cluster"], &files);
     assert_eq!(
-        (code, &told["summary"]["newlyRefused"], &told["objects"][0]["namespace"]),
+        (code, &outcome["summary"]["newlyRefused"], &outcome["objects"][0]["namespace"]),
         (1, &1.into(), &"lab".into())
     );
     let arguments = ["-A", "--settings", "old.yaml", "--current-settings", "new.yaml", "--cluster-dir", "cluster"];
-    let (code, told) = report(&arguments, &[&files[..], &[("old.yaml", "{}")]].concat());
-    assert_eq!((code, &told["summary"]["noLongerRefused"]), (0, &1.into()));
+    let (code, outcome) = report(&arguments, &[&files[..], &[("old.yaml", "{}")]].concat());
+    assert_eq!((code, &outcome["summary"]["noLongerRefused"]), (0, &1.into()));
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn a_limit_range_without_a_namespace_is_simulated_in_each() {
     let cluster = pod("a", "{limits: {memory: 2Gi}}") + "---\n" + &other;
     let range = limit_range("limits", "max: {memory: 1Gi}").replace(", namespace: shop", "");
     let files = [("cluster/all.yaml", cluster.as_str()), ("new.yaml", &range)];
-    let (_, told) = report(&["-A", "-f", "new.yaml", "--cluster-dir", "cluster"], &files);
-    assert_eq!(told["summary"]["newlyRefused"], 2);
+    let (_, outcome) = report(&["-A", "-f", "new.yaml", "--cluster-dir", "cluster"], &files);
+    assert_eq!(outcome["summary"]["newlyRefused"], 2);
 }
 
 #[test]

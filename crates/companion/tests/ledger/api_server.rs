@@ -150,7 +150,7 @@ impl ApiServer {
         Client::new(service, "default")
     }
 
-    pub fn told(&self) -> String {
+    pub fn counters(&self) -> String {
         let count = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         format!(
             "{} conflicts, {} failures, {} watches cut",
@@ -351,8 +351,8 @@ impl Inner {
     fn write(&mut self, place: &Place, mut object: Value, event: &str) -> Value {
         self.revision += 1;
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-        let told = json!({"type": event, "object": object});
-        self.events.push((self.revision, place.collection.clone(), place.namespace.clone(), told));
+        let notice = json!({"type": event, "object": object});
+        self.events.push((self.revision, place.collection.clone(), place.namespace.clone(), notice));
         object
     }
 }

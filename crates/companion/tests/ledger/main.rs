@@ -138,7 +138,7 @@ async fn run(seed: u64, made: Arc<tls::Made>) -> usize {
         assert!(tokio::time::Instant::now() < deadline, "seed {seed}: {stored} are stored, the ledger has {ledger}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    println!("seed {seed}: {tally:?}, {}", server.told());
+    println!("seed {seed}: {tally:?}, {}", server.counters());
     replicas.lock().unwrap().iter().for_each(|replica| kill(replica));
     tally.stored.load(Ordering::Relaxed)
 }

@@ -29,9 +29,9 @@ pub fn estimate(set: &Set, pods: &Path, program: &Path) -> Result<ByMoment> {
             recommend.args(["recommend", "-o", "json", "-f"]).arg(pods).arg("--cluster-dir").arg(&profiles);
             recommend.arg("--settings").arg(&settings);
             // Without history of any image, the output is empty.
-            let told = recommend.output()?.stdout;
-            if !told.is_empty() {
-                by_moment.insert(moment, recommended(&serde_json::from_slice(&told)?)?);
+            let recommendation = recommend.output()?.stdout;
+            if !recommendation.is_empty() {
+                by_moment.insert(moment, recommended(&serde_json::from_slice(&recommendation)?)?);
             }
         }
         let csv = work.path().join(format!("{}.csv", file.day));

@@ -45,14 +45,14 @@ fn the_page_sorts_and_filters_in_a_browser() {
         const names = () => Array.from(document.querySelectorAll("#containers tbody tr"))
             .filter((row) => !row.hidden).map((row) => row.cells[2].firstChild.textContent).join(" ");
         const header = (at) => document.querySelectorAll("#containers th button")[at];
-        const told = [names()];
-        header(2).click(); told.push(names());
-        header(2).click(); told.push(names());
-        header(6).click(); told.push(names());
+        const results = [names()];
+        header(2).click(); results.push(names());
+        header(2).click(); results.push(names());
+        header(6).click(); results.push(names());
         const filter = document.getElementById("filter");
-        filter.value = "OOM db"; filter.dispatchEvent(new Event("input")); told.push(names());
-        document.getElementById("look").click(); told.push(document.documentElement.dataset.look);
-        document.title = told.join("; ");
+        filter.value = "OOM db"; filter.dispatchEvent(new Event("input")); results.push(names());
+        document.getElementById("look").click(); results.push(document.documentElement.dataset.look);
+        document.title = results.join("; ");
     </script></body>"##;
     let policy = html.lines().find(|line| line.contains("Content-Security-Policy")).unwrap();
     let clicked = html.replace(policy, "").replace("</body>", clicks);

@@ -99,13 +99,13 @@ async fn each_measurement_and_each_kill_is_reported_once() {
     assert_eq!(source.namespaces(minute(0)).await.unwrap(), ["shop"]);
 
     let first = look(&source, minute(0)).await;
-    let told: Vec<_> = first
+    let reported: Vec<_> = first
         .series
         .iter()
         .map(|(key, samples)| (key.image.as_str(), key.resource, samples[0].time, samples[0].value))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [("nginx:1.27", Resource::Cpu, NOW, 250_000_000), ("nginx:1.27", Resource::Memory, NOW, 32 << 20)]
     );
     assert_eq!(first.kills, []);
@@ -120,11 +120,11 @@ async fn each_measurement_and_each_kill_is_reported_once() {
     // A restarted collector with the memory of the previous one reports nothing again; one without it does.
     let heir = MetricsApi::new(server.http(), 60);
     heir.remember(&source.memory().unwrap());
-    let told_again = look(&heir, minute(1)).await;
-    assert_eq!((told_again.samples(), told_again.kills.len()), (0, 0));
-    heir.remember(b"what nobody can read");
-    let told_again = look(&heir, minute(1)).await;
-    assert_eq!((told_again.samples(), told_again.kills.len()), (2, 1));
+    let second_read = look(&heir, minute(1)).await;
+    assert_eq!((second_read.samples(), second_read.kills.len()), (0, 0));
+    heir.remember(b"unreadable");
+    let second_read = look(&heir, minute(1)).await;
+    assert_eq!((second_read.samples(), second_read.kills.len()), (2, 1));
 
     server.list(METRICS, measured("2026-11-21T04:31:10Z", "1"));
     let third = look(&source, minute(2)).await;
@@ -176,8 +176,8 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
     server.list(PODS, json!([pod(json!({}))]));
     server.list(METRICS, measured("2026-11-21T04:28:50Z", "250m"));
     let findings = metrics_api::examine(server.http(), NOW).await.unwrap();
-    let told: Vec<_> = findings[1..3].iter().map(|finding| (finding.verdict, finding.subject)).collect();
-    assert_eq!(told, [(Verdict::Doubtful, "rights"), (Verdict::Good, "metrics API")]);
+    let reported: Vec<_> = findings[1..3].iter().map(|finding| (finding.verdict, finding.subject)).collect();
+    assert_eq!(reported, [(Verdict::Doubtful, "rights"), (Verdict::Good, "metrics API")]);
     server.forbid(PODS);
     let refused = source.read("shop", minute(3), &mut |_| {}).await;
     assert!(
@@ -240,22 +240,24 @@ async fn a_checkpoint_belongs_to_the_image_in_the_template() {
     with_autoscalers(&server);
     let source = Checkpoints::new(server.http());
     assert_eq!(source.namespaces(minute(0)).await.unwrap(), ["shop"]);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     source
         .read("shop", minute(0), &mut |batch| match batch {
-            Batch::Distributions(distributions) => told.extend(distributions),
+            Batch::Distributions(distributions) => reported.extend(distributions),
             other => panic!("{other:?}"),
         })
         .await
         .unwrap();
-    let told: Vec<_> =
-        told.into_iter().map(|told| (told.subject, told.image, told.resource, told.last_seen, told.buckets)).collect();
+    let reported: Vec<_> = reported
+        .into_iter()
+        .map(|reported| (reported.subject, reported.image, reported.resource, reported.last_seen, reported.buckets))
+        .collect();
     let last_seen = NOW - 29 * 60;
     let subject = || ("web-nginx".to_owned(), "nginx:1.27".to_owned());
     let cpu = vec![(10_000_000, 24_000), (125_778_925, 12_000)];
     let memory = vec![(20_500_000, 4 * 60)]; // four days' peaks are four samples, not 600
     assert_eq!(
-        told,
+        reported,
         [
             (subject().0, subject().1, Resource::Cpu, last_seen, cpu),
             (subject().0, subject().1, Resource::Memory, last_seen, memory)

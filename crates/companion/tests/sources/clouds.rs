@@ -17,7 +17,7 @@ use ring::{digest, hmac};
 
 use crate::fake::{Fake, Reply, answer, header};
 use crate::faults::MATRIX;
-use crate::network::{doctor, told};
+use crate::network::{doctor, text_of};
 
 /// A store's answer to an authorized request.
 fn metrics(asked: &str) -> Reply {
@@ -116,9 +116,13 @@ fn an_identity_can_be_set_if_it_does_not_follow_from_the_url() {
     let environment = [("GCE_METADATA_HOST", host.as_str())];
     let output = doctor(&["prometheus", &store.url(), "--identity", "google"], &environment);
     let expected = format!("Google, token of the metadata server at `http://{host}`");
-    assert!(told(&output).contains(&expected) && told(&output).contains("ok    memory metric"), "{}", told(&output));
+    assert!(
+        text_of(&output).contains(&expected) && text_of(&output).contains("ok    memory metric"),
+        "{}",
+        text_of(&output)
+    );
     let output = doctor(&["prometheus", &store.url()], &environment);
-    assert!(told(&output).contains("answers 401"), "{}", told(&output));
+    assert!(text_of(&output).contains("answers 401"), "{}", text_of(&output));
 }
 
 #[tokio::test]
@@ -130,7 +134,7 @@ async fn errors_of_an_unknown_identity_have_advice() {
     let refused = connect(endpoint).await.err();
     let Some(SourceError::Permanent(text)) = refused else { panic!("{refused:?}") };
     assert!(text.contains("no service account") && text.contains("roles/monitoring.viewer"), "{text}");
-    assert!(store.asked.lock().unwrap().is_empty(), "nobody is asked without a token");
+    assert!(store.asked.lock().unwrap().is_empty(), "a request was sent without a token");
 }
 
 #[tokio::test]
@@ -140,8 +144,8 @@ async fn outside_the_cloud_the_error_says_what_to_set() {
         (Cloud::Azure, "AZURE_POD_IDENTITY_AUTHORITY_HOST", "AZURE_FEDERATED_TOKEN_FILE"),
         (Cloud::Aws, "AWS_EC2_METADATA_SERVICE_ENDPOINT", "AWS_ACCESS_KEY_ID"),
     ] {
-        let nobody = if cloud == Cloud::Google { "127.0.0.1:1" } else { "http://127.0.0.1:1" };
-        let endpoint = endpoint(cloud, "http://127.0.0.1:1", &[(variable, nobody), REGION]).unwrap();
+        let unreachable = if cloud == Cloud::Google { "127.0.0.1:1" } else { "http://127.0.0.1:1" };
+        let endpoint = endpoint(cloud, "http://127.0.0.1:1", &[(variable, unreachable), REGION]).unwrap();
         let refused = connect(endpoint).await.err();
         assert!(
             matches!(&refused, Some(SourceError::Temporary(text)) if text.contains("Connection refused") && text.contains(expected)),
@@ -352,7 +356,7 @@ async fn amazon_gives_keys_to_a_service_account() {
     );
 }
 
-fn told_keys(until: &str) -> String {
+fn keys_until(until: &str) -> String {
     format!(
         r#"{{"AccessKeyId":"AKID","SecretAccessKey":"{SECRET}","Token":"session","Expiration":"{until}","RoleArn":"x"}}"#
     )
@@ -364,7 +368,7 @@ async fn amazon_gives_keys_to_a_pod_or_task() {
     std::fs::write(file.path(), "of-the-pod").unwrap();
     let agent = Fake::start(|asked| {
         match asked.starts_with("GET /v1/credentials ") && header(asked, "authorization") == Some("of-the-pod") {
-            true => answer(200, &told_keys("2999-01-01T00:00:00Z")),
+            true => answer(200, &keys_until("2999-01-01T00:00:00Z")),
             false => answer(401, "no"),
         }
     });
@@ -386,7 +390,7 @@ async fn amazon_gives_keys_to_a_machine_and_new_ones_before_they_expire() {
         }
         if asked.starts_with(&format!("GET {ROLES}reader ")) {
             // Long expired, so that new ones are requested each time.
-            answer(200, &told_keys("2020-01-01T00:00:00Z"))
+            answer(200, &keys_until("2020-01-01T00:00:00Z"))
         } else if asked.starts_with(&format!("GET {ROLES} ")) {
             answer(200, "reader")
         } else {

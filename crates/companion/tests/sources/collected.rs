@@ -122,18 +122,18 @@ fn doctor_has_text_and_json_output() {
             .output()
             .unwrap()
     };
-    let told = doctor(&server.url(), &[]);
-    assert!(told.status.success());
-    let text = String::from_utf8(told.stdout).unwrap();
+    let diagnosis = doctor(&server.url(), &[]);
+    assert!(diagnosis.status.success());
+    let text = String::from_utf8(diagnosis.stdout).unwrap();
     assert!(text.starts_with(&format!("prometheus at {}\n", server.url())), "{text}");
     assert!(text.contains("\n  ok    usage labels     `namespace`, `pod`, `container`\n"), "{text}");
-    let told = doctor(&server.url(), &["-o", "json"]);
-    let findings: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let diagnosis = doctor(&server.url(), &["-o", "json"]);
+    let findings: Value = serde_json::from_slice(&diagnosis.stdout).unwrap();
     assert_eq!(findings["findings"][1]["subject"], "memory metric");
     assert_eq!(findings["findings"][1]["verdict"], "good");
 
-    let told = doctor(&format!("http://127.0.0.1:{}", crate::servers::free_port()), &[]);
-    assert_eq!(told.status.code(), Some(1));
-    let text = String::from_utf8(told.stdout).unwrap();
+    let diagnosis = doctor(&format!("http://127.0.0.1:{}", crate::servers::free_port()), &[]);
+    assert_eq!(diagnosis.status.code(), Some(1));
+    let text = String::from_utf8(diagnosis.stdout).unwrap();
     assert!(text.contains("FAIL  connection  cannot reach"), "{text}");
 }

@@ -121,8 +121,8 @@ impl Cluster {
     /// The series as (name with labels, type, points at unix seconds), each twice, as an HA pair would.
     fn series(&self) -> Vec<(String, &'static str, Points)> {
         let mut all = Vec::new();
-        let told = (self.window.from / 60 + 1..=self.window.to / 60).map(|minute| (minute * 60, CREATED as f64));
-        all.push((r#"kube_namespace_created{namespace="kube-system"}"#.to_owned(), "gauge", told.collect()));
+        let creation = (self.window.from / 60 + 1..=self.window.to / 60).map(|minute| (minute * 60, CREATED as f64));
+        all.push((r#"kube_namespace_created{namespace="kube-system"}"#.to_owned(), "gauge", creation.collect()));
         for container in &self.containers {
             let Container { namespace, pod, name, .. } = container;
             let place = format!(r#"namespace="{namespace}",pod="{pod}",container="{name}""#);

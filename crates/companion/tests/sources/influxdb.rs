@@ -10,7 +10,7 @@ use headroom_companion::source::{Resource, Source, SourceError, Window};
 
 use crate::data::{self, Cluster, Key};
 use crate::fake::{Fake, Reply, answer, header};
-use crate::network::{doctor, told};
+use crate::network::{doctor, text_of};
 use crate::prometheus::read;
 use crate::servers::{self, Server, request};
 
@@ -160,11 +160,11 @@ async fn doctor_lists_what_it_found() {
     fill(&server, "", &line_protocol(&cluster, Schema::Fields));
     let options = Options::new(Endpoint::new(server.url()));
     let findings = examine(&options, cluster.window.to + 30).await.unwrap();
-    let told: Vec<_> =
+    let reported: Vec<_> =
         findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
-    assert_eq!((told[0].0, told[0].1), (Verdict::Good, "clock"));
+    assert_eq!((reported[0].0, reported[0].1), (Verdict::Good, "clock"));
     assert_eq!(
-        told[1..4],
+        reported[1..4],
         [
             (
                 Verdict::Good,
@@ -175,7 +175,7 @@ async fn doctor_lists_what_it_found() {
             (Verdict::Good, "sample interval", "60 s"),
         ]
     );
-    assert_eq!((told[4].0, told[4].1), (Verdict::Doubtful, "history"));
+    assert_eq!((reported[4].0, reported[4].1), (Verdict::Doubtful, "history"));
 }
 
 #[tokio::test]
@@ -252,10 +252,10 @@ async fn telegrafs_usage_is_read_with_the_images_of_its_inventory() {
     expected.extend(storage);
     data::check(&read(&with_storage, cluster.window, 6 * 3600).await, &expected);
     let findings = examine(&options, cluster.window.to + 30).await.unwrap();
-    let told: Vec<_> = findings.iter().skip(1).map(|finding| (finding.subject, finding.found.as_str())).collect();
+    let reported: Vec<_> = findings.iter().skip(1).map(|finding| (finding.subject, finding.found.as_str())).collect();
     let schema = "Telegraf's, `cpu_usage_nanocores` of `kubernetes_pod_container` and `memory_working_set_bytes` of \
                   `kubernetes_pod_container` in database `telegraf`";
-    assert_eq!(told[..2], [("schema", schema), ("matched images", "5 of 5 containers in the last 10 minutes")]);
+    assert_eq!(reported[..2], [("schema", schema), ("matched images", "5 of 5 containers in the last 10 minutes")]);
 }
 
 #[tokio::test]
@@ -272,17 +272,17 @@ async fn a_kill_that_telegrafs_inventory_shows_for_hours_is_reported_once() {
     }
     fill(&server, "", &text);
     let source = InfluxDb::connect(&Options::new(Endpoint::new(server.url()))).await.unwrap();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for hour in 0..30 {
         let window = Window { from: 864_000 + hour * 3600, to: 864_000 + hour * 3600 + 3600 };
         let mut sink = |batch| {
             if let headroom_companion::source::Batch::OomKills(kills) = batch {
-                told.extend(kills.into_iter().map(|kill| (kill.at, kill.memory, kill.container.image)));
+                reported.extend(kills.into_iter().map(|kill| (kill.at, kill.memory, kill.container.image)));
             }
         };
         source.read("shop", window, &mut sink).await.unwrap();
     }
-    assert_eq!(told, [(864_000 + 90 * 60 + 7, 900, "nginx:1".to_owned())]);
+    assert_eq!(reported, [(864_000 + 90 * 60 + 7, 900, "nginx:1".to_owned())]);
 }
 
 #[tokio::test]
@@ -339,7 +339,7 @@ async fn an_influxdb_2_is_given_token_organization_and_bucket() {
 
     let arguments = ["influxdb", &fake.url(), "--org", "team", "--bucket", "metrics"];
     let output = doctor(&arguments, &[("HEADROOM_TOKEN", "s3cret")]);
-    assert!(told(&output).contains("1 of 1 containers in the last 10 minutes"), "{}", told(&output));
+    assert!(text_of(&output).contains("1 of 1 containers in the last 10 minutes"), "{}", text_of(&output));
 
     options.endpoint.authentication = Authentication::None;
     let refused = InfluxDb::connect(&options).await.err();

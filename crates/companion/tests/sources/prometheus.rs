@@ -248,9 +248,9 @@ async fn a_kill_while_kube_state_metrics_was_down_is_reported_when_it_is_up_agai
     let back = cluster.window.from + (killed_in + 80) * 60;
     for window in [360 * 60, 60 * 60] {
         let kills = read(&source, shifted(cluster.window), window).await.kills;
-        let told: Vec<_> = kills.iter().map(|kill| (kill.at, kill.container.image.as_str())).collect();
+        let reported: Vec<_> = kills.iter().map(|kill| (kill.at, kill.container.image.as_str())).collect();
         let first = cluster.window.from + (cluster.containers[3].kills[0] as i64 + 1) * 60;
-        assert_eq!(told, [(first, "postgres:15"), (back, "postgres:16")]);
+        assert_eq!(reported, [(first, "postgres:15"), (back, "postgres:16")]);
     }
 }
 
@@ -307,11 +307,11 @@ async fn doctor_lists_what_it_found() {
     let server = start(&cluster);
     let options = options(server.url());
     let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
-    let told: Vec<_> =
+    let reported: Vec<_> =
         findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
-    assert_eq!((told[0].0, told[0].1), (Verdict::Good, "clock"));
+    assert_eq!((reported[0].0, reported[0].1), (Verdict::Good, "clock"));
     assert_eq!(
-        told[1..8],
+        reported[1..8],
         [
             (Verdict::Good, "memory metric", "`container_memory_working_set_bytes`, 5 containers"),
             (Verdict::Good, "cpu metric", "`container_cpu_usage_seconds_total`, 5 containers"),

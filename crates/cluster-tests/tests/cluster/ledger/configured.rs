@@ -227,10 +227,10 @@ async fn a_replica_configures_itself_and_restores_removed_objects() {
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     };
     let masters = ["--as=ann", "--as-group=system:masters"];
-    let told = create_as(&masters, "master");
-    assert!(told.contains("exceeded quota: payments"), "{told}");
-    let told = create_as(&[&masters[..], &["--as-group=operators"]].concat(), "operator");
-    assert!(told.contains("pod/operator created"), "{told}");
+    let said = create_as(&masters, "master");
+    assert!(said.contains("exceeded quota: payments"), "{said}");
+    let said = create_as(&[&masters[..], &["--as-group=operators"]].concat(), "operator");
+    assert!(said.contains("pod/operator created"), "{said}");
     eventually("it is charged", status, |status| status["used"]["pods"] == "6").await;
     let above = || async { configured.events("default", "payments").await };
     eventually("there is an event", above, |events| events.iter().any(|reason| reason == "AboveBounds")).await;
@@ -353,7 +353,7 @@ async fn resource_quotas_are_enforced_if_the_plugin_is_off() {
     })
     .await;
     // A pod without requests that the quota bounds is refused with the plugin's text.
-    let refused = |outcome: &Result<(), String>, text: &str| outcome.as_ref().is_err_and(|told| told.contains(text));
+    let refused = |outcome: &Result<(), String>, text: &str| outcome.as_ref().is_err_and(|said| said.contains(text));
     let silent = || pod(&client, "shop", "silent");
     eventually("the API server asks", silent, |outcome| {
         refused(outcome, "failed quota: team: must specify requests.cpu")
@@ -447,7 +447,7 @@ async fn resource_quotas_are_enforced_as_by_the_plugin() {
         })
     };
     let silent = || async { pod(&configured.client, "shop", "silent").await };
-    let is_asked = |outcome: &Result<(), String>| outcome.as_ref().is_err_and(|told| told.contains("must specify"));
+    let is_asked = |outcome: &Result<(), String>| outcome.as_ref().is_err_and(|said| said.contains("must specify"));
     eventually("the API server asks", silent, is_asked).await;
 
     let seed = std::env::var("HEADROOM_LEDGER_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);

@@ -139,25 +139,25 @@ pub const ROWS: Rows = &[
         }))
     }),
     ("LimitRanger's annotation, naming 5,000 containers", || {
-        let told = |number: usize| {
+        let notes = |number: usize| {
             format!("cpu, memory request for container c{number}; cpu, memory limit for container c{number}")
         };
-        let told: Vec<String> = (0..5_000).map(told).collect();
-        let told = string(&format!("LimitRanger plugin set: {}", told.join("; ")));
-        pod(&containers(5_000, FITTING)).with(&annotation("kubernetes.io/limit-ranger"), told)
+        let notes: Vec<String> = (0..5_000).map(notes).collect();
+        let notes = string(&format!("LimitRanger plugin set: {}", notes.join("; ")));
+        pod(&containers(5_000, FITTING)).with(&annotation("kubernetes.io/limit-ranger"), notes)
     }),
     ("LimitRanger's annotation of 1 MB, of one name", || {
-        let told = "cpu request for container web; ".repeat(32_000);
-        let told = string(&format!("LimitRanger plugin set: {told}"));
-        pod(&one("{}")).with(&annotation("kubernetes.io/limit-ranger"), told)
+        let notes = "cpu request for container web; ".repeat(32_000);
+        let notes = string(&format!("LimitRanger plugin set: {notes}"));
+        pod(&one("{}")).with(&annotation("kubernetes.io/limit-ranger"), notes)
     }),
     ("our annotation of 250 KB, naming 5,000 containers", || {
-        let told = fields(5_000, |number| format!(r#"\"c{number}\":{{\"requests.cpu\":\"200m: default\"}}"#));
-        pod(&containers(5_000, FITTING)).with(&our_annotation(), string(&told))
+        let notes = fields(5_000, |number| format!(r#"\"c{number}\":{{\"requests.cpu\":\"200m: default\"}}"#));
+        pod(&containers(5_000, FITTING)).with(&our_annotation(), string(&notes))
     }),
     ("our annotation of 250 KB, naming one container", || {
-        let told = fields(5_000, |_| r#"\"web\":{\"requests.cpu\":\"200m: default\"}"#.to_owned());
-        pod(&one("{}")).with(&our_annotation(), string(&told))
+        let notes = fields(5_000, |_| r#"\"web\":{\"requests.cpu\":\"200m: default\"}"#.to_owned());
+        pod(&one("{}")).with(&our_annotation(), string(&notes))
     }),
     ("our annotation of 250 KB, nested", || pod(&one("{}")).with(&our_annotation(), string(&"[".repeat(250_000)))),
     ("20,000 ownerReferences", || {
