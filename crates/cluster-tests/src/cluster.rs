@@ -36,7 +36,7 @@ impl Cluster {
         if std::env::var_os("KUBECONFIG").is_none() {
             return Self::start(InTreePlugins::On, controllers).await;
         }
-        let kubeconfig = Kubeconfig::from_env()?.context("KUBECONFIG names no file")?;
+        let kubeconfig = Kubeconfig::from_env()?.context("KUBECONFIG is empty")?;
         Ok(Self { kubeconfig, folder: tempfile::tempdir()?, control_plane: None, namespaces: Mutex::default() })
     }
 
@@ -91,7 +91,7 @@ impl Cluster {
         let namespaces: Api<DynamicObject> = Api::all_with(self.client().await?, &resource("v1", "Namespace"));
         let namespace = json!({"metadata": {"generateName": format!("{prefix}-")}});
         let created = namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
-        let name = created.metadata.name.context("the API server gave the namespace no name")?;
+        let name = created.metadata.name.context("the API server returned a namespace without a name")?;
         self.namespaces.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
         Ok(name)
     }

@@ -145,7 +145,7 @@ fn two_collectors_killed_while_they_publish() {
 
     let writes = server.writes.lock().unwrap();
     let wrote: std::collections::BTreeSet<_> = writes.iter().map(|write| write.store.as_str()).collect();
-    assert_eq!(wrote.len(), 2, "both had their turns");
+    assert_eq!(wrote.len(), 2, "expected both to have written");
     for write in writes.iter() {
         assert!(write.holder.ends_with(&format!("_{}", write.store)), "{write:?}");
     }

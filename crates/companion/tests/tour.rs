@@ -73,7 +73,7 @@ fn every_command_is_in_the_reference() {
         }
         count += 1;
     }
-    assert!(count > 15, "there are commands");
+    assert!(count > 15, "too few commands: {count}");
 }
 
 /// The page with the current output of its commands.

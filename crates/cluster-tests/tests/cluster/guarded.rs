@@ -93,7 +93,7 @@ pub async fn wait_for(
             return object.clone();
         }
         let found = object.map_or("nothing".to_owned(), |object| object.data.to_string());
-        assert!(Instant::now() < deadline, "not after a minute: {claim}: {found}");
+        assert!(Instant::now() < deadline, "not within a minute: {claim}: {found}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

@@ -78,7 +78,7 @@ fn requests_are_written_and_nothing_else_changes() {
     let again = recommend(folder.path(), &["-f", "."]);
     assert_eq!((again.exit, again.err.as_str()), (0, "nothing to write: the manifests say it already\n"));
     assert_eq!(fs::read_to_string(&file).unwrap(), WRITTEN);
-    assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), changed, "the file is not even touched");
+    assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), changed, "the unchanged file was written");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file was left");
 }
 

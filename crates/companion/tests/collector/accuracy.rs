@@ -71,7 +71,7 @@ async fn estimates_are_compared_with_usage_of_their_pods() {
 
     // A week after a container was last seen, it has no metrics.
     rounds.store.expire(((NOW + 7 * DAY) / DAY) as u32).unwrap();
-    assert_eq!(of_store(&rounds.store), 2, "by the newest usage, and not by a clock");
+    assert_eq!(of_store(&rounds.store), 2, "expiry depends on the newest usage, not on the clock");
 }
 
 fn of_store(store: &headroom_companion::store::Store) -> usize {

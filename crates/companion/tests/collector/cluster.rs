@@ -95,7 +95,7 @@ pub async fn publish_in_turn(
         metrics: &metrics,
     };
     let published = publisher.publish(Timestamp::from_unix_seconds(as_of).unwrap()).await;
-    assert!(metrics.last_sign_of_life() > 0, "a long publication gives signs of life");
+    assert!(metrics.last_sign_of_life() > 0, "a long publication shows no progress");
     published
 }
 
@@ -105,7 +105,7 @@ async fn profiles_are_applied_only_if_changed() {
     let server = ApiServer::new("1");
     let first = publish(&store, server.start().await, NOW).await.unwrap();
     let names = server.names();
-    assert_eq!((first.written, first.unchanged, names.len()), (64, 0, 64), "every root is there");
+    assert_eq!((first.written, first.unchanged, names.len()), (64, 0, 64), "expected every root");
     let apply = server.requests.lock().unwrap().iter().find(|request| request.starts_with("PATCH")).cloned().unwrap();
     assert!(apply.ends_with("fieldManager=headroom-collector"), "{apply}");
     let metadata = server.profiles.lock().unwrap()["headroom/usage-26"]["metadata"].clone();
@@ -117,7 +117,7 @@ async fn profiles_are_applied_only_if_changed() {
     assert_eq!((again.written, again.unchanged), (0, first.written));
     assert_eq!(server.count("PATCH"), names.len());
     let later = publish(&store, server.start().await, NOW + 7 * HOUR).await.unwrap();
-    assert_eq!(later.written, first.written, "to show that it is kept up to date");
+    assert_eq!(later.written, first.written, "unchanged profiles are rewritten after the refresh interval");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -171,7 +171,7 @@ fn each_container_of_a_workload_has_its_own_history() {
     add(vec![used("web-7d4b9c6f5-x2x4z", "main", 100)], Window { from: 0, to: NOW - 60 });
     let text = published(&store, NOW);
     let is_only_named = text.contains(r#""same":"1,27 web/main""#) && !text.contains("workloads");
-    assert!(is_only_named, "what is the same is only named: {text}");
+    assert!(is_only_named, "equal histories should only be named: {text}");
 
     // Pods of two ReplicaSets, added one after the other, belong to one workload.
     add(vec![used("web-6c8f5d7b94-qwrtz", "main", 100), used("db-0", "main", 900)], Window { from: NOW - 60, to: NOW });

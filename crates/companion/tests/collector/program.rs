@@ -54,7 +54,7 @@ fn it_collects_answers_probes_and_stops_cleanly() {
             if answer.contains(expected) {
                 return;
             }
-            assert!(begun.elapsed() < Duration::from_secs(60), "{path} says {answer}");
+            assert!(begun.elapsed() < Duration::from_secs(60), "{path} responds {answer}");
             std::thread::sleep(Duration::from_millis(50));
         }
     };
@@ -112,7 +112,7 @@ fn a_time_given_by_hand_destroys_nothing() {
     }
     fs::remove_dir_all(folder.join("profiles")).unwrap();
     assert!(collect(&[], "profiles").status.success());
-    assert_eq!(read("profiles").unwrap(), before, "the store has all that it had");
+    assert_eq!(read("profiles").unwrap(), before, "the store has lost something");
     let refused = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
         .args(["collect", "--as-of", "2062-11-21T00:00:00Z", "files"])
         .arg(&csv)

@@ -58,7 +58,7 @@ fn errors_for_unusable_stores_have_advice() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "not a database");
 
     fs::remove_file(&path).unwrap();
-    assert_eq!(Store::open(&path).unwrap().planned().unwrap(), None, "losing it is beginning again");
+    assert_eq!(Store::open(&path).unwrap().planned().unwrap(), None, "a lost store starts empty");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn damage_is_detected_and_named() {
         let day = (NOW / DAY) as u32;
         let root = 0x26;
         let known = days.insert((root, "docker.io/library/nginx", ":latest", "shop", day, ""), [7_u8].as_slice());
-        assert!(known.unwrap().is_some(), "the row is where this test believes it to be");
+        assert!(known.unwrap().is_some(), "the row is not where this test expects it");
     }
     txn.commit().unwrap();
     drop(database);
@@ -122,7 +122,7 @@ fn a_piece_is_settled_once_and_in_parts() {
     for settled in [piece("shop", 0, 3600), piece("shop", 0, 600), piece("other", 0, 3600)] {
         assert!(matches!(store.settle(&settled, settled.window.to, &some()), Err(StoreError::NotOwed { .. })));
     }
-    assert_eq!(published(&store, NOW), before, "what was refused added nothing");
+    assert_eq!(published(&store, NOW), before, "a refused piece added something");
     assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600), piece("shop", 600, 3600)]);
     store.settle(&piece("shop", 600, 3600), 3600, &some()).unwrap();
     assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600)]);

@@ -30,7 +30,7 @@ async fn one_holds_the_lease_and_the_other_names_the_holder() {
         Turn::Theirs { holder: theirs, renewed } => assert!(theirs == holder && renewed.is_some()),
         Turn::Ours => panic!("both hold the Lease"),
     }
-    assert!(begun.elapsed() < FAST.duration, "a renewal shows that the holder lives");
+    assert!(begun.elapsed() < FAST.duration, "a renewal was not noticed in time");
     assert!(first.are_ours() && !second.are_ours());
     // Longer than its duration, because it is renewed.
     tokio::time::sleep(FAST.duration + FAST.renewal).await;
@@ -40,7 +40,7 @@ async fn one_holds_the_lease_and_the_other_names_the_holder() {
     assert!(!first.are_ours() && server.holder().is_empty());
     let begun = Instant::now();
     assert_eq!(second.take().await.unwrap(), Turn::Ours);
-    assert!(begun.elapsed() < FAST.duration / 2, "what was given back is taken at once");
+    assert!(begun.elapsed() < FAST.duration / 2, "a released Lease was not taken at once");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -111,12 +111,12 @@ fn each_cluster_has_its_own_store() {
     }
     for (server, ours, other) in [(&prod, "shop", "lab"), (&staging, "lab", "shop")] {
         let profiles: Vec<serde_json::Value> = server.profiles.lock().unwrap().values().cloned().collect();
-        assert_eq!(profiles.len(), 64, "every root is there");
+        assert_eq!(profiles.len(), 64, "expected every root");
         assert!(!histories(&profiles, "docker.io/library/nginx", ours).is_null());
         assert!(histories(&profiles, "docker.io/library/nginx", other).is_null());
     }
     assert_eq!(fs::read_dir(folder.join(".local/state/headroom")).unwrap().count(), 2);
-    assert!(prod.holder().is_empty() && staging.holder().is_empty(), "the leases were given back");
+    assert!(prod.holder().is_empty() && staging.holder().is_empty(), "the leases were not released");
 
     // One file for both is refused, and the error names both.
     let store = folder.join("one.redb");

@@ -67,7 +67,7 @@ async fn a_new_volume_deletes_nothing_and_replaces_no_longer_history() {
     let published = publish(&young, server.start().await, NOW + HOUR).await.unwrap();
     assert_eq!(published.deleted, 0);
     assert_eq!(server.names(), before.keys().cloned().collect::<Vec<_>>());
-    assert_eq!(of_shop(&server), shop, "it knows nothing of shop");
+    assert_eq!(of_shop(&server), shop, "the store has no usage of shop");
     assert_eq!(samples(&server, "lab", JOB, "30d"), month);
     assert!(server.histories()["headroom/usage-26"] == before["headroom/usage-26"]);
     assert!(server.profiles.lock().unwrap().values().all(|profile| store_of(profile) == young.id()));
@@ -136,7 +136,7 @@ async fn ended_histories_of_a_store_are_deleted_and_those_of_another_kept_while_
     publish(&store, server.start().await, later).await.unwrap();
     let known = |namespace, image| !histories(server.profiles.lock().unwrap().values(), image, namespace).is_null();
     assert!(known("new", NGINX) && !known("shop", NGINX) && !known("lab", JOB));
-    assert_eq!(server.names().len(), 64, "the roots stay");
+    assert_eq!(server.names().len(), 64, "roots must not be deleted");
 
     // The other store's history is kept as long as it is not too old.
     let (_other_folder, other) = crate::cluster::store().await;

@@ -96,7 +96,11 @@ async fn a_failing_namespace_does_not_block_others_and_is_read_later() {
     assert_eq!(outcome.unread.keys().collect::<Vec<_>>(), ["lab"]);
     assert!(source.reads.lock().unwrap().iter().all(|(namespace, _)| namespace == "shop"));
     let owed = store.owed().unwrap();
-    assert_eq!(owed.iter().map(|piece| piece.namespace.as_str()).collect::<Vec<_>>(), ["lab"], "one piece, grown");
+    assert_eq!(
+        owed.iter().map(|piece| piece.namespace.as_str()).collect::<Vec<_>>(),
+        ["lab"],
+        "expected one merged piece"
+    );
     source.broken.lock().unwrap().clear();
     collect(&source, &store, &CancellationToken::new()).await.unwrap();
     assert_eq!(published(&store, end(&source)), reference(&source, end(&source)).await);

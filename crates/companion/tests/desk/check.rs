@@ -193,7 +193,7 @@ fn the_sarif_log_is_valid_for_its_readers() {
         assert!(ends_well(&rule["shortDescription"]) && ends_well(&rule["help"]), "{rule}");
     }
     let results = run["results"].as_array().unwrap();
-    assert!(results.len() >= 3, "an object is refused, one is changed, one is warned about");
+    assert!(results.len() >= 3, "expected a refusal, a change and a warning");
     for result in results {
         let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
         assert_eq!(rules[index]["id"], result["ruleId"]);

@@ -57,7 +57,7 @@ impl Session {
 
     /// As strict as kwctl: a call must equal the next exchange, including masks.
     pub fn answer(&mut self, operation: &str, call: &Value) -> Result<Value, String> {
-        let exchange = self.0.pop().expect("the session has the exchange");
+        let exchange = self.0.pop().expect("the session has no more exchanges");
         assert_eq!(exchange["type"], "Exchange");
         let (variant, fields) = exchange["request"].as_str().unwrap().split_once('\n').unwrap();
         let expected_variant = match operation {

@@ -47,7 +47,7 @@ fn scenarios_are_decided_as_by_the_policy() {
         check(&name, &request_of(&scenario), &settings, &cluster);
         count += 1;
     }
-    assert!(count > 20, "there are scenarios");
+    assert!(count > 20, "too few scenarios: {count}");
 }
 
 fn request_of(scenario: &Value) -> Value {
@@ -107,5 +107,5 @@ fn recorded_requests_are_decided_as_by_the_policy() {
             }
         }
     }
-    assert!(count > 50, "there are requests");
+    assert!(count > 50, "too few requests: {count}");
 }

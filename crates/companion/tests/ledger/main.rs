@@ -157,7 +157,7 @@ fn bounded(hard: &Value) -> Arc<ApiServer> {
 async fn until_counted(server: &ApiServer, used: &str) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
     while server.ledger()["used"][0] != used || server.ledger().get("claims").is_some() {
-        assert!(tokio::time::Instant::now() < deadline, "not {used}: {}", server.ledger());
+        assert!(tokio::time::Instant::now() < deadline, "expected {used}: {}", server.ledger());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -341,11 +341,11 @@ async fn room_of_an_abandoned_request_is_released_at_once() {
             }
         }
     }
-    assert!(given_up > 20, "only {given_up} were given up");
+    assert!(given_up > 20, "only {given_up} were abandoned");
     let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
     // Some may have been answered just before; it is unknown whether the answer was read, so their claims stay.
     while server.ledger()["claims"].as_array().map_or(0, Vec::len) > given_up / 4 {
-        assert!(tokio::time::Instant::now() < deadline, "{given_up} were given up: {}", server.ledger());
+        assert!(tokio::time::Instant::now() < deadline, "{given_up} were abandoned: {}", server.ledger());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     kill(&replica);

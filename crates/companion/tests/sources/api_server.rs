@@ -165,7 +165,7 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
     assert_eq!(look(&heir, minute(1)).await, (true, 0));
     server.list("/api/v1/pods", json!([]));
     look(&source, minute(1)).await;
-    assert!(source.memory().unwrap().len() < 100, "what is gone is forgotten");
+    assert!(source.memory().unwrap().len() < 100, "deleted pods must be forgotten");
 
     for forbidden in ["/api/v1/pods", "/apis/metrics.k8s.io/v1beta1/pods"] {
         server.forbid(forbidden);

@@ -83,7 +83,7 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
     let url = format!("{}/v1/projects/p/location/global/prometheus", store.url());
     let endpoint = endpoint(Cloud::Google, &url, &[("GCE_METADATA_HOST", &host)]).unwrap();
     let source = connect(endpoint.clone()).await.unwrap();
-    assert_eq!(given.load(Ordering::SeqCst), 1, "one token for many questions");
+    assert_eq!(given.load(Ordering::SeqCst), 1, "expected one token for many queries");
     // Google's gateway refuses unknown parameters.
     let asked = store.asked_for("GET /v1/projects/p/location/global/prometheus/api/v1/query?");
     assert!(!asked.is_empty() && !asked.iter().any(|head| head.contains("nocache") || head.contains("partial")));
@@ -101,7 +101,7 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
         let status = http.get("/api/v1/query", &[("query", "vector(time())")]).await.unwrap().status();
         assert_eq!(status, 200);
     }
-    assert_eq!(given.load(Ordering::SeqCst), 6, "one for the 401, and one because 200 s are soon over");
+    assert_eq!(given.load(Ordering::SeqCst), 6, "expected one for the 401, and one because 200 s expire soon");
 
     let findings = examine(http, &Options::new(endpoint), 13_600).await.unwrap();
     assert_eq!((findings[0].verdict, findings[0].subject), (Verdict::Good, "identity"));
@@ -348,7 +348,7 @@ async fn amazon_gives_keys_to_a_service_account() {
         |role| [("AWS_ENDPOINT_URL_STS", url.as_str()), ("AWS_WEB_IDENTITY_TOKEN_FILE", token), ("AWS_ROLE_ARN", role)];
     let store = signed_store(Some("session"));
     check_amazon(&store, &with_role("arn:aws:iam::1:role/reader")).await.unwrap();
-    assert_eq!(sts.asked.lock().unwrap().len(), 1, "keys are kept");
+    assert_eq!(sts.asked.lock().unwrap().len(), 1, "expected the keys to be cached");
     let refused = check_amazon(&store, &with_role("arn:aws:iam::1:role/other")).await;
     assert!(
         matches!(&refused, Err(SourceError::Permanent(text)) if text.contains("does the role exist")),

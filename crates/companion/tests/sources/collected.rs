@@ -86,10 +86,13 @@ fn check(profiles: &[Value], cluster: &Cluster) {
         for percent in Percentile::PUBLISHED.map(Percentile::name) {
             let found = value(find_in_usage(usage, percent).unwrap());
             let exact = percentile(&values, percent.parse().unwrap());
-            assert!((found - exact).abs() <= exact * 0.01, "{image} {name}: {percent} % is {found}, exactly {exact}");
+            assert!(
+                (found - exact).abs() <= exact * 0.01,
+                "{image} {name}: percentile {percent} is {found}, expected {exact}"
+            );
         }
         let (peak, exact) = (value(find_in_usage(usage, "peak").unwrap()), values[values.len() - 1]);
-        assert!((peak - exact).abs() <= exact * 0.01, "{image} {name}: the peak is {peak}, exactly {exact}");
+        assert!((peak - exact).abs() <= exact * 0.01, "{image} {name}: the peak is {peak}, expected {exact}");
         let kills = entry["oomKills"].as_array().map_or(0, Vec::len);
         assert_eq!(kills, usize::from(image.starts_with("postgres")), "{image}: {entry}");
     }

@@ -310,7 +310,10 @@ pub fn check(read: &Read, expected: &BTreeMap<Key, Vec<(i64, f64)>>) {
         true_values.sort_by(f64::total_cmp);
         for percent in [50.0, 60.0, 70.0, 75.0, 80.0, 85.0, 90.0, 95.0, 98.0, 99.0, 99.9, 100.0] {
             let (found, exact) = (percentile(&values, percent), percentile(&true_values, percent));
-            assert!((found - exact).abs() <= exact * 0.01, "{key:?}: {percent} % is {found}, exactly {exact}");
+            assert!(
+                (found - exact).abs() <= exact * 0.01,
+                "{key:?}: percentile {percent} is {found}, expected {exact}"
+            );
         }
     }
 }

@@ -339,7 +339,7 @@ async fn a_live_scrape_is_read_while_it_grows() {
     let give_up = Instant::now() + Duration::from_secs(60);
     // Prometheus takes some seconds to start scraping, and two scrapes make a rate.
     let read = loop {
-        assert!(Instant::now() < give_up, "nothing is scraped");
+        assert!(Instant::now() < give_up, "Prometheus has scraped nothing");
         tokio::time::sleep(Duration::from_secs(1)).await;
         let Ok(source) = Prometheus::connect(&options).await else { continue };
         let to = source.now().await.unwrap().div_euclid(5) * 5;

@@ -330,7 +330,7 @@ fn pages(name: &str, root: &Value) -> Vec<String> {
 /// Asserts that no root lists a missing page.
 fn check_pages(profiles: &BTreeMap<String, Value>) {
     for page in profiles.iter().flat_map(|(name, root)| pages(name, root)) {
-        assert!(profiles.contains_key(&page), "{page} is not there");
+        assert!(profiles.contains_key(&page), "{page} is missing");
     }
 }
 
