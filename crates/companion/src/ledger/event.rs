@@ -17,7 +17,7 @@ pub enum Kind {
 }
 
 /// Writes an event about an object. `apiVersion` and `kind` are given, as lists omit them. A failure is only logged.
-pub async fn tell(replica: &Replica, about: (&str, &str, &Value), kind: Kind, reason: &str, message: &str) {
+pub async fn record(replica: &Replica, about: (&str, &str, &Value), kind: Kind, reason: &str, message: &str) {
     let (api_version, object_kind, object) = about;
     let (name, namespace) = (metadata(object, "name"), metadata(object, "namespace"));
     let home = if namespace.is_empty() { DEFAULT } else { namespace };

@@ -172,7 +172,7 @@ async fn publish_one(
         let used = there.get("used").cloned().unwrap_or_default();
         let problem = format!("status.used was {used}, which differs from the count; rewritten");
         replica.metrics.foreign_statuses.inc();
-        event::tell(replica, ("v1", "ResourceQuota", object), Kind::Warning, "StatusDrift", &problem).await;
+        event::record(replica, ("v1", "ResourceQuota", object), Kind::Warning, "StatusDrift", &problem).await;
     }
     if there == wanted {
         replica.plain.inner().published.insert(key, Published { status: wanted, version, suspect: 0 });

@@ -137,7 +137,7 @@ async fn activate(
             let message =
                 "the ledger was edited: usage was recounted, and reservations of unfinished requests are lost";
             let about = (objects::API_VERSION, "TenantQuota", quota);
-            event::tell(replica, about, Kind::Warning, "LedgerRebuilt", message).await;
+            event::record(replica, about, Kind::Warning, "LedgerRebuilt", message).await;
         }
         written
     } else {

@@ -72,7 +72,7 @@ async fn report_once(replica: &Replica, logged: &mut String) {
                 continue;
             }
             for (kind, reason, message) in news {
-                event::tell(replica, (API_VERSION, "TenantQuota", &object), kind, &reason, &message).await;
+                event::record(replica, (API_VERSION, "TenantQuota", &object), kind, &reason, &message).await;
             }
         }
     }

@@ -35,36 +35,36 @@ const SILENCE: Duration = Duration::from_secs(LONGEST_WATCH + 10);
 const PAUSE: Duration = Duration::from_millis(200);
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 
-/// Calls `tell` for each update of a collection until `stop`. `read` reduces an object, or drops it.
+/// Calls `notify` for each update of a collection until `stop`. `read` reduces an object, or drops it.
 pub async fn follow<T>(
     api: Api,
     path: String,
     stop: CancellationToken,
     read: impl Fn(Value) -> Option<T>,
-    tell: impl FnMut(Seen<T>),
+    notify: impl FnMut(Seen<T>),
 ) {
-    stop.run_until_cancelled(follow_on(api, path, read, tell)).await;
+    stop.run_until_cancelled(follow_on(api, path, read, notify)).await;
 }
 
-async fn follow_on<T>(api: Api, path: String, read: impl Fn(Value) -> Option<T>, mut tell: impl FnMut(Seen<T>)) {
+async fn follow_on<T>(api: Api, path: String, read: impl Fn(Value) -> Option<T>, mut notify: impl FnMut(Seen<T>)) {
     loop {
         let mut revision = match api.list_as(&path, &read).await {
             Ok((revision, items)) => {
-                tell(Seen::Listed(revision, items));
+                notify(Seen::Listed(revision, items));
                 revision
             }
             Err(failure) => {
                 tracing::warn!(path, %failure, "cannot list");
                 // Keep what was seen while the API server is briefly unavailable.
                 if failure.is_lasting() {
-                    tell(Seen::Lost(failure.to_string()));
+                    notify(Seen::Lost(failure.to_string()));
                 }
                 tokio::time::sleep(if failure.is_lasting() { LONG_PAUSE } else { PAUSE }).await;
                 continue;
             }
         };
         // A watch that ended early continues from its revision, until that is too old for the API server.
-        while let Ends::Early = watch(&api, &path, &mut revision, &read, &mut tell).await {
+        while let Ends::Early = watch(&api, &path, &mut revision, &read, &mut notify).await {
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -81,7 +81,7 @@ async fn watch<T>(
     path: &str,
     revision: &mut u64,
     read: &impl Fn(Value) -> Option<T>,
-    tell: &mut impl FnMut(Seen<T>),
+    notify: &mut impl FnMut(Seen<T>),
 ) -> Ends {
     let query = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={LONGEST_WATCH}&resourceVersion={revision}");
     let Ok(request) = Request::get(format!("{path}?{query}")).body(Vec::new()) else { return Ends::Gone };
@@ -109,7 +109,7 @@ async fn watch<T>(
             WatchEvent::Bookmark(bookmark) => {
                 if let Ok(seen) = bookmark.metadata.resource_version.parse() {
                     *revision = seen;
-                    tell(Seen::UpTo(seen));
+                    notify(Seen::UpTo(seen));
                 }
                 continue;
             }
@@ -122,9 +122,9 @@ async fn watch<T>(
         let Some(seen) = revision_of(&object) else { return Ends::Gone };
         *revision = seen;
         if is_deleted {
-            tell(Seen::Deleted(object));
+            notify(Seen::Deleted(object));
         } else if let Some(wanted) = read(object) {
-            tell(Seen::Stored(wanted));
+            notify(Seen::Stored(wanted));
         }
     }
 }

@@ -228,7 +228,7 @@ impl ApiServer {
                 inner.objects.remove(&key);
                 inner.write(&place, there, "DELETED");
                 drop(inner);
-                self.tell();
+                self.notify();
                 return answer(StatusCode::OK, &json!({"kind": "Status", "status": "Success"}));
             }
             _ => return status(404, "NotFound"),
@@ -236,11 +236,11 @@ impl ApiServer {
         let object = inner.write(&place, object, if method == Method::POST { "ADDED" } else { "MODIFIED" });
         inner.objects.insert(key, object.clone());
         drop(inner);
-        self.tell();
+        self.notify();
         answer(StatusCode::OK, &object)
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         let revision = self.inner.lock().unwrap().revision;
         self.news.send_replace(revision);
     }
@@ -299,7 +299,7 @@ impl ApiServer {
         let object = inner.write(&place, object, "ADDED");
         inner.objects.insert((place.collection, place.namespace, name), object);
         drop(inner);
-        self.tell();
+        self.notify();
     }
 
     /// Stores a pod, if its name is free; never more than `most`.

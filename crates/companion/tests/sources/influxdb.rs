@@ -32,7 +32,7 @@ fn line_protocol(cluster: &Cluster, schema: Schema) -> String {
                 container.namespace, container.pod, container.name
             );
             let time = cluster.window.from + minute as i64 * 60 + 7;
-            let mut tell = |metric: &str, of: &str, value: f64, node: &str| {
+            let mut write_value = |metric: &str, of: &str, value: f64, node: &str| {
                 let (measurement, field) = match schema {
                     Schema::Measurements => (format!("{metric}/{of}"), "value"),
                     Schema::Fields => (metric.to_owned(), of),
@@ -40,11 +40,11 @@ fn line_protocol(cluster: &Cluster, schema: Schema) -> String {
                 let _ = writeln!(text, "{measurement},{tags},nodename={node} {field}={}i {time}", value.round());
             };
             if let Some(cores) = container.cpu[minute] {
-                tell("cpu", "usage_rate", cores * 1000.0, "a");
+                write_value("cpu", "usage_rate", cores * 1000.0, "a");
             }
             if let Some(bytes) = memory(container, minute) {
-                tell("memory", "working_set", bytes, "a");
-                tell("memory", "working_set", bytes, "b");
+                write_value("memory", "working_set", bytes, "a");
+                write_value("memory", "working_set", bytes, "b");
             }
             // The whole pod is not a container.
             let (pod, field) =

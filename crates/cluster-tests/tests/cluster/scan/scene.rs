@@ -178,7 +178,7 @@ fn history(namespace: &str, pods: &[&str]) -> String {
     let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap() / 60 * 60;
     let times = || (now - 2 * 86_400..=now).step_by(60);
     let mut text = String::new();
-    let mut tell = |metric: &str, kind: &str, more: &str, value: &dyn Fn(i64) -> String| {
+    let mut add_series = |metric: &str, kind: &str, more: &str, value: &dyn Fn(i64) -> String| {
         let name = metric.strip_suffix("_total").unwrap_or(metric);
         writeln!(text, "# TYPE {name} {kind}").unwrap();
         for pod in pods {
@@ -190,12 +190,12 @@ fn history(namespace: &str, pods: &[&str]) -> String {
     };
     let container = r#"container="web""#;
     let begin = now - 2 * 86_400;
-    tell("container_cpu_usage_seconds_total", "counter", container, &|time| {
+    add_series("container_cpu_usage_seconds_total", "counter", container, &|time| {
         format!("{:.3}", CORES * f64::from(i32::try_from(time - begin).unwrap()))
     });
-    tell("container_memory_working_set_bytes", "gauge", container, &|_| BYTES.to_string());
+    add_series("container_memory_working_set_bytes", "gauge", container, &|_| BYTES.to_string());
     let image = r#"container="web",image_spec="registry.example.com/shop/web:1""#;
-    tell("kube_pod_container_info", "gauge", image, &|_| "1".to_owned());
+    add_series("kube_pod_container_info", "gauge", image, &|_| "1".to_owned());
     text.push_str("# EOF\n");
     text
 }

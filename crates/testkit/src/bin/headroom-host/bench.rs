@@ -88,8 +88,9 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
                 .map(|containers| estimated_case(&plain, &objects, &settings, containers, KNOWN, WARM))
                 .transpose()?,
         };
-        return bench
-            .tell_hot(case.or_else(|| hostile::find(name)).ok_or_else(|| format!("no row is named `{name}`"))?);
+        return bench.print_hot_functions(
+            case.or_else(|| hostile::find(name)).ok_or_else(|| format!("no row is named `{name}`"))?,
+        );
     }
     print_heading();
     for (name, request) in requests {
@@ -103,7 +104,7 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
         exceeded.push(format!("the wasm has {} bytes, and at most {WASM_BYTES} are budgeted", wasm.len()));
     }
     if bench.time.is_some() {
-        tell_module_times(&wasm, &bench)?;
+        print_module_times(&wasm, &bench)?;
     }
     if exceeded.is_empty() {
         println!(
@@ -208,7 +209,7 @@ fn estimated_case(
     Case::new(format!("{containers} estimated container{plural}, {what}"), request, settings, objects)
 }
 
-fn tell_module_times(wasm: &[u8], bench: &Bench) -> Result<(), String> {
+fn print_module_times(wasm: &[u8], bench: &Bench) -> Result<(), String> {
     let mut compile: Vec<Duration> =
         (0..3).map(|_| Meter::of_time(wasm).map(|meter| meter.compile)).collect::<Result<_, _>>()?;
     compile.sort();

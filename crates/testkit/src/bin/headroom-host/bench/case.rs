@@ -104,7 +104,7 @@ impl Bench {
 
     /// Prints where a case spends its fuel: the case is stopped at many points, and each function is counted when the
     /// guest was stopped in it, or in a function that it called.
-    pub fn tell_hot(&self, case: Case) -> Result<(), String> {
+    pub fn print_hot_functions(&self, case: Case) -> Result<(), String> {
         const STOPS: u64 = 400;
         const SHOWN: usize = 40;
         let (cost, exchanges) = self.measure(u64::MAX, &case)?;
