@@ -1,9 +1,9 @@
 //! Policies behind webhooks, as Kubewarden's policy server serves them.
 //!
 //! A review sent to `/validate/<id>` is evaluated by the policy of that name, whose host calls are answered from the
-//! live API server with the rights of the policy server's own user. One module may be deployed several times, mutating
-//! and validating: each deployment is a webhook of its own, and the API server calls the validating ones last. How long
-//! an evaluation may take is not limited.
+//! live API server with the permissions of the policy server's user. One module may be deployed several times, mutating
+//! and validating: each deployment is its own webhook, and the API server calls the validating ones last. Evaluations
+//! have no time limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -24,12 +24,12 @@ use crate::cluster::{LABEL, create, resource};
 use crate::live_host::LiveHost;
 use crate::webhook::{Admission, WebhookServer};
 
-/// The name of the object by which the API server knows the webhook of the deployment `id`.
+/// The name of the webhook configuration of the deployment `id`.
 pub fn configuration_name(id: &str, namespace: &str) -> String {
     format!("{id}-{namespace}")
 }
 
-/// Who the policy server is to the API server.
+/// The policy server's user at the API server.
 pub const USER: &str = "system:serviceaccount:kubewarden:policy-server";
 
 /// The annotated wasm of this workspace, compiled once and served by any number of policy servers.
