@@ -1,8 +1,8 @@
-# The targets of kubewarden/policies, and what a fresh machine needs before them. Each target sets up what it lacks
-# (the wasm toolchain, bats) where it can: with rustup, or with apt-get as root on Debian.
+# The targets of kubewarden/policies, and their prerequisites. Each target installs what it needs (the wasm toolchain,
+# bats) where possible: with rustup, or with apt-get as root on Debian.
 
 SOURCES := Cargo.toml Cargo.lock $(shell find src crates/core/src crates/core/Cargo.toml -type f)
-# One profile builds the tests and the host: wasmtime is optimized in it, and is built only once.
+# The tests and the host use one profile, in which wasmtime is optimized, so that it is built only once.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 HOST := $(TARGET)/debug/headroom-host
 KWCTL ?= $(shell command -v kwctl || echo $(HOST))
@@ -13,17 +13,17 @@ help:
 	@echo "make demo               sends six admission requests to the policy and explains the answers"
 	@echo "make test               every test without a cluster: formats, lints, crates, wasm end to end, budgets"
 	@echo "make policy.wasm        the policy;  annotated-policy.wasm: with its metadata, ready for kwctl push"
-	@echo "make e2e-tests          e2e.bats on kwctl, or on our own host where there is no kwctl"
+	@echo "make e2e-tests          e2e.bats on kwctl, or on our own host if kwctl is not installed"
 	@echo "make page               the page, a folder for any web host;  test-page: the page in Chromium"
 	@echo "make test-deploy        the Helm chart, alerts, dashboard, workflows and release scripts;  e2e-chart: the chart at a real API server"
 	@echo "make image              the companion's OCI image, without a container runtime;  push REGISTRY=...: it and the policy"
 	@echo "make docs               the documentation as a book, docs/book;  test-docs: its links, commands and examples"
-	@echo "make e2e-cluster        the policy at a real API server: that of KUBECONFIG, or one built from Debian's packages"
-	@echo "make bench              fuel, time and size;  make budgets: the budgets alone"
-	@echo "make fuzz               random inputs that seek new ways through the code, FUZZ_SECONDS=60 in all"
-	@echo "make bench-collect      what a month's collection costs, from files"
-	@echo "make bench-scan         what a scan of 1,000 workloads costs, at a real Prometheus"
-	@echo "make bench-estimates    how good estimates are, on recorded usage: TRACES=folder"
+	@echo "make e2e-cluster        the policy at a real API server: the one in KUBECONFIG, or one built from Debian's packages"
+	@echo "make bench              fuel, time and size;  make budgets: only the budgets"
+	@echo "make fuzz               coverage-guided random inputs, FUZZ_SECONDS=60 in total"
+	@echo "make bench-collect      cost of collecting a month of usage from files"
+	@echo "make bench-scan         cost of a scan of 1,000 workloads with a real Prometheus"
+	@echo "make bench-estimates    accuracy of estimates on recorded usage: TRACES=folder"
 	@echo "make bench-ledger       latency and throughput of the ledger at a real API server"
 	@echo "make fmt lint clean"
 
@@ -33,8 +33,8 @@ policy.wasm: $(SOURCES) hack/build-wasm hack/wasm-toolchain.sh
 annotated-policy.wasm: policy.wasm policy-metadata.yaml $(wildcard README.md) | host
 	$(KWCTL) annotate -m policy-metadata.yaml $(patsubst %,-u %,$(wildcard README.md)) -o $@ policy.wasm
 
-# Cargo knows whether there is anything to do. `--workspace` chooses the features that the tests are built with, or
-# wasmtime would be built twice.
+# Phony, because cargo tracks changes itself. `--workspace` enables the same features as for the tests, so that wasmtime
+# is built only once.
 .PHONY: host
 host:
 	cargo build --locked --workspace --bin headroom-host
@@ -72,7 +72,7 @@ test-benches: test-servers
 test-servers:
 	hack/install-test-servers.sh
 
-# Chromium, in which the page of `kubectl headroom scan -o html` is opened.
+# Chromium, for the tests of `kubectl headroom scan -o html`.
 .PHONY: browser
 browser:
 	hack/ensure-chromium
@@ -82,19 +82,19 @@ e2e-tests: annotated-policy.wasm
 	hack/ensure-bats
 	KWCTL=$(KWCTL) bats e2e.bats
 
-# The page: its engine, and the site around it. A folder that any web host serves.
+# The page: its engine and its site, as a folder for any web host.
 PAGE := $(abspath $(TARGET)/page)
 
 .PHONY: page
 page:
 	hack/build-page $(PAGE)/site
 
-# kubectl headroom with the page inside, for `kubectl headroom ui`.
+# kubectl headroom with the embedded page, for `kubectl headroom ui`.
 .PHONY: companion
 companion: page
 	HEADROOM_PAGE=$(PAGE)/site cargo build --locked --profile native --package headroom-companion --bin kubectl-headroom
 
-# In Debian's Chromium, which is installed where it is missing; screenshots are left beside the site.
+# Tests the page in Debian's Chromium, which is installed if missing. Screenshots are stored next to the site.
 .PHONY: test-page
 test-page: page
 	hack/ensure-chromium
@@ -102,7 +102,7 @@ test-page: page
 	$(TARGET)/debug/headroom-page-examples --outcomes . >$(PAGE)/outcomes.json
 	cd page/site && PAGE=$(PAGE)/site OUTCOMES=$(PAGE)/outcomes.json SHOTS=$(PAGE)/screenshots COMPANION=$(abspath $(TARGET))/debug/kubectl-headroom timeout 900 node --test test/page.test.mjs
 
-# What is deployed and released, as far as it can be tested without building or publishing anything.
+# Tests of deployment and release, without building or publishing anything.
 .PHONY: test-deploy
 test-deploy: annotated-policy.wasm host
 	cargo build --locked --workspace --bin kubectl-headroom
@@ -111,8 +111,9 @@ test-deploy: annotated-policy.wasm host
 	hack/test-image $(HOST) annotated-policy.wasm $(TARGET)/debug/kubectl-headroom
 	hack/test-release
 
-# The image of a release build, for this machine's architecture or PLATFORM=linux-arm64 or linux-amd64. `push` uploads it and the policy to a registry of yours, such as
-# REGISTRY=registry.example.com/headroom, which `skopeo login` or `docker login` has logged in to.
+# The image of a release build, for this machine's architecture or PLATFORM=linux-arm64 or linux-amd64. `push` uploads the
+# image and the policy to your own registry, such as REGISTRY=registry.example.com/headroom, after `skopeo login` or
+# `docker login`.
 PLATFORM ?= $(if $(filter aarch64,$(shell uname -m)),linux-arm64,linux-amd64)
 .PHONY: image
 image:
@@ -122,14 +123,14 @@ image:
 
 .PHONY: push registry-is-named
 registry-is-named:
-	@test -n "$(REGISTRY)" || { echo "say where to: make push REGISTRY=registry.example.com/headroom" >&2; exit 2; }
+	@test -n "$(REGISTRY)" || { echo "REGISTRY is required: make push REGISTRY=registry.example.com/headroom" >&2; exit 2; }
 push: registry-is-named annotated-policy.wasm image
 	rm -rf $(TARGET)/policy
 	hack/release/oci policy annotated-policy.wasm $(TARGET)/policy
 	hack/release/push $(TARGET)/policy $(REGISTRY)/policies/headroom
 	hack/release/push $(TARGET)/image $(REGISTRY)/kubectl-headroom
 
-# What the tests in Rust do not check of the documentation; `docs` builds the book.
+# Checks of the documentation that the Rust tests do not make; `docs` builds the book.
 .PHONY: test-docs
 test-docs: annotated-policy.wasm host
 	hack/ensure-python-yaml
@@ -140,21 +141,21 @@ docs:
 	"$$(hack/ensure-mdbook)" build docs
 	@echo "the book is docs/book/index.html"
 
-# Install, upgrade and uninstall, always at a control plane of our own.
+# Install, upgrade and uninstall the chart, always on our own control plane.
 .PHONY: e2e-chart
 e2e-chart:
 	hack/test-chart-in-cluster
 
-# Without KUBECONFIG, builds and starts a control plane: some minutes the first time. A cluster given by KUBECONFIG needs
-# an administrator's rights for us, impersonation among them, `kubectl` in PATH, and for webhooks HEADROOM_WEBHOOK_HOST:
-# a name or address by which its API server reaches this machine. What only a control plane of our own can offer
-# (plugins switched off, a crash of the API server) is tested on one all the same.
+# Without KUBECONFIG, builds and starts a control plane, which takes some minutes the first time. With KUBECONFIG, we need
+# administrator permissions including impersonation, `kubectl` in PATH, and for webhooks HEADROOM_WEBHOOK_HOST: a name or
+# address by which the API server reaches this machine. Tests that need our own control plane (plugins switched off, a
+# crash of the API server) start one in any case.
 .PHONY: e2e-cluster
 e2e-cluster: annotated-policy.wasm e2e-chart
 	hack/control-plane.sh >/dev/null
 	cargo test --locked --workspace --test cluster -- --ignored
 
-# Each target tries inputs for its share of FUZZ_SECONDS; TARGETS="json quantity" tries only those.
+# Each fuzz target runs for its share of FUZZ_SECONDS; TARGETS="json quantity" runs only those.
 .PHONY: fuzz
 fuzz:
 	hack/fuzz $(TARGETS)
@@ -187,8 +188,8 @@ bench: policy.wasm host
 budgets: policy.wasm host
 	$(HOST) bench --check policy.wasm
 
-# What a stranger runs first has to be ready soon: the host is built with an interpreter alone, in a tenth of the time that wasmtime
-# takes. A test holds the two against each other.
+# The demo must build fast for new users: its host has only an interpreter, which builds in a tenth of the time of wasmtime.
+# A test compares the two.
 DEMO_HOST := $(TARGET)/demo/headroom-host
 .PHONY: demo
 demo: policy.wasm
@@ -208,7 +209,7 @@ demo: policy.wasm
 	  $(patsubst %,--cluster %,$(wildcard test_data/context/* test_data/demo/*) test_data/usage/own.yaml) \
 	  $(REQUESTS)/pod-create-plain.json
 
-# After a change of what the policy reads: the session files of e2e.bats, from the requests and objects of test_data.
+# Records the session files of e2e.bats from the requests and objects of test_data. Needed if the policy reads other objects.
 .PHONY: sessions
 sessions: annotated-policy.wasm host
 	hack/record-sessions

@@ -1,7 +1,6 @@
-//! LimitRanges and ResourceQuotas in words, as `kubectl describe` and `kubectl get` print them.
+//! LimitRanges and ResourceQuotas as text, as `kubectl describe` and `kubectl get` print them.
 //!
-//! Text only: which objects, and where the text goes, is the caller's. Where kubectl's order is random, rows stand
-//! sorted by name.
+//! The caller chooses the objects and prints the text. Where kubectl's order is random, rows are sorted by name.
 
 mod table;
 
@@ -87,7 +86,7 @@ fn limit_rows(table: &mut Table, indent: &'static str, ranges: &[LimitRange<'_>]
     }
 }
 
-/// Every name in an item once, sorted.
+/// All names in an item, sorted and without duplicates.
 fn names<'a>(item: &'a Item<'_>) -> Vec<&'a str> {
     let lists = [&item.min, &item.max, &item.default_limit, &item.default_request, &item.max_ratio];
     let mut names: Vec<&str> = lists.into_iter().flat_map(|list| list.names().map(AsRef::as_ref)).collect();
@@ -131,7 +130,7 @@ fn help(scope: &str) -> Option<&'static str> {
     }
 }
 
-/// Usage in the suffixes of its bound, in whole units if it has others.
+/// Usage formatted with the suffixes of its bound. Usage in other suffixes is rounded up to whole units first.
 fn used_in_family_of(hard: &Quantity, used: Option<&Quantity>) -> String {
     let used = used.cloned().unwrap_or(Quantity::ZERO);
     if used.family() == hard.family() {

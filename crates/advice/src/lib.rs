@@ -1,7 +1,7 @@
-//! What only the companion needs of the rules: advice on requests, LimitRanges and quotas as kubectl describes them, the
-//! arithmetic of the quota controller, what the API server refuses in a quota, and the writing of usage profiles.
+//! Rules that only the companion needs: recommended requests, LimitRanges and quotas as kubectl describes them, the
+//! quota controller's arithmetic, the API server's validation of quotas, and the writing of usage profiles.
 //!
-//! As pure as the core, and kept apart from it so that the policy's own rules can be read alone.
+//! Like the core, this crate does no I/O. It is separate so that the policy's own rules can be read alone.
 
 #![deny(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
 

@@ -1,6 +1,6 @@
-//! `UsageProfile`s as the companion writes them: the data of one root ([`Share`]), how good its estimates were ([`accuracy`]), what is dropped when there is too much
-//! of it ([`bounds`]), how it is laid out in objects ([`layout`]), their text ([`manifest`]) and their schema in the
-//! cluster ([`definition`]).
+//! `UsageProfile`s as the companion writes them: the data of one root ([`Share`]), the accuracy of estimates
+//! ([`accuracy`]), what is dropped if there is too much data ([`bounds`]), the layout in objects ([`layout`]), the text
+//! of an object ([`manifest`]) and the CustomResourceDefinition ([`definition`]).
 
 pub mod accuracy;
 pub mod bounds;
@@ -21,23 +21,23 @@ use headroom_core::timestamp::Timestamp;
 pub use accuracy::Accuracy;
 pub use bounds::Dropped;
 
-/// All history that begins at one root, whatever objects it takes.
+/// All history of one root, which may be stored in several objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// That the objects stand in.
+    /// The namespace of the objects.
     pub namespace: String,
     pub root: Root,
     pub collected_at: Timestamp,
-    /// How many namespaces agree on each figure of a pool, at least.
+    /// The least number of namespaces that agree on each figure of a pool.
     pub quorum: Option<u64>,
     pub images: Images,
-    /// What found no room, so that a person who looks for it learns why it is not there.
+    /// How much was dropped for lack of room, so that users learn why history is missing.
     pub dropped: Dropped,
 }
 
 pub type Images = BTreeMap<Repository, ImageHistory>;
 
-/// One object.
+/// One Kubernetes object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageProfile {
     pub namespace: String,
@@ -48,68 +48,69 @@ pub struct UsageProfile {
     pub content: Content,
 }
 
-/// What an object holds.
+/// The content of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     Images(Images),
-    /// Of a root whose images are in pages: which there are.
+    /// For a root whose images are in pages: the list of pages.
     Pages(String),
 }
 
-/// What `kubectl get usageprofiles` shows: of a root, all that begins at it.
+/// The columns of `kubectl get usageprofiles`. A root's summary includes its pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Summary {
     pub images: usize,
-    /// Images in namespaces.
+    /// Histories of images in namespaces.
     pub own: usize,
     pub pages: usize,
     pub oom_killed: usize,
     pub dropped: Dropped,
 }
 
-/// What one image used.
+/// The usage history of one image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageHistory {
-    /// In all namespaces together.
+    /// For all namespaces together.
     pub pool: Option<Histories>,
-    /// In each namespace.
+    /// For each namespace.
     pub own: BTreeMap<String, Histories>,
 }
 
-/// What an image used in a namespace, or in all.
+/// The usage history of an image in one namespace, or in all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histories {
-    /// If that is not when the whole object was collected.
+    /// Set if it differs from the time when the whole object was collected.
     pub collected_at: Option<Timestamp>,
-    /// All tags together.
+    /// For all tags together.
     pub all: History,
     pub tags: BTreeMap<TagKey, History>,
-    /// Of a namespace: that of each container of a workload, by [`workload::key`](headroom_core::cluster::usage::workload::key).
+    /// In a namespace: for each container of a workload, by
+    /// [`workload::key`](headroom_core::cluster::usage::workload::key).
     pub workloads: BTreeMap<String, History>,
-    /// Of a namespace: how good the estimates of its containers were, for people. No decision is made by it.
+    /// In a namespace: the accuracy of its containers' estimates. Shown to users; no decision depends on it.
     pub estimates: Vec<(Resource, Accuracy)>,
 }
 
 impl Histories {
-    /// With the history of all tags together and nothing else.
+    /// Only the history of all tags together.
     pub fn of(all: History) -> Self {
         let (tags, workloads) = (BTreeMap::new(), BTreeMap::new());
         Self { collected_at: None, all, tags, workloads, estimates: Vec::new() }
     }
 }
 
-/// What was observed of an image, or of one tag of it.
+/// The usage history of an image, a tag or a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct History {
     pub last_seen: Timestamp,
-    /// On how many days of the longest window anything was observed.
+    /// The number of days of the longest window with any usage.
     pub days: u64,
     /// Newest first.
     pub oom_kills: Vec<OomKill>,
     pub windows: BTreeMap<Window, WindowUsage>,
 }
 
-/// What was observed within a window.
+/// Usage within a window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WindowUsage {
     /// Distinct pods behind the figures.
@@ -118,7 +119,7 @@ pub struct WindowUsage {
     pub namespaces: u64,
     pub cpu: Option<Usage>,
     pub memory: Option<Usage>,
-    /// Where the source knows it.
+    /// Set if the source reports it.
     pub ephemeral_storage: Option<Usage>,
 }
 
@@ -132,18 +133,18 @@ impl WindowUsage {
     }
 }
 
-/// How much of one resource a container used.
+/// The usage of one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
-    /// One for each minute and container observed.
+    /// One for each observed minute of a container.
     pub samples: u64,
     /// None if namespaces do not agree on any figure.
     pub peak: Option<Quantity>,
     pub percentiles: Percentiles,
 }
 
-/// `samples=10080 peak=45m 50=12m 60=13m … 99.9=41m`: one text and not a field for each, because a reader passes over a
-/// text at little cost, and most of what it is handed it does not look at.
+/// `samples=10080 peak=45m 50=12m 60=13m … 99.9=41m`: one string instead of a field for each figure, because readers
+/// need only little of a profile, and skipping a string is cheap.
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "samples={}", self.samples)?;
@@ -154,17 +155,17 @@ impl fmt::Display for Usage {
     }
 }
 
-/// One amount for each published percentile, or none where namespaces do not agree on it.
+/// The amount of each published percentile; none if namespaces do not agree on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Percentiles([Option<Quantity>; Percentile::PUBLISHED.len()]);
 
 impl Percentiles {
-    /// Asks for each published percentile in rising order.
+    /// Calls `amount` for each published percentile in ascending order.
     pub fn from_fn(mut amount: impl FnMut(Percentile) -> Quantity) -> Self {
         Self::agreed(|percentile| Some(amount(percentile)))
     }
 
-    /// Likewise, where some may be missing.
+    /// Like [`Self::from_fn`], but amounts may be missing.
     pub fn agreed(amount: impl FnMut(Percentile) -> Option<Quantity>) -> Self {
         Self(Percentile::PUBLISHED.map(amount))
     }
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_usage_says_is_found_in_its_text_by_name() {
+    fn figures_of_a_usage_are_found_in_its_text_by_name() {
         let percentiles = Percentiles::from_fn(|percentile| Quantity::from_milli(percentile.permille().into()));
         let text = Usage { samples: 120, peak: Some(Quantity::from_units(2)), percentiles }.to_string();
         assert_eq!(find_in_usage(&text, "samples"), Some("120"));

@@ -1,4 +1,4 @@
-//! What the quota controller would write: the usage of a namespace, counted anew from its objects.
+//! The usage that the quota controller would write, recounted from the objects of a namespace.
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ResourceQuota;
@@ -6,10 +6,10 @@ use headroom_core::json::Malformed;
 use headroom_core::quota::{Object, Usage, scope};
 use headroom_core::timestamp::Timestamp;
 
-/// The `status.used` of a quota, given all objects of its namespace that could be listed.
+/// The `status.used` of a quota, from all objects of its namespace that could be listed.
 ///
-/// `counts` tells whether the objects of a name's kind were listed; a name that nobody counts keeps the usage it had,
-/// or stays without one. The `status.hard` to go with it is the quota's `spec.hard`.
+/// `counts` returns whether the objects of a name's kind were listed. A name that cannot be counted keeps its previous
+/// usage, if any. The matching `status.hard` is the quota's `spec.hard`.
 pub fn used<'d>(
     quota: &ResourceQuota<'d>,
     objects: &[Object<'_, 'd>],

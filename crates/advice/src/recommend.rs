@@ -1,8 +1,8 @@
-//! Advice instead of a judgement: the requests that a pod's containers should have by their history, whatever they have.
+//! Recommended requests for a pod's containers from their usage history, regardless of the requests they have.
 //!
-//! The same steps, caps and words as for a pod that is admitted, so advice and admission never differ: origins,
-//! estimates, defaults, and what gives way to the ranges. Only that every container is estimated, and nothing is
-//! refused. What the author limits is the one bound more: a request above it would be refused.
+//! The steps, caps and texts are the same as at admission, so recommendations and admission never differ: origins,
+//! estimates, defaults, and changes to satisfy LimitRanges. The differences: every container is estimated, nothing is
+//! refused, and the author's limit is a bound too, because a request above it would be refused.
 
 use headroom_core::amount::{Quantity, Requirement};
 use headroom_core::annotations::{limit_ranger, ours};
@@ -19,20 +19,20 @@ use headroom_core::request::Pod;
 use headroom_core::settings::{EstimateSettings, Mode};
 use headroom_core::{Context, Request, Settings, limits};
 
-/// What is advised for the pod of a request.
+/// The recommendation for the pod of a request.
 #[derive(Debug)]
 pub struct Recommendation<'d> {
     pub advice: Advice<'d>,
-    /// The pod as it stands, with the origin of each value.
+    /// The pod as it is now, with the origin of each value.
     pub as_it_stands: Pod<'d>,
-    /// The pod that admission would make of it now.
+    /// The pod after admission as it is now.
     pub before: Pod<'d>,
-    /// The same with the advice taken.
+    /// The pod after admission with the recommended requests.
     pub after: Pod<'d>,
 }
 
-/// What to read for advice on a request: as for a decision, with the history of every container's image. First what
-/// needs nothing else, and then what that leads to.
+/// The first lookups for a recommendation: as for a decision, with the history of every container's image. The answers
+/// lead to [`further_lookups`].
 pub fn lookups<'d>(request: &'d Request<'d>, settings: &'d Settings<'d>) -> Result<Vec<Lookup<'d>>, Malformed> {
     let mut lookups = vec![Lookup::Namespace { name: &request.namespace }];
     lookups.push(Lookup::LimitRanges { namespace: &request.namespace });
@@ -44,7 +44,7 @@ pub fn lookups<'d>(request: &'d Request<'d>, settings: &'d Settings<'d>) -> Resu
     Ok(lookups)
 }
 
-/// What those lookups, answered in `context`, lead to.
+/// The lookups that follow from the answers in `context`.
 pub fn further_lookups<'d>(
     request: &'d Request<'d>,
     settings: &'d Settings<'d>,
@@ -59,7 +59,7 @@ fn history_of_all<'d>(request: &'d Request<'d>) -> Result<WantedHistory<'d>, Mal
     Ok(WantedHistory::of(request, pod.as_ref(), 0..containers))
 }
 
-/// Advises on a request; none if it is about no pods.
+/// The recommendation for a request; none if the request has no pod.
 pub fn recommend<'d>(
     request: &'d Request<'d>,
     context: &Context<'d>,
@@ -98,7 +98,7 @@ pub fn recommend<'d>(
     Ok(Some(Recommendation { advice, as_it_stands, before, after }))
 }
 
-/// The pod without its requests of what may be advised, and without limits that no author wrote.
+/// The pod without requests for resources that can be recommended, and without limits that the author did not set.
 fn without_requests<'d>(pod: &Pod<'d>) -> Pod<'d> {
     let mut bare = pod.clone();
     for container in &mut bare.containers {
@@ -113,10 +113,10 @@ fn without_requests<'d>(pod: &Pod<'d>) -> Pod<'d> {
     bare
 }
 
-/// Puts an author's requests back where there is no advice.
+/// Restores the author's requests for resources without a recommendation.
 fn keep_what_is_not_advised<'d>(filled: &mut Pod<'d>, as_it_stands: &Pod<'d>) {
-    for (container, stood) in filled.containers.iter_mut().zip(&as_it_stands.containers) {
-        for (name, value) in stood.resources.of(Requirement::Request).iter() {
+    for (container, current) in filled.containers.iter_mut().zip(&as_it_stands.containers) {
+        for (name, value) in current.resources.of(Requirement::Request).iter() {
             let requests = &mut container.resources.requests;
             if value.origin.is_authored() && !requests.contains(name) {
                 requests.set(name.clone(), value.clone());
@@ -125,7 +125,7 @@ fn keep_what_is_not_advised<'d>(filled: &mut Pod<'d>, as_it_stands: &Pod<'d>) {
     }
 }
 
-/// What can be said of a pod.
+/// Estimates and unknowns for a pod.
 #[derive(Debug, Default)]
 pub struct Advice<'d> {
     pub estimates: Estimates<'d>,
@@ -133,10 +133,10 @@ pub struct Advice<'d> {
     pub unknown: Vec<Unknown>,
 }
 
-/// What a container's image was observed to use, where an estimate is made from that.
+/// Observed usage of a container's image, if an estimate is made from it.
 #[derive(Debug, Clone)]
 pub struct Measurements {
-    /// The container's place in the pod.
+    /// The container's index in the pod.
     pub container: usize,
     pub resource: Resource,
     pub percentiles: Vec<(Percentile, Quantity)>,
@@ -146,16 +146,16 @@ pub struct Measurements {
     pub oom_kills: Vec<OomKill>,
 }
 
-/// A container and a resource of which nothing is known.
+/// A container and resource without an estimate.
 #[derive(Debug, Clone)]
 pub struct Unknown {
     pub container: usize,
     pub resource: Resource,
-    /// Where it was looked for, or why it was not.
+    /// Where history was looked for, or why it was not.
     pub why: String,
 }
 
-/// Estimates for all containers of a pod that has no requests but limits.
+/// Estimates for all containers of a pod that has limits but no requests.
 fn for_all<'d>(
     request: &Request<'d>,
     pod: &Pod<'d>,
@@ -163,11 +163,11 @@ fn for_all<'d>(
     context: &Context<'d>,
     settings: &Settings<'d>,
 ) -> Result<Advice<'d>, Malformed> {
-    let chosen_by = &settings.estimates;
+    let estimate_settings = &settings.estimates;
     let mut advice = Advice::default();
     let mut notes = Vec::new();
     let owners = if context.autoscalers.is_empty() { Vec::new() } else { estimate::owners(request, pod)? };
-    let resources = || Resource::ALL.into_iter().filter(|resource| *chosen_by.resources.of(*resource));
+    let resources = || Resource::ALL.into_iter().filter(|resource| *estimate_settings.resources.of(*resource));
     for (index, container) in pod.containers.iter().enumerate() {
         let image = match ImageName::parse(&container.image) {
             Ok(image) => image,
@@ -179,7 +179,7 @@ fn for_all<'d>(
             }
         };
         let workload = (workload::of(request), container.name.as_ref());
-        let sources = Sources::find(&image, workload, context, chosen_by, &mut notes);
+        let sources = Sources::find(&image, workload, context, estimate_settings, &mut notes);
         for resource in resources() {
             let mut unknown =
                 |why: &str| advice.unknown.push(Unknown { container: index, resource, why: why.to_owned() });
@@ -194,7 +194,7 @@ fn for_all<'d>(
             let want = Want { container: index, resource, for_comparison: false };
             let made = estimate::estimate(want, container, &image, &sources, ranges, context, settings, &mut notes);
             let Some(mut made) = made else {
-                unknown(&in_vain(&sources, resource, chosen_by));
+                unknown(&no_usable_history(&sources, resource, estimate_settings));
                 continue;
             };
             made.only_reported = false;
@@ -202,7 +202,7 @@ fn for_all<'d>(
                 lower_to_limit(&mut made, limit);
             }
             if let Basis::History { window, .. } = made.basis {
-                advice.measured.extend(measurements(&sources, index, resource, window, chosen_by));
+                advice.measured.extend(measurements(&sources, index, resource, window, estimate_settings));
             }
             advice.estimates.estimates.push(made);
         }
@@ -216,9 +216,9 @@ fn is_of_the_pod(pod: &Pod<'_>, resource: Resource) -> bool {
     Requirement::BOTH.iter().any(|requirement| pod.resources.of(*requirement).contains(resource.name()))
 }
 
-/// Where a history was looked for, none of which will do.
-fn in_vain(sources: &Sources<'_, '_>, resource: Resource, settings: &EstimateSettings<'_>) -> String {
-    // What is wrong with a profile was noted when the estimate was tried.
+/// Why none of the histories that were found can be used.
+fn no_usable_history(sources: &Sources<'_, '_>, resource: Resource, settings: &EstimateSettings<'_>) -> String {
+    // Problems of a profile were noted when the estimate was tried.
     let (_, skipped) = sources.choose(resource, settings, &mut Vec::new());
     of_skipped(&skipped)
 }

@@ -1,10 +1,10 @@
-//! Objects that are stored already, as quotas see them.
+//! Stored objects as quota evaluation needs them.
 
 use headroom_core::json::{Malformed, Node};
 use headroom_core::quota::{Kind, Measure, Object, Surroundings};
 use headroom_core::request::{self, Pod};
 
-/// A stored object, with what has to live as long as its view.
+/// A stored object, and what [`Self::object`] borrows.
 #[derive(Debug, Clone)]
 pub struct Stored<'d> {
     kind: Kind<'d>,

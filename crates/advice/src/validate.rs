@@ -1,4 +1,4 @@
-//! What the API server refuses in a ResourceQuota, with its wording. All problems are collected.
+//! The API server's validation of ResourceQuotas, with its texts. All problems are collected.
 
 use headroom_core::amount::{ResourceList, is_device};
 use headroom_core::cluster::limit_range::validate::{COUNTED, is_qualified};
@@ -7,7 +7,7 @@ use headroom_core::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
 
 const SELECTOR: &str = "spec.scopeSelector.matchExpressions";
 
-/// All that is wrong with a quota, in the order of its fields.
+/// All problems of a quota, in the order of its fields.
 pub fn quota(quota: &ResourceQuota<'_>) -> Vec<Problem> {
     let mut problems = Problems::default();
     problems.hard("spec.hard", &quota.spec_hard);
@@ -46,7 +46,7 @@ impl Problems {
         }
     }
 
-    /// Problems of a list of scopes as such and with the names that the quota bounds; each told once.
+    /// Problems of a list of scopes, alone and together with the names that the quota bounds, each reported once.
     fn scopes(&mut self, field: &str, scopes: &[&str], hard: &ResourceList<'_>) {
         let is_known = |scope: &&str| SCOPES.iter().any(|(known, _)| known == scope);
         if scopes.iter().any(|scope| !is_known(scope)) {
@@ -123,7 +123,7 @@ fn name_problem(name: &str) -> Option<&'static str> {
     (!is_standard(name)).then_some("must be a standard resource for quota")
 }
 
-/// Counts, and devices by the names that containers use.
+/// Whether amounts of a name must be integers: counts, and devices by their names in containers.
 fn counts_whole(name: &str) -> bool {
     COUNTED.contains(&name) || is_device(name)
 }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_told_at_once() {
+    fn all_problems_are_reported_at_once() {
         check(
             r#"{"spec":{"hard":{"cpus":"1","pods":"-1.5"},"scopes":["Sometimes"]}}"#,
             &[
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_take_values_only_where_their_operator_does() {
+    fn selectors_have_values_only_if_their_operator_takes_them() {
         check(
             r#"{"spec":{"scopeSelector":{"matchExpressions":[
                 {"scopeName":"PriorityClass","operator":"Exists","values":["a"]},
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_whole_and_cores_need_not_be() {
+    fn counts_must_be_integers_and_cpu_need_not_be() {
         check(
             r#"{"spec":{"hard":{"count/deployments.apps":"1500m","requests.cpu":"500m"}}}"#,
             &["spec.hard[count/deployments.apps]: must be an integer"],

@@ -1,4 +1,4 @@
-//! The conformance cases of what people read about LimitRanges and ResourceQuotas.
+//! Conformance cases for descriptions of LimitRanges and ResourceQuotas.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
 
@@ -15,7 +15,7 @@ fn cases(check: &str) -> Vec<Value> {
     ];
     let all = files.into_iter().flat_map(|text| serde_json::from_str::<Vec<Value>>(text).unwrap());
     let cases: Vec<Value> = all.filter(|case| case["check"] == check).collect();
-    assert!(!cases.is_empty(), "there are cases of {check}");
+    assert!(!cases.is_empty(), "no cases of {check}");
     cases
 }
 
@@ -36,7 +36,7 @@ fn objects_are_described_as_kubectl_describes_them() {
                 let namespace = &case["input"]["limitRanges"][0]["metadata"]["namespace"];
                 describe::limit_range(range, namespace.as_str().unwrap())
             }
-            _ => panic!("{}: one object is described", case["name"]),
+            _ => panic!("{}: expected exactly one object", case["name"]),
         });
         assert_eq!(text, case["expect"]["text"].as_str().unwrap(), "{}", case["name"]);
     }

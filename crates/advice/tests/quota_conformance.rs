@@ -1,4 +1,4 @@
-//! The conformance cases of what the quota controller does, and of what the API server refuses in a quota.
+//! Conformance cases for the quota controller's recounts and the API server's validation of quotas.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
 
@@ -17,11 +17,11 @@ use serde_json::Value;
 fn cases(check: &str) -> Vec<Value> {
     let all: Vec<Value> = serde_json::from_str(include_str!("../../../scenarios/conformance/quota.json")).unwrap();
     let cases: Vec<Value> = all.into_iter().filter(|case| case["check"] == check).collect();
-    assert!(!cases.is_empty(), "there are cases of {check}");
+    assert!(!cases.is_empty(), "no cases of {check}");
     cases
 }
 
-/// Compares amounts by value.
+/// Asserts that amounts are equal by value.
 fn assert_amounts(case: &str, actual: &ResourceList<'_>, expected: &Value) {
     let text = expected.to_string();
     let document = Document::read(&text).unwrap();

@@ -1,4 +1,4 @@
-//! Advice: the same amounts as for a container that has nothing set, for every container.
+//! Recommendations: for every container, the same amounts as for one without requests.
 
 #![expect(
     clippy::unwrap_used,
@@ -36,7 +36,7 @@ fn pod(resources: Value) -> Situation {
     situation
 }
 
-/// Each advice in words, then what is unknown, then the notes.
+/// Each recommendation as text, then the unknowns, then the notes.
 fn advice(situation: &Situation) -> Vec<String> {
     let text = situation.request.to_string();
     let document = Document::read(&text).unwrap();
@@ -58,7 +58,7 @@ fn advice(situation: &Situation) -> Vec<String> {
         let name = evidence.want.resource.name();
         let container = &found.after.containers[evidence.want.container];
         let set = container.resources.quantity(Requirement::Request, name).unwrap();
-        assert_eq!(*set, evidence.quantity, "the pod afterwards has what is advised");
+        assert_eq!(*set, evidence.quantity, "the pod does not have the recommended request");
         let adjustments: Vec<String> = evidence.adjustments.iter().map(ToString::to_string).collect();
         words.push(format!("{} {name} {}: {} {adjustments:?}", container.name, evidence.quantity, evidence.basis));
     }
@@ -79,7 +79,7 @@ const MEMORY: &str =
     "web memory 284Mi: p99.9 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old [\"200Mi + 10% + 64Mi\"]";
 
 #[test]
-fn what_the_author_asked_for_does_not_matter() {
+fn the_authors_requests_do_not_matter() {
     assert_eq!(advice(&pod(json!({}))), [CPU, MEMORY]);
     assert_eq!(advice(&pod(json!({"requests": {"cpu": "2", "memory": "4Gi"}}))), [CPU, MEMORY]);
     let mut settings_off = pod(json!({"requests": {"cpu": "2"}}));
@@ -88,25 +88,29 @@ fn what_the_author_asked_for_does_not_matter() {
 }
 
 #[test]
-fn the_authors_limit_is_the_most_that_is_advised() {
-    let told = advice(&pod(json!({"limits": {"memory": "128Mi", "cpu": "1"}})));
-    assert_eq!(told[0], CPU);
-    assert!(told[1].starts_with("web memory 128Mi: "), "{}", told[1]);
-    assert!(told[1].ends_with(r#"["200Mi + 10% + 64Mi", "lowered from 284Mi to the limit"]"#), "{}", told[1]);
+fn no_recommendation_exceeds_the_authors_limit() {
+    let lines = advice(&pod(json!({"limits": {"memory": "128Mi", "cpu": "1"}})));
+    assert_eq!(lines[0], CPU);
+    assert!(lines[1].starts_with("web memory 128Mi: "), "{}", lines[1]);
+    assert!(lines[1].ends_with(r#"["200Mi + 10% + 64Mi", "lowered from 284Mi to the limit"]"#), "{}", lines[1]);
 }
 
 #[test]
-fn advice_stays_inside_the_ranges_of_container_and_pod() {
+fn recommendations_satisfy_container_and_pod_limit_ranges() {
     let bounded = pod(json!({})).with_limits(json!([{"type": "Container", "min": {"cpu": "200m"}}]));
-    let told = advice(&bounded);
-    assert!(told[0].contains("web cpu 200m") && told[0].contains("to the min of LimitRange limits-0"), "{}", told[0]);
+    let lines = advice(&bounded);
+    assert!(
+        lines[0].contains("web cpu 200m") && lines[0].contains("to the min of LimitRange limits-0"),
+        "{}",
+        lines[0]
+    );
     let of_pod =
         pod(json!({"limits": {"memory": "1Gi"}})).with_limits(json!([{"type": "Pod", "max": {"memory": "1Gi"}}]));
     assert_eq!(advice(&of_pod)[1], MEMORY);
 }
 
 #[test]
-fn where_nothing_is_known_that_is_said() {
+fn missing_history_is_reported() {
     let mut unknown = pod(json!({}));
     unknown.profiles.clear();
     unknown.request["object"]["spec"]["containers"][0]["image"] = json!("example.com/own:1");
@@ -120,7 +124,7 @@ fn where_nothing_is_known_that_is_said() {
 }
 
 #[test]
-fn resources_of_the_pod_as_a_whole_are_left_alone() {
+fn pod_level_resources_are_left_alone() {
     let mut whole = pod(json!({}));
     whole.request["object"]["spec"]["resources"] = json!({"requests": {"cpu": "1"}});
     assert_eq!(advice(&whole), [MEMORY, "cpu unknown: the pod as a whole has resources, which its containers share"]);

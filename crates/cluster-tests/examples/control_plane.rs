@@ -1,5 +1,5 @@
-//! Starts a control plane to work with by hand, and ends it with the input: `cargo run -p headroom-cluster-tests --example
-//! control_plane`. With the argument `off`, the in-tree LimitRanger and ResourceQuota are off.
+//! Starts a control plane for manual work, and stops it at the end of standard input: `cargo run -p
+//! headroom-cluster-tests --example control_plane`. With the argument `off`, LimitRanger and ResourceQuota are off.
 
 use std::io::Read;
 

@@ -1,4 +1,4 @@
-//! Certificates for servers on loopback: one authority per test run, and what it signs.
+//! Certificates for servers on loopback: one authority per test run, and the certificates that it signs.
 
 use anyhow::Result;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
@@ -22,12 +22,12 @@ impl Authority {
         Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)? })
     }
 
-    /// The authority's own certificate in PEM: who trusts this trusts what it signs.
+    /// The authority's own certificate in PEM, for clients to trust.
     pub fn certificate(&self) -> String {
         self.issuer.pem()
     }
 
-    /// A certificate for a server that is called by one of these names or addresses.
+    /// A certificate for a server with these names or addresses.
     pub fn sign_server(&self, names: &[&str]) -> Result<ServerCertificate> {
         let key = KeyPair::generate()?;
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();

@@ -1,7 +1,7 @@
-//! The cluster a test talks to: the one that `KUBECONFIG` names, or a control plane of its own.
+//! The cluster that a test uses: the one in `KUBECONFIG`, or a new control plane.
 //!
-//! Tests act as the administrator, or as anyone else by impersonation, which the API server authorizes as it would the
-//! user in person. Names of namespaces are made up by the API server, so that tests can share a cluster.
+//! Tests act as the administrator, or as another user by impersonation, which the API server authorizes like the user.
+//! The API server generates names of namespaces, so that tests can share a cluster.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,34 +18,34 @@ use crate::control_plane::{ControlPlane, Controllers, InTreePlugins};
 
 pub struct Cluster {
     kubeconfig: Kubeconfig,
-    /// Where kubeconfig files for programs are written.
+    /// The folder for kubeconfig files of programs.
     folder: TempDir,
-    /// Absent for a cluster that was given.
+    /// None for the cluster of `KUBECONFIG`.
     pub control_plane: Option<ControlPlane>,
-    /// Those that were created here.
+    /// The namespaces that were created by this test.
     namespaces: Mutex<Vec<String>>,
 }
 
-/// The label of everything outside of a namespace that was made for the tests in it; its value is the namespace. So are
-/// namespaces labelled that belong together.
+/// The label of cluster-scoped objects that were made for the tests in a namespace; its value is the namespace.
+/// Namespaces that belong together have the label too.
 pub const LABEL: &str = "headroom-test";
 
 impl Cluster {
-    /// The cluster of `KUBECONFIG`, where the plugins are on and controllers run, or else a new control plane.
+    /// The cluster of `KUBECONFIG`, which must have the plugins and controllers, or else a new control plane.
     pub async fn of_environment(controllers: Controllers) -> Result<Self> {
         if std::env::var_os("KUBECONFIG").is_none() {
             return Self::start(InTreePlugins::On, controllers).await;
         }
-        let kubeconfig = Kubeconfig::from_env()?.context("KUBECONFIG names no file")?;
+        let kubeconfig = Kubeconfig::from_env()?.context("KUBECONFIG is empty")?;
         Ok(Self { kubeconfig, folder: tempfile::tempdir()?, control_plane: None, namespaces: Mutex::default() })
     }
 
-    /// A new control plane, for what no cluster in use can offer: plugins switched off, a restart.
+    /// A new control plane, for tests that need plugins switched off or a restart.
     pub async fn start(plugins: InTreePlugins, controllers: Controllers) -> Result<Self> {
         Self::start_with(plugins, controllers, &[]).await
     }
 
-    /// With further arguments for the API server.
+    /// Like [`Self::start`], with more arguments for the API server.
     pub async fn start_with(plugins: InTreePlugins, controllers: Controllers, arguments: &[&str]) -> Result<Self> {
         let control_plane = ControlPlane::start_with(plugins, controllers, arguments).await?;
         let kubeconfig = control_plane.kubeconfig().clone();
@@ -57,12 +57,12 @@ impl Cluster {
         client(&self.kubeconfig).await
     }
 
-    /// A client that acts as `user`, who may do what the cluster's roles say.
+    /// A client that acts as `user`, with the permissions of the cluster's roles.
     pub async fn client_as(&self, user: &str) -> Result<Client> {
         client(&impersonating(&self.kubeconfig, user)).await
     }
 
-    /// `kubectl` as the administrator: the control plane's own, or for a given cluster the one in `PATH`.
+    /// `kubectl` as the administrator: the control plane's own, or for the cluster of `KUBECONFIG` the one in `PATH`.
     pub fn kubectl(&self) -> Result<Command> {
         let mut command = match &self.control_plane {
             Some(control_plane) => Command::new(control_plane.programs().join("kubectl")),
@@ -86,17 +86,17 @@ impl Cluster {
         Ok(path)
     }
 
-    /// Creates a namespace with a name of its own that begins with `prefix`.
+    /// Creates a namespace with a unique name that starts with `prefix`.
     pub async fn new_namespace(&self, prefix: &str) -> Result<String> {
         let namespaces: Api<DynamicObject> = Api::all_with(self.client().await?, &resource("v1", "Namespace"));
         let namespace = json!({"metadata": {"generateName": format!("{prefix}-")}});
         let created = namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
-        let name = created.metadata.name.context("the API server gave the namespace no name")?;
+        let name = created.metadata.name.context("the API server returned a namespace without a name")?;
         self.namespaces.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
         Ok(name)
     }
 
-    /// Deletes the namespaces, and what was made for them.
+    /// Deletes the namespaces, and the objects that were made for them.
     fn tidy(&self) -> Result<()> {
         let namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
         let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations,customresourcedefinitions";
@@ -114,17 +114,17 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
-    /// A cluster that was given goes on without us.
+    /// Cleans up, because the cluster of `KUBECONFIG` continues to run.
     fn drop(&mut self) {
         if self.control_plane.is_none()
             && let Err(error) = self.tidy()
         {
-            eprintln!("something is left in the cluster: {error:#}");
+            eprintln!("cannot clean up the cluster: {error:#}");
         }
     }
 }
 
-/// Creates `object`, in its namespace if it says one, and returns it as stored.
+/// Creates `object`, in its namespace if it has one, and returns it as stored.
 pub async fn create(client: &Client, object: Value) -> kube::Result<DynamicObject> {
     let object: DynamicObject = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
     let types = object.types.clone().unwrap_or_default();
@@ -136,20 +136,20 @@ pub async fn create(client: &Client, object: Value) -> kube::Result<DynamicObjec
     api.create(&PostParams::default(), &object).await
 }
 
-/// Where the API serves a kind whose plural is its name with an `s`, as it is for every kind that the tests use.
+/// The API resource of a kind. The plural is the name with an `s`, which is true for every kind that the tests use.
 pub fn resource(api_version: &str, kind: &str) -> ApiResource {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(group, version, kind))
 }
 
-/// A client of the cluster that a kubeconfig leads to.
+/// A client of the cluster in a kubeconfig.
 pub async fn client(kubeconfig: &Kubeconfig) -> Result<Client> {
     let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)
 }
 
 pub fn write_kubeconfig(kubeconfig: &Kubeconfig, path: &Path) -> Result<()> {
-    // JSON is YAML to every reader of kubeconfigs.
+    // JSON is valid YAML.
     std::fs::write(path, serde_json::to_vec(kubeconfig)?)?;
     Ok(())
 }

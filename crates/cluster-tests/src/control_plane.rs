@@ -1,8 +1,7 @@
-//! A Kubernetes control plane on loopback: etcd, the API server and, where wanted, the controllers.
+//! A Kubernetes control plane on loopback: etcd, the API server and, optionally, the controllers.
 //!
-//! The programs come from `hack/control-plane.sh`, which builds them when they are not built yet. There are no nodes:
-//! pods are admitted and stored, and stay `Pending` unless a test writes their status. What a test does with a running
-//! API server is [`crate::cluster`]'s.
+//! `hack/control-plane.sh` builds the programs if necessary. There are no nodes: pods are admitted and stored, and stay
+//! `Pending` unless a test writes their status. [`crate::cluster`] has the operations on a running API server.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -21,17 +20,17 @@ use crate::certificate::Authority;
 use crate::cluster;
 use crate::process::Process;
 
-/// How long a part of the control plane may take to answer, on a machine that is busy with other builds.
+/// How long a part of the control plane may take to become ready, on a machine that is busy with other builds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Whether the API server's own LimitRanger and ResourceQuota plugins speak.
+/// Whether the API server's LimitRanger and ResourceQuota plugins are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InTreePlugins {
     On,
     Off,
 }
 
-/// Whether ReplicaSets get their pods, quotas their usage and deleted namespaces their end.
+/// Whether the controllers run that create pods of ReplicaSets, count quotas and finalize deleted namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controllers {
     On,
@@ -39,9 +38,9 @@ pub enum Controllers {
 }
 
 pub struct ControlPlane {
-    // Fields are dropped in this order: who depends on another goes first.
+    // Fields are dropped in this order: dependents first.
     controller_manager: Option<Process>,
-    /// Beside the first one.
+    /// More API servers besides the first one.
     other_api_servers: Vec<Process>,
     api_server: Option<Process>,
     etcd: Process,
@@ -98,23 +97,24 @@ impl ControlPlane {
         &self.programs
     }
 
-    /// Kills the API server, as a crash would. What was stored stays stored.
+    /// Kills the API server, like a crash. Stored objects are kept.
     pub fn stop_api_server(&mut self) {
         self.api_server = None;
     }
 
-    /// Starts the API server again under its old address.
+    /// Starts the API server again at its old address.
     pub async fn start_api_server(&mut self) -> Result<()> {
         let program = self.programs.join("kube-apiserver");
         self.api_server = Some(Process::start(&program, &self.api_server_arguments, self.folder.path())?);
         self.wait_until_ready(&self.kubeconfig.clone()).await
     }
 
-    /// Starts another API server on the same etcd, as a cluster of several control planes has; its administrator's kubeconfig.
+    /// Starts another API server on the same etcd, as in a highly available cluster. Returns its administrator's
+    /// kubeconfig.
     pub async fn add_api_server(&mut self) -> Result<Kubeconfig> {
         let port = free_port()?;
         let mut arguments = self.api_server_arguments.clone();
-        // Of a flag that is given twice the last counts.
+        // If a flag is given twice, the last one is used.
         arguments.push(format!("--secure-port={port}"));
         let program = self.programs.join("kube-apiserver");
         self.other_api_servers.push(Process::start(&program, &arguments, self.folder.path())?);
@@ -158,7 +158,7 @@ impl Drop for ControlPlane {
     }
 }
 
-/// Who may speak to the API server with a token. Anyone else is impersonated by the administrator.
+/// A user with a token. The administrator impersonates all other users.
 struct Account {
     user: &'static str,
     token: &'static str,
@@ -167,7 +167,7 @@ struct Account {
 const ADMIN: Account = Account { user: "admin", token: "admin-on-loopback" };
 const CONTROLLERS: Account = Account { user: "system:kube-controller-manager", token: "controllers-on-loopback" };
 
-/// The files that the servers are started with.
+/// The files for starting the servers.
 struct Files {
     authority: PathBuf,
     certificate: PathBuf,
@@ -218,7 +218,7 @@ impl Files {
 }
 
 fn etcd_arguments(folder: &Path, url: &str) -> Result<Vec<String>> {
-    // Nobody else joins this etcd, but it insists on an address for them.
+    // This etcd has no other members, but it requires a peer address.
     let peers = format!("http://127.0.0.1:{}", free_port()?);
     Ok(vec![
         format!("--data-dir={}", folder.join("etcd").display()),
@@ -227,13 +227,13 @@ fn etcd_arguments(folder: &Path, url: &str) -> Result<Vec<String>> {
         format!("--listen-peer-urls={peers}"),
         format!("--initial-advertise-peer-urls={peers}"),
         format!("--initial-cluster=default={peers}"),
-        // A test's data need not survive the machine.
+        // Test data need not survive a crash of the machine.
         "--unsafe-no-fsync".to_owned(),
     ])
 }
 
 fn api_server_arguments(files: &Files, etcd_url: &str, port: u16, plugins: InTreePlugins) -> Vec<String> {
-    // Without the ServiceAccount plugin, a namespace takes pods before its service account exists.
+    // Without the ServiceAccount plugin, pods can be created in a namespace before its service account exists.
     let disabled = match plugins {
         InTreePlugins::On => "ServiceAccount",
         InTreePlugins::Off => "ServiceAccount,LimitRanger,ResourceQuota",
@@ -243,7 +243,7 @@ fn api_server_arguments(files: &Files, etcd_url: &str, port: u16, plugins: InTre
         format!("--secure-port={port}"),
         "--bind-address=127.0.0.1".to_owned(),
         "--insecure-port=0".to_owned(),
-        // The API server's own service has no use here, and an endpoint may not be on loopback.
+        // The API server's own Service is not needed here, and its endpoint must not be on loopback.
         "--advertise-address=127.0.0.1".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
@@ -267,7 +267,8 @@ fn controller_manager_arguments(folder: &Path, files: &Files, port: u16) -> Resu
         "--controllers=*".to_owned(),
         "--use-service-account-credentials=false".to_owned(),
         "--leader-elect=false".to_owned(),
-        // With the plugin off nobody counts a new pod at once; the recount that otherwise comes every five minutes does.
+        // Without the plugin, new pods are only counted by the periodic recount, whose default interval is five
+        // minutes.
         "--resource-quota-sync-period=1s".to_owned(),
         "--port=0".to_owned(),
         "--bind-address=127.0.0.1".to_owned(),
@@ -289,16 +290,16 @@ fn programs() -> Result<PathBuf> {
     Ok(Path::new(String::from_utf8(output.stdout)?.trim()).join("bin"))
 }
 
-/// A port that nobody listens on.
+/// A free port.
 ///
-/// Not one of those that the system deals out for outgoing connections: there, a client that calls while the API server
-/// restarts could take its port, or even reach itself.
+/// Not one of the ephemeral ports for outgoing connections: a client that connects while the API server restarts could
+/// take such a port, or even connect to itself.
 fn free_port() -> Result<u16> {
     const FIRST: u32 = 10_000;
     const COUNT: u32 = 20_000;
     static ASKED: AtomicU32 = AtomicU32::new(0);
     for _ in 0..COUNT {
-        // Neighbouring processes begin far apart, so that they do not find the same port free.
+        // Processes with adjacent ids start far apart, so that they do not find the same free port.
         let turn = std::process::id().wrapping_mul(7919).wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
         let port = u16::try_from(FIRST + turn % COUNT)?;
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {

@@ -1,14 +1,14 @@
-//! What tests need to meet a real Kubernetes API server: one that starts on loopback, and webhooks it can call.
+//! Support for tests against a real Kubernetes API server: an API server on loopback, and webhooks that it can call.
 //!
 //! - [`process`]: a server program that ends with its test.
-//! - [`certificate`]: the certificates that make loopback trustworthy.
-//! - [`control_plane`]: etcd, the API server and, where wanted, the controllers.
-//! - [`cluster`]: the cluster a test talks to, and how.
+//! - [`certificate`]: certificates for servers on loopback.
+//! - [`control_plane`]: etcd, the API server and, optionally, the controllers.
+//! - [`cluster`]: the cluster that a test uses.
 //! - [`webhook`]: an HTTPS server that answers admission reviews.
-//! - [`live_host`]: what a policy reads, read from the API server.
+//! - [`live_host`]: host calls of a policy, answered from the API server.
 //! - [`policy_server`]: our policy behind a webhook, as Kubewarden serves it.
 //!
-//! The tests are in `tests/`, ignored unless asked for: they build Kubernetes at first, and take minutes.
+//! The tests are in `tests/` and ignored by default: the first run builds Kubernetes, and they take minutes.
 
 pub mod certificate;
 pub mod cluster;

@@ -1,9 +1,9 @@
 //! Host calls answered from a live API server.
 //!
-//! Kubewarden answers lists from watches that it keeps, which lag a little behind and which, where the policy server may
-//! not list a kind, are never filled: there the evaluation runs into its time limit. Here every call is one request to the
-//! API server: a policy sees what is stored, and a refusal reaches it as an error at once. Shapes, masks and the words for
-//! what cannot be found are Kubewarden's.
+//! Kubewarden answers lists from its watches, which lag a little behind. If the policy server may not list a kind, the
+//! watch is never filled, and the evaluation times out. Here every call is one request to the API server: a policy sees
+//! what is stored, and gets a refusal as an error at once. Formats, masks and errors for missing objects are
+//! Kubewarden's.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use kube::{Client, core};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-/// A host that reads with the rights of its client's user. Its calls block: they are for threads that may.
+/// A host that reads with the permissions of its client's user. Its calls block the thread.
 #[derive(Clone)]
 pub struct LiveHost {
     client: Client,
@@ -23,7 +23,7 @@ pub struct LiveHost {
     kinds: Arc<Mutex<BTreeMap<String, Kind>>>,
 }
 
-/// How the API serves a kind.
+/// The API resource of a kind.
 #[derive(Clone)]
 struct Kind {
     resource: ApiResource,
@@ -31,12 +31,12 @@ struct Kind {
 }
 
 impl LiveHost {
-    /// A host whose requests run on the runtime that this is called on.
+    /// A host whose requests run on the current runtime.
     pub fn new(client: Client) -> Self {
         Self { client, runtime: Handle::current(), kinds: Arc::default() }
     }
 
-    /// Asks the API server how it serves a kind, once.
+    /// Looks up the API resource of a kind, once.
     async fn kind(&self, api_version: &str, kind: &str) -> Result<Kind, String> {
         let id = format!("{api_version}/{kind}");
         if let Some(known) = self.kinds.lock().unwrap_or_else(PoisonError::into_inner).get(&id) {

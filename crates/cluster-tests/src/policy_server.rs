@@ -1,8 +1,9 @@
 //! Policies behind webhooks, as Kubewarden's policy server serves them.
 //!
-//! A review sent to `/validate/<id>` is evaluated by the policy of that name, whose host calls are answered from the live
-//! API server with the rights of the policy server's own user. One module may be deployed several times, mutating and
-//! validating: each deployment is a webhook of its own, and the API server calls the validating ones last. How long an evaluation may take is not limited.
+//! A review sent to `/validate/<id>` is evaluated by the policy of that name, whose host calls are answered from the
+//! live API server with the permissions of the policy server's user. One module may be deployed several times, mutating
+//! and validating: each deployment is its own webhook, and the API server calls the validating ones last. Evaluations
+//! have no time limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,12 +24,12 @@ use crate::cluster::{LABEL, create, resource};
 use crate::live_host::LiveHost;
 use crate::webhook::{Admission, WebhookServer};
 
-/// The name of the object by which the API server knows the webhook of the deployment `id`.
+/// The name of the webhook configuration of the deployment `id`.
 pub fn configuration_name(id: &str, namespace: &str) -> String {
     format!("{id}-{namespace}")
 }
 
-/// Who the policy server is to the API server.
+/// The policy server's user at the API server.
 pub const USER: &str = "system:serviceaccount:kubewarden:policy-server";
 
 /// The annotated wasm of this workspace, compiled once and served by any number of policy servers.
@@ -37,29 +38,29 @@ pub struct Policy {
     metadata: Metadata,
 }
 
-/// What a ClusterAdmissionPolicy says about how to run a policy.
+/// The parts of a ClusterAdmissionPolicy that decide how to run a policy.
 #[derive(Debug, Clone)]
 pub struct Deployment {
     pub settings: Value,
     pub mutating: bool,
-    /// In monitor mode nothing is refused and nothing is changed.
+    /// Monitor mode: nothing is refused or changed.
     pub monitor: bool,
-    /// Asked once more when a later webhook has changed the object.
+    /// Called again if a later webhook has changed the object.
     pub reinvoked: bool,
-    /// What it is asked about, if not what the policy's metadata says.
+    /// The rules, if different from the policy's metadata.
     pub rules: Option<Value>,
-    /// The kinds that it may read, if not those that the policy's metadata says.
+    /// The kinds that the policy may read, if different from its metadata.
     pub context_aware_resources: Option<BTreeSet<ContextAwareResource>>,
 }
 
 impl Deployment {
-    /// As the documentation deploys it: it may change objects, and is asked once.
+    /// As in the documentation: the policy may change objects, and is called once.
     pub fn mutating(settings: Value) -> Self {
         let (rules, context_aware_resources) = (None, None);
         Self { settings, mutating: true, monitor: false, reinvoked: false, rules, context_aware_resources }
     }
 
-    /// As a ClusterAdmissionPolicy says, whatever its module.
+    /// As in a ClusterAdmissionPolicy, except for the module.
     pub fn from_manifest(manifest: &Value) -> Result<Self> {
         let spec = manifest.get("spec").context("the policy has no spec")?;
         let field = |name: &str| spec.get(name).cloned().with_context(|| format!("the policy has no {name}"));
@@ -78,7 +79,7 @@ impl Deployment {
         Access { resources: self.context_aware_resources.clone().unwrap_or(declared.resources), ..declared }
     }
 
-    /// Whether its own rules have it asked about `resource`, such as `pods` or `pods/resize`.
+    /// Whether its own rules match `resource`, such as `pods` or `pods/resize`.
     pub fn is_about(&self, resource: &str) -> bool {
         let names = |rule: &Value| {
             let resources = rule.get("resources").and_then(Value::as_array);
@@ -87,14 +88,14 @@ impl Deployment {
         self.rules.as_ref().and_then(Value::as_array).is_some_and(|rules| rules.iter().any(names))
     }
 
-    /// Whether it is asked about new pods, as the metadata of the policy has it.
+    /// Whether its rules, or those of the policy's metadata, match new pods.
     fn is_about_pods(&self) -> bool {
         self.rules.is_none() || self.is_about("pods")
     }
 }
 
 impl Policy {
-    /// Loads the wasm that `make annotated-policy.wasm` has built.
+    /// Loads the wasm built by `make annotated-policy.wasm`.
     pub fn built() -> Result<Self> {
         Self::load(&workspace_file("annotated-policy.wasm")).context("run `make annotated-policy.wasm`")
     }
@@ -108,7 +109,7 @@ impl Policy {
     }
 }
 
-/// Evaluates reviews by the deployments of one policy.
+/// Evaluates reviews with the deployments of one policy.
 struct Evaluations {
     policy: Arc<Policy>,
     deployments: BTreeMap<String, Deployment>,
@@ -141,7 +142,7 @@ impl Evaluations {
     }
 }
 
-/// A policy server at work; it ends when it is dropped, and then the API server refuses what it would have asked.
+/// A running policy server. It stops when it is dropped; the API server then refuses the requests that it would review.
 pub struct PolicyServer {
     webhook: WebhookServer,
     evaluations: Arc<Evaluations>,
@@ -149,9 +150,9 @@ pub struct PolicyServer {
 }
 
 impl PolicyServer {
-    /// Serves `policy` as each of `deployments`, reading as the user of `client`.
+    /// Serves `policy` with each of `deployments`, reading as the user of `client`.
     ///
-    /// Settings are validated as Kubewarden does it before it serves a policy.
+    /// Like Kubewarden, validates settings before it serves a policy.
     pub async fn start(policy: Arc<Policy>, deployments: BTreeMap<String, Deployment>, client: Client) -> Result<Self> {
         for (id, deployment) in &deployments {
             let validation = policy.host.validate_settings(&deployment.settings);
@@ -164,16 +165,16 @@ impl PolicyServer {
         Ok(Self { webhook: WebhookServer::start(Arc::clone(&evaluations)).await?, evaluations, rules })
     }
 
-    /// Answers a request as if the API server had sent it, with the deployment `id`: for requests that this API server
-    /// does not know. The answer is an AdmissionResponse.
+    /// Answers a request with the deployment `id`, as if the API server had sent it: for requests that this API server
+    /// does not support. Returns an AdmissionResponse.
     pub async fn review(&self, id: &str, request: Value) -> Result<Value> {
         let (evaluations, path) = (Arc::clone(&self.evaluations), format!("/validate/{id}"));
         Ok(tokio::task::spawn_blocking(move || evaluations.review(&path, &request)).await?)
     }
 
-    /// Has the API server ask this server about `namespace`, and returns once it does.
+    /// Makes the API server call this server for `namespace`, and returns once it does.
     ///
-    /// A policy that mutates becomes a mutating webhook, any other a validating one, each with Kubewarden's defaults.
+    /// A mutating policy becomes a mutating webhook, any other a validating one, each with Kubewarden's defaults.
     pub async fn guard(&self, administrator: &Client, namespace: &str) -> Result<()> {
         let label = json!({"metadata": {"labels": {LABEL: namespace}}});
         let namespaces: Api<DynamicObject> = Api::all_with(administrator.clone(), &resource("v1", "Namespace"));
@@ -186,7 +187,7 @@ impl PolicyServer {
         self.wait_until_asked(administrator, namespace).await
     }
 
-    /// How often the deployment `id` was asked about something in `namespace`.
+    /// How often the deployment `id` was called for `namespace`.
     pub fn times_asked(&self, id: &str, namespace: &str) -> usize {
         self.webhook.times_asked(&format!("/validate/{id}"), namespace)
     }
@@ -213,8 +214,8 @@ impl PolicyServer {
         })
     }
 
-    /// The API server hears of a webhook and of a label by its watches, a moment later. So ask it about pods that are never
-    /// stored until each deployment that is about pods has had a review.
+    /// The API server sees a new webhook or label by its watches, a moment later. So this creates pods by dry run until
+    /// each deployment that reviews pods was called.
     async fn wait_until_asked(&self, administrator: &Client, namespace: &str) -> Result<()> {
         let pods: Api<DynamicObject> = Api::namespaced_with(administrator.clone(), namespace, &resource("v1", "Pod"));
         let probe: DynamicObject = serde_json::from_value(json!({
@@ -224,7 +225,7 @@ impl PolicyServer {
         let dry_run = PostParams { dry_run: true, ..PostParams::default() };
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
-            // What the policy says to the probe is no matter here.
+            // The policy's verdict on the probe does not matter.
             drop(pods.create(&dry_run, &probe).await);
             let mut about_pods =
                 self.evaluations.deployments.iter().filter(|(_, deployment)| deployment.is_about_pods());
@@ -232,14 +233,15 @@ impl PolicyServer {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                bail!("the API server does not ask the policy server about `{namespace}`");
+                bail!("the API server does not call the policy server for `{namespace}`");
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 }
 
-/// Lets the policy server, which reads by `reader`, read what the policy declares that it reads; returns once it may.
+/// Grants the policy server, which reads as the user of `reader`, the kinds that the policy declares. Returns once the
+/// grant is effective.
 pub async fn grant(administrator: &Client, policy: &Policy, reader: &Client) -> Result<()> {
     let group = "rbac.authorization.k8s.io";
     let rules: Vec<Value> = policy
@@ -262,17 +264,17 @@ pub async fn grant(administrator: &Client, policy: &Policy, reader: &Client) -> 
     });
     for object in [role, binding] {
         match create(administrator, object).await {
-            // A cluster that was given keeps the roles of earlier tests.
+            // The cluster of `KUBECONFIG` still has the roles of earlier tests.
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             other => drop(other?),
         }
     }
-    // The authorizer hears of new roles by a watch.
+    // The authorizer sees new roles by a watch.
     let deadline = Instant::now() + Duration::from_secs(30);
     let ranges: Api<DynamicObject> = Api::all_with(reader.clone(), &resource("v1", "LimitRange"));
     while let Err(denied) = ranges.list(&ListParams::default().limit(1)).await {
         if Instant::now() > deadline {
-            bail!("the policy server may not read although it was granted to: {denied}");
+            bail!("the policy server cannot read, although it has the role: {denied}");
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

@@ -1,14 +1,14 @@
 //! A server program that ends with its test, however the test ends.
 //!
-//! Between the test and the program stands a shell that reads a pipe from the test. When the pipe closes, because the
-//! [`Process`] was dropped or because the whole test was killed, the shell kills the program. Nothing outlives a test.
+//! The test starts a shell, which starts the program and reads a pipe from the test. When the pipe closes, because the
+//! [`Process`] was dropped or the whole test was killed, the shell kills the program. Nothing outlives a test.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// `$@` is the program. A shell gives background commands no input of their own, so the pipe is handed on as 3.
+/// `$@` is the program. A shell gives background commands no standard input, so the pipe is passed as descriptor 3.
 const KEEPER: &str = r#"exec 3<&0; "$@" 3<&- & program=$!
 { read -r _ <&3; kill -KILL $program; } 2>/dev/null & keeper=$!
 exec 3<&-; wait $program; status=$?; kill $keeper 2>/dev/null; exit $status"#;
@@ -36,12 +36,12 @@ impl Process {
         Ok(Self { name, shell, log })
     }
 
-    /// How the program ended, if it has.
+    /// The exit status, if the program has ended.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.shell.try_wait()
     }
 
-    /// The last lines that the program printed, for a report of what went wrong.
+    /// The last lines that the program printed, for error messages.
     pub fn last_words(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_else(|error| format!("(no log: {error})"));
         let lines: Vec<&str> = text.lines().collect();
@@ -57,7 +57,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         drop(self.shell.stdin.take());
-        // Waiting can only fail if there is nothing left to wait for.
+        // Waiting can only fail if the process is gone.
         drop(self.shell.wait());
     }
 }

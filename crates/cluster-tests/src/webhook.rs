@@ -1,7 +1,7 @@
 //! An HTTPS server that answers admission reviews, for API servers to call.
 //!
-//! It only speaks the protocol: an [`Admission`] gets the request of each review with the path it was sent to, and
-//! answers. Reviews are answered on threads that may block.
+//! It only implements the protocol: an [`Admission`] gets the request and the path of each review, and answers. Reviews
+//! are answered on threads that may block.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::certificate::{Authority, ServerCertificate};
 
-/// Who answers the reviews.
+/// Answers reviews.
 pub trait Admission: Send + Sync + 'static {
     /// Answers `request`, sent to `path`, with the fields of an AdmissionResponse; the server adds the `uid`.
     fn review(&self, path: &str, request: &Value) -> Value;
@@ -39,7 +39,7 @@ impl<F: Fn(&str, &Value) -> Value + Send + Sync + 'static> Admission for F {
     }
 }
 
-/// How often each path was asked about each namespace.
+/// The number of reviews by path and namespace.
 type Asked = Arc<Mutex<BTreeMap<(String, String), usize>>>;
 
 /// Serves until it is dropped.
@@ -51,8 +51,8 @@ pub struct WebhookServer {
 }
 
 impl WebhookServer {
-    /// Listens on loopback, or on the address that `HEADROOM_WEBHOOK_HOST` names: a cluster given by `KUBECONFIG` calls
-    /// webhooks under that name or address, and it must lead to this machine.
+    /// Listens on loopback, or on all addresses if `HEADROOM_WEBHOOK_HOST` is set: the cluster of `KUBECONFIG` calls
+    /// webhooks at that name or address, which must reach this machine.
     pub async fn start(admission: impl Admission) -> Result<Self> {
         let named = std::env::var("HEADROOM_WEBHOOK_HOST").ok();
         let host = named.as_deref().unwrap_or("127.0.0.1");
@@ -66,19 +66,19 @@ impl WebhookServer {
         Ok(Self { address, authority: authority.certificate(), asked, accepting })
     }
 
-    /// The `clientConfig` of a webhook that this server answers at `path`.
+    /// The `clientConfig` of a webhook at `path`.
     pub fn client_config(&self, path: &str) -> Value {
         json!({"url": format!("https://{}{path}", self.address), "caBundle": STANDARD.encode(&self.authority)})
     }
 
-    /// How many reviews about something in `namespace` have come to `path`.
+    /// The number of reviews for `namespace` at `path`.
     pub fn times_asked(&self, path: &str, namespace: &str) -> usize {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.get(&(path.to_owned(), namespace.to_owned())).copied().unwrap_or_default()
     }
 }
 
-/// Answers reviews, and remembers what they were about.
+/// Answers reviews, and counts them.
 struct Reviewer<A> {
     admission: A,
     asked: Asked,
@@ -110,7 +110,7 @@ fn acceptor(server: &ServerCertificate) -> Result<TlsAcceptor> {
 }
 
 async fn accept<A: Admission>(listener: TcpListener, acceptor: TlsAcceptor, reviewer: Arc<Reviewer<A>>) {
-    // Connections end with the server, not after it.
+    // Connections end when the server ends.
     let mut connections = tokio::task::JoinSet::new();
     loop {
         match listener.accept().await {
@@ -124,7 +124,7 @@ async fn accept<A: Admission>(listener: TcpListener, acceptor: TlsAcceptor, revi
 }
 
 async fn serve<A: Admission>(stream: TcpStream, acceptor: TlsAcceptor, reviewer: Arc<Reviewer<A>>) {
-    // The API server reports a call that failed better than we could, with the webhook's name.
+    // The API server reports a failed call itself, with the webhook's name.
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let service = service_fn(move |request| answer(request, Arc::clone(&reviewer)));
     let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);

@@ -1,10 +1,10 @@
 //! `kubectl headroom ledger`: quotas that hold under concurrency and across namespaces.
 //!
-//! The protocol is in `headroom-ledger`; here is what connects it with an API server. A review is answered by `review`,
-//! which asks the `writer` of each ledger; what is known of the cluster is on the `board` and in `tenants`, both fed by
-//! `watch`; the leader counts (`count`), and does what is in `lead`, `planner`, `status`, `plain` and `configure`.
+//! The protocol is in `headroom-ledger`; this module connects it with an API server. `review` answers reviews and asks
+//! the `writer` of each ledger. The known state of the cluster is in `board` and `tenants`, both updated by `watch`.
+//! The leader counts (`count`) and runs `lead`, `planner`, `status`, `plain` and `configure`.
 //!
-//! A replica keeps nothing of its own: it may be killed at any moment.
+//! A replica has no state of its own: it may be killed at any time.
 
 pub mod api;
 pub mod board;
@@ -52,27 +52,27 @@ use crate::clock;
 /// How a replica runs.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where ledgers, the Lease and the Secret are.
+    /// The namespace of ledgers, the Lease and the Secret.
     pub namespace: String,
-    /// Beside Kubernetes' own and ours.
+    /// In addition to Kubernetes' own and ours.
     pub exempt_namespaces: Vec<String>,
-    /// Whose members are charged, and never refused.
+    /// Groups whose members are charged but never refused.
     pub exempt_groups: Vec<String>,
-    /// Whether the ResourceQuotas of namespaces are enforced too, where the API server does not do it.
+    /// Whether ResourceQuotas are enforced too, if the API server does not enforce them.
     pub resource_quotas: bool,
-    /// Longer than any request may last between its review and its storage.
+    /// Longer than the time between the review of a request and its storage.
     pub request_lifetime: Duration,
-    /// Whether refusals name who uses most.
+    /// Whether refusals name the largest consumers.
     pub message_names: bool,
-    /// How API servers reach us; none if others manage the configuration.
+    /// How API servers reach the replicas; none if the webhook configuration is managed elsewhere.
     pub webhook: Option<configure::Webhook>,
     /// Certificate and key, if they are in files.
     pub files: Option<(PathBuf, PathBuf)>,
     /// File with the certificate authorities of callers; without it callers need no certificate.
     pub client_authority: Option<PathBuf>,
-    /// Unix seconds. Nothing that is safe depends on it: what may last how long is measured by the monotonic clock.
+    /// Unix seconds. Safety does not depend on it: durations are measured by the monotonic clock.
     pub clock: fn() -> i64,
-    /// How long reviews still come after a replica is told to stop.
+    /// How long reviews may still arrive after a replica was asked to stop.
     pub drain: Duration,
 }
 
@@ -94,7 +94,7 @@ impl Options {
     }
 }
 
-/// One of the processes that answer reviews.
+/// A process that answers reviews.
 pub struct Replica {
     pub options: Options,
     pub identity: String,
@@ -106,15 +106,15 @@ pub struct Replica {
     pub certificate: Arc<Certificate>,
     pub metrics: Arc<Metrics>,
     pub plain: Plain,
-    /// Told to stop: not ready any more.
+    /// Cancelled when the replica is asked to stop; it is then no longer ready.
     pub stop: CancellationToken,
-    /// Nobody is sent here any more.
+    /// Cancelled when no more reviews are expected.
     pub drained: CancellationToken,
 }
 
-/// After a certificate was looked for in vain, or could not be read again.
+/// The pause after a certificate was not found or could not be read.
 const CERTIFICATE_PAUSE: Duration = Duration::from_millis(500);
-/// A renewed certificate is taken into use within this.
+/// How often the certificate is read again, to use a renewed one.
 const CERTIFICATE_EVERY: Duration = Duration::from_secs(20);
 
 impl Replica {
@@ -122,7 +122,7 @@ impl Replica {
         let api = Api::new(client);
         let board = Arc::new(Board::new(api.clone(), &options.namespace));
         let (counter, metrics, drained) = (Arc::new(Counter::default()), Arc::default(), CancellationToken::new());
-        // Reviews that are under way are still written while the replica drains.
+        // Claims of reviews in progress are still written while the replica drains.
         let writers = Writers::new(
             api.clone(),
             &options.namespace,
@@ -148,12 +148,12 @@ impl Replica {
         })
     }
 
-    /// Whether it knows enough to answer reviews.
+    /// Whether the replica can answer reviews.
     pub fn is_ready(&self) -> bool {
         self.board.is_listed() && self.tenants.is_listed() && self.certificate.is_there()
     }
 
-    /// Answers reviews until it is told to stop.
+    /// Answers reviews until the replica is stopped.
     pub async fn serve(self: Arc<Self>, reviews: TcpListener, status: Option<TcpListener>) -> Result<()> {
         if let Some((certificate, key)) = &self.options.files {
             self.certificate.read_files(certificate, key)?;
@@ -178,13 +178,14 @@ impl Replica {
         leading.await.context("leading")
     }
 
-    /// Everything except answering requests: watches the cluster and takes part in leader election. Ends when it is stopped.
+    /// Everything except answering requests: watches the cluster and takes part in leader election. Ends when it is
+    /// stopped.
     pub fn start(self: &Arc<Self>) -> JoinHandle<()> {
         self.follow();
         tokio::spawn(lead::lead(Arc::clone(self)))
     }
 
-    /// Ledgers, quotas and namespaces.
+    /// Watches ledgers, quotas and namespaces.
     fn follow(self: &Arc<Self>) {
         let board = Arc::clone(&self.board);
         let path = objects::ledgers(&self.options.namespace);

@@ -1,10 +1,6 @@
-//! The collector from outside: its pipeline, its files, its writing.
+//! The collector: its pipeline, its files, and publishing.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may stop where something is not as it made it"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
 
 #[path = "collector/accuracy.rs"]
 mod accuracy;

@@ -1,13 +1,9 @@
-//! Kills the collector, again and again, in the middle of its work: no sample is lost and none is counted twice.
+//! Kills the collector repeatedly during its work: no sample is lost or counted twice.
 //!
-//! Without the usual test harness, because this program is also its own child: killed must be a whole process, with
-//! whatever it had in its buffers.
+//! Without the usual test harness, because this program is also its own child: a whole process must be killed, with its
+//! buffers.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may stop where something is not as it made it"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
 
 #[path = "support/api_server.rs"]
 #[expect(dead_code, reason = "this program needs a part of it")]
@@ -25,7 +21,7 @@ use support::*;
 use tokio_util::sync::CancellationToken;
 
 const IMAGES: usize = 1_000;
-/// Fewer where the time goes into waiting for each other.
+/// Fewer if most of the time is spent waiting for each other.
 const SHARED_IMAGES: usize = 300;
 const CHILD_STORE: &str = "HEADROOM_TEST_CHILD_STORE";
 const KILLS: u32 = 15;
@@ -40,7 +36,7 @@ fn main() {
         ("a_full_disk_is_named_and_overcome", a_full_disk_is_named_and_overcome),
         ("two_collectors_killed_while_they_publish", two_collectors_killed_while_they_publish),
     ];
-    // As with the usual harness, for runners that ask for a list first and then for each test by its name.
+    // Like the usual harness, for runners that first request a list and then run each test by its name.
     if std::env::args().any(|arg| arg == "--list") {
         let is_ordinary = !std::env::args().any(|arg| arg == "--ignored");
         tests.iter().filter(|_| is_ordinary).for_each(|(name, _)| println!("{name}: test"));
@@ -85,7 +81,7 @@ fn a_full_disk_is_named_and_overcome() {
     write_csv(&csv, IMAGES);
     let calm = folder.path().join("calm");
     assert!(import(&csv, &calm).spawn().unwrap().wait().unwrap().success());
-    // A limit on the size of files fails as a full disk does, in the middle of a write. In units of 1 KiB, or 512 B.
+    // A file size limit fails like a full disk, in the middle of a write. In units of 1 KiB, or 512 B.
     let full = folder.path().join("full");
     let mut limited = Command::new("sh");
     limited.arg("-c").arg(r#"trap "" XFSZ; ulimit -f 1200; exec "$0" "$@""#);
@@ -96,14 +92,14 @@ fn a_full_disk_is_named_and_overcome() {
     assert!(!output.status.success());
     assert!(said.contains("error: cannot write the store") && said.contains("make room"), "{said}");
     assert!(!said.contains("panicked"), "{said}");
-    // With room, the next run goes on.
+    // With enough space, the next run continues.
     assert!(import(&csv, &full).spawn().unwrap().wait().unwrap().success());
     assert!(read_folder(&full) == read_folder(&calm));
 }
 
-/// Two collectors with a store each write the profiles of one cluster, one of them with a tenth of the usage in view. They
-/// are killed wherever they are; yet they never write at the same time, and what is published in the end is what the one
-/// who sees all has collected.
+/// Two collectors, each with its own store, write the profiles of one cluster; one of them sees only a tenth of the
+/// usage. They are killed at any point, but never write at the same time, and the final profiles are those of the
+/// collector that sees everything.
 fn two_collectors_killed_while_they_publish() {
     const LEASE: Duration = Duration::from_secs(2);
     let folder = tempfile::tempdir().unwrap();
@@ -129,7 +125,7 @@ fn two_collectors_killed_while_they_publish() {
     assert!(start("calm", "calm.redb", "all.csv").wait().unwrap().success());
     let whole = begun.elapsed();
 
-    // So that much of the time is spent in the middle of writing.
+    // So that much of the time is spent on writing.
     *server.delay.lock().unwrap() = Duration::from_millis(2);
     for kill in 0..KILLS {
         let mut all = start("server", "all.redb", "all.csv");
@@ -138,7 +134,7 @@ fn two_collectors_killed_while_they_publish() {
         let (first, second) = if kill % 2 == 0 { (&mut all, &mut some) } else { (&mut some, &mut all) };
         first.kill().unwrap();
         first.wait().unwrap();
-        // The other one may get its turn now.
+        // Now the other one may take the Lease.
         std::thread::sleep(whole + if kill % 4 == 0 { LEASE } else { Duration::ZERO });
         second.kill().unwrap();
         second.wait().unwrap();
@@ -149,7 +145,7 @@ fn two_collectors_killed_while_they_publish() {
 
     let writes = server.writes.lock().unwrap();
     let wrote: std::collections::BTreeSet<_> = writes.iter().map(|write| write.store.as_str()).collect();
-    assert_eq!(wrote.len(), 2, "both had their turns");
+    assert_eq!(wrote.len(), 2, "expected both to have written");
     for write in writes.iter() {
         assert!(write.holder.ends_with(&format!("_{}", write.store)), "{write:?}");
     }
@@ -157,14 +153,14 @@ fn two_collectors_killed_while_they_publish() {
     assert!(server.holder().is_empty());
 }
 
-/// Runs once in peace and once killed over and over, at moments spread over the time that the first took.
+/// Runs once undisturbed, and once killed repeatedly, at times spread over the duration of the first run.
 fn kill_while(start: impl Fn(&str) -> Child) {
     let begun = Instant::now();
     assert!(start("calm").wait().unwrap().success());
     let whole = begun.elapsed();
     for kill in 0..KILLS {
         let mut child = start("killed");
-        // Each part of the work once, not in order.
+        // Each part of the duration once, not in order.
         std::thread::sleep(whole * (kill * 7 % KILLS) / KILLS);
         child.kill().unwrap();
         child.wait().unwrap();
@@ -185,7 +181,7 @@ fn import(csv: &Path, output: &Path) -> Command {
     command
 }
 
-/// A line for each of ten minutes and of many images, so that what is summed up is settled many times on the way.
+/// A line for each of ten minutes and of many images, so that sums are committed many times.
 fn write_csv(path: &Path, images: usize) {
     let mut text = String::from("time,namespace,pod,container,image,cpu,memory\n");
     for image in 0..images {
@@ -198,7 +194,7 @@ fn write_csv(path: &Path, images: usize) {
     fs::write(path, text).unwrap();
 }
 
-/// All files below, with their text but for the id of the store that they were made of.
+/// All files in a folder, with their text except for the id of their store.
 fn read_folder(folder: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

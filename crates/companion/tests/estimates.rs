@@ -1,5 +1,4 @@
-//! How good estimates are is measured here as `make bench-estimates` measures it on real recordings, on small ones that are
-//! made up.
+//! Accuracy of estimates on small artificial recordings, measured as by `make bench-estimates` on real ones.
 
 use std::path::Path;
 
@@ -20,11 +19,11 @@ fn used(image: &str, amounts: &[f64]) -> Used {
 }
 
 #[test]
-fn requests_are_judged_by_what_was_used_afterwards() {
+fn requests_are_judged_by_later_usage() {
     let pods = [used("web", &[1.0, 1.0, 1.0, 5.0]), used("web", &[1.0, 1.0, 1.0, 1.0]), used("other", &[9.0])];
     let (yardstick, twice) = (requests("vpa", 2.0), requests("twice", 4.0));
     let judged = Judged::of(&pods, &[&yardstick, &twice], Resource::Cpu);
-    // By hand: one of eight amounts is above 2, by 3 of the 12 that are used in all.
+    // Computed by hand: one of eight amounts is above 2, by 3 of the 12 used in total.
     let expected = "
 set cpu: 2 of 3 pods have a request
                      asked     time>     pods>     peak>      use>   typical  as risky      +use
@@ -35,7 +34,7 @@ twice                 2.67     12.50     50.00     50.00      8.33      3.00    
 }
 
 #[test]
-fn a_rule_that_cannot_be_made_as_safe_is_never_as_risky() {
+fn a_rule_that_cannot_reach_the_yardsticks_risk_has_no_factor() {
     let pods = [used("web", &[1.0, 100.0])];
     let judged = Judged::of(&pods, &[&requests("vpa", 100.0), &requests("none", 0.001)], Resource::Cpu);
     let figures: Vec<_> = judged.columns.iter().map(|(_, figures)| figures.as_risky.is_some()).collect();
@@ -44,14 +43,14 @@ fn a_rule_that_cannot_be_made_as_safe_is_never_as_risky() {
 }
 
 #[test]
-fn made_up_recordings_are_replayed_through_the_program() {
+fn artificial_recordings_are_replayed_through_the_program() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replay/traces");
     let text = replay::run(&folder, Path::new(env!("CARGO_BIN_EXE_kubectl-headroom"))).unwrap();
     assert_eq!(text, include_str!("replay/expected.txt"), "{text}");
 }
 
 #[test]
-fn a_folder_without_traces_is_told() {
+fn a_folder_without_traces_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let error = replay::run(folder.path(), Path::new("none")).unwrap_err().to_string();
     assert!(error.ends_with("has no traces"), "{error}");

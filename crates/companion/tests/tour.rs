@@ -1,10 +1,10 @@
-//! The examples in README.md and docs/src are true: each command in them is run again, and says what stands there.
+//! Checks the examples in README.md and docs/src: each command is run again, and must have the documented output.
 //!
-//! An example is a ```console block after the line `<!-- tour -->`. Its lines that begin with `$ ` are commands for a
+//! An example is a ```console block after the line `<!-- tour -->`. Its lines that start with `$ ` are commands for a
 //! shell in the repository's root, where `kubectl headroom` is the program under test; the lines up to the next command
-//! are what it says, errors included. `UPDATE_SNAPSHOTS=1 cargo test -p headroom-companion --test tour` writes them anew.
+//! are its output, including errors. `UPDATE_SNAPSHOTS=1 cargo test -p headroom-companion --test tour` rewrites them.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop where something is not as it made it")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic on unexpected data")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,22 +33,22 @@ fn pages() -> Vec<PathBuf> {
 }
 
 #[test]
-fn examples_are_what_the_commands_say() {
+fn examples_match_the_commands_output() {
     let mut wrong = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
         assert_eq!(text.matches("```console\n").count(), text.matches(BEGIN).count(), "{}: not run", page.display());
-        let told = told_now(&text);
-        if told == text {
+        let updated = with_current_output(&text);
+        if updated == text {
             continue;
         }
         if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-            fs::write(&page, &told).unwrap();
+            fs::write(&page, &updated).unwrap();
             continue;
         }
-        let differing = text.lines().zip(told.lines()).enumerate().find(|(_, (stands, is))| stands != is);
+        let differing = text.lines().zip(updated.lines()).enumerate().find(|(_, (stands, is))| stands != is);
         let (line, (stands, is)) = differing.unwrap_or((text.lines().count(), ("the end", "more, or less")));
-        wrong.push(format!("{}:{}: the page says\n  {stands}\nand the command\n  {is}", page.display(), line + 1));
+        wrong.push(format!("{}:{}: documented:\n  {stands}\nactual:\n  {is}", page.display(), line + 1));
     }
     assert!(wrong.is_empty(), "{}\n(UPDATE_SNAPSHOTS=1 rewrites them)", wrong.join("\n"));
 }
@@ -61,10 +61,10 @@ fn every_command_is_in_the_reference() {
     while let Some(command) = waiting.pop() {
         let line = format!("{BEGIN}$ {command} --help\n");
         assert!(reference.contains(&line), "docs/src/reference/commands.md has no block with `{command} --help`");
-        let help = said(&format!("{command} --help"));
+        let help = output_of(&format!("{command} --help"));
         let listed = help.split("\nCommands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap_or_default();
         for line in listed.lines() {
-            // A description that goes on is indented further.
+            // Continuation lines of a description are indented further.
             let name = line.strip_prefix("  ").filter(|line| !line.starts_with(' '));
             let Some(name) = name.and_then(|line| line.split_whitespace().next()) else { continue };
             if name != "help" {
@@ -73,23 +73,23 @@ fn every_command_is_in_the_reference() {
         }
         count += 1;
     }
-    assert!(count > 15, "there are commands");
+    assert!(count > 15, "too few commands: {count}");
 }
 
-/// The page with what its commands say now.
-fn told_now(page: &str) -> String {
+/// The page with the current output of its commands.
+fn with_current_output(page: &str) -> String {
     let mut parts = page.split(BEGIN);
-    let mut told = parts.next().unwrap().to_owned();
+    let mut updated = parts.next().unwrap().to_owned();
     for part in parts {
         let (block, rest) = part.split_once(END).unwrap_or_else(|| panic!("a block has no end: {part}"));
-        told.push_str(&[BEGIN, &replayed(block), END, rest].concat());
+        updated.push_str(&[BEGIN, &replayed(block), END, rest].concat());
     }
-    told
+    updated
 }
 
-/// The block's commands with what they say now. A command goes on where its line ends in a backslash.
+/// The block's commands with their current output. A command continues if its line ends in a backslash.
 fn replayed(block: &str) -> String {
-    let mut told = String::new();
+    let mut updated = String::new();
     let mut lines = block.lines();
     while let Some(line) = lines.next() {
         let Some(first) = line.strip_prefix("$ ") else { continue };
@@ -97,20 +97,20 @@ fn replayed(block: &str) -> String {
         while command.ends_with('\\') {
             command = command + "\n" + lines.next().unwrap();
         }
-        told.push_str(&format!("$ {command}\n{}", said(&command)));
+        updated.push_str(&format!("$ {command}\n{}", output_of(&command)));
     }
-    told
+    updated
 }
 
-fn said(command: &str) -> String {
-    // Where examples write their files.
+fn output_of(command: &str) -> String {
+    // The folder for files of examples.
     fs::create_dir_all(Path::new(ROOT).join("target")).unwrap();
     let script = format!("exec 2>&1\nkubectl() {{ shift; \"$HEADROOM\" \"$@\"; }}\n{command}");
     let output = Command::new("bash")
         .args(["-c", &script])
         .current_dir(ROOT)
         .env("HEADROOM", env!("CARGO_BIN_EXE_kubectl-headroom"))
-        // An example from files must not depend on a cluster that happens to be near, nor on a terminal's width.
+        // An example from files must not depend on a configured cluster or on the terminal's width.
         .env("KUBECONFIG", "/dev/null")
         .env("NO_COLOR", "1")
         .env("COLUMNS", "120")

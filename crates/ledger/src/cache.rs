@@ -1,5 +1,5 @@
-//! What is stored, as a watch tells it: by key its uid, version and shape, and by namespace how many there are of each
-//! shape. So counting costs by the number of different shapes, not of objects.
+//! Stored objects as reported by watches: uid, version and shape by key, and the number of objects of each shape by
+//! namespace. So the cost of counting grows with the number of distinct shapes, not of objects.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::plan::{Plan, kind_of};
 use crate::shape::Shape;
 use crate::state::Key;
 
-/// What is remembered of objects that were deleted: enough for all that are claimed at one time.
-const MOST_DEPARTED: usize = 8192;
+/// How many uids of deleted objects are remembered: enough for all objects that are claimed at one time.
+const MOST_DELETED: usize = 8192;
 
-/// An object that is stored.
+/// A stored object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
     pub uid: String,
     pub version: u64,
     pub shape: Arc<Shape>,
-    /// From this second on it has another shape: a pod whose deletion is overdue.
+    /// The Unix second from which it has another shape: for a pod whose deletion is overdue.
     pub ends: Option<Box<(i64, Shape)>>,
 }
 
@@ -27,8 +27,8 @@ pub struct Stored {
 pub struct Cache {
     kinds: BTreeMap<String, OfKind>,
     tallies: BTreeMap<String, Tally>,
-    departed: VecDeque<Arc<str>>,
-    has_departed: HashSet<Arc<str>>,
+    deletion_order: VecDeque<Arc<str>>,
+    deleted: HashSet<Arc<str>>,
     /// Keys with an end, in order.
     ending: BTreeMap<(i64, Key), ()>,
 }
@@ -44,7 +44,7 @@ struct OfKind {
 type Tally = BTreeMap<String, (Arc<Shape>, u64)>;
 
 impl Cache {
-    /// Begins a kind anew with all of its objects at a revision.
+    /// Replaces all objects of a kind by those listed at a revision.
     pub fn list(&mut self, kind: &str, revision: u64, objects: impl IntoIterator<Item = (Key, Stored)>) {
         let before = self.kinds.insert(kind.to_owned(), OfKind::default()).unwrap_or_default();
         for ((namespace, name), stored) in &before.objects {
@@ -56,18 +56,18 @@ impl Cache {
         self.advance(kind, revision);
         for ((namespace, name), stored) in &before.objects {
             if self.get(&Key::new(kind, namespace, name)).is_none_or(|now| now.uid != stored.uid) {
-                self.depart(&stored.uid);
+                self.remember_deleted(&stored.uid);
             }
         }
     }
 
-    /// Drops a kind that cannot be listed: nothing is known of it.
+    /// Drops a kind that cannot be listed.
     pub fn forget(&mut self, kind: &str) {
         self.list(kind, 0, []);
         self.kinds.remove(kind);
     }
 
-    /// An object was stored.
+    /// Adds or replaces an object.
     pub fn put(&mut self, key: Key, mut stored: Stored) {
         self.advance(&key.kind, stored.version);
         self.remove_object(&key, Some(&stored.uid));
@@ -83,19 +83,19 @@ impl Cache {
         kind.objects.insert((key.namespace, key.name), stored);
     }
 
-    /// An object was deleted at a revision.
+    /// Removes an object that was deleted at a revision.
     pub fn remove(&mut self, key: &Key, revision: u64) {
         self.remove_object(key, None);
         self.advance(&key.kind, revision);
     }
 
-    /// Nothing has changed up to a revision.
+    /// Notes that nothing has changed up to a revision.
     pub fn advance(&mut self, kind: &str, revision: u64) {
         let kind = self.kinds.entry(kind.to_owned()).or_default();
         kind.revision = kind.revision.max(revision);
     }
 
-    /// Gives objects whose time has come their other shape; whether there were any.
+    /// Switches objects to their later shape where it is due. Returns whether there were any.
     pub fn tick(&mut self, now: i64) -> bool {
         let mut any = false;
         while let Some(((_, key), ())) = self.ending.first_key_value().filter(|((at, _), ())| *at <= now) {
@@ -112,25 +112,25 @@ impl Cache {
     }
 
     pub fn get(&self, key: &Key) -> Option<&Stored> {
-        // A lookup by borrowed parts would need a type of its own for the key.
+        // A lookup by borrowed strings would need its own key type.
         self.kinds.get(&key.kind)?.objects.get(&(key.namespace.clone(), key.name.clone()))
     }
 
-    /// Up to where a kind was seen; none if it was not listed.
+    /// The revision up to which a kind was seen; none if it was not listed.
     pub fn revision(&self, kind: &str) -> Option<u64> {
         self.kinds.get(kind).map(|kind| kind.revision)
     }
 
-    /// Whether an object with this uid was seen stored, and is there no more.
-    pub fn has_departed(&self, uid: &str) -> bool {
-        self.has_departed.contains(uid)
+    /// Whether an object with this uid was stored and has been deleted.
+    pub fn was_deleted(&self, uid: &str) -> bool {
+        self.deleted.contains(uid)
     }
 
     pub fn objects(&self) -> usize {
         self.kinds.values().map(|kind| kind.objects.len()).sum()
     }
 
-    /// What each node of a plan is charged for what is stored. Names whose kind was not listed are left out.
+    /// The charge of all stored objects at each node of a plan. Names whose kind was not listed are omitted.
     pub fn count(&self, plan: &Plan) -> Vec<ResourceList<'static>> {
         let mut used: Vec<ResourceList<'static>> = plan
             .nodes
@@ -153,7 +153,7 @@ impl Cache {
         used
     }
 
-    /// What one namespace is charged at one node.
+    /// The charge of one namespace at one node.
     pub fn count_namespace(&self, plan: &Plan, namespace: &str, node: usize) -> ResourceList<'static> {
         let mut used = ResourceList::default();
         self.add_namespace(plan, namespace, &[node], &mut |_, name, amount| used.add(name, amount));
@@ -179,13 +179,13 @@ impl Cache {
         }
     }
 
-    /// Takes an object out, unless it is the one with this uid, which is only about to change.
+    /// Removes an object. If `successor` has the same uid, the object only changes, so it is not remembered as deleted.
     fn remove_object(&mut self, key: &Key, successor: Option<&str>) {
         let Some(kind) = self.kinds.get_mut(&key.kind) else { return };
         let Some(stored) = kind.objects.remove(&(key.namespace.clone(), key.name.clone())) else { return };
         self.untally(key, &stored);
         if successor != Some(stored.uid.as_str()) {
-            self.depart(&stored.uid);
+            self.remember_deleted(&stored.uid);
         }
     }
 
@@ -206,15 +206,15 @@ impl Cache {
         }
     }
 
-    fn depart(&mut self, uid: &str) {
+    fn remember_deleted(&mut self, uid: &str) {
         let uid: Arc<str> = uid.into();
-        if self.has_departed.insert(Arc::clone(&uid)) {
-            self.departed.push_back(uid);
+        if self.deleted.insert(Arc::clone(&uid)) {
+            self.deletion_order.push_back(uid);
         }
-        if self.departed.len() > MOST_DEPARTED
-            && let Some(forgotten) = self.departed.pop_front()
+        if self.deletion_order.len() > MOST_DELETED
+            && let Some(forgotten) = self.deletion_order.pop_front()
         {
-            self.has_departed.remove(&forgotten);
+            self.deleted.remove(&forgotten);
         }
     }
 }

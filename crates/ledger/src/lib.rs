@@ -1,12 +1,12 @@
-//! Quotas that hold under concurrency and across namespaces: the protocol of the ledger, pure.
+//! The protocol of the ledger, without I/O: quotas that hold under concurrency and across namespaces.
 //!
 //! A request that raises usage first writes a claim for the object's storage key into a ledger, and is only then
 //! allowed. Stored objects are counted from a watch; a claim is removed when its object has been counted, or when its
 //! request is over and a live read shows nothing that the count lacks. So `used` plus claims is never below what is
 //! stored, and never raised above `hard`.
 //!
-//! Nothing here knows a client or a clock. A shell reads a ledger, lets [`Book`] judge a batch of requests or
-//! [`settle`] count what is stored, and writes the result back by compare-and-swap. `tests/model` searches all
+//! This crate has no client and no clock. The caller reads a ledger, calls [`Book`] for a batch of requests or
+//! [`settle`] to count stored objects, and writes the result back by compare-and-swap. `tests/model` searches all
 //! interleavings of these functions.
 
 #![deny(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]

@@ -1,4 +1,4 @@
-//! The words of a refusal: Kubernetes' own first, to the letter, then what is short and who uses most.
+//! Refusal messages: Kubernetes' own text first, to the letter, then the shortage and the largest consumers.
 
 use headroom_core::amount::Quantity;
 use headroom_core::cut::shortened;
@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::reserve::{Busy, MOST_CLAIMS, Refusal, Short};
 use crate::state::Key;
 
-/// Who uses most of a bound: namespaces of a quota, or its children; the largest first.
+/// Usage of a bound by namespace and by child quota, the largest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Consumers {
     pub namespaces: Vec<(String, Quantity)>,
@@ -16,7 +16,7 @@ pub struct Consumers {
 }
 
 impl Consumers {
-    /// Those who use anything, the largest first.
+    /// The shares above zero, the largest first.
     pub fn shares(shares: impl IntoIterator<Item = (String, Quantity)>) -> Vec<(String, Quantity)> {
         let mut shares: Vec<_> = shares.into_iter().filter(|(_, amount)| amount.is_positive()).collect();
         shares.sort_by(|(_, one), (_, other)| other.cmp(one));
@@ -24,11 +24,11 @@ impl Consumers {
     }
 }
 
-/// So many consumers are named.
+/// How many consumers a message names.
 const MOST_NAMED: usize = 3;
 
-/// Why a request is refused. `noun` is what the plan's quotas are, such as `tenant quota`; `consumers` tells who uses
-/// most of a bound of a quota, none if nobody is to be named.
+/// Why a request is refused. `noun` is the type of the plan's quotas, such as `tenant quota`. `consumers` returns the
+/// largest consumers of a quota and resource, or none if the message must not name any.
 pub fn refusal(
     noun: &str,
     key: &Key,
@@ -46,13 +46,19 @@ pub fn refusal(
     }
     for short in &refusal.quotas {
         text.push_str("; ");
-        text.push_str(&told(noun, plan, short, own, consumers));
+        text.push_str(&shortage(noun, plan, short, own, consumers));
     }
     text
 }
 
-/// `own` are the nodes that the namespace is charged to directly; all others are ancestors.
-fn told(noun: &str, plan: &Plan, short: &Short, own: &[usize], consumers: &dyn Fn(&str, &str) -> Consumers) -> String {
+/// What is short at one quota. `own` are the nodes that the namespace is charged to directly; all others are ancestors.
+fn shortage(
+    noun: &str,
+    plan: &Plan,
+    short: &Short,
+    own: &[usize],
+    consumers: &dyn Fn(&str, &str) -> Consumers,
+) -> String {
     let Some(node) = plan.nodes.get(short.node) else { return String::new() };
     let is_own = own.contains(&short.node);
     let child = own.iter().filter(|_| !is_own).find_map(|below| child_towards(plan, short.node, *below));
@@ -71,7 +77,7 @@ fn told(noun: &str, plan: &Plan, short: &Short, own: &[usize], consumers: &dyn F
         };
         parts.push(format!("{} short by {} ({free} available{held})", excess.name, excess.requested.minus(&free)));
         if top.is_empty() {
-            // Of an ancestor only its children are told: another tenant's namespaces are none of this one's business.
+            // For an ancestor, only its children are named: a tenant must not learn another tenant's namespaces.
             let consumers = consumers(&node.quota, &excess.name);
             let (what, list) = match child {
                 Some(_) => ("children", consumers.children),
@@ -87,12 +93,12 @@ fn told(noun: &str, plan: &Plan, short: &Short, own: &[usize], consumers: &dyn F
     format!("{noun} {}{of}: {}{top}", node.quota, parts.join(", "))
 }
 
-/// Added where only unfinished requests stand in the way: when those that have failed hold nothing any more.
+/// Added if only unfinished requests block the request: when reservations of failed requests are released.
 pub fn until_released(seconds: u64) -> String {
     format!("; it fits once unfinished requests end: those that failed are released within about {seconds}s")
 }
 
-/// The child of a node on the way down to another one; none if that is the node itself.
+/// The child of `node` that is `below` or an ancestor of it; none if `below` is not a descendant of `node`.
 fn child_towards(plan: &Plan, node: usize, below: usize) -> Option<&str> {
     let mut at = below;
     loop {
@@ -104,7 +110,7 @@ fn child_towards(plan: &Plan, node: usize, below: usize) -> Option<&str> {
     }
 }
 
-/// Why a request has to come again.
+/// Why a request must be retried.
 pub fn busy(ledger: &str, busy: Busy) -> String {
     match busy {
         Busy::Claims => format!("quota {ledger}: too many unfinished requests ({MOST_CLAIMS}); retry"),
@@ -112,7 +118,7 @@ pub fn busy(ledger: &str, busy: Busy) -> String {
     }
 }
 
-/// The ledger could not be read or written.
+/// Why a request must be retried if the ledger could not be read or written.
 pub fn not_writable(ledger: &str, cause: &str) -> String {
     format!("quota {ledger}: ledger not writable ({cause}); retry")
 }

@@ -1,7 +1,7 @@
 //! A plan: the quotas of one ledger, and which of them each namespace is charged to.
 //!
-//! All replicas charge by the same plan, because the ledger names the one in force. A plan never changes; a change of
-//! quotas or namespaces makes the next one.
+//! All replicas charge by the same plan, because the ledger names the current one. A plan never changes; a change of
+//! quotas or namespaces creates the next plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +16,9 @@ use crate::tree::Tree;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     pub number: u64,
-    /// Every node after its parent.
+    /// Parents come before their children.
     pub nodes: Vec<Node>,
-    /// The nodes that a namespace is charged to; their ancestors are charged too.
+    /// The nodes that each namespace is charged to directly; their ancestors are charged too.
     pub namespaces: BTreeMap<String, Vec<usize>>,
 }
 
@@ -30,21 +30,21 @@ pub struct Node {
     pub parent: Option<usize>,
     pub hard: ResourceList<'static>,
     pub requirements: Vec<ScopeRequirement<'static>>,
-    /// Charged, and refuses nothing.
+    /// Usage is counted, but nothing is refused.
     pub is_suspended: bool,
 }
 
 impl Node {
-    /// Whoever words it says what kind of quota it is.
+    /// A breach of this quota. The caller's message names the type of quota.
     pub fn breach(&self, fault: Fault<'static>) -> Breach<'static> {
         Breach { quota: Some(self.quota.clone().into()), is_tenant: false, fault }
     }
 }
 
-/// A word of a quota's line. No amount and no scope reads like it.
+/// Marks a suspended quota in its line. No amount and no scope starts with `!`.
 const SUSPENDED: &str = "!suspended";
 
-/// A plan as its object keeps it.
+/// A plan as its Kubernetes object stores it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lines {
     pub nodes: Vec<String>,
@@ -52,7 +52,7 @@ pub struct Lines {
 }
 
 impl Plan {
-    /// The plan of a tree of quotas, given the labels of all namespaces. Exempt namespaces must have been left out.
+    /// The plan of a tree of quotas, given the labels of all namespaces except exempt ones.
     pub fn of_tree(tree: &Tree<'_>, namespaces: &BTreeMap<String, Labels>) -> Self {
         let nodes = tree.quotas.iter().map(|(quota, parent)| Node {
             quota: quota.name.clone(),
@@ -71,7 +71,7 @@ impl Plan {
         Self { number: 0, nodes: nodes.collect(), namespaces: namespaces.iter().filter_map(covering).collect() }
     }
 
-    /// The plan of a namespace's own ResourceQuotas, by name.
+    /// The plan of the ResourceQuotas of one namespace.
     pub fn of_namespace(namespace: &str, quotas: &[ResourceQuota<'static>]) -> Self {
         let nodes = quotas.iter().map(|quota| Node {
             quota: quota.name.clone().into_owned(),
@@ -84,12 +84,12 @@ impl Plan {
         Self { number: 0, nodes, namespaces }
     }
 
-    /// Whether both plans charge the same.
+    /// Whether both plans are equal except for their numbers.
     pub fn is_same_as(&self, other: &Self) -> bool {
         self.nodes == other.nodes && self.namespaces == other.namespaces
     }
 
-    /// The nodes that an object of a namespace is charged to, the nearest first, then their ancestors.
+    /// The nodes that objects of a namespace are charged to: direct ones first, then their ancestors.
     pub fn nodes_of(&self, namespace: &str) -> Vec<usize> {
         let mut nodes: Vec<usize> = self.namespaces.get(namespace).cloned().unwrap_or_default();
         let mut at = 0;
@@ -109,7 +109,8 @@ impl Plan {
         self.nodes.iter().flat_map(|node| node.hard.names()).filter_map(|name| kind_of(name)).collect()
     }
 
-    /// Such as `payments 3 0 pods=500 requests.cpu=100 ~PriorityClass:In:high,mid`: name, generation, parent, bounds.
+    /// Such as `payments 3 0 pods=500 requests.cpu=100 ~PriorityClass:In:high,mid`: name, generation, parent, bounds,
+    /// scopes.
     pub fn write(&self) -> Lines {
         let node = |node: &Node| {
             let parent = node.parent.map_or("-".to_owned(), |parent| parent.to_string());
@@ -156,10 +157,10 @@ fn read_node(line: &str, place: usize) -> Result<Node, Unreadable> {
     };
     let parent = match parent {
         "-" => None,
-        // Every node stands after its parent, so there is no cycle.
+        // Every node comes after its parent, so there is no cycle.
         number => match usize::try_from(text::read_number(number)?) {
             Ok(parent) if parent < place => Some(parent),
-            _ => return Err(Unreadable::new(line, "the parent must stand above")),
+            _ => return Err(Unreadable::new(line, "the parent must be on an earlier line")),
         },
     };
     let generation = text::read_number(generation)?;
@@ -188,7 +189,7 @@ fn read_node(line: &str, place: usize) -> Result<Node, Unreadable> {
     Ok(node)
 }
 
-/// The kind whose objects are charged under a name, if it is known. Extended resources are charged to pods alone.
+/// The kind whose objects are charged under a name, if known. Extended resources are charged for pods only.
 pub fn kind_of(name: &str) -> Option<String> {
     const KINDS: [&str; 8] = [
         "pods",
@@ -207,7 +208,7 @@ pub fn kind_of(name: &str) -> Option<String> {
     kind.map(|kind| (*kind).to_owned())
 }
 
-/// Whether objects of a kind are charged anew when they are updated.
+/// Whether an update can change the charge of objects of a kind.
 pub fn is_charged_on_update(kind: &str) -> bool {
     Kind::from_qualified(kind).measure != Measure::Count
 }
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_charged_to_all_that_cover_it_and_to_their_ancestors() {
+    fn a_namespace_is_charged_to_all_quotas_that_cover_it_and_to_their_ancestors() {
         let quotas = quotas();
         let (found, _) = trees(&quotas);
         let labels = |web: bool| if web { Labels::from([("web".to_owned(), String::new())]) } else { Labels::new() };
@@ -259,13 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_edited_by_hand_is_told_by_its_line() {
+    fn an_error_in_a_plan_quotes_the_line() {
         let check = |node: &str, namespace: &str, expected: &str| {
             let lines = Lines { nodes: vec![node.to_owned()], namespaces: vec![namespace.to_owned()] };
             assert_eq!(Plan::read(1, &lines).unwrap_err().to_string(), expected);
         };
         check("acme 4", "a 0", "cannot read `acme 4`: expected name, generation and parent");
-        check("acme 4 0 pods=1", "a 0", "cannot read `acme 4 0 pods=1`: the parent must stand above");
+        check("acme 4 0 pods=1", "a 0", "cannot read `acme 4 0 pods=1`: the parent must be on an earlier line");
         check("acme 4 - pods=x", "a 0", "cannot read `pods=x`: expected a quantity such as `500m`");
         check("acme 4 - pods=1", "a 1", "cannot read `a 1`: there is no such node");
     }

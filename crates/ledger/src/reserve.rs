@@ -1,4 +1,4 @@
-//! Reserving: a claim is added where there is room for it, and the request may go on once the ledger is written.
+//! Reserving: a claim is added if there is room for it, and the request is allowed once the ledger is written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,24 +12,25 @@ use crate::plan::{Node, Plan};
 use crate::shape::Shape;
 use crate::state::{Claim, Entry, Key, State};
 
-/// Claims of one ledger. As many are written within a second, and are settled sooner.
+/// Most claims in one ledger. About this many are written in a second, and claims are settled sooner than that.
 pub const MOST_CLAIMS: usize = 512;
-/// Entries of one key before they are merged, and shapes that may stand for one of them.
+/// Most entries of one key before they are merged, and most shapes of a merged entry.
 const MOST_ENTRIES: usize = 4;
 
-/// A ledger that is open for a batch of requests. Each sees the claims of those before it.
+/// A ledger opened for a batch of requests. Each request sees the claims of the requests before it.
 #[derive(Debug, Clone)]
 pub struct Book<'p> {
     plan: &'p Plan,
     state: State,
-    /// By node: what is used, and what is claimed beyond it.
+    /// By node: usage, plus what is claimed beyond it.
     held: Vec<ResourceList<'static>>,
     most_entries: usize,
-    /// Who holds something of a bound, by node and name. Asked for by every refusal, and the same until a claim is added.
+    /// By node and name: the claims that hold part of a bound. Cached, because every refusal needs them and only a new
+    /// claim changes them.
     holders: BTreeMap<(usize, ResourceName<'static>), Holders>,
 }
 
-/// Claims that hold something of a bound.
+/// Claims that hold part of a bound.
 #[derive(Debug, Clone, Default)]
 struct Holders {
     claims: usize,
@@ -38,34 +39,34 @@ struct Holders {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The claim is in the state; it holds once that is written.
+    /// The claim was added to the state. It is valid once the state is written.
     Granted,
     Refused(Refusal),
     Busy(Busy),
 }
 
-/// Why a request has to come again, though there may be room for it.
+/// Why a request must be retried although there may be room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Busy {
     Claims,
     Key,
 }
 
-/// What is short.
+/// Why there is no room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The nearest quota first, then ancestors.
     pub quotas: Vec<Short>,
-    /// Entries that stand in the way, if there is room without them.
+    /// Tokens of the entries that block the request, if it would fit without them.
     pub waits_for: Vec<String>,
 }
 
-/// A quota that refuses.
+/// A quota that refuses the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Short {
     pub node: usize,
     pub breach: Breach<'static>,
-    /// What unfinished requests hold of each bound that is exceeded, and how many they are.
+    /// For each exceeded bound: the amount that unfinished requests hold, and their number.
     pub reserved: Vec<(Quantity, usize)>,
 }
 
@@ -84,7 +85,7 @@ impl<'p> Book<'p> {
         book
     }
 
-    /// Merges the entries of a key beyond so many.
+    /// Sets how many entries a key may have before they are merged.
     pub fn merging_beyond(self, most_entries: usize) -> Self {
         Self { most_entries, ..self }
     }
@@ -97,17 +98,17 @@ impl<'p> Book<'p> {
         self.state
     }
 
-    /// What is used and claimed, by node.
+    /// Usage and claims, by node.
     pub fn held(&self) -> &[ResourceList<'static>] {
         &self.held
     }
 
-    /// Adds a claim if there is room for it, and changes nothing otherwise.
+    /// Adds a claim if there is room for it; otherwise changes nothing.
     pub fn reserve(&mut self, ask: &Ask) -> Verdict {
         let was = self.state.claims.get(&ask.key).cloned();
         let was = was.as_ref();
         if was.is_some_and(|claim| claim.entries.iter().any(|entry| entry.token == ask.token)) {
-            // An earlier write succeeded, and only its answer was lost.
+            // An earlier write succeeded, but its response was lost.
             return Verdict::Granted;
         }
         if was.is_none() && self.state.claims.len() >= MOST_CLAIMS {
@@ -130,17 +131,17 @@ impl<'p> Book<'p> {
                 growths.push((at, growth));
                 continue;
             }
-            if let Some(short) = self.unknown(at, node, &growth) {
+            if let Some(short) = self.unknown_usage(at, node, &growth) {
                 quotas.push(short);
                 fits_without_claims = false;
             } else if let Some(short) = self.short(at, node, &growth) {
-                fits_without_claims &= self.is_room_without_claims(at, node, &growth);
+                fits_without_claims &= self.fits_in_used(at, node, &growth);
                 quotas.push(short);
             }
             growths.push((at, growth));
         }
         if !quotas.is_empty() {
-            let waits_for = if fits_without_claims { self.in_the_way(&quotas) } else { Vec::new() };
+            let waits_for = if fits_without_claims { self.blocking_tokens(&quotas) } else { Vec::new() };
             return Verdict::Refused(Refusal { quotas, waits_for });
         }
         self.holders.clear();
@@ -153,10 +154,10 @@ impl<'p> Book<'p> {
         Verdict::Granted
     }
 
-    /// Removes the entry of one handling, and of no other: what was reserved before another ledger refused.
+    /// Removes the entry with this token: the reservation made before another ledger refused the request.
     pub fn take_back(&mut self, key: &Key, token: &str) {
         let Some(claim) = self.state.claims.get_mut(key) else { return };
-        // A merged entry stands for others too.
+        // A merged entry belongs to other requests too.
         claim.entries.retain(|entry| entry.token != token || entry.attempt.is_none());
         if claim.entries.is_empty() {
             self.state.claims.remove(key);
@@ -164,8 +165,8 @@ impl<'p> Book<'p> {
         *self = Self::open(self.plan, std::mem::take(&mut self.state)).merging_beyond(self.most_entries);
     }
 
-    /// A bound that grows, and of which nobody knows how much is used.
-    fn unknown(&self, at: usize, node: &Node, growth: &ResourceList<'static>) -> Option<Short> {
+    /// The breach for bounds that grow but whose usage is unknown.
+    fn unknown_usage(&self, at: usize, node: &Node, growth: &ResourceList<'static>) -> Option<Short> {
         let used = self.state.used.get(at);
         let is_unknown = |name: &&ResourceName<'static>| !used.is_some_and(|used| used.contains(name));
         let names: Vec<String> = growth.names().filter(is_unknown).map(ToString::to_string).collect();
@@ -200,7 +201,7 @@ impl<'p> Book<'p> {
         Some(Short { node: at, breach: node.breach(fault), reserved })
     }
 
-    fn is_room_without_claims(&self, at: usize, node: &Node, growth: &ResourceList<'static>) -> bool {
+    fn fits_in_used(&self, at: usize, node: &Node, growth: &ResourceList<'static>) -> bool {
         let used = self.state.used.get(at);
         growth.iter().all(|(name, growth)| match (used.and_then(|used| used.get(name)), node.hard.get(name)) {
             (Some(used), Some(hard)) => used.plus(growth) <= *hard,
@@ -221,7 +222,7 @@ impl<'p> Book<'p> {
         })
     }
 
-    fn in_the_way(&mut self, quotas: &[Short]) -> Vec<String> {
+    fn blocking_tokens(&mut self, quotas: &[Short]) -> Vec<String> {
         let mut tokens: Vec<String> = Vec::new();
         let plan = self.plan;
         for short in quotas {
@@ -239,7 +240,7 @@ impl<'p> Book<'p> {
     }
 }
 
-/// What a claim holds of a node's bounds beyond `used`: the most that may be stored, less what is surely counted.
+/// What a claim holds at a node beyond `used`: the most that may be stored, minus what is certainly counted.
 pub fn beyond(claim: &Claim, node: &Node) -> ResourceList<'static> {
     let shapes = || claim.entries.iter().flat_map(|entry| entry.shapes.iter());
     let at = |shape: &Arc<Shape>, name: &str| -> Option<Quantity> {
@@ -254,11 +255,11 @@ pub fn beyond(claim: &Claim, node: &Node) -> ResourceList<'static> {
     ResourceList::in_order(node.hard.names().filter_map(amount))
 }
 
-/// The claim with an entry more; none if too much is under way for its key.
+/// The claim with an added entry; none if too many requests for its key are unfinished.
 fn with_entry(was: Option<&Claim>, ask: &Ask, most_entries: usize) -> Option<Claim> {
     let mut claim = match (was, &ask.old) {
         (None, old) => Claim { base: old.iter().cloned().collect(), entries: Vec::new() },
-        // The base is the least that any of them found: the others may come too late to be stored.
+        // The base is the least that any of the requests found: the others may be too late to be stored.
         (Some(was), None) => Claim { base: Vec::new(), ..was.clone() },
         (Some(was), Some(old)) => {
             let mut claim = was.clone();
@@ -283,7 +284,7 @@ fn with_entry(was: Option<&Claim>, ask: &Ask, most_entries: usize) -> Option<Cla
         if shapes.len() > MOST_ENTRIES {
             return None;
         }
-        // Its age begins anew, because the newest of them may last longest.
+        // The merged entry's age starts again, because the newest of the requests may last longest.
         claim.entries = vec![Entry { token: ask.token.clone(), attempt: None, shapes }];
     }
     Some(claim)

@@ -1,4 +1,4 @@
-//! Label selectors of namespaces, as Kubernetes has them: everything in one must hold.
+//! Label selectors for namespaces, with Kubernetes' semantics: all requirements must match.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ impl Selector {
         &self.requirements
     }
 
-    /// Whether a namespace with these labels is selected.
+    /// Whether the selector matches a namespace with these labels.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements.iter().all(|Requirement { key, operator, values }| {
             let value = labels.get(key);

@@ -1,7 +1,7 @@
-//! Settling: `used` is counted anew from what is stored, and claims whose outcome is known are removed.
+//! Settling: `used` is recounted from stored objects, and claims whose outcome is known are removed.
 //!
-//! Whoever settles needs no lease for it to be safe: the revision that a ledger was counted at is written into it, and
-//! nobody who has seen less may settle it.
+//! Settling is safe without a lease: the ledger records the revision that it was counted at, and a replica that has
+//! seen less must not settle it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::cache::Cache;
 use crate::plan::Plan;
 use crate::state::{Attempt, Claim, Entry, Key, State};
 
-/// The cache has seen less of a kind than whoever settled before.
+/// The cache has seen less of a kind than the replica that settled before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Behind {
     pub kind: String,
@@ -22,12 +22,12 @@ pub struct Behind {
 impl fmt::Display for Behind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, seen, counted } = self;
-        write!(f, "{kind} were counted at revision {counted} before, and are seen only up to {seen}")
+        write!(f, "{kind} were already counted at revision {counted}; this replica has seen only revision {seen}")
     }
 }
 
-/// The state as counted from a cache, by a plan; none if nothing is new. `released` are entries whose request is over
-/// while a live read showed nothing that the cache lacks.
+/// The state recounted from a cache by a plan; none if nothing changes. `released` are the tokens of entries whose
+/// request is over and for which a live read showed nothing that the cache lacks.
 pub fn settle(plan: &Plan, state: &State, cache: &Cache, released: &BTreeSet<String>) -> Result<Option<State>, Behind> {
     let kinds = plan.kinds();
     for (kind, counted) in &state.counted_at {
@@ -63,13 +63,13 @@ pub fn settle(plan: &Plan, state: &State, cache: &Cache, released: &BTreeSet<Str
     Ok(is_new.then_some(settled))
 }
 
-/// Whether the cache shows what became of an attempt.
+/// Whether the cache shows the outcome of an attempt.
 fn is_resolved(key: &Key, entry: &Entry, cache: &Cache) -> bool {
     let Some(Attempt { uid, version }) = &entry.attempt else { return false };
     let stored = cache.get(key);
     match version {
-        None => stored.is_some_and(|stored| stored.uid == *uid) || cache.has_departed(uid),
-        // Greater, not merely different: a cache may be older than what was reviewed.
+        None => stored.is_some_and(|stored| stored.uid == *uid) || cache.was_deleted(uid),
+        // Greater, not merely different: the cache may be older than the reviewed object.
         Some(version) => match stored {
             Some(stored) => stored.version > *version,
             None => cache.revision(&key.kind).is_some_and(|seen| seen > *version),

@@ -1,6 +1,7 @@
-//! All that an object is charged, under every name, and the scopes that it matches.
+//! The charge of an object under every name, and the scopes that it matches.
 //!
-//! A shape knows no quota, so claims and counts outlive a change of the quotas. Most objects share their shape.
+//! A shape does not depend on quotas, so claims and counts stay valid when quotas change. Many objects have the same
+//! shape.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,19 +17,19 @@ use crate::text::{self, Unreadable};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Nothing that is zero.
+    /// Without zero amounts.
     pub amounts: ResourceList<'static>,
-    /// By scope, with the values that selectors choose by.
+    /// The values that scope selectors match, by scope.
     pub scopes: BTreeMap<String, Vec<String>>,
 }
 
-/// Scopes that an object matches or not, whatever the operator.
+/// Scopes without values.
 const PLAIN: [&str; 5] = ["Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity"];
 const PRIORITY: &str = "PriorityClass";
 const ATTRIBUTES: &str = "VolumeAttributesClass";
 
 impl Shape {
-    /// The shape of an object at a moment. Without a moment no pod counts as gone.
+    /// The shape of an object at a time. Without a time, no pod's deletion is overdue.
     pub fn of(object: &Object<'_, '_>, now: Option<Timestamp>) -> Result<Self, Malformed> {
         let amounts = Usage::of(object, now)?.list(object.kind).into_iter();
         let amounts = amounts.filter(|(_, amount)| !amount.is_zero());
@@ -60,13 +61,13 @@ impl Shape {
         Ok(shape)
     }
 
-    /// The shape of an object that is stored.
+    /// The shape of a stored object.
     pub fn of_stored(kind: &str, node: Node<'_>, now: Option<Timestamp>) -> Result<Self, Malformed> {
         let stored = headroom_advice::stored::Stored::read(Kind::from_qualified(kind), node)?;
         Self::of(&stored.object(), now)
     }
 
-    /// Whether a quota with these scopes counts it.
+    /// Whether a quota with these scopes charges the object.
     pub fn matches(&self, requirements: &[ScopeRequirement<'_>]) -> bool {
         requirements.iter().all(|requirement| {
             let Some(values) = self.scopes.get(requirement.scope.as_ref()) else { return false };
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_holds_what_any_quota_may_bound() {
+    fn a_shape_has_every_amount_and_scope_that_a_quota_can_use() {
         check(
             "pods",
             r#"{"metadata": {"name": "a"}, "spec": {"priorityClassName": "high", "containers": [
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_matched_as_the_core_matches_them() {
+    fn scopes_match_as_in_the_core() {
         let requirement = |scope: &'static str, operator: &'static str, values: &[&'static str]| ScopeRequirement {
             scope: scope.into(),
             operator: operator.into(),

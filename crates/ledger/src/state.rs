@@ -1,4 +1,4 @@
-//! The state of a ledger: what is used, and what is claimed beyond that.
+//! The state of a ledger: usage, and what is claimed beyond it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,19 +9,19 @@ use headroom_core::amount::ResourceList;
 use crate::shape::Shape;
 use crate::text::{self, Unreadable};
 
-/// What is read, judged or counted, and written back by compare-and-swap.
+/// Read from the ledger's object, changed by a reservation or a recount, and written back by compare-and-swap.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    /// The number of the plan in force.
+    /// The number of the current plan.
     pub plan: u64,
-    /// By node of the plan; what nobody could count is absent.
+    /// By node of the plan. Amounts that could not be counted are absent.
     pub used: Vec<ResourceList<'static>>,
-    /// The revision of each kind that `used` was counted at: who has seen less may not settle.
+    /// The revision of each kind that `used` was counted at. A replica that has seen less must not settle.
     pub counted_at: BTreeMap<String, u64>,
     pub claims: BTreeMap<Key, Claim>,
 }
 
-/// Where an object is stored.
+/// The storage key of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// `pods`, or `deployments.apps`
@@ -30,33 +30,33 @@ pub struct Key {
     pub name: String,
 }
 
-/// What of `used` surely belongs to a key, and what may yet be stored there.
+/// The part of `used` that certainly belongs to a key, and what may still be stored there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Claim {
-    /// The least of these is the key's part of `used`. None of them: nothing is.
+    /// The least of these is the key's part of `used`. Empty if the key has no part in it.
     pub base: Vec<Arc<Shape>>,
     pub entries: Vec<Entry>,
 }
 
-/// One handling of a review.
+/// The reservation of one handled review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub token: String,
-    /// What will be stored. Absent where entries had to be merged.
+    /// The write that is expected. None for a merged entry.
     pub attempt: Option<Attempt>,
-    /// All that the object is charged once it is stored; of merged entries, one of these.
+    /// The charge of the object once it is stored. A merged entry has several; one of them applies.
     pub shapes: Vec<Arc<Shape>>,
 }
 
-/// By which an attempt is known once it is stored.
+/// Identifies a write once it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     pub uid: String,
-    /// Of an update: the version of the object that it replaces.
+    /// For an update: the resourceVersion of the object that it replaces.
     pub version: Option<u64>,
 }
 
-/// A state as its object keeps it.
+/// A state as its Kubernetes object stores it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lines {
     pub plan: u64,
@@ -84,7 +84,7 @@ impl State {
         self.claims.iter().flat_map(|(key, claim)| claim.entries.iter().map(move |entry| (key, entry)))
     }
 
-    /// Claims are `key base entries...`, an entry is `token:uid:version:shapes`, shapes go by number, `-` is none.
+    /// A claim is `key base entries...`, an entry `token:uid:version:shapes`; shapes are numbers, `-` means none.
     pub fn write(&self) -> Lines {
         let mut shapes: Vec<String> = Vec::new();
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
@@ -134,7 +134,7 @@ impl State {
         for line in &lines.claims {
             let (key, claim) = read_claim(line, &shapes)?;
             if state.claims.insert(key, claim).is_some() {
-                return Err(Unreadable::new(line, "the key has a second claim"));
+                return Err(Unreadable::new(line, "duplicate claim for this key"));
             }
         }
         Ok(state)

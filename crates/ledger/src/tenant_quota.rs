@@ -1,4 +1,4 @@
-//! `TenantQuota`: a bound over several namespaces, optionally below another one.
+//! `TenantQuota`: a quota for several namespaces, optionally with a parent.
 
 use headroom_advice::validate;
 use headroom_core::cluster::problem::Problem;
@@ -7,28 +7,28 @@ use headroom_core::json::{Malformed, Node};
 
 use crate::selector::{Labels, Selector};
 
-/// A TenantQuota as people write it.
+/// A TenantQuota as written by its author.
 #[derive(Debug, Clone, Default)]
 pub struct TenantQuota {
     pub name: String,
     pub generation: u64,
-    /// The quota that usage of this one also counts against.
+    /// The quota that is charged too.
     pub parent: Option<String>,
-    /// Namespaces by name, and by label; with neither only children count.
+    /// Namespaces by name and by label. With neither, only children are charged.
     pub names: Vec<String>,
     pub selector: Option<Selector>,
-    /// Counts, and refuses nothing.
+    /// Usage is counted, but nothing is refused.
     pub is_suspended: bool,
-    /// `spec.quota`: what a ResourceQuota's spec says.
+    /// `spec.quota`: the same fields as a ResourceQuota's spec.
     pub quota: ResourceQuota<'static>,
 }
 
-/// Namespaces that no quota covers: what the cluster itself needs to come up.
+/// Namespaces that no quota covers, because the cluster needs them to start.
 pub const NEVER_CHARGED: [&str; 3] = ["kube-system", "kube-node-lease", "kube-public"];
 
-/// More namespaces by name belong into a selector.
+/// Most namespaces by name; for more, use a selector.
 const MOST_NAMES: usize = 1000;
-/// Names that are bounded; every claim and every count goes through all of them.
+/// Most bounded names; every claim and every count iterates over all of them.
 const MOST_BOUNDS: usize = 100;
 
 impl TenantQuota {
@@ -53,13 +53,13 @@ impl TenantQuota {
         Ok(quota)
     }
 
-    /// Whether it covers a namespace itself, not only by its children.
+    /// Whether it covers a namespace directly, not only through its children.
     pub fn covers(&self, namespace: &str, labels: &Labels) -> bool {
         self.names.iter().any(|name| name == namespace)
             || self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
     }
 
-    /// All that is wrong with it by itself. Parents are judged by [`crate::tree`].
+    /// All problems of this quota alone. Parents are checked by [`crate::tree`].
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut add = |field: &str, detail: String| problems.push(Problem { field: field.to_owned(), detail });
@@ -82,7 +82,7 @@ impl TenantQuota {
             problems.extend(selector.problems("spec.namespaces.selector"));
         }
         problems.extend(validate::quota(&self.quota).into_iter().map(|problem| Problem {
-            // It names a ResourceQuota's spec, which is `spec.quota` here.
+            // A ResourceQuota's `spec` is `spec.quota` here.
             field: problem.field.replacen("spec.", "spec.quota.", 1),
             detail: problem.detail,
         }));
@@ -90,7 +90,7 @@ impl TenantQuota {
     }
 }
 
-/// Reads the spec of a ResourceQuota, such as `spec.quota`, and keeps none of the text.
+/// Reads the spec of a ResourceQuota, such as `spec.quota`, into owned data.
 pub fn read_spec(spec: Node<'_>) -> Result<ResourceQuota<'static>, Malformed> {
     use headroom_core::amount::ResourceList;
     use headroom_core::cluster::resource_quota::ScopeRequirement;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_told_at_once() {
+    fn all_problems_are_reported_at_once() {
         check(
             r#"{"metadata": {"name": "a.b"}, "spec": {"parent": "a.b",
                 "namespaces": {"selector": {"matchExpressions": [{"key": "team", "operator": "In"}]}},

@@ -1,13 +1,13 @@
-//! Words and amounts in the lines of a ledger.
+//! Encoding of words and amounts in the lines of a ledger.
 //!
-//! Ledgers keep lists of strings instead of nested objects: the API server tracks no owner per field for them, and
-//! writes them in less than half the time.
+//! Ledgers store lists of strings instead of nested objects: the API server then tracks no field ownership for each
+//! entry, and writes them in less than half the time.
 
 use std::fmt::Write;
 
 use headroom_core::amount::{Quantity, ResourceList};
 
-/// What a line is wrong about.
+/// A line that cannot be read, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     pub line: String,
@@ -28,7 +28,7 @@ impl std::fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
-/// A name as one word: whatever separates words is written as `%20`.
+/// A name as one word. Bytes that could separate words are written like `%20`.
 pub fn escape(name: &str) -> String {
     let mut word = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -41,7 +41,7 @@ pub fn escape(name: &str) -> String {
     word
 }
 
-/// The name that [`escape`] made a word of.
+/// Reverses [`escape`].
 pub fn unescape(word: &str) -> Result<String, Unreadable> {
     let broken = || Unreadable::new(word, "expected `%` and two hexadecimal digits");
     let mut bytes = Vec::with_capacity(word.len());
@@ -64,7 +64,7 @@ pub fn write_amounts(amounts: &ResourceList<'_>) -> String {
     words.join(" ")
 }
 
-/// One word of such a line.
+/// Reads one word of such a line.
 pub fn read_amount(word: &str) -> Result<(String, Quantity), Unreadable> {
     let (name, amount) = word.split_once('=').ok_or_else(|| Unreadable::new(word, "expected `name=amount`"))?;
     let amount = amount.parse().map_err(|_| Unreadable::new(word, "expected a quantity such as `500m`"))?;
@@ -87,14 +87,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_name_is_one_word_and_comes_back(name in ".*") {
+        fn any_name_becomes_one_word_and_can_be_read_back(name in ".*") {
             let word = escape(&name);
             prop_assert!(!word.contains([' ', '=', ':', ',', '~', '\n']));
             prop_assert_eq!(unescape(&word).unwrap(), name);
         }
 
         #[test]
-        fn no_line_makes_it_panic(line in ".*") {
+        fn no_line_causes_a_panic(line in ".*") {
             let _ = (unescape(&line), read_amounts(&line));
         }
     }

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::tenant_quota::TenantQuota;
 
-/// Levels of a tree: every request is charged at each.
+/// Most levels of a tree: every request is charged at each level.
 pub const MOST_LEVELS: usize = 8;
-/// Quotas of a tree: all of them are in one object.
+/// Most quotas of a tree: all of them are stored in one object.
 pub const MOST_QUOTAS: usize = 64;
 
 /// A tree of quotas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree<'q> {
-    /// The root first, every other one after its parent; with the place of the parent.
+    /// The root first, children after their parents. With the index of the parent.
     pub quotas: Vec<(&'q TenantQuota, Option<usize>)>,
 }
 
@@ -25,12 +25,12 @@ impl PartialEq for TenantQuota {
 impl Eq for TenantQuota {}
 
 impl Tree<'_> {
-    /// The name of the root, and so of the ledger.
+    /// The name of the root, which is also the ledger's name.
     pub fn name(&self) -> &str {
         self.quotas.first().map_or("", |(root, _)| root.name.as_str())
     }
 
-    /// Whether a quota, or one above it, may refuse what happens in the quota's namespaces.
+    /// Whether the quota or an ancestor may refuse requests in the quota's namespaces.
     pub fn refuses(&self, at: usize) -> bool {
         let mut next = Some(at);
         while let Some((quota, parent)) = next.and_then(|at| self.quotas.get(at)) {
@@ -43,8 +43,8 @@ impl Tree<'_> {
     }
 }
 
-/// The trees, and what is wrong with a quota's parent, by the quota's name. A quota whose parent cannot be used is
-/// enforced alone; one with problems of its own is not enforced, and its children are enforced without it.
+/// The trees, and problems with parents by the quota's name. A quota whose parent cannot be used is enforced without
+/// it. A quota with problems of its own is not enforced, and its children are enforced without it.
 pub fn trees<'q>(quotas: &'q [TenantQuota]) -> (Vec<Tree<'q>>, BTreeMap<&'q str, String>) {
     let valid: BTreeMap<&str, &TenantQuota> =
         quotas.iter().filter(|quota| quota.problems().is_empty()).map(|quota| (quota.name.as_str(), quota)).collect();
@@ -62,7 +62,7 @@ pub fn trees<'q>(quotas: &'q [TenantQuota]) -> (Vec<Tree<'q>>, BTreeMap<&'q str,
         }
     }
     let mut trees = Vec::new();
-    // Grows while it is gone through, by the quotas that are too many for their tree.
+    // `roots` grows during the loop: quotas that do not fit into their tree become roots.
     let mut next = 0;
     while let Some(root) = roots.get(next).copied() {
         next += 1;
@@ -72,9 +72,9 @@ pub fn trees<'q>(quotas: &'q [TenantQuota]) -> (Vec<Tree<'q>>, BTreeMap<&'q str,
         while let (Some((quota, _)), Some(level)) = (tree.quotas.get(at).copied(), levels.get(at).copied()) {
             for child in children.get(quota.name.as_str()).into_iter().flatten() {
                 let problem = if level == MOST_LEVELS {
-                    Some(format!("a tree has at most {MOST_LEVELS} levels, and {} is on the last", quota.name))
+                    Some(format!("a tree has at most {MOST_LEVELS} levels, and {} is on the last one", quota.name))
                 } else if tree.quotas.len() == MOST_QUOTAS {
-                    Some(format!("the tree of {} has {MOST_QUOTAS} quotas already", root.name))
+                    Some(format!("the tree of {} already has {MOST_QUOTAS} quotas", root.name))
                 } else {
                     None
                 };
@@ -112,7 +112,7 @@ fn parent_of<'q>(
             return Err(format!("its parents form a cycle: {}", path.join(" -> ")));
         }
         if !seen.insert(&quota_above.name) {
-            // A cycle further up, which is cut there.
+            // A cycle among ancestors; it is reported for them.
             break;
         }
         ancestor = quota_above.parent.as_deref().and_then(|name| valid.get(name).copied());
@@ -135,7 +135,7 @@ mod tests {
     fn check(quotas: &[(&str, Option<&str>)], expected: &[&str], expected_problems: &[(&str, &str)]) {
         let quotas: Vec<TenantQuota> = quotas.iter().map(|(name, parent)| quota(name, *parent)).collect();
         let (trees, problems) = trees(&quotas);
-        let told: Vec<String> = trees
+        let found: Vec<String> = trees
             .iter()
             .map(|tree| {
                 let quotas = tree.quotas.iter().map(|(quota, parent)| match parent {
@@ -145,7 +145,7 @@ mod tests {
                 quotas.collect::<Vec<_>>().join(" ")
             })
             .collect();
-        assert_eq!(told, expected);
+        assert_eq!(found, expected);
         assert_eq!(
             problems.iter().map(|(name, problem)| (*name, problem.as_str())).collect::<Vec<_>>(),
             expected_problems
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn quotas_stand_below_their_parents() {
+    fn quotas_are_ordered_after_their_parents() {
         check(
             &[("a", None), ("b", Some("a")), ("c", Some("b")), ("d", Some("a")), ("e", None)],
             &["a b<a d<a c<b", "e"],
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_cannot_be_used_is_told_and_the_quota_is_enforced_alone() {
+    fn an_unusable_parent_is_reported_and_the_quota_is_enforced_without_it() {
         check(&[("a", Some("z"))], &["a"], &[("a", "parent z does not exist or is not valid")]);
         check(
             &[("a", Some("b")), ("b", Some("a")), ("c", Some("b"))],
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_bounded_and_no_quota_is_lost() {
+    fn the_size_of_a_tree_is_limited_and_no_quota_is_lost() {
         let chain: Vec<TenantQuota> = (0..20)
             .map(|at| quota(&format!("q{at:02}"), (at > 0).then(|| format!("q{:02}", at - 1)).as_deref()))
             .collect();

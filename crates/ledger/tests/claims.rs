@@ -1,4 +1,4 @@
-//! Claims and counts as tables and properties; `model` searches how they meet.
+//! Claims and counts as examples and properties. `model` searches their interleavings.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop")]
 
@@ -25,9 +25,9 @@ fn state(used: &[&str]) -> State {
         .unwrap()
 }
 
-/// Creates `pods/<place>` with an amount, or updates it from an older one at a version.
-fn ask(place: &str, token: &str, shape: &str, old: Option<(&str, u64)>) -> Ask {
-    let (namespace, name) = place.split_once('/').unwrap();
+/// Asks to create the pod `namespace/name` with a shape, or to update it from an old shape and version.
+fn ask(pod: &str, token: &str, shape: &str, old: Option<(&str, u64)>) -> Ask {
+    let (namespace, name) = pod.split_once('/').unwrap();
     Ask {
         key: Key::new("pods", namespace, name),
         token: token.to_owned(),
@@ -46,7 +46,7 @@ fn refusal(plan: &Plan, verdict: Verdict) -> String {
 }
 
 #[test]
-fn a_refusal_begins_with_the_words_of_kubernetes_and_tells_what_is_reserved() {
+fn a_refusal_starts_with_kubernetes_text_and_states_what_is_reserved() {
     let plan = plan(&["acme 1 - requests.cpu=300", "payments 1 0 pods=500 requests.cpu=100"], &["shop 1"]);
     let mut book = Book::open(&plan, state(&["requests.cpu=120", "pods=3 requests.cpu=99100m"]));
     assert_eq!(book.reserve(&ask("shop/a", "1", "pods=1 requests.cpu=200m", None)), Verdict::Granted);
@@ -58,7 +58,7 @@ fn a_refusal_begins_with_the_words_of_kubernetes_and_tells_what_is_reserved() {
          limited: requests.cpu=100; tenant quota payments: requests.cpu short by 300m (200m available, 700m of used \
          reserved by 2 unfinished requests)"
     );
-    // Without the two there would be room, so it is worth to wait for them.
+    // Without the two claims there would be room, so waiting for them is worthwhile.
     let Verdict::Refused(refusal) = book.reserve(&ask("shop/web-0", "3", "pods=1 requests.cpu=500m", None)) else {
         panic!("granted");
     };
@@ -66,7 +66,7 @@ fn a_refusal_begins_with_the_words_of_kubernetes_and_tells_what_is_reserved() {
 }
 
 #[test]
-fn an_ancestor_tells_its_children_and_no_namespaces() {
+fn a_refusal_by_an_ancestor_names_its_children_and_no_namespaces() {
     let plan = plan(&["acme 1 - pods=2", "payments 1 0 pods=500"], &["shop 1"]);
     let mut book = Book::open(&plan, state(&["pods=2", "pods=1"]));
     let Verdict::Refused(refusal) = book.reserve(&ask("shop/web-0", "1", "pods=1", None)) else { panic!("granted") };
@@ -86,7 +86,7 @@ fn an_ancestor_tells_its_children_and_no_namespaces() {
 }
 
 #[test]
-fn what_nobody_could_count_is_not_known() {
+fn a_request_is_refused_if_usage_is_unknown() {
     let plan = plan(&["a 1 - pods=500 services=5"], &["shop 0"]);
     let mut book = Book::open(&plan, state(&["services=1"]));
     assert_eq!(
@@ -97,10 +97,10 @@ fn what_nobody_could_count_is_not_known() {
 }
 
 #[test]
-fn only_what_grows_is_held_against_a_bound() {
+fn only_amounts_that_grow_are_checked_against_a_bound() {
     let plan = plan(&["a 1 - pods=1 requests.cpu=1"], &["shop 0"]);
     let mut book = Book::open(&plan, state(&["pods=5 requests.cpu=500m"]));
-    // The number of pods is over its bound, and stays.
+    // The number of pods exceeds its bound, but does not change.
     let grown = ask("shop/a", "1", "pods=1 requests.cpu=700m", Some(("pods=1 requests.cpu=200m", 7)));
     assert_eq!(book.reserve(&grown), Verdict::Granted);
     assert!(!ask("shop/a", "2", "pods=1 requests.cpu=200m", Some(("pods=1 requests.cpu=700m", 7))).grows(&plan));
@@ -124,14 +124,14 @@ fn a_claim_is_charged_where_its_shape_matches_even_after_the_plan_has_changed() 
 }
 
 #[test]
-fn too_many_claims_are_told_to_come_again_and_merged_entries_stay_bounded() {
+fn requests_beyond_the_most_claims_must_retry_and_merged_entries_are_bounded() {
     let plan = plan(&["a 1 - pods=100000"], &["shop 0"]);
     let mut book = Book::open(&plan, state(&["pods=0"]));
     for at in 0..MOST_CLAIMS {
         assert_eq!(book.reserve(&ask(&format!("shop/p{at}"), &at.to_string(), "pods=1", None)), Verdict::Granted);
     }
     assert_eq!(book.reserve(&ask("shop/more", "x", "pods=1", None)), Verdict::Busy(Busy::Claims));
-    // One name in a loop.
+    // The same name again and again.
     for at in 0..50 {
         assert_eq!(book.reserve(&ask("shop/p0", &format!("loop-{at}"), "pods=1", None)), Verdict::Granted);
     }
@@ -148,7 +148,7 @@ fn request(operation: &str, object: &str, old: &str) -> String {
 }
 
 #[test]
-fn a_review_asks_for_all_that_its_object_is_charged() {
+fn a_review_asks_for_the_full_charge_of_its_object() {
     let pod = r#"{"metadata": {"name": "web-0", "uid": "u1"}, "spec": {"containers": [{"name": "a",
         "resources": {"requests": {"cpu": "500m"}}}]}}"#;
     let text = request("CREATE", pod, "null");
@@ -168,12 +168,12 @@ fn a_review_asks_for_all_that_its_object_is_charged() {
             "failed quota: a: must specify limits.cpu for: a; quota a: set limits.cpu in a, or add defaults to a LimitRange"
         ]
     );
-    // What is short is the ledger's to say.
+    // Only the ledger decides whether there is room.
     assert_eq!(faults(&request, &plan(&["a 1 - requests.cpu=100m"], &["shop 0"])).unwrap(), Vec::<String>::new());
 }
 
 #[test]
-fn a_forged_review_is_told_apart() {
+fn a_forged_review_is_recognized() {
     let without_uid = r#"{"metadata": {"name": "web-0"}, "spec": {"containers": []}}"#;
     let text = request("CREATE", without_uid, "null");
     let document = Document::read(&text).unwrap();
@@ -185,7 +185,7 @@ fn a_forged_review_is_told_apart() {
 }
 
 #[test]
-fn a_pod_that_is_overdue_counts_no_more() {
+fn a_pod_whose_deletion_is_overdue_is_no_longer_counted() {
     let plan = plan(&["a 1 - count/pods=9 pods=9"], &["shop 0"]);
     let mut cache = Cache::default();
     let ended = Shape::read("count/pods=1").unwrap();
@@ -201,20 +201,21 @@ fn a_pod_that_is_overdue_counts_no_more() {
 }
 
 #[test]
-fn whoever_has_seen_less_does_not_settle() {
+fn a_replica_that_has_seen_less_does_not_settle() {
     let plan = plan(&["a 1 - pods=9"], &["shop 0"]);
     let mut cache = Cache::default();
     cache.list("pods", 10, []);
     let mut counted = state(&["pods=1"]);
     counted.counted_at.insert("pods".to_owned(), 11);
     let behind = settle(&plan, &counted, &cache, &BTreeSet::new()).unwrap_err();
-    assert_eq!(behind.to_string(), "pods were counted at revision 11 before, and are seen only up to 10");
+    let expected = "pods were already counted at revision 11; this replica has seen only revision 10";
+    assert_eq!(behind.to_string(), expected);
     cache.advance("pods", 11);
     let settled = settle(&plan, &counted, &cache, &BTreeSet::new()).unwrap().unwrap();
     assert_eq!(settled.write().used, ["pods=0"]);
 }
 
-/// Asks for few keys, so that they meet.
+/// Asks for few keys, so that several are for the same key.
 fn asks() -> impl Strategy<Value = Vec<Ask>> {
     let old = prop::option::of((0..4_u8, 1..9_u64));
     let one = (0..4_u8, 0..3_u8, 0..4_u8, old).prop_map(|(name, token, amount, old)| {
@@ -227,7 +228,7 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
 
 proptest! {
     #[test]
-    fn lines_come_back_as_they_were(asks in asks()) {
+    fn a_written_state_reads_back_unchanged(asks in asks()) {
         let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
         let mut book = Book::open(&plan, state(&["pods=3"]));
         asks.iter().for_each(|ask| _ = book.reserve(ask));
@@ -236,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn reserving_twice_is_reserving_once(asks in asks()) {
+    fn reserving_is_idempotent(asks in asks()) {
         let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
         let mut book = Book::open(&plan, state(&["pods=3"]));
         for ask in &asks {
@@ -245,15 +246,15 @@ proptest! {
                 prop_assert_eq!(book.reserve(ask), Verdict::Granted);
                 prop_assert_eq!(book.state(), &before);
             }
-            // Held is what it would be if the ledger were read anew, and never above the bound.
-            let anew = Book::open(&plan, book.state().clone());
-            prop_assert_eq!(anew.held(), book.held());
+            // `held` is the same as if the ledger were opened again, and never above the bound.
+            let reopened = Book::open(&plan, book.state().clone());
+            prop_assert_eq!(reopened.held(), book.held());
             prop_assert!(book.held()[0].get("pods").unwrap().value() <= 12);
         }
     }
 
     #[test]
-    fn what_is_taken_back_was_never_there(asks in asks()) {
+    fn taking_back_removes_the_entry(asks in asks()) {
         let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
         let mut book = Book::open(&plan, state(&["pods=3"])).merging_beyond(100);
         for ask in &asks {
@@ -262,14 +263,14 @@ proptest! {
             if !is_there && book.reserve(ask) == Verdict::Granted && ask.old.is_some() {
                 book.take_back(&ask.key, &ask.token);
                 prop_assert_eq!(book.state().entries().count(), claims);
-                // A lower base stays: that is less room, never more.
+                // A lower base stays: that leaves less room, never more.
                 prop_assert!(book.held()[0].get("pods") >= held[0].get("pods"));
             }
         }
     }
 
     #[test]
-    fn settling_twice_is_settling_once(asks in asks(), stored in prop::collection::vec((0..4_u8, 0..4_u8, 1..12_u64), 0..4)) {
+    fn settling_is_idempotent(asks in asks(), stored in prop::collection::vec((0..4_u8, 0..4_u8, 1..12_u64), 0..4)) {
         let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
         let mut book = Book::open(&plan, state(&["pods=3"]));
         asks.iter().for_each(|ask| _ = book.reserve(ask));
@@ -287,14 +288,14 @@ proptest! {
     }
 
     #[test]
-    fn no_ledger_that_was_edited_makes_it_panic(lines in prop::collection::vec(".*", 0..4), claim in ".*") {
+    fn no_edited_ledger_causes_a_panic(lines in prop::collection::vec(".*", 0..4), claim in ".*") {
         let _ = State::read(&Lines { used: lines.clone(), shapes: lines.clone(), counted_at: lines.clone(), claims: vec![claim], plan: 1 });
         let _ = Plan::read(1, &plan::Lines { nodes: lines.clone(), namespaces: lines });
     }
 }
 
 #[test]
-fn a_suspended_quota_is_charged_and_refuses_nothing() {
+fn a_suspended_quota_is_charged_but_refuses_nothing() {
     let plan = plan(&["acme 1 - pods=2", "payments 1 0 !suspended pods=1"], &["shop 1"]);
     let mut book = Book::open(&plan, state(&["pods=1", "pods=1"]));
     assert_eq!(book.reserve(&ask("shop/a", "1", "pods=1", None)), Verdict::Granted);
@@ -304,7 +305,7 @@ fn a_suspended_quota_is_charged_and_refuses_nothing() {
 }
 
 #[test]
-fn who_may_exceed_a_quota_is_charged_beyond_it() {
+fn a_request_that_may_exceed_a_quota_is_still_charged() {
     let plan = plan(&["payments 1 - pods=1"], &["shop 0"]);
     let mut book = Book::open(&plan, state(&["pods=1"]));
     let exempt = Ask { may_exceed: true, ..ask("shop/a", "1", "pods=1", None) };

@@ -1,6 +1,6 @@
-//! What a policy may ask its host for: the context-aware resources granted to it, and its host capabilities.
+//! The access of a policy: the context-aware resources and host capabilities granted to it.
 //!
-//! Kubewarden checks both before it looks at a call, and words the refusals as they are worded here.
+//! Kubewarden checks both before it reads a call. The error texts are Kubewarden's.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::{
     metadata::{ContextAwareResource, Metadata},
 };
 
-/// Everything a policy may ask for.
+/// Everything that a policy may request from its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
     pub resources: BTreeSet<ContextAwareResource>,
@@ -18,12 +18,12 @@ pub struct Access {
 }
 
 impl Access {
-    /// The access of `kwctl run` without `--allow-context-aware`: every capability, and no kind to use it on.
+    /// The access of `kwctl run` without `--allow-context-aware`: every capability, but no kinds.
     pub fn to_no_resource() -> Self {
         Self { resources: BTreeSet::new(), capabilities: vec!["*".to_owned()] }
     }
 
-    /// What a policy declares, and no more: how an operator who grants by the metadata runs it.
+    /// Exactly what a policy declares, as granted by an operator who follows the metadata.
     pub fn declared(metadata: &Metadata) -> Self {
         Self {
             resources: metadata.context_aware_resources.clone(),
@@ -31,7 +31,7 @@ impl Access {
         }
     }
 
-    /// The error that the guest gets for a capability it was not given.
+    /// Returns the guest's error for a capability that was not granted.
     pub fn check_capability(&self, namespace: &str, operation: &str) -> Result<(), String> {
         let path = format!("{namespace}/{operation}");
         let allowed = self.capabilities.iter().any(|pattern| match pattern.strip_suffix('*') {
@@ -47,7 +47,7 @@ impl Access {
         }
     }
 
-    /// The error that the guest gets for a kind it was not given.
+    /// Returns the guest's error for a kind that was not granted.
     pub fn check_resource(&self, request: &CallbackRequest) -> Result<(), String> {
         let (api_version, kind) = (request.api_version(), request.kind());
         if self.resources.iter().any(|granted| granted.api_version == api_version && granted.kind == kind) {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_capability_is_granted_by_its_path_by_a_prefix_or_by_everything() {
+    fn a_capability_is_granted_by_path_prefix_or_wildcard() {
         let check = |patterns: &[&str], granted| {
             let capabilities = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
             let access = Access { resources: BTreeSet::new(), capabilities };

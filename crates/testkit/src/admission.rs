@@ -1,5 +1,5 @@
-//! The two ends of an evaluation as Kubewarden's evaluator shapes them: the admission request that goes into a policy,
-//! and the admission response that is made of what the policy says.
+//! Input and output of an evaluation, as in Kubewarden's evaluator: the admission request for a policy, and the
+//! admission response built from the policy's answer.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl AdmissionRequest {
         Self::from_value(document)
     }
 
-    /// As [`Self::from_json`], of a document that is read already.
+    /// Like [`Self::from_json`], for a parsed document.
     pub fn from_value(mut document: Value) -> Result<Self, String> {
         if document.get("kind").and_then(Value::as_str) == Some("AdmissionReview") {
             document = document.get_mut("request").map(Value::take).ok_or("invalid AdmissionReview object")?;
@@ -62,7 +62,7 @@ impl AdmissionRequest {
     }
 }
 
-/// What a policy says about a request: the answer of the guest operation `validate`.
+/// A policy's answer to a request: the result of the guest operation `validate`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ValidationResponse {
     pub accepted: bool,
@@ -73,7 +73,7 @@ pub struct ValidationResponse {
     pub warnings: Option<Vec<String>>,
 }
 
-/// What the API server is told, and what `kwctl run` prints.
+/// The response to the API server, which `kwctl run` prints.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionResponse {
@@ -100,7 +100,7 @@ pub struct Status {
     pub details: Option<Details>,
 }
 
-/// Holds the policy's own words where the operator's message stands in front of them.
+/// Contains the policy's own message if the operator's message replaces it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Details {
     pub causes: Vec<Cause>,
@@ -123,7 +123,7 @@ impl AdmissionResponse {
         Self { uid: uid.to_owned(), status: Some(status), ..Self::default() }
     }
 
-    /// The patch is the difference between the object that came and the one the policy returns.
+    /// The patch is the difference between the object in the request and the one that the policy returns.
     pub fn from_validation(request: &AdmissionRequest, validation: ValidationResponse) -> Self {
         let uid = request.uid.clone();
         let patch = match (&request.object, &validation.mutated_object) {
@@ -150,7 +150,7 @@ impl AdmissionResponse {
         }
     }
 
-    /// What becomes of a patch where the policy may not mutate: a refusal.
+    /// Refuses the request if the policy has made a patch but may not mutate.
     #[must_use]
     pub fn without_mutation(self, policy_id: &str) -> Self {
         if self.patch.is_none() {
@@ -169,7 +169,7 @@ impl AdmissionResponse {
         Self { allowed: true, patch: None, patch_type: None, status: None, ..self }
     }
 
-    /// Puts the operator's message in front of a refusal.
+    /// Replaces the message of a refusal by the operator's; the policy's message becomes a cause.
     #[must_use]
     pub fn refused_with(self, message: &str) -> Self {
         if self.allowed {
@@ -195,7 +195,7 @@ impl AdmissionResponse {
         Ok(patch.0)
     }
 
-    /// The object that the API server would go on with.
+    /// The object after the patch.
     pub fn patched(&self, object: &Value) -> Result<Value, String> {
         let mut object = object.clone();
         json_patch::patch(&mut object, &self.patch_operations()?).map_err(|error| error.to_string())?;

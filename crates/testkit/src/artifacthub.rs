@@ -1,5 +1,5 @@
-//! `artifacthub-pkg.yml`, made of the metadata and the settings form as `kwctl scaffold artifacthub` makes it, so that
-//! what Artifact Hub shows cannot drift from what the policy says of itself.
+//! `artifacthub-pkg.yml`, generated from the metadata and the settings form like `kwctl scaffold artifacthub`, so that
+//! Artifact Hub always shows the policy's own metadata.
 
 use std::collections::BTreeMap;
 

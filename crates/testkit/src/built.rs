@@ -1,7 +1,7 @@
-//! The wasm of this very workspace, for tests that run it.
+//! The wasm built from this workspace, for tests that run it.
 //!
-//! Building it takes another target and is the Makefile's business. Here it is only found, and refused when it is older
-//! than its sources, so that no test runs an outdated policy.
+//! The Makefile builds it, for another target. This module only finds it, and refuses it if it is older than its
+//! sources, so that no test runs an outdated policy.
 
 use std::{
     fs,

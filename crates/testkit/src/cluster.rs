@@ -1,8 +1,8 @@
 //! A cluster in memory: host calls answered from a set of Kubernetes objects.
 //!
-//! Lists and single objects come back in the shapes of the real host, pruned by field masks as it prunes them. A cluster
-//! remembers what it was asked, so that a test can say what a policy asks for. It knows neither selectors nor which kinds
-//! a real API server would serve: an unheard-of kind is an empty list.
+//! Lists and single objects have the form of the real host's answers, with the same field masks applied. A cluster
+//! records calls, so that tests can check them. It supports no selectors, and does not know which kinds a real API
+//! server serves: an unknown kind is an empty list.
 
 use std::{fs, path::Path};
 
@@ -23,13 +23,13 @@ pub struct Cluster {
     work: Work,
 }
 
-/// What a real host would have to do for the calls made so far.
+/// The work of a real host for the calls made so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Calls that go to the API server every time: an object that is not found or that may not come from the cache. All
-    /// others are answered from a watch, or from what was found a moment ago.
+    /// Calls that go to the API server every time: for objects that are missing or must not come from the cache. All
+    /// others are answered from a watch, or from a recently read object.
     pub live_calls: usize,
-    /// The size of the objects that were looked at, whole: a field mask is applied afterwards.
+    /// The full size of the objects that were read; field masks are applied afterwards.
     pub bytes: usize,
 }
 
@@ -50,7 +50,7 @@ struct List<'a> {
     items: Vec<Value>,
 }
 
-/// The items of a list, or the object itself. The items of a typed list may leave out what its own kind says already.
+/// The items of a list, or the object itself. Items of a typed list may omit their kind, which follows from the list's.
 pub fn items(mut object: Value) -> Vec<Value> {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     let item_kind = kind.strip_suffix("List").unwrap_or_default().to_owned();
@@ -112,12 +112,12 @@ impl Cluster {
         self
     }
 
-    /// Everything that was asked so far, in order.
+    /// All calls so far, in order.
     pub fn calls(&self) -> &[CallbackRequest] {
         &self.calls
     }
 
-    /// What a real host would have had to do so far.
+    /// The work of a real host so far.
     pub fn work(&self) -> Work {
         self.work
     }
@@ -180,7 +180,7 @@ impl HostCalls for Cluster {
             | CallbackRequest::KubernetesListResourceNamespace { field_selector: Some(selector), .. }
             | CallbackRequest::KubernetesListResourceAll { label_selector: Some(selector), .. }
             | CallbackRequest::KubernetesListResourceAll { field_selector: Some(selector), .. } => {
-                Err(format!("the cluster in memory knows no selectors, and was asked for `{selector}`"))
+                Err(format!("the cluster in memory does not support selectors such as `{selector}`"))
             }
             CallbackRequest::KubernetesListResourceNamespace { namespace, .. } => self.list(request, Some(namespace)),
             CallbackRequest::KubernetesListResourceAll { .. } => self.list(request, None),
@@ -191,7 +191,7 @@ impl HostCalls for Cluster {
     }
 }
 
-/// How many bytes an object has as JSON.
+/// The size of an object as JSON, in bytes.
 fn size(object: &Value) -> usize {
     object.to_string().len()
 }
@@ -200,7 +200,7 @@ fn metadata<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get("metadata")?.get(key)?.as_str()
 }
 
-/// Drops what the host's watches drop before they keep an object.
+/// Drops the fields that the host's watches drop before they cache an object.
 pub fn without_bookkeeping(object: &mut Value) {
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
     metadata.remove("managedFields");
@@ -209,7 +209,7 @@ pub fn without_bookkeeping(object: &mut Value) {
     }
 }
 
-/// An object as the host hands it over: pruned to the mask of the request, if it has one.
+/// An object as the host returns it: pruned to the request's mask, if any.
 pub fn masked(mut object: Value, request: &CallbackRequest) -> Value {
     if let Some(mask) = request.field_masks() {
         field_mask::prune(&mut object, mask);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_must_be_fresh_is_asked_of_the_api_server() {
+    fn missing_objects_and_uncached_reads_go_to_the_api_server() {
         let object = limit_range("shop", "a");
         let whole = object.to_string().len();
         let mut cluster = Cluster::new().with(object).failing("v1", "Pod", "forbidden");
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_holds_one_namespace_masked_and_without_bookkeeping() {
+    fn a_list_has_one_namespace_masked_and_without_bookkeeping() {
         let mut cluster = Cluster::new().with(limit_range("shop", "a")).with(limit_range("other", "b"));
         let answer = String::from_utf8(cluster.call(&list("shop")).unwrap()).unwrap();
         assert_eq!(
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_items_of_a_list_take_its_kind() {
+    fn items_of_a_list_get_its_kind() {
         let mut item = limit_range("shop", "a");
         item.as_object_mut().unwrap().remove("kind");
         item.as_object_mut().unwrap().remove("apiVersion");

@@ -1,7 +1,7 @@
-//! Field masks: which parts of an object the host keeps before it hands the object to a policy.
+//! Field masks: the parts of an object that the host passes to a policy.
 //!
-//! A path names nested keys with dots, keeps the whole subtree below it, and passes through arrays. `apiVersion`, `kind`
-//! and `metadata` are no part of the pruned data and always survive; every other top-level key needs a path.
+//! A path names nested keys with dots, keeps the whole subtree below it, and passes through arrays. `apiVersion`,
+//! `kind` and `metadata` are never pruned; every other top-level key needs a path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn type_and_metadata_survive_any_mask() {
+    fn type_and_metadata_are_never_pruned() {
         check(
             &["spec.limits"],
             json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": []}, "status": {}}),

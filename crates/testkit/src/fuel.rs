@@ -1,8 +1,8 @@
-//! What an evaluation costs: executed wasm instructions (fuel), memory and time.
+//! The cost of an evaluation: executed wasm instructions (fuel), memory and time.
 //!
-//! `wasmtime-provider` gives no access to the store's fuel, so this is a second, small waPC host straight on wasmtime. It
-//! answers host calls with recorded exchanges, so that nothing but the guest is on the bill, or asks whoever is to answer
-//! them. An evaluation pays for its own instance and for `wapc_init`, as in Kubewarden.
+//! `wasmtime-provider` gives no access to the store's fuel, so this is a second, small waPC host directly on wasmtime.
+//! It answers host calls from recorded exchanges, so that only the guest is measured, or by a callback. As in
+//! Kubewarden, the cost of an evaluation includes its own instance and `wapc_init`.
 
 use std::{
     sync::Arc,
@@ -23,29 +23,29 @@ pub struct GuestCall {
     pub payload: Vec<u8>,
 }
 
-/// What one evaluation cost and gave.
+/// The cost and the response of one evaluation.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// Zero where the meter does not count fuel.
+    /// Zero if the meter does not count fuel.
     pub fuel: u64,
-    /// The size of the guest's memory in the end. It only grows, so this is the most that it ever had.
+    /// The final size of the guest's memory. Memory only grows, so this is also the maximum.
     pub memory: usize,
-    /// The guest was stopped because it had used all the fuel that it was given.
+    /// Whether the guest was stopped because it had used all its fuel.
     pub out_of_fuel: bool,
-    /// Where it was stopped, the innermost function first; empty where the module does not name its functions.
+    /// Where it was stopped, the innermost function first. Empty if the module has no function names.
     pub stopped_in: Vec<String>,
-    /// Making the instance, before anything runs in it.
+    /// The time to make the instance, before anything runs in it.
     pub instantiate: Duration,
-    /// Everything: making the instance, `wapc_init` and the call.
+    /// The time to make the instance, run `wapc_init` and make the call.
     pub total: Duration,
-    /// The guest's answer; where it trapped, why.
+    /// The guest's response, or why it trapped.
     pub response: Result<Vec<u8>, String>,
 }
 
 /// Answers a host call: its namespace, operation and payload.
 pub type Answer = Box<dyn FnMut(&str, &str, &[u8]) -> Result<Vec<u8>, String> + Send>;
 
-/// A compiled policy to measure evaluations of.
+/// A compiled policy whose evaluations can be measured.
 pub struct Meter {
     engine: Engine,
     policy: InstancePre<State>,
@@ -64,12 +64,12 @@ struct State {
 }
 
 impl Meter {
-    /// Counts fuel; times are those of the counting code.
+    /// A meter that counts fuel. Its times include the counting.
     pub fn of_fuel(wasm: &[u8]) -> Result<Self, String> {
         Self::new(wasm, true)
     }
 
-    /// Measures time, of the code that Kubewarden runs.
+    /// A meter that measures the time of the code that Kubewarden runs.
     pub fn of_time(wasm: &[u8]) -> Result<Self, String> {
         Self::new(wasm, false)
     }
@@ -84,13 +84,12 @@ impl Meter {
         Ok(Self { engine, policy, counts_fuel, compile })
     }
 
-    /// Makes the call in a fresh instance, which gets the recorded answers if it asks what it asked when they were
-    /// recorded.
+    /// Makes the call in a fresh instance. Its host calls get the recorded answers, and must equal the recorded ones.
     pub fn measure(&self, call: &Arc<GuestCall>, exchanges: &Arc<[Exchange]>) -> Result<Measured, String> {
         self.measure_some(u64::MAX, call, exchanges)
     }
 
-    /// The same, but stops it when it has used `most_fuel`.
+    /// Like [`Self::measure`], but stops the guest when it has used `most_fuel`.
     pub fn measure_some(
         &self,
         most_fuel: u64,
@@ -99,7 +98,7 @@ impl Meter {
     ) -> Result<Measured, String> {
         let (exchanges, mut next) = (Arc::clone(exchanges), 0);
         let answer = move |namespace: &str, operation: &str, payload: &[u8]| {
-            let exchange: &Exchange = exchanges.get(next).ok_or("no exchange is left")?;
+            let exchange: &Exchange = exchanges.get(next).ok_or("no recorded exchange is left")?;
             next += 1;
             if (exchange.namespace.as_str(), exchange.operation.as_str()) != (namespace, operation)
                 || exchange.payload != payload
@@ -119,7 +118,8 @@ impl Meter {
     fn run(&self, most_fuel: u64, call: &Arc<GuestCall>, answer: Answer) -> wasmtime::Result<Measured> {
         let start = Instant::now();
         let state = State {
-            // The waPC crate keeps its operations in a hash map, whose seed would move the count by a few instructions.
+            // The waPC crate keeps its operations in a hash map, whose seed would change the count by a few
+            // instructions.
             wasi: WasiCtxBuilder::new().secure_random(Deterministic::new(vec![7])).build_p1(),
             call: Arc::clone(call),
             answer,
@@ -151,7 +151,7 @@ fn functions(backtrace: &WasmBacktrace) -> Vec<String> {
     frames.filter_map(|frame| frame.func_name()).map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect()
 }
 
-/// Starts the guest and makes the call; its answer is left in the state.
+/// Starts the guest and makes the call. The response is stored in the state.
 fn call_guest(store: &mut Store<State>, instance: &Instance, call: &GuestCall) -> wasmtime::Result<()> {
     for starter in wapc::wapc_functions::REQUIRED_STARTS {
         if instance.get_export(&mut *store, starter).is_some() {

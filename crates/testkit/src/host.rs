@@ -1,8 +1,7 @@
-//! A real waPC host: the policy's wasm in the same crates that Kubewarden's policy server runs it in.
+//! A real waPC host: runs the policy's wasm with the same crates as Kubewarden's policy server.
 //!
-//! Every call gets a fresh instance, as Kubewarden gives every evaluation. The guest runs on a thread of its own and its
-//! host calls come back over a channel, which is how the policy server does it too, and what lets a caller answer them
-//! from a plain `&mut dyn HostCalls`.
+//! As in Kubewarden, every call gets a fresh instance. As in the policy server, the guest runs on its own thread and
+//! sends host calls over a channel, so that callers can answer them from a plain `&mut dyn HostCalls`.
 
 use std::{fs, path::Path, sync::mpsc, thread};
 
@@ -20,24 +19,24 @@ use crate::{
     host_call::{CallbackRequest, HostCalls, NoCluster},
 };
 
-/// A policy, ready to be evaluated any number of times.
+/// A loaded policy that can be evaluated any number of times.
 pub struct PolicyHost {
     policy: Policy,
 }
 
-/// What runs the wasm.
+/// The wasm engine.
 enum Policy {
-    /// As Kubewarden does it.
+    /// Kubewarden's engine.
     #[cfg(feature = "compiler")]
     Compiled(Box<WasmtimeEngineProviderPre>),
     #[cfg(feature = "interpreter")]
     Interpreted(Interpreter),
 }
 
-/// One instance of it.
+/// One instance of a policy.
 type Guest = Box<dyn WebAssemblyEngineProvider + Send>;
 
-/// One host call as it went over the wire, and what the guest got for it.
+/// One host call with its payload, and the answer to the guest.
 #[derive(Debug, Clone)]
 pub struct Exchange {
     pub namespace: String,
@@ -46,21 +45,21 @@ pub struct Exchange {
     pub answer: Result<Vec<u8>, String>,
 }
 
-/// The answer to a guest call, and the host calls made on the way to it.
+/// The response to a guest call, and the host calls that it made.
 #[derive(Debug, Clone)]
 pub struct Called {
     pub response: Result<Vec<u8>, String>,
     pub exchanges: Vec<Exchange>,
 }
 
-/// The answer of the guest operation `validate_settings`.
+/// The result of the guest operation `validate_settings`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SettingsValidation {
     pub valid: bool,
     pub message: Option<String>,
 }
 
-/// A host call on its way from the guest's thread to the one that answers.
+/// A host call sent from the guest's thread to the answering thread.
 struct Asked {
     binding: String,
     namespace: String,
@@ -70,7 +69,7 @@ struct Asked {
 }
 
 impl PolicyHost {
-    /// Makes the wasm of a policy ready: compiles it, where a compiler is built in.
+    /// Loads the wasm of a policy, and compiles it if a compiler is built in.
     pub fn load(wasm: &Path) -> Result<Self, String> {
         let bytes = fs::read(wasm).map_err(|error| format!("cannot read `{}`: {error}", wasm.display()))?;
         Self::from_bytes(&bytes).map_err(|error| format!("cannot load `{}`: {error}", wasm.display()))
@@ -86,11 +85,11 @@ impl PolicyHost {
         Ok(Self { policy: Policy::Interpreted(Interpreter::new(wasm)?) })
     }
 
-    /// Compiles it, or finds it in wasmtime's cache.
+    /// Compiles the wasm, or finds it in wasmtime's cache.
     #[cfg(feature = "compiler")]
     pub fn from_bytes(wasm: &[u8]) -> Result<Self, String> {
         let mut config = wasmtime::Config::new();
-        // Where there is no place for a cache, compiling again is all there is to it.
+        // Without a cache the wasm is compiled again.
         config.cache(wasmtime::Cache::from_file(None).ok());
         let engine = wasmtime::Engine::new(&config).map_err(|error| error.to_string())?;
         let module = wasmtime::Module::new(&engine, wasm).map_err(|error| format!("{error:#}"))?;
@@ -125,7 +124,7 @@ impl PolicyHost {
             for Asked { binding, namespace, operation, payload, reply } in asked {
                 let answer = answer(&binding, &namespace, &operation, &payload, access, calls);
                 exchanges.push(Exchange { namespace, operation, payload, answer: answer.clone() });
-                // A guest that is gone needs no answer; why it went is in its result.
+                // A guest that has ended needs no answer; its result has the reason.
                 let _ = reply.send(answer);
             }
             guest.join().unwrap_or_else(|_| Err("the guest's thread ended with a panic".to_owned()))
@@ -133,7 +132,7 @@ impl PolicyHost {
         Called { response, exchanges }
     }
 
-    /// Evaluates a request; `settings` are not validated first, as in the policy server.
+    /// Evaluates a request. As in the policy server, `settings` are not validated first.
     pub fn validate(
         &self,
         request: &AdmissionRequest,
@@ -185,7 +184,7 @@ fn call_guest(instance: Guest, operation: &str, payload: &[u8], ask: mpsc::Sende
     host.call(operation, payload).map_err(|error| error.to_string())
 }
 
-/// Checks and answers one host call, with the error texts of Kubewarden's callback.
+/// Checks and answers one host call. Errors have the texts of Kubewarden's callback.
 pub fn answer(
     binding: &str,
     namespace: &str,

@@ -1,14 +1,14 @@
-//! What a policy may ask its host: the Kubernetes reads of the Kubewarden SDK, as typed requests.
+//! Host calls of a policy: the Kubernetes reads of the Kubewarden SDK, as typed requests.
 //!
-//! The enum is written the way `kwctl` writes it into session files, so that a request read from the wire can be
-//! compared with one read from such a file. Who answers is left to implementations of [`HostCalls`]; whether the policy
-//! may ask at all is decided in [`crate::access`].
+//! The enum is serialized like in `kwctl`'s session files, so that a request from the wire can be compared with one
+//! from such a file. Implementations of [`HostCalls`] answer the calls; [`crate::access`] decides whether they are
+//! allowed.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// A Kubernetes read that a policy asks its host for.
+/// A Kubernetes read that a policy requests from its host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallbackRequest {
     /// Operation `list_resources_by_namespace`.
@@ -39,12 +39,12 @@ pub enum CallbackRequest {
     },
 }
 
-/// Answers host calls; the error text is what the real host's callback handler would report.
+/// Answers host calls. Errors have the texts of the real host's callback handler.
 pub trait HostCalls {
     fn call(&mut self, request: &CallbackRequest) -> Result<Vec<u8>, String>;
 }
 
-/// The host of a policy that may ask for nothing: no cluster behind it, no session file.
+/// A host without a cluster or session file, so that every host call fails.
 pub struct NoCluster;
 
 impl HostCalls for NoCluster {
@@ -59,7 +59,7 @@ impl CallbackRequest {
         if namespace != "kubernetes" {
             return Err(format!("unknown namespace: {namespace}"));
         }
-        // The wire has the fields without the variant's name, which the operation stands for.
+        // The payload has the fields without the variant's name, which follows from the operation.
         let variant = match operation {
             "list_resources_by_namespace" => "KubernetesListResourceNamespace",
             "list_resources_all" => "KubernetesListResourceAll",
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_payload_of_the_sdk_is_read_by_its_operation() {
+    fn the_operation_decides_how_a_payload_is_read() {
         let payload = br#"{"api_version":"v1","kind":"LimitRange","namespace":"shop","label_selector":null,
             "field_selector":null,"field_masks":["spec.limits","metadata.name"]}"#;
         let request = CallbackRequest::read("kubernetes", "list_resources_by_namespace", payload).unwrap();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_namespaces_and_operations_are_refused_in_the_hosts_words() {
+    fn unknown_namespaces_and_operations_are_refused_with_the_hosts_texts() {
         let check = |namespace, operation, expected: &str| {
             assert_eq!(CallbackRequest::read(namespace, operation, b"{}").unwrap_err(), expected);
         };

@@ -1,5 +1,5 @@
-//! A waPC engine on an interpreter. It is built in a minute, where a compiler of wasm takes ten, and a policy needs no more:
-//! its calls are short. Of WASI it has what Rust's standard library imports of itself.
+//! A waPC engine on an interpreter. It builds in a minute instead of the ten minutes of a wasm compiler, and is fast
+//! enough for a policy's short calls. It has only those functions of WASI that Rust's standard library always imports.
 
 use std::error::Error as StdError;
 use std::hash::{BuildHasher, RandomState};
@@ -14,7 +14,7 @@ const WASI: &str = "wasi_snapshot_preview1";
 const SUCCESS: i32 = 0;
 const BAD_FILE: i32 = 8;
 
-/// A policy that is ready to be run.
+/// A loaded policy.
 pub struct Interpreter {
     module: Module,
 }
@@ -24,7 +24,7 @@ impl Interpreter {
         Ok(Self { module: Module::new(&Engine::default(), wasm).map_err(|error| error.to_string())? })
     }
 
-    /// A fresh instance, which begins to run when a host takes it.
+    /// A fresh instance, which starts when it is given to a host.
     pub fn instance(&self) -> Interpreted {
         Interpreted { module: self.module.clone(), running: None }
     }
@@ -59,7 +59,7 @@ impl WebAssemblyEngineProvider for Interpreted {
     }
 
     fn replace(&mut self, _: &[u8]) -> Result<(), Box<dyn StdError + Send + Sync>> {
-        Err("a policy is not replaced while it runs".into())
+        Err("a running policy cannot be replaced".into())
     }
 }
 
@@ -72,7 +72,7 @@ fn linker(engine: &Engine) -> Result<Linker<Host>, Error> {
     Ok(linker)
 }
 
-/// What the guest is asked, and what it asks.
+/// The functions for requests: to the guest and from the guest.
 fn requests(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
         HOST_NAMESPACE,
@@ -114,7 +114,7 @@ fn requests(linker: &mut Linker<Host>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the guest answers, and what it is answered.
+/// The functions for responses: from the guest and to the guest.
 fn responses(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
         HOST_NAMESPACE,
@@ -164,7 +164,7 @@ fn wasi(linker: &mut Linker<Host>) -> Result<(), Error> {
             write(&mut caller, place, &now.to_le_bytes()).map(|()| SUCCESS)
         },
     )?;
-    // They seed the guest's hash maps.
+    // Random numbers seed the guest's hash maps.
     linker.func_wrap(WASI, "random_get", |mut caller: Caller<'_, Host>, place: i32, length: i32| {
         let length = usize::try_from(length).unwrap_or_default();
         let words = std::iter::repeat_with(|| RandomState::new().hash_one(length).to_le_bytes());
@@ -203,12 +203,12 @@ fn memory(caller: &Caller<'_, Host>) -> Result<Memory, Error> {
     caller.get_export("memory").and_then(Extern::into_memory).ok_or_else(|| Error::new("the guest exports no memory"))
 }
 
-/// Part of the guest's memory; a length beyond it is refused before anything is made of that length.
+/// Copies part of the guest's memory. A length beyond the memory is refused before anything is allocated.
 fn read(caller: &Caller<'_, Host>, pointer: i32, length: i32) -> Result<Vec<u8>, Error> {
     let from = pointer.cast_unsigned() as usize;
     let to = from.saturating_add(length.cast_unsigned() as usize);
     let part = memory(caller)?.data(caller).get(from..to).map(<[u8]>::to_vec);
-    part.ok_or_else(|| Error::new("the guest points outside of its memory"))
+    part.ok_or_else(|| Error::new("the guest's pointer is outside its memory"))
 }
 
 fn text(caller: &Caller<'_, Host>, pointer: i32, length: i32) -> Result<String, Error> {

@@ -1,10 +1,10 @@
-//! Test support: a real waPC host for the policy, and what stands around a policy in a cluster.
+//! Test support: a real waPC host for the policy, and the environment of a policy in a cluster.
 //!
-//! Rooms, each leaning only on those above it: [`metadata`] and [`policy_definition`] (what a policy says of itself, and
-//! how it is deployed), [`artifacthub`] (how it is published), [`host_call`] (what a policy may ask), [`access`] (whether it may), [`field_mask`], then [`cluster`]
-//! and [`session`] (who answers), [`admission`] (what goes in and comes out), [`host`] (the wasm, run as Kubewarden runs
-//! it, or by the `interpreter`), [`fuel`] (what a run costs), [`built`] (the wasm of this very workspace). The binary `headroom-host` puts them
-//! behind the flags of `kwctl`.
+//! Modules, each using only those before it: [`metadata`] and [`policy_definition`] (a policy's metadata and
+//! deployment), [`artifacthub`] (its publication), [`host_call`] (host calls), [`access`] (permissions for them),
+//! [`field_mask`], [`cluster`] and [`session`] (sources of answers), [`admission`] (request and response), [`host`]
+//! (runs the wasm as Kubewarden does, or in the `interpreter`), [`fuel`] (the cost of a run), [`built`] (the wasm of
+//! this workspace). The binary `headroom-host` offers them with the flags of `kwctl`.
 
 pub mod access;
 pub mod admission;
@@ -22,6 +22,6 @@ pub mod metadata;
 pub mod policy_definition;
 pub mod session;
 
-/// Kubewarden's own SDK, which reads what the policy writes.
+/// Checks against Kubewarden's own SDK.
 #[cfg(feature = "compiler")]
 pub use kubewarden_policy_sdk;

@@ -1,7 +1,7 @@
-//! A policy's metadata: the file beside it, and the custom section of the wasm that `kwctl annotate` makes of the file.
+//! A policy's metadata: the file, and the custom section that `kwctl annotate` adds to the wasm.
 //!
-//! The section `io.kubewarden.metadata` holds the metadata as JSON. The host reads from it which kinds a policy may be
-//! given; Artifact Hub and `kwctl scaffold` read the rest.
+//! The section `io.kubewarden.metadata` contains the metadata as JSON. The host reads the kinds that a policy may read;
+//! Artifact Hub and `kwctl scaffold` read the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use wasm_encoder::Section;
 
 /// Name of the custom section.
 pub const SECTION: &str = "io.kubewarden.metadata";
-/// Annotation that holds the README.
+/// Annotation with the README.
 pub const USAGE: &str = "io.kubewarden.policy.usage";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
-    /// Asked of the policy when it is annotated, never written by hand.
+    /// Read from the policy when it is annotated, never written by hand.
     pub protocol_version: Option<String>,
     pub rules: Vec<Rule>,
     #[serde(default)]
@@ -44,7 +44,7 @@ pub struct ContextAwareResource {
     pub kind: String,
 }
 
-/// Which admission requests a policy is for.
+/// The admission requests that a policy receives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
@@ -67,7 +67,7 @@ fn kubernetes() -> String {
 }
 
 impl Metadata {
-    /// Reads the metadata file, and checks its rules as `kwctl` does.
+    /// Reads the metadata file, and checks its rules like `kwctl`.
     pub fn from_yaml(text: &str) -> Result<Self, String> {
         let metadata: Self =
             serde_yaml::from_str(text).map_err(|error| format!("the metadata cannot be read: {error}"))?;
@@ -75,7 +75,7 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// Reads the metadata of an annotated policy; `None` where there is none.
+    /// Reads the metadata of an annotated policy; `None` if the policy is not annotated.
     pub fn from_wasm(wasm: &[u8]) -> Result<Option<Self>, String> {
         for payload in wasmparser::Parser::new(0).parse_all(wasm) {
             let payload = payload.map_err(|error| format!("the wasm cannot be read: {error}"))?;
@@ -90,10 +90,10 @@ impl Metadata {
         Ok(None)
     }
 
-    /// The wasm with this metadata in it.
+    /// The wasm with this metadata.
     pub fn annotate(&self, wasm: &[u8]) -> Result<Vec<u8>, String> {
         if Self::from_wasm(wasm)?.is_some() {
-            return Err(format!("the wasm has a section `{SECTION}` already: annotate the plain build"));
+            return Err(format!("the wasm already has a section `{SECTION}`: annotate the plain build"));
         }
         let json = serde_json::to_vec(self).map_err(|error| error.to_string())?;
         let mut annotated = wasm.to_vec();
@@ -115,7 +115,7 @@ impl Rule {
                 return Err(format!("a rule has no `{name}`: name at least one"));
             }
             if list.len() > 1 && list.iter().any(|entry| entry == "*") {
-                return Err(format!("a rule has `*` beside others in `{name}`: `*` stands alone"));
+                return Err(format!("a rule has `*` and other values in `{name}`: `*` must be the only one"));
             }
         }
         match self
@@ -148,7 +148,7 @@ annotations: {io.kubewarden.policy.title: headroom}
     const EMPTY_WASM: &[u8] = b"\0asm\x01\0\0\0";
 
     #[test]
-    fn what_is_annotated_is_read_back() {
+    fn annotated_metadata_is_read_back() {
         let metadata = Metadata::from_yaml(YAML).unwrap();
         assert_eq!(Metadata::from_wasm(EMPTY_WASM).unwrap(), None);
         let annotated = metadata.annotate(EMPTY_WASM).unwrap();
@@ -157,7 +157,7 @@ annotations: {io.kubewarden.policy.title: headroom}
     }
 
     #[test]
-    fn the_section_holds_the_json_that_kwctl_writes() {
+    fn the_section_has_the_json_that_kwctl_writes() {
         let json = serde_json::to_value(Metadata::from_yaml(YAML).unwrap()).unwrap();
         assert_eq!(
             json,
@@ -182,7 +182,7 @@ annotations: {io.kubewarden.policy.title: headroom}
             assert!(error.contains(expected), "{error}");
         };
         check("[pods]", "[]", "no `resources`");
-        check("['']", "['', '*']", "stands alone");
+        check("['']", "['', '*']", "must be the only one");
         check("[CREATE]", "[create]", "operation `create`");
     }
 }

@@ -1,6 +1,6 @@
-//! A policy as it is deployed: the parts of a ClusterAdmissionPolicy or AdmissionPolicy that decide how its wasm is run.
+//! A deployed policy: the parts of a ClusterAdmissionPolicy or AdmissionPolicy that decide how its wasm is run.
 //!
-//! As in `kwctl run`, rules, selectors and match conditions are not looked at.
+//! As in `kwctl run`, rules, selectors and match conditions are ignored.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -18,15 +18,15 @@ pub struct PolicyDefinition {
     pub context_aware: ContextAware,
     pub mutating: bool,
     pub monitor: bool,
-    /// Stands in front of the policy's own words in a refusal.
+    /// Replaces the policy's own message in a refusal.
     pub message: Option<String>,
 }
 
-/// Which kinds the policy may read.
+/// The kinds that the policy may read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContextAware {
     NoAccess,
-    /// Those of the wasm's own metadata.
+    /// The kinds in the wasm's own metadata.
     TrustPolicyMetadata,
     AllowList(BTreeSet<ContextAwareResource>),
 }
@@ -101,16 +101,16 @@ impl PolicyDefinition {
     }
 }
 
-/// The file that a module names; this host pulls nothing.
+/// The local file of a module; this host does not pull from registries.
 pub fn local_path(module: &str) -> Result<PathBuf, String> {
     match module.split_once("://") {
         None => Ok(PathBuf::from(module)),
         Some(("file", path)) => Ok(PathBuf::from(path)),
-        Some((scheme, _)) => Err(format!("module `{module}` is on `{scheme}`: give the path of a wasm file")),
+        Some((scheme, _)) => Err(format!("module `{module}` has scheme `{scheme}`: give the path of a wasm file")),
     }
 }
 
-/// Settings are an object, or nothing at all.
+/// Checks that settings are an object or null.
 pub fn settings(settings: Value) -> Result<Value, String> {
     match settings {
         Value::Null => Ok(json!({})),
@@ -172,7 +172,7 @@ spec: {module: policy.wasm}
     }
 
     #[test]
-    fn what_this_host_cannot_run_is_refused() {
+    fn unsupported_definitions_are_refused() {
         let check = |yaml: &str, expected: &str| {
             let error = PolicyDefinition::from_yaml(yaml).unwrap_err();
             assert!(error.contains(expected), "{error}");

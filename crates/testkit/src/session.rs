@@ -1,7 +1,7 @@
 //! `kwctl`'s session files: the host calls of an evaluation and their answers, recorded and replayed.
 //!
-//! A replay is strict, as in `kwctl`: calls must come in the recorded order and be equal to the recorded ones, masks
-//! included; anything else is an error *to the guest*.
+//! As in `kwctl`, a replay is strict: calls must be in the recorded order and equal to the recorded ones, including
+//! masks. Anything else is an error *to the guest*.
 
 use std::{collections::VecDeque, fs, path::Path};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host_call::{CallbackRequest, HostCalls};
 
-/// One entry of a session file. The request is a string that holds YAML.
+/// One entry of a session file. The request is a string of YAML.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 struct Exchange {
@@ -45,7 +45,7 @@ impl Replay {
         Ok(Self { exchanges: typed.collect::<Result<_, String>>()? })
     }
 
-    /// How many recorded exchanges were not asked for.
+    /// The number of recorded exchanges that were not used.
     pub fn leftovers(&self) -> usize {
         self.exchanges.len()
     }
@@ -68,7 +68,7 @@ impl HostCalls for Replay {
     }
 }
 
-/// Passes calls on and writes them down.
+/// Forwards calls and records them.
 pub struct Recorder<'a> {
     inner: &'a mut dyn HostCalls,
     exchanges: Vec<Exchange>,
@@ -102,7 +102,7 @@ impl HostCalls for Recorder<'_> {
 mod tests {
     use super::*;
 
-    // The shape of the files that kwctl writes, once as it writes them now and once from before field masks.
+    // Session files as kwctl writes them: one in the current form, one from before field masks.
     const SESSION: &str = r#"
 - type: Exchange
   request: |
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_out_of_order_is_an_error_to_the_guest_and_uses_the_entry_up() {
+    fn a_call_out_of_order_is_an_error_to_the_guest_and_consumes_the_entry() {
         let mut replay = Replay::from_yaml(SESSION).unwrap();
         let error = replay.call(&get_namespace()).unwrap_err();
         assert!(error.starts_with("Replay error: unexpected request. Was expecting KubernetesListResourceNamespace"));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_cannot_be_read_is_named() {
+    fn an_unreadable_request_is_quoted_in_the_error() {
         let error =
             Replay::from_yaml("- {type: Exchange, request: '!Nonsense {}', response: {type: Error, message: m}}")
                 .unwrap_err();

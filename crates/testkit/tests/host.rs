@@ -1,4 +1,4 @@
-//! The host with the wasm of this workspace in it: what Kubewarden would do, this host does.
+//! The host with the wasm of this workspace: it behaves like Kubewarden.
 
 use std::{collections::BTreeSet, fs, path::PathBuf, sync::Arc};
 
@@ -27,13 +27,13 @@ fn cluster() -> Cluster {
 }
 
 #[test]
-fn the_policy_speaks_protocol_v1_and_accepts_empty_settings() {
+fn the_policy_has_protocol_v1_and_accepts_empty_settings() {
     let (host, _) = policy().unwrap();
     assert_eq!(host.protocol_version().as_deref(), Ok("v1"));
     assert!(host.validate_settings(&json!({})).valid);
 }
 
-/// Two engines that know nothing of each other; the second is what `make demo` shows the policy with.
+/// Compares two independent engines. `make demo` uses the second one.
 #[test]
 fn the_interpreter_answers_as_the_compiler_does() {
     let (compiled, access) = policy().unwrap();
@@ -54,14 +54,14 @@ fn the_interpreter_answers_as_the_compiler_does() {
         assert_eq!(answer(&interpreted), answer(&compiled), "{}", path.display());
         count += 1;
     }
-    assert!(count > 10, "there are requests");
+    assert!(count > 10, "too few requests: {count}");
     for settings in [json!({}), json!({"rool": "fill"})] {
         assert_eq!(interpreted.validate_settings(&settings), compiled.validate_settings(&settings));
     }
 }
 
 #[test]
-fn what_the_policy_asks_is_what_its_metadata_grants() {
+fn the_metadata_grants_what_the_policy_requests() {
     let (host, access) = policy().unwrap();
     let mut cluster = cluster();
     let response = host.validate(&plain_pod(), &json!({}), &access, &mut cluster);
@@ -69,7 +69,7 @@ fn what_the_policy_asks_is_what_its_metadata_grants() {
     assert!(!cluster.calls().is_empty());
     for call in cluster.calls() {
         access.check_resource(call).unwrap();
-        assert!(call.field_masks().is_some(), "the whole object is asked for: {call:?}");
+        assert!(call.field_masks().is_some(), "the call has no field mask: {call:?}");
     }
 }
 
@@ -87,7 +87,7 @@ fn a_kind_or_a_capability_that_is_not_granted_does_not_reach_the_cluster() {
 }
 
 #[test]
-fn the_guest_gets_errors_in_the_words_of_the_real_host() {
+fn the_guest_gets_the_errors_of_the_real_host() {
     let (host, access) = policy().unwrap();
     let mut cluster = cluster().failing("v1", "LimitRange", "limitranges is forbidden");
     let response = host.validate(&plain_pod(), &json!({}), &access, &mut cluster);
@@ -107,7 +107,7 @@ fn a_recorded_evaluation_replays_to_the_same_answer() {
 }
 
 #[test]
-fn an_evaluation_takes_the_same_fuel_each_time_and_ends_as_in_the_host() {
+fn an_evaluation_takes_the_same_fuel_each_time_and_responds_as_in_the_host() {
     let (host, access) = policy().unwrap();
     let payload = plain_pod().payload(&json!({}));
     let called = host.call("validate", &payload, &access, &mut cluster());
@@ -123,12 +123,12 @@ fn an_evaluation_takes_the_same_fuel_each_time_and_ends_as_in_the_host() {
 }
 
 #[test]
-fn an_evaluation_stops_where_its_fuel_ends() {
+fn an_evaluation_stops_when_its_fuel_is_used_up() {
     let meter = Meter::of_fuel(&fs::read(wasm()).unwrap()).unwrap();
     let call = guest_call(plain_pod().payload(&json!({})));
     let check = |most_fuel: u64, stops: bool| {
-        let nobody = Box::new(|_: &str, _: &str, _: &[u8]| Err("nobody answers".to_owned()));
-        let measured = meter.measure_within(most_fuel, &call, nobody).unwrap();
+        let no_answer = Box::new(|_: &str, _: &str, _: &[u8]| Err("no answer".to_owned()));
+        let measured = meter.measure_within(most_fuel, &call, no_answer).unwrap();
         assert_eq!((measured.out_of_fuel, measured.response.is_err()), (stops, stops), "{measured:?}");
         assert!(measured.fuel <= most_fuel);
     };
@@ -141,7 +141,7 @@ fn guest_call(payload: Vec<u8>) -> Arc<GuestCall> {
 }
 
 #[test]
-fn a_payload_that_is_no_request_is_refused_and_not_a_crash() {
+fn an_invalid_payload_is_refused_without_a_crash() {
     let (host, access) = policy().unwrap();
     for payload in ["", "{", "null", "[]", "{}", r#"{"request":1}"#, r#"{"request":{},"settings":[]}"#, "\u{fffd}"] {
         let answer = host.call("validate", payload.as_bytes(), &access, &mut Cluster::new()).response;

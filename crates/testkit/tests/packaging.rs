@@ -1,4 +1,4 @@
-//! What the repository publishes about the policy agrees with itself: version, metadata, Artifact Hub, settings form.
+//! The published descriptions of the policy are consistent: version, metadata, Artifact Hub, settings form.
 
 use std::fs;
 
@@ -25,7 +25,7 @@ fn the_metadata_names_the_version_of_the_workspace() {
 }
 
 #[test]
-fn the_package_file_is_the_generated_one() {
+fn the_package_file_is_up_to_date() {
     let committed = text("artifacthub-pkg.yml");
     let created_at = serde_yaml::from_str::<Value>(&committed).unwrap()["createdAt"].as_str().unwrap().to_owned();
     let generated = package(&metadata(), &created_at, &text("questions-ui.yml")).unwrap();
@@ -33,8 +33,8 @@ fn the_package_file_is_the_generated_one() {
 }
 
 #[test]
-fn a_rule_holds_one_group_and_no_subresource() {
-    // The audit scanner pairs every group with every resource of a rule, and gives up on subresources.
+fn a_rule_has_one_group_and_no_subresource() {
+    // The audit scanner combines every group with every resource of a rule, and does not support subresources.
     for rule in metadata().rules {
         assert_eq!(rule.api_groups.len(), 1, "{rule:?}");
         assert!(rule.resources.iter().all(|resource| !resource.contains('/')), "{rule:?}");
@@ -42,8 +42,8 @@ fn a_rule_holds_one_group_and_no_subresource() {
 }
 
 #[test]
-fn the_wasm_names_every_declared_host_capability() {
-    // `kwctl annotate` looks for them in the wasm's data, and warns of what it does not find there.
+fn the_wasm_contains_every_declared_host_capability() {
+    // `kwctl annotate` searches for them in the wasm's data, and warns about missing ones.
     let wasm = fs::read(workspace_file("policy.wasm")).unwrap();
     for capability in metadata().host_capabilities.unwrap() {
         let operation = capability.strip_prefix("kubernetes/").unwrap().as_bytes();
@@ -51,7 +51,7 @@ fn the_wasm_names_every_declared_host_capability() {
     }
 }
 
-/// A question's setting in its place: `a.b` and `x` give `{"a": {"b": x}}`.
+/// The settings for a question's answer: `a.b` and `x` give `{"a": {"b": x}}`.
 fn setting(variable: &str, value: &Value) -> Value {
     variable.rsplit('.').fold(value.clone(), |inner, key| Value::Object(Map::from_iter([(key.to_owned(), inner)])))
 }
@@ -77,5 +77,8 @@ fn the_policy_accepts_every_default_and_option_of_the_settings_form() {
         }
     }
     assert!(checked > 10, "{checked}");
-    assert!(!host.validate_settings(&json!({"description": null})).valid, "the form's first entry is no setting");
+    assert!(
+        !host.validate_settings(&json!({"description": null})).valid,
+        "the form's first entry must not be a setting"
+    );
 }

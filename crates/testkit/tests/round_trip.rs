@@ -1,9 +1,9 @@
-//! The round trip: what the companion collects, the built policy estimates from.
+//! The round trip: the companion collects, and the built policy estimates from the result.
 //!
-//! The figures are held to the percentile of the very samples, sorted here, so nothing of the way (source, store, sketch,
-//! profile, masks, reading) can be wrong without showing.
+//! Estimates are compared with percentiles of the sorted samples, so an error in any step (source, store, sketch,
+//! profile, masks, reading) is found.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop where something is not as it made it")]
+#![expect(clippy::unwrap_used, reason = "a test may panic on unexpected data")]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -37,7 +37,7 @@ struct Series {
     seed: u64,
 }
 
-/// One image in its own namespace; another in three, so that a fourth may learn of it.
+/// One image in its own namespace; another in three namespaces, so that a fourth can use its pool.
 const SERIES: [Series; 6] = [
     Series { namespace: "shop", pod: "web-0", image: "nginx:1.27", seed: 1 },
     Series { namespace: "shop", pod: "cache-0", image: "example.com/cache:3", seed: 2 },
@@ -48,7 +48,7 @@ const SERIES: [Series; 6] = [
 ];
 
 impl Series {
-    /// Millicores and mebibytes of each minute.
+    /// Millicores and mebibytes for each minute.
     fn samples(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut state = self.seed;
         (0..MINUTES).map(move |_| {
@@ -58,7 +58,7 @@ impl Series {
     }
 }
 
-/// The amount that was enough for nine in ten of the samples of an image in a namespace: of three that agree, the least.
+/// The 90th percentile of an image's samples in a namespace; of three namespaces that agree, the least.
 fn exact(image: &str) -> (u64, u64) {
     let least = |amount: fn((u64, u64)) -> u64| {
         let of_namespace = |namespace: &str| {
@@ -72,7 +72,7 @@ fn exact(image: &str) -> (u64, u64) {
     (least(|(cpu, _)| cpu), least(|(_, memory)| memory))
 }
 
-/// Collects the samples; the profiles are in the folder afterwards.
+/// Collects the samples, and writes the profiles into the folder.
 async fn collect(folder: &Path) -> Cluster {
     let mut csv = String::from("time,namespace,pod,container,image,cpu,memory\n");
     for series in &SERIES {
@@ -107,7 +107,7 @@ async fn collect(folder: &Path) -> Cluster {
         let profiles = fs::read_dir(namespace.unwrap().path()).unwrap();
         files.extend(profiles.map(|profile| profile.unwrap().path()));
     }
-    assert_eq!(files.len(), 64, "every root");
+    assert_eq!(files.len(), 64, "expected every root");
     Cluster::from_files(files).unwrap()
 }
 
@@ -123,17 +123,17 @@ fn pod(namespace: &str, image: &str) -> AdmissionRequest {
     .unwrap()
 }
 
-/// Sketches are wrong by at most 1 %, and estimates are rounded up to a millicore and a mebibyte.
+/// Sketches have an error of at most 1 %, and estimates are rounded up to a millicore or a mebibyte.
 #[track_caller]
 fn check_near(found: &Value, exact: u64, unit: &Quantity) {
     let found: Quantity = found.as_str().unwrap().parse().unwrap();
     let exact = unit.times_count(exact);
     let most = exact.scaled(101, 100).rounded_up_to_multiple_of(unit);
-    assert!(exact.scaled(99, 100) <= found && found <= most, "{found} is not near {exact}");
+    assert!(exact.scaled(99, 100) <= found && found <= most, "{found} is not close to {exact}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_policy_estimates_from_what_was_collected() {
+async fn the_policy_estimates_from_collected_usage() {
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = collect(folder.path()).await;
     let (host, access) = built::policy().unwrap();
@@ -153,9 +153,9 @@ async fn the_policy_estimates_from_what_was_collected() {
         let (cpu, memory) = exact(image);
         check_near(&requests["cpu"], cpu, &Quantity::from_milli(1));
         check_near(&requests["memory"], memory, &Quantity::from_bytes(1 << 20));
-        assert_eq!(object["spec"]["containers"][0]["resources"].as_object().unwrap().len(), 1, "no limit is made up");
-        let told = object["metadata"]["annotations"]["headroom.dev/resources"].as_str().unwrap();
+        assert_eq!(object["spec"]["containers"][0]["resources"].as_object().unwrap().len(), 1, "a limit was added");
+        let annotation = object["metadata"]["annotations"]["headroom.dev/resources"].as_str().unwrap();
         let evidence = format!("p90 of 7d {image} {whose}, {samples} samples, 1h old");
-        assert!(told.contains(&evidence), "{told}");
+        assert!(annotation.contains(&evidence), "{annotation}");
     }
 }

@@ -1,7 +1,7 @@
-//! Columns of text, each as wide as its widest cell and two blanks.
+//! Columns of text, each as wide as its widest cell plus two spaces.
 //!
-//! A column reaches over neighbouring lines that have it; a line without columns ends it. The last cell of a line is
-//! never padded and widens nothing.
+//! A column spans adjacent lines that have it; a line without it ends the column. The last cell of a line is not
+//! padded and does not widen its column.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A line of one cell.
+    /// Adds a line of one cell.
     pub(super) fn line(&mut self, text: &str) {
         self.lines.push(vec![text.to_owned()]);
     }
 
-    /// A line of cells; `indent` is part of the first.
+    /// Adds a line of cells; `indent` becomes part of the first.
     pub(super) fn row<C: AsRef<str>>(&mut self, indent: &str, cells: impl IntoIterator<Item = C>) {
         let mut cells: Vec<String> = cells.into_iter().map(|cell| cell.as_ref().to_owned()).collect();
         if let Some(first) = cells.first_mut() {
@@ -25,7 +25,7 @@ impl Table {
         self.lines.push(cells);
     }
 
-    /// How wide a column is at a line: over the neighbouring lines in which it is not the last.
+    /// The width of a column at a line: of all adjacent lines in which it is not the last column.
     fn width(&self, line: usize, column: usize) -> usize {
         let width_at = |cells: &Vec<String>| {
             let is_padded = cells.len() > column + 1;

@@ -1,27 +1,27 @@
-//! How good estimates were: what was estimated for containers against what they then used.
+//! The accuracy of estimates: the estimates of containers compared with their later usage.
 
 use std::fmt;
 
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Resource, find_in_usage};
 
-/// Of one resource, the containers of an image in a namespace.
+/// The accuracy for one resource of an image's containers in a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accuracy {
-    /// How many containers were compared.
+    /// The number of compared containers.
     pub containers: u64,
-    /// How many of them used more than was estimated for them for more than [`RARELY`] of their time.
+    /// The number of containers whose usage exceeded their estimate for more than one part in [`RARELY`] of the time.
     pub above: u64,
-    /// What was estimated for all of them.
+    /// The sum of their estimates.
     pub estimated: Quantity,
-    /// What all of them used on average.
+    /// The sum of their average usage.
     pub used: Quantity,
 }
 
-/// A container that is above its request for one part in so many of its time is as it should be.
+/// A container may exceed its estimate for one part in this many of its time.
 pub const RARELY: u64 = 20;
 
-/// Estimates that are off by much.
+/// Estimates that are far from usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Off {
     TooLow,
@@ -29,8 +29,9 @@ pub enum Off {
 }
 
 impl Accuracy {
-    /// Whether the estimates are off. A request for CPU is exceeded now and then by many a container that lacks nothing,
-    /// one for memory or storage should not be. Too much is what is hardly used at all, unless it is too little to matter.
+    /// Whether the estimates are off. Many containers exceed their CPU request now and then and lack nothing; requests
+    /// for memory and storage should not be exceeded. Estimates are too high if hardly any of them is used, unless they
+    /// are too small to matter.
     pub fn off(&self, resource: Resource) -> Option<Off> {
         let (most, least) = match resource {
             Resource::Cpu => (2, Quantity::from_milli(500)),
@@ -45,7 +46,7 @@ impl Accuracy {
         }
     }
 
-    /// As a profile has it; none if a part of it is missing, or there is nothing to say.
+    /// Reads the text in a profile; none if a part is missing or no container was compared.
     pub fn read(text: &str) -> Option<Self> {
         fn part<T: std::str::FromStr>(text: &str, name: &str) -> Option<T> {
             find_in_usage(text, name)?.parse().ok()
@@ -57,7 +58,7 @@ impl Accuracy {
     }
 }
 
-/// `containers=12 above=1 estimated=1200m used=310m`, as usage is written.
+/// `containers=12 above=1 estimated=1200m used=310m`, in the same form as usage.
 impl fmt::Display for Accuracy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { containers, above, estimated, used } = self;
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn an_accuracy_is_read_as_it_was_written() {
         let text = "containers=12 above=1 estimated=1200m used=310m";
         assert_eq!(accuracy(text).to_string(), text);
         for wrong in [
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_are_off_where_many_use_more_or_all_use_hardly_anything() {
+    fn estimates_are_off_if_many_containers_use_more_or_all_use_hardly_anything() {
         let check = |resource, text: &str, off| assert_eq!(accuracy(text).off(resource), off, "{text}");
         let (cpu, memory) = (Resource::Cpu, Resource::Memory);
         check(cpu, "containers=4 above=2 estimated=1 used=500m", None);

@@ -1,13 +1,13 @@
-//! How much of an image is kept, and what goes first when that is too much.
+//! How much history of an image is kept, and what is dropped first.
 //!
-//! Each image in each namespace has to fit into one object together with the image's pool ([`super::layout`]), so every
-//! collection bounds both before it writes them:
-//! 1. of a history's out-of-memory kills, the oldest beyond 5;
-//! 2. of the tags and of the workloads, the least recently seen beyond 8 each, and then, the tags first, those beyond
-//!    [`MOST_BYTES`] of text: without its own history a tag or workload is still served by that of all together.
+//! Each image in each namespace must fit into one object together with the image's pool ([`super::layout`]), so both
+//! are bounded before they are written. These are dropped:
+//! 1. the oldest out-of-memory kills of a history, beyond 5;
+//! 2. the least recently seen tags and workloads, beyond 8 each; then, tags first, those beyond [`MOST_BYTES`] of text.
+//!    For a tag or workload without a history of its own, readers use that of all tags together.
 //!
-//! Of two histories last seen at the same moment the one later in the alphabet goes, so that the same input always gives
-//! the same text.
+//! Of two histories last seen at the same time, the one later in the alphabet is dropped, so that the same input always
+//! gives the same text.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,24 +16,24 @@ use std::fmt::{self, Write};
 use super::{Histories, History, Share, manifest};
 use headroom_core::cluster::usage::MOST_OOM_KILLS;
 
-/// Tags, and workloads.
+/// Most tags, and most workloads.
 pub(super) const MOST_PARTS: usize = 8;
-/// Of an image in a namespace, or of its pool.
+/// For an image in a namespace, and for its pool.
 pub(super) const MOST_BYTES: usize = 6_000;
-/// Of the pool of an image that does not fit into one object otherwise, because each of its pages repeats it.
+/// For the pool of an image that does not fit into one object otherwise: each of the image's pages repeats the pool.
 pub(super) const MOST_BYTES_OF_SHARED_POOL: usize = 3_500;
 
-/// How many histories found no room.
+/// How many histories were dropped for lack of room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Of images in namespaces.
+    /// Histories of images in namespaces.
     pub own: usize,
-    /// Of images that are still there.
+    /// Tags of images that were kept.
     pub tags: usize,
 }
 
 impl Share {
-    /// Drops what is too much and counts it in `dropped`.
+    /// Drops what is beyond the bounds and counts it in `dropped`.
     pub fn bound(&mut self) {
         let images = self.images.values_mut();
         let histories = images.flat_map(|image| image.own.values_mut().chain(&mut image.pool));
@@ -42,7 +42,7 @@ impl Share {
 }
 
 impl Histories {
-    /// Drops what is more than so many bytes of text, and says how many tags went.
+    /// Drops what is beyond `most_bytes` of text. Returns the number of dropped tags.
     pub(super) fn bound(&mut self, most_bytes: usize) -> usize {
         let parts = self.tags.values_mut().chain(self.workloads.values_mut());
         parts.chain([&mut self.all]).for_each(keep_newest_oom_kills);
@@ -64,14 +64,14 @@ impl Histories {
         before - self.tags.len()
     }
 
-    /// How many bytes of text they take.
+    /// The length of the text in bytes.
     pub(super) fn bytes(&self) -> usize {
         length(|out| manifest::histories(out, self))
     }
 }
 
-/// Drops the least recently seen beyond the most; returns those that take room, the newest first. What is only named
-/// because it is as `all` takes hardly any.
+/// Drops the least recently seen beyond [`MOST_PARTS`]. Returns the keys of those that take room, the newest first. A
+/// part equal to `all` is only named, so it takes hardly any room.
 fn keep_newest<Key: Ord + Clone>(parts: &mut BTreeMap<Key, History>, all: &History) -> Vec<Key> {
     let mut keys: Vec<_> = parts.iter().map(|(key, part)| (Reverse(part.last_seen), key.clone())).collect();
     keys.sort();
@@ -87,10 +87,10 @@ fn keep_newest_oom_kills(history: &mut History) {
     history.oom_kills.truncate(MOST_OOM_KILLS);
 }
 
-/// How many bytes `text` writes.
+/// The number of bytes that `text` writes.
 fn length(text: impl FnOnce(&mut Length) -> fmt::Result) -> usize {
     let mut length = Length(0);
-    // Counting cannot fail, and nothing that is written here fails by itself.
+    // Counting cannot fail, and the writers return no errors of their own.
     match text(&mut length) {
         Ok(()) | Err(fmt::Error) => length.0,
     }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_stays_as_it_is() {
+    fn a_share_that_fits_is_unchanged() {
         let mut share = sample::share_of(["nginx:1.27".to_owned(), "nginx:1.28".to_owned()]);
         let before = share.clone();
         share.bound();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_keeps_the_tags_seen_last() {
+    fn an_image_keeps_the_most_recently_seen_tags() {
         let mut share = sample::share_of((0..25).map(|version| format!("app:{version:02}")));
         share.bound();
         let kept = tags_of(&share);
@@ -138,12 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn of_tags_seen_together_the_first_in_the_alphabet_stay() {
+    fn of_tags_seen_at_the_same_time_the_first_in_the_alphabet_are_kept() {
         let mut share = sample::share_of((0..25).map(|version| format!("app:{version:02}")));
         for own in share.images.values_mut().flat_map(|image| image.own.values_mut()) {
             let seen = own.all.last_seen;
             own.tags.values_mut().for_each(|tag| tag.last_seen = seen);
-            // None is as all are together.
+            // So that no tag's history equals that of all tags together.
             own.all.days += 1;
         }
         share.bound();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_keeps_its_latest_kills() {
+    fn a_history_keeps_its_latest_out_of_memory_kills() {
         let mut share = sample::share();
         for pool in share.images.values_mut().flat_map(|image| &mut image.pool) {
             let kill = pool.all.oom_kills[0].clone();

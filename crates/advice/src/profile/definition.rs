@@ -1,8 +1,8 @@
-//! The kind as the cluster knows it: one table of what a profile holds, and the CustomResourceDefinition made of it.
+//! The `UsageProfile` kind: one table of its fields, and the CustomResourceDefinition generated from it.
 //!
-//! The API server drops fields that the schema does not name and refuses values of another type, and texts and lists that
-//! are longer than a collector ever writes them: a policy host copies what is stored for every request. A test holds the
-//! table to what [`super::manifest`] writes.
+//! The API server drops fields that are not in the schema, and refuses values of another type and strings and lists
+//! longer than a collector writes them, because a policy host copies the stored object for every request. A test checks
+//! the table against the output of [`super::manifest`].
 
 use std::fmt::{self, Write};
 
@@ -12,19 +12,20 @@ use headroom_core::cluster::usage::{MOST_OOM_KILLS, Root};
 use super::bounds::MOST_PARTS;
 use super::layout::MOST_NODES;
 
-/// `deploy/crd.yaml`, from its first line to its last.
+/// The text of `deploy/crd.yaml`.
 #[derive(Debug, Clone, Copy)]
 pub struct CustomResourceDefinition;
 
-/// `deploy/roots.yaml`: every root, for clusters in which the policy is there before a collector is. A policy host asks the
-/// API server for what is not there on every request. They have no `spec`, so that the collector may give them one.
+/// The text of `deploy/roots.yaml`: every root, for clusters in which the policy is installed before a collector. A
+/// policy host asks the API server for a missing object on every request. The roots have no `spec`, so that the
+/// collector can set it.
 #[derive(Debug, Clone, Copy)]
 pub struct EmptyRoots;
 
-/// The label by which the objects of a root are found.
+/// The label with the root of an object, for listing all objects of a root.
 pub const ROOT_LABEL: &str = "headroom.dev/root";
 
-/// Where the collector writes unless it is told otherwise.
+/// The default namespace of the collector.
 pub const NAMESPACE: &str = "headroom";
 
 impl fmt::Display for EmptyRoots {
@@ -49,14 +50,14 @@ metadata:
     }
 }
 
-/// What a value may be.
+/// The schema of a value.
 enum Schema {
-    /// These fields and no others, each written or refused as a whole if `atomic`.
+    /// Only these fields. If `atomic`, the object is replaced as a whole on apply.
     Object {
         atomic: bool,
         fields: &'static [Field],
     },
-    /// An object of at most so many fields of any name.
+    /// An object with at most `most` fields of any name.
     Map {
         most: usize,
         of: &'static Schema,
@@ -65,7 +66,7 @@ enum Schema {
         most: usize,
         of: &'static Schema,
     },
-    /// Of at most so many bytes.
+    /// At most `most` bytes.
     Text {
         most: usize,
     },
@@ -95,32 +96,33 @@ const OBJECT: Schema = Schema::Object {
     atomic: false,
     fields: &[optional(
         "spec",
-        "What was collected; none yet in an empty root. The companion writes it as a whole.",
+        "Collected usage. Absent in an empty root. The collector replaces it as a whole.",
         SPEC,
     )],
 };
 
-// Atomic, because the API server would otherwise note the writer of each figure, in as many bytes as the figures take.
+// Atomic, because the API server would otherwise track field ownership for each figure, which takes as many bytes as
+// the figures.
 const SPEC: Schema = Schema::Object {
     atomic: true,
     fields: &[
-        required("header", "What a reader has to know of the object.", HEADER),
-        optional("summary", "What kubectl shows. No decision is made by it.", SUMMARY),
+        required("header", "Metadata that readers need.", HEADER),
+        optional("summary", "Figures for kubectl's columns. Not used for decisions.", SUMMARY),
         optional(
             "images",
-            "The images' histories, by the repository with a comma for each dot. None where they are in pages.",
+            "Histories of images by repository, with a comma in place of each dot. Absent if they are in pages.",
             Schema::Map { most: MOST_IMAGES, of: &IMAGE },
         ),
     ],
 };
 
-/// None of them reached: a text of 10,752 bytes has room for no more than a few dozen histories.
+/// Never reached: a text of 10,752 bytes has room for no more than a few dozen histories.
 const MOST_IMAGES: usize = 64;
 const MOST_NAMESPACES: usize = 64;
 const MOST_WINDOWS: usize = 3;
 const LONGEST_USAGE: usize = 512;
 const LONGEST_QUANTITY: usize = 40;
-/// A digest, or a tag or workload as long as they may be, for each of those that are kept.
+/// Digests, tags and workloads of the greatest length, for each that is kept.
 const LONGEST_SAME: usize = 2 * MOST_PARTS * 320;
 
 const HEADER: Schema = Schema::Object {
@@ -138,12 +140,12 @@ const HEADER: Schema = Schema::Object {
         ),
         optional(
             "quorum",
-            "Of a pool: with fewer namespaces than this behind it, nothing moves a figure out of what the others use.",
+            "For pools: fewer namespaces than this cannot move a figure out of the range of the others.",
             Schema::Count { least: 1 },
         ),
         optional(
             "pages",
-            "Of a root whose images are in pages: which pages there are, as a tree. A `/` is a fork with its two halves behind it, a `#` a page whose name ends with the halves taken, a `.` is nothing.",
+            "For a root whose images are in pages: the tree of pages. `/` is a fork, followed by its two halves; `#` is a page, whose name ends with the halves that lead to it; `.` is an empty half.",
             Schema::Text { most: MOST_NODES },
         ),
     ],
@@ -152,28 +154,28 @@ const HEADER: Schema = Schema::Object {
 const IMAGE: Schema = Schema::Object {
     atomic: false,
     fields: &[
-        optional("pool", "In all namespaces together, as far as enough of them agree.", HISTORIES),
-        optional("own", "In each namespace.", Schema::Map { most: MOST_NAMESPACES, of: &HISTORIES }),
+        optional("pool", "History in all namespaces together, where enough of them agree.", HISTORIES),
+        optional("own", "History by namespace.", Schema::Map { most: MOST_NAMESPACES, of: &HISTORIES }),
     ],
 };
 
 const HISTORIES: Schema = Schema::Object {
     atomic: false,
     fields: &[
-        required("all", "All tags together.", ALL),
+        required("all", "History of all tags together.", ALL),
         optional(
             "tags",
-            "Tags and digests with a comma for each dot, except those that `same` names.",
+            "Histories by tag or digest, with a comma in place of each dot, except those that `same` names.",
             Schema::Map { most: MOST_PARTS, of: &PART },
         ),
         optional(
             "workloads",
-            "Of a namespace: the containers of each workload, as `workload/container`, except those that `same` names.",
+            "In a namespace: histories by `workload/container`, except those that `same` names.",
             Schema::Map { most: MOST_PARTS, of: &PART },
         ),
         optional(
             "estimates",
-            "Of a namespace: how good estimates were. No decision is made by it.",
+            "In a namespace: the accuracy of estimates. Not used for decisions.",
             Schema::Object {
                 atomic: false,
                 fields: &[
@@ -186,13 +188,13 @@ const HISTORIES: Schema = Schema::Object {
     ],
 };
 
-const ACCURACY_TEXT: &str = "A text such as `containers=12 above=1 estimated=1200m used=310m`.";
+const ACCURACY_TEXT: &str = "Such as `containers=12 above=1 estimated=1200m used=310m`.";
 
 const ALL: Schema = Schema::Object {
     atomic: false,
     fields: &[
-        optional("collectedAt", "If that was before the whole object was collected.", Schema::Moment),
-        optional("same", "Tags, digests and workloads with this very history.", Schema::Text { most: LONGEST_SAME }),
+        optional("collectedAt", "When the history was collected, if that was before the whole object.", Schema::Moment),
+        optional("same", "Tags, digests and workloads with the same history.", Schema::Text { most: LONGEST_SAME }),
         LAST_SEEN,
         DAYS,
         OOM_KILLS,
@@ -204,52 +206,53 @@ const PART: Schema = Schema::Object { atomic: false, fields: &[LAST_SEEN, DAYS, 
 
 const LAST_SEEN: Field = required("lastSeen", "When a container last ran.", Schema::Moment);
 const DAYS: Field =
-    optional("days", "On how many days of the longest window there was one.", Schema::Count { least: 0 });
+    optional("days", "Number of days in the longest window on which a container ran.", Schema::Count { least: 0 });
 const OOM_KILLS: Field = optional(
     "oomKills",
-    "Containers killed because their memory ran out, the latest first.",
+    "Out-of-memory kills of containers, latest first.",
     Schema::List { most: MOST_OOM_KILLS, of: &OOM_KILL },
 );
 const WINDOWS: Field = required(
     "windows",
-    "`7d`, `30d`, and `recent`, 30 days of which each weighs half of the next.",
+    "Usage in `7d`, `30d`, and `recent`: 30 days, each with half the weight of the next.",
     Schema::Map { most: MOST_WINDOWS, of: &WINDOW },
 );
 
 const OOM_KILL: Schema = Schema::Object {
     atomic: false,
     fields: &[
-        required("at", "When.", Schema::Moment),
-        required("memory", "What it used, or was limited to.", Schema::Text { most: LONGEST_QUANTITY }),
+        required("at", "Time of the kill.", Schema::Moment),
+        required("memory", "Memory that the container used, or its limit.", Schema::Text { most: LONGEST_QUANTITY }),
     ],
 };
 
 const WINDOW: Schema = Schema::Object {
     atomic: false,
     fields: &[
-        required("pods", "Distinct pods behind the figures.", Schema::Count { least: 0 }),
-        required("namespaces", "Distinct namespaces behind the figures.", Schema::Count { least: 0 }),
+        required("pods", "Number of distinct pods.", Schema::Count { least: 0 }),
+        required("namespaces", "Number of distinct namespaces.", Schema::Count { least: 0 }),
         optional("cpu", USAGE_TEXT, Schema::Text { most: LONGEST_USAGE }),
         optional("memory", USAGE_TEXT, Schema::Text { most: LONGEST_USAGE }),
         optional("ephemeral-storage", USAGE_TEXT, Schema::Text { most: LONGEST_USAGE }),
     ],
 };
 
-const USAGE_TEXT: &str = "A text such as `samples=10080 peak=45m 50=12m 90=38m`, its percentiles by their numbers.";
+const USAGE_TEXT: &str =
+    "Such as `samples=10080 peak=45m 50=12m 90=38m`: the number of samples, the peak, and percentiles by number.";
 
 const SUMMARY: Schema = Schema::Object {
     atomic: false,
     fields: &[
-        optional("images", "How many images there are, in a root with its pages.", Schema::Count { least: 0 }),
-        optional("histories", "In how many namespaces they run, added up.", Schema::Count { least: 0 }),
-        optional("pages", "How many pages a root has.", Schema::Count { least: 0 }),
+        optional("images", "Number of images; in a root, including its pages.", Schema::Count { least: 0 }),
+        optional("histories", "Number of histories of images in namespaces.", Schema::Count { least: 0 }),
+        optional("pages", "Number of pages of a root.", Schema::Count { least: 0 }),
+        optional("oomKilledImages", "Number of images with out-of-memory kills.", Schema::Count { least: 0 }),
         optional(
-            "oomKilledImages",
-            "How many images had a container killed because its memory ran out.",
+            "droppedHistories",
+            "Number of histories of images in namespaces that were dropped for lack of room.",
             Schema::Count { least: 0 },
         ),
-        optional("droppedHistories", "How many images in namespaces found no room.", Schema::Count { least: 0 }),
-        optional("droppedTags", "How many tags found no room.", Schema::Count { least: 0 }),
+        optional("droppedTags", "Number of tags that were dropped for lack of room.", Schema::Count { least: 0 }),
     ],
 };
 
@@ -257,7 +260,7 @@ const PLURAL: &str = "usageprofiles";
 const SINGULAR: &str = "usageprofile";
 const SHORT_NAMES: [&str; 2] = ["usage", "uprof"];
 
-/// Name, type, path, and 1 for those that only `-o wide` shows.
+/// Name, type, path and priority; columns with priority 1 are only shown by `-o wide`.
 const COLUMNS: [(&str, &str, &str, u8); 7] = [
     ("Images", "integer", ".spec.summary.images", 0),
     ("Histories", "integer", ".spec.summary.histories", 0),
@@ -305,11 +308,11 @@ spec:
         }
         writeln!(f, "      schema:")?;
         writeln!(f, "        openAPIV3Schema:")?;
-        schema(f, 10, Some("What images have used before, for estimating what their containers need."), &OBJECT)
+        schema(f, 10, Some("Usage history of images, from which the policy estimates requests."), &OBJECT)
     }
 }
 
-/// One schema in YAML, each line this far to the right.
+/// Writes one schema as YAML, indented by `indent`.
 fn schema(out: &mut impl Write, indent: usize, description: Option<&str>, of: &Schema) -> fmt::Result {
     let here = " ".repeat(indent);
     if let Some(description) = description {
@@ -347,7 +350,7 @@ fn schema(out: &mut impl Write, indent: usize, description: Option<&str>, of: &S
     }
 }
 
-/// A text as YAML takes it whatever stands in it.
+/// A string quoted for YAML.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -359,11 +362,11 @@ mod tests {
     use headroom_core::timestamp::Timestamp;
     use serde_json::Value;
 
-    /// Whether the API server would take `value` and keep all of it; panics with the place where not.
+    /// Asserts that the API server would accept `value` and keep all its fields.
     fn check(place: &str, value: &Value, of: &Schema) {
         match of {
             Schema::Object { fields, .. } => {
-                let object = value.as_object().unwrap_or_else(|| panic!("{place} is no object"));
+                let object = value.as_object().unwrap_or_else(|| panic!("{place} is not an object"));
                 for field in fields.iter().filter(|field| field.required) {
                     assert!(object.contains_key(field.name), "{place} has no {}", field.name);
                 }
@@ -374,12 +377,12 @@ mod tests {
                 }
             }
             Schema::Map { most, of } => {
-                let fields = value.as_object().unwrap_or_else(|| panic!("{place} is no object"));
+                let fields = value.as_object().unwrap_or_else(|| panic!("{place} is not an object"));
                 assert!(fields.len() <= *most, "{place}");
                 fields.iter().for_each(|(name, value)| check(&format!("{place}.{name}"), value, of));
             }
             Schema::List { most, of } => {
-                let items = value.as_array().unwrap_or_else(|| panic!("{place} is no list"));
+                let items = value.as_array().unwrap_or_else(|| panic!("{place} is not a list"));
                 assert!(items.len() <= *most, "{place}");
                 items.iter().for_each(|item| check(&format!("{place}[]"), item, of));
             }
@@ -392,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_knows_every_field_that_is_written() {
+    fn every_written_field_is_in_the_schema() {
         let mut written: Value = serde_json::from_str(&sample::profile().to_string()).unwrap();
         for envelope in ["apiVersion", "kind", "metadata"] {
             written.as_object_mut().unwrap().remove(envelope).unwrap();
@@ -401,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_shows_a_field_that_is_written() {
+    fn every_column_shows_a_written_field() {
         let written: Value = serde_json::from_str(&sample::profile().to_string()).unwrap();
         for (name, _, path, _) in COLUMNS {
             assert!(written.pointer(&path.replace('.', "/")).is_some(), "column {name}");
@@ -409,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deployed_roots_are_these() {
+    fn deployed_roots_are_up_to_date() {
         assert!(
             include_str!("../../../../deploy/roots.yaml") == EmptyRoots.to_string(),
             "deploy/roots.yaml is out of date: cargo run -p headroom-advice --example roots > deploy/roots.yaml"
@@ -417,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deployed_definition_is_this_one() {
+    fn deployed_definition_is_up_to_date() {
         assert!(
             include_str!("../../../../deploy/crd.yaml") == CustomResourceDefinition.to_string(),
             "deploy/crd.yaml is out of date: cargo run -p headroom-advice --example crd > deploy/crd.yaml"

@@ -1,10 +1,10 @@
-//! How the history of a root is laid out in objects, none of which is large.
+//! The layout of a root's history in small objects.
 //!
-//! A policy host copies an object whole for every request, whatever the request needs of it. So a root holds its entries
-//! itself only while its text is at most [`MOST_BYTES`]. Beyond, it lists pages, and each entry is in one of them: all
-//! entries are halved, and each half again until it fits, first by their repositories' hashes, and where one repository
-//! alone is too large by its namespaces' ([`Halves`]). The pool of such an image is repeated in each of its pages, so that
-//! one page has all that a reader in a namespace wants.
+//! For every request, a policy host copies an object as a whole, even if little of it is needed. So a root contains its
+//! entries only while its text is at most [`MOST_BYTES`]. A larger root lists pages, and each entry is in one page: the
+//! entries are halved, and each half again until it fits, first by the hashes of repositories, and if one repository
+//! alone is too large, by the hashes of namespaces ([`Halves`]). The pool of such an image is repeated in each of its
+//! pages, so that a reader in a namespace needs only one page.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,17 +16,16 @@ use headroom_core::timestamp::Timestamp;
 use super::bounds::MOST_BYTES_OF_SHARED_POOL;
 use super::{Content, Histories, ImageHistory, Images, Share, Summary, UsageProfile};
 
-/// The most that a text has of an object with entries. With what the API server adds, the objects on the way of a request
-/// stay below 16 KB each and 20 KB together.
+/// The most bytes of text of an object with entries. With what the API server adds, the objects read for a request stay
+/// below 16 KB each and 20 KB together.
 pub const MOST_BYTES: usize = 10_752;
-/// All of it but the entries, with the labels and annotations of the collector.
+/// The part of the text besides entries, including the collector's labels and annotations.
 const ENVELOPE: usize = 600;
-/// The longest list of pages of a root.
+/// The most nodes in a root's list of pages.
 pub const MOST_NODES: usize = 8_000;
 
 impl Share {
-    /// The objects: the pages, and behind them the root, so that whoever writes them in this order never leaves a root
-    /// that lists a page which is not there.
+    /// The objects: the pages, then the root. Written in this order, a root never lists a missing page.
     pub fn lay_out(mut self) -> Vec<UsageProfile> {
         let entries = std::mem::take(&mut self.images).into_iter().map(|(of, image)| Entry::new(of, image)).collect();
         let mut laid = Laid::default();
@@ -56,7 +55,7 @@ impl Share {
                 summary.images += 1;
                 summary.own += entry.own.len();
                 summary.oom_killed += oom_killed;
-                // Pages of one image follow each other.
+                // The pages of one image are consecutive.
                 let is_new = last.as_ref() != Some(&entry.repository);
                 whole.images += usize::from(is_new);
                 whole.own += entry.own.len();
@@ -75,21 +74,21 @@ impl Share {
         objects
     }
 
-    /// Drops a quarter of the histories of images in namespaces, those that were seen first.
+    /// Drops a quarter of the histories of images in namespaces, the least recently seen.
     fn drop_oldest(&mut self) {
         let own =
             |image: &ImageHistory| -> Vec<Timestamp> { image.own.values().map(|own| own.all.last_seen).collect() };
         let mut seen: Vec<Timestamp> = self.images.values().flat_map(own).collect();
         let most = seen.len() - seen.len().div_ceil(4);
         seen.sort_by_key(|seen| Reverse(*seen));
-        // Of those seen at the same moment, the first in the alphabet stay.
-        let youngest_to_go = seen.get(most).copied();
-        let mut room = seen.iter().take(most).filter(|seen| Some(**seen) == youngest_to_go).count();
+        // Of those seen at the same time, the first in the alphabet are kept.
+        let newest_dropped = seen.get(most).copied();
+        let mut room = seen.iter().take(most).filter(|seen| Some(**seen) == newest_dropped).count();
         for image in self.images.values_mut() {
             image.own.retain(|_, own| {
                 let stays = match Some(own.all.last_seen) {
-                    seen if seen == youngest_to_go => room > 0,
-                    seen => return seen > youngest_to_go,
+                    seen if seen == newest_dropped => room > 0,
+                    seen => return seen > newest_dropped,
                 };
                 room -= usize::from(stays);
                 stays
@@ -100,7 +99,7 @@ impl Share {
     }
 }
 
-/// The paths of the pages that a root lists; those of what is no list are none.
+/// The paths of the pages that a root lists; none if the text is not a list of pages.
 pub fn paths(pages: &str) -> Vec<String> {
     let (mut paths, mut open) = (Vec::new(), vec![String::new()]);
     for node in pages.bytes() {
@@ -115,15 +114,16 @@ pub fn paths(pages: &str) -> Vec<String> {
     paths
 }
 
-/// An image on its way to a page.
+/// An image, or part of its namespaces, to be put into a page.
 #[derive(Debug)]
 struct Entry {
     repository: Repository,
     place: Place,
     pool: Option<Histories>,
     own: Vec<(String, Histories)>,
-    /// Of repository and pool, and of each of its own.
+    /// The bytes of repository and pool.
     bytes: usize,
+    /// The bytes of each history in `own`.
     own_bytes: Vec<usize>,
 }
 
@@ -158,7 +158,7 @@ impl Entry {
         own.chain(&self.pool).any(|histories| !histories.all.oom_kills.is_empty())
     }
 
-    /// Its first and second half, after so many forks.
+    /// Its first and second half at a depth of `forks` in the tree.
     fn halved(self, forks: usize) -> [Option<Self>; 2] {
         if forks < REPOSITORY_HALVES {
             let is_second = Halves::of(&self.place, "").is_second(forks);
@@ -179,7 +179,7 @@ impl Entry {
     }
 }
 
-/// The tree so far, and its pages.
+/// The tree and pages that were laid out so far.
 #[derive(Debug, Default)]
 struct Laid {
     tree: String,
@@ -213,7 +213,7 @@ impl Laid {
     }
 }
 
-/// What belongs to one image becomes one again.
+/// Merges the entries of each image.
 fn images(entries: Vec<Entry>) -> Images {
     let mut images = BTreeMap::new();
     for Entry { repository, pool, own, .. } in entries {
@@ -230,8 +230,8 @@ mod tests {
     use super::*;
     use headroom_core::cluster::usage::address::page_of;
 
-    /// Checks that each image in each namespace is where a reader looks for it, beside its pool, in objects of bounded
-    /// length; returns the objects.
+    /// Checks that each image in each namespace is in the object where readers look for it, together with its pool, and
+    /// that no object is too long. Returns the objects.
     fn check(share: &Share) -> Vec<UsageProfile> {
         let objects = share.clone().lay_out();
         for object in &objects {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_root_holds_its_entries_itself() {
+    fn a_small_root_contains_its_entries() {
         let objects = check(&sample::share());
         assert_eq!(objects.len(), 1);
         let mut empty = sample::share();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn one_image_in_thousands_of_namespaces_is_spread_too() {
+    fn one_image_in_thousands_of_namespaces_is_spread_over_pages() {
         let mut share = sample::share_of(["proxy:v1".to_owned(), "nginx:1".to_owned()]);
         let proxy = Repository::of(&sample::image("proxy"));
         let image = share.images.get_mut(&proxy).unwrap();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_beside_the_largest_pool_fits() {
+    fn an_entry_fits_together_with_the_largest_pool() {
         let versions = (0..20).map(|version| format!("app:{version:02}"));
         let mut share = sample::share_of(versions);
         let image = share.images.values_mut().next().unwrap();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_root_could_list_goes_the_oldest_first() {
+    fn the_oldest_histories_are_dropped_first() {
         let mut share = sample::share_of((0..100).map(|number| format!("app-{number:03}:v1")));
         share.drop_oldest();
         assert_eq!((share.images.len(), share.dropped.own), (75, 25));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_pages_lists_none() {
+    fn text_that_is_not_a_list_of_pages_has_no_paths() {
         assert_eq!(paths("//#./##"), ["00", "10", "11"]);
         for broken in ["##", "x", "/x#", &"/".repeat(100)] {
             assert!(paths(broken).is_empty() || broken == "##", "{broken}");

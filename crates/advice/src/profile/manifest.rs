@@ -1,8 +1,8 @@
-//! A profile's text: the whole Kubernetes object, as JSON, in a fixed order.
+//! The text of a profile: the whole Kubernetes object, as JSON, in a fixed order.
 //!
-//! Written by hand because the core has no serializer, and because the same pieces tell [`super::bounds`] how much room
-//! each history takes. No text needs escaping: names come out of [`ImageName`](headroom_core::image::ImageName) or are the API
-//! server's own, and amounts and moments print themselves.
+//! Written by hand because the core has no serializer, and because [`super::bounds`] measures each history with the
+//! same functions. No string needs escaping: names come from [`ImageName`](headroom_core::image::ImageName) or from the
+//! API server, and the others are amounts and timestamps.
 
 use std::fmt::{self, Display, Write};
 
@@ -34,7 +34,7 @@ impl Display for UsageProfile {
     }
 }
 
-/// Readers of the history have no use for it.
+/// For `kubectl get`; the policy does not read it.
 fn summary(out: &mut impl Write, summary: &Summary) -> fmt::Result {
     let Summary { images, own, pages, oom_killed, dropped } = summary;
     write!(out, r#"{{"images":{images},"histories":{own},"pages":{pages},"oomKilledImages":{oom_killed},"#)?;
@@ -57,7 +57,7 @@ fn entry(out: &mut impl Write, repository: &Repository, image: &ImageHistory) ->
     out.write_str("}")
 }
 
-/// A tag or workload with the very history of all together is only named there: most images run with one.
+/// A tag or workload whose history equals `all` is only named in `same`, because most images run with one tag.
 pub(super) fn histories(out: &mut impl Write, histories: &Histories) -> fmt::Result {
     let Histories { collected_at, all, tags, workloads, estimates } = histories;
     let tags = tags.iter().map(|(key, tag)| (key.as_str(), tag));
@@ -140,7 +140,7 @@ mod tests {
     use super::super::sample;
 
     #[test]
-    fn a_profile_is_written_as_the_format_says() {
+    fn a_profile_is_written_in_the_documented_format() {
         let cpu = concat!(
             r#""samples=120 peak=1 50=500m 60=600m 70=700m 75=750m 80=800m 85=850m 90=900m 95=950m "#,
             r#"98=980m 99=990m 99.9=999m""#,

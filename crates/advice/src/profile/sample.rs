@@ -1,4 +1,4 @@
-//! Small histories for the tests of this room.
+//! Small histories for the tests of this module.
 
 use std::collections::BTreeMap;
 
@@ -33,8 +33,7 @@ pub fn history(last_seen: Timestamp) -> History {
     History { last_seen, days: 2, oom_kills: Vec::new(), windows: BTreeMap::from([(Window::WEEK, usage)]) }
 }
 
-/// Of these images in namespace `shop`, each written with its tag, the second one seen a second after the first and so
-/// on.
+/// A share with these images, each with its tag, in namespace `shop`; each is last seen one second after the previous.
 pub fn share_of(images: impl IntoIterator<Item = String>) -> Share {
     let collected_at = at("2026-11-21T00:00:00Z");
     let mut share = Share {
@@ -57,7 +56,7 @@ pub fn share_of(images: impl IntoIterator<Item = String>) -> Share {
     share
 }
 
-/// One with everything that the format knows.
+/// A share that uses every field of the format.
 pub fn share() -> Share {
     let mut share = share_of(["nginx:1.27".to_owned()]);
     for image in share.images.values_mut() {
@@ -78,7 +77,7 @@ pub fn share() -> Share {
     share
 }
 
-/// As one object.
+/// [`share`] as one object.
 pub fn profile() -> UsageProfile {
     share().lay_out().pop().unwrap()
 }

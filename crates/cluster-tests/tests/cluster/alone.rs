@@ -1,4 +1,4 @@
-//! Our policy alone at the door: the API server's own LimitRanger and ResourceQuota are off.
+//! Our policy alone: the API server's own LimitRanger and ResourceQuota are off.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::objects::{limit_range, pod, quota};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn limits_hold_and_not_without_the_right_to_read_them() {
+async fn limits_are_enforced_and_requests_refused_without_permission_to_read_limits() {
     let cluster = Cluster::start(InTreePlugins::Off, Controllers::Off).await.unwrap();
     let client = cluster.client().await.unwrap();
     let policy = Arc::new(Policy::built().unwrap());
@@ -47,7 +47,7 @@ async fn limits_hold_and_not_without_the_right_to_read_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn quotas_hold_for_pods_claims_and_services() {
+async fn quotas_are_enforced_for_pods_claims_and_services() {
     let cluster = Cluster::start(InTreePlugins::Off, Controllers::On).await.unwrap();
     let shop = guard(cluster, Deployment::mutating(json!({}))).await;
     let namespace = &shop.namespace;

@@ -1,5 +1,5 @@
-//! From what was used to what is asked for: the collector writes profiles with its own rights, by server-side apply, and
-//! the policy estimates from them.
+//! From usage to requests: the collector writes profiles with its own permissions, by server-side apply, and the policy
+//! estimates from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -34,7 +34,7 @@ use crate::guarded::{Guarded, ID, guard, resources};
 use crate::objects::{limit_range, pod};
 
 const COLLECTOR: &str = "system:serviceaccount:headroom:headroom-collector";
-/// That of [`pod`].
+/// The image of [`pod`].
 const IMAGE: &str = "registry.example.com/shop/web:1";
 
 fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
@@ -49,7 +49,7 @@ fn apply(cluster: &Cluster, manifest: &str) {
     kubectl(cluster, &["apply", "--namespace=headroom", "-f", manifest.to_str().unwrap()]);
 }
 
-/// The files that a kustomization takes together, in the order in which it names them.
+/// The files of a kustomization, in its order.
 fn manifests(folder: &Path) -> Vec<PathBuf> {
     let text = std::fs::read_to_string(folder.join("kustomization.yaml")).unwrap();
     let kustomization: Value = serde_yaml::from_str(&text).unwrap();
@@ -59,7 +59,7 @@ fn manifests(folder: &Path) -> Vec<PathBuf> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn the_api_server_takes_every_manifest() {
+async fn the_api_server_accepts_every_manifest() {
     let cluster = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
     let mut taken = BTreeSet::new();
     for folder in [
@@ -96,8 +96,8 @@ fn now() -> i64 {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
 }
 
-/// Four hours of a container that always uses a third of a core and 200Mi. They are yesterday's first hours: four hours
-/// that reach over midnight are two days of history, and raise an estimate less.
+/// Four hours of a container that always uses a third of a core and 200Mi. They are the first hours of yesterday: four
+/// hours across midnight would be two days of history, which raise an estimate less.
 fn samples(namespace: &str) -> String {
     let begin = (now() / 86_400 - 1) * 86_400;
     let mut csv = "time,namespace,pod,container,image,cpu,memory\n".to_owned();
@@ -107,7 +107,7 @@ fn samples(namespace: &str) -> String {
     csv
 }
 
-/// One round of the collector over a file, as whoever `client` is.
+/// One round of the collector over a file, as the user of `client`.
 async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundError> {
     let file = folder.join("usage.csv");
     std::fs::write(&file, csv).unwrap();
@@ -151,7 +151,7 @@ async fn inject_sidecars(shop: &Guarded) -> WebhookServer {
     .unwrap();
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-        // Webhooks are called in the order of these names, so this one comes after ours.
+        // Webhooks are called in the order of these names, so this one is called after ours.
         "metadata": {"name": format!("sidecars-{}", shop.namespace)},
         "webhooks": [{
             "name": "sidecars.example.com",
@@ -168,14 +168,14 @@ async fn inject_sidecars(shop: &Guarded) -> WebhookServer {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn pods_get_what_the_collector_has_seen_and_asking_again_changes_nothing() {
+async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothing() {
     let cluster = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let estimating = json!({"estimates": {"mode": "ifNotSet"}});
     let deployment = Deployment { reinvoked: true, ..Deployment::mutating(estimating) };
     let collector = cluster.client_as(COLLECTOR).await.unwrap();
 
-    // Each thing that is missing is named, with the file that brings it.
+    // An error names each missing permission or kind, with the file that provides it.
     let csv = samples("early");
     apply(&cluster, "collector/base/namespace.yaml");
     let error = collect(collector.clone(), folder.path(), &csv).await.unwrap_err().to_string();
@@ -208,7 +208,7 @@ async fn pods_get_what_the_collector_has_seen_and_asking_again_changes_nothing()
     assert_eq!(columns, ["NAME", "IMAGES", "HISTORIES", "PAGES", "OOM-KILLED", "COLLECTED"], "{table}");
     assert_eq!(table.lines().count(), 1 + usize::from(Root::COUNT), "{table}");
     let row: Vec<&str> = table.lines().find(|line| line.starts_with(&root)).unwrap().split_whitespace().collect();
-    // That of the namespace "early" was read before, and is kept.
+    // The history of the namespace "early" was read before, and is kept.
     assert_eq!(row[1..5], ["1", "2", "0", "0"], "{table}");
     let profiles: Api<DynamicObject> =
         Api::namespaced_with(shop.client.clone(), "headroom", &resource("headroom.dev/v1alpha1", "UsageProfile"));
@@ -217,21 +217,21 @@ async fn pods_get_what_the_collector_has_seen_and_asking_again_changes_nothing()
         profile.metadata.managed_fields.iter().flatten().filter_map(|field| field.manager.as_deref()).collect();
     assert_eq!(managers, ["headroom-collector"]);
 
-    // LimitRanger has put in its default before us, and it gives way to what was seen.
+    // LimitRanger has set its default before us; the estimate replaces it.
     let known = shop.create(pod(namespace, "known", json!({}))).await.unwrap();
     let (cpu, memory) = (&resources(&known)["requests"]["cpu"], &resources(&known)["requests"]["memory"]);
     let within = |found: &Value, low: &str, high: &str| {
         let [found, low, high] = [found.as_str().unwrap(), low, high].map(|text| text.parse::<Quantity>().unwrap());
         assert!(low <= found && found <= high, "{}", resources(&known));
     };
-    // 10 % and 25m, or 64Mi, more than what was seen; and for a single day 10 %, or 25 %, more than that.
+    // Usage plus 10 % and 25m, or 64Mi; and for a single day of history another 10 %, or 25 %.
     within(cpu, "427m", "435m");
     within(memory, "352Mi", "358Mi");
     assert_eq!(resources(&known)["limits"], json!({"cpu": "500m"}));
     let own = shop.create(pod(namespace, "own", json!({"requests": {"cpu": "10m", "memory": "1Mi"}}))).await.unwrap();
     assert_eq!(resources(&own)["requests"], json!({"cpu": "10m", "memory": "1Mi"}));
 
-    // A later webhook changes the pod, so that LimitRanger and we are asked once more.
+    // A later webhook changes the pod, so that LimitRanger and our policy are called again.
     let asked = shop.server.times_asked(ID, namespace);
     let _sidecars = inject_sidecars(&shop).await;
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -240,20 +240,20 @@ async fn pods_get_what_the_collector_has_seen_and_asking_again_changes_nothing()
         if pod.data["spec"]["containers"].as_array().unwrap().len() == 2 {
             break pod;
         }
-        assert!(Instant::now() < deadline, "no sidecar comes");
+        assert!(Instant::now() < deadline, "no sidecar was injected");
         tokio::time::sleep(Duration::from_secs(1)).await;
     };
-    assert!(shop.server.times_asked(ID, namespace) >= asked + 2, "the policy was not asked again");
+    assert!(shop.server.times_asked(ID, namespace) >= asked + 2, "the policy was not called again");
     assert_eq!(resources(&twice), resources(&known));
     let sidecar = &twice.data["spec"]["containers"][1]["resources"];
     assert_eq!(*sidecar, json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "50m"}}));
-    let told = |pod: &DynamicObject| -> Value {
+    let annotation = |pod: &DynamicObject| -> Value {
         serde_json::from_str(&pod.metadata.annotations.as_ref().unwrap()["headroom.dev/resources"]).unwrap()
     };
-    assert_eq!(told(&twice)["web"], told(&known)["web"]);
+    assert_eq!(annotation(&twice)["web"], annotation(&known)["web"]);
 }
 
-/// What so many images used, and one of them in so many namespaces, all at one root.
+/// A share with this many images, one of them in this many namespaces, all at one root.
 fn share(images: usize, namespaces: usize, of: &str) -> Share {
     let collected_at = Timestamp::from_unix_seconds(now() / 60 * 60).unwrap();
     let history = |milli: u64| {
@@ -299,11 +299,11 @@ fn share(images: usize, namespaces: usize, of: &str) -> Share {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn pages_are_taken_at_once_and_read_at_once_and_larger_objects_are_refused() {
+async fn pages_are_accepted_and_read_at_once_and_larger_objects_are_refused() {
     let cluster = Cluster::start(InTreePlugins::Off, Controllers::Off).await.unwrap();
     install_definition(&cluster).await;
     apply(&cluster, "collector/base/namespace.yaml");
-    // What is applied by hand takes nothing from the collector.
+    // Roots that are applied by hand do not overwrite the collector's data.
     apply(&cluster, "roots.yaml");
     let shop = guard(cluster, Deployment::mutating(json!({"estimates": {"mode": "ifNotSet"}}))).await;
     let empty = create(&shop.client, pod(&shop.namespace, "early", json!({}))).await.unwrap();
@@ -319,9 +319,9 @@ async fn pages_are_taken_at_once_and_read_at_once_and_larger_objects_are_refused
         let profiles: Api<DynamicObject> =
             Api::namespaced_with(shop.client.clone(), "headroom", &resource("headroom.dev/v1alpha1", "UsageProfile"));
         let stored = profiles.get(&name).await.unwrap();
-        assert_eq!(stored.data["spec"], object["spec"], "nothing is dropped");
+        assert_eq!(stored.data["spec"], object["spec"], "the API server dropped something");
         assert!(json!(stored).to_string().len() < 16_384, "{name}");
-        // Who wrote which figure would take as much room as the figures.
+        // Field ownership of each figure would take as much room as the figures.
         assert!(json!(stored.metadata.managed_fields).to_string().len() < 1_000);
     }
     let pod = create(&shop.client, pod(&shop.namespace, "web", json!({}))).await.unwrap();

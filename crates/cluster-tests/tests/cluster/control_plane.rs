@@ -1,4 +1,4 @@
-//! The control plane is a cluster's in what the policy meets: plugins, controllers, roles, custom kinds, and its absence.
+//! The control plane behaves like a real cluster: plugins, controllers, roles, custom kinds and outages.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::objects::{limit_range, pod, quota};
 
 #[tokio::test]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn two_at_once_differ_only_in_the_plugins_that_speak() {
+async fn two_control_planes_differ_only_in_their_plugins() {
     let began = Instant::now();
     let (with, without) = tokio::join!(
         Cluster::start(InTreePlugins::On, Controllers::On),
@@ -21,7 +21,7 @@ async fn two_at_once_differ_only_in_the_plugins_that_speak() {
     let (with, without) = (with.unwrap(), without.unwrap());
     println!("two control planes are ready after {:?}", began.elapsed());
 
-    for (cluster, plugins_speak) in [(&with, true), (&without, false)] {
+    for (cluster, plugins_are_on) in [(&with, true), (&without, false)] {
         let client = cluster.client().await.unwrap();
         let namespace = cluster.new_namespace("shop").await.unwrap();
         create(
@@ -36,11 +36,11 @@ async fn two_at_once_differ_only_in_the_plugins_that_speak() {
 
         let first = create(&client, pod(&namespace, "first", json!({}))).await.unwrap();
         let defaulted = json!({"limits": {"cpu": "200m"}, "requests": {"cpu": "100m"}});
-        assert_eq!(*resources(&first), if plugins_speak { defaulted } else { json!({}) });
+        assert_eq!(*resources(&first), if plugins_are_on { defaulted } else { json!({}) });
 
         wait_for(&quotas, "team", "the pod is counted", |quota| quota["status"]["used"]["pods"] == "1").await;
         let second = create(&client, pod(&namespace, "second", json!({}))).await;
-        if plugins_speak {
+        if plugins_are_on {
             let refusal = second.unwrap_err().to_string();
             let reason = "exceeded quota: team, requested: pods=1, used: pods=1, limited: pods=1";
             assert!(refusal.contains(reason), "{refusal}");
@@ -52,7 +52,7 @@ async fn two_at_once_differ_only_in_the_plugins_that_speak() {
 
 #[tokio::test]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn what_was_stored_outlives_a_crash_of_the_api_server() {
+async fn stored_objects_survive_a_crash_of_the_api_server() {
     let mut cluster = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
     let client = cluster.client().await.unwrap();
     let namespace = cluster.new_namespace("shop").await.unwrap();
@@ -70,7 +70,7 @@ async fn what_was_stored_outlives_a_crash_of_the_api_server() {
 
 #[tokio::test]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn roles_and_custom_kinds_work_and_kubectl_reaches_them() {
+async fn roles_custom_kinds_and_kubectl_work() {
     let cluster = Cluster::of_environment(Controllers::Off).await.unwrap();
     let client = cluster.client().await.unwrap();
     let namespace = cluster.new_namespace("shop").await.unwrap();
@@ -94,7 +94,7 @@ async fn roles_and_custom_kinds_work_and_kubectl_reaches_them() {
     for object in [role, binding] {
         create(&client, object).await.unwrap();
     }
-    // The authorizer hears of a new binding by a watch.
+    // The authorizer sees a new binding by a watch.
     let deadline = Instant::now() + Duration::from_secs(10);
     while let Err(denied) = pods.list(&ListParams::default()).await {
         assert!(Instant::now() < deadline, "{denied}");

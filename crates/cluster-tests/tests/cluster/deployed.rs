@@ -1,4 +1,4 @@
-//! The policies of deploy/policies.yaml, which the documentation has people apply.
+//! The policies of deploy/policies.yaml, which the documentation tells users to apply.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use headroom_testkit::built::workspace_file;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// All of them, by their names.
+/// All policies, by name.
 pub fn policies() -> BTreeMap<String, Deployment> {
     policies_in(&std::fs::read_to_string(workspace_file("deploy/policies.yaml")).unwrap()).collect()
 }
 
-/// The name of the validating policy that judges pods as they are about to be stored.
+/// The name of the validating policy that judges pods before they are stored.
 pub fn judge(policies: &BTreeMap<String, Deployment>) -> String {
     let judge = policies.iter().find(|(_, policy)| !policy.mutating && policy.is_about("pods"));
     judge.unwrap().0.clone()

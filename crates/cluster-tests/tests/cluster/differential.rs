@@ -1,16 +1,17 @@
-//! The same namespaces and requests to API servers with the in-tree LimitRanger and ResourceQuota, and with our policy: in
-//! place of the plugins as one mutating policy, in their place as the pair of deploy/policies.yaml, and that pair beside
-//! the plugins. All must come to the same verdicts and the same values, and we must give every reason that the plugins give.
+//! Sends the same requests to API servers with the in-tree LimitRanger and ResourceQuota, and to API servers with our
+//! policy: instead of the plugins as one mutating policy, instead of them as the pair of deploy/policies.yaml, and as
+//! that pair together with the plugins. Verdicts and values must be equal, and we must give every reason of the
+//! plugins.
 //!
-//! Most requests carry forged fields: those that a client may write and the API server resets before the plugins look. The
-//! mutating policy sees them, and must answer as if they were not there. Of subresources it asks about
-//! `scale` and `status`; this API server has no `resize`, whose fields the core's test `trust` forges.
+//! Most requests have forged fields: fields that a client may send and the API server resets before the plugins run.
+//! The mutating policy sees them, and must answer as if they were absent. Subresources are `scale` and `status`; this
+//! API server has no `resize`, whose fields the core's test `trust` forges.
 //!
-//! No controller runs: every quota's status is written by the test, the same everywhere, and every case has a namespace of
-//! its own with one request in it. So it does not matter that the plugin charges quotas and a policy cannot.
+//! No controller runs: the test writes the same status of each quota everywhere, and every case has its own namespace
+//! with one request. So it does not matter that the plugin charges quotas and a policy cannot.
 //!
-//! `HEADROOM_DIFFERENTIAL_CASES` says how many cases (3,000 unless set), `HEADROOM_DIFFERENTIAL_SEED` the seed of the
-//! first; the others count up from there, so that one case is replayed by its seed and a number of 1.
+//! `HEADROOM_DIFFERENTIAL_CASES` is the number of cases (default 3,000), `HEADROOM_DIFFERENTIAL_SEED` the seed of the
+//! first; each further case has the next seed. So one case is replayed with its seed and a number of 1.
 
 mod case;
 mod departures;
@@ -28,7 +29,7 @@ use serde_json::{Value, json};
 use self::case::Case;
 use self::departures::Departure;
 use self::outcome::{Answer, Difference, Outcome, difference_by_forgery, differences};
-use self::plane::{Latest, Plane, told};
+use self::plane::{Latest, Plane, text_of};
 use crate::deployed;
 use crate::guarded::{ID, guard_in};
 
@@ -36,12 +37,12 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// What the cases came to at one of our API servers, held against what they came to where only the plugins speak.
+/// The outcomes at one of our API servers, compared with the outcomes at the API server with only the plugins.
 struct Comparison<'a> {
     departures: &'a [Departure],
-    /// How often each departure was met.
+    /// How often each departure occurred.
     met: BTreeMap<&'a str, usize>,
-    /// The seeds of the cases that no departure explains.
+    /// The seeds of cases that no departure explains.
     unlisted: BTreeSet<u64>,
 }
 
@@ -68,7 +69,7 @@ impl<'a> Comparison<'a> {
             None if self.unlisted.insert(case.seed) => println!(
                 "--- {place}: {:?}\n{answers}\n{}replay with HEADROOM_DIFFERENTIAL_SEED={} HEADROOM_DIFFERENTIAL_CASES=1\n",
                 difference.kind,
-                told(case),
+                text_of(case),
                 case.seed,
             ),
             None => {}
@@ -76,7 +77,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Estimates would depend on histories, which no plugin knows.
+/// Estimates depend on histories, which plugins do not have.
 fn without_estimates(mut deployment: Deployment) -> Deployment {
     deployment.settings["estimates"] = json!({"mode": "never"});
     deployment
@@ -96,7 +97,8 @@ fn alone() -> BTreeMap<String, Deployment> {
     BTreeMap::from([(ID.to_owned(), without_estimates(deployment))])
 }
 
-/// The policies of deploy/policies.yaml: one fills in, others judge. The documentation says to add rules for what else is to be counted.
+/// The policies of deploy/policies.yaml: one fills in, the others judge. With rules for further counted kinds, as the
+/// documentation recommends.
 fn paired() -> BTreeMap<String, Deployment> {
     let mut policies: BTreeMap<_, _> =
         deployed::policies().into_iter().map(|(id, policy)| (id, without_estimates(policy))).collect();
@@ -108,7 +110,7 @@ fn paired() -> BTreeMap<String, Deployment> {
     policies
 }
 
-/// Cases of their own at `cluster`, in namespaces that these policies guard.
+/// A plane at `cluster`, with namespaces that these policies guard.
 async fn plane(
     cluster: &Cluster,
     prefix: &'static str,
@@ -133,18 +135,18 @@ async fn headroom_decides_as_the_plugins_do() {
     let kubernetes = Plane { client: plugins.client().await.unwrap(), labels: json!({}), prefix: "case" };
     let (_alone_server, alone) = plane(&ours, "alone", alone()).await;
     let (_paired_server, pair) = plane(&ours, "pair", paired()).await;
-    let (_beside_server, beside) = plane(&both, "case", paired()).await;
+    let (_with_plugins_server, with_plugins) = plane(&both, "case", paired()).await;
 
     let began = Instant::now();
-    for plane in [&kubernetes, &beside] {
+    for plane in [&kubernetes, &with_plugins] {
         Latest::prepare(plane).await.unwrap();
     }
     let ours = async {
         alone.prepare_all(&cases).await;
         pair.prepare_all(&cases).await;
     };
-    tokio::join!(kubernetes.prepare_all(&cases), beside.prepare_all(&cases), ours);
-    for plane in [&kubernetes, &beside] {
+    tokio::join!(kubernetes.prepare_all(&cases), with_plugins.prepare_all(&cases), ours);
+    for plane in [&kubernetes, &with_plugins] {
         Latest::wait_for(plane).await.unwrap();
     }
     println!("{} cases are set up after {:?}", cases.len(), began.elapsed());
@@ -152,13 +154,13 @@ async fn headroom_decides_as_the_plugins_do() {
         let unforged = alone.ask_all_unforged(&cases).await;
         (unforged, alone.ask_all(&cases).await, pair.ask_all(&cases).await)
     };
-    let (theirs, (unforged, alone, paired), beside) =
-        tokio::join!(kubernetes.ask_all(&cases), ours, beside.ask_all(&cases));
+    let (theirs, (unforged, alone, paired), with_plugins) =
+        tokio::join!(kubernetes.ask_all(&cases), ours, with_plugins.ask_all(&cases));
     println!("and judged after {:?}", began.elapsed());
 
     let departures = Departure::all();
     let mut comparison = Comparison::new(&departures);
-    for (place, ours) in [("alone", &alone), ("as a pair", &paired), ("as a pair beside the plugins", &beside)] {
+    for (place, ours) in [("alone", &alone), ("as a pair", &paired), ("as a pair with the plugins", &with_plugins)] {
         for ((case, theirs), ours) in cases.iter().zip(&theirs).zip(ours) {
             comparison.compare(place, case, theirs, ours);
         }
@@ -176,7 +178,7 @@ async fn headroom_decides_as_the_plugins_do() {
         "Kubernetes admitted {admitted} and refused {refused}, {forged} had forged fields; departures that are listed: {:#?}",
         comparison.met
     );
-    // A test of requests that are nearly all admitted, or all refused, would be none.
+    // The test is only meaningful if many requests are admitted and many refused.
     assert!(cases.len() < 100 || admitted.min(refused) > cases.len() / 5, "{admitted} admitted, {refused} refused");
     let unlisted = comparison.unlisted;
     assert!(

@@ -1,4 +1,4 @@
-//! A namespace at a real API server that our policy guards, and what tests do in it.
+//! A namespace of a real API server that our policy guards, and helpers for tests in it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use kube::Client;
 use kube::api::{Api, DynamicObject};
 use serde_json::Value;
 
-/// The name under which the policy is deployed.
+/// The name of the deployed policy.
 pub const ID: &str = "headroom";
 
 pub struct Guarded {
@@ -21,12 +21,12 @@ pub struct Guarded {
     pub namespace: String,
 }
 
-/// A new namespace of `cluster`, guarded by the policy with the right to read what it declares.
+/// A new namespace of `cluster`, guarded by the policy, which may read the kinds that it declares.
 pub async fn guard(cluster: Cluster, deployment: Deployment) -> Guarded {
     guard_by(cluster, BTreeMap::from([(ID.to_owned(), deployment)])).await
 }
 
-/// The same with any number of deployments of the policy, by their names.
+/// Like [`guard`], with any number of deployments of the policy by name.
 pub async fn guard_by(cluster: Cluster, deployments: BTreeMap<String, Deployment>) -> Guarded {
     let (server, namespace) = guard_in(&cluster, deployments).await;
     Guarded { client: cluster.client().await.unwrap(), cluster, server, namespace }
@@ -49,7 +49,7 @@ impl Guarded {
         create(&self.client, object).await
     }
 
-    /// What is said to whoever tries to create this.
+    /// The error of an attempt to create this object.
     pub async fn refusal(&self, object: Value) -> String {
         self.create(object).await.unwrap_err().to_string()
     }
@@ -59,14 +59,14 @@ impl Guarded {
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource(api_version, kind))
     }
 
-    /// Runs `kubectl` in the namespace; returns what it printed, errors and all.
+    /// Runs `kubectl` in the namespace. Returns its standard error and output.
     pub fn kubectl(&self, arguments: &[&str]) -> String {
         let mut command = self.cluster.kubectl().unwrap();
         let output = command.args(["-n", &self.namespace]).args(arguments).output().unwrap();
         format!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout))
     }
 
-    /// The same for `kubectl apply` of an object.
+    /// Runs `kubectl apply` for an object.
     pub fn apply(&self, object: &Value) -> String {
         let file = tempfile::NamedTempFile::new().unwrap();
         serde_json::to_writer(&file, object).unwrap();
@@ -79,7 +79,7 @@ pub fn resources(pod: &DynamicObject) -> &Value {
     &pod.data["spec"]["containers"][0]["resources"]
 }
 
-/// Asks for an object until `answer` comes, since controllers and caches work in their own time.
+/// Polls an object until `answer` is true, because controllers and caches need time.
 pub async fn wait_for(
     api: &Api<DynamicObject>,
     name: &str,
@@ -93,7 +93,7 @@ pub async fn wait_for(
             return object.clone();
         }
         let found = object.map_or("nothing".to_owned(), |object| object.data.to_string());
-        assert!(Instant::now() < deadline, "not after a minute: {claim}: {found}");
+        assert!(Instant::now() < deadline, "not within a minute: {claim}: {found}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

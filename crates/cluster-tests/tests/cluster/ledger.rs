@@ -1,5 +1,5 @@
-//! The ledger at a real API server: two replicas, each asked about one of two namespaces, so both always write the same
-//! ledger. A watch sees every pod come and go, and counts them at every moment.
+//! The ledger at a real API server: two replicas, each called for one of two namespaces, so both always write the same
+//! ledger. A watch counts the pods after every event.
 
 mod at_the_bound;
 mod bench;

@@ -1,11 +1,11 @@
-//! Headroom at a real Kubernetes API server. Each test needs a control plane and minutes, so all are ignored unless asked
-//! for: `make e2e-cluster`.
+//! Headroom at a real Kubernetes API server. Each test needs a control plane and takes minutes, so all are ignored by
+//! default. Run them with `make e2e-cluster`.
 
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test may stop where the cluster is not as it made it"
+    reason = "a test may panic if the cluster is in an unexpected state"
 )]
 
 mod deployed;
@@ -16,7 +16,6 @@ mod control_plane;
 mod webhook;
 
 mod alone;
-mod beside;
 mod collector;
 mod differential;
 mod ledger;
@@ -24,3 +23,4 @@ mod outage;
 mod page;
 mod pair;
 mod scan;
+mod with_plugins;

@@ -1,4 +1,4 @@
-//! The objects that the tests speak of, in one line each.
+//! Objects of the tests, each made by one call.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub fn quota(namespace: &str, hard: Value) -> Value {
     })
 }
 
-/// The Deployment `web` with so many pods of one container.
+/// The Deployment `web` with this many pods of one container.
 pub fn deployment(namespace: &str, replicas: u32, resources: Value) -> Value {
     let pod = pod(namespace, "web", resources);
     json!({

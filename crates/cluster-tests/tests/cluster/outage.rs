@@ -1,4 +1,4 @@
-//! What happens when a part of the whole is away for a while.
+//! Outages of the API server and of the policy server.
 
 use headroom_cluster_tests::cluster::{Cluster, resource};
 use headroom_cluster_tests::control_plane::{Controllers, InTreePlugins};
@@ -11,7 +11,7 @@ use crate::objects::{limit_range, pod};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn the_policy_judges_again_after_the_api_server_was_away_and_guards_even_when_it_is_away_itself() {
+async fn the_policy_works_after_an_outage_of_the_api_server_and_requests_are_refused_during_its_own() {
     let cluster = Cluster::start(InTreePlugins::Off, Controllers::Off).await.unwrap();
     let mut shop = guard(cluster, Deployment::mutating(json!({}))).await;
     let namespace = shop.namespace.clone();
@@ -22,7 +22,7 @@ async fn the_policy_judges_again_after_the_api_server_was_away_and_guards_even_w
     let before = shop.create(pod(&namespace, "before", json!({}))).await.unwrap();
     assert_eq!(*resources(&before), defaulted);
 
-    // Requests that are on their way when the API server dies fail; none of them gets past the policy.
+    // Requests in progress when the API server dies fail; none of them bypasses the policy.
     let control_plane = shop.cluster.control_plane.as_mut().unwrap();
     control_plane.stop_api_server();
     assert!(headroom_cluster_tests::cluster::create(&shop.client, greedy()).await.is_err());
@@ -33,7 +33,7 @@ async fn the_policy_judges_again_after_the_api_server_was_away_and_guards_even_w
     let after = shop.create(pod(&namespace, "after", json!({}))).await.unwrap();
     assert_eq!(*resources(&after), defaulted);
 
-    // Without a policy server nothing is created, unless the operator has chosen that guarding matters less.
+    // Without a policy server nothing is created, unless the operator has set failurePolicy Ignore.
     let crate::guarded::Guarded { cluster: _cluster, client, server, .. } = shop;
     drop(server);
     let refusal = headroom_cluster_tests::cluster::create(&client, greedy()).await.unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! `kubectl headroom ui` behind an authenticating proxy: who asks sees what they may read, whatever the program may.
+//! `kubectl headroom ui` behind an authenticating proxy: users see what they may read, whatever the program may read.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -55,7 +55,7 @@ impl Drop for Page {
     }
 }
 
-/// A service account that may view one namespace, and a token of it.
+/// A token of a service account that may view one namespace.
 async fn viewer(client: &Client, namespace: &str) -> String {
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "viewer", "namespace": namespace}});
@@ -81,7 +81,7 @@ async fn viewer(client: &Client, namespace: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn behind_a_proxy_everybody_sees_what_they_may_read() {
+async fn behind_a_proxy_users_see_what_they_may_read() {
     let cluster = Cluster::of_environment(Controllers::On).await.unwrap();
     let client = cluster.client().await.unwrap();
     let (shop, bank) = (cluster.new_namespace("shop").await.unwrap(), cluster.new_namespace("bank").await.unwrap());
@@ -107,7 +107,7 @@ async fn behind_a_proxy_everybody_sees_what_they_may_read() {
         if status == 200 {
             break said;
         }
-        assert!(Instant::now() < deadline, "the role does not count yet: {status} {said}");
+        assert!(Instant::now() < deadline, "the role is not effective yet: {status} {said}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     };
     let seen: Value = serde_json::from_str(&said).unwrap();

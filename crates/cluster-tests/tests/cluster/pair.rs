@@ -1,5 +1,5 @@
-//! The deployment of deploy/policies.yaml: a mutating policy that fills in and warns, and a validating one of the same module that judges
-//! what is about to be stored. The plugins are off, so that whatever is refused is refused by us.
+//! The deployment of deploy/policies.yaml: a mutating policy that fills in and warns, and a validating one of the same
+//! module that judges objects before they are stored. The plugins are off, so that every refusal is ours.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::objects::{limit_range, pod, quota};
 /// The annotation that asks [`inject`] for a sidecar; its value is the sidecar's resources as JSON.
 const SIDECAR: &str = "test.headroom.dev/sidecar";
 
-/// A namespace guarded by these policies, with the quota `team` already observed.
+/// A namespace guarded by these policies, whose quota `team` has a status.
 async fn shop(policies: BTreeMap<String, Deployment>, hard: Value) -> Guarded {
     let shop = guard_by(Cluster::start(InTreePlugins::Off, Controllers::On).await.unwrap(), policies).await;
     shop.create(quota(&shop.namespace, hard.clone())).await.unwrap();
@@ -29,7 +29,7 @@ async fn shop(policies: BTreeMap<String, Deployment>, hard: Value) -> Guarded {
     shop
 }
 
-/// Another team's webhook: it injects a sidecar into every pod that asks for one.
+/// Another team's webhook: it injects a sidecar into every pod that requests one.
 fn inject(_: &str, request: &Value) -> Value {
     let wanted = request["object"]["metadata"]["annotations"][SIDECAR].as_str();
     let Some(resources) = wanted.and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
@@ -40,7 +40,7 @@ fn inject(_: &str, request: &Value) -> Value {
     json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(patch.to_string())})
 }
 
-/// Has the API server call [`inject`] after our mutating policy: it calls webhooks in the order of their names.
+/// Makes the API server call [`inject`] after our mutating policy: it calls webhooks in the order of their names.
 async fn inject_behind(shop: &Guarded) -> WebhookServer {
     let webhook = WebhookServer::start(inject).await.unwrap();
     let configuration = json!({
@@ -56,7 +56,7 @@ async fn inject_behind(shop: &Guarded) -> WebhookServer {
         }],
     });
     create(&shop.client, configuration).await.unwrap();
-    // The API server hears of a webhook a moment later.
+    // The API server needs a moment to see a webhook.
     let smallest = json!({"requests": {"cpu": "1m"}, "limits": {"cpu": "1m"}});
     let probe: DynamicObject = serde_json::from_value(with_sidecar(&shop.namespace, "probe", smallest)).unwrap();
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
@@ -71,7 +71,7 @@ async fn inject_behind(shop: &Guarded) -> WebhookServer {
     }
 }
 
-/// A pod whose own container asks for a tenth of a core, and that gets a sidecar with these resources.
+/// A pod whose own container requests a tenth of a core, and that gets a sidecar with these resources.
 fn with_sidecar(namespace: &str, name: &str, resources: Value) -> Value {
     let mut pod = pod(namespace, name, json!({"requests": {"cpu": "100m"}, "limits": {"cpu": "200m"}}));
     pod["metadata"]["annotations"] = json!({SIDECAR: resources.to_string()});
@@ -84,7 +84,7 @@ fn refused_by(id: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn what_another_webhook_injects_is_judged_too() {
+async fn injected_containers_are_judged_too() {
     let policies = deployed::policies();
     let judge = deployed::judge(&policies);
     let shop = shop(policies, json!({"requests.cpu": "500m"})).await;
@@ -93,7 +93,7 @@ async fn what_another_webhook_injects_is_judged_too() {
     shop.create(limit_range(namespace, item)).await.unwrap();
     let _webhook = inject_behind(&shop).await;
 
-    // The mutating policy has seen nothing wrong: the sidecar came later.
+    // The mutating policy has accepted the pod: the sidecar was injected later.
     let check = async |resources: Value, reason: &str| {
         let refusal = shop.refusal(with_sidecar(namespace, "greedy", resources)).await;
         assert!(refusal.contains(&refused_by(&judge)), "{refusal}");
@@ -111,7 +111,7 @@ async fn what_another_webhook_injects_is_judged_too() {
     .await;
     check(json!({}), "failed quota: team: must specify requests.cpu for: sidecar").await;
 
-    // A default is filled in by the mutating policy only.
+    // Only the mutating policy fills in defaults.
     let small = json!({"requests": {"cpu": "50m"}, "limits": {"cpu": "50m"}});
     let admitted = shop.create(with_sidecar(namespace, "small", small.clone())).await.unwrap();
     let containers = &admitted.data["spec"]["containers"];
@@ -119,7 +119,7 @@ async fn what_another_webhook_injects_is_judged_too() {
     assert_eq!(containers[1]["resources"], small);
 }
 
-/// What a client may write into a pod to look like less than it is.
+/// Fields that a client may forge to make a pod look smaller.
 fn forgeries() -> [Value; 4] {
     [
         json!({"status": {"phase": "Succeeded"}}),
@@ -134,7 +134,7 @@ fn forgeries() -> [Value; 4] {
     ]
 }
 
-/// A pod that asks for nine cores and carries these fields.
+/// A pod that requests nine cores and has these fields.
 fn forged(namespace: &str, fields: &Value) -> Value {
     let mut pod = pod(namespace, "forged", json!({"requests": {"cpu": "9"}}));
     for part in ["metadata", "status"] {
@@ -176,7 +176,8 @@ async fn forged_fields_do_not_help_against_a_validating_policy_alone() {
     check_forgeries(policies, &refused_by(&judge)).await;
 }
 
-/// The resize of a pod's only container; this API server has no such subresource, so nothing of it is in the cluster.
+/// A request to resize a pod's only container. This API server has no such subresource, so the pod is not in the
+/// cluster.
 fn resize(namespace: &str, before: &Value, after: &Value) -> Value {
     let stored = |resources: &Value| {
         let mut pod = pod(namespace, "web", resources.clone());
@@ -207,7 +208,7 @@ async fn a_resize_is_judged_and_never_changed() {
         assert!(reason.is_none_or(|reason| message.contains(reason)), "without {reason:?}: {message}");
     };
 
-    // The pod is older than the LimitRange, and gets no default limit now.
+    // The pod is older than the LimitRange, so it gets no default limit.
     shop.create(limit_range(namespace, json!({"default": {"cpu": "100m"}}))).await.unwrap();
     check(json!({"requests": {"cpu": "50m"}}), json!({"requests": {"cpu": "200m"}}), None).await;
 

@@ -1,5 +1,5 @@
-//! `kubectl headroom scan` with a real Prometheus behind a Service of a real API server: what it may read and what it says
-//! where it may not, its advice beside what admission gives, and its patches.
+//! `kubectl headroom scan` with a real Prometheus behind a Service of a real API server: its permissions and errors
+//! without them, its recommendations compared with admission, and its patches.
 
 mod advice;
 mod patches;

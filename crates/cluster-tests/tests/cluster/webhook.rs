@@ -1,4 +1,4 @@
-//! An API server calls our webhooks over HTTPS, and heeds what they answer.
+//! An API server calls our webhooks over HTTPS and follows their answers.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -43,7 +43,7 @@ fn configuration(kind: &str, namespace: &str, client_config: Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn patches_refusals_and_warnings_reach_the_one_who_applies() {
+async fn patches_refusals_and_warnings_reach_the_client() {
     let cluster = Cluster::of_environment(Controllers::Off).await.unwrap();
     let client = cluster.client().await.unwrap();
     let namespace = cluster.new_namespace("hooked").await.unwrap();
@@ -60,7 +60,7 @@ async fn patches_refusals_and_warnings_reach_the_one_who_applies() {
         command.args(["run", name, "--image=nginx", "-n", &namespace, "-o", "jsonpath={.metadata.labels}"]);
         command.output().unwrap()
     };
-    // New configurations take effect when the API server has heard of them.
+    // New configurations take effect when the API server has seen them.
     let mut allowed = run("allowed-0");
     for attempt in 1..50 {
         if !allowed.stderr.is_empty() {

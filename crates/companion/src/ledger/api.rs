@@ -1,4 +1,4 @@
-//! What is asked of the API server: plain JSON by path, each request with an end.
+//! Requests to the API server: plain JSON by path, each with a timeout.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::cause::innermost;
 
-/// How long one request may take. A write that is answered later has to be looked for.
+/// How long one request may take. After that, the result of a write is unknown.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a list may take, page by page.
 const LIST_PATIENCE: Duration = Duration::from_secs(30);
-/// Objects of a page. Larger pages of pods make the memory grow by tens of megabytes for good.
+/// Objects in a page. Larger pages of pods permanently increase memory by tens of megabytes.
 const PAGE: usize = 100;
 
 #[derive(Clone)]
@@ -21,15 +21,15 @@ pub struct Api {
     client: Client,
 }
 
-/// Why a request was not done.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     NotFound,
-    /// Rights are missing, or a webhook or quota refuses.
+    /// Permissions are missing, or a webhook or quota refuses the request.
     Forbidden(String),
-    /// The object was changed meanwhile, or is there already.
+    /// The object was changed meanwhile, or already exists.
     Conflict,
-    /// Whether it was done is unknown.
+    /// It is unknown whether the request was executed.
     Other(String),
 }
 
@@ -59,7 +59,7 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// Whether trying again in a moment is of no use.
+    /// Whether a retry would fail too.
     pub fn is_lasting(&self) -> bool {
         matches!(self, Self::NotFound | Self::Forbidden(_))
     }
@@ -76,7 +76,7 @@ impl Api {
         &self.client
     }
 
-    /// Reads from the store itself, past every cache.
+    /// Reads from etcd, not from a cache.
     pub async fn get(&self, path: &str) -> Answer<Value> {
         self.send(Method::GET, path, None, "application/json").await
     }
@@ -97,20 +97,20 @@ impl Api {
         self.send(Method::DELETE, path, None, "application/json").await
     }
 
-    /// All objects of a collection, with the revision that they were listed at: from the store itself.
+    /// All objects of a collection from etcd, with the revision that they were listed at.
     pub async fn list(&self, path: &str) -> Answer<(u64, Vec<Value>)> {
         self.list_as(path, Some).await
     }
 
-    /// The same, each object reduced to what is wanted of it as soon as its page is there: ten thousand pods as they are
-    /// stored take hundreds of megabytes.
+    /// Like [`Self::list`], but reduces each object by `read` as soon as its page has arrived: ten thousand whole pods
+    /// take hundreds of megabytes.
     pub async fn list_as<T>(&self, path: &str, read: impl Fn(Value) -> Option<T>) -> Answer<(u64, Vec<T>)> {
         let (mut items, mut next, mut revision) = (Vec::new(), String::new(), 0);
         loop {
             let continued: String = form_urlencoded::byte_serialize(next.as_bytes()).collect();
             let page = format!("{path}?limit={PAGE}&continue={continued}");
             let mut page = self.get_within(&page, LIST_PATIENCE).await?;
-            // All pages show one revision.
+            // All pages have the same revision.
             revision = revision_of(&page).unwrap_or(revision);
             next = page.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().to_owned();
             if let Some(Value::Array(more)) = page.get_mut("items").map(Value::take) {
@@ -145,13 +145,13 @@ async fn within(patience: Duration, answer: impl Future<Output = kube::Result<Va
     }
 }
 
-/// A name as a part of a path.
+/// A name encoded as a path segment.
 pub fn segment(name: &str) -> String {
     let encoded: String = form_urlencoded::byte_serialize(name.as_bytes()).collect();
     encoded.replace('+', "%20")
 }
 
-/// A `metadata.resourceVersion` as the number that it is.
+/// `metadata.resourceVersion` as a number.
 pub fn revision_of(object: &Value) -> Option<u64> {
     object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! The ledgers as this replica knows them, by its watch and by its own writes, whichever is newer.
+//! The ledgers that this replica knows, from its watch and from its own writes, whichever is newer.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,7 +47,7 @@ impl Board {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes whenever a ledger changes.
+    /// Notifies about each change of a ledger.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -68,7 +68,7 @@ impl Board {
         self.inner().views.values().cloned().collect()
     }
 
-    /// The ledgers that a namespace is charged to, in the order in which all replicas reserve.
+    /// The ledgers that a namespace is charged to, in the order in which every replica reserves.
     pub fn covering(&self, namespace: &str) -> Vec<View> {
         let covers = |view: &&View| view.plan.namespaces.contains_key(namespace);
         self.inner().views.values().filter(covers).cloned().collect()
@@ -78,15 +78,15 @@ impl Board {
         self.inner().broken.clone()
     }
 
-    /// The highest number of a ledger's plans, in force or not.
+    /// The highest number of a ledger's plans, active or not.
     pub fn last_plan(&self, ledger: &str) -> u64 {
         let inner = self.inner();
         let numbers = inner.plans.keys().filter(|(of, _)| of == ledger).map(|(_, number)| *number);
-        let in_force = inner.views.get(ledger).map(|view| view.plan.number);
-        numbers.chain(in_force).max().unwrap_or_default()
+        let active = inner.views.get(ledger).map(|view| view.plan.number);
+        numbers.chain(active).max().unwrap_or_default()
     }
 
-    /// Plans that are in force nowhere.
+    /// Plans that were replaced.
     pub fn stale_plans(&self) -> Vec<(String, u64)> {
         let inner = self.inner();
         let is_stale =
@@ -98,7 +98,7 @@ impl Board {
         self.inner().plans.insert((ledger.to_owned(), plan.number), plan);
     }
 
-    /// Takes in a state that was read or written; an older one is nothing new.
+    /// Adds a state that was read or written, unless a newer one is known.
     pub fn add_state(&self, ledger: &str, revision: u64, state: State) -> Option<View> {
         let mut inner = self.inner();
         if let Some(view) = inner.views.get(ledger).filter(|view| view.revision >= revision) {
@@ -156,24 +156,24 @@ impl Board {
         match objects::read(object) {
             Ok(Kept::Plan { ledger, plan }) => self.add_plan(&ledger, Arc::new(plan)),
             Ok(Kept::State { ledger, revision, state }) => {
-                // Its plan is read by whoever needs it, if the watch has not brought it yet.
+                // If the watch has not delivered its plan yet, `load` reads it.
                 self.add_state(&ledger, revision, state);
             }
             Err(unreadable) => {
                 let name = objects::name_of(object);
-                tracing::error!(ledger = name, %unreadable, "a ledger was edited");
+                tracing::error!(ledger = name, %unreadable, "cannot read a ledger; was it edited by hand?");
                 self.inner().broken.insert(name.to_owned(), unreadable.to_string());
                 self.changed();
             }
         }
     }
 
-    /// Reads a ledger from the store itself. The text of an error says what is wrong.
+    /// Reads a ledger from etcd. An error is a message.
     pub async fn load(&self, ledger: &str) -> Result<View, String> {
         let path = objects::ledgers(&self.namespace);
         let object = self.api.get(&format!("{path}/{ledger}")).await.map_err(|failure| failure.to_string())?;
         let Kept::State { revision, state, .. } = objects::read(&object).map_err(|error| error.to_string())? else {
-            return Err("it is no state".to_owned());
+            return Err("the object is a plan, not a ledger's state".to_owned());
         };
         let number = state.plan;
         if let Some(view) = self.add_state(ledger, revision, state.clone()) {

@@ -1,4 +1,4 @@
-//! Whether ledgers are true: their plans as quotas and namespaces have it, their usage as live lists count it.
+//! Checks whether ledgers are correct: their plans against quotas and namespaces, their usage against live lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use super::planner::recount;
 use super::tenants::{Tenants, by_namespace};
 use super::watch::Seen;
 
-/// What was found.
+/// The result of the check.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub ledgers: usize,
     pub claims: usize,
-    /// Bounds whose usage is not what is counted: ledger, quota, name, used, counted.
+    /// Bounds whose usage differs from the count: ledger, quota, name, used, counted.
     pub differences: Vec<[String; 5]>,
     pub problems: Vec<String>,
 }
@@ -29,7 +29,7 @@ impl Report {
     }
 }
 
-/// Reads and counts everything. The text of an error says what could not be read.
+/// Reads and counts everything. An error is a message about what could not be read.
 pub async fn check(api: &Api, namespace: &str, exempt: &[String]) -> Result<Report, String> {
     let list = async |path: &str| {
         let listed = api.list(path).await.map_err(|failure| format!("cannot list {path}: {failure}"))?;
@@ -54,7 +54,7 @@ pub async fn check(api: &Api, namespace: &str, exempt: &[String]) -> Result<Repo
         let wanted = Plan::of_tree(tree, &namespaces);
         match views.iter().find(|view| view.ledger == tree.name()) {
             Some(view) if view.plan.is_same_as(&wanted) => {}
-            Some(_) => report.problems.push(format!("ledger {}: its plan is not what the quotas say", tree.name())),
+            Some(_) => report.problems.push(format!("ledger {}: its plan does not match the quotas", tree.name())),
             None => report.problems.push(format!("ledger {} does not exist", tree.name())),
         }
     }
@@ -65,7 +65,7 @@ pub async fn check(api: &Api, namespace: &str, exempt: &[String]) -> Result<Repo
         for (view, namespace) in plain {
             let quotas = quotas.get(namespace).map(Vec::as_slice).unwrap_or_default();
             if !view.plan.is_same_as(&Plan::of_namespace(namespace, quotas)) {
-                report.problems.push(format!("ledger {}: its plan is not what the quotas say", view.ledger));
+                report.problems.push(format!("ledger {}: its plan does not match the quotas", view.ledger));
             }
         }
     }
@@ -97,10 +97,10 @@ fn differences(view: &View, cache: &Cache) -> Vec<[String; 5]> {
         for name in names.into_keys() {
             let (used, counted) = (used.get(name), counted.get(name));
             if used != counted {
-                let told = |amount: Option<&headroom_core::amount::Quantity>| {
+                let text = |amount: Option<&headroom_core::amount::Quantity>| {
                     amount.map_or("unknown".to_owned(), ToString::to_string)
                 };
-                differences.push([view.ledger.clone(), node.quota.clone(), name.to_owned(), told(used), told(counted)]);
+                differences.push([view.ledger.clone(), node.quota.clone(), name.to_owned(), text(used), text(counted)]);
             }
         }
     }

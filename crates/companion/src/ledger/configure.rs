@@ -1,4 +1,4 @@
-//! The webhook configuration and the certificate, kept by the leader.
+//! The webhook configuration and the certificate, which the leader manages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,36 +19,36 @@ use super::api::{Answer, Failure};
 use super::tenants::{Tenants, by_namespace};
 use super::tls::{self, Made};
 
-/// Changes by others are undone within this time.
+/// How often changes by others are reverted.
 const EVERY: Duration = Duration::from_secs(1);
 const CONFIGURATION: &str = "headroom-ledger";
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const SECRET: &str = "headroom-ledger-tls";
-/// Namespaces carry their name as a label since Kubernetes 1.21.
+/// Kubernetes labels namespaces with their name since 1.21.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
-/// A certificate's days, and after which it is replaced.
+/// The days that a certificate is valid, and the seconds after which it is replaced.
 const DAYS: i64 = 90;
 const RENEWED_AFTER: i64 = 60 * 86_400;
-/// API servers trust a new authority before a certificate of it is used.
+/// Seconds for API servers to trust a new authority before its certificate is used.
 const TRUSTED_AFTER: i64 = 60;
-/// Entries of one configuration; more quotas than this share one for all namespaces.
+/// Most entries of the configuration; with more selectors, a single entry matches all namespaces.
 const MOST_ENTRIES: usize = 200;
 
-/// What an update is charged by is in the spec, and most updates change something else.
+/// The charge of an update depends on the spec, and most updates change something else.
 const CHANGES_SPEC: &str =
     "request.operation != 'UPDATE' || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec";
 
-/// Keeps both until the term ends.
+/// Maintains both until the term ends.
 pub async fn configure(replica: Arc<Replica>) {
-    let mut told = String::new();
+    let mut logged = String::new();
     let mut version = Version::default();
     loop {
         if let Some(webhook) = &replica.options.webhook
             && replica.tenants.is_listed()
             && let Err(failure) = configure_once(&replica, webhook, version.matches(&replica).await).await
-            && failure.to_string() != told
+            && failure.to_string() != logged
         {
-            told = failure.to_string();
+            logged = failure.to_string();
             tracing::warn!(%failure, "cannot keep the webhook configuration");
         }
         tokio::time::sleep(EVERY).await;
@@ -58,11 +58,11 @@ pub async fn configure(replica: Arc<Replica>) {
 /// How API servers reach the replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
-    /// Of the Service in our own namespace.
+    /// The name of the Service in our own namespace.
     pub service: String,
-    /// Instead of the Service, for replicas outside of the cluster.
+    /// Used instead of the Service, for replicas outside the cluster.
     pub url: Option<String>,
-    /// Whether we make the certificate; otherwise others set `caBundle`.
+    /// Whether we make the certificate; otherwise `caBundle` is set elsewhere.
     pub makes_certificate: bool,
 }
 
@@ -99,8 +99,8 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
     }
 }
 
-/// The metadata of an object that takes the place of one that may be there: labels and annotations of others stay, such as
-/// those by which Helm knows its own.
+/// The metadata of an object that replaces the existing one, if any. Keeps labels and annotations of others, such as
+/// Helm's.
 fn metadata(name: &str, there: Option<&Value>, annotations: &[(&str, Option<String>)]) -> Value {
     let had = |field: &str| there.and_then(|there| there.pointer(&format!("/metadata/{field}"))).cloned();
     let mut all = match had("annotations") {
@@ -116,7 +116,7 @@ fn metadata(name: &str, there: Option<&Value>, annotations: &[(&str, Option<Stri
     json!({"name": name, "resourceVersion": had("resourceVersion"), "labels": had("labels"), "annotations": all})
 }
 
-/// Whether everything that is wanted is there. The API server adds defaults.
+/// Whether all wanted fields are there. The API server adds defaults.
 fn is_within(wanted: &Value, there: &Value) -> bool {
     match (wanted, there) {
         (Value::Object(wanted), Value::Object(there)) => {
@@ -129,7 +129,7 @@ fn is_within(wanted: &Value, there: &Value) -> bool {
     }
 }
 
-/// What the API server can do, asked now and then: it may be upgraded under us.
+/// What the API server supports. Read again from time to time, because it may be upgraded.
 #[derive(Debug, Default)]
 struct Version {
     matches: bool,
@@ -138,7 +138,7 @@ struct Version {
 
 impl Version {
     const AGAIN: Duration = Duration::from_secs(60);
-    /// The first minor version that knows `matchConditions` for good.
+    /// The first minor version with stable `matchConditions`.
     const MATCHES_SINCE: u32 = 30;
 
     /// Whether webhooks may have `matchConditions`.
@@ -161,7 +161,7 @@ fn knows_matches(version: &Value) -> bool {
     number("major") > Some(1) || number("major") == Some(1) && number("minor") >= Some(Version::MATCHES_SINCE)
 }
 
-/// The ResourceQuotas that are ours to enforce, by namespace.
+/// The ResourceQuotas that the ledger enforces, by namespace.
 fn plain_quotas(replica: &Replica) -> BTreeMap<String, Vec<ResourceQuota<'static>>> {
     if !replica.plain.is_ours() {
         return BTreeMap::new();
@@ -169,7 +169,7 @@ fn plain_quotas(replica: &Replica) -> BTreeMap<String, Vec<ResourceQuota<'static
     by_namespace(&replica.tenants.resource_quotas())
 }
 
-/// What the API server is to ask about.
+/// The requests that the API server must send to the webhook.
 struct Asked<'a> {
     tenants: &'a Tenants,
     selectors: BTreeMap<String, Value>,
@@ -226,7 +226,7 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// An entry for each selector, so that an outage refuses requests in the namespaces that are charged, and in no other.
+    /// An entry for each selector, so that an outage refuses requests only in charged namespaces.
     fn entries(&self, client: &Value) -> Vec<Value> {
         let entry = |name: &str, selector: Value| {
             let mut entry = self.entry(name, client, &self.rules, "Fail", selector);
@@ -253,7 +253,7 @@ impl<'a> Asked<'a> {
                 entries.push(entry(&format!("quota-{at}.headroom.dev"), selector.clone()));
             }
         }
-        // What is wrong with a quota is told by its status too, so nobody has to wait for this one.
+        // Problems of a quota are in its status too, so requests must not fail if this webhook is down.
         let of_quotas = json!([{"apiGroups": ["headroom.dev"], "apiVersions": ["*"], "resources": ["tenantquotas"],
             "operations": ["CREATE", "UPDATE"], "scope": "Cluster"}]);
         entries.push(self.entry("tenantquotas.headroom.dev", client, &of_quotas, "Ignore", json!({})));
@@ -261,7 +261,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What is asked about: the kinds that are charged, and of those only what can raise usage.
+/// Rules for the charged kinds, limited to operations that can raise usage.
 fn rules(nodes: Vec<Node>) -> Value {
     let has_deadline_scope =
         nodes.iter().flat_map(|node| &node.requirements).any(|requirement| requirement.scope.ends_with("Terminating"));
@@ -292,7 +292,7 @@ fn field(secret: &Value, name: &str) -> Option<Vec<u8>> {
     STANDARD.decode(secret.get("data")?.get(name)?.as_str()?).ok()
 }
 
-/// Takes the certificate of the Secret into use; whether there is one.
+/// Uses the certificate in the Secret. Returns whether there is one.
 pub async fn use_certificate(replica: &Replica) -> Answer<bool> {
     let secret = match replica.api.get(&format!("{}/{SECRET}", secrets(&replica.options.namespace))).await {
         Ok(secret) => secret,
@@ -306,7 +306,7 @@ pub async fn use_certificate(replica: &Replica) -> Answer<bool> {
     used.map(|()| true).map_err(|error| Failure::Other(format!("secret {SECRET}: {error:#}")))
 }
 
-/// Makes a certificate where there is none, and the next one in time; the authorities to be trusted.
+/// Makes a certificate if there is none, and renews it in time. Returns the authorities to trust.
 async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> Answer<Vec<u8>> {
     let namespace = &replica.options.namespace;
     let path = secrets(namespace);
@@ -327,10 +327,10 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> Answer<Vec<u8
     const MADE: &str = "headroom.dev/made-at";
     const NEXT: &str = "headroom.dev/next-made-at";
     let (data, made_at, next_at) = match (get("ca.crt"), get("tls.crt"), since(NEXT)) {
-        // An authority more, and its certificate when API servers know it.
+        // First publish the new authority; its certificate is used once API servers trust the authority.
         (Some(authorities), Some(_), None) if now - since(MADE).unwrap_or_default() > RENEWED_AFTER => {
             let Made { authority, certificate, key } = make()?;
-            // Of those that were trusted, only the last is still in use.
+            // Of the authorities that were trusted, only the last is still in use.
             let last = last_certificate(&authorities);
             let keep = |name: &str| STANDARD.encode(get(name).unwrap_or_default());
             let data = json!({
@@ -366,7 +366,7 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> Answer<Vec<u8
     field(&written, "ca.crt").ok_or_else(|| Failure::Other(format!("secret {SECRET} has no ca.crt")))
 }
 
-/// The names that API servers call.
+/// The host names that API servers connect to.
 fn names(webhook: &Webhook, namespace: &str) -> Vec<String> {
     let host = webhook.url.as_deref().and_then(|url| url.parse::<http::Uri>().ok()?.host().map(str::to_owned));
     let service = format!("{}.{namespace}.svc", webhook.service);
@@ -385,7 +385,7 @@ mod tests {
     use crate::ledger::tenants::read_quota;
 
     #[test]
-    fn only_charged_namespaces_and_growing_requests_are_asked_about() {
+    fn only_charged_namespaces_and_growing_requests_match_the_webhook() {
         let quotas = [
             json!({"metadata": {"name": "a"}, "spec": {"namespaces": {"names": ["shop", "kube-system"]},
                 "quota": {"hard": {"pods": "1", "count/jobs.batch": "2"}}}}),
@@ -396,7 +396,7 @@ mod tests {
         let tenants = Tenants::new("headroom", &[]);
         let entries =
             Asked::of(&quotas, &BTreeMap::new(), &tenants, false).entries(&json!({"url": "https://here/review"}));
-        let told: Vec<String> = entries
+        let found: Vec<String> = entries
             .iter()
             .map(|entry| {
                 let name = entry["name"].as_str().unwrap();
@@ -405,7 +405,7 @@ mod tests {
             .collect();
         let exempt = r#"{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["headroom","kube-node-lease","kube-public","kube-system"]}"#;
         assert_eq!(
-            told,
+            found,
             [
                 r#"quota.headroom.dev Fail {"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"In","values":["shop"]}]}"#.to_owned(),
                 format!(r#"quota-0.headroom.dev Fail {{"matchExpressions":[{{"key":"team","operator":"In","values":["b"]}},{exempt}]}}"#),
@@ -413,12 +413,12 @@ mod tests {
             ]
         );
         let rules = entries[0]["rules"].as_array().unwrap();
-        let told: Vec<String> = rules
+        let found: Vec<String> = rules
             .iter()
             .map(|rule| format!("{}{} {}", rule["apiGroups"], rule["resources"], rule["operations"]))
             .collect();
         assert_eq!(
-            told,
+            found,
             [
                 r#"["batch"]["jobs"] ["CREATE"]"#,
                 r#"[""]["pods"] ["CREATE"]"#,
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_refuses_nothing_is_not_asked_about_and_plain_quotas_are_by_name() {
+    fn suspended_quotas_do_not_match_the_webhook_and_resource_quotas_match_by_namespace_name() {
         let quota = |name: &str, parent: Option<&str>, is_suspended: bool| {
             json!({"metadata": {"name": name}, "spec": {"parent": parent, "suspend": is_suspended,
                 "namespaces": {"names": [name]}, "quota": {"hard": {"pods": "1"}}}})
@@ -448,14 +448,14 @@ mod tests {
             (entries.len(), first.clone(), entries[0]["matchConditions"][0]["name"].clone())
         };
         let all = [quota("above", None, false), quota("below", Some("above"), true), quota("alone", None, true)];
-        // What is below is charged to what is above.
+        // Requests charged to a suspended child are charged to its parent too.
         assert_eq!(names(&all, &[]), (2, json!(["above", "below"]), json!("changes-spec")));
         assert_eq!(names(&all[2..], &[]), (1, Value::Null, Value::Null));
         assert_eq!(names(&all[2..], &["shop"]), (2, json!(["shop"]), json!("changes-spec")));
     }
 
     #[test]
-    fn match_conditions_are_for_servers_that_know_them() {
+    fn match_conditions_are_used_only_if_the_server_supports_them() {
         let check = |major: &str, minor: &str, expected: bool| {
             assert_eq!(knows_matches(&json!({"major": major, "minor": minor})), expected, "{major}.{minor}");
         };
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_into_metadata_stays() {
+    fn metadata_of_others_is_kept() {
         let there = json!({"metadata": {"name": "n", "resourceVersion": "7", "uid": "u", "labels": {"by": "Helm"},
             "annotations": {"release": "headroom", "made": "1", "next": "2"}}});
         assert_eq!(

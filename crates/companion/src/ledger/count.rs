@@ -1,4 +1,4 @@
-//! What the leader counts: every charged kind, followed, reduced to keys, versions and shapes.
+//! The leader's count: every charged kind is watched, and objects are reduced to keys, versions and shapes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,11 +19,11 @@ use super::board::View;
 use super::watch::{Seen, follow};
 use crate::kinds::metadata;
 
-/// Counts while this replica leads; otherwise it counts nothing.
+/// Counts stored objects while this replica is the leader.
 #[derive(Debug, Default)]
 pub struct Counter {
     inner: Mutex<Inner>,
-    /// Something was seen, or released.
+    /// Notified when an object changed or an entry was released.
     pub news: Notify,
 }
 
@@ -32,19 +32,19 @@ struct Inner {
     is_leading: bool,
     cache: Cache,
     kinds: BTreeMap<String, OfKind>,
-    /// Kinds that cannot be followed at all, and why.
+    /// Kinds that cannot be watched at all, and why.
     unserved: BTreeMap<String, String>,
-    /// How many changes were seen, in all terms: what is later than a count is told by it.
+    /// The number of changes seen in all terms. Shows which changes are later than a count.
     turn: u64,
-    /// The turn of the last change in each namespace, and of the last that may concern all.
+    /// The turn of the last change in each namespace, and of the last change that may affect all namespaces.
     changed: BTreeMap<String, u64>,
     all_changed: u64,
-    /// How each ledger was left: the turn that it was counted at, and its revision then.
+    /// For each ledger: the turn of its last count, and its revision then.
     settled: BTreeMap<String, (u64, u64)>,
     released: BTreeSet<String>,
 }
 
-/// A ledger's state as it is to be written. Whoever has written it says so by [`Counter::has_settled`].
+/// A ledger's state to be written. After the write, [`Counter::has_settled`] must be called.
 #[derive(Debug)]
 pub struct Counted {
     pub state: State,
@@ -54,16 +54,16 @@ pub struct Counted {
 #[derive(Debug)]
 struct OfKind {
     stop: CancellationToken,
-    /// The path of its objects; how it is read live.
+    /// The path of its objects, for live reads.
     collection: Collection,
     lost: Option<String>,
 }
 
-/// How long a kind may take to be listed before others are planned without it.
+/// How long a kind may take to be listed before plans are made without it.
 const LIST_PATIENCE: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Where objects of a kind are.
+/// The API path of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collection {
     /// `/api/v1` or `/apis/apps/v1`
@@ -80,7 +80,7 @@ impl Collection {
         format!("{}/namespaces/{}/{}/{}", self.version, key.namespace, self.plural, segment(&key.name))
     }
 
-    /// Finds out by which version a kind such as `pods` or `deployments.apps` is served.
+    /// Finds the version in which a kind such as `pods` or `deployments.apps` is served.
     pub async fn find(api: &Api, kind: &str) -> Result<Self, Unfound> {
         let unfound =
             |failure: Failure| Unfound { is_lasting: failure.is_lasting(), problem: format!("{kind}: {failure}") };
@@ -109,7 +109,7 @@ impl Collection {
 /// Why a kind was not found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfound {
-    /// Whether trying again in a moment is of no use.
+    /// Whether a retry would fail too.
     is_lasting: bool,
     pub problem: String,
 }
@@ -123,15 +123,15 @@ impl Counter {
         self.inner().is_leading = true;
     }
 
-    /// Forgets everything: the next leader counts anew.
+    /// Forgets everything: the next leader counts from scratch.
     pub fn resign(&self) {
         let mut inner = self.inner();
         inner.kinds.values().for_each(|kind| kind.stop.cancel());
-        // A write that is under way may still be told of, and must not look newer than what the next term sees.
+        // A write in progress may still be reported, and must not look newer than what the next term sees.
         *inner = Inner { turn: inner.turn, ..Inner::default() };
     }
 
-    /// Follows these kinds and no others, and waits until each was listed, or cannot be.
+    /// Watches exactly these kinds, and waits until each was listed or cannot be.
     pub async fn follow(self: &Arc<Self>, api: &Api, kinds: &BTreeSet<String>) {
         let missing: Vec<String> = {
             let mut inner = self.inner();
@@ -161,7 +161,7 @@ impl Counter {
         kinds.iter().all(|kind| inner.is_known(kind))
     }
 
-    /// Begins to follow a kind, or finds out that it cannot be; false if it is to be tried again.
+    /// Starts to watch a kind, or finds out that it cannot be watched. False if the caller should retry.
     async fn begin(self: &Arc<Self>, api: &Api, kind: &str) -> bool {
         let collection = match Collection::find(api, kind).await {
             Ok(collection) => collection,
@@ -187,7 +187,7 @@ impl Counter {
         let read_of = kind.to_owned();
         let read = move |object| stored(&read_of, &object);
         tokio::spawn(follow(api.clone(), path, stop, read, move |seen| {
-            // What comes after the end belongs to no leader.
+            // Events after the end of the term are ignored.
             if !ended.is_cancelled() {
                 counter.take(&of, seen);
             }
@@ -219,7 +219,7 @@ impl Counter {
             }
             Seen::UpTo(revision) => inner.cache.advance(kind, revision),
             Seen::Lost(problem) => {
-                // What was counted is not known any more.
+                // The objects of the kind are no longer known.
                 inner.cache.forget(kind);
                 inner.change_all();
                 if let Some(of_kind) = inner.kinds.get_mut(kind) {
@@ -231,7 +231,7 @@ impl Counter {
         self.news.notify_one();
     }
 
-    /// The state as it is to be counted now; none if this replica does not count, or has seen too little.
+    /// The state recounted now; none if this replica does not count, or has seen too little.
     pub fn settle(&self, ledger: &str, plan: &Plan, state: &State) -> Option<Counted> {
         let inner = self.inner();
         if !inner.is_leading || !plan.kinds().iter().all(|kind| inner.is_known(kind)) {
@@ -246,12 +246,12 @@ impl Counter {
         }
     }
 
-    /// A ledger is stored as it was counted, at this revision.
+    /// Notes that a ledger's count was stored at this revision.
     pub fn has_settled(&self, ledger: &str, turn: u64, revision: u64) {
         self.inner().settled.insert(ledger.to_owned(), (turn, revision));
     }
 
-    /// The ledgers that are to be counted. Each stays due until its last count was written, whatever goes wrong on the way.
+    /// The ledgers to be counted. Each stays due until its last count was written.
     pub fn due(&self, views: &[View], now: i64) -> BTreeSet<String> {
         let mut inner = self.inner();
         if inner.cache.tick(now) {
@@ -262,7 +262,7 @@ impl Counter {
         views.iter().filter(|view| inner.is_due(view)).map(|view| view.ledger.clone()).collect()
     }
 
-    /// How an object is stored, as the watch has it; none if its kind is not counted.
+    /// The uid and version of an object in the watch's cache; none if its kind is not counted.
     pub fn look(&self, key: &Key) -> Option<(Collection, Option<(String, u64)>)> {
         let inner = self.inner();
         inner.cache.revision(&key.kind)?;
@@ -275,7 +275,7 @@ impl Counter {
         self.news.notify_one();
     }
 
-    /// Forgets released entries that are in no ledger any more.
+    /// Forgets released entries that are no longer in a ledger.
     pub fn retain_released(&self, is_there: impl Fn(&String) -> bool) {
         self.inner().released.retain(is_there);
     }
@@ -291,7 +291,7 @@ impl Counter {
         kinds.iter().filter_map(lost).collect()
     }
 
-    /// What each namespace is charged at a node.
+    /// The charge of each namespace at a node.
     pub fn namespaces(&self, plan: &Plan, node: usize) -> Vec<(String, headroom_core::amount::ResourceList<'static>)> {
         let inner = self.inner();
         let direct = plan.namespaces.iter().filter(|(_, nodes)| nodes.contains(&node));
@@ -316,7 +316,7 @@ impl Inner {
     }
 
     fn is_due(&self, view: &View) -> bool {
-        // Claims are looked at again and again. A revision that is not ours is another replica's, or an edit by hand.
+        // A ledger with claims is always due. Another revision was written by another replica, or by hand.
         let Some((turn, _)) = self.settled.get(&view.ledger).filter(|(_, revision)| *revision == view.revision) else {
             return true;
         };
@@ -324,14 +324,14 @@ impl Inner {
         !view.state.claims.is_empty() || self.all_changed > *turn || view.plan.namespaces.keys().any(has_changed)
     }
 
-    /// Whether a kind was listed, or is known to be impossible to list.
+    /// Whether a kind was listed, or is known not to be listable.
     fn is_known(&self, kind: &str) -> bool {
         let is_lost = || self.kinds.get(kind).is_some_and(|kind| kind.lost.is_some());
         self.cache.revision(kind).is_some() || is_lost() || self.unserved.contains_key(kind)
     }
 }
 
-/// What is remembered of an object. One that cannot be read is told, and counts as one object of its kind.
+/// The cached part of an object. One that cannot be read is logged, and counts as one object of its kind.
 pub fn stored(kind: &str, object: &Value) -> Option<(Key, Stored)> {
     let key = Key::new(kind, metadata(object, "namespace"), metadata(object, "name"));
     let text = object.to_string();
@@ -346,14 +346,14 @@ pub fn stored(kind: &str, object: &Value) -> Option<(Key, Stored)> {
     let ends = ends_at(object).and_then(|at| {
         let later = Timestamp::from_unix_seconds(at.saturating_add(1))?;
         let ended = Shape::of_stored(kind, document.root(), Some(later)).ok()?;
-        // Five seconds more, because clocks differ.
+        // Five seconds later, because clocks differ.
         (ended != shape).then(|| Box::new((at.saturating_add(5), ended)))
     });
     let (uid, version) = (metadata(object, "uid").to_owned(), revision_of(object)?);
     Some((key, Stored { uid, version, shape: Arc::new(shape), ends }))
 }
 
-/// The second after which a pod that is being deleted is overdue.
+/// The Unix second after which a terminating pod is overdue.
 fn ends_at(object: &Value) -> Option<i64> {
     let deletion: Timestamp = metadata(object, "deletionTimestamp").parse().ok()?;
     let grace = object.pointer("/metadata/deletionGracePeriodSeconds")?.as_i64()?;
@@ -394,20 +394,20 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_too_little_for_stays_due() {
+    fn a_ledger_stays_due_until_enough_was_seen_and_its_count_written() {
         let (counter, view) = counter();
         assert!(settle(&counter, &view).is_none() && is_due(&counter, &view));
         counter.take("pods", Seen::UpTo(30));
         assert!(is_due(&counter, &view));
         let counted = settle(&counter, &view).unwrap();
-        // It may not have been written.
+        // The count may not have been written.
         assert!(is_due(&counter, &view));
         counter.has_settled("team", counted.turn, 1);
         assert!(!is_due(&counter, &view));
     }
 
     #[test]
-    fn what_changes_while_a_count_is_written_is_counted_again() {
+    fn changes_during_the_write_of_a_count_are_counted_again() {
         let (counter, view) = counter();
         store(&counter, "shop", 31);
         let counted = settle(&counter, &view).unwrap();
@@ -417,7 +417,7 @@ mod tests {
         counter.has_settled("team", settle(&counter, &view).unwrap().turn, 1);
         store(&counter, "elsewhere", 33);
         assert!(!is_due(&counter, &view));
-        // Somebody else wrote it.
+        // Another replica wrote it.
         assert!(is_due(&counter, &View { revision: 2, ..view }));
     }
 

@@ -11,10 +11,10 @@ use super::tenants::read_quota;
 use crate::draw::{Charset, gauge};
 use crate::output::Table;
 
-/// Columns of a gauge.
+/// Width of a gauge in columns.
 const GAUGE: usize = 20;
 
-/// All TenantQuotas, with what their status says.
+/// All TenantQuotas with their status.
 pub struct Quotas(BTreeMap<String, Quota>);
 
 struct Quota {
@@ -26,7 +26,7 @@ struct Quota {
 }
 
 impl Quotas {
-    /// The text of an error says which quota cannot be read.
+    /// An error is a message that names the quota that cannot be read.
     pub fn read(objects: Vec<Value>) -> Result<Self, String> {
         let mut quotas = BTreeMap::new();
         for object in objects {
@@ -44,7 +44,7 @@ impl Quotas {
         self.0.keys().map(String::as_str)
     }
 
-    /// A quota in full; none if there is no such quota.
+    /// The full description of a quota; none if it does not exist.
     pub fn describe(&self, name: &str, top: usize, charset: Charset) -> Option<String> {
         let quota = self.0.get(name)?;
         let mut text = String::new();
@@ -62,7 +62,7 @@ impl Quotas {
         text.push('\n');
         let mut table = Table::new(&["RESOURCE", "USED", "RESERVED", "AVAILABLE", "HARD", "", "TIGHTEST ANCESTOR"]);
         for (name, hard) in quota.hard.iter() {
-            let told = |amount: Option<&Quantity>| amount.map_or("unknown".to_owned(), ToString::to_string);
+            let text_of = |amount: Option<&Quantity>| amount.map_or("unknown".to_owned(), ToString::to_string);
             let reserved = quota.reserved.get(name).cloned().unwrap_or(Quantity::ZERO);
             let held = quota.held(name);
             let gauge = held.as_ref().map(|held| {
@@ -72,7 +72,7 @@ impl Quotas {
             });
             table.row([
                 name.to_string(),
-                told(quota.used.get(name)),
+                text_of(quota.used.get(name)),
                 reserved.to_string(),
                 quota.available(name).map_or("unknown".to_owned(), |free| free.to_string()),
                 hard.to_string(),
@@ -96,26 +96,26 @@ impl Quotas {
         Some(text)
     }
 
-    /// All quotas, each below its parent, with what is held of each bound.
+    /// All quotas, each below its parent, with the used and reserved part of each bound.
     pub fn tree(&self) -> String {
         let mut table = Table::new(&["TENANT QUOTA", "NAMESPACES", "HELD"]);
-        let mut told: BTreeSet<&str> = BTreeSet::new();
+        let mut shown: BTreeSet<&str> = BTreeSet::new();
         let is_root = |quota: &Quota| quota.spec.parent.as_ref().is_none_or(|parent| !self.0.contains_key(parent));
         for (name, quota) in &self.0 {
             if is_root(quota) {
-                self.add_branch(name, 0, &mut table, &mut told);
+                self.add_branch(name, 0, &mut table, &mut shown);
             }
         }
-        // Whose parents form a cycle.
-        let rest: Vec<&str> = self.names().filter(|name| !told.contains(name)).collect();
+        // Quotas whose parents form a cycle.
+        let rest: Vec<&str> = self.names().filter(|name| !shown.contains(name)).collect();
         for name in rest {
-            self.add_branch(name, 0, &mut table, &mut told);
+            self.add_branch(name, 0, &mut table, &mut shown);
         }
         table.lines().join("\n") + "\n"
     }
 
-    fn add_branch<'q>(&'q self, name: &'q str, level: usize, table: &mut Table, told: &mut BTreeSet<&'q str>) {
-        let Some(quota) = self.0.get(name).filter(|_| told.insert(name)) else { return };
+    fn add_branch<'q>(&'q self, name: &'q str, level: usize, table: &mut Table, shown: &mut BTreeSet<&'q str>) {
+        let Some(quota) = self.0.get(name).filter(|_| shown.insert(name)) else { return };
         let count = quota.object.pointer("/status/namespaceCount").and_then(Value::as_u64);
         let held = quota.hard.iter().map(|(name, hard)| {
             format!("{name} {}/{hard}", quota.held(name).map_or("unknown".to_owned(), |held| held.to_string()))
@@ -127,30 +127,30 @@ impl Quotas {
         ]);
         for (child, of_child) in &self.0 {
             if of_child.spec.parent.as_deref() == Some(name) {
-                self.add_branch(child, level + 1, table, told);
+                self.add_branch(child, level + 1, table, shown);
             }
         }
     }
 
-    /// The ancestor that leaves less than the quota itself, and least of all: `acme: 12 of 300 available`.
+    /// The ancestor with the least available, if less than the quota itself: `acme: 12 of 300 available`.
     fn tightest_ancestor(&self, quota: &Quota, name: &str) -> Option<String> {
         let mut least = quota.available(name)?;
-        let mut told = None;
+        let mut tightest = None;
         let mut seen = BTreeSet::new();
         let mut above = quota.spec.parent.as_deref();
         while let Some(ancestor) = above.filter(|name| seen.insert(*name)).and_then(|name| self.0.get(name)) {
             if let (Some(free), Some(hard)) = (ancestor.available(name), ancestor.hard.get(name))
                 && free < least
             {
-                told = Some(format!("{}: {free} of {hard} available", ancestor.spec.name));
+                tightest = Some(format!("{}: {free} of {hard} available", ancestor.spec.name));
                 least = free;
             }
             above = ancestor.spec.parent.as_deref();
         }
-        told
+        tightest
     }
 
-    /// What children may use in total beyond what the quota has.
+    /// Warnings for bounds of children that exceed the quota's bound in total.
     fn overcommitted(&self, quota: &Quota) -> Vec<String> {
         let children = || self.0.values().filter(|child| child.spec.parent.as_deref() == Some(&quota.spec.name));
         let over = quota.hard.iter().filter_map(|(name, hard)| {
@@ -164,7 +164,7 @@ impl Quotas {
 }
 
 impl Quota {
-    /// What is used and reserved.
+    /// The sum of used and reserved.
     fn held(&self, name: &str) -> Option<Quantity> {
         let used = self.used.get(name)?;
         Some(self.reserved.get(name).map_or(used.clone(), |reserved| used.plus(reserved)))
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn quotas_stand_below_their_parents() {
+    fn quotas_are_listed_below_their_parents() {
         assert_eq!(
             quotas().tree(),
             "TENANT QUOTA   NAMESPACES   HELD\n\

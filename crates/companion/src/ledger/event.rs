@@ -1,4 +1,4 @@
-//! Events of a quota, which `kubectl describe` shows.
+//! Events about quotas, which `kubectl describe` shows.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::Replica;
 use super::token::token;
 use crate::kinds::metadata;
 
-/// Where events on objects go that are in no namespace.
+/// The namespace of events about cluster-scoped objects.
 const DEFAULT: &str = "default";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +16,8 @@ pub enum Kind {
     Warning,
 }
 
-/// Tells something of an object, whose `apiVersion` and `kind` a list leaves out. That it cannot be told stops nothing.
-pub async fn tell(replica: &Replica, about: (&str, &str, &Value), kind: Kind, reason: &str, message: &str) {
+/// Writes an event about an object. `apiVersion` and `kind` are given, as lists omit them. A failure is only logged.
+pub async fn record(replica: &Replica, about: (&str, &str, &Value), kind: Kind, reason: &str, message: &str) {
     let (api_version, object_kind, object) = about;
     let (name, namespace) = (metadata(object, "name"), metadata(object, "namespace"));
     let home = if namespace.is_empty() { DEFAULT } else { namespace };

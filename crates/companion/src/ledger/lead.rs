@@ -1,4 +1,4 @@
-//! What only one replica does at a time: plan, settle, release, report. The Lease saves double work; nothing depends on it.
+//! The leader's work: plan, settle, release, report. The Lease only avoids double work; safety does not depend on it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use super::board::View;
 use super::{configure, plain, planner, status};
 use crate::families::set;
 
-/// How long a Lease outlives a leader that was killed.
+/// How long a Lease stays taken after its holder was killed.
 const LEASE: Duration = Duration::from_secs(15);
 const RENEWAL: Duration = Duration::from_secs(4);
-/// After a change, before it is settled: others follow at once.
+/// The pause between a change and settling, because more changes usually follow at once.
 const GATHER: Duration = Duration::from_millis(20);
 const SECOND: Duration = Duration::from_secs(1);
-/// Claims that are settled without waiting for a second.
+/// With this many claims, a ledger is settled without waiting for a second.
 const MANY_CLAIMS: usize = 32;
-/// Live reads a second, to see what became of claims.
+/// Live reads per second, to find the outcome of claims.
 const LIVE_READS: usize = 20;
 
-/// Takes the lead whenever it is free, until the replica stops.
+/// Leads whenever the Lease is free, until the replica stops.
 pub async fn lead(replica: Arc<Replica>) {
     let lease = Lease {
         api: replica.api.clone(),
@@ -53,7 +53,7 @@ pub async fn lead(replica: Arc<Replica>) {
                 replica.counter.resign();
                 replica.metrics.leads.set(0);
                 replica.metrics.set_quotas(Vec::new());
-                tracing::info!("not leading any more");
+                tracing::info!("no longer leading");
                 if replica.stop.is_cancelled() {
                     lease.give_back().await;
                     return;
@@ -91,7 +91,7 @@ impl Lease {
         })
     }
 
-    /// Takes the Lease if it is free, ours, or was not renewed for its duration while we watched: no other clock counts.
+    /// Takes the Lease if it is free, ours, or was not renewed for its duration by our own clock.
     async fn take(&self, seen: &mut Option<(Value, Instant)>) -> Result<bool, Failure> {
         let there = match self.api.get(&format!("{}/headroom-ledger", self.path())).await {
             Ok(there) => there,
@@ -147,13 +147,13 @@ impl Lease {
         }
     }
 
-    /// So that another replica leads at once.
+    /// Frees the Lease, so that another replica leads at once.
     async fn give_back(&self) {
         let there = self.api.get(&format!("{}/headroom-ledger", self.path())).await.unwrap_or_default();
         if there.pointer("/spec/holderIdentity").and_then(Value::as_str) == Some(&self.holder) {
             let version = there.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
             if let Err(failure) = self.replace("", &version).await {
-                tracing::debug!(%failure, "cannot give the Lease back");
+                tracing::debug!(%failure, "cannot free the Lease");
             }
         }
     }
@@ -173,7 +173,7 @@ async fn work(replica: Arc<Replica>, term: CancellationToken) {
     }
 }
 
-/// Settles the ledgers that are due: soon where it matters, otherwise once a second.
+/// Settles ledgers that are due: at once if urgent, otherwise once a second.
 async fn settle(replica: Arc<Replica>) {
     let mut changes = replica.board.changes();
     let mut tried: HashMap<String, Instant> = HashMap::new();
@@ -198,7 +198,7 @@ async fn settle(replica: Arc<Replica>) {
     }
 }
 
-/// Whether somebody may be refused for what is not settled, or many claims are open.
+/// Whether requests may be refused because claims are not settled, or many claims are open.
 fn is_urgent(view: &View) -> bool {
     if view.state.claims.len() >= MANY_CLAIMS {
         return true;
@@ -209,7 +209,7 @@ fn is_urgent(view: &View) -> bool {
     })
 }
 
-/// Releases claims of requests that are over and have stored nothing that is not counted.
+/// Releases claims of requests that are over, if everything they stored is counted.
 async fn release(replica: Arc<Replica>) {
     let mut first_seen: HashMap<String, Instant> = HashMap::new();
     loop {
@@ -220,7 +220,7 @@ async fn release(replica: Arc<Replica>) {
             .flat_map(|view| view.state.entries().map(|(key, entry)| (entry.token.clone(), key.clone())))
             .collect();
         let now = Instant::now();
-        // Only this replica's own clock counts, from when it first saw the entry.
+        // Age is measured by this replica's own clock, from when it first saw the entry.
         first_seen.retain(|token, _| entries.contains_key(token));
         entries.keys().for_each(|token| _ = first_seen.entry(token.clone()).or_insert(now));
         replica.counter.retain_released(|token| entries.contains_key(token));
@@ -242,7 +242,7 @@ async fn release(replica: Arc<Replica>) {
     }
 }
 
-/// Whether a key, read live, is as the count has it.
+/// Whether a live read of a key matches the count.
 async fn is_as_counted(replica: &Replica, key: &Key) -> bool {
     let Some((collection, _)) = replica.counter.look(key) else { return false };
     let live = match replica.api.get(&collection.object(key)).await {
@@ -253,15 +253,15 @@ async fn is_as_counted(replica: &Replica, key: &Key) -> bool {
         }
         Err(Failure::NotFound) => None,
         Err(failure) => {
-            tracing::debug!(%key, %failure, "cannot look a key up");
+            tracing::debug!(%key, %failure, "cannot read an object");
             return false;
         }
     };
-    // What the count has now: it may have seen more meanwhile, never less.
+    // Compare with the count as it is now: it may have seen more meanwhile, never less.
     replica.counter.look(key).is_some_and(|(_, counted)| counted == live)
 }
 
-/// What is used and what claims hold beyond it, by node.
+/// Usage, and what claims hold beyond it, by node.
 pub fn used_and_reserved(view: &View) -> Vec<(ResourceList<'static>, ResourceList<'static>)> {
     let book = Book::open(&view.plan, view.state.as_ref().clone());
     let pairs = book.held().iter().zip(&view.state.used);

@@ -1,4 +1,4 @@
-//! What a replica tells of itself, and the one that counts of the quotas, in the OpenMetrics text format.
+//! Metrics of a replica, and of quotas on the leader, in the OpenMetrics text format.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -32,11 +32,11 @@ pub struct Metrics {
     pub leads: Gauge,
     pub foreign_statuses: Counter,
     quotas: Family<Share, Gauge<f64, AtomicU64>>,
-    /// Of which there is something in `quotas`.
+    /// The label sets that are in `quotas`.
     shown: Mutex<HashSet<Share>>,
 }
 
-/// What a quota has of a resource.
+/// The labels of an amount of a quota.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Share {
     pub quota: String,
@@ -45,7 +45,7 @@ pub struct Share {
     pub r#type: &'static str,
 }
 
-/// From an answer without a write to the patience of a review.
+/// From a response without a write to the timeout of a review.
 const SECONDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 7.0];
 const SIZES: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 
@@ -60,14 +60,14 @@ impl Default for Metrics {
         let review_seconds = families.histogram("review_seconds", "How long reviews took", &SECONDS);
         let batch_size = families.histogram("batch_size", "Reviews that one write answered", &SIZES);
         let writes = families.counter("writes", "Writes of ledgers");
-        let conflicts = families.counter("conflicts", "Writes that met another replica's");
+        let conflicts = families.counter("conflicts", "Writes that conflicted with another replica's");
         let released = families.counter("released", "Claims of requests that failed after they were admitted here");
         let claims = families.gauge("claims", "Claims of unfinished requests");
         let claim_age_seconds = families.gauge("claim_age_seconds", "Age of the oldest claim");
         let objects = families.gauge("objects", "Objects that the leader counts");
         let leads = families.gauge("leads", "1 on the replica that counts, 0 on the others");
         let foreign_statuses =
-            families.counter("foreign_statuses", "Statuses of ResourceQuotas that were not what is counted");
+            families.counter("foreign_statuses", "Statuses of ResourceQuotas that differed from the count");
         Self {
             registry,
             reviews,
@@ -93,20 +93,20 @@ impl Metrics {
         self.review_seconds.observe(took.as_secs_f64());
     }
 
-    /// How many reviews were answered so.
+    /// The number of reviews with this result.
     pub fn reviews(&self, result: &'static str) -> u64 {
         self.reviews.get_or_create(&Ending { result }).get()
     }
 
     pub fn wrote(&self, reviews: usize) {
         self.writes.inc();
-        // Most writes without one only count.
+        // Writes without reviews only update the count.
         if reviews > 0 {
             self.batch_size.observe(reviews as f64);
         }
     }
 
-    /// What the leader knows of the TenantQuotas; a scrape at the same time misses none that stays.
+    /// Sets the amounts of all TenantQuotas. A concurrent scrape misses none that stays.
     pub fn set_quotas(&self, amounts: Vec<(Share, Quantity)>) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let mut gone = std::mem::take(&mut *shown);
@@ -119,7 +119,7 @@ impl Metrics {
     }
 }
 
-/// As a scrape has it.
+/// The text that a scrape reads.
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         encode(f, &self.registry)
@@ -131,22 +131,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotas_are_told_as_long_as_they_are_there() {
+    fn metrics_of_a_quota_exist_as_long_as_the_quota() {
         let metrics = Metrics::default();
         let amount = |quota: &str, r#type, amount: &str| {
             let share = Share { quota: quota.to_owned(), resource: "requests.cpu".to_owned(), r#type };
             (share, amount.parse().unwrap())
         };
         metrics.set_quotas(vec![amount("payments", "hard", "100"), amount("payments", "used", "61205m")]);
-        let told = metrics.to_string();
+        let text = metrics.to_string();
         for line in ["type=\"hard\"} 100.0\n", "type=\"used\"} 61.205\n"] {
             let line = format!("headroom_tenantquota{{quota=\"payments\",resource=\"requests.cpu\",{line}");
-            assert!(told.contains(&line), "{told}");
+            assert!(text.contains(&line), "{text}");
         }
         metrics.set_quotas(vec![amount("search", "hard", "1Gi")]);
-        let told = metrics.to_string();
-        assert!(told.contains("{quota=\"search\",resource=\"requests.cpu\",type=\"hard\"} 1073741824.0\n"), "{told}");
-        assert!(!told.contains("payments"), "{told}");
+        let text = metrics.to_string();
+        assert!(text.contains("{quota=\"search\",resource=\"requests.cpu\",type=\"hard\"} 1073741824.0\n"), "{text}");
+        assert!(!text.contains("payments"), "{text}");
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
         metrics.reviewed("refused", Duration::from_millis(4));
         metrics.wrote(3);
         metrics.wrote(0);
-        let told = metrics.to_string();
+        let text = metrics.to_string();
         for line in [
             "headroom_ledger_reviews_total{result=\"allowed\"} 0\n",
             "headroom_ledger_reviews_total{result=\"refused\"} 1\n",
@@ -164,7 +164,7 @@ mod tests {
             "headroom_ledger_batch_size_count 1\n",
             "headroom_ledger_writes_total 2\n",
         ] {
-            assert!(told.contains(line), "{line}\n{told}");
+            assert!(text.contains(line), "{line}\n{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The ledger's objects as the API server keeps them.
+//! The ledger's objects as the API server stores them.
 
 use headroom_ledger::plan::{self, Plan};
 use headroom_ledger::state::{self, State};
@@ -12,12 +12,12 @@ pub const API_VERSION: &str = "headroom.dev/v1alpha1";
 pub const TENANT_QUOTAS: &str = "/apis/headroom.dev/v1alpha1/tenantquotas";
 pub const RESOURCE_QUOTAS: &str = "/api/v1/resourcequotas";
 pub const KIND: &str = "QuotaLedger";
-/// On the object of a state: the number of the plan in force.
+/// On the object of a state: the number of the active plan.
 pub const PLAN_LABEL: &str = "headroom.dev/plan";
-/// On the object of a plan: whose it is.
+/// On the object of a plan: the name of its ledger.
 pub const LEDGER_LABEL: &str = "headroom.dev/ledger";
 
-/// One list or the other, never nested: see `headroom_ledger::text`.
+/// Either a plan's lists or a state's lists. Never nested: see `headroom_ledger::text`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Ledger {
@@ -37,19 +37,19 @@ struct Ledger {
     claims: Vec<String>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// An object of the kind, read.
+/// The parsed content of a QuotaLedger object.
 #[derive(Debug)]
 pub enum Kept {
     Plan { ledger: String, plan: Plan },
     State { ledger: String, revision: u64, state: State },
 }
 
-/// Where ledgers are kept.
+/// The path of all ledgers.
 pub fn ledgers(namespace: &str) -> String {
     format!("/apis/headroom.dev/v1alpha1/namespaces/{namespace}/quotaledgers")
 }
@@ -58,12 +58,12 @@ pub fn plan_name(ledger: &str, number: u64) -> String {
     format!("{ledger}.plan-{number}")
 }
 
-/// The ledger of a namespace's own ResourceQuotas. No TenantQuota's name has a dot.
+/// The name of the ledger for a namespace's ResourceQuotas. Unique, because no TenantQuota's name has a dot.
 pub fn ledger_of_namespace(namespace: &str) -> String {
     format!("ns.{namespace}")
 }
 
-/// The namespace whose own ResourceQuotas a ledger has; none if it has TenantQuotas.
+/// The namespace whose ResourceQuotas a ledger has; none if it has TenantQuotas.
 pub fn namespace_of(ledger: &str) -> Option<&str> {
     ledger.strip_prefix("ns.")
 }
@@ -75,7 +75,6 @@ pub fn name_of(object: &Value) -> &str {
 pub fn read(object: &Value) -> Result<Kept, Unreadable> {
     let broken = |problem| Unreadable::new(name_of(object), problem);
     let label = |name: &str| object.pointer("/metadata/labels")?.get(name)?.as_str().map(str::to_owned);
-    // Text of the wrong type is as unreadable as a wrong text.
     let ledger = Ledger::deserialize(object).map_err(|_| broken("expected lists of strings"))?;
     if let Some(of) = label(LEDGER_LABEL) {
         let number = name_of(object).rsplit_once(".plan-").and_then(|(_, number)| number.parse().ok());
@@ -95,7 +94,7 @@ pub fn write_plan(namespace: &str, ledger: &str, plan: &Plan) -> Value {
     object(namespace, &plan_name(ledger, plan.number), &labels, None, Ledger { nodes, namespaces, ..Ledger::default() })
 }
 
-/// The state, to be written only where the object still has `revision`; or to be created.
+/// The object of a state, to replace the one with `revision`, or to be created if there is none.
 pub fn write_state(namespace: &str, ledger: &str, state: &State, revision: Option<u64>) -> Value {
     let state::Lines { plan, used, counted_at, shapes, claims } = state.write();
     let labels = json!({PLAN_LABEL: plan.to_string()});
@@ -122,11 +121,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again_and_a_broken_line_is_named() {
+    fn written_objects_read_back_and_errors_name_the_line() {
         let nodes = vec!["acme 4 - pods=10".to_owned()];
         let plan = Plan::read(7, &plan::Lines { nodes, namespaces: vec!["shop 0".to_owned()] }).unwrap();
         let Kept::Plan { ledger, plan: read_plan } = read(&write_plan("headroom", "acme", &plan)).unwrap() else {
-            panic!("a plan is read as a state");
+            panic!("a plan was read as a state");
         };
         assert_eq!((ledger.as_str(), read_plan), ("acme", plan));
         let lines = state::Lines {
@@ -139,7 +138,7 @@ mod tests {
         let state = State::read(&lines).unwrap();
         let mut object = write_state("headroom", "acme", &state, Some(12));
         let Kept::State { revision, state: read_state, .. } = read(&object).unwrap() else {
-            panic!("a state is read as a plan");
+            panic!("a state was read as a plan");
         };
         assert_eq!((revision, read_state), (12, state));
         object["claims"] = json!(["pods/shop/web-0 - 3f9a:8c1e:-:5"]);

@@ -1,7 +1,7 @@
-//! The ResourceQuotas of namespaces, where the API server has no plugin that enforces them.
+//! ResourceQuotas, for API servers without the admission plugin that enforces them.
 //!
-//! Beside the plugin nothing is done: each of its writes would meet ours, and the plugin admits what one quota refused
-//! when it tries again after a conflict on another (kubernetes#141904).
+//! If the plugin is enabled, nothing is done: each of its writes would conflict with ours, and when the plugin retries
+//! after a conflict on one quota, it admits what another quota refused (kubernetes#141904).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,25 +17,25 @@ use super::event::{self, Kind};
 use super::objects::namespace_of;
 use super::status::list;
 
-/// What the leader knows of the plugin, and what it has published.
+/// Whether the plugin is enabled, and what the leader has published.
 #[derive(Debug, Default)]
 pub struct Plain(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// None until the API server was asked.
+    /// Whether the ledger enforces ResourceQuotas; none until the API server was probed.
     is_ours: Option<bool>,
     /// By namespace and name.
     published: BTreeMap<(String, String), Published>,
 }
 
-/// The last status of a quota that was right.
+/// The last correct status of a quota.
 #[derive(Debug, Clone)]
 struct Published {
     status: Value,
-    /// The quota's version with it.
+    /// The quota's version with this status.
     version: u64,
-    /// A version in which others have written another status.
+    /// A version in which another client has written a different status.
     suspect: u64,
 }
 
@@ -44,28 +44,28 @@ impl Plain {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the API server has answered at all.
+    /// Whether the API server has been probed.
     pub fn was_asked(&self) -> bool {
         self.inner().is_ours.is_some()
     }
 
-    /// Whether the API server was asked, and has no plugin.
+    /// Whether the API server was probed and the plugin is off.
     pub fn is_ours(&self) -> bool {
         self.inner().is_ours == Some(true)
     }
 }
 
-/// How often the API server is asked again, and after a question that was not answered.
+/// How often the API server is probed again, and the pause after a failed probe.
 const ASKED_AGAIN: Duration = Duration::from_secs(3600);
 const RETRY: Duration = Duration::from_secs(5);
-/// A status is written at most so often.
+/// How often statuses are written.
 const EVERY: Duration = Duration::from_secs(1);
-/// A plugin knows a new quota only after a moment, and after several on a machine that is busy.
+/// The plugin notices a new quota after a short delay, and after a longer one on a busy machine.
 const TRIES: u32 = 4;
 const TRIES_IF_NEW: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
-/// Asks whether the plugin is on, and publishes what is counted where it is off. Ends with the term.
+/// Probes whether the plugin is on, and publishes usage if it is off. Ends with the term.
 pub async fn keep(replica: Arc<Replica>) {
     if !replica.options.resource_quotas {
         return;
@@ -82,12 +82,12 @@ pub async fn keep(replica: Arc<Replica>) {
     }
 }
 
-/// Asks the API server, and says when to ask again.
+/// Probes the API server. Returns when to probe again.
 async fn ask(replica: &Replica) -> Duration {
     let found = has_plugin(replica).await;
     let (is_ours, after) = match &found {
         Ok(has_plugin) => (Some(!has_plugin), ASKED_AGAIN),
-        // What was found before holds on.
+        // Keep the last known answer.
         Err(_) => (replica.plain.inner().is_ours, RETRY),
     };
     let before = std::mem::replace(&mut replica.plain.inner().is_ours, is_ours);
@@ -108,7 +108,7 @@ async fn ask(replica: &Replica) -> Duration {
 
 const PROBE: &str = "headroom-probe";
 
-/// Whether a dry run is refused by a quota of ours that leaves room for nothing. Nobody makes PodTemplates.
+/// Whether a dry run is refused by a quota of ours that has no room. It bounds PodTemplates, which are hardly used.
 async fn has_plugin(replica: &Replica) -> Result<bool, Failure> {
     let namespace = &replica.options.namespace;
     let metadata = json!({"name": PROBE, "namespace": namespace});
@@ -125,7 +125,7 @@ async fn has_plugin(replica: &Replica) -> Result<bool, Failure> {
     for _ in 0..tries {
         match replica.api.create(&path, &template).await {
             Ok(_) => tokio::time::sleep(BETWEEN_TRIES).await,
-            // Exceeded, or not counted yet.
+            // The quota is exceeded, or has no usage yet.
             Err(Failure::Forbidden(text)) if text.contains(&format!("quota: {PROBE}")) => return Ok(true),
             Err(failure) => return Err(failure),
         }
@@ -133,7 +133,7 @@ async fn has_plugin(replica: &Replica) -> Result<bool, Failure> {
     Ok(false)
 }
 
-/// Writes what is counted into the status of each quota, as the quota controller does; and tells of others who write it.
+/// Writes usage into the status of each quota, like the quota controller, and reports other writers of the status.
 async fn publish(replica: &Replica) {
     let quotas = replica.tenants.resource_quotas();
     replica.plain.inner().published.retain(|key, _| quotas.contains_key(key));
@@ -161,18 +161,18 @@ async fn publish_one(
     let known = replica.plain.inner().published.get(&key).cloned();
     if let Some(known) = known.filter(|known| there != wanted && known.status != there) {
         if version < known.version {
-            // What was written last is not seen yet.
+            // The watch has not delivered the last write yet.
             return;
         }
         if known.suspect != version {
-            // Perhaps somebody has counted what is not seen here yet; a moment later it is, or it never was there.
+            // The other writer may have counted objects that are not seen here yet. Check again in the next round.
             replica.plain.inner().published.insert(key, Published { suspect: version, ..known });
             return;
         }
-        let told = there.get("used").cloned().unwrap_or_default();
-        let problem = format!("status.used was {told}, which is not what is counted; written again");
+        let used = there.get("used").cloned().unwrap_or_default();
+        let problem = format!("status.used was {used}, which differs from the count; rewritten");
         replica.metrics.foreign_statuses.inc();
-        event::tell(replica, ("v1", "ResourceQuota", object), Kind::Warning, "StatusDrift", &problem).await;
+        event::record(replica, ("v1", "ResourceQuota", object), Kind::Warning, "StatusDrift", &problem).await;
     }
     if there == wanted {
         replica.plain.inner().published.insert(key, Published { status: wanted, version, suspect: 0 });
@@ -191,7 +191,7 @@ async fn publish_one(
             let version = revision_of(&written).unwrap_or_default();
             replica.plain.inner().published.insert(key, Published { status: wanted, version, suspect: 0 });
         }
-        // The watch brings what it was changed to.
+        // The watch delivers the new version.
         Err(Failure::Conflict | Failure::NotFound) => {}
         Err(failure) => tracing::warn!(namespace, name, %failure, "cannot write the status of a quota"),
     }

@@ -1,4 +1,4 @@
-//! Plans: made by the leader whenever quotas or namespaces change, and written before they are in force.
+//! Plans: the leader makes one whenever quotas or namespaces change, and writes it before it becomes active.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::event::{self, Kind};
 use super::objects;
 use super::tenants::by_namespace;
 
-/// Changes that come together make one plan.
+/// Changes within this time are put into one plan.
 const GATHER: Duration = Duration::from_millis(30);
-/// Looked through again, though nothing seems to have changed: kinds that were not served, plans that failed.
+/// The interval of checks without a change, for kinds that were not served and plans that failed.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Somebody may still judge by an old plan for so long.
+/// How long a replaced plan is kept, because replicas may still use it.
 const KEPT: Duration = Duration::from_secs(600);
-/// A plan may be as large as this, a fifth of what the API server stores.
+/// The largest plan, about a fifth of what the API server can store.
 const MOST_BYTES: usize = 256 * 1024;
 
 pub async fn plan(replica: Arc<Replica>) {
@@ -35,14 +35,18 @@ pub async fn plan(replica: Arc<Replica>) {
         if replica.tenants.is_listed() && replica.board.is_listed() {
             revise(&replica).await;
             remove_stale(&replica, &mut replaced).await;
-            ledgers = in_force(&replica);
+            ledgers = active_plans(&replica);
         }
         let deadline = Instant::now() + AGAIN;
         loop {
             tokio::select! {
                 _ = tenants.changed() => break,
-                // Claims come and go all the time; a ledger that is gone or broken is another matter.
-                _ = board.changed() => if in_force(&replica) != ledgers || !replica.board.broken().is_empty() { break },
+                // Claims change all the time. Only a missing or broken ledger needs another plan.
+                _ = board.changed() => {
+                    if active_plans(&replica) != ledgers || !replica.board.broken().is_empty() {
+                        break;
+                    }
+                }
                 () = tokio::time::sleep_until(deadline) => break,
             }
         }
@@ -50,11 +54,11 @@ pub async fn plan(replica: Arc<Replica>) {
     }
 }
 
-fn in_force(replica: &Replica) -> Vec<(String, u64)> {
+fn active_plans(replica: &Replica) -> Vec<(String, u64)> {
     replica.board.views().into_iter().map(|view| (view.ledger, view.plan.number)).collect()
 }
 
-/// Brings every ledger to the plan that it should have.
+/// Gives every ledger the plan that it should have.
 async fn revise(replica: &Arc<Replica>) {
     let (quotas, _) = replica.tenants.quotas();
     let namespaces = replica.tenants.namespaces();
@@ -77,15 +81,15 @@ async fn revise(replica: &Arc<Replica>) {
         }
         plan.number = replica.board.last_plan(&ledger) + 1;
         let number = plan.number;
-        if let Err(failure) = put_in_force(replica, &ledger, plan, view.is_some(), broken.contains_key(&ledger)).await {
-            tracing::warn!(ledger, number, %failure, "a plan is not in force yet");
+        if let Err(failure) = activate(replica, &ledger, plan, view.is_some(), broken.contains_key(&ledger)).await {
+            tracing::warn!(ledger, number, %failure, "a plan is not active yet");
         } else {
-            tracing::info!(ledger, number, "a plan is in force");
+            tracing::info!(ledger, number, "a plan is active");
         }
     }
     for view in replica.board.views() {
         if !plans.iter().any(|(ledger, _)| *ledger == view.ledger) {
-            tracing::info!(ledger = view.ledger, "a ledger is deleted: it has no quota any more");
+            tracing::info!(ledger = view.ledger, "deleting a ledger that has no quotas");
             let path = format!("{}/{}", objects::ledgers(&replica.options.namespace), view.ledger);
             if let Err(failure) = replica.api.delete(&path).await {
                 tracing::warn!(ledger = view.ledger, %failure, "cannot delete a ledger");
@@ -94,7 +98,7 @@ async fn revise(replica: &Arc<Replica>) {
     }
 }
 
-async fn put_in_force(
+async fn activate(
     replica: &Arc<Replica>,
     ledger: &str,
     plan: Plan,
@@ -106,7 +110,9 @@ async fn put_in_force(
     let object = objects::write_plan(namespace, ledger, &plan);
     let size = object.to_string().len();
     if size > MOST_BYTES {
-        return Err(Failure::Other(format!("it has {size} bytes, more than {MOST_BYTES}: split the tree of quotas")));
+        return Err(Failure::Other(format!(
+            "the plan has {size} bytes, more than {MOST_BYTES}: split the tree of quotas"
+        )));
     }
     replica.api.create(&path, &object).await?;
     let plan = Arc::new(plan);
@@ -123,14 +129,15 @@ async fn put_in_force(
     };
     let path_of_one = format!("{path}/{ledger}");
     let written = if is_broken {
-        // What was edited is lost: its claims are no protection any more, and everything is counted anew.
+        // The edited content is lost: its claims no longer reserve room, and everything is recounted.
         let revision = revision_of(&replica.api.get(&path_of_one).await?);
         let written =
             replica.api.replace(&path_of_one, &objects::write_state(namespace, ledger, &state, revision)).await?;
         if let Some(quota) = replica.tenants.objects().get(ledger) {
-            let told = "the ledger was edited: it was counted anew, and what unfinished requests held is lost";
+            let message =
+                "the ledger was edited: usage was recounted, and reservations of unfinished requests are lost";
             let about = (objects::API_VERSION, "TenantQuota", quota);
-            event::tell(replica, about, Kind::Warning, "LedgerRebuilt", told).await;
+            event::record(replica, about, Kind::Warning, "LedgerRebuilt", message).await;
         }
         written
     } else {
@@ -160,7 +167,7 @@ async fn remove_stale(replica: &Replica, replaced: &mut Vec<(Instant, String, u6
     }
 }
 
-/// What a ledger would hold if it were counted from scratch.
+/// The state of a ledger counted from scratch.
 pub fn recount(plan: &Plan, cache: &Cache) -> Option<State> {
     let begin = State { plan: plan.number, ..State::default() };
     settle(plan, &begin, cache, &BTreeSet::new()).ok().flatten()

@@ -1,4 +1,4 @@
-//! One admission review: what it asks of which ledgers, and the answer.
+//! One admission review: the room that it needs in each ledger, and the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,21 @@ use super::tenants::{labels_of, read_quota};
 use super::token::token;
 use super::writer::Answer;
 
-/// The API server waits for 10 s.
+/// Less than the 10 s that the API server waits.
 const PATIENCE: Duration = Duration::from_secs(7);
-/// A namespace that a quota selects gets its plan within this.
+/// How long to wait for the first plan of a namespace that a quota selects.
 const PLAN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the API server is told.
+/// The response to the API server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply {
     Allowed,
     Refused(String),
-    /// To come again, which Kubernetes' own clients do by themselves.
+    /// The client must retry, which Kubernetes' own clients do by themselves.
     Busy(String),
-    /// The object itself is wrong.
+    /// The object itself is invalid.
     Invalid(String),
-    /// No API server asks this.
+    /// The request lacks fields that every API server sets.
     Forged(String),
 }
 
@@ -56,7 +56,7 @@ impl Reply {
     }
 }
 
-/// Answers the body of an AdmissionReview. An error is the text of the answer to an invalid body.
+/// Answers the body of an AdmissionReview. An error is the message for an invalid body.
 pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(body).map_err(|_| "expected an AdmissionReview: not UTF-8".to_owned())?;
     let (uid, asked) = {
@@ -87,7 +87,7 @@ pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String
     Ok(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": reply.response(&uid)}))
 }
 
-/// Whether the user of a request is a member of one of these groups.
+/// Whether the user of a request belongs to one of these groups.
 fn is_in_one_of(request: Node<'_>, groups: &[String]) -> bool {
     let user = request.at(&["userInfo"]).ok().flatten();
     let members = user.and_then(|user| user.list("groups").ok()).into_iter().flatten();
@@ -96,7 +96,7 @@ fn is_in_one_of(request: Node<'_>, groups: &[String]) -> bool {
 
 enum Asked {
     Nothing,
-    /// A TenantQuota is written, with all that is wrong with it.
+    /// A TenantQuota is written, with these problems.
     Quota(String),
     Room {
         ask: Box<Ask>,
@@ -121,7 +121,7 @@ impl Asked {
             return Ok(Self::Nothing);
         }
         let ask = Ask::of(request, token).map_err(|unasked| match unasked {
-            // What it would be charged is unknown.
+            // The charge is unknown.
             Unasked::Malformed(_) => Reply::Invalid(unasked.to_string()),
             Unasked::Forged(_) => Reply::Forged(unasked.to_string()),
         })?;
@@ -169,7 +169,7 @@ async fn room(
         reserved.ledgers.push(&view.ledger);
         let reply = match replica.writers.reserve(&view.ledger, ask.clone(), until).await {
             Answer::Granted => continue,
-            // Too many claims, or nobody can write: counted when it is stored.
+            // Too many claims, or the ledger is not writable: the object is counted once it is stored.
             Answer::Busy(_) if ask.may_exceed => continue,
             Answer::Refused { plan, refusal } => refused(replica, &ask, view, &plan, &refusal),
             Answer::Busy(text) => Reply::Busy(text),
@@ -182,8 +182,9 @@ async fn room(
     Reply::Allowed
 }
 
-/// The ledgers that hold room for a request without an answer. An API server that gives up closes its connection, and
-/// the handling ends wherever it is: an answer that nobody gets admits nothing, so the room is given back.
+/// The ledgers with room reserved for a request that has no response yet. An API server that gives up closes its
+/// connection, which drops this future at any point. A response that is not delivered admits nothing, so the room is
+/// given back.
 struct Reserved<'a> {
     replica: &'a Replica,
     ask: &'a Ask,
@@ -207,7 +208,7 @@ impl Drop for Reserved<'_> {
     }
 }
 
-/// The ledgers that charge a namespace; waits for a plan where one is due.
+/// The ledgers that charge a namespace. Waits for a plan if one is due.
 async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, Reply> {
     let busy = |why: &str| Reply::Busy(format!("namespace {namespace}: {why}; retry"));
     if !replica.is_ready() {
@@ -222,7 +223,7 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
         }
         let labels = match replica.tenants.labels(namespace) {
             Some(labels) => labels,
-            // A namespace so new that the watch has not brought it.
+            // A new namespace that the watch has not delivered yet.
             None => match replica.api.get(&format!("/api/v1/namespaces/{namespace}")).await {
                 Ok(object) => labels_of(&object),
                 Err(Failure::NotFound) => return Err(Reply::Forged(format!("namespace {namespace} does not exist"))),
@@ -238,7 +239,7 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
     }
 }
 
-/// What refuses the request whatever is used. The text was read before, so it can be read again.
+/// Reasons to refuse the request regardless of usage. Parses the text again, which succeeded before.
 fn faults(text: &str, plan: &Plan) -> Vec<String> {
     let found = || {
         let document = Document::read(text).ok()?;
@@ -248,7 +249,7 @@ fn faults(text: &str, plan: &Plan) -> Vec<String> {
     found().unwrap_or_else(|| vec!["the request cannot be read".to_owned()])
 }
 
-/// The same verdict, of what is known now, and nothing written.
+/// The verdict by the known state, without writing anything.
 fn dry_run(replica: &Replica, ask: &Ask, views: &[View]) -> Reply {
     for view in views {
         let mut book = Book::open(&view.plan, view.state.as_ref().clone());
@@ -275,7 +276,7 @@ fn refused(replica: &Replica, ask: &Ask, view: &View, plan: &Plan, refusal: &Ref
     Reply::Refused(text)
 }
 
-/// All that is wrong with a TenantQuota in a file.
+/// All problems of a TenantQuota in a file.
 pub fn problems_of(object: &Value) -> Vec<String> {
     match read_quota(object) {
         Ok(quota) => quota.problems().iter().map(ToString::to_string).collect(),

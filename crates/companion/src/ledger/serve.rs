@@ -16,15 +16,15 @@ use tokio_util::task::TaskTracker;
 use super::{Replica, review};
 use crate::families;
 
-/// The API server sends no larger objects than 3 MiB; an update comes with the old one.
+/// The API server sends objects of up to 3 MiB; an update includes the old object.
 const LARGEST_REVIEW: usize = 8 << 20;
 /// How long a client may take over TLS and its headers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Answers reviews until the replica stops, and then those that are under way.
+/// Answers reviews until the replica stops, then finishes those in progress.
 pub async fn reviews(replica: Arc<Replica>, listener: TcpListener, acceptor: TlsAcceptor) {
     let connections = TaskTracker::new();
-    // Until nobody is sent here any more, connections are still taken.
+    // Connections are still accepted while draining.
     let end = replica.drained.clone();
     while let Some(stream) = end.run_until_cancelled(accept(&listener)).await {
         let (replica, acceptor) = (Arc::clone(&replica), acceptor.clone());
@@ -60,7 +60,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                // A review is small, and somebody waits for it.
+                // A review is small, and a client waits for it.
                 _ = stream.set_nodelay(true);
                 return stream;
             }

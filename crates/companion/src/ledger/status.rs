@@ -1,4 +1,4 @@
-//! The status of TenantQuotas: at most once a second, and only what has changed.
+//! The status of TenantQuotas, written at most once a second, and only if changed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,22 +19,22 @@ use super::metrics::Share;
 use super::objects::{API_VERSION, TENANT_QUOTAS, namespace_of};
 
 const EVERY: Duration = Duration::from_secs(1);
-/// The largest namespaces and children are listed.
+/// How many of the largest namespaces and children are listed.
 const MOST_LISTED: usize = 50;
 
 pub async fn report(replica: Arc<Replica>) {
-    let mut told = String::new();
+    let mut logged = String::new();
     loop {
         let next = Instant::now() + EVERY;
         if replica.tenants.is_listed() && replica.board.is_listed() {
-            report_once(&replica, &mut told).await;
+            report_once(&replica, &mut logged).await;
         }
         tokio::time::sleep_until(next).await;
     }
 }
 
-/// `told` is the last failure, which is told once.
-async fn report_once(replica: &Replica, told: &mut String) {
+/// `logged` is the last failure, so that it is logged only once.
+async fn report_once(replica: &Replica, logged: &mut String) {
     let (quotas, unreadable) = replica.tenants.quotas();
     let (_, parents) = trees(&quotas);
     let views = replica.board.views();
@@ -65,20 +65,20 @@ async fn report_once(replica: &Replica, told: &mut String) {
         if let Some(patch) = patch(&before, &status) {
             let path = format!("{TENANT_QUOTAS}/{name}/status");
             if let Err(failure) = replica.api.merge(&path, &json!({"status": patch})).await {
-                if failure.to_string() != *told {
-                    *told = failure.to_string();
+                if failure.to_string() != *logged {
+                    *logged = failure.to_string();
                     tracing::warn!(name, %failure, "cannot write a status");
                 }
                 continue;
             }
             for (kind, reason, message) in news {
-                event::tell(replica, (API_VERSION, "TenantQuota", &object), kind, &reason, &message).await;
+                event::record(replica, (API_VERSION, "TenantQuota", &object), kind, &reason, &message).await;
             }
         }
     }
 }
 
-/// What the conditions say that they did not say before: whatever is wrong now, and what is well again.
+/// Events for changed conditions: new problems, and recoveries.
 fn news(before: Option<&Value>, after: &Value) -> Vec<(Kind, String, String)> {
     let text =
         |condition: &Value, field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -89,15 +89,15 @@ fn news(before: Option<&Value>, after: &Value) -> Vec<(Kind, String, String)> {
         let is_well = text(condition, "status") == "True";
         match known {
             Some(known) => text(known, "reason") != text(condition, "reason"),
-            // A quota that has just come is not in force for a moment.
+            // A new quota is not in force for a moment.
             None => !is_well && text(condition, "reason") != "NotInForce",
         }
     };
-    let told = |condition: &Value| {
+    let event_of = |condition: &Value| {
         let kind = if text(condition, "status") == "True" { Kind::Normal } else { Kind::Warning };
         (kind, text(condition, "reason"), text(condition, "message"))
     };
-    list(after).iter().filter(|condition| is_new(condition)).map(told).collect()
+    list(after).iter().filter(|condition| is_new(condition)).map(event_of).collect()
 }
 
 /// Bounds, usage and reservations as metrics.
@@ -154,12 +154,12 @@ fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> 
         "used": list(used), "reserved": list(reserved),
         "namespaceCount": count, "namespaces": namespaces, "children": children.collect::<Vec<_>>(),
     });
-    // The bounds in force: a suspended quota has none.
+    // Enforced bounds: a suspended quota has none.
     if !quota.is_suspended {
         set(&mut amounts, "hard", list(&quota.quota.spec_hard));
     }
     for (field, is_limit) in [("request", false), ("limit", true)] {
-        // Old API servers take an empty text for none, and refuse that.
+        // Old API servers treat an empty string as absent, and refuse that.
         let text = column(is_limit);
         if !text.is_empty() {
             set(&mut amounts, field, json!(text));
@@ -168,7 +168,7 @@ fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> 
     amounts
 }
 
-/// By how much a share counts among others: the largest part of any bound, in millionths.
+/// The weight of a consumer for sorting: its largest part of any bound, in millionths.
 fn weight(used: &ResourceList<'static>, hard: &ResourceList<'static>) -> u64 {
     let parts = hard.paired_with(used).filter_map(|(_, hard, used)| {
         let (used, hard) = (u128::try_from(used?.milli_value()).ok()?, u128::try_from(hard.milli_value()).ok()?);
@@ -200,7 +200,7 @@ fn conditions(
         let lost: Vec<String> = lost.iter().map(|(kind, problem)| format!("{kind}: {problem}")).collect();
         (false, "NotCounted", format!("cannot count {}", lost.join("; ")))
     } else if charged.is_some_and(|(view, node)| view.plan.nodes.get(node).is_some_and(|node| node.is_suspended)) {
-        (false, "Suspended", "suspended: counted, and refuses nothing".to_owned())
+        (false, "Suspended", "suspended: usage is counted, but nothing is refused".to_owned())
     } else {
         (true, "InForce", "enforced and counted".to_owned())
     };
@@ -233,7 +233,7 @@ fn over(view: &View, node: usize) -> Vec<String> {
         .collect()
 }
 
-/// A merge patch that makes one object of the other; none if they are the same.
+/// A merge patch from one object to the other; none if they are equal.
 fn patch(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {
         (before, after) if before == after => None,
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_tell_what_is_new_and_no_more() {
+    fn only_changed_conditions_cause_events() {
         let condition = |kind: &str, status: &str, reason: &str| json!({"type": kind, "status": status, "reason": reason, "message": "why"});
         let check = |before: Option<Value>, after: Value, expected: &[(Kind, &str)]| {
             let news = news(before.as_ref(), &after);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_says_only_what_is_new() {
+    fn a_patch_contains_only_changes() {
         let check = |before: Value, after: Value, expected: Option<Value>| assert_eq!(patch(&before, &after), expected);
         check(json!({"used": {"pods": "1"}}), json!({"used": {"pods": "1"}}), None);
         check(

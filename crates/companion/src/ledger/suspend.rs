@@ -1,11 +1,11 @@
-//! Suspending a TenantQuota, and resuming it, by hand.
+//! Suspends and resumes a TenantQuota.
 
 use serde_json::{Value, json};
 
 use super::api::{Answer, Api, segment};
 use super::objects::TENANT_QUOTAS;
 
-/// Writes `spec.suspend` where it is otherwise; whether that was needed.
+/// Sets `spec.suspend`. Returns whether it changed.
 pub async fn suspend(api: &Api, quota: &str, is_suspended: bool) -> Answer<bool> {
     let path = format!("{TENANT_QUOTAS}/{}", segment(quota));
     let there = api.get(&path).await?;

@@ -1,4 +1,4 @@
-//! TenantQuotas and namespaces, as this replica's watches tell them.
+//! TenantQuotas and namespaces, from this replica's watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,10 +26,10 @@ pub struct Tenants {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// As they were read, for their status.
+    /// The whole objects, for their status.
     quotas: BTreeMap<String, Value>,
     namespaces: BTreeMap<String, Labels>,
-    /// By namespace and name; none if they are not ours to enforce.
+    /// By namespace and name; empty if the ledger does not enforce ResourceQuotas.
     resource_quotas: BTreeMap<(String, String), Value>,
     has_quotas: bool,
     has_namespaces: bool,
@@ -62,7 +62,7 @@ impl Tenants {
         &self.exempt
     }
 
-    /// The quotas that can be read, and the names of those that cannot, with the reason.
+    /// The quotas that can be read, and the names of the others with the reason.
     pub fn quotas(&self) -> (Vec<TenantQuota>, BTreeMap<String, String>) {
         let (mut quotas, mut unreadable) = (Vec::new(), BTreeMap::new());
         for (name, object) in &self.inner().quotas {
@@ -96,13 +96,13 @@ impl Tenants {
         self.inner().namespaces.get(namespace).cloned()
     }
 
-    /// Whether a valid quota covers a namespace with these labels, so that some plan has to list it.
+    /// Whether a valid quota covers a namespace with these labels, so that a plan must list it.
     pub fn is_covered(&self, namespace: &str, labels: &Labels) -> bool {
         let (quotas, _) = self.quotas();
         quotas.iter().any(|quota| quota.covers(namespace, labels) && quota.problems().is_empty())
     }
 
-    /// Who uses most of a bound, by the quota's status.
+    /// The consumers of a bound, from the quota's status.
     pub fn consumers(&self, quota: &str, name: &str) -> Consumers {
         let inner = self.inner();
         let list = |field: &str| {
@@ -156,7 +156,7 @@ impl Tenants {
                     inner.resource_quotas.get(&key(&object)).and_then(|old| old.get("spec")) != object.get("spec");
                 inner.resource_quotas.insert(key(&object), object);
                 if !is_new {
-                    // Its status alone makes no other plan.
+                    // A changed status needs no new plan.
                     return;
                 }
             }
@@ -188,15 +188,15 @@ impl Tenants {
     }
 }
 
-/// Reads a TenantQuota, or says what is wrong with it.
+/// Reads a TenantQuota. An error is a message.
 pub fn read_quota(object: &Value) -> Result<TenantQuota, String> {
     let text = object.to_string();
     let document = Document::read(&text).map_err(|error| error.to_string())?;
     TenantQuota::read(document.root()).map_err(|malformed| malformed.to_string())
 }
 
-/// The ResourceQuotas by namespace, in the order of their names. One that cannot be read is left out: the API server
-/// would not store it.
+/// The ResourceQuotas by namespace, in the order of their names. Unreadable ones are skipped: the API server would not
+/// store them.
 pub fn by_namespace(objects: &BTreeMap<(String, String), Value>) -> BTreeMap<String, Vec<ResourceQuota<'static>>> {
     let mut quotas: BTreeMap<String, Vec<ResourceQuota<'static>>> = BTreeMap::new();
     for ((namespace, name), object) in objects {

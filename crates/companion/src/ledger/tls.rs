@@ -1,4 +1,4 @@
-//! The certificate that reviews are answered with: from files, or from the Secret that the leader keeps.
+//! The serving certificate: from files, or from the Secret that the leader manages.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,7 +13,7 @@ use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert, WebPkiClient
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-/// The certificate in use; may change while connections are open.
+/// The current certificate. It may change while connections are open.
 #[derive(Debug, Default)]
 pub struct Certificate(RwLock<Option<Arc<CertifiedKey>>>);
 
@@ -27,7 +27,7 @@ impl Certificate {
         let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>();
         let chain = chain.context("cannot read the certificate")?;
         if chain.is_empty() {
-            bail!("there is no certificate in PEM");
+            bail!("no PEM certificate found");
         }
         let key = PrivateKeyDer::from_pem_slice(key).context("cannot read the key")?;
         let key = CertifiedKey::from_der(chain, key, &ring::default_provider()).context("certificate and key")?;
@@ -47,7 +47,7 @@ impl ResolvesServerCert for Certificate {
     }
 }
 
-/// With an authority, only callers that show a certificate of it are answered.
+/// With an authority, only callers with a certificate signed by it are answered.
 pub fn acceptor(certificate: Arc<Certificate>, authority: Option<&Path>) -> Result<TlsAcceptor> {
     let provider = Arc::new(ring::default_provider());
     let config = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
@@ -64,7 +64,7 @@ pub fn acceptor(certificate: Arc<Certificate>, authority: Option<&Path>) -> Resu
         None => config.with_no_client_auth(),
     };
     let mut config = config.with_cert_resolver(certificate);
-    // API servers ask for HTTP/2 only where it is offered; by HTTP/1.1 their calls spread over the replicas.
+    // HTTP/2 is not offered: with HTTP/1.1, the API servers' calls are spread over the replicas.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
@@ -77,7 +77,7 @@ pub struct Made {
     pub key: String,
 }
 
-/// Makes a certificate for these names, valid for some days, by an authority whose key is forgotten at once.
+/// Makes a certificate for these names, valid for `days`, signed by an authority whose key is discarded at once.
 pub fn make(names: &[String], days: i64) -> Result<Made> {
     let now = jiff::Timestamp::now();
     let day = |offset: i64| -> Result<_> {

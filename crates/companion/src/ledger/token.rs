@@ -1,18 +1,18 @@
-//! Random words. Nobody has to guess them, they only have to differ.
+//! Random tokens. They must be unique, but not hard to guess.
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// A number of 32 bits.
+/// A random 32-bit number.
 pub fn random() -> u32 {
     let mut bytes = [0; 4];
-    // Without randomness tokens would be equal and claims would be merged that are not one.
+    // Without randomness, equal tokens would make different claims look like the same one.
     match SystemRandom::new().fill(&mut bytes) {
         Ok(()) => u32::from_le_bytes(bytes),
         Err(_) => std::process::id(),
     }
 }
 
-/// The token of one handling of a review.
+/// A token for each time that a review is handled.
 pub fn token() -> String {
     format!("{:08x}{:08x}", random(), random())
 }

@@ -1,6 +1,7 @@
-//! A collection, followed: listed from the store itself, then watched from that revision on.
+//! Follows a collection: lists it from etcd, then watches it from that revision on.
 //!
-//! Not kube's own reflector, because the ledger must know up to which revision it has seen, and that is in bookmarks.
+//! Does not use kube's reflector, because the ledger needs the revision up to which it has seen changes, which is in
+//! bookmarks.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,56 +14,57 @@ use tokio_util::sync::CancellationToken;
 
 use super::api::{Api, Failure, revision_of};
 
-/// What is seen of a collection: objects, or what is wanted of each.
+/// An update of a collection, with whole objects or reduced ones.
 #[derive(Debug)]
 pub enum Seen<T = Value> {
-    /// Everything, at a revision: what was seen before is void.
+    /// All objects at a revision. Replaces everything seen before.
     Listed(u64, Vec<T>),
     Stored(T),
     Deleted(Value),
-    /// Nothing else has changed up to here.
+    /// Nothing else has changed up to this revision.
     UpTo(u64),
-    /// It cannot be listed, and trying again will not help soon: rights are missing, or the kind is not served.
+    /// The collection cannot be listed, and a retry will not help soon: permissions are missing, or the kind is not
+    /// served.
     Lost(String),
 }
 
-/// The API server ends a watch after so long, and another one begins.
+/// The API server ends a watch after this many seconds, and a new one starts.
 const LONGEST_WATCH: u64 = 290;
-/// Longest silence of a watch, whose bookmarks come every minute.
+/// The longest time without events of a watch, which has bookmarks every minute.
 const SILENCE: Duration = Duration::from_secs(LONGEST_WATCH + 10);
 const PAUSE: Duration = Duration::from_millis(200);
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 
-/// Tells what happens in a collection until `stop`. `read` says what is wanted of an object, if anything.
+/// Calls `notify` for each update of a collection until `stop`. `read` reduces an object, or drops it.
 pub async fn follow<T>(
     api: Api,
     path: String,
     stop: CancellationToken,
     read: impl Fn(Value) -> Option<T>,
-    tell: impl FnMut(Seen<T>),
+    notify: impl FnMut(Seen<T>),
 ) {
-    stop.run_until_cancelled(follow_on(api, path, read, tell)).await;
+    stop.run_until_cancelled(follow_on(api, path, read, notify)).await;
 }
 
-async fn follow_on<T>(api: Api, path: String, read: impl Fn(Value) -> Option<T>, mut tell: impl FnMut(Seen<T>)) {
+async fn follow_on<T>(api: Api, path: String, read: impl Fn(Value) -> Option<T>, mut notify: impl FnMut(Seen<T>)) {
     loop {
         let mut revision = match api.list_as(&path, &read).await {
             Ok((revision, items)) => {
-                tell(Seen::Listed(revision, items));
+                notify(Seen::Listed(revision, items));
                 revision
             }
             Err(failure) => {
                 tracing::warn!(path, %failure, "cannot list");
-                // What was seen stays known while the API server is away for a moment.
+                // Keep what was seen while the API server is briefly unavailable.
                 if failure.is_lasting() {
-                    tell(Seen::Lost(failure.to_string()));
+                    notify(Seen::Lost(failure.to_string()));
                 }
                 tokio::time::sleep(if failure.is_lasting() { LONG_PAUSE } else { PAUSE }).await;
                 continue;
             }
         };
-        // A watch that breaks goes on from where it was, until the API server has forgotten that.
-        while let Ends::Early = watch(&api, &path, &mut revision, &read, &mut tell).await {
+        // A watch that ended early continues from its revision, until that is too old for the API server.
+        while let Ends::Early = watch(&api, &path, &mut revision, &read, &mut notify).await {
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -70,7 +72,7 @@ async fn follow_on<T>(api: Api, path: String, read: impl Fn(Value) -> Option<T>,
 
 enum Ends {
     Early,
-    /// The revision is too old: everything has to be listed again.
+    /// The revision is too old: the collection must be listed again.
     Gone,
 }
 
@@ -79,7 +81,7 @@ async fn watch<T>(
     path: &str,
     revision: &mut u64,
     read: &impl Fn(Value) -> Option<T>,
-    tell: &mut impl FnMut(Seen<T>),
+    notify: &mut impl FnMut(Seen<T>),
 ) -> Ends {
     let query = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={LONGEST_WATCH}&resourceVersion={revision}");
     let Ok(request) = Request::get(format!("{path}?{query}")).body(Vec::new()) else { return Ends::Gone };
@@ -107,7 +109,7 @@ async fn watch<T>(
             WatchEvent::Bookmark(bookmark) => {
                 if let Ok(seen) = bookmark.metadata.resource_version.parse() {
                     *revision = seen;
-                    tell(Seen::UpTo(seen));
+                    notify(Seen::UpTo(seen));
                 }
                 continue;
             }
@@ -116,13 +118,13 @@ async fn watch<T>(
                 return if status.code == 410 { Ends::Gone } else { Ends::Early };
             }
         };
-        // Without a revision nothing can be counted: start over.
+        // Without a revision nothing can be counted: list again.
         let Some(seen) = revision_of(&object) else { return Ends::Gone };
         *revision = seen;
         if is_deleted {
-            tell(Seen::Deleted(object));
+            notify(Seen::Deleted(object));
         } else if let Some(wanted) = read(object) {
-            tell(Seen::Stored(wanted));
+            notify(Seen::Stored(wanted));
         }
     }
 }

@@ -18,16 +18,16 @@ use super::count::{Counted, Counter};
 use super::metrics::Metrics;
 use super::objects;
 
-/// A request that is refused only because others are unfinished waits for those that are no older than this.
+/// A request that is refused only because of unfinished requests waits while one of those is younger than this.
 const WAITS_FOR: Duration = Duration::from_secs(2);
-/// After a failed write.
+/// The pause after a failed write.
 const PAUSE: Duration = Duration::from_millis(50);
-/// What is tried for nobody who says how long.
+/// How long jobs without a deadline of their own are tried.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What is no longer asked for ends its task.
+/// A task ends after this time without jobs.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// What a ledger says to a request.
+/// The answer of a ledger to a request.
 #[derive(Debug)]
 pub enum Answer {
     Granted,
@@ -38,15 +38,15 @@ pub enum Answer {
 enum Job {
     Reserve(Waiting),
     TakeBack(Back),
-    /// Count and drop what is settled.
+    /// Recount, and drop settled claims.
     Settle,
-    /// Charge by another plan from now on.
+    /// Switch to another plan.
     Replan(Replan),
 }
 
 struct Waiting {
     ask: Ask,
-    /// After this the request is told to come again.
+    /// After this time the client must retry.
     until: Instant,
     answer: oneshot::Sender<Answer>,
 }
@@ -56,11 +56,11 @@ struct Back {
     key: Key,
     token: String,
     until: Instant,
-    /// Nobody has to wait for it.
+    /// Notified when the claim is removed; none if there is no need to wait.
     done: Option<oneshot::Sender<()>>,
 }
 
-/// A plan to be put in force. If that fails for too long, the planner makes it again.
+/// A plan to be activated. If that fails for too long, the planner makes it again.
 struct Replan {
     plan: Arc<Plan>,
     until: Instant,
@@ -96,13 +96,13 @@ impl Writers {
         let job = match tasks.get(ledger) {
             Some(task) => match task.send(job) {
                 Ok(()) => return,
-                // Its task has ended after a long time without requests.
+                // The task has ended after a long time without jobs.
                 Err(mpsc::error::SendError(job)) => job,
             },
             None => job,
         };
         let (sender, jobs) = mpsc::unbounded_channel();
-        // The other end is held here.
+        // Cannot fail: the receiver is still held here.
         _ = sender.send(job);
         tasks.insert(ledger.to_owned(), sender);
         self.spawn(ledger, jobs);
@@ -126,7 +126,7 @@ impl Writers {
         });
     }
 
-    /// Room for an object; comes back when the claim is written, or there is none.
+    /// Reserves room for an object. Returns when the claim is written or refused.
     pub async fn reserve(self: &Arc<Self>, ledger: &str, ask: Ask, until: Instant) -> Answer {
         let (answer, answered) = oneshot::channel();
         self.send(ledger, Job::Reserve(Waiting { ask, until, answer }));
@@ -140,7 +140,7 @@ impl Writers {
         _ = is_done.await;
     }
 
-    /// The same, without waiting.
+    /// Like [`Self::take_back`], without waiting.
     pub fn give_back(self: &Arc<Self>, ledger: &str, key: Key, token: String) {
         self.send(ledger, Job::TakeBack(Back { key, token, until: Instant::now() + PATIENCE, done: None }));
     }
@@ -149,7 +149,7 @@ impl Writers {
         self.send(ledger, Job::Settle);
     }
 
-    /// Puts a plan in force, whose object was written before; whether that worked.
+    /// Activates a plan whose object was written before. Returns whether that succeeded.
     pub async fn replan(self: &Arc<Self>, ledger: &str, plan: Arc<Plan>) -> bool {
         let (done, is_done) = oneshot::channel();
         self.send(ledger, Job::Replan(Replan { plan, until: Instant::now() + PATIENCE, done }));
@@ -160,7 +160,7 @@ impl Writers {
 #[derive(Default)]
 struct Batch {
     waiting: Vec<Waiting>,
-    /// Refused because of others that are unfinished, until the ledger changes.
+    /// Refused because of unfinished requests; they wait until the ledger changes.
     parked: Vec<Waiting>,
     back: Vec<Back>,
     settle: bool,
@@ -188,7 +188,7 @@ struct Writer {
     jobs: mpsc::UnboundedReceiver<Job>,
     changes: watch::Receiver<u64>,
     batch: Batch,
-    /// Of each entry under way, since when it is known here.
+    /// When this replica first saw each entry.
     first_seen: HashMap<String, Instant>,
     /// How long the last write took.
     round_trip: Duration,
@@ -204,13 +204,13 @@ impl Writer {
         }
     }
 
-    /// Waits for something to do; false when all senders are gone.
+    /// Waits for a job. False when all senders are gone.
     async fn wait(&mut self) -> bool {
         while self.batch.is_idle() {
             if self.batch.parked.is_empty() {
                 match tokio::time::timeout(IDLE, self.jobs.recv()).await {
                     Ok(Some(job)) => self.batch.add(job),
-                    // Whoever asks after this starts another task.
+                    // A later job starts another task.
                     _ => self.jobs.close(),
                 }
                 if self.jobs.is_closed() && self.batch.is_idle() {
@@ -231,7 +231,7 @@ impl Writer {
         true
     }
 
-    /// Judges and writes until all that waits is answered or parked.
+    /// Judges and writes until all waiting requests are answered or parked.
     async fn round(&mut self) {
         let mut view = match self.writers.board.view(&self.ledger) {
             Some(view) => Ok(view),
@@ -261,19 +261,19 @@ impl Writer {
         }
     }
 
-    /// Tells those whose time is up to come again.
+    /// Asks clients whose deadline has passed to retry.
     fn give_up(&mut self, cause: &Failure) {
         let now = Instant::now();
-        let told = message::not_writable(&self.ledger, &cause.to_string());
+        let message_text = message::not_writable(&self.ledger, &cause.to_string());
         for late in self.batch.waiting.extract_if(.., |waiting| waiting.until <= now) {
-            _ = late.answer.send(Answer::Busy(told.clone()));
+            _ = late.answer.send(Answer::Busy(message_text.clone()));
         }
         self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
         self.batch.back.retain(|back| back.until > now);
-        // A plan of a leader that leads no more must not come into force when somebody leads here again.
+        // A plan of a former leader must not be activated when this replica leads again.
         self.batch.replan.take_if(|replan| replan.until <= now || replan.done.is_closed());
         if *cause != Failure::Conflict {
-            // The ledger stays due: the leader asks again.
+            // The ledger stays due: the leader sends the job again.
             self.batch.settle = false;
         }
     }
@@ -283,7 +283,7 @@ impl Writer {
             Some(replan) => Arc::clone(&replan.plan),
             None => Arc::clone(&view.plan),
         };
-        // The leader counts with every write: that saves a write, and no request is refused because of an old count.
+        // The leader recounts with every write: that saves a write, and no request is refused because of an old count.
         let (state, turn) = match self.writers.counter.settle(&self.ledger, &plan, &view.state) {
             Some(Counted { state, turn }) => (state, Some(turn)),
             None if self.batch.replan.is_some() => {
@@ -292,7 +292,7 @@ impl Writer {
             None => (State::clone(&view.state), None),
         };
         let now = Instant::now();
-        // Drop requests whose caller has gone.
+        // Drop requests whose client has disconnected.
         self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
         let mut book = Book::open(&plan, state);
         for Back { key, token, .. } in &self.batch.back {
@@ -347,13 +347,13 @@ impl Writer {
                     Answer::Refused { plan: Arc::clone(plan), refusal }
                 }
             };
-            // Who has gone gives its claim back.
+            // If the client has disconnected, dropping the review gives the claim back.
             _ = waiting.answer.send(answer);
         }
     }
 }
 
-/// Between nothing and `most`. Two replicas must not meet again and again; any spread will do.
+/// A random duration up to `most`, so that two replicas do not conflict again and again.
 fn random_part_of(most: Duration) -> Duration {
     most.mul_f64(f64::from(super::token::random() & 0xFFFF) / f64::from(0x1_0000_u32))
 }

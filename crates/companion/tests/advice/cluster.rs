@@ -1,4 +1,4 @@
-//! A live cluster, or what tells like one: what is asked of it, with which rights, and what is said when it refuses.
+//! A live cluster, played by a fake API server: the requests, the permissions they need, and the errors if it refuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::program::{Said, here, program, said};
 use crate::server::Server;
 
-/// The objects of the test's files, as an API server would serve them.
+/// An API server with the objects of the test's files.
 struct ApiServer {
     server: Server,
     kubeconfig: PathBuf,
@@ -42,7 +42,7 @@ fn status(code: u16, message: &str, name: &str) -> (u16, Value) {
 }
 
 impl ApiServer {
-    /// `refuses` says which paths are forbidden.
+    /// `refuses` returns whether a path is forbidden.
     fn start(refuses: impl Fn(&str) -> bool + Send + 'static) -> Self {
         Self::with(Vec::new(), refuses)
     }
@@ -54,7 +54,7 @@ impl ApiServer {
         Self::of([more, history].concat(), refuses)
     }
 
-    /// With these objects beside those of `world`.
+    /// With these objects in addition to those of `world`.
     fn of(mut objects: Vec<Value>, refuses: impl Fn(&str) -> bool + Send + 'static) -> Self {
         let mut lists: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for file in ["world/limits.yaml", "world/quota.yaml", "world/objects.json"] {
@@ -85,7 +85,7 @@ impl ApiServer {
                 match found {
                     Some(object) => (200, object.clone()),
                     None if lists.contains_key(list) => status(404, &format!("{name} not found"), name),
-                    // Kubernetes' own kinds are there even when no object is.
+                    // Kubernetes' own kinds are served even if there are no objects.
                     None if !path.contains("headroom.dev") => (200, json!({"kind": "List", "items": []})),
                     None => status(404, "the server could not find the requested resource", ""),
                 }
@@ -109,11 +109,11 @@ impl ApiServer {
         said(with_kubeconfig(&mut command, &self.kubeconfig))
     }
 
-    /// The paths that were asked for.
+    /// The requested paths.
     fn asked(&self) -> BTreeSet<String> {
         let heads = self.server.asked.lock().unwrap();
         let path = |head: &String| head.split(' ').nth(1).unwrap().split('?').next().unwrap().to_owned();
-        // Everybody may ask which kinds there are.
+        // Discovery is always allowed.
         let heads: Vec<_> = heads.iter().filter(|head| !head.contains("/apis/headroom.dev/v1alpha1 ")).collect();
         assert!(heads.iter().all(|head| head.starts_with("GET ")), "nothing is written");
         heads.into_iter().map(path).collect()
@@ -124,7 +124,7 @@ fn with_kubeconfig<'c>(command: &'c mut Command, kubeconfig: &PathBuf) -> &'c mu
     command.env("KUBECONFIG", kubeconfig)
 }
 
-/// Whether a role lets somebody ask for a path, and by which verb.
+/// Whether a role allows to read a path.
 fn allows(role: &Value, path: &str) -> bool {
     let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     let (group, rest) = match parts.as_slice() {
@@ -147,7 +147,7 @@ fn allows(role: &Value, path: &str) -> bool {
 }
 
 #[test]
-fn a_cluster_says_the_same_as_its_objects_in_files() {
+fn a_cluster_and_its_objects_in_files_give_the_same_output() {
     let server = ApiServer::start(|_| false);
     for question in ["describe limits", "describe quota", "describe usage", "recommend", "recommend deployment/web"] {
         let live = server.run(question);
@@ -170,12 +170,12 @@ const NO_HISTORY: &str = "; usage history stands in the collector's namespace: b
                           deploy/people/pool.yaml\n";
 
 #[test]
-fn the_role_for_one_namespace_suffices_and_no_secret_is_read() {
+fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
     let role = documents("../../../../deploy/people/namespace.yaml").remove(0);
     let pool = documents("../../../../deploy/people/pool.yaml").remove(0);
     let allowing = (role.clone(), pool.clone());
     let is_of_pool = |path: &str| path.contains("/namespaces/headroom/");
-    // Only what the roles allow is answered, so nothing else can have been needed.
+    // The server only answers what the roles allow, so nothing else is needed.
     let server = ApiServer::start(move |path| !allows(if is_of_pool(path) { &allowing.1 } else { &allowing.0 }, path));
     for question in ["describe limits", "describe quota", "describe usage", "recommend deployment/web", "recommend"] {
         let said = server.run(question);
@@ -188,7 +188,7 @@ fn the_role_for_one_namespace_suffices_and_no_secret_is_read() {
         assert!(is_of_pool(path) || path.contains("/namespaces/shop"), "{path}");
     }
 
-    // Without the rights to usage history, advice says that it lacks it.
+    // Without permission to read usage history, recommendations say that it is missing.
     let allowing = role.clone();
     let server = ApiServer::start(move |path| !allows(&allowing, path) || is_of_pool(path));
     let said = server.run("recommend deployment/web");
@@ -198,7 +198,7 @@ fn the_role_for_one_namespace_suffices_and_no_secret_is_read() {
 }
 
 #[test]
-fn all_namespaces_need_the_cluster_role_and_it_suffices() {
+fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
     let role = documents("../../../../deploy/people/cluster.yaml").remove(0);
     assert_eq!(role["kind"], "ClusterRole");
     let allowing = role.clone();
@@ -232,12 +232,12 @@ fn a_whole_cluster_is_listed_once_and_not_namespace_by_namespace() {
 }
 
 #[test]
-fn what_may_not_be_read_is_named_with_the_role_that_lets_it() {
+fn forbidden_kinds_are_named_with_the_role_that_allows_them() {
     let server = ApiServer::start(|path| path.ends_with("/resourcequotas"));
     let said = server.run("describe quota");
     assert_eq!(said.exit, 2);
     assert!(said.err.ends_with("; bind this account to the Role of deploy/people/namespace.yaml\n"), "{}", said.err);
-    // Advice is still good without the quotas, and says what it lacks.
+    // Recommendations still work without quotas, and say what is missing.
     let said = server.run("recommend deployment/web");
     assert_eq!(said.exit, 0);
     assert!(
@@ -254,7 +254,7 @@ fn what_may_not_be_read_is_named_with_the_role_that_lets_it() {
 }
 
 #[test]
-fn a_cluster_without_the_kind_is_told_so() {
+fn a_missing_kind_is_reported() {
     let server = ApiServer::of(Vec::new(), |_| false);
     let said = server.run("describe usage");
     assert_eq!(said.exit, 2);
@@ -279,7 +279,7 @@ fn owned(kind: &str, name: &str, owner: [&str; 3], image: &str, replicas: u64) -
 }
 
 #[test]
-fn what_kinds_own_that_are_not_known_is_advised_on_under_their_names() {
+fn workloads_of_unknown_kinds_get_recommendations_under_their_names() {
     let rollout = ["argoproj.io/v1alpha1", "Rollout", "front"];
     let cluster = ["postgresql.cnpg.io/v1", "Cluster", "pg"];
     let server = ApiServer::with(
@@ -293,8 +293,8 @@ fn what_kinds_own_that_are_not_known_is_advised_on_under_their_names() {
         ],
         |_| false,
     );
-    let told: Value = serde_json::from_str(&server.run("recommend -o json").out).unwrap();
-    let workloads: Vec<_> = told["workloads"]
+    let report: Value = serde_json::from_str(&server.run("recommend -o json").out).unwrap();
+    let workloads: Vec<_> = report["workloads"]
         .as_array()
         .unwrap()
         .iter()

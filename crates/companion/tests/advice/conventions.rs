@@ -1,4 +1,4 @@
-//! What people expect of a kubectl plugin.
+//! Conventions for kubectl plugins.
 
 use std::fs;
 use std::path::Path;
@@ -12,18 +12,18 @@ fn workspace(path: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// Subcommands as the help lists them.
+/// The subcommands in the help.
 fn subcommands(of: &str) -> Vec<String> {
     let help = run(&format!("{of} --help")).out;
     let Some((_, commands)) = help.split_once("\nCommands:\n") else { return Vec::new() };
     let lines = commands.lines().take_while(|line| !line.is_empty());
-    // What goes on from the line before stands further right.
+    // Continuation lines are indented further.
     let names = lines.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
 #[test]
-fn every_command_shows_how_it_is_used() {
+fn every_commands_help_has_examples() {
     let commands = subcommands("");
     assert!(commands.len() >= 6, "{commands:?}");
     for command in commands {
@@ -40,7 +40,7 @@ fn every_command_shows_how_it_is_used() {
 }
 
 #[test]
-fn what_is_not_understood_exits_with_2() {
+fn usage_errors_exit_with_2() {
     for arguments in ["", "recomend", "describe", "recommend -o xml", "describe quota --top many", "completion tcsh"] {
         let said = run(arguments);
         assert_eq!(said.exit, 2, "{arguments}");
@@ -48,7 +48,7 @@ fn what_is_not_understood_exits_with_2() {
     }
 }
 
-/// The script goes through its own shell's reading where that shell is there.
+/// Lets the shell check its script, if the shell is installed.
 #[track_caller]
 fn check_script(shell: &str, program_of: &str, check: &[&str]) {
     let script = run(&format!("completion {shell}"));
@@ -67,7 +67,7 @@ fn check_script(shell: &str, program_of: &str, check: &[&str]) {
 }
 
 #[test]
-fn shells_get_scripts_that_they_can_read() {
+fn completion_scripts_are_valid() {
     check_script("bash", "bash", &["-n"]);
     check_script("zsh", "zsh", &["-n"]);
     check_script("fish", "fish", &["--no-execute"]);
@@ -75,13 +75,13 @@ fn shells_get_scripts_that_they_can_read() {
 }
 
 #[test]
-fn kubectl_completes_the_plugin_by_asking_it() {
+fn kubectl_completes_the_plugin() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("kubectl_complete-headroom");
     fs::write(&script, run("completion kubectl").out).unwrap();
-    let beside = Path::new(env!("CARGO_BIN_EXE_kubectl-headroom")).parent().unwrap();
+    let folder_of_program = Path::new(env!("CARGO_BIN_EXE_kubectl-headroom")).parent().unwrap();
     let asked = |words: &[&str]| {
-        let path = format!("{}:{}", beside.display(), std::env::var("PATH").unwrap());
+        let path = format!("{}:{}", folder_of_program.display(), std::env::var("PATH").unwrap());
         said(Command::new("sh").arg(&script).args(words).env("PATH", path).current_dir(here())).out
     };
     let all = asked(&[""]);
@@ -93,7 +93,7 @@ fn kubectl_completes_the_plugin_by_asking_it() {
     assert_eq!(asked(&["describe", "limits", "--cluster-dir", "wor"]), "world/\n:6\n");
 }
 
-/// Runs on a terminal of its own.
+/// Runs the program on a terminal.
 fn on_a_terminal(arguments: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new("script");
     let program = program();
@@ -105,7 +105,7 @@ fn on_a_terminal(arguments: &str, variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn colours_and_unicode_are_for_terminals_that_want_them() {
+fn colours_and_unicode_are_only_used_on_terminals_that_support_them() {
     const QUOTA: &str = "describe quota -n shop --cluster-dir world --settings settings.yaml";
     let shown = on_a_terminal(QUOTA, &[]);
     assert!(shown.contains("\u{1b}[32m█████░"), "{shown}");
@@ -122,7 +122,7 @@ fn read(text: &str) -> Value {
 }
 
 #[test]
-fn the_krew_manifest_is_of_this_version_and_names_no_host() {
+fn the_krew_manifest_has_this_version_and_no_host() {
     let text = fs::read_to_string(workspace("deploy/krew/headroom.yaml")).unwrap();
     let manifest = read(&text);
     assert_eq!(manifest["spec"]["version"], format!("v{}", env!("CARGO_PKG_VERSION")));
@@ -161,7 +161,7 @@ fn the_krew_manifest_is_filled_in_for_a_release() {
 }
 
 #[test]
-fn the_roles_for_people_only_read_and_read_no_secrets() {
+fn the_roles_for_users_are_read_only_and_exclude_secrets() {
     for file in ["namespace.yaml", "pool.yaml", "cluster.yaml"] {
         let role = read(&fs::read_to_string(workspace("deploy/people").join(file)).unwrap());
         for rule in role["rules"].as_array().unwrap() {

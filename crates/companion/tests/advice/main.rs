@@ -1,14 +1,9 @@
-//! `describe`, `recommend` and the conventions of kubectl's plugins, through the program as people run it.
+//! `describe`, `recommend` and the conventions for kubectl plugins, by running the program.
 //!
-//! `world` is a namespace in files, `profiles` what `kubectl headroom collect` wrote of it, `expected` what the program
-//! said to it; `UPDATE_SNAPSHOTS=1` writes the latter anew.
+//! `world` is a namespace in files, `profiles` the output of `kubectl headroom collect` for it, and `expected` the
+//! outputs of the program; `UPDATE_SNAPSHOTS=1` rewrites the latter.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test may stop where something is not as it made it"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
 
 mod cluster;
 mod conventions;

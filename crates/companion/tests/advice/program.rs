@@ -1,9 +1,9 @@
-//! The program, run with a person's arguments in a place of its own.
+//! Runs the program with a user's arguments in its own environment.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a run came to.
+/// The result of a run.
 pub struct Said {
     pub exit: i32,
     pub out: String,
@@ -16,7 +16,7 @@ pub fn here() -> PathBuf {
 
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
-    // No test may meet a cluster that happens to be near.
+    // No test may use a cluster that happens to be configured.
     command.current_dir(here()).env("KUBECONFIG", "/dev/null").env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8");
     command
 }
@@ -30,7 +30,7 @@ pub fn said(command: &mut Command) -> Said {
     }
 }
 
-/// Runs with arguments that blanks separate.
+/// Runs with arguments separated by spaces.
 pub fn run(arguments: &str) -> Said {
     said(program().args(arguments.split_whitespace()))
 }

@@ -1,4 +1,4 @@
-//! A server on loopback that answers a path with a status and JSON, and remembers what it was asked.
+//! A server on loopback that answers a path with a status and JSON, and records requests.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -30,7 +30,7 @@ impl Server {
                 let body = body.to_string();
                 let head =
                     format!("HTTP/1.1 {code} Status\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-                // Whoever asked may have gone.
+                // The client may have disconnected.
                 let _ = stream.write_all((head + &body).as_bytes());
             }
         });

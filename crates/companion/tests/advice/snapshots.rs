@@ -1,4 +1,4 @@
-//! Every output, as it was when somebody last looked at it.
+//! Snapshots of every output.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::program::{Said, here, run};
 
-/// Files in the place of a cluster.
+/// Files instead of a cluster.
 const WORLD: &str = "-n shop --cluster-dir world --cluster-dir profiles";
 const AS_OF: &str = "--settings settings.yaml";
 
@@ -24,7 +24,7 @@ fn check(name: &str, arguments: &str) {
 }
 
 #[test]
-fn limits_are_described_as_kubectl_does_and_as_they_work_together() {
+fn limits_are_described_as_by_kubectl_and_in_effect() {
     check("limits.txt", &format!("describe limits {WORLD} {AS_OF}"));
     check("limits-named.txt", &format!("describe limits tight {WORLD} {AS_OF}"));
     check("limits-missing.txt", &format!("describe limits nope {WORLD} {AS_OF}"));
@@ -37,7 +37,7 @@ fn limits_are_described_as_kubectl_does_and_as_they_work_together() {
 }
 
 #[test]
-fn quotas_are_described_with_what_is_left_who_uses_it_and_what_drifted() {
+fn quotas_are_described_with_available_amounts_consumers_and_drift() {
     check("quota.txt", &format!("describe quota {WORLD} {AS_OF}"));
     check("quota-json.txt", &format!("describe quota team {WORLD} {AS_OF} -o json"));
     check("quota-top.txt", &format!("describe resourcequota {WORLD} {AS_OF} --top 1"));
@@ -75,7 +75,7 @@ fn requests_are_recommended_with_their_evidence() {
 }
 
 #[test]
-fn a_snapshot_carries_the_same_advice_to_the_page() {
+fn a_snapshot_has_the_same_recommendations_for_the_page() {
     let json = |arguments: String| serde_json::from_str::<Value>(&run(&arguments).out).unwrap();
     let snapshot = json(format!("snapshot {WORLD} {AS_OF}"));
     let item = snapshot["items"].as_array().unwrap().iter().find(|item| item["kind"] == "Advice").unwrap();
@@ -105,7 +105,7 @@ fn a_snapshot_carries_the_same_advice_to_the_page() {
 }
 
 #[test]
-fn what_cannot_be_recommended_is_said() {
+fn missing_recommendations_are_explained() {
     check("recommend-missing.txt", &format!("recommend deployment/wbe {WORLD} {AS_OF}"));
     check("recommend-no-pods.txt", &format!("recommend service/web {WORLD} {AS_OF}"));
     check("recommend-nothing.txt", &format!("recommend -n empty --cluster-dir world {AS_OF}"));

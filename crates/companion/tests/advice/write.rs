@@ -1,4 +1,4 @@
-//! Requests written into manifests, run as a person would.
+//! Requests written into manifests, by running the program.
 
 use std::fs;
 use std::path::Path;
@@ -66,7 +66,7 @@ fn recommend(folder: &Path, arguments: &[&str]) -> Said {
 }
 
 #[test]
-fn requests_are_written_and_nothing_else_moves() {
+fn requests_are_written_and_nothing_else_changes() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("web.yaml");
     fs::write(&file, MANIFEST).unwrap();
@@ -78,12 +78,12 @@ fn requests_are_written_and_nothing_else_moves() {
     let again = recommend(folder.path(), &["-f", "."]);
     assert_eq!((again.exit, again.err.as_str()), (0, "nothing to write: the manifests say it already\n"));
     assert_eq!(fs::read_to_string(&file).unwrap(), WRITTEN);
-    assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), changed, "the file is not even touched");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), changed, "the unchanged file was written");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file was left");
 }
 
 #[test]
-fn a_file_that_cannot_be_edited_is_left_alone_and_the_others_are_written() {
+fn a_file_that_cannot_be_edited_is_unchanged_and_the_others_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let shared = MANIFEST.replace("          resources:\n", "          resources: &small\n");
     fs::write(folder.path().join("a.yaml"), &shared).unwrap();
@@ -126,7 +126,7 @@ fn the_target_of_an_autoscaler_is_written_with_the_request() {
         "{}",
         said.out
     );
-    // 60 % of a core is as much as 388 % of 155m.
+    // 60 % of a core equals 388 % of 155m.
     assert_eq!(
         fs::read_to_string(&file).unwrap(),
         alone(WRITTEN).replace("averageUtilization: 60", "averageUtilization: 388")
@@ -134,7 +134,7 @@ fn the_target_of_an_autoscaler_is_written_with_the_request() {
 }
 
 #[test]
-fn each_of_two_files_with_the_same_object_gets_what_it_lacks() {
+fn each_of_two_files_with_the_same_object_gets_its_requests() {
     let folder = tempfile::tempdir().unwrap();
     let other = MANIFEST.replace("        - name: own\n          image: example.com/own:1\n", "");
     fs::write(folder.path().join("a.yaml"), MANIFEST).unwrap();

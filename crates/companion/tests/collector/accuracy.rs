@@ -1,4 +1,4 @@
-//! How good estimates were: from the annotations of pods and what the pods then used to metrics and profiles.
+//! Accuracy of estimates: from annotations and usage of pods to metrics and profiles.
 
 use crate::api_server::{ApiServer, Scenario};
 use crate::cluster::rounds;
@@ -12,7 +12,7 @@ fn pod(namespace: &str, name: &str, annotation: &str) -> Value {
         "annotations": {"headroom.dev/resources": annotation}})
 }
 
-/// What the collector shows of estimates.
+/// The metrics about estimates.
 fn shown(metrics: &impl ToString) -> Vec<String> {
     let text = metrics.to_string();
     let of_estimates = text.lines().filter(|line| line.starts_with("headroom_collector_estimated_"));
@@ -20,19 +20,19 @@ fn shown(metrics: &impl ToString) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn estimates_are_held_against_what_their_pods_use() {
+async fn estimates_are_compared_with_usage_of_their_pods() {
     let server = ApiServer::new("1");
     let folder = tempfile::tempdir().unwrap();
     *server.pods.lock().unwrap() = vec![
-        // It uses from 1m to 501m, evenly.
+        // Its usage is evenly distributed from 1m to 501m.
         pod(
             "shop",
             "web-0",
             r#"{"main":{"requests.cpu":"400m: p90 of recent nginx:1.27 in this namespace, 60 samples, 1h old","requests.memory":"1Gi: typical for this image: chart"}}"#,
         ),
-        // It has ended before it was made.
+        // The pod was created after the container's usage had ended.
         pod("shop", "web-1", r#"{"main":{"requests.cpu":"1m: typical for this image: chart"}}"#),
-        // Made by hand.
+        // Set by hand.
         pod(
             "lab",
             "job-0",
@@ -64,14 +64,14 @@ async fn estimates_are_held_against_what_their_pods_use() {
     has(r#"containers_above{namespace="shop",resource="cpu"} 1.0"#);
     has(r#"requests{namespace="shop",resource="cpu"} 0.4"#);
     has(r#"usage{namespace="shop",resource="cpu"} 0.25"#);
-    // Whatever stands on a pod of lab, only lab's figures tell it, and nothing that is impossible.
+    // Annotations on a pod of lab only change lab's figures, and impossible values are ignored.
     has(r#"requests{namespace="lab",resource="cpu"} 10000.0"#);
     assert!(!shown.iter().any(|shown| shown.contains("lab") && shown.contains("memory")), "{shown:?}");
     assert_eq!(shown.len(), 3 * 4);
 
-    // A week after it was seen last nothing is said of it.
+    // A week after a container was last seen, it has no metrics.
     rounds.store.expire(((NOW + 7 * DAY) / DAY) as u32).unwrap();
-    assert_eq!(of_store(&rounds.store), 2, "by the newest usage, and not by a clock");
+    assert_eq!(of_store(&rounds.store), 2, "expiry depends on the newest usage, not on the clock");
 }
 
 fn of_store(store: &headroom_companion::store::Store) -> usize {
@@ -83,13 +83,13 @@ fn of_store(store: &headroom_companion::store::Store) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_not_seen_for_a_week_no_longer_counts() {
+async fn containers_not_seen_for_a_week_no_longer_count() {
     let server = ApiServer::new("1");
     let folder = tempfile::tempdir().unwrap();
     let annotation = r#"{"main":{"requests.cpu":"1m: typical for this image: chart"}}"#;
     *server.pods.lock().unwrap() = vec![pod("shop", "web-0", annotation), pod("lab", "job-0", annotation)];
     let mut workloads = three_workloads();
-    // Three days later web-0 was not seen for more than a week.
+    // Three days later, web-0 was last seen more than a week ago.
     workloads[2].to = NOW + 8 * DAY;
     let mut source = Scripted::new(workloads);
     rounds(&server, folder.path(), source).await.once().await.unwrap();
@@ -103,7 +103,7 @@ async fn what_was_not_seen_for_a_week_no_longer_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_the_right_to_list_pods_all_else_goes_on() {
+async fn without_permission_to_list_pods_collection_continues() {
     let server = ApiServer::new("1");
     let folder = tempfile::tempdir().unwrap();
     *server.scenario.lock().unwrap() = Scenario::NoPods;

@@ -1,4 +1,4 @@
-//! Writing to a cluster, against an API server made of a map: what is asked of it, and what is said when it refuses.
+//! Writing to a cluster, against an in-memory API server: the requests, and the errors if it refuses.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl ApiServer {
         Cluster::new(self.client().await, false, pace())
     }
 
-    /// How many requests had this method.
+    /// The number of requests with this method.
     fn count(&self, method: &str) -> usize {
         self.requests.lock().unwrap().iter().filter(|request| request.starts_with(method)).count()
     }
@@ -95,17 +95,17 @@ pub async fn publish_in_turn(
         metrics: &metrics,
     };
     let published = publisher.publish(Timestamp::from_unix_seconds(as_of).unwrap()).await;
-    assert!(metrics.last_sign_of_life() > 0, "a long publication gives signs of life");
+    assert!(metrics.last_sign_of_life() > 0, "a long publication shows no progress");
     published
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn profiles_are_applied_and_only_when_they_say_something_new() {
+async fn profiles_are_applied_only_if_changed() {
     let (_folder, store) = store().await;
     let server = ApiServer::new("1");
     let first = publish(&store, server.start().await, NOW).await.unwrap();
     let names = server.names();
-    assert_eq!((first.written, first.unchanged, names.len()), (64, 0, 64), "every root is there");
+    assert_eq!((first.written, first.unchanged, names.len()), (64, 0, 64), "expected every root");
     let apply = server.requests.lock().unwrap().iter().find(|request| request.starts_with("PATCH")).cloned().unwrap();
     assert!(apply.ends_with("fieldManager=headroom-collector"), "{apply}");
     let metadata = server.profiles.lock().unwrap()["headroom/usage-26"]["metadata"].clone();
@@ -117,11 +117,11 @@ async fn profiles_are_applied_and_only_when_they_say_something_new() {
     assert_eq!((again.written, again.unchanged), (0, first.written));
     assert_eq!(server.count("PATCH"), names.len());
     let later = publish(&store, server.start().await, NOW + 7 * HOUR).await.unwrap();
-    assert_eq!(later.written, first.written, "to show that it is kept up to date");
+    assert_eq!(later.written, first.written, "unchanged profiles are rewritten after the refresh interval");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn passing_troubles_are_outlasted() {
+async fn temporary_errors_are_retried() {
     let (_folder, store) = store().await;
     let server = ApiServer::new("1");
     *server.scenario.lock().unwrap() = Scenario::Shaky;
@@ -130,7 +130,7 @@ async fn passing_troubles_are_outlasted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conflict_holds_up_one_profile() {
+async fn a_conflict_affects_only_one_profile() {
     let (_folder, store) = store().await;
     let server = ApiServer::new("1");
     *server.scenario.lock().unwrap() = Scenario::Conflict;
@@ -145,7 +145,7 @@ async fn a_conflict_holds_up_one_profile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_refusal_of_one_object_holds_up_no_other() {
+async fn the_refusal_of_one_object_affects_no_other() {
     for (scenario, expected) in [
         (
             Scenario::Quota,
@@ -194,7 +194,7 @@ fn add_spread(store: &Store, namespaces: std::ops::Range<usize>, now: i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_root_grows_into_pages_and_shrinks_again() {
-    // The server checks at each write that no root lists a page which is not there.
+    // At each write, the server checks that no root lists a missing page.
     let server = ApiServer::new("1");
     let (_folder, store) = spread(3);
     publish(&store, server.start().await, NOW).await.unwrap();
@@ -210,7 +210,7 @@ async fn a_root_grows_into_pages_and_shrinks_again() {
     for profile in &profiles {
         assert!(profile.to_string().len() < 11_500, "{}", profile["metadata"]);
     }
-    // Most of them end; the pages that were listed until now stay for a round.
+    // Most images end; pages that were listed until now are kept for a round.
     add_spread(&store, 0..2, NOW + 40 * DAY);
     store.expire(((NOW + 40 * DAY) / DAY) as u32).unwrap();
     let shrunk = publish(&store, server.start().await, NOW + 40 * DAY).await.unwrap();
@@ -220,7 +220,7 @@ async fn a_root_grows_into_pages_and_shrinks_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_is_refused_leaves_its_root_as_it_was() {
+async fn if_a_page_is_refused_its_root_is_unchanged() {
     let server = ApiServer::new("1");
     let (_folder, store) = spread(3);
     publish(&store, server.start().await, NOW).await.unwrap();
@@ -236,7 +236,7 @@ async fn a_page_that_is_refused_leaves_its_root_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_in_trouble_ends_the_round() {
+async fn a_failing_api_server_ends_the_round() {
     let (_folder, store) = spread(100);
     let server = ApiServer::new("1");
     *server.scenario.lock().unwrap() = Scenario::Down;
@@ -246,7 +246,7 @@ async fn an_api_server_in_trouble_ends_the_round() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_concerns_all_profiles_is_said_once_with_what_to_do() {
+async fn errors_for_all_profiles_are_reported_once_with_advice() {
     let (_folder, store) = store().await;
     let server = ApiServer::new("1");
     for (scenario, expected) in [

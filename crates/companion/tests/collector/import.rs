@@ -1,4 +1,4 @@
-//! Reading files: what a line means, what is refused, and what is read of a file that grows.
+//! Reading files: the meaning of a line, refused files, and files that grow.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -19,7 +19,7 @@ fn import(store: &Store, path: &Path) -> Result<Imported, ImportError> {
     Import { store, step_seconds, buffer, latest, metrics: &metrics, progress: &progress, stop: &stop }.file(path)
 }
 
-/// What is published of a file with this text.
+/// The profiles published from a file with this text.
 fn published_of(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage");
@@ -29,7 +29,7 @@ fn published_of(text: &str) -> String {
     published(&store, NOW)
 }
 
-/// What is said about a file with this text.
+/// Checks the error for a file with this text.
 #[track_caller]
 fn check_refused(text: &str, expected: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -44,7 +44,7 @@ fn line(minute: i64, pod: &str, cpu: &str, memory: &str) -> String {
 }
 
 #[test]
-fn every_spelling_of_a_line_is_the_same_sample() {
+fn all_notations_of_a_line_give_the_same_sample() {
     let plain = published_of(&format!("{HEADER}{}", line(0, "web-0", "0.25", "134217728")));
     assert!(plain.contains(r#""cpu":"samples=1 peak=250m 50=250m "#), "{plain}");
     assert!(plain.contains(r#""memory":"samples=1 peak=128Mi "#), "{plain}");
@@ -66,7 +66,7 @@ fn every_spelling_of_a_line_is_the_same_sample() {
 }
 
 #[test]
-fn missing_values_are_no_samples() {
+fn missing_values_give_no_samples() {
     let text = published_of(&format!("{HEADER}{}{}", line(0, "web-0", "0.25", ""), line(1, "web-0", "0.25", "NaN")));
     assert!(text.contains(r#""cpu":"samples=2 "#) && !text.contains("memory\":"), "{text}");
 }
@@ -81,7 +81,7 @@ fn out_of_memory_kills_are_read() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
+fn errors_name_the_line() {
     let good = line(0, "web-0", "1", "1");
     check_refused(
         "time,pod\n1,a\n",
@@ -116,7 +116,7 @@ fn what_is_wrong_is_said_with_its_line() {
 }
 
 #[test]
-fn a_line_of_the_future_is_a_mistake() {
+fn a_timestamp_in_the_future_is_an_error() {
     check_refused(
         &format!("{HEADER}4102444800,shop,web-0,web,nginx,1,1\n"),
         "`usage.csv`, line 2: time is `4102444800`: expected a time that is not in the future",
@@ -124,7 +124,7 @@ fn a_line_of_the_future_is_a_mistake() {
 }
 
 #[test]
-fn an_old_file_is_neither_lost_nor_does_it_harm() {
+fn an_old_file_is_kept_and_does_no_harm() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let (new, old) = (folder.path().join("new.csv"), folder.path().join("old.csv"));
@@ -134,19 +134,19 @@ fn an_old_file_is_neither_lost_nor_does_it_harm() {
     import(&store, &new).unwrap();
     let before = published(&store, NOW);
     for _ in 0..2 {
-        // Not remembered as read.
+        // The file is not marked as read.
         let imported = import(&store, &old).unwrap();
         assert_eq!((imported.samples, imported.too_old), (0, 2));
         store.expire((NOW / DAY) as u32).unwrap();
         assert_eq!(published(&store, NOW), before);
     }
-    // As soon as it has something that counts, the rest is remembered with that.
+    // Once it has lines that count, the rest is marked as read too.
     fs::write(&old, format!("{HEADER}{}{}{}", old_line(400), old_line(399), old_line(3))).unwrap();
     let imported = import(&store, &old).unwrap();
     assert_eq!((imported.samples, imported.too_old), (2, 2));
     assert_eq!(import(&store, &old).unwrap(), Imported::default());
 
-    // In a store of its own an old file is a history like any other, as of its end.
+    // In an empty store, an old file is an ordinary history as of its end.
     let folder = tempfile::tempdir().unwrap();
     let alone = open(folder.path());
     let old = folder.path().join("old.csv");
@@ -158,7 +158,7 @@ fn an_old_file_is_neither_lost_nor_does_it_harm() {
 }
 
 #[test]
-fn a_long_import_gives_signs_of_life() {
+fn a_long_import_shows_progress() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage.csv");
     fs::write(&path, format!("{HEADER}{}", line(0, "web-0", "0.25", "1Mi"))).unwrap();
@@ -171,7 +171,7 @@ fn a_long_import_gives_signs_of_life() {
 }
 
 #[test]
-fn a_refused_file_has_added_nothing() {
+fn a_refused_file_adds_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage.csv");
     let store = open(folder.path());
@@ -181,7 +181,7 @@ fn a_refused_file_has_added_nothing() {
 }
 
 #[test]
-fn of_a_file_that_grows_only_what_is_new_is_read() {
+fn only_new_lines_of_a_growing_file_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage.csv");
     let store = open(folder.path());
@@ -193,7 +193,7 @@ fn of_a_file_that_grows_only_what_is_new_is_read() {
         if minute == 0 {
             file.write_all(HEADER.as_bytes()).unwrap();
         }
-        // A line that is still being written is left for later.
+        // An incomplete last line is read later.
         let (first, rest) = new.split_at(20);
         file.write_all(first.as_bytes()).unwrap();
         assert_eq!(import(&store, &path).unwrap().samples, 0);
@@ -210,11 +210,11 @@ fn of_a_file_that_grows_only_what_is_new_is_read() {
 }
 
 #[test]
-fn an_image_that_no_runtime_can_name_is_left_out() {
+fn invalid_image_names_are_skipped() {
     assert_eq!(published_of(&format!("{HEADER}{},shop,web-0,web,Nginx:1.27,1,1\n", NOW - DAY)), "");
 }
 
-/// An export of OTLP with the usage of some pods, ten seconds apart.
+/// An OTLP export with usage of some pods, every ten seconds.
 fn export(pods: std::ops::Range<usize>, from: i64, points: i64, image: &str) -> String {
     let resources: Vec<_> = pods
         .map(|pod| {
@@ -250,17 +250,17 @@ fn export(pods: std::ops::Range<usize>, from: i64, points: i64, image: &str) -> 
 }
 
 #[test]
-fn exports_of_otlp_are_imported_and_count_for_the_time_between_their_points() {
+fn otlp_exports_are_imported_with_the_time_between_their_points() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.json");
     let store = open(folder.path());
-    // The first point stands for a minute, the others for ten seconds each.
+    // The first point counts for a minute, the others for ten seconds each.
     fs::write(&path, export(0..1, NOW - DAY, 7, "nginx")).unwrap();
     let imported = import(&store, &path).unwrap();
     assert_eq!((imported.samples, imported.without_image), (14, None));
     let text = published(&store, NOW);
     assert!(text.contains(r#""cpu":"samples=2 peak=250m "#) && text.contains("docker,io/library/nginx"), "{text}");
-    // What is told twice in a run counts once; and the file may grow by a long line.
+    // Duplicates in a run count once; and the file may grow by a long line.
     let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
     let again = export(0..1, NOW - DAY, 7, "nginx");
     let long = export(1..700, NOW - DAY, 60, "nginx");
@@ -272,7 +272,7 @@ fn exports_of_otlp_are_imported_and_count_for_the_time_between_their_points() {
 }
 
 #[test]
-fn usage_whose_image_otlp_does_not_tell_is_left_out_and_said() {
+fn otlp_usage_without_an_image_is_skipped_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.json");
     fs::write(&path, export(0..1, NOW - DAY, 7, "")).unwrap();
@@ -295,7 +295,7 @@ fn usage_whose_image_otlp_does_not_tell_is_left_out_and_said() {
 }
 
 #[test]
-fn doctor_tells_what_is_in_a_file() {
+fn doctor_describes_a_file() {
     use headroom_companion::source::examination::Verdict;
     use headroom_companion::source::files::examine;
     let folder = tempfile::tempdir().unwrap();

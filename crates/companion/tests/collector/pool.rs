@@ -1,5 +1,5 @@
-//! Whoever colludes, and whatever they run: with fewer namespaces than the quorum they cannot move what the pool says out of
-//! what the others use.
+//! Colluding namespaces, whatever they run: fewer than the quorum cannot move a figure of the pool out of the range of
+//! the others.
 
 use headroom_companion::collect::gathered::Gathered;
 use headroom_companion::profile::Pooling;
@@ -14,7 +14,7 @@ use crate::support::*;
 const REPOSITORY: &str = "docker.io/library/nginx";
 const MIB: u64 = 1 << 20;
 
-/// What one namespace runs: pods that all use these amounts, an hour each, on these many days.
+/// A namespace: pods that all use these amounts, an hour each, on this many days.
 #[derive(Debug, Clone)]
 struct Tenant {
     pods: usize,
@@ -35,7 +35,7 @@ fn hostile() -> impl Strategy<Value = Tenant> {
         .prop_map(|(pods, days, mebibytes, killed_at)| Tenant { pods, days, mebibytes, killed_at })
 }
 
-/// What the pool says of all tags of the image.
+/// The pool's history of all tags of the image.
 fn pooled(tenants: &[Tenant], pooling: &Pooling) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
@@ -74,7 +74,7 @@ fn mebibytes(text: &str) -> f64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
-    fn two_namespaces_cannot_leave_what_the_others_span(
+    fn two_namespaces_cannot_move_a_figure_out_of_the_range_of_others(
         honest in vec(honest(), 1..9),
         hostile in vec(hostile(), 0..3),
     ) {
@@ -82,7 +82,8 @@ proptest! {
         let all = pooled(&tenants, &Pooling::default());
         let amounts = || honest.iter().flat_map(|tenant| &tenant.mebibytes).map(|amount| *amount as f64);
         let (least, most) = (amounts().fold(f64::MAX, f64::min), amounts().fold(0.0, f64::max));
-        // Sketches are wrong by at most 1 %; where two may be most of all, those who decide agree within a quarter.
+        // Sketches have an error of at most 1 %; if two may be the majority, the deciding figures agree within a
+        // quarter.
         let slack = if tenants.len() < 5 { 1.26 } else { 1.01 };
         for (window, usage) in all["windows"].as_object().into_iter().flatten() {
             for figure in usage["memory"].as_str().unwrap().split(' ').filter(|figure| !figure.starts_with("samples")) {
@@ -106,19 +107,19 @@ fn p90(all: &Value) -> &str {
 }
 
 #[test]
-fn one_kill_in_one_namespace_is_nobody_elses() {
+fn a_kill_in_one_namespace_does_not_affect_others() {
     let attacker = Tenant { pods: 200, days: 1, mebibytes: vec![8192], killed_at: Some(8192) };
     let all = pooled(&[steady(50), steady(50), steady(50), attacker], &Pooling::default());
     assert!(mebibytes(p90(&all)) <= 50.5, "{all}");
     assert_eq!(all["oomKills"], serde_json::json!([]));
-    // Where enough namespaces have one, as much and as lately as enough of them had.
+    // If enough namespaces have kills, the pool has an amount and time that enough of them reached.
     let killed = |mebibytes| Tenant { killed_at: Some(mebibytes), ..steady(50) };
     let all = pooled(&[killed(60), killed(70), killed(80), killed(9000)], &Pooling::default());
     assert_eq!(all["oomKills"][0]["memory"], "70Mi");
 }
 
 #[test]
-fn what_few_namespaces_use_is_not_published_for_all() {
+fn usage_of_few_namespaces_is_not_published_for_all() {
     assert_eq!(pooled(&[steady(50), steady(50)], &Pooling::default()), Value::Null);
     let all = pooled(&[steady(10), steady(50), steady(900)], &Pooling::default());
     assert_eq!(all["windows"]["7d"]["memory"], "samples=1080", "{all}");
@@ -126,7 +127,7 @@ fn what_few_namespaces_use_is_not_published_for_all() {
 }
 
 #[test]
-fn only_namespaces_that_may_feed_the_pool_do() {
+fn only_chosen_namespaces_are_in_the_pool() {
     let pooling = Pooling { namespaces: vec!["team-0".to_owned(), "team-[12]".to_owned()], ..Pooling::default() };
     assert_eq!(pooled(&[steady(50), steady(50), steady(50)], &pooling), Value::Null);
     let pooling = Pooling { namespaces: vec!["team-*".to_owned()], ..Pooling::default() };

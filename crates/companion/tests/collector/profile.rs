@@ -1,4 +1,4 @@
-//! What is published of what was read, against figures computed from the samples themselves.
+//! Published profiles, compared with figures computed from the samples.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,17 +49,17 @@ fn filled(folder: &std::path::Path) -> Store {
     store
 }
 
-/// Of nginx in a namespace, or in the `pool`.
+/// The history of nginx in a namespace, or in the `pool`.
 fn image_of(store: &Store, of: &str) -> Value {
     let pooling = Pooling { quorum: 1, namespaces: Vec::new() };
     histories(&objects(store, NOW, &pooling), "docker.io/library/nginx", of)
 }
 
-/// Holds what is published to the samples it stands for. Of two namespaces the larger figure is that for 90 %.
+/// Compares a published history with its samples. Of two namespaces, the larger figure is the 90th percentile.
 #[track_caller]
 fn check(history: &Value, counts: impl Fn(&Observation) -> bool) {
     for (window, days) in [("7d", 7), ("30d", 30), ("recent", 30)] {
-        // Whole days: today, of which nothing has passed yet, and so many before.
+        // Whole days: today, of which nothing has passed yet, and the days before.
         let all = observations();
         let within: Vec<&Observation> = all.iter().filter(|one| counts(one) && one.3 >= NOW - days * DAY).collect();
         let namespaces: BTreeSet<&str> = within.iter().map(|one| one.0).collect();
@@ -90,7 +90,7 @@ fn check(history: &Value, counts: impl Fn(&Observation) -> bool) {
     assert_eq!(history["days"], 30);
 }
 
-/// The amount that was enough for so many percent of the weight.
+/// The percentile of weighted amounts.
 fn exact(mut weighted: Vec<(u64, f64)>, percent: f64) -> u64 {
     weighted.sort_by_key(|(amount, _)| *amount);
     let wanted = weighted.iter().map(|(_, weight)| weight).sum::<f64>() * percent / 100.0;
@@ -102,7 +102,7 @@ fn exact(mut weighted: Vec<(u64, f64)>, percent: f64) -> u64 {
     enough.or(weighted.last()).unwrap().0
 }
 
-/// Bytes; by floats, as nothing of what is checked does it.
+/// The amount in bytes. Uses floats, unlike the code under test.
 fn bytes_of(text: &str) -> f64 {
     let units = [("Ki", 1024.0), ("Mi", 1024.0 * 1024.0), ("Gi", 1024.0 * 1024.0 * 1024.0)];
     let unit = units.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)));
@@ -111,7 +111,7 @@ fn bytes_of(text: &str) -> f64 {
 }
 
 #[test]
-fn profiles_hold_the_percentiles_of_their_samples() {
+fn profiles_have_the_percentiles_of_their_samples() {
     let folder = tempfile::tempdir().unwrap();
     let store = filled(folder.path());
     let pooled = image_of(&store, "pool");
@@ -127,7 +127,7 @@ fn profiles_hold_the_percentiles_of_their_samples() {
 }
 
 #[test]
-fn a_tag_with_a_digest_is_found_by_either_and_counts_once_for_all() {
+fn a_tag_with_a_digest_is_found_by_either_and_counted_once_in_all() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let digest = format!("sha256:{}", "0".repeat(64));
@@ -150,7 +150,7 @@ fn a_tag_with_a_digest_is_found_by_either_and_counts_once_for_all() {
     assert_eq!(samples(&image["tags"][digest.as_str()]), "2");
 }
 
-/// A container that used so many mebibytes, a day ago.
+/// A container that used this many mebibytes a day ago.
 fn used(pod: &str, name: &str, mebibytes: u64) -> Batch {
     let (namespace, image) = ("shop".into(), "nginx:1.27".into());
     let container = Container { namespace, pod: pod.into(), name: name.into(), image };
@@ -159,7 +159,7 @@ fn used(pod: &str, name: &str, mebibytes: u64) -> Batch {
 }
 
 #[test]
-fn each_workloads_containers_have_histories_of_their_own() {
+fn each_container_of_a_workload_has_its_own_history() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let always = Window { from: 0, to: NOW };
@@ -171,9 +171,9 @@ fn each_workloads_containers_have_histories_of_their_own() {
     add(vec![used("web-7d4b9c6f5-x2x4z", "main", 100)], Window { from: 0, to: NOW - 60 });
     let text = published(&store, NOW);
     let is_only_named = text.contains(r#""same":"1,27 web/main""#) && !text.contains("workloads");
-    assert!(is_only_named, "what is the same is only named: {text}");
+    assert!(is_only_named, "equal histories should only be named: {text}");
 
-    // Pods of two replica sets, added one after the other, are of one workload.
+    // Pods of two ReplicaSets, added one after the other, belong to one workload.
     add(vec![used("web-6c8f5d7b94-qwrtz", "main", 100), used("db-0", "main", 900)], Window { from: NOW - 60, to: NOW });
     let image = image_of(&store, "shop");
     let of = |key: &str| image["workloads"][key]["windows"]["7d"].clone();

@@ -1,4 +1,4 @@
-//! The program as it runs in a cluster: probes, metrics, signals, and the arguments that the manifests give it.
+//! The program as in a cluster: probes, metrics, signals, and the arguments in the manifests.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -19,12 +19,12 @@ fn get(address: &str, path: &str) -> Option<String> {
 }
 
 #[test]
-fn it_collects_answers_probes_and_ends_well_when_told_to() {
+fn it_collects_answers_probes_and_stops_cleanly() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("usage.csv");
     let header = "time,namespace,pod,container,image,cpu,memory\n";
     fs::write(&csv, format!("{header}{},shop,web-0,web,nginx,1,1Gi\n", NOW - DAY)).unwrap();
-    // Free now; nobody else is likely to take it before the program does.
+    // Free now; another process is unlikely to take it before the program does.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
         .args([
@@ -54,14 +54,14 @@ fn it_collects_answers_probes_and_ends_well_when_told_to() {
             if answer.contains(expected) {
                 return;
             }
-            assert!(begun.elapsed() < Duration::from_secs(60), "{path} says {answer}");
+            assert!(begun.elapsed() < Duration::from_secs(60), "{path} responds {answer}");
             std::thread::sleep(Duration::from_millis(50));
         }
     };
     answer("/healthz", "200 OK");
     answer("/metrics", "\nheadroom_collector_samples_total 2\n");
     answer("/metrics", "\nheadroom_collector_profiles_total{result=\"written\"} 64\n");
-    // What the file has more is read in the next round.
+    // New lines of the file are read in the next round.
     let mut file = fs::File::options().append(true).open(&csv).unwrap();
     writeln!(file, "{},shop,web-1,web,nginx,2,2Gi", NOW - DAY).unwrap();
     answer("/metrics", "\nheadroom_collector_samples_total 4\n");
@@ -80,7 +80,7 @@ fn it_collects_answers_probes_and_ends_well_when_told_to() {
 }
 
 #[test]
-fn a_moment_given_by_hand_destroys_nothing() {
+fn a_time_given_by_hand_destroys_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let csv = folder.join("usage.csv");
@@ -112,7 +112,7 @@ fn a_moment_given_by_hand_destroys_nothing() {
     }
     fs::remove_dir_all(folder.join("profiles")).unwrap();
     assert!(collect(&[], "profiles").status.success());
-    assert_eq!(read("profiles").unwrap(), before, "the store has all that it had");
+    assert_eq!(read("profiles").unwrap(), before, "the store has lost something");
     let refused = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
         .args(["collect", "--as-of", "2062-11-21T00:00:00Z", "files"])
         .arg(&csv)
@@ -121,7 +121,7 @@ fn a_moment_given_by_hand_destroys_nothing() {
     assert!(said(&refused).contains("--as-of 2062-11-21T00:00:00Z is in the future"), "{}", said(&refused));
 }
 
-/// Kilobytes of resident memory at most so far.
+/// Peak resident memory in kilobytes.
 fn peak_memory(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let mark = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -129,12 +129,12 @@ fn peak_memory(process: u32) -> u64 {
 }
 
 #[test]
-fn a_repository_with_very_many_tags_takes_little_memory() {
+fn a_repository_with_many_tags_needs_little_memory() {
     const TAGS: usize = 25_000;
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("usage.csv");
     let mut text = String::from("time,namespace,pod,container,image,cpu,memory\n");
-    // As a CI system makes them: each build a tag, which runs for some minutes.
+    // Like a CI system: each build has its own tag and runs for some minutes.
     for tag in 0..TAGS {
         for minute in 0..3 {
             let time = NOW - 20 * DAY + tag as i64 * 60 + minute * 60;

@@ -1,4 +1,4 @@
-//! The store: what it refuses to open, what it adds only once, and what it forgets.
+//! The store: files that it refuses to open, deduplication, and expiry.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn piece(namespace: &str, from: i64, to: i64) -> Piece {
 }
 
 #[test]
-fn a_store_that_cannot_be_used_says_what_to_do() {
+fn errors_for_unusable_stores_have_advice() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage.redb");
     let said = |error: StoreError| error.to_string().replace(&path.display().to_string(), "usage.redb");
@@ -58,14 +58,14 @@ fn a_store_that_cannot_be_used_says_what_to_do() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "not a database");
 
     fs::remove_file(&path).unwrap();
-    assert_eq!(Store::open(&path).unwrap().planned().unwrap(), None, "losing it is beginning again");
+    assert_eq!(Store::open(&path).unwrap().planned().unwrap(), None, "a lost store starts empty");
 }
 
 #[test]
-fn a_store_whose_beginning_was_killed_is_begun_again() {
+fn a_store_killed_during_creation_is_created_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage.redb");
-    // As the database leaves its file when it is killed before it has written what it is known by.
+    // The file of a database that was killed before it had written its header.
     fs::write(folder.path().join("usage.redb.begun"), [0; 8192]).unwrap();
     let window = Window { from: NOW - HOUR, to: NOW };
     Store::open(&path).unwrap().plan(window, &["shop".to_owned()]).unwrap();
@@ -75,7 +75,7 @@ fn a_store_whose_beginning_was_killed_is_begun_again() {
 }
 
 #[test]
-fn what_a_source_told_is_kept_with_what_was_read_or_not_at_all() {
+fn a_sources_memory_is_stored_together_with_its_samples_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     assert_eq!(store.memory().unwrap(), None);
@@ -88,7 +88,7 @@ fn what_a_source_told_is_kept_with_what_was_read_or_not_at_all() {
 }
 
 #[test]
-fn damage_is_noticed_and_named() {
+fn damage_is_detected_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage.redb");
     let window = Window { from: NOW, to: NOW + 60 };
@@ -101,7 +101,7 @@ fn damage_is_noticed_and_named() {
         let day = (NOW / DAY) as u32;
         let root = 0x26;
         let known = days.insert((root, "docker.io/library/nginx", ":latest", "shop", day, ""), [7_u8].as_slice());
-        assert!(known.unwrap().is_some(), "the row is where this test believes it to be");
+        assert!(known.unwrap().is_some(), "the row is not where this test expects it");
     }
     txn.commit().unwrap();
     drop(database);
@@ -122,14 +122,14 @@ fn a_piece_is_settled_once_and_in_parts() {
     for settled in [piece("shop", 0, 3600), piece("shop", 0, 600), piece("other", 0, 3600)] {
         assert!(matches!(store.settle(&settled, settled.window.to, &some()), Err(StoreError::NotOwed { .. })));
     }
-    assert_eq!(published(&store, NOW), before, "what was refused added nothing");
+    assert_eq!(published(&store, NOW), before, "a refused piece added something");
     assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600), piece("shop", 600, 3600)]);
     store.settle(&piece("shop", 600, 3600), 3600, &some()).unwrap();
     assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600)]);
 }
 
 #[test]
-fn what_follows_on_something_owed_becomes_one_with_it() {
+fn adjacent_planned_windows_of_a_namespace_are_merged() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     for hour in 0..5 {
@@ -164,7 +164,7 @@ fn days_beyond_the_longest_window_are_forgotten() {
     };
     let kept = [(NOW / DAY) as u32 - 30, (NOW / DAY) as u32];
     assert_eq!(days(), kept);
-    // A clock that is wrong, in whichever way, drops nothing more.
+    // A wrong clock, early or late, drops nothing more.
     for today in [0, 1, (NOW / DAY) as u32 + 365 * 40, u32::MAX] {
         store.expire(today).unwrap();
         assert_eq!(days(), kept);
@@ -172,7 +172,7 @@ fn days_beyond_the_longest_window_are_forgotten() {
 }
 
 #[test]
-fn a_distribution_replaces_the_one_before_wherever_that_was() {
+fn a_distribution_replaces_the_previous_one_of_any_day_or_image() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let distribution = |image: &str, days_ago: i64, minutes: u64| Distribution {
@@ -197,7 +197,7 @@ fn a_distribution_replaces_the_one_before_wherever_that_was() {
 }
 
 #[test]
-fn a_store_that_knew_no_workloads_is_read_further() {
+fn a_store_of_the_format_without_workloads_is_upgraded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage.redb");
     let window = |minute: i64| Window { from: NOW + minute * 60, to: NOW + minute * 60 + 60 };

@@ -1,4 +1,4 @@
-//! Two collectors of one cluster take turns by a Lease.
+//! A Lease prevents two collectors of one cluster from writing at the same time.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ async fn turns(server: &std::sync::Arc<ApiServer>, store: &str) -> Turns {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_holds_the_lease_and_the_other_says_who() {
+async fn one_holds_the_lease_and_the_other_names_the_holder() {
     let server = ApiServer::new("1");
     let (first, second) = (turns(&server, "aaaa").await, turns(&server, "bbbb").await);
     assert_eq!(first.take().await.unwrap(), Turn::Ours);
@@ -28,11 +28,11 @@ async fn one_holds_the_lease_and_the_other_says_who() {
     let begun = Instant::now();
     match second.take().await.unwrap() {
         Turn::Theirs { holder: theirs, renewed } => assert!(theirs == holder && renewed.is_some()),
-        Turn::Ours => panic!("both have it"),
+        Turn::Ours => panic!("both hold the Lease"),
     }
-    assert!(begun.elapsed() < FAST.duration, "a renewal shows that the holder lives");
+    assert!(begun.elapsed() < FAST.duration, "a renewal was not noticed in time");
     assert!(first.are_ours() && !second.are_ours());
-    // Longer than it lasts, because it is renewed.
+    // Longer than its duration, because it is renewed.
     tokio::time::sleep(FAST.duration + FAST.renewal).await;
     assert!(first.are_ours());
 
@@ -40,16 +40,16 @@ async fn one_holds_the_lease_and_the_other_says_who() {
     assert!(!first.are_ours() && server.holder().is_empty());
     let begun = Instant::now();
     assert_eq!(second.take().await.unwrap(), Turn::Ours);
-    assert!(begun.elapsed() < FAST.duration / 2, "what was given back is taken at once");
+    assert!(begun.elapsed() < FAST.duration / 2, "a released Lease was not taken at once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lease_of_one_who_was_killed_runs_out() {
+async fn the_lease_of_a_killed_collector_expires() {
     let server = ApiServer::new("1");
     let killed = turns(&server, "aaaa").await;
     assert_eq!(killed.take().await.unwrap(), Turn::Ours);
     drop(killed);
-    // With the same store it comes back at once, since nobody else can have that open.
+    // With the same store, the Lease is taken at once, because no other collector can have that store open.
     let begun = Instant::now();
     let again = turns(&server, "aaaa").await;
     assert_eq!(again.take().await.unwrap(), Turn::Ours);
@@ -62,7 +62,7 @@ async fn the_lease_of_one_who_was_killed_runs_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_at_once_one_gets_it() {
+async fn only_one_of_many_gets_the_lease() {
     let server = ApiServer::new("1");
     let mut tasks = Vec::new();
     for number in 0..8 {
@@ -80,7 +80,7 @@ async fn of_many_at_once_one_gets_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_loses_the_lease_stops_writing() {
+async fn a_collector_that_loses_the_lease_stops_writing() {
     let server = ApiServer::new("1");
     let (_folder, store) = store().await;
     let ours = turns(&server, store.id()).await;
@@ -88,7 +88,7 @@ async fn who_loses_the_lease_stops_writing() {
     publish_in_turn(&store, server.start().await, NOW, Some(&ours)).await.unwrap();
     let written = server.writes.lock().unwrap().len();
     assert!(server.writes.lock().unwrap().iter().all(|write| write.holder.ends_with(store.id())));
-    // Somebody takes it by force.
+    // Another client overwrites the Lease.
     server.lease.lock().unwrap().as_mut().unwrap()["spec"]["holderIdentity"] = serde_json::json!("eve_bbbb");
     let deadline = Instant::now() + 4 * FAST.duration;
     while ours.are_ours() {
@@ -101,7 +101,7 @@ async fn who_loses_the_lease_stops_writing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_that_is_away_ends_the_turn_in_time() {
+async fn an_unreachable_api_server_ends_the_turn_in_time() {
     let server = ApiServer::new("1");
     let ours = turns(&server, "aaaa").await;
     assert_eq!(ours.take().await.unwrap(), Turn::Ours);

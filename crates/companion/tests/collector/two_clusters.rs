@@ -1,4 +1,4 @@
-//! One cluster's usage is never written into another, and no store takes that of two.
+//! Usage of one cluster is never written to another, and a store never has usage of two clusters.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ fn a_store_refuses_another_cluster_and_another_source() {
     };
     let prometheus = "prometheus at http://p:9090";
     let store = Store::open(&path).unwrap();
-    // While it is empty, it is anybody's.
+    // An empty store accepts any origin.
     store.claim(&origin(id("staging"), "files"), false).unwrap();
     store.claim(&origin(id("prod"), prometheus), false).unwrap();
     store.plan(headroom_companion::source::Window { from: 0, to: 60 }, &[]).unwrap();
@@ -57,7 +57,7 @@ fn a_store_refuses_another_cluster_and_another_source() {
 async fn usage_of_one_cluster_is_not_written_to_another() {
     let server = ApiServer::new("1");
     let folder = tempfile::tempdir().unwrap();
-    // What kube-state-metrics tells of a cluster is when its kube-system was created.
+    // kube-state-metrics identifies a cluster by the creation time of kube-system.
     let of_another = ClusterId { created: Some(1_700_000_000), ..ClusterId::default() };
     let run = async |cluster: ClusterId| {
         let source = Scripted { cluster, ..Scripted::new(three_workloads()) };
@@ -96,7 +96,7 @@ fn collect_files(folder: &Path, context: &str, file: &str, more: &[&str]) -> Out
 }
 
 #[test]
-fn each_cluster_has_a_store_of_its_own() {
+fn each_cluster_has_its_own_store() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (prod, staging) = (ApiServer::new("prod"), ApiServer::new("staging"));
     let addresses: [SocketAddr; 2] = runtime.block_on(async { [prod.listen().await, staging.listen().await] });
@@ -111,14 +111,14 @@ fn each_cluster_has_a_store_of_its_own() {
     }
     for (server, ours, other) in [(&prod, "shop", "lab"), (&staging, "lab", "shop")] {
         let profiles: Vec<serde_json::Value> = server.profiles.lock().unwrap().values().cloned().collect();
-        assert_eq!(profiles.len(), 64, "every root is there");
+        assert_eq!(profiles.len(), 64, "expected every root");
         assert!(!histories(&profiles, "docker.io/library/nginx", ours).is_null());
         assert!(histories(&profiles, "docker.io/library/nginx", other).is_null());
     }
     assert_eq!(fs::read_dir(folder.join(".local/state/headroom")).unwrap().count(), 2);
-    assert!(prod.holder().is_empty() && staging.holder().is_empty(), "the leases were given back");
+    assert!(prod.holder().is_empty() && staging.holder().is_empty(), "the leases were not released");
 
-    // One file for both is refused, and names both.
+    // One file for both is refused, and the error names both.
     let store = folder.join("one.redb");
     let store = ["--store", store.to_str().unwrap()];
     assert!(collect_files(folder, "prod", "prod.csv", &store).status.success());

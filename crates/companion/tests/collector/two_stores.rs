@@ -1,5 +1,5 @@
-//! A young store beside what an older one has published: nothing is deleted that it did not write itself, and no longer
-//! history is replaced by a shorter one.
+//! A new store when an older one has published profiles: it deletes only its own profiles, and never replaces a history
+//! by a shorter one.
 
 use headroom_companion::collect::gathered::Gathered;
 use headroom_companion::metrics::Metrics;
@@ -18,7 +18,7 @@ use crate::api_server::{ApiServer, store_of};
 use crate::cluster::{publish, store};
 use crate::support::*;
 
-/// Reads these namespaces of three workloads into a store.
+/// Reads these namespaces of a source into a store.
 async fn fill(store: &Store, source: &Scripted, namespaces: &[&str], window: Window) {
     let mut gathered = Gathered::default();
     for namespace in namespaces {
@@ -36,7 +36,7 @@ fn last_hour() -> (Scripted, Window) {
     (source, Window { from: NOW, to: NOW + HOUR })
 }
 
-/// Of all tags of an image, in a namespace or in the `pool`.
+/// The samples of all tags of an image, in a namespace or in the `pool`.
 fn samples(server: &ApiServer, namespace: &str, image: &str, window: &str) -> u64 {
     let profiles = server.profiles.lock().unwrap();
     let histories = histories(profiles.values(), image, namespace);
@@ -44,7 +44,7 @@ fn samples(server: &ApiServer, namespace: &str, image: &str, window: &str) -> u6
     find_in_usage(usage, "samples").unwrap().parse().unwrap()
 }
 
-/// What is published of `shop`.
+/// The published history of `shop`.
 fn of_shop(server: &ApiServer) -> Value {
     histories(server.profiles.lock().unwrap().values(), NGINX, "shop")
 }
@@ -53,7 +53,7 @@ const NGINX: &str = "docker.io/library/nginx";
 const JOB: &str = "registry.example/lab/job";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fresh_volume_takes_away_nothing_and_replaces_no_longer_history() {
+async fn a_new_volume_deletes_nothing_and_replaces_no_longer_history() {
     let (_folder, old) = store().await;
     let server = ApiServer::new("1");
     publish(&old, server.start().await, NOW).await.unwrap();
@@ -67,12 +67,12 @@ async fn a_fresh_volume_takes_away_nothing_and_replaces_no_longer_history() {
     let published = publish(&young, server.start().await, NOW + HOUR).await.unwrap();
     assert_eq!(published.deleted, 0);
     assert_eq!(server.names(), before.keys().cloned().collect::<Vec<_>>());
-    assert_eq!(of_shop(&server), shop, "it knows nothing of shop");
+    assert_eq!(of_shop(&server), shop, "the store has no usage of shop");
     assert_eq!(samples(&server, "lab", JOB, "30d"), month);
     assert!(server.histories()["headroom/usage-26"] == before["headroom/usage-26"]);
     assert!(server.profiles.lock().unwrap().values().all(|profile| store_of(profile) == young.id()));
 
-    // It is published further while it counts for more, and ours as soon as that does.
+    // The older history is published as long as it has more weight, and ours as soon as that has more.
     let day = |days: i64| Window { from: NOW + HOUR + days * DAY, to: NOW + HOUR + (days + 1) * DAY };
     for days in 0..4 {
         fill(&young, &source, &["lab"], day(days)).await;
@@ -89,7 +89,7 @@ async fn a_fresh_volume_takes_away_nothing_and_replaces_no_longer_history() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_look_of_the_metrics_api_does_not_replace_a_month() {
+async fn the_first_read_of_the_metrics_api_does_not_replace_a_month() {
     let (_folder, old) = store().await;
     let server = ApiServer::new("1");
     publish(&old, server.start().await, NOW).await.unwrap();
@@ -104,13 +104,13 @@ async fn the_first_look_of_the_metrics_api_does_not_replace_a_month() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_with_less_in_view_deletes_nothing_and_the_owner_gets_its_profiles_back() {
+async fn a_run_with_fewer_namespaces_deletes_nothing_and_the_owner_restores_its_profiles() {
     let (_folder, old) = store().await;
     let server = ApiServer::new("1");
     publish(&old, server.start().await, NOW).await.unwrap();
     let before = server.histories();
 
-    // As with `--matchers 'namespace="shop"'`, for all of the time.
+    // Like `--matchers 'namespace="shop"'`, for the whole time.
     let folder = tempfile::tempdir().unwrap();
     let laptop = open(folder.path());
     fill(&laptop, &Scripted::new(three_workloads()), &["shop"], Window { from: NOW - 30 * DAY, to: NOW }).await;
@@ -124,7 +124,7 @@ async fn a_run_with_less_in_view_deletes_nothing_and_the_owner_gets_its_profiles
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_store_saw_end_goes_and_what_another_wrote_stays_while_it_counts() {
+async fn ended_histories_of_a_store_are_deleted_and_those_of_another_kept_while_recent() {
     let later = NOW + 40 * DAY;
     let goes_on = Workload { namespace: "new", pod: "web-0", image: "nginx", from: later - DAY, to: later };
     let source = Scripted::new(vec![goes_on]);
@@ -136,9 +136,9 @@ async fn what_a_store_saw_end_goes_and_what_another_wrote_stays_while_it_counts(
     publish(&store, server.start().await, later).await.unwrap();
     let known = |namespace, image| !histories(server.profiles.lock().unwrap().values(), image, namespace).is_null();
     assert!(known("new", NGINX) && !known("shop", NGINX) && !known("lab", JOB));
-    assert_eq!(server.names().len(), 64, "the roots stay");
+    assert_eq!(server.names().len(), 64, "roots must not be deleted");
 
-    // Of another store, it is taken over as long as it is not too old.
+    // The other store's history is kept as long as it is not too old.
     let (_other_folder, other) = crate::cluster::store().await;
     for (days, is_kept) in [(5, true), (40, false)] {
         let server = ApiServer::new("1");
@@ -150,7 +150,7 @@ async fn what_a_store_saw_end_goes_and_what_another_wrote_stays_while_it_counts(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_that_is_behind_does_not_look_fresh() {
+async fn a_namespace_that_lags_does_not_look_current() {
     let server = ApiServer::new("1");
     let (_folder, store) = store().await;
     store.plan(Window { from: NOW, to: NOW + HOUR }, &["lab".to_owned()]).unwrap();
@@ -163,20 +163,20 @@ async fn a_namespace_that_is_behind_does_not_look_fresh() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_collected_later_is_left() {
+async fn newer_profiles_are_kept() {
     let server = ApiServer::new("1");
     let (_folder, store) = store().await;
     publish(&store, server.start().await, NOW - DAY).await.unwrap();
     let before = server.histories();
     let writes = server.writes.lock().unwrap().len();
-    // As with `--as-of` and the year mistyped.
+    // Like `--as-of` with a wrong year.
     let published = publish(&store, server.start().await, NOW - 400 * DAY).await.unwrap();
     assert_eq!((published.deleted, published.written, server.histories()), (0, 0, before));
     assert_eq!(server.writes.lock().unwrap().len(), writes);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_of_profiles_are_treated_alike() {
+async fn files_of_profiles_are_treated_like_a_cluster() {
     let (_old_folder, old) = store().await;
     let (young_folder, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let young = open(young_folder.path());
@@ -213,7 +213,7 @@ async fn files_of_profiles_are_treated_alike() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_collector_wrote_is_no_history() {
+async fn profiles_not_written_by_a_collector_are_ignored() {
     let server = ApiServer::new("1");
     let (_folder, old) = store().await;
     publish(&old, server.start().await, NOW).await.unwrap();

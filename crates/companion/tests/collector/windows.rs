@@ -1,4 +1,4 @@
-//! The pipeline over a source that answers by time: every sample counts exactly once, whatever goes wrong.
+//! The pipeline with a source that is read in time windows: every sample counts exactly once, whatever fails.
 
 use std::sync::Mutex;
 
@@ -12,7 +12,7 @@ use headroom_companion::progress::Progress;
 use headroom_companion::source::{Reach, Source, Window};
 use tokio_util::sync::CancellationToken;
 
-/// What is published when everything is read in one go.
+/// The profiles if everything is read in one window.
 async fn reference(source: &Scripted, end: i64) -> String {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
@@ -26,7 +26,7 @@ async fn reference(source: &Scripted, end: i64) -> String {
     published(&store, end)
 }
 
-/// The last moment that is final at the source's present.
+/// The last time whose samples are final at the source's current time.
 fn end(source: &Scripted) -> i64 {
     (source.now - pace().lag) / STEP * STEP
 }
@@ -53,7 +53,7 @@ async fn a_second_run_adds_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_overloaded_source_is_asked_for_less_and_nothing_is_lost() {
+async fn an_overloaded_source_gets_smaller_queries_and_nothing_is_lost() {
     let source = Scripted { bears: 20 * 60, ..Scripted::new(three_workloads()) };
     check_complete(&source, 1).await;
     let reads = source.reads.lock().unwrap();
@@ -66,7 +66,7 @@ async fn a_read_that_failed_halfway_counts_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_overlap_count_once() {
+async fn overlapping_answers_count_once() {
     check_complete(&Scripted { sloppy: true, ..Scripted::new(three_workloads()) }, 1).await;
 }
 
@@ -88,7 +88,7 @@ async fn an_hour_later_an_hour_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_broken_namespace_holds_up_no_other_and_is_read_when_it_heals() {
+async fn a_failing_namespace_does_not_block_others_and_is_read_later() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let source = Scripted { broken: Mutex::new(["lab"].into()), ..Scripted::new(three_workloads()) };
@@ -96,14 +96,18 @@ async fn one_broken_namespace_holds_up_no_other_and_is_read_when_it_heals() {
     assert_eq!(outcome.unread.keys().collect::<Vec<_>>(), ["lab"]);
     assert!(source.reads.lock().unwrap().iter().all(|(namespace, _)| namespace == "shop"));
     let owed = store.owed().unwrap();
-    assert_eq!(owed.iter().map(|piece| piece.namespace.as_str()).collect::<Vec<_>>(), ["lab"], "one piece, grown");
+    assert_eq!(
+        owed.iter().map(|piece| piece.namespace.as_str()).collect::<Vec<_>>(),
+        ["lab"],
+        "expected one merged piece"
+    );
     source.broken.lock().unwrap().clear();
     collect(&source, &store, &CancellationToken::new()).await.unwrap();
     assert_eq!(published(&store, end(&source)), reference(&source, end(&source)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_source_that_refuses_everything_ends_the_run_with_its_words() {
+async fn a_source_that_refuses_everything_ends_the_run_with_its_error() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let source = Scripted { broken: Mutex::new(["lab", "shop"].into()), ..Scripted::new(three_workloads()) };
@@ -113,7 +117,7 @@ async fn a_source_that_refuses_everything_ends_the_run_with_its_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_run_goes_on_where_it_stopped() {
+async fn a_stopped_run_continues_where_it_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let source = Scripted::new(three_workloads());
@@ -132,7 +136,7 @@ async fn a_stopped_run_goes_on_where_it_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn namespaces_are_looked_at_side_by_side() {
+async fn namespaces_are_read_concurrently() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let names: Vec<&'static str> = (0..40).map(|number| &*format!("team-{number:02}").leak()).collect();
@@ -145,7 +149,7 @@ async fn namespaces_are_looked_at_side_by_side() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_images_than_memory_has_room_for_are_asked_for_in_less_time() {
+async fn too_many_images_for_memory_are_read_in_shorter_windows() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     // Each minute another build.
@@ -167,7 +171,7 @@ async fn more_images_than_memory_has_room_for_are_asked_for_in_less_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_present_is_looked_at_once_a_step() {
+async fn current_usage_is_read_once_per_step() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let mut source = Scripted { reach: Reach::Present, ..Scripted::new(three_workloads()) };

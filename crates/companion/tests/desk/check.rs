@@ -1,4 +1,4 @@
-//! `check`: verdicts, words, order, forms and exit codes.
+//! `check`: verdicts, messages, order, output formats and exit codes.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::support::*;
 const SHOP: [&str; 5] = ["check", "-f", "examples/shop/app", "--cluster-dir", "examples/shop/cluster"];
 
 #[test]
-fn every_form_tells_the_same() {
+fn all_output_formats_agree() {
     for form in ["table", "json", "yaml", "sarif", "github", "junit"] {
         let said = headroom(&root(), &[&SHOP[..], &["-o", form]].concat());
         assert_eq!((said.code, said.err.as_str()), (1, ""), "{form}");
@@ -15,17 +15,18 @@ fn every_form_tells_the_same() {
     }
 }
 
-/// What each object became, such as `refused pod/a`, of files in a folder beside a `cluster`.
+/// The verdict on each object, such as `refused pod/a`, for files in a folder next to a `cluster`.
 fn verdicts(files: &[(&str, &str)], arguments: &[&str]) -> Vec<String> {
     let folder = folder(files);
     let said = headroom(folder.path(), &[&["check", "-o", "json"], arguments].concat());
     let report: Value = serde_json::from_str(&said.out).expect(&said.err);
-    let told = |object: &Value| format!("{} {}", object["verdict"].as_str().unwrap(), object["name"].as_str().unwrap());
-    report["objects"].as_array().unwrap().iter().map(told).collect()
+    let line_of =
+        |object: &Value| format!("{} {}", object["verdict"].as_str().unwrap(), object["name"].as_str().unwrap());
+    report["objects"].as_array().unwrap().iter().map(line_of).collect()
 }
 
 #[test]
-fn each_object_meets_what_those_before_it_leave() {
+fn each_object_is_judged_after_those_before_it() {
     let pods =
         [pod("a", "{requests: {cpu: 600m}}"), pod("b", "{requests: {cpu: 600m}}"), pod("c", "{requests: {cpu: 400m}}")];
     let quota = quota("team", "{requests.cpu: 1}");
@@ -33,12 +34,12 @@ fn each_object_meets_what_those_before_it_leave() {
         &[("app.yaml", &pods.join("---\n")), ("cluster/q.yaml", &quota)],
         &["-f", "app.yaml", "--cluster-dir", "cluster"],
     );
-    // What is refused takes nothing.
+    // A refused object uses nothing.
     assert_eq!(found, ["admitted a", "refused b", "admitted c"]);
 }
 
 #[test]
-fn the_pods_of_a_workload_take_their_part() {
+fn the_pods_of_a_workload_are_charged() {
     let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec: {replicas: 3, template: \
                       {spec: {containers: [{name: app, resources: {requests: {cpu: 300m}}}]}}}\n";
     let files = [deployment.to_owned(), pod("late", "{requests: {cpu: 200m}}")].join("---\n");
@@ -49,7 +50,7 @@ fn the_pods_of_a_workload_take_their_part() {
 }
 
 #[test]
-fn limits_and_quotas_of_a_run_count_for_what_comes_after() {
+fn limits_and_quotas_of_a_run_apply_to_later_objects() {
     let files = [
         pod("a", "{requests: {cpu: 1}}"),
         quota("team", "{requests.cpu: 2}"),
@@ -73,7 +74,7 @@ fn a_new_quota_counts_the_pods_of_workloads_before_it() {
 }
 
 #[test]
-fn what_is_there_already_is_judged_as_an_update() {
+fn existing_objects_are_judged_as_updates() {
     let workload = |replicas: u32| {
         format!(
             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web, namespace: shop}}\nspec: {{replicas: {replicas}, \
@@ -97,7 +98,7 @@ fn what_is_there_already_is_judged_as_an_update() {
 }
 
 #[test]
-fn settings_come_from_a_file_or_from_the_policy_that_has_them() {
+fn settings_come_from_a_file_or_from_a_policy() {
     let settings = "limitRanges: {rules: [{name: house, limits: [{type: Container, max: {memory: 1Gi}}]}]}\n";
     let policy = |name: &str, mutating: bool, settings: &str| {
         format!(
@@ -118,7 +119,7 @@ fn settings_come_from_a_file_or_from_the_policy_that_has_them() {
 }
 
 #[test]
-fn warnings_fail_only_where_asked_for() {
+fn warnings_fail_only_on_request() {
     let files = "examples/shop/app/migrate.yaml,examples/shop/app/web.yaml";
     let arguments = ["check", "-f", files, "--cluster-dir", "examples/shop/cluster"];
     assert_eq!(headroom(&root(), &arguments).code, 0);
@@ -126,7 +127,7 @@ fn warnings_fail_only_where_asked_for() {
 }
 
 #[test]
-fn objects_come_from_standard_input_too() {
+fn objects_can_come_from_standard_input() {
     let input = "# from kustomize\n---\n".to_owned() + &pod("a", "{}").replace(", namespace: shop", "");
     let said = headroom_reading(
         &root(),
@@ -141,7 +142,7 @@ fn objects_come_from_standard_input_too() {
 }
 
 #[test]
-fn what_is_not_understood_is_told_and_ends_with_2() {
+fn usage_errors_are_reported_and_exit_with_2() {
     let folder = folder(&[
         ("broken.yaml", "apiVersion: v1\nkind: Pod\nkind: Job\n"),
         ("settings.yaml", "limitRange: {}\n"),
@@ -181,7 +182,7 @@ fn what_is_not_understood_is_told_and_ends_with_2() {
 }
 
 #[test]
-fn the_sarif_log_is_one_that_its_readers_take() {
+fn the_sarif_log_is_valid_for_its_readers() {
     let said = headroom(&root(), &[&SHOP[..], &["-o", "sarif"]].concat());
     let log: Value = serde_json::from_str(&said.out).unwrap();
     let run = &log["runs"][0];
@@ -192,7 +193,7 @@ fn the_sarif_log_is_one_that_its_readers_take() {
         assert!(ends_well(&rule["shortDescription"]) && ends_well(&rule["help"]), "{rule}");
     }
     let results = run["results"].as_array().unwrap();
-    assert!(results.len() >= 3, "an object is refused, one is changed, one is warned about");
+    assert!(results.len() >= 3, "expected a refusal, a change and a warning");
     for result in results {
         let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
         assert_eq!(rules[index]["id"], result["ruleId"]);
@@ -205,11 +206,11 @@ fn the_sarif_log_is_one_that_its_readers_take() {
 }
 
 #[test]
-fn names_with_signs_of_the_form_do_no_harm_to_it() {
+fn special_characters_in_names_are_escaped() {
     let nasty = pod("\"a<&>%\\\"\"", "{limits: {memory: 2Gi}}");
     let range = limit_range("limits", "max: {memory: 1Gi}");
     let folder = folder(&[("a b,c.yaml", &nasty), ("cluster/range.yaml", &range)]);
-    // The comma is in the name of the file, so the folder is given.
+    // The file's name has a comma, so the folder is given.
     let said = |form: &str| headroom(folder.path(), &["check", "-f", ".", "--cluster-dir", "cluster", "-o", form]).out;
     let junit = said("junit");
     assert!(junit.contains("name=\"pod/a&lt;&amp;&gt;%&quot;\""), "{junit}");

@@ -1,4 +1,4 @@
-//! A live cluster, played by a server made of a map: what is asked of it, and what is said when it refuses.
+//! A live cluster, played by an in-memory server: the requests, and the errors if it refuses.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ const RANGES: &str = "/api/v1/namespaces/shop/limitranges";
 const QUOTAS: &str = "/api/v1/namespaces/shop/resourcequotas";
 const TENANT_QUOTAS: &str = "/apis/headroom.dev/v1alpha1/tenantquotas";
 
-/// What estimates would read is another matter.
+/// Without estimates, so that no history is read.
 const SETTINGS: &str = "estimates: {mode: never}\n";
 
 fn list(items: Value) -> Value {
@@ -37,7 +37,7 @@ fn team(used: &str) -> Value {
 }
 
 impl Live {
-    /// What is not among the answers is not there; what is `null` is forbidden.
+    /// Paths without an answer do not exist; paths with `null` are forbidden.
     fn start(answers: Value) -> Self {
         let answers: BTreeMap<String, Value> = serde_json::from_value(answers).unwrap();
         let server = Fake::start(move |head| {
@@ -80,7 +80,7 @@ impl Live {
         )
     }
 
-    /// The paths that were asked for, in order.
+    /// The requested paths, in order.
     fn asked(&self) -> Vec<String> {
         let asked = self.server.asked.lock().unwrap();
         asked.iter().map(|head| head.split(' ').nth(1).unwrap().split('?').next().unwrap().to_owned()).collect()
@@ -95,7 +95,7 @@ fn manifests_are_judged_in_the_namespace_of_the_kubeconfig() {
     let said = live.headroom(&["check", "-f", "app.yaml"]);
     assert_eq!((said.code, said.err.as_str()), (1, ""));
     assert!(said.out.contains("refused   pod/a    shop"), "{}", said.out);
-    // No more than the rights of the one namespace are needed, where the cluster does not know TenantQuotas.
+    // Without TenantQuotas in the cluster, permissions in the one namespace are sufficient.
     let asked = ["/api/v1/namespaces/shop/pods/a", RANGES, QUOTAS, TENANT_QUOTAS, "/apis/headroom.dev/v1alpha1"];
     assert_eq!(live.asked(), asked);
     let said = live.headroom(&["check", "-f", "app.yaml", "--context", "lab"]);
@@ -114,7 +114,7 @@ fn lists_are_read_once_in_a_run() {
 }
 
 #[test]
-fn long_lists_are_read_to_their_end() {
+fn all_pages_of_long_lists_are_read() {
     let first = json!({"kind": "List", "metadata": {"continue": "more"}, "items": [team("0")]});
     let second = json!({"kind": "List", "metadata": {}, "items": [
         {"metadata": {"name": "tight", "namespace": "shop"}, "status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}}]});
@@ -138,7 +138,7 @@ fn long_lists_are_read_to_their_end() {
 }
 
 #[test]
-fn files_are_laid_over_the_cluster() {
+fn files_override_the_cluster() {
     let live = Live::start(json!({RANGES: list(json!([limits()])), QUOTAS: list(json!([team("3")]))}));
     fs::create_dir(live.folder.path().join("files")).unwrap();
     fs::write(live.folder.path().join("files/range.yaml"), limit_range("limits", "max: {memory: 4Gi}")).unwrap();
@@ -148,25 +148,25 @@ fn files_are_laid_over_the_cluster() {
 }
 
 #[test]
-fn what_may_not_be_read_is_told_and_ends_with_2() {
+fn forbidden_reads_are_reported_and_exit_with_2() {
     let live = Live::start(json!({RANGES: Value::Null, QUOTAS: list(json!([]))}));
     let said = live.headroom(&["check", "-f", "app.yaml"]);
     assert_eq!((said.code, said.err.as_str()), (2, ""));
     snapshot("check-forbidden.table", &said.out);
-    // Where the settings let it pass, it is told.
+    // If the settings allow it, there is only a warning.
     fs::write(live.folder.path().join("settings.yaml"), format!("{SETTINGS}onMissingContext: warn\n")).unwrap();
     let said = live.headroom(&["check", "-f", "app.yaml"]);
     assert_eq!(said.code, 0, "{}", said.err);
     let expected =
         "warning: cannot read limitranges in namespace shop: User \"ann\" cannot list it; judged without it\n";
     assert!(said.out.contains(expected), "{}", said.out);
-    // Another reason to refuse is one all the same.
+    // Other reasons still refuse.
     let live = Live::start(json!({RANGES: Value::Null, QUOTAS: list(json!([team("3")]))}));
     assert_eq!(live.headroom(&["check", "-f", "app.yaml"]).code, 1);
 }
 
 #[test]
-fn a_cluster_that_is_down_is_told() {
+fn an_unreachable_cluster_is_reported() {
     let live = Live::start(json!({}));
     let kubeconfig = fs::read_to_string(live.folder.path().join("kubeconfig")).unwrap();
     fs::write(live.folder.path().join("kubeconfig"), kubeconfig.replace(&live.server.url(), "http://127.0.0.1:1"))
@@ -204,7 +204,7 @@ fn a_running_pod_is_explained_from_the_cluster() {
 }
 
 #[test]
-fn the_contents_of_secrets_are_not_even_asked_for() {
+fn contents_of_secrets_are_never_requested() {
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: b}\n";
     let live = Live::start(json!({QUOTAS: list(json!([]))}));
     fs::write(live.folder.path().join("secret.yaml"), secret).unwrap();
@@ -215,7 +215,7 @@ fn the_contents_of_secrets_are_not_even_asked_for() {
 }
 
 #[test]
-fn kinds_that_cannot_be_listed_are_told_of_a_simulation() {
+fn a_simulation_reports_kinds_that_cannot_be_listed() {
     let live = Live::start(
         json!({RANGES: list(json!([])), QUOTAS: list(json!([])), "/api/v1/namespaces/shop/pods": Value::Null}),
     );

@@ -1,9 +1,9 @@
-//! `explain`: stories of manifests and of what is there.
+//! `explain`: explanations of manifests and of existing objects.
 
 use crate::support::*;
 
 #[test]
-fn manifests_have_their_stories() {
+fn manifests_are_explained() {
     for form in ["text", "json", "yaml"] {
         let said = headroom(
             &root(),
@@ -15,14 +15,14 @@ fn manifests_have_their_stories() {
 }
 
 #[test]
-fn what_is_there_is_explained_in_the_place_that_it_leaves() {
+fn an_existing_object_is_explained_without_its_own_usage() {
     let said = headroom(
         &root(),
         &["explain", "db-0", "deployment/web", "-n", "shop", "--cluster-dir", "examples/shop/cluster"],
     );
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     snapshot("explain-live.text", &said.out);
-    // Even where the quota is full with it.
+    // Even if it fills the quota.
     let full = folder(&[(
         "all.yaml",
         &(pod("a", "{requests: {cpu: 1}}") + "---\n" + &quota("team", "{requests.cpu: 1, pods: 1}")),
@@ -32,7 +32,7 @@ fn what_is_there_is_explained_in_the_place_that_it_leaves() {
 }
 
 #[test]
-fn every_step_of_a_value_has_its_name() {
+fn every_step_of_a_value_is_named() {
     let files = [
         (
             "range.yaml",
@@ -56,7 +56,7 @@ fn every_step_of_a_value_has_its_name() {
 }
 
 #[test]
-fn pods_and_claims_in_all_have_bounds_too() {
+fn totals_of_pods_and_claims_have_bounds_too() {
     let range = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: limits, namespace: shop}\nspec: {limits: [{type: Pod, max: {cpu: 2}}, \
                  {type: PersistentVolumeClaim, min: {storage: 1Gi}, max: {storage: 10Gi}}]}\n";
     let claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data, namespace: shop}\nspec: {accessModes: \
@@ -69,7 +69,7 @@ fn pods_and_claims_in_all_have_bounds_too() {
 }
 
 #[test]
-fn what_is_not_there_is_told() {
+fn missing_objects_are_reported() {
     let said = headroom(&root(), &["explain", "gone", "-n", "shop", "--cluster-dir", "examples/shop/cluster"]);
     let expected = "error: pod/gone is not in namespace shop: look with -n elsewhere, or give a file with -f\n";
     assert_eq!((said.code, said.err.as_str()), (2, expected));

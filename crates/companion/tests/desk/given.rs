@@ -1,4 +1,4 @@
-//! What is looked at: kustomizations, labels, several namespaces.
+//! The choice of objects: kustomizations, labels, several namespaces.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::*;
 
-/// A folder in which `kubectl kustomize` does what a script says.
+/// A folder with a script that plays `kubectl kustomize`.
 fn with_kubectl(script: &str) -> tempfile::TempDir {
     let folder = folder(&[
         ("bin/kubectl", &format!("#!/bin/sh\n{script}\n")),
@@ -36,7 +36,7 @@ fn a_kustomization_is_built_by_kubectl() {
 }
 
 #[test]
-fn where_kubectl_is_missing_or_fails_that_is_said() {
+fn a_missing_or_failing_kubectl_is_reported() {
     let folder = with_kubectl("echo 'error: no such resource: app.yaml' >&2; exit 1");
     let said = check_kustomization(folder.path(), "bin", &[]);
     assert_eq!(
@@ -94,10 +94,10 @@ fn labelled_tenant_quotas_are_described_with_their_ancestors() {
         assert_eq!((said.code, said.err.as_str()), (0, ""));
         said.out
     };
-    let told = describe(&["-l", "tier=gold"]);
+    let text = describe(&["-l", "tier=gold"]);
     assert!(
-        told.starts_with("Name:        payments\nParent:      acme\n") && !told.contains("Name:        acme"),
-        "{told}"
+        text.starts_with("Name:        payments\nParent:      acme\n") && !text.contains("Name:        acme"),
+        "{text}"
     );
     let items: Value = serde_json::from_str(&describe(&["-l", "!tier", "-o", "json"])).unwrap();
     assert_eq!(items["items"].as_array().unwrap().len(), 1);
@@ -106,7 +106,7 @@ fn labelled_tenant_quotas_are_described_with_their_ancestors() {
 }
 
 #[test]
-fn what_would_change_is_asked_of_some_labels_and_of_several_namespaces() {
+fn a_simulation_can_select_labels_and_several_namespaces() {
     let pods = [labelled("a", "web", "shop"), labelled("b", "db", "shop"), labelled("c", "web", "pay")];
     let new = limit_range("limits", "max: {cpu: 1}").replace(", namespace: shop", "");
     let files = [
@@ -117,7 +117,7 @@ fn what_would_change_is_asked_of_some_labels_and_of_several_namespaces() {
         let arguments = [&["simulate", "-f", "new.yaml", "--cluster-dir", "cluster"], more].concat();
         names(&arguments, &files)
     };
-    // A LimitRange that names no namespace is tried in each that is looked at.
+    // A LimitRange without a namespace is tried in each selected one.
     assert_eq!(simulate(&["-n", "shop,pay"]), ["pod/c", "pod/a", "pod/b"]);
     assert_eq!(simulate(&["-n", "pay", "-n", "shop", "-l", "app=web"]), ["pod/c", "pod/a"]);
     assert_eq!(simulate(&["-A", "-l", "app=web"]), ["pod/d", "pod/c", "pod/a"]);
@@ -125,7 +125,7 @@ fn what_would_change_is_asked_of_some_labels_and_of_several_namespaces() {
 }
 
 #[test]
-fn several_namespaces_are_refused_where_one_is_meant() {
+fn several_namespaces_are_refused_where_one_is_required() {
     let folder = folder(&[("a.yaml", &pod("a", "{}"))]);
     for command in [["check", "-f"], ["explain", "-f"], ["record", "-f"], ["recommend", "-f"]] {
         let said = headroom(folder.path(), &[&command[..], &["a.yaml", "--offline", "-n", "a,b"]].concat());

@@ -1,6 +1,6 @@
-//! The policy, natively, before a host made for a test: a set of objects, or a session file that is replayed.
+//! The policy as native code, with a host for tests: a set of objects, or a replayed session file.
 //!
-//! The testkit has a better host; but it brings wasmtime with it, which would be built for nothing else here.
+//! The testkit has a better host, but it needs wasmtime, which nothing else here uses.
 
 use serde_json::{Map, Value, json};
 
@@ -35,7 +35,7 @@ impl Objects {
         if operation == "get_resource" {
             let named = found.find(|object| object["metadata"]["name"] == call["name"]);
             let there = named.cloned().or_else(|| {
-                // There is always the namespace of an object.
+                // The namespace of an object always exists.
                 let is_namespace = kind == "Namespace";
                 is_namespace.then(|| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": call["name"]}}))
             });
@@ -45,7 +45,7 @@ impl Objects {
     }
 }
 
-/// The exchanges of a session file that are left.
+/// The remaining exchanges of a session file.
 pub struct Session(Vec<Value>);
 
 impl Session {
@@ -55,9 +55,9 @@ impl Session {
         Self(exchanges)
     }
 
-    /// As strict as kwctl: the next exchange must be the one asked for, masks included.
+    /// As strict as kwctl: a call must equal the next exchange, including masks.
     pub fn answer(&mut self, operation: &str, call: &Value) -> Result<Value, String> {
-        let exchange = self.0.pop().expect("the session has the exchange");
+        let exchange = self.0.pop().expect("the session has no more exchanges");
         assert_eq!(exchange["type"], "Exchange");
         let (variant, fields) = exchange["request"].as_str().unwrap().split_once('\n').unwrap();
         let expected_variant = match operation {

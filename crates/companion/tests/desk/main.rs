@@ -1,10 +1,10 @@
-//! The commands that answer people, from outside: the program as it is typed, and what it says.
+//! The commands for users: runs the program and checks its output.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
-    reason = "a test may stop where something is not as it made it"
+    reason = "a test may panic on unexpected data"
 )]
 
 mod check;

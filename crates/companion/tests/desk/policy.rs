@@ -1,4 +1,4 @@
-//! The desk decides as the policy does, in the same words: on every scenario and every recorded request.
+//! The desk decides like the policy, with the same messages: for every scenario and every recorded request.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::host::{self, Objects};
 use crate::support::root;
 
-/// The objects of a cluster as they are, without what the API server would complete in files.
+/// The objects of a cluster unchanged, without the defaults that the desk adds to files.
 struct Around<'o>(&'o Objects);
 
 impl Surroundings for Around<'_> {
@@ -21,7 +21,7 @@ impl Surroundings for Around<'_> {
     }
 }
 
-/// Judges a request at both doors. What is right is for the policy's own tests to say.
+/// Judges a request by both. The policy's own tests check that the result is right.
 fn check(name: &str, request: &Value, settings: &Value, cluster: &Objects) {
     let policy = host::policy(request, settings, &mut |operation, call| cluster.answer(operation, call));
     let desk = judge::judge(request.clone(), &settings.to_string(), &mut Around(cluster));
@@ -32,7 +32,7 @@ fn check(name: &str, request: &Value, settings: &Value, cluster: &Objects) {
 }
 
 #[test]
-fn scenarios_are_decided_as_the_policy_decides_them() {
+fn scenarios_are_decided_as_by_the_policy() {
     let mut count = 0;
     for file in fs::read_dir(root().join("scenarios")).unwrap().map(|entry| entry.unwrap().path()) {
         if file.extension().is_none_or(|extension| extension != "yaml") {
@@ -47,7 +47,7 @@ fn scenarios_are_decided_as_the_policy_decides_them() {
         check(&name, &request_of(&scenario), &settings, &cluster);
         count += 1;
     }
-    assert!(count > 20, "there are scenarios");
+    assert!(count > 20, "too few scenarios: {count}");
 }
 
 fn request_of(scenario: &Value) -> Value {
@@ -72,7 +72,7 @@ fn request_of(scenario: &Value) -> Value {
     })
 }
 
-/// A request of test_data/requests, out of its AdmissionReview.
+/// A request of test_data/requests, from its AdmissionReview.
 fn recorded_request(file: &str) -> Value {
     let text = fs::read_to_string(root().join("test_data/requests").join(file)).unwrap();
     let document: Value = serde_json::from_str(&text).unwrap();
@@ -87,7 +87,7 @@ fn cluster(files: &[&str]) -> Objects {
 }
 
 #[test]
-fn recorded_requests_are_decided_as_the_policy_decides_them() {
+fn recorded_requests_are_decided_as_by_the_policy() {
     let clusters = [
         cluster(&["context/LimitRange.json", "context/ResourceQuota.json", "demo/limit-range-default.yaml"]),
         cluster(&["context/LimitRange.json", "nearly-full/ResourceQuota.yaml"]),
@@ -107,5 +107,5 @@ fn recorded_requests_are_decided_as_the_policy_decides_them() {
             }
         }
     }
-    assert!(count > 50, "there are requests");
+    assert!(count > 50, "too few requests: {count}");
 }

@@ -1,4 +1,4 @@
-//! `record`: what it writes is replayed by the policy, with the same outcome and without what is confidential.
+//! `record`: the policy replays a recording with the same outcome, and recordings have no confidential data.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::host::{self, Session};
 use crate::support::*;
 
-/// What the policy answers to a recording, which it replays to its end.
+/// The policy's answer to a recording, which is replayed completely.
 fn replay(folder: &Path, name: &str) -> Value {
     let read = |ending: &str| fs::read_to_string(folder.join(format!("{name}.{ending}")));
     let request: Value = serde_json::from_str(&read("request.json").unwrap()).unwrap();
@@ -38,7 +38,7 @@ fn a_recording_is_replayed_by_the_policy() {
 }
 
 #[test]
-fn settings_and_what_cannot_be_read_are_recorded_too() {
+fn settings_and_unreadable_objects_are_recorded_too() {
     let settings = "exempt: {namespaceLabels: {matchLabels: {tier: it's}}}\n";
     let to = folder(&[("settings.yaml", settings), ("app.yaml", &pod("a", "{limits: {memory: 2Gi}}"))]);
     let said = headroom(
@@ -48,13 +48,13 @@ fn settings_and_what_cannot_be_read_are_recorded_too() {
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(said.out.contains("--settings-path report/pod-a.settings.json"), "{}", said.out);
     let answer = replay(&to.path().join("report"), "pod-a");
-    // Nobody knows the namespace here, and the policy does not guess.
+    // The namespace is unknown here, and the policy does not guess.
     assert_eq!(answer["accepted"], false);
     assert!(answer["message"].as_str().unwrap().contains("Namespace"), "{answer}");
 }
 
 #[test]
-fn nothing_confidential_is_recorded_or_said() {
+fn nothing_confidential_is_recorded_or_printed() {
     const SECRET: &str = "hunter2";
     let with_variable = pod("a", "{}").replace("image: app", "image: app, env: [{name: PASSWORD, value: hunter2}]");
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop, annotations: {kubectl.kubernetes.io/last-applied-configuration: hunter2}}\n\

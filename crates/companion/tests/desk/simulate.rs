@@ -1,11 +1,11 @@
-//! `simulate`: what would be otherwise, and what would not.
+//! `simulate`: what would change, and what would not.
 
 use serde_json::Value;
 
 use crate::support::*;
 
 #[test]
-fn tighter_limits_are_told_in_every_form() {
+fn tighter_limits_are_shown_in_every_output_format() {
     for form in ["table", "json", "yaml"] {
         let said = headroom(
             &root(),
@@ -23,7 +23,7 @@ fn report(arguments: &[&str], files: &[(&str, &str)]) -> (i32, Value) {
 }
 
 #[test]
-fn what_changes_nothing_is_told_to_change_nothing() {
+fn a_change_without_effect_is_reported_as_such() {
     let cluster = pod("a", "{requests: {cpu: 1}}") + "---\n" + &limit_range("limits", "max: {cpu: 2}");
     let files = [("cluster/all.yaml", cluster.as_str()), ("same.yaml", &limit_range("limits", "max: {cpu: 2}"))];
     let (code, report) = report(&["-f", "same.yaml", "--cluster-dir", "cluster"], &files);
@@ -31,7 +31,7 @@ fn what_changes_nothing_is_told_to_change_nothing() {
 }
 
 #[test]
-fn defaults_that_were_put_in_give_way_to_new_ones() {
+fn defaults_that_were_filled_in_are_replaced_by_new_ones() {
     let running = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: shop, annotations: {kubernetes.io/limit-ranger: \"LimitRanger \
                    plugin set: cpu request for container app; cpu limit for container app\"}}\nspec: {containers: [{name: app, \
                    resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: 500m}}}]}\n";
@@ -54,7 +54,7 @@ fn defaults_that_were_put_in_give_way_to_new_ones() {
         })
         .collect();
     assert_eq!(values, ["limits.cpu 500m->400m", "requests.cpu 100m->200m"]);
-    // The quota has not changed, but would have no room for the pod as it would be made then.
+    // The quota has not changed, but has no room for the pod with its new defaults.
     let quota = &report["quotas"][0];
     assert_eq!(
         (&quota["name"], &quota["remade"], &quota["left"]),
@@ -64,7 +64,7 @@ fn defaults_that_were_put_in_give_way_to_new_ones() {
 }
 
 #[test]
-fn a_new_quota_counts_what_runs_and_wants_to_know_its_names() {
+fn a_new_quota_counts_running_pods_and_requires_its_resources() {
     let cluster = pod("told", "{requests: {cpu: 1}}") + "---\n" + &pod("silent", "{}");
     let files = [("cluster/all.yaml", cluster.as_str()), ("new.yaml", &quota("new", "{requests.cpu: 4, pods: 1}"))];
     let (code, report) = report(&["-f", "new.yaml", "--cluster-dir", "cluster"], &files);
@@ -81,34 +81,34 @@ fn a_new_quota_counts_what_runs_and_wants_to_know_its_names() {
 }
 
 #[test]
-fn settings_are_tried_out_in_all_namespaces() {
+fn settings_are_simulated_in_all_namespaces() {
     let other = pod("b", "{limits: {memory: 2Gi}}").replace("namespace: shop", "namespace: lab");
     let cluster = pod("a", "{limits: {memory: 2Gi}}") + "---\n" + &other;
     let rule =
         "limitRanges: {rules: [{name: house, limits: [{type: Container, max: {memory: 1Gi}}], namespaces: [lab]}]}";
     let files = [("cluster/all.yaml", cluster.as_str()), ("new.yaml", rule)];
-    let (code, told) = report(&["-A", "--settings", "new.yaml", "--cluster-dir", "cluster"], &files);
+    let (code, outcome) = report(&["-A", "--settings", "new.yaml", "--cluster-dir", "cluster"], &files);
     assert_eq!(
-        (code, &told["summary"]["newlyRefused"], &told["objects"][0]["namespace"]),
+        (code, &outcome["summary"]["newlyRefused"], &outcome["objects"][0]["namespace"]),
         (1, &1.into(), &"lab".into())
     );
     let arguments = ["-A", "--settings", "old.yaml", "--current-settings", "new.yaml", "--cluster-dir", "cluster"];
-    let (code, told) = report(&arguments, &[&files[..], &[("old.yaml", "{}")]].concat());
-    assert_eq!((code, &told["summary"]["noLongerRefused"]), (0, &1.into()));
+    let (code, outcome) = report(&arguments, &[&files[..], &[("old.yaml", "{}")]].concat());
+    assert_eq!((code, &outcome["summary"]["noLongerRefused"]), (0, &1.into()));
 }
 
 #[test]
-fn a_limit_range_without_a_namespace_is_tried_out_in_each() {
+fn a_limit_range_without_a_namespace_is_simulated_in_each() {
     let other = pod("b", "{limits: {memory: 2Gi}}").replace("namespace: shop", "namespace: lab");
     let cluster = pod("a", "{limits: {memory: 2Gi}}") + "---\n" + &other;
     let range = limit_range("limits", "max: {memory: 1Gi}").replace(", namespace: shop", "");
     let files = [("cluster/all.yaml", cluster.as_str()), ("new.yaml", &range)];
-    let (_, told) = report(&["-A", "-f", "new.yaml", "--cluster-dir", "cluster"], &files);
-    assert_eq!(told["summary"]["newlyRefused"], 2);
+    let (_, outcome) = report(&["-A", "-f", "new.yaml", "--cluster-dir", "cluster"], &files);
+    assert_eq!(outcome["summary"]["newlyRefused"], 2);
 }
 
 #[test]
-fn only_surroundings_can_be_tried_out() {
+fn only_limit_ranges_quotas_and_namespaces_can_be_simulated() {
     let folder = folder(&[
         ("pod.yaml", &pod("a", "{}")),
         ("wrong.yaml", &limit_range("limits", "max: {cpu: 1}, min: {cpu: 2}")),

@@ -1,4 +1,4 @@
-//! A snapshot holds what questions need and nothing confidential.
+//! A snapshot has what questions need and nothing confidential.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ const CONFIDENTIAL: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: key, 
     spec: {containers: [{name: app, image: app, env: [{name: PASSWORD, value: secret}]}]}\n";
 
 #[test]
-fn what_is_confidential_stays_out_and_the_rest_answers_as_the_cluster_did() {
+fn confidential_data_is_left_out_and_the_rest_answers_like_the_cluster() {
     let files = folder(&[
         ("cluster/limits.yaml", &limit_range("limits", "max: {memory: 1Gi}")),
         ("cluster/quota.yaml", &quota("team", "{pods: 3}")),
@@ -31,7 +31,7 @@ fn what_is_confidential_stays_out_and_the_rest_answers_as_the_cluster_did() {
 }
 
 #[test]
-fn a_snapshot_of_one_namespace_has_its_own_objects_alone() {
+fn a_snapshot_of_one_namespace_has_only_its_objects() {
     let files = folder(&[(
         "cluster.yaml",
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: lab}\n---\n\

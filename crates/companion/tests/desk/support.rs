@@ -1,4 +1,4 @@
-//! The program under test, files for it, and snapshots of what it says.
+//! The program under test, files for it, and snapshots of its output.
 
 use std::fs;
 use std::io::Write as _;
@@ -23,7 +23,7 @@ pub fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// What a run of the program said.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub struct Said {
     pub code: i32,
@@ -31,7 +31,7 @@ pub struct Said {
     pub err: String,
 }
 
-/// The program, in some folder, with nothing on its standard input. No cluster is near unless the arguments name one.
+/// Runs the program in a folder, with empty standard input. Without a cluster, unless the arguments name one.
 pub fn headroom(folder: &Path, arguments: &[&str]) -> Said {
     headroom_reading(folder, arguments, "")
 }
@@ -44,7 +44,7 @@ pub fn headroom_reading(folder: &Path, arguments: &[&str], input: &str) -> Said 
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // OK because a program that does not read its input has closed it.
+    // Errors are ignored: a program that does not read its input has closed it.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -60,7 +60,7 @@ pub fn program(folder: &Path) -> Command {
     command
 }
 
-/// Holds a text against the file of that name; `UPDATE_SNAPSHOTS=1` writes it anew.
+/// Compares a text with the file of that name; `UPDATE_SNAPSHOTS=1` rewrites the file.
 #[track_caller]
 pub fn snapshot(name: &str, said: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/desk/snapshots").join(name);
@@ -86,7 +86,7 @@ pub fn quota(name: &str, hard: &str) -> String {
     )
 }
 
-/// A LimitRange of the namespace `shop` with one item about containers.
+/// A LimitRange of the namespace `shop` with one item for containers.
 pub fn limit_range(name: &str, item: &str) -> String {
     format!(
         "apiVersion: v1\nkind: LimitRange\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{limits: [{{type: Container, \

@@ -1,10 +1,10 @@
-//! Colours: on a terminal, and nowhere else. `script` lends the program a terminal.
+//! Colours are only used on a terminal. `script` provides a terminal.
 
 use std::process::Command;
 
 use crate::support::*;
 
-/// What the program says to a terminal, with some variables set.
+/// The program's output on a terminal, with these variables.
 fn on_a_terminal(variables: &[(&str, &str)]) -> String {
     let folder = folder(&[("app.yaml", &pod("a", "{requests: {cpu: -1}}"))]);
     let mut command = Command::new("script");
@@ -28,7 +28,7 @@ fn on_a_terminal(variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn colours_are_for_terminals_and_for_those_who_want_them() {
+fn colours_are_used_on_terminals_unless_disabled() {
     assert!(on_a_terminal(&[]).contains("\u{1b}[32madmitted\u{1b}[0m"));
     assert!(!on_a_terminal(&[("NO_COLOR", "1")]).contains('\u{1b}'));
     assert!(!on_a_terminal(&[("TERM", "dumb")]).contains('\u{1b}'));

@@ -1,5 +1,5 @@
-//! An API server made of a map, behind kube's own client. It is slow, cuts watches and forgets revisions, fails before a
-//! write or after it, by a seed. Conflicts are real ones.
+//! An in-memory API server for kube's own client. By a seed, it is slow, cuts watches, forgets revisions, and fails
+//! before or after a write. Conflicts are real.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// Random by a seed, for many tasks.
+/// A seeded random generator that tasks can share.
 pub struct Chance(Mutex<fastrand::Rng>);
 
 impl Chance {
@@ -33,7 +33,7 @@ impl Chance {
         self.below(count) == 0
     }
 
-    /// Up to so long.
+    /// A random duration up to `most` milliseconds.
     pub fn millis(&self, most: u64) -> Duration {
         Duration::from_millis(self.0.lock().unwrap().u64(..=most))
     }
@@ -41,12 +41,12 @@ impl Chance {
 
 pub struct ApiServer {
     pub chance: Chance,
-    /// Nothing fails by chance.
+    /// Whether random failures are off.
     is_calm: bool,
-    /// So many writes of the ledger fail next.
+    /// The number of writes of the ledger that will fail next.
     failing_writes: AtomicUsize,
     inner: Mutex<Inner>,
-    /// The revision, for watches.
+    /// The current revision, for watches.
     news: watch::Sender<u64>,
     conflicts: AtomicUsize,
     failures: AtomicUsize,
@@ -58,13 +58,13 @@ struct Inner {
     revision: u64,
     /// By collection, namespace and name.
     objects: BTreeMap<(String, String, String), Value>,
-    /// Of each change its revision, collection and namespace.
+    /// Each change with its revision, collection and namespace.
     events: Vec<(u64, String, String, Value)>,
 }
 
-/// What a path names.
+/// The parts of a path.
 struct Place {
-    /// `/api/v1/pods`, whatever the namespace.
+    /// Such as `/api/v1/pods`, without the namespace.
     collection: String,
     namespace: String,
     name: String,
@@ -109,7 +109,7 @@ impl ApiServer {
         Arc::new(Self::with(seed, false))
     }
 
-    /// One that fails only as it is told.
+    /// A server that fails only on request.
     pub fn calm() -> Arc<Self> {
         Arc::new(Self::with(0, true))
     }
@@ -127,12 +127,12 @@ impl ApiServer {
         }
     }
 
-    /// The next writes of the ledger fail, and nothing else does.
+    /// Makes the next writes of the ledger fail.
     pub fn fail_writes(&self, count: usize) {
         self.failing_writes.store(count, Ordering::Relaxed);
     }
 
-    /// How many of those are still to fail.
+    /// The number of writes that will still fail.
     pub fn failing_writes(&self) -> usize {
         self.failing_writes.load(Ordering::Relaxed)
     }
@@ -150,7 +150,7 @@ impl ApiServer {
         Client::new(service, "default")
     }
 
-    pub fn told(&self) -> String {
+    pub fn counters(&self) -> String {
         let count = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         format!(
             "{} conflicts, {} failures, {} watches cut",
@@ -228,7 +228,7 @@ impl ApiServer {
                 inner.objects.remove(&key);
                 inner.write(&place, there, "DELETED");
                 drop(inner);
-                self.tell();
+                self.notify();
                 return answer(StatusCode::OK, &json!({"kind": "Status", "status": "Success"}));
             }
             _ => return status(404, "NotFound"),
@@ -236,11 +236,11 @@ impl ApiServer {
         let object = inner.write(&place, object, if method == Method::POST { "ADDED" } else { "MODIFIED" });
         inner.objects.insert(key, object.clone());
         drop(inner);
-        self.tell();
+        self.notify();
         answer(StatusCode::OK, &object)
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         let revision = self.inner.lock().unwrap().revision;
         self.news.send_replace(revision);
     }
@@ -269,7 +269,7 @@ impl ApiServer {
                 };
                 for (revision, line) in lines {
                     seen = revision;
-                    // A watch lags, now and then for long.
+                    // A watch lags, sometimes for long.
                     let lag = if self.has_trouble(50) { 300 } else { 15 };
                     tokio::time::sleep(self.chance.millis(lag)).await;
                     let frame = Frame::data(Bytes::from(format!("{line}\n")));
@@ -290,7 +290,7 @@ impl ApiServer {
         Response::new(StreamBody::new(stream).boxed_unsync())
     }
 
-    /// Writes an object without any trouble.
+    /// Writes an object without random failures.
     pub fn put(&self, version: &str, namespace: Option<&str>, object: Value, plural: &str) {
         let collection = format!("{version}/{plural}");
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
@@ -299,7 +299,7 @@ impl ApiServer {
         let object = inner.write(&place, object, "ADDED");
         inner.objects.insert((place.collection, place.namespace, name), object);
         drop(inner);
-        self.tell();
+        self.notify();
     }
 
     /// Stores a pod, if its name is free; never more than `most`.
@@ -316,7 +316,7 @@ impl ApiServer {
         true
     }
 
-    /// Changes the ledger of the quota `team` by hand.
+    /// Edits the ledger of the quota `team`.
     pub fn edit_ledger(&self, patch: Value) {
         let path = "/apis/headroom.dev/v1alpha1/namespaces/headroom/quotaledgers/team";
         drop(self.done(&Method::PATCH, path, patch));
@@ -347,12 +347,12 @@ impl ApiServer {
 }
 
 impl Inner {
-    /// The object at the next revision, told to watches.
+    /// Stores the object with the next revision, and notifies watches.
     fn write(&mut self, place: &Place, mut object: Value, event: &str) -> Value {
         self.revision += 1;
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-        let told = json!({"type": event, "object": object});
-        self.events.push((self.revision, place.collection.clone(), place.namespace.clone(), told));
+        let notice = json!({"type": event, "object": object});
+        self.events.push((self.revision, place.collection.clone(), place.namespace.clone(), notice));
         object
     }
 }

@@ -1,5 +1,5 @@
-//! The ledger's replicas at an API server in memory that is slow, forgets watches, refuses writes and loses answers, all
-//! by a seed. What is stored is held against the bound at every write. `HEADROOM_LEDGER_SEEDS=1000` tries more.
+//! The ledger's replicas at an in-memory API server that is slow, forgets watches, refuses writes and loses responses,
+//! all by a seed. The bound is checked at every write. `HEADROOM_LEDGER_SEEDS=1000` tries more seeds.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop")]
 
@@ -26,7 +26,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 
 const HARD: usize = 6;
-/// Longer than any request of [`request`] takes after its review, on a machine that is busy.
+/// Longer than any [`request`] takes after its review, on a busy machine.
 const REQUEST_LIFETIME: Duration = Duration::from_secs(6);
 
 fn replica(server: &Arc<ApiServer>, made: &tls::Made) -> Arc<Replica> {
@@ -37,7 +37,7 @@ fn replica(server: &Arc<ApiServer>, made: &tls::Made) -> Arc<Replica> {
     replica
 }
 
-/// As a process that is killed: whatever it does ends where it is.
+/// Like killing the process: all its work stops at once.
 fn kill(replica: &Replica) {
     replica.stop.cancel();
     replica.drained.cancel();
@@ -48,7 +48,7 @@ fn pod(namespace: &str, name: &str, uid: &str) -> Value {
         "spec": {"containers": [{"name": "a", "image": "a"}]}})
 }
 
-/// What became of a create.
+/// The outcomes of creates.
 #[derive(Debug, Default)]
 struct Tally {
     stored: AtomicUsize,
@@ -56,7 +56,7 @@ struct Tally {
     others: AtomicUsize,
 }
 
-/// A create, as an API server handles it: reviewed, perhaps refused by another or given up, stored.
+/// A create as in an API server: reviewed, perhaps refused by another webhook or abandoned, and stored.
 async fn request(server: &ApiServer, replica: &Arc<Replica>, namespace: &str, name: &str, tally: &Tally) -> bool {
     let uid = format!("uid-{}", server.chance.u64());
     let object = pod(namespace, name, &uid);
@@ -88,7 +88,7 @@ async fn request(server: &ApiServer, replica: &Arc<Replica>, namespace: &str, na
     true
 }
 
-/// How many were stored.
+/// Returns the number of stored pods.
 async fn run(seed: u64, made: Arc<tls::Made>) -> usize {
     let server = ApiServer::new(seed);
     server.put("/api/v1", None, json!({"metadata": {"name": "shop", "labels": {"team": "a"}}}), "namespaces");
@@ -106,7 +106,7 @@ async fn run(seed: u64, made: Arc<tls::Made>) -> usize {
             for round in 0..12 {
                 let which = server.chance.below(2);
                 let replica = Arc::clone(&replicas.lock().unwrap()[which]);
-                // Some names clash, and some are created again.
+                // Some names conflict, and some are created again.
                 let name = format!("pod-{}-{}", writer / 2, round % 5);
                 let is_stored = request(&server, &replica, namespace, &name, &tally).await;
                 if !is_stored || server.chance.one_in(2) {
@@ -127,7 +127,7 @@ async fn run(seed: u64, made: Arc<tls::Made>) -> usize {
     for writer in writers {
         writer.await.unwrap();
     }
-    // Without further requests, the ledger comes to equal what is stored.
+    // Without further requests, the ledger becomes equal to what is stored.
     let deadline = tokio::time::Instant::now() + REQUEST_LIFETIME + Duration::from_secs(60);
     loop {
         let (stored, ledger) = (server.pods(), server.ledger());
@@ -138,12 +138,12 @@ async fn run(seed: u64, made: Arc<tls::Made>) -> usize {
         assert!(tokio::time::Instant::now() < deadline, "seed {seed}: {stored} are stored, the ledger has {ledger}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    println!("seed {seed}: {tally:?}, {}", server.told());
+    println!("seed {seed}: {tally:?}, {}", server.counters());
     replicas.lock().unwrap().iter().for_each(|replica| kill(replica));
     tally.stored.load(Ordering::Relaxed)
 }
 
-/// A server at rest with the namespace `shop`, and a quota of it.
+/// A server without failures, with the namespace `shop` and a quota for it.
 fn bounded(hard: &Value) -> Arc<ApiServer> {
     let server = ApiServer::calm();
     server.put("/api/v1", None, json!({"metadata": {"name": "shop"}}), "namespaces");
@@ -153,16 +153,16 @@ fn bounded(hard: &Value) -> Arc<ApiServer> {
     server
 }
 
-/// Waits until the ledger has counted so much, and nobody holds anything.
+/// Waits until the ledger has counted this usage and has no claims.
 async fn until_counted(server: &ApiServer, used: &str) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
     while server.ledger()["used"][0] != used || server.ledger().get("claims").is_some() {
-        assert!(tokio::time::Instant::now() < deadline, "not {used}: {}", server.ledger());
+        assert!(tokio::time::Instant::now() < deadline, "expected {used}: {}", server.ledger());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// A resize is charged by what it changes, and what it gives back is free once it is stored.
+/// A resize is charged by its difference; room that it releases is available once it is stored.
 #[tokio::test]
 async fn a_resize_is_charged_by_its_difference() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
@@ -214,7 +214,7 @@ async fn a_quota_is_suspended_only_once() {
     assert!(suspend(&api, "nobody", true).await.is_err());
 }
 
-/// With no claim that would bring the leader back to it.
+/// Without a claim, which would make the ledger due anyway.
 #[tokio::test]
 async fn a_ledger_stays_due_until_it_was_written() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
@@ -228,16 +228,16 @@ async fn a_ledger_stays_due_until_it_was_written() {
     server.delete_pod("shop", "one");
     until_counted(&server, "pods=1").await;
     assert_eq!(server.failing_writes(), 0);
-    // What somebody else wrote is no count.
+    // A write by another client is not a count.
     server.edit_ledger(json!({"used": ["pods=5"]}));
     until_counted(&server, "pods=1").await;
     kill(&replica);
 }
 
-/// Whoever calls a replica over TLS.
+/// A TLS client of a replica.
 struct Caller(TlsConnector);
 
-/// Trusts the authority of one certificate, and shows another where asked.
+/// A client that trusts the authority of one certificate, and presents another if requested.
 fn client(trusted: &tls::Made, shown: Option<&tls::Made>) -> Caller {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted.authority.as_bytes()).unwrap()).unwrap();
@@ -263,7 +263,7 @@ impl Caller {
     }
 }
 
-/// With `--client-ca`, a caller without a certificate of that authority, or with one of another, gets no answer.
+/// With `--client-ca`, a caller without a certificate of that authority gets no answer.
 #[tokio::test]
 async fn only_callers_with_a_certificate_of_the_authority_are_answered() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
@@ -285,7 +285,7 @@ async fn only_callers_with_a_certificate_of_the_authority_are_answered() {
         }
     });
     let call = async |shown: Option<&tls::Made>| {
-        // A caller that is turned away may learn of it only when it reads.
+        // A rejected caller may only notice when it reads.
         let Ok(mut stream) = client(&made, shown).connect(address).await else { return false };
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.is_ok() && answer == b"answered"
@@ -298,10 +298,10 @@ async fn only_callers_with_a_certificate_of_the_authority_are_answered() {
     assert!(tls::acceptor(Arc::default(), Some(&nothing)).is_err());
 }
 
-/// An API server that gives up closes its connection, which ends the handling. What it had reserved is free long before a
-/// request may last no longer.
+/// An API server that gives up closes its connection, which ends the handling. Its reservation is released long before
+/// the longest lifetime of a request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn room_of_a_request_that_nobody_waits_for_comes_back_at_once() {
+async fn room_of_an_abandoned_request_is_released_at_once() {
     let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
     let server = ApiServer::new(7);
     server.put("/api/v1", None, json!({"metadata": {"name": "shop", "labels": {"team": "a"}}}), "namespaces");
@@ -332,7 +332,7 @@ async fn room_of_a_request_that_nobody_waits_for_comes_back_at_once() {
         let mut answer = vec![0; 4096];
         match tokio::time::timeout(Duration::from_millis(round % 20), stream.read(&mut answer)).await {
             Err(_) => given_up += 1,
-            // Its request may yet be stored, so its claim has to stay: out of the way for the next ones.
+            // The request may still be stored, so its claim stays; the pod is deleted to make room for the next ones.
             Ok(length) => {
                 let text = String::from_utf8_lossy(&answer[..length.unwrap()]).into_owned();
                 assert!(text.contains("\"allowed\":true"), "{text}");
@@ -341,11 +341,11 @@ async fn room_of_a_request_that_nobody_waits_for_comes_back_at_once() {
             }
         }
     }
-    assert!(given_up > 20, "only {given_up} were given up");
+    assert!(given_up > 20, "only {given_up} were abandoned");
     let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
-    // Some may have been answered just before; whether that was read nobody knows here, so their claims stay.
+    // Some may have been answered just before; it is unknown whether the answer was read, so their claims stay.
     while server.ledger()["claims"].as_array().map_or(0, Vec::len) > given_up / 4 {
-        assert!(tokio::time::Instant::now() < deadline, "{given_up} were given up: {}", server.ledger());
+        assert!(tokio::time::Instant::now() < deadline, "{given_up} were abandoned: {}", server.ledger());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     kill(&replica);
@@ -362,6 +362,6 @@ async fn no_schedule_exceeds_a_bound_or_leaves_a_claim() {
         }
         runs.spawn(run(seed, Arc::clone(&made)));
     }
-    // By some schedules nothing is, because whoever is to answer is killed again and again.
+    // With some schedules nothing is stored, because the replicas are killed again and again.
     assert!(stored + runs.join_all().await.iter().sum::<usize>() > 0);
 }

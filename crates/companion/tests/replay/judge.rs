@@ -1,9 +1,9 @@
-//! How good requests were, by what was then used.
+//! Accuracy of requests, judged by later usage.
 
 use super::requests::Requests;
 use super::traces::{Resource, Used};
 
-/// What each column of requests comes to, on the pods that all of them have a request for.
+/// The figures of each column of requests, for the pods with a request in every column.
 #[derive(Debug)]
 pub struct Judged {
     pub pods: usize,
@@ -13,33 +13,33 @@ pub struct Judged {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figures {
-    /// Requested over used, of all pods and all time.
+    /// Requested over used, for all pods and all time.
     pub asked: f64,
-    /// The share of the time that is above the request, in percent.
+    /// The share of time with usage above the request, in percent.
     pub time_above: f64,
-    /// The pods that are above it for more than a twentieth of their time, in percent.
+    /// The share of pods above it for more than a twentieth of their time, in percent.
     pub pods_above: f64,
-    /// The pods whose peak is more than a fifth above it, in percent.
+    /// The share of pods whose peak is more than a fifth above it, in percent.
     pub peaks_above: f64,
-    /// The share of what is used that is above the request, in percent.
+    /// The share of usage above the request, in percent.
     pub use_above: f64,
-    /// Requested over used, of the pod in the middle.
+    /// The median of requested over used, by pod.
     pub typical: f64,
-    /// What is asked in percent of what the yardstick asks, once all requests are multiplied by the number that makes
-    /// `time_above` and `pods_above` no larger than the yardstick's. None if no number does.
+    /// The sum of requests in percent of the yardstick's, after multiplying all requests by the factor that makes
+    /// `time_above` and `pods_above` no larger than the yardstick's. None if there is no such factor.
     pub as_risky: Option<f64>,
-    /// Likewise, with `use_above` too.
+    /// Likewise, including `use_above`.
     pub as_risky_with_use: Option<f64>,
 }
 
-/// What one pod used, in order.
+/// The amounts that one pod used, sorted.
 struct Pod {
     amounts: Vec<f64>,
-    /// What the first so many amounts add up to.
+    /// Prefix sums of the amounts.
     sums: Vec<f64>,
 }
 
-/// The pods, and what the column requests for each.
+/// The pods, with the column's request for each.
 struct Column<'a> {
     pods: &'a [Pod],
     requests: Vec<f64>,
@@ -94,7 +94,7 @@ impl Pod {
         self.amounts.last().copied().unwrap_or_default()
     }
 
-    /// How many amounts are above a request, and by how much together.
+    /// The number of amounts above a request, and the sum of the excess.
     fn above(&self, request: f64) -> (f64, f64) {
         let within = self.amounts.partition_point(|amount| *amount <= request);
         let above = (self.amounts.len() - within) as f64;

@@ -1,10 +1,10 @@
-//! Replays recorded usage: at moments of the past the program estimates from what was known until then, and what was used
-//! afterwards shows how good that was.
+//! Replays recorded usage: at times in the past the program estimates from the usage before, and later usage shows how
+//! accurate the estimates were.
 //!
-//! A folder of traces has a folder for each set of recordings, with a file for each stretch of time in the format of `collect
-//! files`, named by the day it begins with (`2026-11-01.csv`, or packed with gzip); `pods/SET.yaml` with a pod of each image;
-//! and `requests/NAME.json` with what others would have requested, by moment and image. One of those is `vpa`, which all are
-//! compared with.
+//! A folder of traces has a folder for each set of recordings, with a file for each period in the format of `collect
+//! files`, named by its first day (`2026-11-01.csv`, optionally compressed with gzip); `pods/SET.yaml` with a pod of
+//! each image; and `requests/NAME.json` with the requests of other recommenders, by time and image. One of those is
+//! `vpa`, with which all are compared.
 
 pub mod judge;
 pub mod product;
@@ -29,7 +29,7 @@ pub fn run(folder: &Path, program: &Path) -> Result<String> {
     let traces = Traces::open(folder)?;
     let mut all = requests::of_others(&folder.join("requests"))?;
     let yardstick = all.iter().position(|one| one.name == YARDSTICK);
-    all.swap(0, yardstick.ok_or("requests/vpa.json is missing: it is what all are compared with")?);
+    all.swap(0, yardstick.ok_or("requests/vpa.json is missing: all are compared with it")?);
     let mut text = String::new();
     for set in &traces.sets {
         let estimated = product::estimate(set, &folder.join("pods").join(format!("{}.yaml", set.name)), program)?;

@@ -1,4 +1,4 @@
-//! What the program itself estimates: it collects the recordings before a moment, and recommends at that moment.
+//! The program's own estimates: it collects the recordings before a time, and recommends at that time.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::Result;
 use super::requests::{ByMoment, recommended};
 use super::traces::Set;
 
-/// The estimates at the moments at which the set's recordings begin, but the first.
+/// The estimates at the start of each of the set's recordings except the first.
 pub fn estimate(set: &Set, pods: &Path, program: &Path) -> Result<ByMoment> {
     let work = tempfile::tempdir()?;
     let step = format!("{}s", set.step()?);
@@ -28,10 +28,10 @@ pub fn estimate(set: &Set, pods: &Path, program: &Path) -> Result<ByMoment> {
             let mut recommend = Command::new(program);
             recommend.args(["recommend", "-o", "json", "-f"]).arg(pods).arg("--cluster-dir").arg(&profiles);
             recommend.arg("--settings").arg(&settings);
-            // Where nothing is known of any image it says so.
-            let told = recommend.output()?.stdout;
-            if !told.is_empty() {
-                by_moment.insert(moment, recommended(&serde_json::from_slice(&told)?)?);
+            // Without history of any image, the output is empty.
+            let recommendation = recommend.output()?.stdout;
+            if !recommendation.is_empty() {
+                by_moment.insert(moment, recommended(&serde_json::from_slice(&recommendation)?)?);
             }
         }
         let csv = work.path().join(format!("{}.csv", file.day));

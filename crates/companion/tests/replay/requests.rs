@@ -1,4 +1,4 @@
-//! What is requested for a new pod of an image at a moment.
+//! Requests for a new pod of an image at a time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Result;
 use super::traces::Resource;
 
-/// Moment, then image, then resource.
+/// By time, image and resource.
 pub type ByMoment = BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Requests {
     }
 }
 
-/// Those of each file in a folder, in the order of their names.
+/// The requests in each file of a folder, in the order of the files' names.
 pub fn of_others(folder: &Path) -> Result<Vec<Requests>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| format!("cannot read `{}`: {error}", folder.display()))? {
@@ -54,7 +54,7 @@ pub fn of_others(folder: &Path) -> Result<Vec<Requests>> {
     Ok(all)
 }
 
-/// By image, what `recommend -o json` advises.
+/// The requests in the output of `recommend -o json`, by image.
 pub fn recommended(json: &Value) -> Result<BTreeMap<String, BTreeMap<String, f64>>> {
     let mut images: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
     let list = |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();

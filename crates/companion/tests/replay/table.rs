@@ -1,11 +1,11 @@
-//! The figures as people read them.
+//! The figures as a table.
 
 use super::judge::{Figures, Judged};
 use super::traces::Resource;
 
 const HEADS: [&str; 8] = ["asked", "time>", "pods>", "peak>", "use>", "typical", "as risky", "+use"];
 
-/// Nothing if no pod can be judged.
+/// Empty if no pod can be judged.
 pub fn text(set: &str, resource: Resource, judged: &Judged) -> String {
     let Judged { pods, all_pods, columns } = judged;
     if *pods == 0 {

@@ -1,4 +1,4 @@
-//! Recorded usage, as it lies in a folder.
+//! Recorded usage in a folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ impl Resource {
         }
     }
 
-    /// Where it stands in a line of a recording.
+    /// Its column in a recording.
     fn column(self) -> usize {
         match self {
             Self::Cpu => 5,
@@ -40,21 +40,21 @@ pub struct Traces {
     pub sets: Vec<Set>,
 }
 
-/// Recordings that belong together.
+/// A set of recordings.
 pub struct Set {
     pub name: String,
-    /// In the order of their days.
+    /// Sorted by day.
     pub files: Vec<Recording>,
 }
 
 pub struct Recording {
     pub path: PathBuf,
-    /// As in its name, `2026-11-01`.
+    /// The day in its name, `2026-11-01`.
     pub day: String,
     begins: i64,
 }
 
-/// What a pod used after a request for it was made.
+/// The usage of a pod after its request was made.
 #[derive(Debug)]
 pub struct Used {
     pub moment: String,
@@ -94,12 +94,12 @@ impl Set {
         Ok(Self { name, files })
     }
 
-    /// How long a request is judged: a week where the set is of machines that go on, else the day it begins with.
+    /// How long a request is judged: a week if the set's machines run on, else its first day.
     fn horizon(&self) -> i64 {
         if self.name == "bitbrains" { 7 * DAY } else { DAY }
     }
 
-    /// How many seconds a line stands for: what lies between the first two of a pod.
+    /// The seconds between lines, from the first two lines of a pod.
     pub fn step(&self) -> Result<i64> {
         let first = self.files.first().ok_or("no recording")?.lines()?;
         let lines: Vec<Vec<&str>> = first.lines().skip(1).take(2).map(|line| line.split(',').collect()).collect();
@@ -109,7 +109,7 @@ impl Set {
         }
     }
 
-    /// What each pod used after each moment at which a recording begins, but the first.
+    /// The usage of each pod after the start of each recording except the first.
     pub fn used_after(&self, resource: Resource) -> Result<Vec<Used>> {
         let mut pods: BTreeMap<(i64, String), Used> = BTreeMap::new();
         for (place, file) in self.files.iter().enumerate() {
@@ -136,7 +136,7 @@ impl Set {
 }
 
 impl Recording {
-    /// When it begins, as requests name it.
+    /// The start time, in the format of requests.
     pub fn moment(&self) -> String {
         format!("{}T00:00:00Z", self.day)
     }
@@ -155,7 +155,7 @@ impl Recording {
 
 fn midnight(day: &str) -> Result<Timestamp> {
     let moment = format!("{day}T00:00:00Z").parse::<Timestamp>();
-    moment.map_err(|error| format!("`{day}.csv` is not named by a day: {error}").into())
+    moment.map_err(|error| format!("the name of `{day}.csv` is not a day: {error}").into())
 }
 
 fn time(fields: &[&str]) -> Result<i64> {

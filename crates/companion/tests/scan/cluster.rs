@@ -1,21 +1,21 @@
-//! What a Prometheus would know of the little cluster in `world`: two days of it, up to the moment in `moment.yaml`.
+//! Prometheus data for the small cluster in `world`: two days, up to the time in `moment.yaml`.
 
 use std::fmt::Write as _;
 
-/// That of `moment.yaml`. What is told depends on how many days the two days touch, and so on the time of day.
+/// The time in `moment.yaml`. Output depends on how many calendar days the two days touch, and so on the time of day.
 const NOW: i64 = 1_795_255_200;
 const STEP: i64 = 60;
 const MEBI: f64 = 1_048_576.0;
 
-/// One container of one pod, for a part of the time.
+/// One container of one pod, for part of the time.
 struct Container {
     pod: &'static str,
     name: &'static str,
-    /// Cores, and mebibytes with a peak in each hour.
+    /// Cores, and mebibytes with an hourly peak.
     cpu: f64,
     memory: f64,
     peak: f64,
-    /// Of the time that is told, from when to when: 0 to 100.
+    /// The span of its existence, in percent of the two days.
     span: (i64, i64),
 }
 
@@ -23,7 +23,7 @@ const CONTAINERS: [Container; 7] = [
     Container { pod: "web-6d4cf56db6-x7x2k", name: "front", cpu: 0.2, memory: 200.0, peak: 220.0, span: (20, 100) },
     Container { pod: "web-6d4cf56db6-x7x2k", name: "worker", cpu: 0.05, memory: 300.0, peak: 320.0, span: (20, 100) },
     Container { pod: "web-6d4cf56db6-zzzzz", name: "front", cpu: 0.2, memory: 200.0, peak: 220.0, span: (20, 100) },
-    // A pod of an older revision, which only the store remembers.
+    // A pod of an older revision, which only the store has.
     Container { pod: "web-5d8f7c6b5-bcdfg", name: "front", cpu: 0.4, memory: 300.0, peak: 400.0, span: (0, 20) },
     Container { pod: "db-0", name: "postgres", cpu: 0.02, memory: 180.0, peak: 250.0, span: (0, 100) },
     Container { pod: "canary-7c9bfd5f4d-qqqqq", name: "canary", cpu: 0.1, memory: 100.0, peak: 110.0, span: (50, 100) },

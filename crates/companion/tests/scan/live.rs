@@ -1,5 +1,5 @@
-//! A live cluster, or what answers like one: how the store is found and reached, what is said where that is not allowed,
-//! and how the advice is applied.
+//! A live cluster, played by a fake API server: how the store is found and reached, errors without permission, and how
+//! recommendations are applied.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,13 +16,13 @@ use crate::{Said, cluster, here, prometheus, servers};
 /// How the API server behaves.
 #[derive(Default, Clone)]
 struct Rules {
-    /// Where the store is.
+    /// The address of the store.
     prometheus: Option<u16>,
     has_service: bool,
-    /// Paths that hold this are forbidden.
+    /// Paths that contain this are forbidden.
     forbidden: Vec<&'static str>,
     has_metrics_api: bool,
-    /// Patches conflict unless they are forced.
+    /// Whether patches conflict unless forced.
     conflicts: bool,
 }
 
@@ -53,7 +53,7 @@ impl ApiServer {
         let mut lists: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         let mut objects = documents();
         for object in &mut objects {
-            // The metrics API names containers by the pod's spec.
+            // Containers in the metrics API need the pod's spec.
             if object["kind"] == "Pod" {
                 object["spec"] = json!({"containers": [{"name": "front", "image": "registry.example/shop/app:1.4"}]});
             }
@@ -100,7 +100,7 @@ impl ApiServer {
                 let (code, answer) = answer(&rules, &lists, method, target);
                 log.lock().unwrap().push((method.to_owned(), target.to_owned(), body));
                 let length = answer.len();
-                // Whoever asked may have gone.
+                // The client may have disconnected.
                 let _ = write!(
                     &stream,
                     "HTTP/1.1 {code} Status\r\nConnection: close\r\nDate: {}\r\nContent-Type: application/json\r\n\
@@ -119,7 +119,7 @@ impl ApiServer {
         Self { kubeconfig, folder, asked }
     }
 
-    /// At the moment that the history of the tests ends at.
+    /// Scans at the end of the tests' history.
     fn scan(&self, arguments: &str) -> Said {
         self.scan_now(&format!("--settings {} {arguments}", here().join("moment.yaml").display()))
     }
@@ -161,7 +161,7 @@ fn answer(rules: &Rules, lists: &BTreeMap<String, Vec<Value>>, method: &str, tar
             status(409, "Apply failed with 1 conflict: conflict with \"helm\": .spec.template")
         }
         (_, Some(object)) => (200, object.to_string()),
-        // Kubernetes' own kinds are there even when no object is.
+        // Kubernetes' own kinds are served even if there are no objects.
         (_, None) if !path.contains("argoproj") => (200, json!({"kind": "List", "items": []}).to_string()),
         _ => status(404, "the server could not find the requested resource"),
     }
@@ -178,19 +178,19 @@ fn the_store_is_found_and_read_through_the_api_server() {
         assert_eq!(report["source"]["name"], "Prometheus at monitoring/prometheus-k8s:9090");
         assert_eq!(report["total"]["withoutAdvice"], 2, "{report}");
     }
-    // Nothing but reading.
+    // Only reads.
     assert!(server.asked().iter().all(|(method, ..)| method == "GET"));
 }
 
 #[test]
-fn where_the_store_may_not_be_reached_the_right_is_named() {
+fn missing_permissions_to_reach_the_store_are_named() {
     let store = prometheus(cluster::history(true));
     let rules = Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() };
     let server = ApiServer::start(Rules { forbidden: vec!["/proxy", "portforward"], ..rules.clone() });
     let said = server.scan("");
     assert_eq!(said.exit, 2);
     assert!(said.err.contains("bind it to the Role of deploy/people/metrics.yaml there"), "{}", said.err);
-    // Without the Services of all namespaces, the usual ones are looked into.
+    // Without permission to list Services in all namespaces, the usual namespaces are searched.
     let server = ApiServer::start(Rules { forbidden: vec!["/api/v1/services"], ..rules });
     let said = server.scan("-o json");
     assert_eq!(said.exit, 0, "{}", said.err);
@@ -198,7 +198,7 @@ fn where_the_store_may_not_be_reached_the_right_is_named() {
 }
 
 #[test]
-fn without_a_store_the_metrics_api_tells_how_little_it_is() {
+fn without_a_store_output_says_that_the_metrics_api_has_no_history() {
     let server = ApiServer::start(Rules { has_metrics_api: true, ..Rules::default() });
     let said = server.scan_now("deployment/web --container front");
     assert_eq!(said.exit, 0, "{}", said.err);
@@ -222,7 +222,7 @@ fn without_a_store_the_metrics_api_tells_how_little_it_is() {
 }
 
 #[test]
-fn advice_is_applied_after_a_dry_run_and_can_be_put_back() {
+fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     let store = prometheus(cluster::history(true));
     let rules = Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() };
     let server = ApiServer::start(rules.clone());
@@ -230,7 +230,7 @@ fn advice_is_applied_after_a_dry_run_and_can_be_put_back() {
         let asked = server.asked().into_iter().filter(|(method, ..)| method == "PATCH");
         asked.map(|(_, target, body)| (target, serde_json::from_str(&body).unwrap())).collect()
     };
-    // Nobody can be asked here, so it is only tried.
+    // There is no terminal for a confirmation, so the patch is only tried.
     let said = server.scan("statefulset/db --patch --no-headers");
     assert_eq!(said.exit, 0, "{}", said.err);
     assert!(
@@ -261,7 +261,7 @@ fn advice_is_applied_after_a_dry_run_and_can_be_put_back() {
     let command =
         format!("kubectl patch 'statefulset.v1.apps/db' --namespace 'shop' --type strategic --patch '{back}'");
     assert_eq!(text.lines().last(), Some(command.as_str()));
-    // What an earlier run has to be put back with is never lost.
+    // The rollback file of an earlier run is never overwritten.
     let said = server.scan("statefulset/db --patch --yes");
     assert_eq!(said.exit, 2);
     assert!(said.err.contains("exists already: choose another file with --rollback"), "{}", said.err);

@@ -1,11 +1,6 @@
-//! `kubectl headroom scan` as people run it: a little cluster in files, and a real Prometheus that knows what it used.
+//! `kubectl headroom scan`, by running the program: a small cluster in files, and a real Prometheus with its usage.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test may stop where something is not as it made it"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
 
 mod cluster;
 mod live;
@@ -21,7 +16,7 @@ use std::process::Command;
 
 use servers::{PrometheusServer, Server};
 
-/// What a run came to.
+/// The result of a run.
 pub struct Said {
     pub exit: i32,
     pub out: String,
@@ -36,7 +31,7 @@ pub fn prometheus(history: String) -> Server {
     PrometheusServer { history, ..PrometheusServer::default() }.start()
 }
 
-/// Runs with arguments that blanks separate, in a place without a cluster, at the moment that the history ends at.
+/// Runs with arguments separated by spaces, without a cluster, at the end of the history.
 pub fn scan(arguments: &str) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
     command.current_dir(here()).env("KUBECONFIG", "/dev/null").env("LC_ALL", "C.UTF-8");

@@ -1,4 +1,4 @@
-//! The page in a real browser: it sorts, filters and reads without a network, and runs nothing that a name brings along.
+//! The page in a real browser: it sorts and filters, needs no network, and runs no scripts from names.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::{cluster, prometheus, scan};
 
-/// The document as it is when its scripts have run.
+/// The document after its scripts have run.
 fn opened(page: &Path) -> String {
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new("chromium")
@@ -27,7 +27,7 @@ fn page(url: &str, world: &str) -> String {
     said.out
 }
 
-/// What the test does in the page stands in its title afterwards.
+/// The document's title, into which the test's script writes its result.
 fn title(document: &str) -> &str {
     document.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).map_or("", |(title, _)| title)
 }
@@ -36,23 +36,23 @@ fn title(document: &str) -> &str {
 fn the_page_sorts_and_filters_in_a_browser() {
     let server = prometheus(cluster::history(true));
     let html = page(&server.url(), "world");
-    // Nothing is loaded from anywhere.
+    // Nothing is loaded from a network.
     for outside in ["src=", "href=", "@import", "url("] {
         assert!(!html.contains(outside), "{outside}");
     }
-    // The page allows no other script, so a test without its policy clicks in its place.
+    // The page's policy allows no other script, so the test removes the policy to click.
     let clicks = r##"<script>
         const names = () => Array.from(document.querySelectorAll("#containers tbody tr"))
             .filter((row) => !row.hidden).map((row) => row.cells[2].firstChild.textContent).join(" ");
         const header = (at) => document.querySelectorAll("#containers th button")[at];
-        const told = [names()];
-        header(2).click(); told.push(names());
-        header(2).click(); told.push(names());
-        header(6).click(); told.push(names());
+        const results = [names()];
+        header(2).click(); results.push(names());
+        header(2).click(); results.push(names());
+        header(6).click(); results.push(names());
         const filter = document.getElementById("filter");
-        filter.value = "OOM db"; filter.dispatchEvent(new Event("input")); told.push(names());
-        document.getElementById("look").click(); told.push(document.documentElement.dataset.look);
-        document.title = told.join("; ");
+        filter.value = "OOM db"; filter.dispatchEvent(new Event("input")); results.push(names());
+        document.getElementById("look").click(); results.push(document.documentElement.dataset.look);
+        document.title = results.join("; ");
     </script></body>"##;
     let policy = html.lines().find(|line| line.contains("Content-Security-Policy")).unwrap();
     let clicked = html.replace(policy, "").replace("</body>", clicks);
@@ -67,7 +67,7 @@ fn the_page_sorts_and_filters_in_a_browser() {
 }
 
 #[test]
-fn no_name_runs_in_the_page() {
+fn names_are_never_run_as_scripts() {
     let server = prometheus(cluster::history(true));
     let folder = tempfile::tempdir().unwrap();
     let hostile = r#"<img src=x onerror="document.title='run'"></td><script>document.title='run'</script>"#;
@@ -82,7 +82,7 @@ fn no_name_runs_in_the_page() {
     let document = opened(&file);
     assert_eq!(title(&document), "Headroom scan");
     assert!(document.contains("onerror=") && !document.contains("<img"), "{document}");
-    // Were it let in unescaped, the page's policy would still not run it.
+    // Even if it were unescaped, the page's policy would not run it.
     fs::write(&file, html.replace("</body>", &format!("{hostile}</body>"))).unwrap();
     assert_eq!(title(&opened(&file)), "Headroom scan");
 }

@@ -1,10 +1,10 @@
-//! Every output, as it was when somebody last looked at it.
+//! Snapshots of every output.
 
 use std::fs;
 
 use crate::{Said, cluster, here, prometheus, scan};
 
-/// What is different every time.
+/// Replaces text that differs in every run.
 fn steady(text: &str, url: &str) -> String {
     let mut steady = String::new();
     let text = text.replace(url, "http://prometheus:9090");
@@ -18,7 +18,7 @@ fn steady(text: &str, url: &str) -> String {
         rest = &found[moment.map_or(3, str::len)..];
     }
     steady.push_str(rest);
-    // How many fall into the window depends on the second in which the test runs.
+    // The number of samples in the window depends on the second in which the test runs.
     let without_count = |line: &str| match line.split_once("samples") {
         Some((before, after)) if after.trim_end_matches(',').ends_with(|end: char| end.is_ascii_digit()) => {
             format!("{before}samples{}N", after.trim_end_matches(|end: char| end.is_ascii_digit() || end == ','))
@@ -43,7 +43,7 @@ fn check(name: &str, arguments: &str, url: &str) {
 }
 
 #[test]
-fn a_cluster_is_reported_in_every_form() {
+fn a_cluster_is_reported_in_every_output_format() {
     let server = prometheus(cluster::history(true));
     let url = server.url();
     let check = |name: &str, arguments: &str| check(name, &format!("-n shop --cluster-dir world {arguments}"), &url);
@@ -63,13 +63,13 @@ fn a_cluster_is_reported_in_every_form() {
 }
 
 #[test]
-fn without_kube_state_metrics_pods_are_told_apart_by_their_names() {
+fn without_kube_state_metrics_workloads_are_derived_from_pod_names() {
     let server = prometheus(cluster::history(false));
     check("no-state.txt", "-n shop --cluster-dir world", &server.url());
 }
 
 #[test]
-fn a_store_without_usage_says_what_to_do() {
+fn the_error_for_a_store_without_usage_has_advice() {
     let server = prometheus("# TYPE up gauge\nup 1 1795219200\n# EOF\n".to_owned());
     check("no-usage.txt", "-n shop --cluster-dir world", &server.url());
     let Said { exit, err, .. } = scan("-n shop --cluster-dir world --prometheus http://127.0.0.1:9");

@@ -1,11 +1,11 @@
-//! The advice written into manifests, and as patches and values.
+//! Recommendations written into manifests, and as patches and Helm values.
 
 use std::fs;
 
 use crate::{cluster, here, prometheus, scan};
 
 #[test]
-fn manifests_get_the_advice_and_stay_as_they_are_otherwise() {
+fn manifests_get_the_recommended_requests_and_nothing_else_changes() {
     let server = prometheus(cluster::history(true));
     let folder = tempfile::tempdir().unwrap();
     let manifest = folder.path().join("shop.yaml");
@@ -25,9 +25,9 @@ fn manifests_get_the_advice_and_stay_as_they_are_otherwise() {
     assert_eq!(changed.len(), 4, "{changed:?}");
     assert!(changed[1].1.contains("{cpu: 83m, memory: 450Mi}"), "{changed:?}");
     assert!(changed[2].1.contains("{requests: {cpu: 49m, memory: 367Mi}, limits: {memory: 367Mi}}"), "{changed:?}");
-    // The Deployment is scaled by a share of the request, and the share changes with it.
+    // The Deployment's autoscaler has a utilization target, which changes with the request.
     assert!(changed[3].1.contains("averageUtilization: 2"), "{changed:?}");
-    // A scan of what was written has nothing more to say.
+    // A scan of the written manifests recommends nothing more.
     let said = scan(&format!(
         "statefulset/db -n shop --cluster-dir {0} --prometheus {1} --no-headers --write {0}",
         folder.path().display(),
@@ -58,12 +58,12 @@ fn an_autoscaler_that_is_not_in_the_manifests_is_named() {
 }
 
 #[test]
-fn an_autoscaler_is_patched_after_requests_have_become_smaller() {
+fn an_autoscaler_is_patched_after_requests_were_lowered() {
     let server = prometheus(cluster::history(true));
     let said = scan(&format!("deployment/web -n shop --cluster-dir world -o kustomize --prometheus {}", server.url()));
     let kinds: Vec<&str> = said.out.lines().filter_map(|line| line.strip_prefix("kind: ")).collect();
     assert_eq!(kinds, ["Deployment", "HorizontalPodAutoscaler"], "{}", said.out);
-    // The share of what one container alone requests is that of the whole pod.
+    // With only one container, the container's share equals the pod's.
     let said = scan(&format!(
         "deployment/web -n shop --container worker --cluster-dir world -o kustomize --prometheus {}",
         server.url()
@@ -72,7 +72,7 @@ fn an_autoscaler_is_patched_after_requests_have_become_smaller() {
 }
 
 #[test]
-fn patches_and_values_hold_requests_and_limits() {
+fn patches_and_values_have_requests_and_limits() {
     let server = prometheus(cluster::history(true));
     let said = scan(&format!("-l app=db -n shop --cluster-dir world -o kustomize --prometheus {}", server.url()));
     assert_eq!(

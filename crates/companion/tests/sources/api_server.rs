@@ -1,5 +1,5 @@
-//! The sources that are read from the API server: the metrics API, and the Vertical Pod Autoscaler's checkpoints.
-//! Debian packages neither server, so a fake one tells what those tell.
+//! The sources behind the API server: the metrics API, and the Vertical Pod Autoscaler's checkpoints. Debian packages
+//! neither server, so a fake one answers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::fake::{Fake, Reply};
 /// A fake API server whose objects can be changed while it runs.
 struct ApiServer {
     fake: Fake,
-    /// By path; none where that is forbidden.
+    /// By path; none if the path is forbidden.
     objects: Arc<Mutex<BTreeMap<String, Option<Value>>>>,
 }
 
@@ -88,7 +88,7 @@ async fn look(source: &impl Source, window: Window) -> Read {
 }
 
 #[tokio::test]
-async fn each_measurement_and_each_kill_is_told_once() {
+async fn each_measurement_and_each_kill_is_reported_once() {
     let server = ApiServer::start();
     server.put("/version", json!({"major": "1"}));
     server.list("/api/v1/namespaces", json!([{"metadata": {"name": "shop"}}]));
@@ -99,44 +99,44 @@ async fn each_measurement_and_each_kill_is_told_once() {
     assert_eq!(source.namespaces(minute(0)).await.unwrap(), ["shop"]);
 
     let first = look(&source, minute(0)).await;
-    let told: Vec<_> = first
+    let reported: Vec<_> = first
         .series
         .iter()
         .map(|(key, samples)| (key.image.as_str(), key.resource, samples[0].time, samples[0].value))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [("nginx:1.27", Resource::Cpu, NOW, 250_000_000), ("nginx:1.27", Resource::Memory, NOW, 32 << 20)]
     );
     assert_eq!(first.kills, []);
 
-    // The API says the same again; meanwhile there was a kill, whose limit the pod tells.
+    // The API returns the same again; meanwhile there was a kill, with the limit in the pod.
     let killed = json!({"terminated": {"reason": "OOMKilled", "finishedAt": "2026-11-21T04:30:05Z"}});
     server.list(PODS, json!([pod(killed)]));
     let second = look(&source, minute(1)).await;
     assert_eq!((second.samples(), second.kills.len()), (0, 1));
     assert_eq!((second.kills[0].at, second.kills[0].memory), (NOW + 65, 64 << 20));
 
-    // So does it to a collector that was started anew with the memory of the one before, and not to one without.
+    // A restarted collector with the memory of the previous one reports nothing again; one without it does.
     let heir = MetricsApi::new(server.http(), 60);
     heir.remember(&source.memory().unwrap());
-    let told_again = look(&heir, minute(1)).await;
-    assert_eq!((told_again.samples(), told_again.kills.len()), (0, 0));
-    heir.remember(b"what nobody can read");
-    let told_again = look(&heir, minute(1)).await;
-    assert_eq!((told_again.samples(), told_again.kills.len()), (2, 1));
+    let second_read = look(&heir, minute(1)).await;
+    assert_eq!((second_read.samples(), second_read.kills.len()), (0, 0));
+    heir.remember(b"unreadable");
+    let second_read = look(&heir, minute(1)).await;
+    assert_eq!((second_read.samples(), second_read.kills.len()), (2, 1));
 
     server.list(METRICS, measured("2026-11-21T04:31:10Z", "1"));
     let third = look(&source, minute(2)).await;
     assert_eq!((third.samples(), third.kills.len()), (2, 0));
     assert!(third.series.values().all(|samples| samples[0].time == NOW + 130));
 
-    // Long after, nobody has measured anew.
+    // Long after, there is no new measurement.
     assert_eq!(look(&source, minute(30)).await.samples(), 0);
 }
 
 #[tokio::test]
-async fn a_whole_cluster_is_looked_at_in_two_calls_where_that_is_allowed() {
+async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
     const NAMESPACES: usize = 300;
     let server = ApiServer::start();
     let (mut pods, mut metrics) = (Vec::new(), Vec::new());
@@ -158,14 +158,14 @@ async fn a_whole_cluster_is_looked_at_in_two_calls_where_that_is_allowed() {
     };
     assert_eq!(look(&source, minute(0)).await, (true, 2 * NAMESPACES));
     assert_eq!(server.fake.asked.lock().unwrap().len(), 2);
-    // Told once, also to one who takes over.
+    // Reported once, also to a collector that takes over.
     assert_eq!(look(&source, minute(1)).await, (true, 0));
     let heir = MetricsApi::new(server.http(), 60);
     heir.remember(&source.memory().unwrap());
     assert_eq!(look(&heir, minute(1)).await, (true, 0));
     server.list("/api/v1/pods", json!([]));
     look(&source, minute(1)).await;
-    assert!(source.memory().unwrap().len() < 100, "what is gone is forgotten");
+    assert!(source.memory().unwrap().len() < 100, "deleted pods must be forgotten");
 
     for forbidden in ["/api/v1/pods", "/apis/metrics.k8s.io/v1beta1/pods"] {
         server.forbid(forbidden);
@@ -176,8 +176,8 @@ async fn a_whole_cluster_is_looked_at_in_two_calls_where_that_is_allowed() {
     server.list(PODS, json!([pod(json!({}))]));
     server.list(METRICS, measured("2026-11-21T04:28:50Z", "250m"));
     let findings = metrics_api::examine(server.http(), NOW).await.unwrap();
-    let told: Vec<_> = findings[1..3].iter().map(|finding| (finding.verdict, finding.subject)).collect();
-    assert_eq!(told, [(Verdict::Doubtful, "rights"), (Verdict::Good, "metrics API")]);
+    let reported: Vec<_> = findings[1..3].iter().map(|finding| (finding.verdict, finding.subject)).collect();
+    assert_eq!(reported, [(Verdict::Doubtful, "rights"), (Verdict::Good, "metrics API")]);
     server.forbid(PODS);
     let refused = source.read("shop", minute(3), &mut |_| {}).await;
     assert!(
@@ -187,7 +187,7 @@ async fn a_whole_cluster_is_looked_at_in_two_calls_where_that_is_allowed() {
 }
 
 #[tokio::test]
-async fn a_cluster_without_the_metrics_api_is_told_so() {
+async fn a_missing_metrics_api_is_reported() {
     let server = ApiServer::start();
     let source = MetricsApi::new(server.http(), 60);
     let refused = source.read("shop", minute(0), &mut |_| {}).await;
@@ -235,27 +235,29 @@ fn with_autoscalers(server: &ApiServer) {
 }
 
 #[tokio::test]
-async fn a_checkpoint_tells_of_the_image_in_the_template() {
+async fn a_checkpoint_belongs_to_the_image_in_the_template() {
     let server = ApiServer::start();
     with_autoscalers(&server);
     let source = Checkpoints::new(server.http());
     assert_eq!(source.namespaces(minute(0)).await.unwrap(), ["shop"]);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     source
         .read("shop", minute(0), &mut |batch| match batch {
-            Batch::Distributions(distributions) => told.extend(distributions),
+            Batch::Distributions(distributions) => reported.extend(distributions),
             other => panic!("{other:?}"),
         })
         .await
         .unwrap();
-    let told: Vec<_> =
-        told.into_iter().map(|told| (told.subject, told.image, told.resource, told.last_seen, told.buckets)).collect();
+    let reported: Vec<_> = reported
+        .into_iter()
+        .map(|reported| (reported.subject, reported.image, reported.resource, reported.last_seen, reported.buckets))
+        .collect();
     let last_seen = NOW - 29 * 60;
     let subject = || ("web-nginx".to_owned(), "nginx:1.27".to_owned());
     let cpu = vec![(10_000_000, 24_000), (125_778_925, 12_000)];
     let memory = vec![(20_500_000, 4 * 60)]; // four days' peaks are four samples, not 600
     assert_eq!(
-        told,
+        reported,
         [
             (subject().0, subject().1, Resource::Cpu, last_seen, cpu),
             (subject().0, subject().1, Resource::Memory, last_seen, memory)
@@ -264,7 +266,7 @@ async fn a_checkpoint_tells_of_the_image_in_the_template() {
 }
 
 #[tokio::test]
-async fn doctor_tells_of_checkpoints_that_tell_nothing() {
+async fn doctor_reports_unusable_checkpoints() {
     let server = ApiServer::start();
     with_autoscalers(&server);
     let findings = checkpoints::examine(server.http(), NOW + 21).await.unwrap();

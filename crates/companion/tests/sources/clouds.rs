@@ -1,5 +1,5 @@
-//! Stores that clouds run, against servers that behave as the clouds' own do: they give tokens and keys only to whoever
-//! asks as is prescribed, and the stores check every signature by themselves.
+//! Metrics stores of clouds, with servers that behave like the clouds': they give tokens and keys only for correct
+//! requests, and the stores verify every signature themselves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use ring::{digest, hmac};
 
 use crate::fake::{Fake, Reply, answer, header};
 use crate::faults::MATRIX;
-use crate::network::{doctor, told};
+use crate::network::{doctor, text_of};
 
-/// What a store answers to a request that is let in.
+/// A store's answer to an authorized request.
 fn metrics(asked: &str) -> Reply {
     let number = |value: &str| {
         let result = format!(r#"[{{"metric":{{}},"value":[9000,"{value}"]}}]"#);
@@ -36,7 +36,7 @@ fn metrics(asked: &str) -> Reply {
     }
 }
 
-/// A store of a cloud as seen in this environment.
+/// The endpoint of a cloud's store in this environment.
 fn endpoint(cloud: Cloud, url: &str, environment: &[(&str, &str)]) -> Result<Endpoint, SourceError> {
     let environment: BTreeMap<_, _> = environment.iter().copied().collect();
     let look_up = |name: &str| environment.get(name).map(|value| (*value).to_owned());
@@ -48,7 +48,7 @@ async fn connect(endpoint: Endpoint) -> Result<Prometheus, SourceError> {
     Prometheus::connect(&Options::new(endpoint)).await
 }
 
-/// A store that lets in whoever shows the newest of the tokens `t1`, `t2`, ….
+/// A store that accepts only the newest of the tokens `t1`, `t2`, ….
 fn store_for_newest(given: &Arc<AtomicUsize>) -> Fake {
     let given = given.clone();
     Fake::start(move |asked| {
@@ -83,12 +83,12 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
     let url = format!("{}/v1/projects/p/location/global/prometheus", store.url());
     let endpoint = endpoint(Cloud::Google, &url, &[("GCE_METADATA_HOST", &host)]).unwrap();
     let source = connect(endpoint.clone()).await.unwrap();
-    assert_eq!(given.load(Ordering::SeqCst), 1, "one token for many questions");
-    // Google's gateway refuses parameters that it does not know.
+    assert_eq!(given.load(Ordering::SeqCst), 1, "expected one token for many queries");
+    // Google's gateway refuses unknown parameters.
     let asked = store.asked_for("GET /v1/projects/p/location/global/prometheus/api/v1/query?");
     assert!(!asked.is_empty() && !asked.iter().any(|head| head.contains("nocache") || head.contains("partial")));
 
-    // Taken back: the next question meets a 401, asks for another token and goes on.
+    // Revoked: the next query gets a 401, fetches another token and continues.
     given.fetch_add(1, Ordering::SeqCst);
     assert_eq!(headroom_companion::source::Source::now(&source).await, Ok(13_600));
     assert_eq!(given.load(Ordering::SeqCst), 3);
@@ -101,7 +101,7 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
         let status = http.get("/api/v1/query", &[("query", "vector(time())")]).await.unwrap().status();
         assert_eq!(status, 200);
     }
-    assert_eq!(given.load(Ordering::SeqCst), 6, "one for the 401, and one because 200 s are soon over");
+    assert_eq!(given.load(Ordering::SeqCst), 6, "expected one for the 401, and one because 200 s expire soon");
 
     let findings = examine(http, &Options::new(endpoint), 13_600).await.unwrap();
     assert_eq!((findings[0].verdict, findings[0].subject), (Verdict::Good, "identity"));
@@ -109,20 +109,24 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
 }
 
 #[test]
-fn an_identity_is_chosen_by_hand_where_the_url_does_not_tell_it() {
+fn an_identity_can_be_set_if_it_does_not_follow_from_the_url() {
     let metadata = Fake::start(|_| answer(200, r#"{"access_token":"t1","expires_in":3600}"#));
     let store = store_for_newest(&Arc::new(AtomicUsize::new(1)));
     let host = format!("127.0.0.1:{}", metadata.port);
     let environment = [("GCE_METADATA_HOST", host.as_str())];
     let output = doctor(&["prometheus", &store.url(), "--identity", "google"], &environment);
     let expected = format!("Google, token of the metadata server at `http://{host}`");
-    assert!(told(&output).contains(&expected) && told(&output).contains("ok    memory metric"), "{}", told(&output));
+    assert!(
+        text_of(&output).contains(&expected) && text_of(&output).contains("ok    memory metric"),
+        "{}",
+        text_of(&output)
+    );
     let output = doctor(&["prometheus", &store.url()], &environment);
-    assert!(told(&output).contains("answers 401"), "{}", told(&output));
+    assert!(text_of(&output).contains("answers 401"), "{}", text_of(&output));
 }
 
 #[tokio::test]
-async fn a_cloud_that_knows_us_not_says_what_to_do() {
+async fn errors_of_an_unknown_identity_have_advice() {
     let metadata = Fake::start(|_| answer(404, "no service account"));
     let store = Fake::start(metrics);
     let host = format!("127.0.0.1:{}", metadata.port);
@@ -130,18 +134,18 @@ async fn a_cloud_that_knows_us_not_says_what_to_do() {
     let refused = connect(endpoint).await.err();
     let Some(SourceError::Permanent(text)) = refused else { panic!("{refused:?}") };
     assert!(text.contains("no service account") && text.contains("roles/monitoring.viewer"), "{text}");
-    assert!(store.asked.lock().unwrap().is_empty(), "nobody is asked without a token");
+    assert!(store.asked.lock().unwrap().is_empty(), "a request was sent without a token");
 }
 
 #[tokio::test]
-async fn who_is_on_no_machine_of_the_cloud_learns_what_to_set() {
+async fn outside_the_cloud_the_error_says_what_to_set() {
     for (cloud, variable, expected) in [
         (Cloud::Google, "GCE_METADATA_HOST", "GOOGLE_APPLICATION_CREDENTIALS"),
         (Cloud::Azure, "AZURE_POD_IDENTITY_AUTHORITY_HOST", "AZURE_FEDERATED_TOKEN_FILE"),
         (Cloud::Aws, "AWS_EC2_METADATA_SERVICE_ENDPOINT", "AWS_ACCESS_KEY_ID"),
     ] {
-        let nobody = if cloud == Cloud::Google { "127.0.0.1:1" } else { "http://127.0.0.1:1" };
-        let endpoint = endpoint(cloud, "http://127.0.0.1:1", &[(variable, nobody), REGION]).unwrap();
+        let unreachable = if cloud == Cloud::Google { "127.0.0.1:1" } else { "http://127.0.0.1:1" };
+        let endpoint = endpoint(cloud, "http://127.0.0.1:1", &[(variable, unreachable), REGION]).unwrap();
         let refused = connect(endpoint).await.err();
         assert!(
             matches!(&refused, Some(SourceError::Temporary(text)) if text.contains("Connection refused") && text.contains(expected)),
@@ -151,7 +155,7 @@ async fn who_is_on_no_machine_of_the_cloud_learns_what_to_set() {
 }
 
 #[tokio::test]
-async fn google_cloud_monitoring_is_read_where_nothing_is_scraped() {
+async fn google_cloud_monitoring_is_read_without_scraped_metrics() {
     let metadata = Fake::start(|_| answer(200, r#"{"access_token":"t1","expires_in":3600}"#));
     let none = || answer(200, r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#);
     let store = Fake::start(move |asked| {
@@ -237,7 +241,7 @@ async fn azure_gives_a_token_to_a_machine() {
                 return answer(400, r#"{"error":"invalid_request","error_description":"Required metadata header"}"#);
             }
             let token = given.fetch_add(1, Ordering::SeqCst) + 1;
-            // This server tells its numbers as texts.
+            // This server returns numbers as strings.
             answer(200, &format!(r#"{{"access_token":"t{token}","expires_in":"86399","token_type":"Bearer"}}"#))
         })
     };
@@ -254,7 +258,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A store of Amazon's, which signs what has arrived by itself and compares.
+/// A store of Amazon, which computes the signature of the received request and compares.
 fn signed_store(session: Option<&'static str>) -> Fake {
     Fake::start_raw(move |asked| {
         let (head, body) = asked.split_once("\r\n\r\n").unwrap();
@@ -300,7 +304,7 @@ async fn check_amazon(store: &Fake, environment: &[(&str, &str)]) -> Result<(), 
 }
 
 #[tokio::test]
-async fn amazon_is_asked_with_signatures_of_keys_in_the_environment() {
+async fn amazon_requests_are_signed_with_keys_in_the_environment() {
     let keys = [("AWS_ACCESS_KEY_ID", "AKID"), ("AWS_SECRET_ACCESS_KEY", SECRET)];
     check_amazon(&signed_store(None), &keys).await.unwrap();
     let session = [keys[0], keys[1], ("AWS_SESSION_TOKEN", "se+ss/ion==")];
@@ -344,7 +348,7 @@ async fn amazon_gives_keys_to_a_service_account() {
         |role| [("AWS_ENDPOINT_URL_STS", url.as_str()), ("AWS_WEB_IDENTITY_TOKEN_FILE", token), ("AWS_ROLE_ARN", role)];
     let store = signed_store(Some("session"));
     check_amazon(&store, &with_role("arn:aws:iam::1:role/reader")).await.unwrap();
-    assert_eq!(sts.asked.lock().unwrap().len(), 1, "keys are kept");
+    assert_eq!(sts.asked.lock().unwrap().len(), 1, "expected the keys to be cached");
     let refused = check_amazon(&store, &with_role("arn:aws:iam::1:role/other")).await;
     assert!(
         matches!(&refused, Err(SourceError::Permanent(text)) if text.contains("does the role exist")),
@@ -352,7 +356,7 @@ async fn amazon_gives_keys_to_a_service_account() {
     );
 }
 
-fn told_keys(until: &str) -> String {
+fn keys_until(until: &str) -> String {
     format!(
         r#"{{"AccessKeyId":"AKID","SecretAccessKey":"{SECRET}","Token":"session","Expiration":"{until}","RoleArn":"x"}}"#
     )
@@ -364,7 +368,7 @@ async fn amazon_gives_keys_to_a_pod_or_task() {
     std::fs::write(file.path(), "of-the-pod").unwrap();
     let agent = Fake::start(|asked| {
         match asked.starts_with("GET /v1/credentials ") && header(asked, "authorization") == Some("of-the-pod") {
-            true => answer(200, &told_keys("2999-01-01T00:00:00Z")),
+            true => answer(200, &keys_until("2999-01-01T00:00:00Z")),
             false => answer(401, "no"),
         }
     });
@@ -375,7 +379,7 @@ async fn amazon_gives_keys_to_a_pod_or_task() {
 }
 
 #[tokio::test]
-async fn amazon_gives_keys_to_a_machine_and_new_ones_before_they_end() {
+async fn amazon_gives_keys_to_a_machine_and_new_ones_before_they_expire() {
     const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
     let metadata = Fake::start(|asked| {
         if asked.starts_with("PUT /latest/api/token ") && asked.contains("ttl-seconds: ") {
@@ -385,8 +389,8 @@ async fn amazon_gives_keys_to_a_machine_and_new_ones_before_they_end() {
             return answer(401, "no");
         }
         if asked.starts_with(&format!("GET {ROLES}reader ")) {
-            // Long over, so that they are asked for again each time.
-            answer(200, &told_keys("2020-01-01T00:00:00Z"))
+            // Long expired, so that new ones are requested each time.
+            answer(200, &keys_until("2020-01-01T00:00:00Z"))
         } else if asked.starts_with(&format!("GET {ROLES} ")) {
             answer(200, "reader")
         } else {
@@ -398,7 +402,7 @@ async fn amazon_gives_keys_to_a_machine_and_new_ones_before_they_end() {
     assert!(metadata.asked_for(&format!("GET {ROLES}reader ")).len() > 1);
 }
 
-/// A file of Google's credentials, and the public key of what is in it.
+/// A file with Google credentials, and the public key for its private key.
 fn key_file(folder: &std::path::Path, token_uri: &str) -> (std::path::PathBuf, Vec<u8>) {
     let made = std::process::Command::new("openssl")
         .args(["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"])
@@ -418,7 +422,7 @@ fn key_file(folder: &std::path::Path, token_uri: &str) -> (std::path::PathBuf, V
 }
 
 #[tokio::test]
-async fn google_believes_what_a_service_account_has_signed() {
+async fn google_accepts_the_signature_of_a_service_account() {
     let folder = tempfile::tempdir().unwrap();
     let public = Arc::new(std::sync::Mutex::new((String::new(), Vec::new())));
     let given = Arc::new(AtomicUsize::new(0));
@@ -459,7 +463,7 @@ async fn google_believes_what_a_service_account_has_signed() {
     connect(endpoint(Cloud::Google, &store.url(), &environment).unwrap()).await.unwrap();
     assert_eq!(given.load(Ordering::SeqCst), 1);
 
-    // With another key the signature is not that of the account.
+    // With another key, the signature does not match the account.
     let known = public.lock().unwrap().clone();
     let (path, _) = key_file(folder.path(), &known.0);
     let environment = [("GOOGLE_APPLICATION_CREDENTIALS", path.to_str().unwrap())];

@@ -1,5 +1,5 @@
-//! The whole way: from a real store through `kubectl headroom collect` to a profile, whose percentiles have to be those
-//! of the data, computed here from the data alone.
+//! End to end: from a real store through `kubectl headroom collect` to a profile, whose percentiles must equal those
+//! computed here directly from the data.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::data::{self, Cluster, percentile};
 use crate::servers::PrometheusServer;
 
-/// Runs `collect`; gives the profiles and the log.
+/// Runs `collect`. Returns the profiles and the log.
 fn collect(url: &str, folder: &Path) -> (Vec<Value>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
         .args(["collect", "prometheus", url, "--once", "--days", "1", "--format", "json", "--store"])
@@ -34,7 +34,7 @@ fn collect(url: &str, folder: &Path) -> (Vec<Value>, String) {
 
 #[test]
 fn published_percentiles_are_those_of_the_data() {
-    // All of it is old enough to be read by the first run, and young enough to be found by probing.
+    // All data is old enough to be read by the first run, and recent enough to be found by probing.
     let now = data::now().div_euclid(60) * 60;
     let cluster = Cluster::new(Window { from: now - 183 * 60, to: now - 180 });
     let server = PrometheusServer { history: cluster.open_metrics(), ..PrometheusServer::default() }.start();
@@ -42,7 +42,7 @@ fn published_percentiles_are_those_of_the_data() {
     let (profiles, _) = collect(&server.url(), folder.path());
     check(&profiles, &cluster);
 
-    // A second run finds nothing new, and counts nothing again.
+    // A second run finds nothing new, and counts nothing twice.
     let (again, _) = collect(&server.url(), folder.path());
     let images =
         |profiles: &[Value]| profiles.iter().map(|profile| profile["spec"]["images"].clone()).collect::<Vec<_>>();
@@ -50,7 +50,7 @@ fn published_percentiles_are_those_of_the_data() {
 }
 
 #[test]
-fn a_store_that_bears_little_is_read_in_small_pieces() {
+fn a_store_with_low_limits_is_read_in_small_pieces() {
     let now = data::now().div_euclid(60) * 60;
     let cluster = Cluster::new(Window { from: now - 183 * 60, to: now - 180 });
     let server = PrometheusServer {
@@ -65,7 +65,7 @@ fn a_store_that_bears_little_is_read_in_small_pieces() {
     check(&profiles, &cluster);
 }
 
-/// Of `shop` the profiles have to say what the data say.
+/// Checks that the profiles of `shop` match the data.
 fn check(profiles: &[Value], cluster: &Cluster) {
     let mut expected = BTreeMap::<(String, Resource), Vec<f64>>::new();
     for (key, samples) in cluster.expected() {
@@ -86,16 +86,19 @@ fn check(profiles: &[Value], cluster: &Cluster) {
         for percent in Percentile::PUBLISHED.map(Percentile::name) {
             let found = value(find_in_usage(usage, percent).unwrap());
             let exact = percentile(&values, percent.parse().unwrap());
-            assert!((found - exact).abs() <= exact * 0.01, "{image} {name}: {percent} % is {found}, exactly {exact}");
+            assert!(
+                (found - exact).abs() <= exact * 0.01,
+                "{image} {name}: percentile {percent} is {found}, expected {exact}"
+            );
         }
         let (peak, exact) = (value(find_in_usage(usage, "peak").unwrap()), values[values.len() - 1]);
-        assert!((peak - exact).abs() <= exact * 0.01, "{image} {name}: the peak is {peak}, exactly {exact}");
+        assert!((peak - exact).abs() <= exact * 0.01, "{image} {name}: the peak is {peak}, expected {exact}");
         let kills = entry["oomKills"].as_array().map_or(0, Vec::len);
         assert_eq!(kills, usize::from(image.starts_with("postgres")), "{image}: {entry}");
     }
 }
 
-/// The history of a tag in `shop`, which is that of all tags where nothing else ran.
+/// The history of a tag in `shop`, which equals that of all tags if no other tag ran.
 fn of_tag<'p>(profiles: &'p [Value], image: &str, tag: &str) -> &'p Value {
     let own =
         profiles.iter().map(|profile| &profile["spec"]["images"][image]["own"]["shop"]).find(|own| !own.is_null());
@@ -112,7 +115,7 @@ fn value(amount: &str) -> f64 {
 }
 
 #[test]
-fn doctor_tells_people_and_programs() {
+fn doctor_has_text_and_json_output() {
     let cluster = Cluster::until_now(60);
     let server = PrometheusServer { history: cluster.open_metrics(), ..PrometheusServer::default() }.start();
     let doctor = |url: &str, more: &[&str]| {
@@ -122,18 +125,18 @@ fn doctor_tells_people_and_programs() {
             .output()
             .unwrap()
     };
-    let told = doctor(&server.url(), &[]);
-    assert!(told.status.success());
-    let text = String::from_utf8(told.stdout).unwrap();
+    let diagnosis = doctor(&server.url(), &[]);
+    assert!(diagnosis.status.success());
+    let text = String::from_utf8(diagnosis.stdout).unwrap();
     assert!(text.starts_with(&format!("prometheus at {}\n", server.url())), "{text}");
     assert!(text.contains("\n  ok    usage labels     `namespace`, `pod`, `container`\n"), "{text}");
-    let told = doctor(&server.url(), &["-o", "json"]);
-    let findings: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let diagnosis = doctor(&server.url(), &["-o", "json"]);
+    let findings: Value = serde_json::from_slice(&diagnosis.stdout).unwrap();
     assert_eq!(findings["findings"][1]["subject"], "memory metric");
     assert_eq!(findings["findings"][1]["verdict"], "good");
 
-    let told = doctor(&format!("http://127.0.0.1:{}", crate::servers::free_port()), &[]);
-    assert_eq!(told.status.code(), Some(1));
-    let text = String::from_utf8(told.stdout).unwrap();
+    let diagnosis = doctor(&format!("http://127.0.0.1:{}", crate::servers::free_port()), &[]);
+    assert_eq!(diagnosis.status.code(), Some(1));
+    let text = String::from_utf8(diagnosis.stdout).unwrap();
     assert!(text.contains("FAIL  connection  cannot reach"), "{text}");
 }

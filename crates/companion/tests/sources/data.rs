@@ -1,7 +1,7 @@
-//! A small cluster's usage, made up from a seed, and what has to be read back from it.
+//! Usage of a small cluster, generated from a seed, and the expected readings.
 //!
-//! The truth is per container and minute: CPU that was constant within the minute, and the memory of each scrape. The
-//! exporters' series are derived from it with all that a real cluster does to them: HA pairs, resets, gaps, NaN, pause
+//! True usage is by container and minute: constant CPU within the minute, and the memory at each scrape. The exporters'
+//! series are derived from it, with the irregularities of a real cluster: HA pairs, resets, gaps, NaN, pause
 //! containers, cgroup totals.
 
 use std::collections::BTreeMap;
@@ -19,13 +19,13 @@ pub struct Container {
     pub namespace: &'static str,
     pub pod: String,
     pub name: &'static str,
-    /// The image, and from which minute on.
+    /// Images, each with its first minute.
     pub images: Vec<(usize, &'static str)>,
-    /// Cores in each minute; `None` where nobody looked.
+    /// Cores in each minute; `None` if there was no scrape.
     pub cpu: Vec<Option<f64>>,
-    /// Bytes at each scrape; NaN where the exporter said so.
+    /// Bytes at each scrape; NaN if the exporter returned that.
     pub memory: Vec<Option<f64>>,
-    /// Minutes in which the container was started again, for want of memory.
+    /// Minutes in which the container was restarted after an out-of-memory kill.
     pub kills: Vec<usize>,
 }
 
@@ -57,7 +57,7 @@ impl Numbers {
 }
 
 impl Cluster {
-    /// Ends at the last whole minute of now, so that a store that is asked about now has something to say.
+    /// Ends at the current whole minute, so that a store has current data.
     pub fn until_now(minutes: usize) -> Self {
         let to = now().div_euclid(60) * 60;
         Self::new(Window { from: to - minutes as i64 * 60, to })
@@ -79,7 +79,7 @@ impl Cluster {
             let memory = (0..minutes * 4).map(|_| Some((bytes * (0.5 + numbers.next().powi(3))).round())).collect();
             containers.push(Container { namespace, pod: pod.to_owned(), name, images, cpu, memory, kills: Vec::new() });
         }
-        // Nobody looked at web-2 for a while; the exporter of api said NaN; postgres was killed twice.
+        // web-2 was not scraped for a while; the exporter of api returned NaN; postgres was killed twice.
         for minute in minutes / 3..minutes / 3 + 12 {
             containers[1].cpu[minute] = None;
             containers[1].memory[minute * 4..minute * 4 + 4].fill(None);
@@ -91,8 +91,8 @@ impl Cluster {
         Self { window, containers }
     }
 
-    /// What has to be read back: cores and bytes by container, image and resource, one value a minute, and the time of
-    /// that minute's end.
+    /// The expected readings: cores and bytes by container, image and resource, one value for each minute with the time
+    /// of its end.
     pub fn expected(&self) -> BTreeMap<Key, Vec<(i64, f64)>> {
         let mut expected = BTreeMap::<Key, Vec<(i64, f64)>>::new();
         for container in &self.containers {
@@ -121,8 +121,8 @@ impl Cluster {
     /// The series as (name with labels, type, points at unix seconds), each twice, as an HA pair would.
     fn series(&self) -> Vec<(String, &'static str, Points)> {
         let mut all = Vec::new();
-        let told = (self.window.from / 60 + 1..=self.window.to / 60).map(|minute| (minute * 60, CREATED as f64));
-        all.push((r#"kube_namespace_created{namespace="kube-system"}"#.to_owned(), "gauge", told.collect()));
+        let creation = (self.window.from / 60 + 1..=self.window.to / 60).map(|minute| (minute * 60, CREATED as f64));
+        all.push((r#"kube_namespace_created{namespace="kube-system"}"#.to_owned(), "gauge", creation.collect()));
         for container in &self.containers {
             let Container { namespace, pod, name, .. } = container;
             let place = format!(r#"namespace="{namespace}",pod="{pod}",container="{name}""#);
@@ -133,7 +133,7 @@ impl Cluster {
                 all.push((format!("container_cpu_usage_seconds_total{{{from}}}"), "counter", cpu.clone()));
                 all.push((format!("container_memory_working_set_bytes{{{from}}}"), "gauge", memory.clone()));
                 if replica == "a" {
-                    // What must not be counted: the pod's total, and its pause container.
+                    // These must not be counted: the pod's total, and its pause container.
                     for other in [r#"container="""#, r#"container="POD",image="pause:3.9""#] {
                         let labels = format!(r#"namespace="{namespace}",pod="{pod}",{other},id="/{name}""#);
                         all.push((format!("container_cpu_usage_seconds_total{{{labels}}}"), "counter", cpu.clone()));
@@ -161,7 +161,7 @@ impl Cluster {
         all
     }
 
-    /// As `promtool` wants it: series of a metric together, times in seconds, a mark at the end.
+    /// In the format of `promtool`: series grouped by metric, times in seconds, an end mark.
     pub fn open_metrics(&self) -> String {
         let mut by_metric = BTreeMap::<String, (&str, String)>::new();
         for (series, kind, points) in self.series() {
@@ -180,7 +180,7 @@ impl Cluster {
         text
     }
 
-    /// As VictoriaMetrics imports it: times in milliseconds.
+    /// In the format of VictoriaMetrics: times in milliseconds.
     pub fn exposition(&self) -> String {
         let mut text = String::new();
         for (series, _, points) in self.series() {
@@ -197,7 +197,7 @@ impl Container {
         self.images.iter().rev().find(|(from, _)| *from <= minute).unwrap().1
     }
 
-    /// The counter starts anew when the container does, and is not there where nobody looked.
+    /// The counter restarts with the container, and is absent without a scrape.
     fn cpu_counter(&self, from: i64) -> Points {
         let mut points = Vec::new();
         let mut seconds = 1000.0;
@@ -223,7 +223,7 @@ impl Container {
         scrapes.filter_map(|(at, bytes)| Some((from + (at as i64 + 1) * SCRAPE, (*bytes)?))).collect()
     }
 
-    /// Told each minute.
+    /// One point for each minute.
     fn spans(&self, from: i64) -> Vec<(&'static str, Points)> {
         let mut spans: Vec<(&str, Vec<(i64, f64)>)> = Vec::new();
         for minute in 0..self.cpu.len() {
@@ -242,12 +242,12 @@ impl Container {
     }
 }
 
-/// Our clock, in unix seconds.
+/// The current time in Unix seconds.
 pub fn now() -> i64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64
 }
 
-/// Whose samples.
+/// The container and resource of samples.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     pub namespace: String,
@@ -257,7 +257,7 @@ pub struct Key {
     pub resource: Resource,
 }
 
-/// Everything a source handed over.
+/// Everything that a source returned.
 #[derive(Debug, Default)]
 pub struct Read {
     pub series: BTreeMap<Key, Vec<Sample>>,
@@ -280,7 +280,7 @@ impl Read {
                 }
             }
             Batch::OomKills(kills) => self.kills.extend(kills),
-            Batch::Distributions(_) => panic!("no distributions are expected here"),
+            Batch::Distributions(_) => panic!("unexpected distributions"),
         }
     }
 
@@ -295,7 +295,7 @@ pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
     sorted[rank - 1]
 }
 
-/// What was read has to be what was used: the same minutes, and percentiles within 1 %.
+/// Asserts that readings match usage: the same minutes, and percentiles within 1 %.
 pub fn check(read: &Read, expected: &BTreeMap<Key, Vec<(i64, f64)>>) {
     assert_eq!(read.series.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
     for (key, samples) in &read.series {
@@ -310,7 +310,10 @@ pub fn check(read: &Read, expected: &BTreeMap<Key, Vec<(i64, f64)>>) {
         true_values.sort_by(f64::total_cmp);
         for percent in [50.0, 60.0, 70.0, 75.0, 80.0, 85.0, 90.0, 95.0, 98.0, 99.0, 99.9, 100.0] {
             let (found, exact) = (percentile(&values, percent), percentile(&true_values, percent));
-            assert!((found - exact).abs() <= exact * 0.01, "{key:?}: {percent} % is {found}, exactly {exact}");
+            assert!(
+                (found - exact).abs() <= exact * 0.01,
+                "{key:?}: percentile {percent} is {found}, expected {exact}"
+            );
         }
     }
 }

@@ -1,15 +1,15 @@
-//! A server on loopback that answers as it is told, well or badly, and remembers what it was asked.
+//! A server on loopback that answers as the test chooses, correctly or not, and records requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What is sent back, byte for byte.
+/// A response, byte for byte.
 pub enum Reply {
-    /// Then the connection is closed.
+    /// Sent, then the connection is closed.
     Bytes(Vec<u8>),
-    /// Then nothing happens for a long time.
+    /// Sent, then nothing happens for a long time.
     Stall(Vec<u8>),
 }
 
@@ -25,7 +25,7 @@ impl Fake {
         Self::start_reading(decoded, reply)
     }
 
-    /// `reply` gets what was sent as it was sent.
+    /// `reply` gets the request unchanged.
     pub fn start_raw(reply: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
         Self::start_reading(str::to_owned, reply)
     }
@@ -41,7 +41,7 @@ impl Fake {
                 std::thread::spawn(move || {
                     let mut head = read(&request(&mut stream));
                     if head.starts_with("CONNECT ") {
-                        // A proxy; we are the server behind it too.
+                        // Acts as a proxy, and also as the server behind it.
                         log.lock().unwrap().push(head);
                         stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
                         head = read(&request(&mut stream));
@@ -63,7 +63,7 @@ impl Fake {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// The heads so far that start so.
+    /// The request heads so far that start with `start`.
     pub fn asked_for(&self, start: &str) -> Vec<String> {
         self.asked.lock().unwrap().iter().filter(|head| head.starts_with(start)).cloned().collect()
     }
@@ -90,7 +90,7 @@ pub fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
     headers.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 
-/// The head with its target's escapes undone, so that a question can be read in it.
+/// The head with its target decoded, so that queries are readable.
 fn decoded(head: &str) -> String {
     let (target, headers) = head.split_once("\r\n").unwrap_or((head, ""));
     let mut bytes = Vec::new();
@@ -108,7 +108,7 @@ fn decoded(head: &str) -> String {
     format!("{}\r\n{headers}", String::from_utf8_lossy(&bytes))
 }
 
-/// A whole answer.
+/// A complete response.
 pub fn answer(status: u16, body: &str) -> Reply {
     let head = format!("HTTP/1.1 {status} Status\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
     Reply::Bytes((head + body).into_bytes())

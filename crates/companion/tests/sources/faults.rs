@@ -1,4 +1,4 @@
-//! What a read does when the store does not do its part: a clear error of the right kind, and no wrong number.
+//! Reads from failing stores: they give a clear error of the right kind, and no wrong figure.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const WINDOW: Window = Window { from: 6000, to: 9600 };
 
 pub const MATRIX: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"pod":"p","container":"c","image":"nginx:1.27"},"values":[[6000,"1"],[6060,"2"]]}]}}"#;
 
-/// Answers the questions of a probe; ranges are answered by `range`.
+/// A store that answers a probe's queries; `range` answers range queries.
 pub fn store(range: impl Fn() -> Reply + Send + Sync + 'static) -> Fake {
     Fake::start(move |asked| {
         let number = |value: &str| {
@@ -23,7 +23,7 @@ pub fn store(range: impl Fn() -> Reply + Send + Sync + 'static) -> Fake {
         if asked.contains("/query_range?") {
             range()
         } else if asked.contains("vector(time())") {
-            number("13600.25") // an hour ahead of what is below
+            number("13600.25") // an hour ahead of the time below
         } else if asked.contains("query=now()") {
             answer(400, r#"{"status":"error","errorType":"bad_data","error":"unknown function"}"#)
         } else if asked.contains("kube_pod_container_info") || asked.contains("topk") {
@@ -52,7 +52,7 @@ enum Kind {
     Permanent,
 }
 
-/// The kind of the error, and words that have to be in it.
+/// Checks the kind of the error, and that it contains these words.
 async fn check(range: impl Fn() -> Reply + Send + Sync + 'static, kind: Kind, words: &str) {
     let error = read(range).await.unwrap_err();
     let found = match &error {
@@ -70,7 +70,7 @@ async fn a_good_answer_is_read() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_down_may_come_back() {
+async fn an_unreachable_store_is_a_temporary_error() {
     let url = format!("http://127.0.0.1:{}", free_port());
     let refused = Prometheus::connect(&Options::new(Endpoint::new(url.clone()))).await.err();
     let expected = format!("cannot reach `{url}`: Connection refused (os error 111)");
@@ -78,7 +78,7 @@ async fn a_store_that_is_down_may_come_back() {
 }
 
 #[tokio::test]
-async fn a_slow_store_is_asked_for_less() {
+async fn a_slow_store_gets_smaller_queries() {
     let started = Instant::now();
     check(|| Reply::Stall(Vec::new()), Kind::Overloaded, "did not answer within 3 s").await;
     let half = || format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", MATRIX.len(), &MATRIX[..120]);
@@ -87,7 +87,7 @@ async fn a_slow_store_is_asked_for_less() {
 }
 
 #[tokio::test]
-async fn an_overloaded_store_is_asked_for_less() {
+async fn an_overloaded_store_gets_smaller_queries() {
     let error = |kind: &str, text: &str| format!(r#"{{"status":"error","errorType":"{kind}","error":"{text}"}}"#);
     let body = error("execution", "query processing would load too many samples into memory in query execution");
     check(move || answer(422, &body), Kind::Overloaded, "too many samples").await;
@@ -104,7 +104,7 @@ async fn a_store_that_is_not_ready_is_asked_again() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_no_answer() {
+async fn an_incomplete_answer_is_an_error() {
     for length in [40, 90, 150, MATRIX.len() - 3] {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", MATRIX.len());
         check(move || Reply::Bytes((head.clone() + &MATRIX[..length]).into_bytes()), Kind::Temporary, "broke").await;
@@ -116,7 +116,7 @@ async fn an_answer_that_breaks_off_is_no_answer() {
 }
 
 #[tokio::test]
-async fn what_is_no_prometheus_is_told_so() {
+async fn a_server_other_than_prometheus_is_reported() {
     check(|| answer(200, "<html>Sign in</html>"), Kind::Permanent, "not that of a Prometheus API").await;
     check(|| answer(302, ""), Kind::Permanent, "a redirection").await;
     check(|| answer(403, "forbidden"), Kind::Permanent, "check the token").await;
@@ -125,19 +125,19 @@ async fn what_is_no_prometheus_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_partial_answer_is_not_taken_for_the_whole() {
+async fn a_partial_answer_is_not_accepted_as_complete() {
     let partial = MATRIX.replacen('{', r#"{"isPartial":true,"#, 1);
     check(move || answer(200, &partial), Kind::Temporary, "partial").await;
 }
 
 #[tokio::test]
-async fn the_clock_is_the_stores() {
+async fn the_stores_clock_is_used() {
     let fake = store(|| answer(200, MATRIX));
     assert_eq!(connect(&fake).await.now().await, Ok(13_600));
 }
 
 #[tokio::test]
-async fn who_we_are_is_told_with_every_request() {
+async fn every_request_has_credentials() {
     let fake = store(|| answer(200, MATRIX));
     let token = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(token.path(), "from-a-file\n").unwrap();

@@ -1,5 +1,5 @@
-//! A store behind a Service, reached by a port-forward: the API server here speaks as much of its WebSocket protocol as
-//! that takes.
+//! A store behind a Service, reached by a port-forward: the fake API server implements the necessary part of the
+//! WebSocket protocol.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::fake::{Reply, answer, header};
 use crate::faults::{MATRIX, store};
 
-/// An API server whose only pod of the Service is ready and leads to a port of this machine.
+/// An API server with a Service whose only pod forwards to a port of this machine.
 fn api_server(leads_to: u16, is_ready: bool) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -97,7 +97,7 @@ fn lead(mut client: TcpStream, head: &str, to: u16) {
     let _ = server.shutdown(Shutdown::Write);
 }
 
-/// One binary frame of the server's.
+/// Sends one binary frame of the server.
 fn send(stream: &mut TcpStream, payload: &[u8]) {
     let mut frame = vec![0x82];
     match u8::try_from(payload.len()).ok().filter(|length| *length < 126) {
@@ -111,7 +111,7 @@ fn send(stream: &mut TcpStream, payload: &[u8]) {
     let _ = stream.write_all(&frame);
 }
 
-/// One frame of the client's, unmasked; none at the end.
+/// Receives one frame of the client, unmasked; none at the end.
 fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut begin = [0; 2];
     stream.read_exact(&mut begin).ok()?;
@@ -126,7 +126,7 @@ fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut payload = vec![0; length];
     stream.read_exact(&mut payload).ok()?;
     let unmasked = payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
-    // A close is the end; a ping would be answered by whoever sends one.
+    // A close frame ends the stream. Pings are not expected.
     (begin[0] & 0x0f == 2).then_some(unmasked)
 }
 
@@ -151,7 +151,7 @@ fn client(port: u16) -> kube::Client {
 }
 
 #[tokio::test]
-async fn a_store_behind_a_service_is_given_our_token() {
+async fn a_store_behind_a_service_gets_our_token() {
     let store = store(|| answer(200, MATRIX));
     let target = Target::parse("monitoring/prometheus:web").unwrap();
     let mut endpoint = Endpoint::new("");
@@ -172,7 +172,7 @@ async fn a_store_behind_a_service_is_given_our_token() {
 }
 
 #[tokio::test]
-async fn what_stands_in_the_way_of_a_port_forward_is_told() {
+async fn errors_of_a_port_forward_are_reported() {
     let check = async |is_ready: bool, target: &str, expected: &str| {
         let target = Target::parse(target).unwrap();
         let refused = forward::http(client(api_server(1, is_ready)), target, &Endpoint::new("")).await.err();

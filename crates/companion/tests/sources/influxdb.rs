@@ -1,4 +1,4 @@
-//! Against a real InfluxDB 1.6, filled as Heapster filled it.
+//! Against a real InfluxDB 1.6, filled like Heapster did.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use headroom_companion::source::{Resource, Source, SourceError, Window};
 
 use crate::data::{self, Cluster, Key};
 use crate::fake::{Fake, Reply, answer, header};
-use crate::network::{doctor, told};
+use crate::network::{doctor, text_of};
 use crate::prometheus::read;
 use crate::servers::{self, Server, request};
 
@@ -21,7 +21,7 @@ enum Schema {
     Fields,
 }
 
-/// Heapster tells a value each minute, at some second of it; two nodes may tell of the same container.
+/// Heapster writes a value each minute, at any second of it; two nodes may report the same container.
 fn line_protocol(cluster: &Cluster, schema: Schema) -> String {
     let mut text = String::new();
     for container in &cluster.containers {
@@ -32,7 +32,7 @@ fn line_protocol(cluster: &Cluster, schema: Schema) -> String {
                 container.namespace, container.pod, container.name
             );
             let time = cluster.window.from + minute as i64 * 60 + 7;
-            let mut tell = |metric: &str, of: &str, value: f64, node: &str| {
+            let mut write_value = |metric: &str, of: &str, value: f64, node: &str| {
                 let (measurement, field) = match schema {
                     Schema::Measurements => (format!("{metric}/{of}"), "value"),
                     Schema::Fields => (metric.to_owned(), of),
@@ -40,11 +40,11 @@ fn line_protocol(cluster: &Cluster, schema: Schema) -> String {
                 let _ = writeln!(text, "{measurement},{tags},nodename={node} {field}={}i {time}", value.round());
             };
             if let Some(cores) = container.cpu[minute] {
-                tell("cpu", "usage_rate", cores * 1000.0, "a");
+                write_value("cpu", "usage_rate", cores * 1000.0, "a");
             }
             if let Some(bytes) = memory(container, minute) {
-                tell("memory", "working_set", bytes, "a");
-                tell("memory", "working_set", bytes, "b");
+                write_value("memory", "working_set", bytes, "a");
+                write_value("memory", "working_set", bytes, "b");
             }
             // The whole pod is not a container.
             let (pod, field) =
@@ -87,7 +87,7 @@ fn fill(server: &Server, user: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn what_is_read_is_what_was_used_in_both_schemas() {
+async fn readings_match_usage_in_both_schemas() {
     let cluster = Cluster::until_now(360);
     for schema in [Schema::Measurements, Schema::Fields] {
         let server = servers::influxdb(false, 0);
@@ -101,7 +101,7 @@ async fn what_is_read_is_what_was_used_in_both_schemas() {
 }
 
 #[tokio::test]
-async fn a_long_series_comes_in_portions() {
+async fn a_long_series_is_read_in_chunks() {
     let minutes = 11_000;
     let mut text = String::new();
     for minute in 0..minutes {
@@ -123,7 +123,7 @@ async fn a_long_series_comes_in_portions() {
 }
 
 #[tokio::test]
-async fn a_password_is_asked_for_and_given() {
+async fn a_required_password_is_sent() {
     let cluster = Cluster::until_now(60);
     let server = servers::influxdb(true, 0);
     fill(&server, "&u=admin&p=open+sesame", &line_protocol(&cluster, Schema::Measurements));
@@ -136,7 +136,7 @@ async fn a_password_is_asked_for_and_given() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_missing_or_not_heapsters_is_told_so() {
+async fn a_missing_database_or_one_not_from_heapster_is_reported() {
     let server = servers::influxdb(false, 0);
     let mut options = Options::new(Endpoint::new(server.url()));
     let refused = |error: Option<SourceError>| match error {
@@ -154,17 +154,17 @@ async fn a_database_that_is_missing_or_not_heapsters_is_told_so() {
 }
 
 #[tokio::test]
-async fn doctor_tells_what_was_found() {
+async fn doctor_lists_what_it_found() {
     let cluster = Cluster::until_now(60);
     let server = servers::influxdb(false, 0);
     fill(&server, "", &line_protocol(&cluster, Schema::Fields));
     let options = Options::new(Endpoint::new(server.url()));
     let findings = examine(&options, cluster.window.to + 30).await.unwrap();
-    let told: Vec<_> =
+    let reported: Vec<_> =
         findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
-    assert_eq!((told[0].0, told[0].1), (Verdict::Good, "clock"));
+    assert_eq!((reported[0].0, reported[0].1), (Verdict::Good, "clock"));
     assert_eq!(
-        told[1..4],
+        reported[1..4],
         [
             (
                 Verdict::Good,
@@ -175,11 +175,11 @@ async fn doctor_tells_what_was_found() {
             (Verdict::Good, "sample interval", "60 s"),
         ]
     );
-    assert_eq!((told[4].0, told[4].1), (Verdict::Doubtful, "history"));
+    assert_eq!((reported[4].0, reported[4].1), (Verdict::Doubtful, "history"));
 }
 
 #[tokio::test]
-async fn a_limit_of_steps_asks_for_less() {
+async fn a_limit_of_steps_leads_to_smaller_queries() {
     let cluster = Cluster::until_now(120);
     let server = servers::influxdb(false, 30);
     fill(&server, "", &line_protocol(&cluster, Schema::Measurements));
@@ -192,8 +192,8 @@ async fn a_limit_of_steps_asks_for_less() {
     data::check(&read(&source, cluster.window, 20 * 60).await, &expected(&cluster));
 }
 
-/// As Telegraf writes: usage of its input `kubernetes` each minute, and every five minutes what `kube_inventory` tells of
-/// pods, whose state is among the tags.
+/// Data of Telegraf: usage from its input `kubernetes` each minute, and every five minutes pods from `kube_inventory`,
+/// with their state in tags.
 fn telegraf(cluster: &Cluster) -> String {
     let mut text = String::new();
     for container in &cluster.containers {
@@ -207,7 +207,7 @@ fn telegraf(cluster: &Cluster) -> String {
                 let _ = writeln!(text, "{tags} cpu_usage_nanocores={}i {time}", (cores * 1000.0).round() * 1e6);
             }
             if let Some(bytes) = memory(container, minute) {
-                // As much storage as memory, a part of it logs.
+                // As much storage as memory, part of it logs.
                 let _ = writeln!(
                     text,
                     "{tags} memory_working_set_bytes={}i,rootfs_used_bytes={}i,logsfs_used_bytes=1000i {time}",
@@ -252,14 +252,14 @@ async fn telegrafs_usage_is_read_with_the_images_of_its_inventory() {
     expected.extend(storage);
     data::check(&read(&with_storage, cluster.window, 6 * 3600).await, &expected);
     let findings = examine(&options, cluster.window.to + 30).await.unwrap();
-    let told: Vec<_> = findings.iter().skip(1).map(|finding| (finding.subject, finding.found.as_str())).collect();
+    let reported: Vec<_> = findings.iter().skip(1).map(|finding| (finding.subject, finding.found.as_str())).collect();
     let schema = "Telegraf's, `cpu_usage_nanocores` of `kubernetes_pod_container` and `memory_working_set_bytes` of \
                   `kubernetes_pod_container` in database `telegraf`";
-    assert_eq!(told[..2], [("schema", schema), ("matched images", "5 of 5 containers in the last 10 minutes")]);
+    assert_eq!(reported[..2], [("schema", schema), ("matched images", "5 of 5 containers in the last 10 minutes")]);
 }
 
 #[tokio::test]
-async fn a_kill_that_telegrafs_inventory_shows_for_hours_is_told_once() {
+async fn a_kill_that_telegrafs_inventory_shows_for_hours_is_reported_once() {
     let server = servers::influxdb(false, 0);
     let mut text = String::new();
     let tags = "kubernetes_pod_container,namespace=shop,pod_name=job,container_name=c,image=nginx,version=1";
@@ -272,21 +272,21 @@ async fn a_kill_that_telegrafs_inventory_shows_for_hours_is_told_once() {
     }
     fill(&server, "", &text);
     let source = InfluxDb::connect(&Options::new(Endpoint::new(server.url()))).await.unwrap();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for hour in 0..30 {
         let window = Window { from: 864_000 + hour * 3600, to: 864_000 + hour * 3600 + 3600 };
         let mut sink = |batch| {
             if let headroom_companion::source::Batch::OomKills(kills) = batch {
-                told.extend(kills.into_iter().map(|kill| (kill.at, kill.memory, kill.container.image)));
+                reported.extend(kills.into_iter().map(|kill| (kill.at, kill.memory, kill.container.image)));
             }
         };
         source.read("shop", window, &mut sink).await.unwrap();
     }
-    assert_eq!(told, [(864_000 + 90 * 60 + 7, 900, "nginx:1".to_owned())]);
+    assert_eq!(reported, [(864_000 + 90 * 60 + 7, 900, "nginx:1".to_owned())]);
 }
 
 #[tokio::test]
-async fn telegraf_without_an_inventory_is_told_what_is_missing() {
+async fn without_telegrafs_inventory_the_error_says_what_is_missing() {
     let server = servers::influxdb(false, 0);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let line = "kubernetes_pod_container,namespace=shop,pod_name=p,container_name=c memory_working_set_bytes=5i";
@@ -297,8 +297,8 @@ async fn telegraf_without_an_inventory_is_told_what_is_missing() {
     assert!(images.advice.as_ref().unwrap().contains("kube_inventory"), "{images:?}");
 }
 
-/// No InfluxDB 2 can be had from Debian. What its documentation says of the API is what this one holds us to: a token, an
-/// organization, and the bucket as a database.
+/// Debian has no InfluxDB 2. This fake one requires what the API's documentation describes: a token, an organization,
+/// and the bucket as a database.
 #[tokio::test]
 async fn an_influxdb_2_is_given_token_organization_and_bucket() {
     let fake = Fake::start(|asked| {
@@ -339,7 +339,7 @@ async fn an_influxdb_2_is_given_token_organization_and_bucket() {
 
     let arguments = ["influxdb", &fake.url(), "--org", "team", "--bucket", "metrics"];
     let output = doctor(&arguments, &[("HEADROOM_TOKEN", "s3cret")]);
-    assert!(told(&output).contains("1 of 1 containers in the last 10 minutes"), "{}", told(&output));
+    assert!(text_of(&output).contains("1 of 1 containers in the last 10 minutes"), "{}", text_of(&output));
 
     options.endpoint.authentication = Authentication::None;
     let refused = InfluxDb::connect(&options).await.err();
@@ -347,7 +347,7 @@ async fn an_influxdb_2_is_given_token_organization_and_bucket() {
 }
 
 #[tokio::test]
-async fn clusters_that_share_a_database_are_told_apart() {
+async fn clusters_that_share_a_database_are_distinguished() {
     let server = servers::influxdb(false, 0);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let line = |cluster: &str, bytes: u64| {

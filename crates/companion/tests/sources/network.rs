@@ -1,4 +1,4 @@
-//! What lies between us and a store: proxies, compression, and secrets that must stay secret.
+//! The connection to a store: proxies, compression, and secrets that must stay secret.
 
 use std::io::Write as _;
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ use headroom_companion::source::{Source, Window};
 use crate::fake::{Fake, Reply, answer};
 use crate::faults::{MATRIX, store};
 
-/// `doctor` with these arguments, in an environment of its own.
+/// Runs `doctor` with these arguments and only this environment.
 pub fn doctor(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
         .arg("doctor")
@@ -24,7 +24,7 @@ pub fn doctor(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
         .unwrap()
 }
 
-pub fn told(output: &Output) -> String {
+pub fn text_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -33,7 +33,7 @@ fn a_store_is_reached_through_the_proxy_of_the_environment() {
     let proxy = store(|| answer(200, MATRIX));
     let url = format!("ann:se%40cret@127.0.0.1:{}", proxy.port);
     let output = doctor(&["prometheus", "http://store.example:9090"], &[("HTTP_PROXY", &url)]);
-    let text = told(&output);
+    let text = text_of(&output);
     assert!(text.contains("ok    memory metric"), "{text}");
     assert!(!text.contains("se%40cret") && !text.contains("se@cret"), "{text}");
     let asked = proxy.asked_for("CONNECT store.example:9090 ");
@@ -42,7 +42,7 @@ fn a_store_is_reached_through_the_proxy_of_the_environment() {
     assert!(asked.iter().all(|head| head.contains("Basic YW5uOnNlQGNyZXQ=")), "{asked:?}");
 
     let output = doctor(&["prometheus", &proxy.url()], &[("HTTP_PROXY", "http://127.0.0.1:1")]);
-    assert!(told(&output).contains("ok    memory metric"), "this machine needs no proxy: {}", told(&output));
+    assert!(text_of(&output).contains("ok    memory metric"), "this machine needs no proxy: {}", text_of(&output));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_cluster_is_reached_through_the_proxy_of_its_kubeconfig_or_of_the_environmen
         environment.push(("KUBECONFIG", file.path().to_str().unwrap()));
         let output = doctor(&["metrics-api"], &environment);
         let asked = proxy.asked_for("CONNECT cluster.example:6443 ");
-        assert_eq!(!asked.is_empty(), is_used, "{proxy_url} {environment:?}: {}", told(&output));
+        assert_eq!(!asked.is_empty(), is_used, "{proxy_url} {environment:?}: {}", text_of(&output));
     };
     check(&format!(", proxy-url: '{address}'"), &[], true);
     check("", &[("HTTP_PROXY", &address)], true);
@@ -75,7 +75,7 @@ fn a_cluster_is_reached_through_the_proxy_of_its_kubeconfig_or_of_the_environmen
 }
 
 #[tokio::test]
-async fn answers_come_compressed() {
+async fn answers_are_compressed() {
     let fake = store(|| {
         let mut zipped = GzEncoder::new(Vec::new(), Compression::default());
         zipped.write_all(MATRIX.as_bytes()).unwrap();
@@ -98,13 +98,13 @@ fn a_password_in_a_url_is_used_and_never_shown() {
     let fake = store(|| answer(200, MATRIX));
     let place = format!("127.0.0.1:{}", fake.port);
     let output = doctor(&["prometheus", &format!("http://ann:hunter2@{place}")], &[]);
-    let text = told(&output);
+    let text = text_of(&output);
     assert!(
         text.contains(&format!("prometheus at http://{place}\n")) && text.contains("ok    memory metric"),
         "{text}"
     );
     assert!(fake.asked_for("GET").iter().all(|head| head.contains("Basic YW5uOmh1bnRlcjI=")));
-    // Whatever goes wrong.
+    // With any error.
     for arguments in [
         ["prometheus", "http://ann:hunter2@127.0.0.1:1"].as_slice(),
         &["prometheus", "http://ann:hunter2@[127.0.0.1"],
@@ -115,7 +115,7 @@ fn a_password_in_a_url_is_used_and_never_shown() {
         &["prometheus", "http://127.0.0.1:1", "--header", "X-Key: hunter2\n"],
         &["prometheus", "http://127.0.0.1:1", "--token", "hunter2", "--user", "ann"],
     ] {
-        let said = told(&doctor(arguments, &[]));
+        let said = text_of(&doctor(arguments, &[]));
         assert!(!said.contains("hunter2") && !said.is_empty(), "{arguments:?}: {said}");
     }
 }

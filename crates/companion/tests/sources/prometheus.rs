@@ -18,7 +18,7 @@ pub fn options(url: String) -> Options {
     Options::new(Endpoint::new(url))
 }
 
-/// Reads a span as the pipeline would: window after window, namespace after namespace.
+/// Reads a span like the pipeline: window by window, namespace by namespace.
 pub async fn read(source: &impl Source, span: Window, window_seconds: i64) -> Read {
     let mut read = Read::default();
     let mut from = span.from;
@@ -32,7 +32,7 @@ pub async fn read(source: &impl Source, span: Window, window_seconds: i64) -> Re
     read
 }
 
-/// The times of samples are ends of minutes, so the last one belongs to the minute after the span.
+/// Sample times are ends of minutes, so the last one is in the minute after the span.
 fn shifted(window: Window) -> Window {
     Window { from: window.from + 60, to: window.to + 60 }
 }
@@ -42,7 +42,7 @@ fn start(cluster: &Cluster) -> Server {
 }
 
 #[tokio::test]
-async fn what_is_read_is_what_was_used() {
+async fn readings_match_usage() {
     let cluster = Cluster::until_now(360);
     let server = start(&cluster);
     let source = Prometheus::connect(&options(server.url())).await.unwrap();
@@ -55,7 +55,7 @@ async fn what_is_read_is_what_was_used() {
     data::check(&whole, &cluster.expected());
     check_kills(&cluster, &whole.kills);
 
-    // However it is cut, nothing is lost and nothing comes twice.
+    // With any window size, nothing is lost and nothing is read twice.
     let in_pieces = read(&source, shifted(cluster.window), 17 * 60).await;
     data::check(&in_pieces, &cluster.expected());
     check_kills(&cluster, &in_pieces.kills);
@@ -78,7 +78,7 @@ fn check_kills(cluster: &Cluster, kills: &[OomKill]) {
 }
 
 #[tokio::test]
-async fn too_many_points_and_too_many_samples_ask_for_less() {
+async fn too_many_points_or_samples_lead_to_smaller_queries() {
     let cluster = Cluster::until_now(180);
     let server = PrometheusServer {
         history: cluster.open_metrics(),
@@ -98,11 +98,11 @@ async fn too_many_points_and_too_many_samples_ask_for_less() {
 }
 
 #[tokio::test]
-async fn old_label_names_and_a_missing_kube_state_metrics_are_found_out() {
+async fn old_label_names_and_a_missing_kube_state_metrics_are_detected() {
     let cluster = Cluster::until_now(90);
     let mut text = cluster.open_metrics();
     for container in &cluster.containers {
-        // The usage series name the image themselves, and nothing else does.
+        // Only the usage series have the image.
         let old = format!(r#"pod="{}",container="{}","#, container.pod, container.name);
         let new = format!(
             r#"pod_name="{}",container_name="{}",image="{}","#,
@@ -130,7 +130,7 @@ async fn old_label_names_and_a_missing_kube_state_metrics_are_found_out() {
 }
 
 #[tokio::test]
-async fn a_recording_rule_is_read_as_it_is() {
+async fn a_recording_rule_is_read_unchanged() {
     let cluster = Cluster::until_now(60);
     let mut rules = "# TYPE team:cpu:cores gauge\n".to_owned();
     let expected: BTreeMap<_, _> = cluster.expected().into_iter().collect();
@@ -155,7 +155,7 @@ async fn a_recording_rule_is_read_as_it_is() {
 }
 
 #[tokio::test]
-async fn matchers_tell_clusters_apart_that_share_a_store() {
+async fn matchers_select_a_cluster_in_a_shared_store() {
     let cluster = Cluster::until_now(60);
     let text = cluster.open_metrics().replace(r#"prometheus_replica="a""#, r#"cluster="a""#);
     let history = text.replace(r#"prometheus_replica="b""#, r#"cluster="b""#);
@@ -168,7 +168,7 @@ async fn matchers_tell_clusters_apart_that_share_a_store() {
     assert!(Prometheus::connect(&options).await.is_err());
 }
 
-/// The text without what kube-state-metrics would have told between two minutes.
+/// The text without the series of kube-state-metrics between two minutes.
 fn without_state(cluster: &Cluster, text: &str, minutes: std::ops::Range<i64>) -> String {
     let away = cluster.window.from + minutes.start * 60..cluster.window.from + minutes.end * 60;
     let time = |line: &str| line.rsplit(' ').next().and_then(|time| time.parse().ok());
@@ -176,7 +176,7 @@ fn without_state(cluster: &Cluster, text: &str, minutes: std::ops::Range<i64>) -
     text.lines().filter(|line| !is_gone(line)).map(|line| format!("{line}\n")).collect()
 }
 
-/// The text with an image on the usage series that no pod names so.
+/// The text with a wrong image label on the usage series.
 fn with_wrong_label(text: &str) -> String {
     let label = |line: &str| match line.starts_with("container_") && !line.contains("image=") {
         true => line.replacen('{', r#"{image="sha/wrong:1","#, 1) + "\n",
@@ -186,7 +186,7 @@ fn with_wrong_label(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn kube_state_metrics_may_be_away_when_a_run_begins() {
+async fn kube_state_metrics_may_be_down_when_a_run_starts() {
     let cluster = Cluster::until_now(120);
     let text = with_wrong_label(&cluster.open_metrics());
     let history = without_state(&cluster, &text, 95..125);
@@ -207,10 +207,10 @@ async fn kube_state_metrics_may_be_away_when_a_run_begins() {
 }
 
 #[tokio::test]
-async fn what_began_while_kube_state_metrics_was_away_waits_for_it() {
+async fn pods_started_while_kube_state_metrics_was_down_wait_for_it() {
     let cluster = Cluster::until_now(120);
     let text = with_wrong_label(&cluster.open_metrics());
-    // What only the last minutes know: a pod that began after kube-state-metrics had gone.
+    // Only the last minutes have a pod that started after kube-state-metrics went down.
     let away = without_state(&cluster, &text, 95..125);
     let young = |text: &str| {
         let begun = cluster.window.from + 100 * 60;
@@ -228,7 +228,7 @@ async fn what_began_while_kube_state_metrics_was_away_waits_for_it() {
     );
     source.read("shop", shifted(cluster.window), &mut |_| {}).await.unwrap();
 
-    // It is back for the last minutes.
+    // kube-state-metrics is up again for the last minutes.
     let back = without_state(&cluster, &text, 95..115);
     let server = PrometheusServer { history: young(&back), ..PrometheusServer::default() }.start();
     let source = Prometheus::connect(&options(server.url())).await.unwrap();
@@ -239,7 +239,7 @@ async fn what_began_while_kube_state_metrics_was_away_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_kill_while_kube_state_metrics_was_away_is_told_when_it_is_back() {
+async fn a_kill_while_kube_state_metrics_was_down_is_reported_when_it_is_up_again() {
     let cluster = Cluster::until_now(360);
     let killed_in = cluster.containers[3].kills[1] as i64;
     let history = without_state(&cluster, &cluster.open_metrics(), killed_in - 10..killed_in + 80);
@@ -248,14 +248,14 @@ async fn a_kill_while_kube_state_metrics_was_away_is_told_when_it_is_back() {
     let back = cluster.window.from + (killed_in + 80) * 60;
     for window in [360 * 60, 60 * 60] {
         let kills = read(&source, shifted(cluster.window), window).await.kills;
-        let told: Vec<_> = kills.iter().map(|kill| (kill.at, kill.container.image.as_str())).collect();
+        let reported: Vec<_> = kills.iter().map(|kill| (kill.at, kill.container.image.as_str())).collect();
         let first = cluster.window.from + (cluster.containers[3].kills[0] as i64 + 1) * 60;
-        assert_eq!(told, [(first, "postgres:15"), (back, "postgres:16")]);
+        assert_eq!(reported, [(first, "postgres:15"), (back, "postgres:16")]);
     }
 }
 
 #[tokio::test]
-async fn clusters_that_share_a_store_are_asked_about() {
+async fn a_store_shared_by_clusters_requires_a_choice() {
     let cluster = Cluster::until_now(30);
     let text = cluster.open_metrics();
     let labelled = text.replace(r#"prometheus_replica="a""#, r#"cluster="prod""#);
@@ -285,7 +285,7 @@ async fn clusters_that_share_a_store_are_asked_about() {
 }
 
 #[tokio::test]
-async fn an_empty_store_is_told_from_a_wrong_name() {
+async fn an_empty_store_is_distinguished_from_a_wrong_name() {
     let server = PrometheusServer::default().start();
     let refused = Prometheus::connect(&options(server.url())).await.err();
     assert!(
@@ -302,16 +302,16 @@ async fn an_empty_store_is_told_from_a_wrong_name() {
 }
 
 #[tokio::test]
-async fn doctor_tells_what_was_found() {
+async fn doctor_lists_what_it_found() {
     let cluster = Cluster::until_now(120);
     let server = start(&cluster);
     let options = options(server.url());
     let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
-    let told: Vec<_> =
+    let reported: Vec<_> =
         findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
-    assert_eq!((told[0].0, told[0].1), (Verdict::Good, "clock"));
+    assert_eq!((reported[0].0, reported[0].1), (Verdict::Good, "clock"));
     assert_eq!(
-        told[1..8],
+        reported[1..8],
         [
             (Verdict::Good, "memory metric", "`container_memory_working_set_bytes`, 5 containers"),
             (Verdict::Good, "cpu metric", "`container_cpu_usage_seconds_total`, 5 containers"),
@@ -339,7 +339,7 @@ async fn a_live_scrape_is_read_while_it_grows() {
     let give_up = Instant::now() + Duration::from_secs(60);
     // Prometheus takes some seconds to start scraping, and two scrapes make a rate.
     let read = loop {
-        assert!(Instant::now() < give_up, "nothing is scraped");
+        assert!(Instant::now() < give_up, "Prometheus has scraped nothing");
         tokio::time::sleep(Duration::from_secs(1)).await;
         let Ok(source) = Prometheus::connect(&options).await else { continue };
         let to = source.now().await.unwrap().div_euclid(5) * 5;
@@ -354,7 +354,7 @@ async fn a_live_scrape_is_read_while_it_grows() {
         assert!(samples.len() >= 2 && samples.windows(2).all(|pair| pair[1].time - pair[0].time == 5), "{samples:?}");
         let last = samples.last().unwrap().value;
         match key.resource {
-            // A quarter of a core, as well as a scrape each second can see.
+            // A quarter of a core, as precisely as a scrape each second can measure.
             Resource::Cpu => assert!((225_000_000..275_000_000).contains(&last), "{last}"),
             Resource::Memory => assert_eq!(last, 64 << 20),
             Resource::EphemeralStorage => assert_eq!(last, 5 << 20),
@@ -362,7 +362,7 @@ async fn a_live_scrape_is_read_while_it_grows() {
     }
 }
 
-/// An exporter that tells of one container using a quarter of a core.
+/// An exporter with one container that uses a quarter of a core.
 struct Exporter {
     port: u16,
 }
@@ -398,7 +398,7 @@ impl Exporter {
 }
 
 #[tokio::test]
-async fn tls_with_an_own_authority_and_basic_auth() {
+async fn tls_with_a_private_authority_and_basic_auth() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let made = std::process::Command::new("openssl")
@@ -412,7 +412,7 @@ async fn tls_with_an_own_authority_and_basic_auth() {
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    // The hash is that of `open sesame`.
+    // The hash of `open sesame`.
     let web = format!(
         "tls_server_config:\n  cert_file: {}\n  key_file: {}\nbasic_auth_users:\n  reader: {HASH}\n",
         path("cert.pem").display(),

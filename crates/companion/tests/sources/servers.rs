@@ -1,5 +1,5 @@
-//! Starts real metrics stores on loopback, on free ports, with their data in a temporary folder. They end with their
-//! value. A server that is not installed fails the test and says how to get it.
+//! Starts real metrics stores on loopback, on free ports, with their data in a temporary folder. They stop when
+//! dropped. If a server is not installed, the test fails and says how to install it.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -51,7 +51,7 @@ impl Server {
         server
     }
 
-    /// An empty path asks for no more than an open port.
+    /// With an empty path, an open port is sufficient.
     fn answers(&self, ready: &str) -> bool {
         if ready.is_empty() {
             return TcpStream::connect(("127.0.0.1", self.port)).is_ok();
@@ -70,12 +70,12 @@ fn missing(program: &str, error: &std::io::Error) -> ! {
     )
 }
 
-/// A port that nobody listened on a moment ago.
+/// A port that was free a moment ago.
 pub fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// One plain HTTP request; gives status and body.
+/// Sends one plain HTTP request. Returns status and body.
 pub fn request(port: u16, method: &str, path: &str, body: &[u8]) -> std::io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
@@ -94,15 +94,15 @@ pub fn request(port: u16, method: &str, path: &str, body: &[u8]) -> std::io::Res
 
 #[derive(Default)]
 pub struct PrometheusServer {
-    /// OpenMetrics text that is already there when the server starts.
+    /// OpenMetrics text to import before the server starts.
     pub history: String,
-    /// The same in a file, where there is much.
+    /// The same in a file, for large texts.
     pub file: Option<PathBuf>,
-    /// Where to scrape from, each second.
+    /// Port to scrape each second.
     pub scrape: Option<u16>,
     /// `--web.config.file`, for TLS and basic auth.
     pub web_config: Option<PathBuf>,
-    /// Not only on loopback, which no API server leads to.
+    /// Listen not only on loopback, to which no API server connects.
     pub on_all_addresses: bool,
     pub more_arguments: Vec<String>,
 }
@@ -135,7 +135,7 @@ impl PrometheusServer {
         ];
         arguments.extend(self.web_config.iter().map(|path| format!("--web.config.file={}", path.display())));
         arguments.extend(self.more_arguments);
-        // Behind TLS and a password only the port can be seen to be open.
+        // With TLS and a password, only the open port can be checked.
         let ready = if self.web_config.is_some() { "" } else { "/-/ready" };
         Server::start("prometheus", &arguments, folder, port, ready)
     }

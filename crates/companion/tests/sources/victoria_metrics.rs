@@ -1,4 +1,4 @@
-//! Against a real VictoriaMetrics, which speaks Prometheus' API with a mind of its own.
+//! Against a real VictoriaMetrics, whose Prometheus API differs in details.
 
 use headroom_companion::source::Window;
 use headroom_companion::source::prometheus::Prometheus;
@@ -8,7 +8,7 @@ use crate::prometheus::{options, read};
 use crate::servers;
 
 #[tokio::test]
-async fn what_is_read_is_what_was_used() {
+async fn readings_match_usage() {
     let cluster = Cluster::until_now(240);
     let server = servers::victoria_metrics(&cluster.exposition());
     let source = Prometheus::connect(&options(server.url())).await.unwrap();

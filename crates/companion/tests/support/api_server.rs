@@ -1,5 +1,5 @@
-//! An API server made of a map, for what the collector asks of one: namespaces, leases and profiles. It remembers who
-//! asked what, and who held the lease when a profile was written.
+//! An in-memory API server with the kinds that the collector needs: namespaces, leases and profiles. It records
+//! requests, and who held the lease when a profile was written.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ pub enum Scenario {
     Forbidden,
     /// Another writer of nginx's root.
     Conflict,
-    /// A quota on objects of the kind.
+    /// A quota refuses objects of the kind.
     Quota,
     /// A webhook that denies nginx's root.
     Webhook,
@@ -55,9 +55,9 @@ const BROKEN_WEBHOOK: &str = r#"Internal error occurred: failed calling webhook 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     pub object: String,
-    /// Of the store that the profile is made of.
+    /// The id of the store from which the profile is made.
     pub store: String,
-    /// Who held the lease then.
+    /// The holder of the lease at that time.
     pub holder: String,
 }
 
@@ -73,7 +73,7 @@ pub struct ApiServer {
     pub writes: Mutex<Vec<Write>>,
     /// Method, path and query of each request.
     pub requests: Mutex<Vec<String>>,
-    /// How long each answer takes.
+    /// The delay of each response.
     pub delay: Mutex<Duration>,
     versions: Mutex<u64>,
 }
@@ -130,7 +130,7 @@ impl ApiServer {
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (parts, body) = request.into_parts();
-        // A client that was killed in the middle has asked nothing.
+        // An incomplete request of a killed client is ignored.
         let Ok(body) = body.collect().await else { return Response::new(Full::default()) };
         let body = body.to_bytes();
         let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
@@ -172,7 +172,7 @@ impl ApiServer {
         }
     }
 
-    /// The metadata of two pods at a time; of nothing else is asked for.
+    /// The metadata of two pods at a time; nothing else of pods is requested.
     fn pods(&self, request: &http::request::Parts) -> (StatusCode, Value) {
         assert!(request.headers["accept"].to_str().unwrap().contains("as=PartialObjectMetadataList"));
         let query = request.uri.query().unwrap();
@@ -189,7 +189,7 @@ impl ApiServer {
         (StatusCode::OK, list)
     }
 
-    /// The objects of a root, by the label that names it; two at a time.
+    /// The objects of a root by its label, two at a time.
     fn list(&self, namespace: &str, query: &str) -> (StatusCode, Value) {
         let parameter = |name: &str| query.split('&').find_map(|one| one.strip_prefix(&format!("{name}=")));
         let root = parameter("labelSelector").unwrap().strip_prefix("headroom.dev%2Froot%3D").unwrap();
@@ -296,7 +296,7 @@ impl ApiServer {
         versions.to_string()
     }
 
-    /// Who holds the lease; nobody is empty.
+    /// The holder of the lease; empty if there is none.
     pub fn holder(&self) -> String {
         let lease = self.lease.lock().unwrap();
         let holder = lease.as_ref().map(|lease| lease["spec"]["holderIdentity"].clone()).unwrap_or_default();
@@ -307,7 +307,7 @@ impl ApiServer {
         self.profiles.lock().unwrap().keys().cloned().collect()
     }
 
-    /// The text of the histories in each object that a reader comes to.
+    /// The text of the histories in each object that a reader finds.
     pub fn histories(&self) -> BTreeMap<String, String> {
         let profiles = self.profiles.lock().unwrap();
         let listed: Vec<String> = profiles.iter().flat_map(|(name, root)| pages(name, root)).collect();
@@ -327,10 +327,10 @@ fn pages(name: &str, root: &Value) -> Vec<String> {
     paths(pages).into_iter().map(|path| format!("{name}-{path}")).collect()
 }
 
-/// At no moment does a root list a page that is not there.
+/// Asserts that no root lists a missing page.
 fn check_pages(profiles: &BTreeMap<String, Value>) {
     for page in profiles.iter().flat_map(|(name, root)| pages(name, root)) {
-        assert!(profiles.contains_key(&page), "{page} is not there");
+        assert!(profiles.contains_key(&page), "{page} is missing");
     }
 }
 

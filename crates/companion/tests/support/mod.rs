@@ -1,4 +1,4 @@
-//! A source made of samples in memory, whose answers and failures a test chooses.
+//! An in-memory source of samples, whose answers and failures a test chooses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,7 +29,7 @@ pub const DAY: i64 = 86_400;
 /// 2026-11-21T00:00:00Z
 pub const NOW: i64 = 1_795_219_200;
 
-/// What one container does, as a function of time.
+/// One container's usage, as a function of time.
 pub struct Workload {
     pub namespace: &'static str,
     pub pod: &'static str,
@@ -43,18 +43,18 @@ pub struct Scripted {
     pub now: i64,
     pub reach: Reach,
     pub workloads: Vec<Workload>,
-    /// Windows longer than this are too much.
+    /// Longer windows are refused as too much.
     pub bears: i64,
     /// These namespaces cannot be read.
     pub broken: Mutex<BTreeSet<&'static str>>,
-    /// So many reads of each namespace fail before one works.
+    /// How many reads of each namespace fail before one succeeds.
     pub hiccups: u32,
-    /// Answers also hold samples of the minutes around the window.
+    /// Whether answers include samples of the minutes around the window.
     pub sloppy: bool,
     pub failed: Mutex<BTreeMap<String, u32>>,
-    /// How many reads are under way, and how many there were at most.
+    /// The current and the highest number of concurrent reads.
     pub under_way: Mutex<(u32, u32)>,
-    /// Every read that was answered.
+    /// All answered reads.
     pub reads: Mutex<Vec<(String, Window)>>,
 }
 
@@ -75,7 +75,7 @@ impl Scripted {
         }
     }
 
-    /// Used at a moment: different for each workload, and never twice the same in a row.
+    /// The usage at a time: different for each workload, and never the same twice in a row.
     fn amount(workload: &Workload, time: i64) -> u64 {
         let seed = workload.pod.bytes().fold(time as u64 / 60, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
         1_000_000 + seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 500_000_000
@@ -130,7 +130,7 @@ impl Source for Scripted {
                 step_seconds: STEP as u32,
             };
             sink(Batch::Usage(vec![series(Resource::Cpu)]));
-            // What was handed over before a failure must not count.
+            // Samples before a failure must not count.
             let failures = self.failed.lock().unwrap().get(namespace).copied().unwrap_or(0);
             if failures < self.hiccups {
                 *self.failed.lock().unwrap().entry(namespace.to_owned()).or_default() += 1;
@@ -163,7 +163,7 @@ pub fn three_workloads() -> Vec<Workload> {
     ]
 }
 
-/// Quick to lose patience.
+/// A pace with short timeouts.
 pub fn pace() -> Pace {
     Pace {
         window: DAY,
@@ -184,13 +184,13 @@ pub async fn collect(source: &Scripted, store: &Store, stop: &CancellationToken)
     }
 }
 
-/// Everything that would be published, as text: equal if and only if the same samples were counted.
+/// All profiles as text: equal if and only if the same samples were counted.
 pub fn published(store: &Store, as_of: i64) -> String {
     let texts = texts(store, as_of, &Pooling { quorum: 1, namespaces: Vec::new() });
     texts.into_iter().filter(|text| !text.contains(r#""images":{}"#)).map(|text| text + "\n").collect()
 }
 
-/// Every object that would be published.
+/// All objects that would be published.
 pub fn objects(store: &Store, as_of: i64, pooling: &Pooling) -> Vec<Value> {
     texts(store, as_of, pooling).iter().map(|text| serde_json::from_str(text).unwrap()).collect()
 }
@@ -202,7 +202,7 @@ fn texts(store: &Store, as_of: i64, pooling: &Pooling) -> Vec<String> {
     Root::all().flat_map(|root| share(root).lay_out()).map(|object| object.to_string()).collect()
 }
 
-/// What some objects hold of an image, in a namespace or in the `pool`, with each tag and workload written out.
+/// The histories of an image in some objects, in a namespace or in the `pool`, with each tag and workload expanded.
 pub fn histories<'o>(objects: impl IntoIterator<Item = &'o Value>, repository: &str, of: &str) -> Value {
     let key = key_of(repository);
     for object in objects {

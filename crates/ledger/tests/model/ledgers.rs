@@ -1,5 +1,5 @@
-//! The ledgers of the model: real states, told apart by number, changed by the real functions alone. What a function has
-//! answered once is remembered, since many states of the world share a ledger.
+//! The ledgers of the model: real states, identified by number and changed only by the real functions. Results are
+//! cached, because many states of the world share a ledger.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,40 +14,40 @@ use headroom_ledger::{Book, Shape, State, Verdict, settle};
 use super::scenarios::Scenario;
 use super::world::{Flaw, Thing};
 
-/// The bounded name. Its own kind has no objects.
+/// The bounded name. No object has this kind.
 const NAME: &str = "pods";
 
-/// What a handler asks for.
+/// The reservation that a handler asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Asked {
     pub key: usize,
     pub token: u8,
     pub uid: u8,
     pub charge: u8,
-    /// Of an update.
+    /// For an update: the object that it replaces.
     pub old: Option<Thing>,
 }
 
-/// What a leader knows.
+/// The cache of a leader.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Seen {
     pub things: Vec<Thing>,
-    /// Uids that were seen stored and are gone, as bits.
-    pub departed: u16,
-    /// Tokens that are released, as bits.
+    /// Uids that were stored and have been deleted, as bits.
+    pub deleted: u16,
+    /// Released tokens, as bits.
     pub released: u64,
-    /// The leader's term, where terms are the fence.
+    /// The leader's term, if terms are the fence.
     pub epoch: u8,
 }
 
-/// What the model wants to know of an entry.
+/// An entry of a ledger.
 #[derive(Debug, Clone, Copy)]
-pub struct Known {
+pub struct KnownEntry {
     pub key: usize,
     pub token: u8,
     /// The uid of a create.
     pub creates: Option<u8>,
-    /// Whether it stands for several.
+    /// Whether several entries were merged into it.
     pub is_merged: bool,
 }
 
@@ -84,7 +84,7 @@ impl Ledgers {
             let node = |at: usize| {
                 let mut hard: ResourceList<'static> = ResourceList::default();
                 hard.set(NAME.into(), Quantity::from_units(scenario.hard[ledger][at].into()));
-                // Each key is of its own kind, so its version is its kind's revision.
+                // Each key has its own kind, so the key's version is the kind's revision.
                 for at in 0..scenario.objects.len() {
                     hard.set(format!("count/{}", kind(at)).into(), Quantity::from_units(9));
                 }
@@ -110,10 +110,9 @@ impl Ledgers {
         }
     }
 
-    /// The number of a state.
+    /// Stores a state and returns its number.
     fn keep(&mut self, state: State) -> usize {
         let lines = state.write();
-        // Only the last revision that was counted is remembered: leaders see all keys in one order.
         let number = *self.numbers.entry(format!("{lines:?}")).or_insert(self.states.len());
         if number == self.states.len() {
             self.states.push(state);
@@ -122,16 +121,16 @@ impl Ledgers {
     }
 
     pub fn first(&mut self, ledger: usize, things: &[Thing]) -> usize {
-        let seen = Seen { things: things.to_vec(), departed: 0, released: 0, epoch: 0 };
+        let seen = Seen { things: things.to_vec(), deleted: 0, released: 0, epoch: 0 };
         let start = State { plan: 1, ..State::default() };
         let state = settle(&self.plans[ledger], &start, &self.cache(&seen), &BTreeSet::new());
         let mut state = state.unwrap().unwrap();
-        self.neutral(&mut state);
+        self.weaken_fence(&mut state);
         self.keep(state)
     }
 
-    /// What is left of the fence in this variant.
-    fn neutral(&self, state: &mut State) {
+    /// Removes the parts of the fence that this variant does not have.
+    fn weaken_fence(&self, state: &mut State) {
         match self.flaw {
             Flaw::NoFence => state.counted_at.clear(),
             flaw if flaw.has_epochs() => state.counted_at.retain(|kind, _| kind == NAME),
@@ -143,8 +142,8 @@ impl Ledgers {
         let mut cache = Cache::default();
         let epoch = if self.flaw.has_epochs() { u64::from(seen.epoch) } else { 0 };
         cache.list(NAME, epoch, []);
-        // Whoever was deleted was there before.
-        for uid in (0..16).filter(|uid| seen.departed & (1 << uid) != 0) {
+        // A deleted object must have been stored before.
+        for uid in (0..16).filter(|uid| seen.deleted & (1 << uid) != 0) {
             let gone = Key::new("k0", "n0", "gone");
             cache.put(gone.clone(), Stored { uid: format!("u{uid}"), version: 0, shape: shape(0), ends: None });
             cache.remove(&gone, 0);
@@ -159,7 +158,7 @@ impl Ledgers {
         cache
     }
 
-    /// The ledger with the entry, or none where there is no room.
+    /// The ledger with the entry; none if there is no room.
     pub fn reserve(&mut self, ledger: usize, state: usize, asked: Asked) -> Option<usize> {
         if let Some(known) = self.reserved.get(&(ledger, state, asked)) {
             return *known;
@@ -181,7 +180,7 @@ impl Ledgers {
             may_exceed: false,
         };
         match (self.flaw, &was) {
-            (Flaw::BaseOfFirstComer, Some(was)) => ask.old = was.base.first().cloned(),
+            (Flaw::BaseOfFirstEntry, Some(was)) => ask.old = was.base.first().cloned(),
             (Flaw::ClaimedByUid, Some(was)) => {
                 let is_known = |known: &Attempt| known.uid == ask.attempt.uid;
                 if was.entries.iter().any(|entry| entry.attempt.as_ref().is_some_and(is_known)) {
@@ -189,7 +188,7 @@ impl Ledgers {
                 }
             }
             (Flaw::ChargedAtReview, _) => {
-                // As others do: the level is raised at once, and somebody recounts it some day.
+                // As in other implementations: usage is raised at once, and recounted at some later time.
                 let mut book = Book::open(&self.plans[ledger], state.clone());
                 if book.reserve(&ask) != Verdict::Granted {
                     return None;
@@ -225,7 +224,7 @@ impl Ledgers {
         self.keep(state)
     }
 
-    /// The ledger as counted by a leader; none if it has seen too little.
+    /// The ledger as settled by a leader; none if the leader has seen too little.
     pub fn settle(&mut self, ledger: usize, state: usize, seen: &Seen) -> Option<usize> {
         let question = (ledger, state, seen.clone());
         if let Some(known) = self.settled.get(&question) {
@@ -258,7 +257,7 @@ impl Ledgers {
                 Flaw::UpdatesSettledByUid => {
                     attempt.version.is_some() && stored.is_some_and(|stored| stored.uid == attempt.uid)
                 }
-                Flaw::VersionsOnlyToldApart => attempt.version.is_some_and(|version| {
+                Flaw::VersionsOnlyDiffer => attempt.version.is_some_and(|version| {
                     stored.map_or(cache.revision(&at.kind), |s| Some(s.version)) != Some(version)
                 }),
                 Flaw::SettledByIncrease => {
@@ -278,12 +277,12 @@ impl Ledgers {
         }
         let mut settled = settle(&self.plans[ledger], state, &cache, &released).ok()?;
         if let Some(settled) = &mut settled {
-            self.neutral(settled);
+            self.weaken_fence(settled);
         }
         Some(settled)
     }
 
-    /// Writes the term of a leader; none if there is a later one.
+    /// The ledger with a leader's term; none if it has a later term.
     pub fn write_epoch(&mut self, state: usize, epoch: u8) -> Option<usize> {
         let mut state = self.states[state].clone();
         let written = state.counted_at.entry(NAME.to_owned()).or_default();
@@ -294,8 +293,8 @@ impl Ledgers {
         Some(self.keep(state))
     }
 
-    pub fn entries(&self, state: usize) -> impl Iterator<Item = Known> {
-        self.states[state].entries().map(|(key, entry)| Known {
+    pub fn entries(&self, state: usize) -> impl Iterator<Item = KnownEntry> {
+        self.states[state].entries().map(|(key, entry)| KnownEntry {
             key: number(&key.kind),
             token: u8::try_from(number(&entry.token)).unwrap(),
             creates: entry
@@ -329,7 +328,7 @@ impl Ledgers {
     }
 }
 
-/// A count that drops claims whose tokens are given, and believes nothing else of the cache.
+/// Recounts usage and drops the entries with these tokens, but resolves no others from the cache.
 fn settled_by_increase(state: &State, plan: &Plan, cache: &Cache, resolved: &BTreeSet<String>) -> State {
     let mut settled = state.clone();
     settled.used = cache.count(plan);

@@ -1,19 +1,19 @@
-//! An exhaustive search over the ledger's protocol: every interleaving of requests, their handlers on any number of
-//! replicas, the API server, deletions, and leaders that settle, by the very functions that the program calls.
+//! An exhaustive search of the ledger's protocol: every interleaving of requests, their handlers on any number of
+//! replicas, the API server, deletions, and leaders that settle, with the same functions that the program calls.
 //!
-//! Checked in every state that can be reached:
+//! Checked in every reachable state:
 //!
-//! - SAFE: what is stored never exceeds a bound, and the ledger never holds less than what is stored;
-//! - CLEAN: without further requests, every leader in office and a new one end with no claim and the true count;
-//! - PROMPT: a claim does not outlive the sight of its object.
+//! - SAFE: stored objects never exceed a bound, and the ledger never holds less than what is stored;
+//! - CLEAN: without further requests, every active leader and a new one end with no claim and the true count;
+//! - PROMPT: a claim is removed once a leader has seen its object.
 //!
-//! Storage keys hold (uid, version, charge). A create is stored only where its key is free, an update only where the
-//! version is still the one that was reviewed: so an API server writes. Handlers crash, are asked twice, lose the answer
-//! to a write, and go on after the API server has given up. An admitted request may still fail. Leaders take office at
-//! any time, also beside another, list, and watch with any delay. Time is one rule: a claim is released only when its
-//! request is over and its key, read live, is as the leader's cache has it.
+//! Storage keys hold (uid, version, charge). As in an API server, a create is stored only if its key is free, and an
+//! update only if the version is still the one that was reviewed. Handlers crash, receive a review twice, lose the
+//! response to a write, and continue after the API server has given up. An admitted request may still fail. Leaders
+//! start at any time, even while another is active; they list, and watch with any delay. Time is one rule: a claim is
+//! released only when its request is over and a live read of its key matches the leader's cache.
 //!
-//! `HEADROOM_MODEL=full` searches the large scenarios too (some minutes).
+//! `HEADROOM_MODEL=full` also searches the large scenarios (some minutes).
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a model of known size")]
 
@@ -27,10 +27,10 @@ use ledgers::Ledgers;
 use scenarios::{Scenario, flaws, large, small, sweep};
 use world::{Flaw, Model, World};
 
-/// How a search ended.
+/// The result of a search.
 struct Outcome {
     states: usize,
-    /// What was violated, and the steps that led to it.
+    /// The violated property, and the steps that lead to it.
     violation: Option<(&'static str, Vec<String>)>,
 }
 
@@ -53,7 +53,7 @@ fn search(scenario: &Scenario, flaw: Flaw) -> Outcome {
     Outcome { states: seen.len(), violation: None }
 }
 
-/// Searches again for a state, remembering the way.
+/// Searches for a state again and returns the steps to it.
 fn trace(model: &mut Model<'_>, to: &World) -> Vec<String> {
     let (start, to) = (model.start(), to.fingerprint());
     let mut from = HashMap::from([(start.fingerprint(), (0, String::new()))]);
@@ -111,18 +111,18 @@ fn the_protocol_holds_in_large_scenarios() {
     }
 }
 
-/// What the protocol leaves out if one of its rules is missing: the search must find it, or it would find nothing.
+/// Checks the search itself: it must find the violation if a rule of the protocol is missing.
 #[test]
 fn every_naive_variant_breaks() {
-    for (flaw, scenario, promise) in flaws() {
+    for (flaw, scenario, property) in flaws() {
         let outcome = search(&scenario, flaw);
         let (problem, trace) = outcome.violation.unwrap_or_else(|| panic!("{flaw:?} holds in {}", scenario.name));
         println!("{problem} in {} steps ({} states): {flaw:?}", trace.len(), outcome.states);
-        assert!(problem.starts_with(promise), "{flaw:?}: {problem}\n    {}", trace.join("\n    "));
+        assert!(problem.starts_with(property), "{flaw:?}: {problem}\n    {}", trace.join("\n    "));
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "whoever tests chooses how much")]
+#[expect(clippy::disallowed_methods, reason = "the environment chooses how much is searched")]
 fn is_full() -> bool {
     std::env::var("HEADROOM_MODEL").is_ok_and(|size| size == "full")
 }

@@ -1,4 +1,4 @@
-//! What is searched.
+//! The scenarios to search.
 
 use super::world::Flaw;
 
@@ -16,23 +16,23 @@ pub struct Scenario {
     pub hard: Vec<Vec<u8>>,
     /// By ledger: the parent of each node.
     pub parents: Vec<Vec<Option<usize>>>,
-    /// By key: the ledgers that it is charged to, with the node, in the order of reserving.
+    /// By key: the ledgers that it is charged to, each with its node, in the order of reservation.
     pub places: Vec<Vec<(usize, usize)>>,
-    /// By key: what is stored at first.
+    /// By key: the charge of the object that is stored at the start; 0 if there is none.
     pub objects: Vec<u8>,
     /// Verb, key and charge.
     pub requests: Vec<(Verb, usize, u8)>,
     /// Keys that may be deleted, once each.
     pub deletes: Vec<usize>,
     pub leaders: usize,
-    /// How often a leader takes office.
+    /// How often a leader starts, in total.
     pub terms: u8,
     /// How often each request may be reviewed.
     pub deliveries: Vec<u8>,
-    /// Whether answers to writes get lost.
+    /// Whether responses to writes can be lost.
     pub lost: bool,
     pub most_entries: usize,
-    /// Whether one API server lags behind, and leaders may list from it.
+    /// Whether leaders may list from an API server that lags behind.
     pub lagging: bool,
 }
 
@@ -54,7 +54,7 @@ fn scenario(name: &str, hard: u8, objects: &[u8], requests: &[(Verb, usize, u8)]
     }
 }
 
-/// Creates that fail, crash and come late, beside a deletion and leaders that overlap.
+/// Creates that fail, crash and are late, with a concurrent deletion and overlapping leaders.
 fn creates() -> Scenario {
     Scenario { deletes: vec![0], ..scenario("creates", 2, &[1, 0, 0], &[(Create, 1, 1), (Create, 2, 1)]) }
 }
@@ -68,7 +68,7 @@ fn replaced() -> Scenario {
     Scenario { deletes: vec![0], leaders: 1, terms: 1, ..scenario("replaced", 2, &[1, 0, 0], &requests) }
 }
 
-/// Updates that raise and lower, reviewed at the same version, beside a create.
+/// Updates that raise and lower the charge, reviewed at the same version, with a concurrent create.
 fn updates() -> Scenario {
     scenario("updates", 3, &[1, 0], &[(Update, 0, 3), (Update, 0, 2), (Create, 1, 1)])
 }
@@ -77,13 +77,13 @@ fn lowering() -> Scenario {
     scenario("lowering", 3, &[2, 0], &[(Update, 0, 1), (Update, 0, 3), (Create, 1, 1)])
 }
 
-/// A handler that comes late, after its object was lowered and the ledger settled.
+/// A handler that is late: its object was lowered and the ledger settled before.
 fn late() -> Scenario {
     let requests = [(Update, 0, 1), (Update, 0, 3), (Update, 0, 3), (Create, 1, 1)];
     Scenario { leaders: 1, terms: 1, ..scenario("late", 3, &[2, 0], &requests) }
 }
 
-/// Two quotas that overlap, each in a ledger of its own: reserve in order, take back.
+/// Two overlapping quotas, each in its own ledger: handlers reserve in order, and take back.
 fn overlap() -> Scenario {
     Scenario {
         hard: vec![vec![1], vec![1]],
@@ -96,7 +96,7 @@ fn overlap() -> Scenario {
     }
 }
 
-/// Two leaves below a root that has less room than both together.
+/// Two children of a root that has less room than both together.
 fn tree() -> Scenario {
     Scenario {
         hard: vec![vec![2, 1, 2]],
@@ -179,17 +179,17 @@ pub fn large() -> Vec<Scenario> {
     ]
 }
 
-/// Every three writes of one key, from every beginning, with a deletion and a leader that lags. Not `full`: from one
-/// beginning, and charges 1 and 3 alone.
+/// All combinations of three writes to one key, from every initial charge, with a deletion and a leader that lags.
+/// Unless `full`: from one initial charge, with three of the five writes.
 pub fn sweep(full: bool) -> Vec<Scenario> {
     let writes: &[(Verb, usize, u8)] = if full {
         &[(Create, 0, 1), (Create, 0, 2), (Update, 0, 1), (Update, 0, 2), (Update, 0, 3)]
     } else {
         &[(Create, 0, 2), (Update, 0, 1), (Update, 0, 3)]
     };
-    let beginnings: &[u8] = if full { &[0, 1, 2] } else { &[2] };
+    let initial_charges: &[u8] = if full { &[0, 1, 2] } else { &[2] };
     let mut scenarios = Vec::new();
-    for first in beginnings {
+    for first in initial_charges {
         for (a, one) in writes.iter().enumerate() {
             for (b, two) in writes.iter().enumerate().skip(a) {
                 for three in writes.iter().skip(b) {
@@ -207,7 +207,7 @@ pub fn sweep(full: bool) -> Vec<Scenario> {
     scenarios
 }
 
-/// Variants of the protocol, with what each breaks.
+/// Flawed variants of the protocol, with the property that each violates.
 pub fn flaws() -> Vec<(Flaw, Scenario, &'static str)> {
     let lagging = || Scenario { lagging: true, ..creates() };
     vec![
@@ -223,8 +223,8 @@ pub fn flaws() -> Vec<(Flaw, Scenario, &'static str)> {
         (Flaw::SettledByName, replaced(), "SAFE"),
         (Flaw::ClaimedByUid, updates(), "SAFE"),
         (Flaw::UpdatesSettledByUid, updates(), "SAFE"),
-        (Flaw::VersionsOnlyToldApart, updates(), "SAFE"),
-        (Flaw::BaseOfFirstComer, late(), "SAFE"),
+        (Flaw::VersionsOnlyDiffer, updates(), "SAFE"),
+        (Flaw::BaseOfFirstEntry, late(), "SAFE"),
         (Flaw::DecreasesCredited, lowering(), "SAFE"),
         (Flaw::UndoneByReview, overlap(), "SAFE"),
     ]

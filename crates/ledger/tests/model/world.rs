@@ -1,13 +1,13 @@
-//! What can happen next, and what has to hold.
+//! The states of the model, their possible next steps, and the properties that are checked.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use super::ledgers::{Asked, Known, Ledgers, Seen};
+use super::ledgers::{Asked, KnownEntry, Ledgers, Seen};
 use super::scenarios::{Scenario, Verb};
 
-/// What a naive variant does otherwise.
+/// How a naive variant differs from the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flaw {
     None,
@@ -23,20 +23,20 @@ pub enum Flaw {
     SettledByName,
     ClaimedByUid,
     UpdatesSettledByUid,
-    VersionsOnlyToldApart,
-    BaseOfFirstComer,
+    VersionsOnlyDiffer,
+    BaseOfFirstEntry,
     DecreasesCredited,
     UndoneByReview,
 }
 
 impl Flaw {
-    /// Whether the fence is the term of a leader.
+    /// Whether the leader's term is the fence.
     pub fn has_epochs(self) -> bool {
         matches!(self, Self::EpochsListingFirst | Self::EpochsLaggingList)
     }
 }
 
-/// What is stored under a key. `version` counts the writes of the key.
+/// The object stored under a key. `version` counts the writes to the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Thing {
     pub uid: Option<u8>,
@@ -72,30 +72,30 @@ enum Stage {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Handler {
     token: u8,
-    /// Whether the API server still waits for its answer.
+    /// Whether the API server still waits for its response.
     attached: bool,
     stage: Stage,
-    /// Which of the key's ledgers is next.
+    /// The index of the next ledger, among those that the key is charged to.
     at: usize,
-    /// What it has read, where nobody compares.
-    sight: Option<usize>,
-    /// What it was sent.
+    /// The ledger that it has read, in the variant without compare-and-swap.
+    read: Option<usize>,
+    /// The old object in the review.
     old: Option<Thing>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Office {
-    Out,
-    Claim,
+enum LeaderPhase {
+    Inactive,
+    WriteTerm,
     List,
     Run,
-    /// No leader: an API server that lags.
-    Mirror,
+    /// Not a leader, but the cache of an API server that lags.
+    LaggingServer,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Leader {
-    office: Office,
+    phase: LeaderPhase,
     seen: Option<Seen>,
     pending: Vec<(usize, Thing)>,
     epoch: u8,
@@ -112,7 +112,7 @@ pub struct World {
 }
 
 impl World {
-    /// Two worlds with one fingerprint would have to meet among 2^128.
+    /// A 128-bit hash, so two worlds practically never have the same fingerprint.
     pub fn fingerprint(&self) -> u128 {
         let hash = |seed: u8| {
             let mut hasher = DefaultHasher::new();
@@ -123,7 +123,7 @@ impl World {
     }
 }
 
-/// What happened: who and what.
+/// A step: the actor, its number, and what it does.
 #[derive(Debug, Clone, Copy)]
 pub struct Step(&'static str, usize, &'static str);
 
@@ -133,9 +133,9 @@ impl fmt::Display for Step {
     }
 }
 
-/// Uids of objects that are there at first.
+/// The first uid of objects that are stored at the start.
 const FIRST_UID: u8 = 100;
-/// Reviews of one request at most.
+/// Most reviews of one request.
 const REVIEWS: u8 = 3;
 
 pub struct Model<'s> {
@@ -153,11 +153,11 @@ impl Model<'_> {
             charge => Thing { uid: Some(FIRST_UID + key as u8), version: 1, charge: *charge },
         };
         let store: Vec<Thing> = self.scenario.objects.iter().enumerate().map(thing).collect();
-        let out = Leader { office: Office::Out, seen: None, pending: Vec::new(), epoch: 0 };
-        let mut leaders = vec![out.clone(); self.scenario.leaders];
+        let inactive = Leader { phase: LeaderPhase::Inactive, seen: None, pending: Vec::new(), epoch: 0 };
+        let mut leaders = vec![inactive.clone(); self.scenario.leaders];
         if self.scenario.lagging {
-            let seen = Some(Seen { things: store.clone(), departed: 0, released: 0, epoch: 0 });
-            leaders.push(Leader { office: Office::Mirror, seen, ..out });
+            let seen = Some(Seen { things: store.clone(), deleted: 0, released: 0, epoch: 0 });
+            leaders.push(Leader { phase: LeaderPhase::LaggingServer, seen, ..inactive });
         }
         let idle = Request { phase: Phase::Idle, old: None, handlers: Vec::new(), deliveries: 0 };
         World {
@@ -202,7 +202,7 @@ impl Model<'_> {
                 step("is reviewed", deliver(world, at, old));
             }
             Phase::Review => {
-                step("is refused by another, or given up", given_up(world, at));
+                step("is refused by another webhook, or abandoned", given_up(world, at));
                 if may_review_again {
                     step("is sent to another replica too", deliver(world, at, request.old));
                 }
@@ -221,7 +221,7 @@ impl Model<'_> {
                         step("is stored", stored(live.uid.unwrap()));
                     }
                     Verb::Update if live.uid.is_some() && may_review_again => {
-                        step("conflicts, and is reviewed anew", deliver(world, at, old));
+                        step("conflicts, and is reviewed again", deliver(world, at, old));
                     }
                     _ => {}
                 }
@@ -247,7 +247,7 @@ impl Model<'_> {
             }
             after
         };
-        // A crash is an error to the API server, which refuses then: failurePolicy Fail.
+        // The API server sees a crash as an error and refuses the request: failurePolicy Fail.
         let crashed = if self.flaw == Flaw::FailurePolicyIgnore { Phase::Admitted } else { Phase::Over };
         step("crashes", end(crashed));
         let places = &self.scenario.places[key];
@@ -256,10 +256,10 @@ impl Model<'_> {
             Stage::Allow => places.len(),
             Stage::Undo | Stage::Deny => 0,
         };
-        // An API server that gives up closes its connection. The handler may learn of that at any time, or never.
+        // An API server that gives up closes its connection. The handler may notice that at any time, or never.
         if !handler.attached && reserved > 0 {
-            let back = Handler { stage: Stage::Undo, at: reserved - 1, sight: None, ..handler.clone() };
-            step("learns that nobody waits", put(back));
+            let back = Handler { stage: Stage::Undo, at: reserved - 1, read: None, ..handler.clone() };
+            step("notices that the API server gave up", put(back));
         }
         match handler.stage {
             Stage::Reserve => {
@@ -267,12 +267,12 @@ impl Model<'_> {
                 let mut state = world.ledgers[ledger];
                 let mut after = handler.clone();
                 if self.flaw == Flaw::NoCompareAndSwap {
-                    let Some(sight) = after.sight.take() else {
-                        after.sight = Some(state);
+                    let Some(read) = after.read.take() else {
+                        after.read = Some(state);
                         step("reads", put(after));
                         return;
                     };
-                    state = sight;
+                    state = read;
                 }
                 if handler.at + 1 < places.len() {
                     after.at += 1;
@@ -284,10 +284,10 @@ impl Model<'_> {
                 let asked = Asked { key, token: handler.token, uid, charge, old };
                 match self.ledgers.reserve(ledger, state, asked) {
                     None if handler.at == 0 => {
-                        step("finds no room", put(Handler { stage: Stage::Deny, sight: None, ..handler.clone() }));
+                        step("finds no room", put(Handler { stage: Stage::Deny, read: None, ..handler.clone() }));
                     }
                     None => {
-                        let back = Handler { stage: Stage::Undo, at: handler.at - 1, sight: None, ..handler.clone() };
+                        let back = Handler { stage: Stage::Undo, at: handler.at - 1, read: None, ..handler.clone() };
                         step("finds no room", put(back));
                     }
                     Some(reserved) => {
@@ -297,7 +297,7 @@ impl Model<'_> {
                         };
                         step("reserves", with(put(after)));
                         if self.scenario.lost && reserved != world.ledgers[ledger] {
-                            step("reserves, and the answer is lost", with(world.clone()));
+                            step("reserves, and the response is lost", with(world.clone()));
                         }
                     }
                 }
@@ -328,52 +328,52 @@ impl Model<'_> {
             after
         };
         if leader.seen.is_some() && !leader.pending.is_empty() {
-            step("watches on", put(advanced(leader)));
+            step("receives a watch event", put(advanced(leader)));
         }
         let has_epochs = self.flaw.has_epochs();
-        let out = Leader { office: Office::Out, seen: None, pending: Vec::new(), epoch: 0 };
-        match leader.office {
-            Office::Mirror => return,
-            Office::Out => {
+        let inactive = Leader { phase: LeaderPhase::Inactive, seen: None, pending: Vec::new(), epoch: 0 };
+        match leader.phase {
+            LeaderPhase::LaggingServer => return,
+            LeaderPhase::Inactive => {
                 if world.lease < self.scenario.terms {
-                    let claims_first = self.flaw == Flaw::EpochsLaggingList;
-                    let office = if claims_first { Office::Claim } else { Office::List };
-                    let mut after = put(Leader { office, epoch: world.lease + 1, ..out });
+                    let writes_term_first = self.flaw == Flaw::EpochsLaggingList;
+                    let phase = if writes_term_first { LeaderPhase::WriteTerm } else { LeaderPhase::List };
+                    let mut after = put(Leader { phase, epoch: world.lease + 1, ..inactive });
                     after.lease += 1;
-                    step("takes office", after);
+                    step("becomes leader", after);
                 }
                 return;
             }
-            Office::List | Office::Claim | Office::Run => step("crashes", put(out.clone())),
+            LeaderPhase::List | LeaderPhase::WriteTerm | LeaderPhase::Run => step("crashes", put(inactive.clone())),
         }
-        if leader.office == Office::List {
-            let office = if self.flaw == Flaw::EpochsListingFirst { Office::Claim } else { Office::Run };
+        if leader.phase == LeaderPhase::List {
+            let phase = if self.flaw == Flaw::EpochsListingFirst { LeaderPhase::WriteTerm } else { LeaderPhase::Run };
             let listed = |things: &[Thing], pending: &[(usize, Thing)]| {
-                let seen = Seen { things: things.to_vec(), departed: 0, released: 0, epoch: leader.epoch };
-                put(Leader { office, seen: Some(seen), pending: pending.to_vec(), epoch: leader.epoch })
+                let seen = Seen { things: things.to_vec(), deleted: 0, released: 0, epoch: leader.epoch };
+                put(Leader { phase, seen: Some(seen), pending: pending.to_vec(), epoch: leader.epoch })
             };
             step("lists", listed(&world.store, &[]));
-            let mirror = world.leaders.iter().find(|leader| leader.office == Office::Mirror);
-            if let Some(mirror) = mirror.filter(|mirror| !mirror.pending.is_empty()) {
-                let seen = mirror.seen.as_ref().unwrap();
-                step("lists from the API server that lags", listed(&seen.things, &mirror.pending));
+            let lagging = world.leaders.iter().find(|leader| leader.phase == LeaderPhase::LaggingServer);
+            if let Some(lagging) = lagging.filter(|lagging| !lagging.pending.is_empty()) {
+                let seen = lagging.seen.as_ref().unwrap();
+                step("lists from the lagging API server", listed(&seen.things, &lagging.pending));
             }
         }
-        if leader.office == Office::Claim && has_epochs {
+        if leader.phase == LeaderPhase::WriteTerm && has_epochs {
             let states: Option<Vec<usize>> =
                 world.ledgers.iter().map(|state| self.ledgers.write_epoch(*state, leader.epoch)).collect();
             match states {
-                None => step("finds a later term, and steps down", put(out)),
+                None => step("finds a later term, and steps down", put(inactive)),
                 Some(states) => {
                     let is_listed = self.flaw == Flaw::EpochsListingFirst;
-                    let office = if is_listed { Office::Run } else { Office::List };
-                    let mut after = put(Leader { office, ..leader.clone() });
+                    let phase = if is_listed { LeaderPhase::Run } else { LeaderPhase::List };
+                    let mut after = put(Leader { phase, ..leader.clone() });
                     after.ledgers = states;
                     step("writes its term", after);
                 }
             }
         }
-        if leader.office != Office::Run {
+        if leader.phase != LeaderPhase::Run {
             return;
         }
         let seen = leader.seen.as_ref().unwrap();
@@ -382,7 +382,7 @@ impl Model<'_> {
             if over & !seen.released != 0 && world.store[key] == seen.things[key] {
                 let mut after = leader.clone();
                 after.seen.as_mut().unwrap().released |= over;
-                step("reads a key live, and it is as cached", put(after));
+                step("reads a key live, and it matches the cache", put(after));
             }
         }
         let mut acting = seen.clone();
@@ -403,11 +403,11 @@ impl Model<'_> {
         }
     }
 
-    /// Tokens of entries of a key whose request is over, however it went, as bits.
+    /// The tokens of a key's entries whose request is over, successful or not, as bits.
     fn over(&self, world: &World, key: usize) -> u64 {
         let is_over = |request: usize| matches!(world.requests[request].phase, Phase::Over | Phase::Stored);
         let is_idle_or_over = |request: usize| is_over(request) || world.requests[request].phase == Phase::Idle;
-        let may_release = |entry: &Known| {
+        let may_release = |entry: &KnownEntry| {
             let all = |is: &dyn Fn(usize) -> bool| {
                 (0..world.requests.len()).filter(|at| self.scenario.requests[*at].1 == key).all(is)
             };
@@ -434,17 +434,17 @@ impl Model<'_> {
             let stored = self.count(ledger, &world.store);
             let hard = &self.scenario.hard[ledger];
             if stored.iter().zip(hard).any(|(stored, hard)| *stored > i64::from(*hard)) {
-                return Some("SAFE: more is stored than the bound");
+                return Some("SAFE: stored objects exceed the bound");
             }
             let held = self.ledgers.held(ledger, world.ledgers[ledger]);
             if self.flaw == Flaw::None && held.iter().zip(&stored).any(|(held, stored)| held < stored) {
-                return Some("SAFE: the ledger holds less than is stored");
+                return Some("SAFE: the ledger holds less than what is stored");
             }
         }
         self.unclean(world)
     }
 
-    /// Ends all requests and handlers, then settles: by each leader in office, and by a new one.
+    /// Ends all requests and handlers, then settles: by each active leader, and by a new one.
     fn unclean(&mut self, world: &World) -> Option<&'static str> {
         let mut ended = world.clone();
         for request in &mut ended.requests {
@@ -452,9 +452,9 @@ impl Model<'_> {
             request.handlers.clear();
         }
         let over = (0..ended.store.len()).fold(0, |all, key| all | self.over(&ended, key));
-        let fresh = Seen { things: world.store.clone(), departed: 0, released: 0, epoch: world.lease + 1 };
-        let in_office = world.leaders.iter().filter(|leader| leader.office == Office::Run);
-        let up_to_date = in_office.map(|leader| {
+        let fresh = Seen { things: world.store.clone(), deleted: 0, released: 0, epoch: world.lease + 1 };
+        let active = world.leaders.iter().filter(|leader| leader.phase == LeaderPhase::Run);
+        let up_to_date = active.map(|leader| {
             let mut leader = leader.clone();
             while !leader.pending.is_empty() {
                 leader = advanced(&leader);
@@ -464,11 +464,11 @@ impl Model<'_> {
         for seen in up_to_date.chain([fresh]).collect::<Vec<_>>() {
             for ledger in 0..world.ledgers.len() {
                 let state = world.ledgers[ledger];
-                // A leader whose term is over does not settle.
+                // A leader with an earlier term does not settle.
                 let Some(settled) = self.ledgers.settle(ledger, state, &seen) else { continue };
                 let mut left = self.ledgers.entries(settled);
                 if left.any(|entry| entry.creates.is_some() && entry.creates == world.store[entry.key].uid) {
-                    return Some("PROMPT: a claim stays though its object is stored and seen");
+                    return Some("PROMPT: a claim remains although its object has been seen");
                 }
                 drop(left);
                 let seen = Seen { released: seen.released | over, ..seen.clone() };
@@ -496,7 +496,7 @@ fn deliver(world: &World, at: usize, old: Option<Thing>) -> World {
     let request = &mut after.requests[at];
     request.handlers.iter_mut().for_each(|handler| handler.attached = false);
     let token = at as u8 * REVIEWS + request.deliveries;
-    request.handlers.push(Handler { token, attached: true, stage: Stage::Reserve, at: 0, sight: None, old });
+    request.handlers.push(Handler { token, attached: true, stage: Stage::Reserve, at: 0, read: None, old });
     request.deliveries += 1;
     (request.phase, request.old) = (Phase::Review, old);
     after
@@ -509,14 +509,14 @@ fn given_up(world: &World, at: usize) -> World {
     after
 }
 
-/// A leader that has seen one event more.
+/// The leader after its next watch event.
 fn advanced(leader: &Leader) -> Leader {
     let mut leader = leader.clone();
     let (key, thing) = leader.pending.remove(0);
     if let Some(seen) = &mut leader.seen {
         let was = seen.things[key];
         if let Some(uid) = was.uid.filter(|uid| *uid < FIRST_UID && was.uid != thing.uid) {
-            seen.departed |= 1 << uid;
+            seen.deleted |= 1 << uid;
         }
         seen.things[key] = thing;
     }

@@ -105,7 +105,7 @@ metadata:
     {{- end }}
 spec:
   serviceAccountName: headroom-collector
-  # A run that is told to stop ends at the next commit; this is ample.
+  # A stopped run ends at the next commit, well within this time.
   terminationGracePeriodSeconds: 60
   {{- if $isPeriodic }}
   restartPolicy: Never

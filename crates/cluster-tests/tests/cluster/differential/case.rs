@@ -1,8 +1,8 @@
 //! A random namespace and one request in it.
 //!
-//! Whatever is made here is valid to the API server, so that what refuses a request is a plugin or our policy. Amounts
-//! come from short tables in rising order: values meet their bounds exactly often enough, and in many spellings. Left out
-//! is what makes the plugins' own answer a matter of chance: two LimitRanges with defaults for the same resource.
+//! All generated objects are valid to the API server, so that only a plugin or our policy refuses a request. Amounts
+//! come from short tables in rising order, so values often equal their bounds, in many spellings. Two LimitRanges with
+//! defaults for the same resource are not generated, because the plugins' answer would be random.
 
 mod amounts;
 mod forged;
@@ -23,24 +23,24 @@ pub const RUNTIME_CLASS: &str = "sandboxed";
 /// A StorageClass whose claims can grow.
 pub const GOLD: &str = "gold";
 
-/// All that a case is made of. Nothing names its namespace yet.
+/// The parts of a case. Objects do not have a namespace yet.
 pub struct Case {
-    /// Makes the case again.
+    /// The seed that generates this case.
     pub seed: u64,
     /// LimitRanges and ResourceQuotas, the latter with their status.
     pub rules: Vec<Value>,
     pub request: Request,
-    /// The object of the request with fields that the API server resets: what a client may send just as well.
+    /// The request's object with forged fields, which the API server resets.
     pub forged: Option<Value>,
 }
 
-/// What an honest client sends.
+/// The request of an honest client.
 pub struct Request {
-    /// What is stored, before there are rules, of the object that the request updates; with its status, if it has one.
+    /// The object that the request updates, stored before there are rules; with its status, if it has one.
     pub before: Option<Value>,
-    /// The object that is created, or stored over the one before.
+    /// The object that is created, or that replaces the one before.
     pub object: Value,
-    /// Only this of the object is updated.
+    /// Only this subresource is updated.
     pub subresource: Option<&'static str>,
 }
 
@@ -57,7 +57,7 @@ impl Case {
         self.rules.iter().filter(|rule| rule["kind"] == "LimitRange").count()
     }
 
-    /// Whether LimitRanger's annotation describes all that it did: it tells of the last LimitRange only.
+    /// Whether LimitRanger's annotation is complete: it describes only the last LimitRange.
     pub fn has_one_range(&self) -> bool {
         self.ranges() == 1
     }
@@ -68,7 +68,7 @@ impl Case {
     }
 }
 
-/// What of a request a departure may depend on.
+/// A property of a request that a departure may depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Trait {
@@ -76,9 +76,9 @@ pub enum Trait {
     ContainersDiffer,
     /// The pod's RuntimeClass has overhead.
     HasOverhead,
-    /// The pod or its LimitRanges name parts of a byte.
+    /// The pod or its LimitRanges have amounts with fractions of a byte.
     HasPartsOfAByte,
-    /// The object is an update that leaves its amounts as they are.
+    /// The update leaves amounts unchanged.
     KeepsItsAmounts,
     /// The pod gets a deadline that it did not have.
     GetsADeadline,
@@ -126,7 +126,7 @@ impl Request {
                 let mut before = pod(random);
                 let mut after = before.clone();
                 after["metadata"]["labels"] = touched();
-                // A deadline can be set but not taken back; since 1.33 quotas look at that.
+                // A deadline can be set but not removed; since 1.33 quotas evaluate such updates.
                 if random.chance(60) && before["spec"].get("activeDeadlineSeconds").is_none() {
                     after["spec"]["activeDeadlineSeconds"] = json!(30);
                 }
@@ -144,7 +144,7 @@ impl Request {
             }
             78..81 => Self::growing_claim(random),
             81..86 => Self::create(service(random)),
-            // An update leaves out the node ports that the API server has chosen, as a client's own manifest does.
+            // The update omits the node ports that the API server has allocated, like a client's own manifest.
             86..91 => Self::update(service(random), service(random)),
             91 => Self::create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}})),
             92..97 => Self::create(workload(random)),
@@ -166,7 +166,7 @@ impl Request {
         Self { before: Some(before), object: after, subresource: None }
     }
 
-    /// A claim that has its volume, and asks for a larger one.
+    /// A bound claim that requests a larger volume.
     fn growing_claim(random: &mut Random) -> Self {
         let mut before = claim(random);
         let [less, more] = random.rising(STORAGE);
@@ -191,7 +191,7 @@ impl Request {
         Self { before: Some(before), object, subresource: Some("scale") }
     }
 
-    /// What a node or a controller tells of an object.
+    /// A status update by a node or a controller.
     fn status(random: &mut Random) -> Self {
         let (before, status) = if random.chance(50) {
             (pod(random), json!({"phase": random.pick(&["Running", "Succeeded", "Failed"])}))

@@ -1,4 +1,4 @@
-//! Where we depart from the plugins of Kubernetes 1.20, each with its reason: `departures.yaml`.
+//! Departures from the plugins of Kubernetes 1.20, each with its reason: `departures.yaml`.
 
 use headroom_core::glob;
 use serde::Deserialize;
@@ -14,10 +14,10 @@ pub struct Departure {
     /// Only for requests of this kind.
     #[serde(rename = "where")]
     only: Option<Trait>,
-    /// What Kubernetes says, with `*` for any text.
+    /// The text of Kubernetes, with `*` for any text.
     #[serde(default = "anything")]
     kubernetes: String,
-    /// What we say.
+    /// Our text.
     #[serde(default = "anything")]
     headroom: String,
 }

@@ -1,4 +1,4 @@
-//! What became of a request, and in what two outcomes differ.
+//! The outcome of a request, and the differences between two outcomes.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use kube::api::DynamicObject;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// What an API server did with a request, and the warnings that whoever sent it got.
+/// The outcome of a request, and the warnings to its client.
 #[derive(PartialEq)]
 pub struct Answer {
     pub outcome: Outcome,
@@ -21,10 +21,10 @@ impl fmt::Display for Answer {
     }
 }
 
-/// What an API server did with a request.
+/// The outcome of a request at an API server.
 #[derive(PartialEq)]
 pub enum Outcome {
-    /// What the object stored says of resources.
+    /// The resources of the stored object.
     Admitted(Value),
     Refused {
         message: String,
@@ -40,7 +40,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What one plane says and the other does not.
+/// The kind of a difference between two planes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Kind {
@@ -53,21 +53,21 @@ pub enum Kind {
     ForgeryCounts,
 }
 
-/// Two answers of ours to the same request: with fields forged, and without. They must be the same, warnings too.
+/// The difference between our answers with and without forged fields. They must be equal, including warnings.
 pub fn difference_by_forgery(unforged: &Answer, forged: &Answer) -> Option<Difference> {
     let difference =
         Difference { kind: Kind::ForgeryCounts, kubernetes: unforged.to_string(), headroom: forged.to_string() };
     (unforged != forged).then_some(difference)
 }
 
-/// One difference, in the words of both.
+/// One difference, with both texts.
 pub struct Difference {
     pub kind: Kind,
     pub kubernetes: String,
     pub headroom: String,
 }
 
-/// What a stored object says of resources; the annotation only if it tells all of it.
+/// The resources of a stored object; with LimitRanger's annotation only if that is complete.
 pub fn values(object: &DynamicObject, with_annotation: bool) -> Value {
     let mut values = Map::new();
     let spec = &object.data["spec"];
@@ -81,8 +81,8 @@ pub fn values(object: &DynamicObject, with_annotation: bool) -> Value {
     values.insert("spec.resources".to_owned(), spec["resources"].clone());
     if with_annotation {
         let annotations = object.metadata.annotations.iter().flatten();
-        let told = annotations.filter(|(key, _)| *key == "kubernetes.io/limit-ranger").map(|(_, told)| json!(told));
-        values.extend(told.map(|told| ("kubernetes.io/limit-ranger".to_owned(), told)));
+        let text = annotations.filter(|(key, _)| *key == "kubernetes.io/limit-ranger").map(|(_, text)| json!(text));
+        values.extend(text.map(|text| ("kubernetes.io/limit-ranger".to_owned(), text)));
     }
     Value::Object(values)
 }
@@ -109,7 +109,7 @@ pub fn differences(kubernetes: &Outcome, headroom: &Outcome) -> Vec<Difference> 
     }
 }
 
-/// One reason of a plugin, and the words in which we may give it: all of one of these groups.
+/// One reason of a plugin, and groups of words: our message must contain all words of one group.
 struct Reason {
     text: String,
     words: Vec<Vec<String>>,
@@ -121,7 +121,7 @@ impl Reason {
     }
 }
 
-/// The reasons that the plugins gave. A refusal of another origin has none of theirs.
+/// The reasons that the plugins gave; none if another part of the API server refused the request.
 fn reasons(message: &str) -> Vec<Reason> {
     let Some((_, said)) = message.split_once(" is forbidden: ") else { return Vec::new() };
     if let Some(words) = words_of_quota(said) {
@@ -141,8 +141,8 @@ fn reasons(message: &str) -> Vec<Reason> {
     reasons.into_iter().map(|text| Reason { words: words_of_range(&text), text }).collect()
 }
 
-/// How we may word the reason of a LimitRange. Kubernetes wrote the totals of a pod without suffixes for powers of two;
-/// now a total is written as its first addend is.
+/// Our possible texts for the reason of a LimitRange. Old versions of Kubernetes print totals of a pod without suffixes
+/// for powers of two; new ones print a total in the form of its first addend.
 fn words_of_range(said: &str) -> Vec<Vec<String>> {
     let mut words = vec![vec![said.to_owned()]];
     let total = said.rsplit_once(" is ").filter(|_| said.contains(" usage per Pod is "));
@@ -153,8 +153,8 @@ fn words_of_range(said: &str) -> Vec<Vec<String>> {
     words
 }
 
-/// How we may word the reason of a quota. Which of two quotas speaks is chance in Kubernetes. Of ours all speak: the first
-/// in the words of Kubernetes, and each of them with what is short.
+/// Our possible texts for the reason of a quota. If several quotas refuse, Kubernetes names a random one. We name all:
+/// the first with Kubernetes' text, and each with what is short.
 fn words_of_quota(said: &str) -> Option<Vec<Vec<String>>> {
     let begun = |begin: String, each: &str, names: &mut dyn Iterator<Item = &str>| {
         std::iter::once(begin).chain(names.map(|name| format!("{name}{each}"))).collect()
@@ -166,7 +166,7 @@ fn words_of_quota(said: &str) -> Option<Vec<Vec<String>>> {
         return Some(vec![vec![said.to_owned()], begun(format!("quota {quota}: "), " short by ", &mut names)]);
     }
     if let Some(rest) = said.strip_prefix("failed quota: ") {
-        // Before 1.24 the containers concerned were not named.
+        // Before 1.24 the containers were not named.
         let (quota, names) = rest.split_once(": must specify ")?;
         let first = begun(format!("failed quota: {quota}: must specify "), " for: ", &mut names.split(','));
         return Some(vec![first, begun(format!("quota {quota}: "), "", &mut names.split(','))]);
@@ -177,7 +177,7 @@ fn words_of_quota(said: &str) -> Option<Vec<Vec<String>>> {
 }
 
 #[test]
-fn each_reason_of_a_plugin_is_looked_for() {
+fn every_reason_of_a_plugin_is_expected() {
     let check = |message: &str, expected: &[&[&[&str]]]| {
         let found: Vec<Vec<Vec<String>>> = reasons(message).into_iter().map(|reason| reason.words).collect();
         assert_eq!(found, expected);

@@ -1,4 +1,4 @@
-//! One of the API servers, and how cases are put to it.
+//! One of the API servers, and the requests of cases to it.
 
 use std::time::{Duration, Instant};
 
@@ -14,14 +14,14 @@ use super::case::{Case, GOLD, RUNTIME_CLASS};
 use super::outcome::{Answer, Outcome, values};
 use crate::objects::{limit_range, pod, quota};
 
-/// Requests that are on their way to one API server at a time.
+/// Concurrent requests to one API server.
 const AT_ONCE: usize = 12;
 
 pub struct Plane {
     pub client: Client,
-    /// The labels of the namespaces that cases get.
+    /// The labels of the cases' namespaces.
     pub labels: Value,
-    /// Begins the names of those namespaces: two planes can share an API server.
+    /// The prefix of the namespaces' names, so that two planes can share an API server.
     pub prefix: &'static str,
 }
 
@@ -30,13 +30,13 @@ impl Plane {
         format!("{}-{}", self.prefix, case.seed)
     }
 
-    /// Brings the namespaces of all cases, and what is in them, into being.
+    /// Creates the namespaces of all cases and the objects in them.
     pub async fn prepare_all(&self, cases: &[Case]) {
         self.prepare_classes().await.unwrap();
         stream::iter(cases)
             .map(|case| async move {
                 if let Err(error) = self.prepare(case).await {
-                    panic!("seed {}: the case cannot be set up: {error}\n{}", case.seed, told(case));
+                    panic!("seed {}: the case cannot be set up: {error}\n{}", case.seed, text_of(case));
                 }
             })
             .buffer_unordered(AT_ONCE)
@@ -44,32 +44,32 @@ impl Plane {
             .await;
     }
 
-    /// Puts all cases to the API server; the answers are in the order of the cases.
+    /// Sends the requests of all cases. The answers are in the order of the cases.
     pub async fn ask_all(&self, cases: &[Case]) -> Vec<Answer> {
         stream::iter(cases)
             .map(|case| async move {
                 let asked = self.ask(case, case.sent(), false).await;
-                asked.unwrap_or_else(|error| panic!("seed {}: no verdict: {error}\n{}", case.seed, told(case)))
+                asked.unwrap_or_else(|error| panic!("seed {}: no verdict: {error}\n{}", case.seed, text_of(case)))
             })
             .buffered(AT_ONCE)
             .collect()
             .await
     }
 
-    /// What those cases that have forged fields would have come to without these. Nothing is stored.
+    /// The answers for cases with forged fields, but without these fields. Nothing is stored.
     pub async fn ask_all_unforged(&self, cases: &[Case]) -> Vec<Option<Answer>> {
         stream::iter(cases)
             .map(|case| async move {
                 case.forged.as_ref()?;
                 let asked = self.ask(case, &case.request.object, true).await;
-                Some(asked.unwrap_or_else(|error| panic!("seed {}: no verdict: {error}\n{}", case.seed, told(case))))
+                Some(asked.unwrap_or_else(|error| panic!("seed {}: no verdict: {error}\n{}", case.seed, text_of(case))))
             })
             .buffered(AT_ONCE)
             .collect()
             .await
     }
 
-    /// What is of no namespace. Another plane may have made it at the same API server.
+    /// Creates cluster-scoped objects, unless another plane has created them at the same API server.
     async fn prepare_classes(&self) -> kube::Result<()> {
         let runtime_class = json!({
             "metadata": {"name": RUNTIME_CLASS}, "handler": RUNTIME_CLASS,
@@ -113,7 +113,7 @@ impl Plane {
         api.patch_status(object["metadata"]["name"].as_str().unwrap(), &PatchParams::default(), &patch).await.map(drop)
     }
 
-    /// Where objects like this one are served.
+    /// The API for objects of the same kind.
     fn api(&self, object: &Value, namespace: &str) -> Api<DynamicObject> {
         let [api_version, kind] = ["apiVersion", "kind"].map(|field| object[field].as_str().unwrap());
         Api::namespaced_with(self.client.clone(), namespace, &resource(api_version, kind))
@@ -139,7 +139,7 @@ impl Plane {
                 }
             }
         };
-        // Not by `Api`, which drops the warnings.
+        // Does not use `Api`, which drops warnings.
         let response = self.client.send(request.map_err(kube::Error::BuildRequest)?.map(Body::from)).await?;
         let warnings = response.headers().get_all("warning").iter();
         let warnings = warnings.map(|warning| String::from_utf8_lossy(warning.as_bytes()).into_owned()).collect();
@@ -158,7 +158,7 @@ impl Plane {
         Ok(Answer { outcome, warnings })
     }
 
-    /// Asks about a pod that is never stored; says why it would be refused.
+    /// Creates a pod by dry run; returns why it would be refused.
     async fn probe(&self, namespace: &str, resources: Value) -> String {
         let pod = pod(namespace, "probe", resources);
         let dry_run = PostParams { dry_run: true, ..PostParams::default() };
@@ -170,8 +170,8 @@ impl Plane {
     }
 }
 
-/// What the plugins look at is a copy that follows what is stored. These two objects are changed after all others, and
-/// when the plugins heed the change, they have seen everything before it.
+/// The plugins read from a cache that follows the store. These two objects are changed after all others; when the
+/// plugins use the change, they have seen everything before it.
 pub struct Latest;
 
 impl Latest {
@@ -202,7 +202,7 @@ impl Latest {
             if limited.contains("maximum cpu usage per Container is 2") && exceeded.contains("used: pods=7") {
                 return Ok(());
             }
-            assert!(Instant::now() < deadline, "the plugins do not follow: {limited}; {exceeded}");
+            assert!(Instant::now() < deadline, "the plugins' cache does not follow: {limited}; {exceeded}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -214,8 +214,8 @@ fn within(object: &Value, namespace: &str) -> Value {
     object
 }
 
-/// A case in full.
-pub fn told(case: &Case) -> String {
+/// The whole case as text.
+pub fn text_of(case: &Case) -> String {
     let mut text = String::new();
     let before = case.request.before.iter().map(|before| ("before", before));
     let rules = case.rules.iter().map(|rule| ("rule", rule));

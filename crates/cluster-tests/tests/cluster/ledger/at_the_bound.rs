@@ -1,4 +1,4 @@
-//! Many requests for little room.
+//! Many requests for a small quota.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::replicas::{Ledger, NAMESPACES, Tally};
 
-/// Room for 50 of 200, from two namespaces by two replicas: exactly 50, whatever the number at once.
+/// Room for 50 of 200 pods, in two namespaces with two replicas: exactly 50 are stored, at any concurrency.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn exactly_what_fits_is_admitted() {
+async fn exactly_as_many_pods_as_fit_are_admitted() {
     let ledger = Ledger::start(json!({"pods": "50", "requests.cpu": "100"})).await;
     let watched = ledger.watch().await;
     for at_once in [16, 64, 200] {
@@ -29,7 +29,7 @@ async fn exactly_what_fits_is_admitted() {
     assert_eq!(most, 50, "in {states} states");
 }
 
-/// Creates and deletes at the bound, by many at once.
+/// Concurrent creates and deletes at the bound.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn creates_and_deletes_at_the_bound_never_exceed_it() {
@@ -47,33 +47,33 @@ async fn creates_and_deletes_at_the_bound_never_exceed_it() {
     assert_eq!((tally.busy, tally.wrong), (0, Vec::new()));
 }
 
-/// Generated names, names that clash, and creates on an existing name in a loop, which take no room.
+/// Generated names, conflicting names, and repeated creates of an existing name, which take no room.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn names_that_clash_take_no_room() {
+async fn creates_with_conflicting_names_take_no_room() {
     let ledger = Ledger::start(json!({"pods": "30"})).await;
     let watched = ledger.watch().await;
     let generated = (0..10).map(|at| ledger.create_pod(NAMESPACES[at % 2], json!({"generateName": "job-"}), false));
     let tally = Tally::of(futures::future::join_all(generated).await);
     assert_eq!(tally, Tally { stored: 10, ..Tally::default() });
-    // Ten at once for each of ten names.
-    let clashing = (0..100).map(|at| ledger.create_pod("shop", json!({"name": format!("name-{}", at % 10)}), false));
-    let tally = Tally::of(futures::future::join_all(clashing).await);
+    // Ten concurrent creates for each of ten names.
+    let conflicting = (0..100).map(|at| ledger.create_pod("shop", json!({"name": format!("name-{}", at % 10)}), false));
+    let tally = Tally::of(futures::future::join_all(conflicting).await);
     assert_eq!((tally.stored, tally.others), (10, 90), "{tally:?}");
     for _ in 0..30 {
         drop(ledger.create_pod("shop", json!({"name": "name-0"}), false).await);
     }
-    // The loop holds no room once its object has been counted.
+    // Repeated creates hold no room once the object has been counted.
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let tally = ledger.create_pods("more", 20, 20).await;
     assert_eq!((tally.stored, tally.refused), (10, 10), "{tally:?}");
     let (most, _) = watched.end();
     assert_eq!(most, 30);
-    // What failed is released in time.
+    // Room of failed requests is released in time.
     ledger.clean(Duration::from_secs(45)).await;
 }
 
-/// Dry runs get the same answers and take nothing.
+/// Dry runs get the same answers and take no room.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn dry_runs_take_no_room() {
@@ -93,10 +93,10 @@ async fn dry_runs_take_no_room() {
     );
 }
 
-/// A tree whose leaves are larger than its root, and a quota that overlaps: exact at each.
+/// A tree whose leaves are larger than its root, and an overlapping quota: each holds exactly.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn every_quota_of_a_tree_and_beside_it_holds() {
+async fn every_quota_of_a_tree_and_an_overlapping_one_hold() {
     let ledger = Ledger::start(json!({"pods": "30"})).await;
     let of_shop = json!({"parent": "payments", "namespaces": {"names": ["shop"]}});
     ledger.quota("payments-shop", of_shop, json!({"pods": "25"})).await;

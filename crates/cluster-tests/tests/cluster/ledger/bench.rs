@@ -1,4 +1,4 @@
-//! How long a create takes by the ledger, and by the API server's own plugin, on the same machine.
+//! The time of a create with the ledger, and with the API server's own plugin, on the same machine.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use serde_json::json;
 
 use super::replicas::{Ledger, NAMESPACES};
 
-/// Pods that each number of writers creates.
+/// Pods created for each number of writers.
 const PODS: usize = 600;
 
-fn told(what: &str, writers: usize, mut times: Vec<Duration>, took: Duration) {
+fn print_times(what: &str, writers: usize, mut times: Vec<Duration>, took: Duration) {
     times.sort_unstable();
     let at = |percent: usize| times[(times.len() - 1) * percent / 100];
     let rate = times.len() as f64 / took.as_secs_f64();
@@ -49,7 +49,7 @@ async fn bench() {
                 async move { ledger.create_pod(NAMESPACES[number % 2], name, false).await.is_ok() }
             };
             let (times, took) = measured(writers, create).await;
-            told("ledger", writers, times, took);
+            print_times("ledger", writers, times, took);
             let (writes, conflicts) = ledger.writes();
             println!("         {writes} writes and {conflicts} conflicts so far");
         }
@@ -73,7 +73,7 @@ async fn bench() {
                 async move { pods.create(&PostParams::default(), &pod).await.is_ok() }
             };
             let (times, took) = measured(writers, create).await;
-            told(if plugins == InTreePlugins::On { "plugin" } else { "neither" }, writers, times, took);
+            print_times(if plugins == InTreePlugins::On { "plugin" } else { "neither" }, writers, times, took);
         }
     }
 }

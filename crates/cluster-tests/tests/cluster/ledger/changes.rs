@@ -1,4 +1,4 @@
-//! Objects that grow and shrink, quotas that change under load, and replicas that are all away.
+//! Objects that grow and shrink, quotas that change under load, and the absence of all replicas.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn change(ledger: &Ledger, name: &str, spec: Value) {
     quotas.patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await.unwrap();
 }
 
-/// Waits until both replicas charge by a bound.
+/// Waits until both replicas enforce a bound.
 async fn is_in_force(ledger: &Ledger, quota: &str, hard: &str) {
     let is = |which: usize| {
         let views = ledger.replica(which).unwrap().board.views();
@@ -27,8 +27,8 @@ async fn is_in_force(ledger: &Ledger, quota: &str, hard: &str) {
     until("the bound is in force", || is(0) && is(1)).await;
 }
 
-/// Services become node ports and cease to be, many at once and several times each: never more than there is room for, and
-/// nothing is left over.
+/// Many services switch to NodePort and back concurrently, several times each: never more than there is room for, and
+/// no usage remains.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn updates_that_grow_and_shrink_are_exact() {
@@ -63,17 +63,17 @@ async fn updates_that_grow_and_shrink_are_exact() {
         count
     };
     for round in 0..3 {
-        // Each service is changed twice at once, so some updates meet.
+        // Each service is changed twice concurrently, so some updates conflict.
         let growing = (0..SERVICES * 2).map(|at| patch(at % SERVICES, "NodePort"));
         let mut tally = Tally::of(futures::future::join_all(growing).await);
-        // Two patches of one service that allocates ports meet in the API server itself.
+        // Two patches of one service that allocates ports conflict in the API server itself.
         tally.wrong.retain(|wrong| !wrong.contains("please apply your changes to the latest version"));
         let stored = node_ports().await;
         assert_eq!((stored, &tally.wrong), (7, &Vec::new()), "round {round}: {tally:?}");
         let shrinking = (0..SERVICES).map(|at| patch(at, "ClusterIP"));
         let tally = Tally::of(futures::future::join_all(shrinking).await);
         assert_eq!((tally.stored, node_ports().await), (SERVICES, 0), "{tally:?}");
-        // What shrank is credited when it is seen.
+        // Shrinking is credited when the leader sees it.
         let is_credited = || {
             let views = ledger.replica(0).unwrap().board.views();
             let ports = views[0].state.used[0].get("services.nodeports");
@@ -83,7 +83,7 @@ async fn updates_that_grow_and_shrink_are_exact() {
     }
 }
 
-/// Claims grow and pods get deadlines, many at once: exactly as many as there is room for.
+/// Claims grow and pods get deadlines concurrently: exactly as many as there is room for.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn claims_that_grow_and_deadlines_that_are_added_are_exact() {
@@ -100,7 +100,7 @@ async fn claims_that_grow_and_deadlines_that_are_added_are_exact() {
     };
     let (claim, pod) = (|at: usize| format!("data-{at}"), |at: usize| format!("pod-{at}"));
     for at in 0..COUNT {
-        // Only what is bound may grow.
+        // Only a bound claim may grow.
         let object = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "metadata": {"name": claim(at), "namespace": NAMESPACES[at % 2]},
             "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "growing", "volumeName": claim(at),
@@ -117,14 +117,14 @@ async fn claims_that_grow_and_deadlines_that_are_added_are_exact() {
     let end = |at| patch(ledger.pods(NAMESPACES[at % 2]), pod(at), json!({"activeDeadlineSeconds": 3600}));
     let (grown, ended) =
         tokio::join!(futures::future::join_all((0..COUNT).map(grow)), futures::future::join_all((0..COUNT).map(end)));
-    // 12 of 24Gi are taken, and each claim that grows takes 2 more.
+    // 12 of 24Gi are used, and each claim that grows needs 2 more.
     assert_eq!(Tally::of(grown), Tally { stored: 6, refused: 6, ..Tally::default() });
     assert_eq!(Tally::of(ended), Tally { stored: 5, refused: 7, ..Tally::default() });
     ledger.clean(Duration::from_secs(2)).await;
 }
 
-/// A bound goes up and down, a quota comes above and another beside, a namespace leaves and joins again, all while pods
-/// come and go: once all that is in force, no bound is exceeded.
+/// A bound is raised and lowered, a parent and an overlapping quota are added, a namespace leaves and joins again, all
+/// while pods are created and deleted: once the changes are active, no bound is exceeded.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn quotas_that_change_under_load_hold_once_they_are_in_force() {
@@ -159,12 +159,12 @@ async fn quotas_that_change_under_load_hold_once_they_are_in_force() {
             namespaces.patch("shop", &PatchParams::default(), &Patch::Merge(labels)).await.unwrap();
             pause().await;
         }
-        // What is there beyond the new bounds goes when its writers delete it; requests that were under way have ended.
+        // Pods beyond the new bounds disappear when their writers delete them; earlier requests have ended.
         let count =
             async |namespace| ledger.pods(namespace).list(&kube::api::ListParams::default()).await.unwrap().items.len();
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         while count("shop").await + count("web").await > 15 || count("web").await > 6 {
-            assert!(tokio::time::Instant::now() < deadline, "it does not come down");
+            assert!(tokio::time::Instant::now() < deadline, "usage does not fall to the bound");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         let watched = ledger.watch().await;
@@ -175,15 +175,15 @@ async fn quotas_that_change_under_load_hold_once_they_are_in_force() {
     };
     let (outcomes, ()) = tokio::join!(futures::future::join_all((0..12).map(churn)), changes);
     let tally = Tally::of(outcomes.into_iter().flatten());
-    println!("{} stored, {} refused, {} told to retry", tally.stored, tally.refused, tally.busy);
+    println!("{} stored, {} refused, {} asked to retry", tally.stored, tally.refused, tally.busy);
     assert_eq!(tally.wrong, Vec::<String>::new());
 }
 
-/// Without replicas charged requests are refused, and no others; afterwards everything is as before. Who is no API server
-/// gets no room.
+/// Without replicas, only charged requests are refused; afterwards everything is as before. A caller that is not an API
+/// server gets no room.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn without_replicas_only_what_is_charged_is_refused() {
+async fn without_replicas_only_charged_requests_are_refused() {
     let ledger = Ledger::start(json!({"pods": "5"})).await;
     let asks = json!({"request": {"uid": "a", "operation": "CREATE", "namespace": "shop", "name": "forged",
         "resource": {"group": "", "version": "v1", "resource": "pods"}, "kind": {"kind": "Pod"},

@@ -1,4 +1,4 @@
-//! A replica with the rights of `deploy/ledger` and no others, which makes its certificate and its webhook configuration.
+//! A replica with exactly the permissions of `deploy/ledger`, which makes its certificate and webhook configuration.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ async fn namespace(client: &Client, name: &str) {
     create(client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).await.unwrap();
 }
 
-/// Tries until the outcome is as expected: the API server hears of webhooks by a watch.
+/// Retries until the outcome is as expected, because the API server sees webhooks by a watch.
 async fn eventually<T, F: Future<Output = T>>(what: &str, attempt: impl Fn() -> F, is_it: impl Fn(&T) -> bool)
 where
     T: std::fmt::Debug,
@@ -77,7 +77,7 @@ impl Configured {
             kubectl(&["apply", "--namespace=headroom", "-f", path.to_str().unwrap()]);
         }
         kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]);
-        // No controller aggregates here, and the user is no ServiceAccount.
+        // No controller aggregates ClusterRoles here, and the user is not a ServiceAccount.
         let user = format!("--user={LEDGER}");
         for role in ["headroom-ledger-counted-builtin", "headroom-ledger", "headroom-ledger-resource-quotas"] {
             kubectl(&[
@@ -106,7 +106,7 @@ impl Configured {
         Self { cluster, client, replica, address, stop, serving }
     }
 
-    /// Sends dry runs until the API server asks: whatever is stored before that is counted, and not refused.
+    /// Sends dry runs until the API server calls the webhook: objects stored before that are counted but not refused.
     async fn is_asked(&self, namespace: &str) {
         let dry_run = kube::api::PostParams { dry_run: true, ..kube::api::PostParams::default() };
         let pods: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource("v1", "Pod"));
@@ -134,7 +134,7 @@ impl Configured {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn it_configures_itself_and_restores_what_is_removed() {
+async fn a_replica_configures_itself_and_restores_removed_objects() {
     let configured = Configured::start(InTreePlugins::Off, Controllers::Off, |options| {
         options.exempt_groups = vec!["operators".to_owned()];
     })
@@ -158,21 +158,21 @@ async fn it_configures_itself_and_restores_what_is_removed() {
     };
     let is_refused =
         |outcome: &Result<(), String>| outcome.as_ref().is_err_and(|text| text.contains("exceeded quota: payments"));
-    eventually("a pod too many is refused", next, is_refused).await;
+    eventually("a pod beyond the bound is refused", next, is_refused).await;
 
-    // A quota that contradicts itself is refused, and one with an unknown parent told.
+    // An invalid quota is refused, and an unknown parent is reported.
     let mut wrong = quota("1");
     wrong["metadata"]["name"] = json!("wrong");
     wrong["spec"]["quota"]["scopes"] = json!(["Sometimes"]);
     let refused = create(&client, wrong).await.unwrap_err().to_string();
     assert!(refused.contains("spec.quota.scopes: unsupported scope"), "{refused}");
 
-    // A namespace that has just come is charged at once.
+    // A new namespace is charged at once.
     namespace(&client, "new").await;
     let outcome = pod(&client, "new", "web-0").await;
     assert!(is_refused(&outcome), "{outcome:?}");
 
-    // Its status tells all that.
+    // The quota's status reports all that.
     let quotas: Api<DynamicObject> = Api::all_with(client.clone(), &resource("headroom.dev/v1alpha1", "TenantQuota"));
     let status = || async { quotas.get("payments").await.unwrap().data["status"].clone() };
     eventually("the status is written", status, |status| {
@@ -183,7 +183,7 @@ async fn it_configures_itself_and_restores_what_is_removed() {
     })
     .await;
 
-    // Whatever is removed comes back, and nothing gets through twice.
+    // Removed objects are restored, and no pod is admitted beyond the bound.
     let configurations: Api<DynamicObject> =
         Api::all_with(client.clone(), &resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"));
     drop(configurations.delete("headroom-ledger", &DeleteParams::default()).await.unwrap());
@@ -199,7 +199,7 @@ async fn it_configures_itself_and_restores_what_is_removed() {
     eventually("the ledger is restored", used, |used| *used == Some(json!("pods=3"))).await;
     let broken = json!({"used": ["nonsense"]});
     ledgers.patch("payments", &PatchParams::default(), &Patch::Merge(broken)).await.unwrap();
-    eventually("an edited ledger is counted anew", used, |used| *used == Some(json!("pods=3"))).await;
+    eventually("an edited ledger is recounted", used, |used| *used == Some(json!("pods=3"))).await;
 
     // More room, and a recount that agrees.
     let more = json!({"spec": {"quota": {"hard": {"pods": "5"}}}});
@@ -214,7 +214,7 @@ async fn it_configures_itself_and_restores_what_is_removed() {
     eventually("a recount agrees", recount, |report| report.is_true() && report.claims == 0 && report.ledgers == 1)
         .await;
 
-    // Whoever is exempt is charged, and never refused.
+    // Members of exempt groups are charged but never refused.
     let mut full = Ok(());
     while full.is_ok() {
         full = try_new().await;
@@ -227,18 +227,18 @@ async fn it_configures_itself_and_restores_what_is_removed() {
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     };
     let masters = ["--as=ann", "--as-group=system:masters"];
-    let told = create_as(&masters, "master");
-    assert!(told.contains("exceeded quota: payments"), "{told}");
-    let told = create_as(&[&masters[..], &["--as-group=operators"]].concat(), "operator");
-    assert!(told.contains("pod/operator created"), "{told}");
+    let said = create_as(&masters, "master");
+    assert!(said.contains("exceeded quota: payments"), "{said}");
+    let said = create_as(&[&masters[..], &["--as-group=operators"]].concat(), "operator");
+    assert!(said.contains("pod/operator created"), "{said}");
     eventually("it is charged", status, |status| status["used"]["pods"] == "6").await;
     let above = || async { configured.events("default", "payments").await };
-    eventually("an event tells of it", above, |events| events.iter().any(|reason| reason == "AboveBounds")).await;
+    eventually("there is an event", above, |events| events.iter().any(|reason| reason == "AboveBounds")).await;
 
-    // A quota that is suspended counts, and refuses nothing until it is resumed.
+    // A suspended quota is counted, and refuses nothing until it is resumed.
     let suspend = async |is: bool| {
         let api = api::Api::new(client.clone());
-        // The second time there is nothing to do.
+        // The second call changes nothing.
         assert!(suspend(&api, "payments", is).await.unwrap() && !suspend(&api, "payments", is).await.unwrap());
     };
     suspend(true).await;
@@ -250,14 +250,14 @@ async fn it_configures_itself_and_restores_what_is_removed() {
     .await;
     suspend(false).await;
     eventually("it refuses again", try_new, is_refused).await;
-    eventually("events tell of it", above, |events| {
+    eventually("there are events", above, |events| {
         ["Suspended", "InForce"].iter().all(|reason| events.iter().any(|event| event == reason))
     })
     .await;
     configured.end().await;
 }
 
-/// The leader renews its certificate while requests come: none of them notices.
+/// The leader renews its certificate under load: no request fails.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn a_certificate_is_renewed_under_load() {
@@ -287,7 +287,7 @@ async fn a_certificate_is_renewed_under_load() {
         })
     };
     let load: Vec<_> = (0..4).map(load).collect();
-    // As if it had been made 61 days ago, and then its successor a minute ago.
+    // Simulates a certificate made 61 days ago, and then a successor made a minute ago.
     let made_at = |annotation: &str, seconds: i64| {
         let made_at = (headroom_companion::clock::now() - seconds).to_string();
         let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation: made_at}}}));
@@ -304,14 +304,14 @@ async fn a_certificate_is_renewed_under_load() {
         let configuration = configurations.get("headroom-ledger").await.unwrap();
         configuration.data["webhooks"][0]["clientConfig"]["caBundle"].clone()
     };
-    eventually("API servers are told of both authorities", trusted, |trusted| *trusted == authorities).await;
+    eventually("API servers trust both authorities", trusted, |trusted| *trusted == authorities).await;
     made_at("headroom.dev/next-made-at", 61).await;
     let is_new = |secret: &DynamicObject| secret.data["data"]["tls.crt"] != before.data["data"]["tls.crt"];
     eventually("the successor is in the Secret", secret, is_new).await;
     let authority = STANDARD.decode(authorities.as_str().unwrap()).unwrap();
     let authority = CertificateDer::pem_slice_iter(&authority).last().unwrap().unwrap();
     let is_shown = || is_trusted_by(&authority, configured.address);
-    eventually("the successor is shown", is_shown, |is_shown| *is_shown).await;
+    eventually("the successor is served", is_shown, |is_shown| *is_shown).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     end.cancel();
     let outcomes: Vec<_> = futures::future::join_all(load).await.into_iter().flat_map(Result::unwrap).collect();
@@ -322,7 +322,7 @@ async fn a_certificate_is_renewed_under_load() {
     configured.end().await;
 }
 
-/// Whether a server shows a certificate of this authority.
+/// Whether a server has a certificate of this authority.
 async fn is_trusted_by(authority: &CertificateDer<'static>, address: SocketAddr) -> bool {
     let mut roots = RootCertStore::empty();
     roots.add(authority.clone()).unwrap();
@@ -336,11 +336,11 @@ async fn is_trusted_by(authority: &CertificateDer<'static>, address: SocketAddr)
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.is_ok()
 }
 
-/// Where the API server has no plugin, ResourceQuotas are enforced, counted and published as the plugin and the quota
-/// controller do.
+/// If the API server has no plugin, ResourceQuotas are enforced, counted and published as by the plugin and the quota
+/// controller.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn plain_resource_quotas_hold_where_the_plugin_is_off() {
+async fn resource_quotas_are_enforced_if_the_plugin_is_off() {
     let configured =
         Configured::start(InTreePlugins::Off, Controllers::Off, |options| options.resource_quotas = true).await;
     let client = configured.client.clone();
@@ -352,8 +352,8 @@ async fn plain_resource_quotas_hold_where_the_plugin_is_off() {
         *status == json!({"hard": {"pods": "3", "requests.cpu": "1"}, "used": {"pods": "0", "requests.cpu": "0"}})
     })
     .await;
-    // A pod that says nothing of what the quota bounds is refused in the plugin's words.
-    let refused = |outcome: &Result<(), String>, text: &str| outcome.as_ref().is_err_and(|told| told.contains(text));
+    // A pod without requests that the quota bounds is refused with the plugin's text.
+    let refused = |outcome: &Result<(), String>, text: &str| outcome.as_ref().is_err_and(|said| said.contains(text));
     let silent = || pod(&client, "shop", "silent");
     eventually("the API server asks", silent, |outcome| {
         refused(outcome, "failed quota: team: must specify requests.cpu")
@@ -372,14 +372,14 @@ async fn plain_resource_quotas_hold_where_the_plugin_is_off() {
     let wrong: Vec<_> = outcomes.iter().filter(|outcome| outcome.is_err() && !refused(outcome, text)).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
 
-    // What is deleted is credited, and what somebody else writes into the status neither counts nor stays.
+    // A deletion is credited. What another client writes into the status is ignored and overwritten.
     eventually("it is published", status, |status| status["used"]["pods"] == "3").await;
     let nothing = json!({"status": {"used": {"pods": "0"}}});
     quotas.patch_status("team", &PatchParams::default(), &Patch::Merge(nothing)).await.unwrap();
     assert!(refused(&asking(20).await, "exceeded quota: team"));
     eventually("it is published again", status, |status| status["used"]["pods"] == "3").await;
     let events = || async { configured.events("shop", "team").await };
-    eventually("an event tells of it", events, |events| *events == ["StatusDrift"]).await;
+    eventually("there is an event", events, |events| *events == ["StatusDrift"]).await;
     assert_eq!(configured.replica.metrics.foreign_statuses.get(), 1);
     let pods: Api<DynamicObject> = Api::namespaced_with(client.clone(), "shop", &resource("v1", "Pod"));
     let name = pods.list(&ListParams::default()).await.unwrap().items.remove(0).metadata.name.unwrap();
@@ -393,14 +393,14 @@ async fn plain_resource_quotas_hold_where_the_plugin_is_off() {
     configured.end().await;
 }
 
-/// The same requests, one after the other, to an API server with the plugin and to one with the ledger: the same verdicts,
-/// and every refusal of the plugin in the ledger's, word for word. `HEADROOM_LEDGER_SEED` tries others.
+/// The same requests, one after the other, to an API server with the plugin and to one with the ledger: verdicts are
+/// equal, and the ledger's refusals contain the plugin's text. `HEADROOM_LEDGER_SEED` sets another seed.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn plain_resource_quotas_agree_with_the_plugin() {
+async fn resource_quotas_are_enforced_as_by_the_plugin() {
     let configured =
         Configured::start(InTreePlugins::Off, Controllers::Off, |options| options.resource_quotas = true).await;
-    // Without the quota controller, which now and then writes a count that is behind over the plugin's own.
+    // Without the quota controller, which sometimes overwrites the plugin's count with an older one.
     let plugin = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
     let clients = [configured.client.clone(), plugin.client().await.unwrap()];
     let bounding = |name: &str, spec: Value| json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name, "namespace": "shop"}, "spec": spec});
@@ -447,7 +447,7 @@ async fn plain_resource_quotas_agree_with_the_plugin() {
         })
     };
     let silent = || async { pod(&configured.client, "shop", "silent").await };
-    let is_asked = |outcome: &Result<(), String>| outcome.as_ref().is_err_and(|told| told.contains("must specify"));
+    let is_asked = |outcome: &Result<(), String>| outcome.as_ref().is_err_and(|said| said.contains("must specify"));
     eventually("the API server asks", silent, is_asked).await;
 
     let seed = std::env::var("HEADROOM_LEDGER_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
@@ -501,7 +501,7 @@ async fn plain_resource_quotas_agree_with_the_plugin() {
         list.iter().map(|quota| quota.data["status"].clone()).collect::<Vec<_>>()
     };
     let theirs = used(&clients[1]).await;
-    eventually("both have counted the same", || used(&clients[0]), |ours| *ours == theirs).await;
+    eventually("both counts are equal", || used(&clients[0]), |ours| *ours == theirs).await;
     configured.end().await;
 }
 
@@ -510,15 +510,15 @@ async fn pods_of(client: &Client) -> usize {
     pods.list(&ListParams::default()).await.unwrap().items.len()
 }
 
-/// Beside the API server's own plugin nothing is enforced twice, and no status has two writers.
+/// If the API server's own plugin is on, nothing is enforced twice, and no status has two writers.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn plain_resource_quotas_are_left_to_the_plugin_where_it_is_on() {
+async fn resource_quotas_are_left_to_the_plugin_if_it_is_on() {
     let configured =
         Configured::start(InTreePlugins::On, Controllers::On, |options| options.resource_quotas = true).await;
     namespace(&configured.client, "shop").await;
     create(&configured.client, crate::objects::quota("shop", json!({"pods": "3"}))).await.unwrap();
-    until("the API server was asked", || configured.replica.plain.was_asked()).await;
+    until("the API server was probed", || configured.replica.plain.was_asked()).await;
     assert!(!configured.replica.plain.is_ours());
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(configured.replica.board.views().len(), 0);
@@ -527,6 +527,6 @@ async fn plain_resource_quotas_are_left_to_the_plugin_where_it_is_on() {
         &resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
     );
     let entries = configuration.get("headroom-ledger").await.unwrap().data["webhooks"].as_array().unwrap().len();
-    assert_eq!(entries, 1, "only TenantQuotas are asked about");
+    assert_eq!(entries, 1, "expected only the webhook for TenantQuotas");
     configured.end().await;
 }

@@ -1,4 +1,4 @@
-//! Two replicas of the ledger in front of an API server, and what the tests do to them.
+//! Two replicas of the ledger for an API server, and helpers of the tests.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -29,11 +29,11 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// Where the ledgers are.
+/// The namespace of the ledgers.
 const HOME: &str = "headroom-ledger";
-/// The namespaces of the tenant, each with a replica of its own.
+/// The tenant's namespaces, each with its own replica.
 pub const NAMESPACES: [&str; 2] = ["shop", "web"];
-/// The API server is started with a limit of 10 s for each request.
+/// The API server is started with a timeout of 10 s for each request.
 const REQUEST_LIFETIME: Duration = Duration::from_secs(25);
 
 pub struct Ledger {
@@ -46,10 +46,10 @@ pub struct Ledger {
     files: TempDir,
 }
 
-/// What a replica sees of the world.
+/// The environment of a replica.
 #[derive(Clone)]
 pub struct World {
-    /// Leads to its API server.
+    /// The kubeconfig for its API server.
     pub kubeconfig: PathBuf,
     pub clock: fn() -> i64,
     pub watches: Option<Watches>,
@@ -60,17 +60,17 @@ struct Running {
     replica: Arc<Replica>,
 }
 
-/// What became of requests.
+/// The outcomes of requests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub stored: usize,
-    /// Refused by the quota, in its words.
+    /// Refused by the quota, with its text.
     pub refused: usize,
-    /// Refused by another webhook, or already there.
+    /// Refused by another webhook, or because the object exists.
     pub others: usize,
-    /// Told to come again.
+    /// Asked to retry.
     pub busy: usize,
-    /// Everything else, which nobody should see.
+    /// All other outcomes, which must not occur.
     pub wrong: Vec<String>,
 }
 
@@ -100,12 +100,12 @@ impl Tally {
 }
 
 impl Ledger {
-    /// Two replicas at work, and the quota `payments` over both namespaces.
+    /// Two running replicas, and the quota `payments` for both namespaces.
     pub async fn start(hard: Value) -> Self {
         Self::start_in(hard, &[], |worlds| worlds).await
     }
 
-    /// With further arguments for the API server, and replicas that see the world in another way.
+    /// Like [`Self::start`], with more arguments for the API server, and replicas in other environments.
     pub async fn start_in(hard: Value, arguments: &[&str], see: impl FnOnce([World; 2]) -> [World; 2]) -> Self {
         let arguments = [&["--request-timeout=10s"], arguments].concat();
         let cluster = Cluster::start_with(InTreePlugins::Off, Controllers::Off, &arguments).await.unwrap();
@@ -142,7 +142,7 @@ impl Ledger {
         ledger
     }
 
-    /// Starts a replica, as often as it was killed.
+    /// Starts a replica, and starts it again whenever it was killed.
     pub async fn run(&self, which: usize) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let path = |name: &str| -> PathBuf { self.files.path().join(name) };
@@ -171,14 +171,14 @@ impl Ledger {
         self.replicas.lock().unwrap()[which] = Some(Running { runtime, replica });
     }
 
-    /// Ends a replica in the middle of whatever it does.
+    /// Kills a replica at any point of its work.
     pub fn kill(&self, which: usize) {
         if let Some(running) = self.replicas.lock().unwrap()[which].take() {
             running.runtime.shutdown_background();
         }
     }
 
-    /// Kills a replica, and starts it in another world.
+    /// Kills a replica, and starts it in another environment.
     pub async fn move_to(&self, which: usize, world: impl FnOnce(&mut World)) {
         self.kill(which);
         world(&mut self.worlds.lock().unwrap()[which]);
@@ -189,19 +189,19 @@ impl Ledger {
         self.replicas.lock().unwrap()[which].as_ref().map(|running| Arc::clone(&running.replica))
     }
 
-    /// The replica that counts.
+    /// The replica that leads.
     pub async fn leader(&self) -> usize {
         let leader = || (0..2).find(|which| self.replica(*which).is_some_and(|it| it.metrics.leads.get() == 1));
         until("a replica leads", || leader().is_some()).await;
         leader().unwrap()
     }
 
-    /// A TenantQuota in force.
+    /// Creates a TenantQuota, and waits until it is enforced.
     pub async fn quota(&self, name: &str, spec: Value, hard: Value) {
         self.scoped_quota(name, spec, json!({"hard": hard})).await;
     }
 
-    /// The same, with the whole of what it has in common with a ResourceQuota.
+    /// Like [`Self::quota`], with all of `spec.quota`.
     pub async fn scoped_quota(&self, name: &str, mut spec: Value, of_resources: Value) {
         spec["quota"] = of_resources;
         let quota = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota",
@@ -214,7 +214,7 @@ impl Ledger {
         until("the quota is in force", || is_charged(0) && is_charged(1)).await;
     }
 
-    /// Has the API server ask each replica about its own namespace.
+    /// Makes the API server call each replica for its own namespace.
     async fn configure(&self) {
         let entry = |which: usize| {
             let url = format!("https://{}/review", self.addresses[which]);
@@ -241,7 +241,7 @@ impl Ledger {
             let replica = self.replica(which).unwrap();
             let deadline = Instant::now() + Duration::from_secs(30);
             while replica.metrics.reviews("allowed") + replica.metrics.reviews("refused") == 0 {
-                assert!(Instant::now() < deadline, "the API server does not ask");
+                assert!(Instant::now() < deadline, "the API server does not call the webhook");
                 drop(self.create_pod(namespace, json!({"name": "probe"}), true).await);
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -256,7 +256,7 @@ impl Ledger {
         Self::create_pod_by(&self.pods(namespace), metadata, dry_run).await
     }
 
-    /// The same by a client of another API server.
+    /// Like [`Self::create_pod`], with a client of another API server.
     pub async fn create_pod_by(
         pods: &Api<DynamicObject>,
         metadata: Value,
@@ -275,7 +275,7 @@ impl Ledger {
         drop(self.pods(namespace).delete(name, &now).await);
     }
 
-    /// Creates pods, so many at the same moment, by turns in both namespaces.
+    /// Creates pods, `at_once` concurrently, alternating between both namespaces.
     pub async fn create_pods(&self, prefix: &str, count: usize, at_once: usize) -> Tally {
         let pods = (0..count).map(|number| {
             let name = json!({"name": format!("{prefix}-{number}")});
@@ -285,7 +285,7 @@ impl Ledger {
         Tally::of(outcomes)
     }
 
-    /// Creates pods and deletes them again, one writer's part, until `is_over`.
+    /// Creates and deletes pods as one writer, until `is_over`.
     pub async fn churn(&self, writer: usize, is_over: impl Fn() -> bool) -> Vec<kube::Result<DynamicObject>> {
         let namespace = NAMESPACES[writer % 2];
         let (mut outcomes, mut there) = (Vec::new(), std::collections::VecDeque::new());
@@ -298,7 +298,7 @@ impl Ledger {
             if outcome.is_ok() {
                 there.push_back(name);
             }
-            // Whoever finds no room makes some; others at times.
+            // Delete a pod if there is no room, and sometimes otherwise.
             if (outcome.is_err() || round % 3 == 0)
                 && let Some(name) = there.pop_front()
             {
@@ -309,7 +309,7 @@ impl Ledger {
         outcomes
     }
 
-    /// Writes and conflicts of all replicas that run.
+    /// Writes and conflicts of all running replicas.
     pub fn writes(&self) -> (u64, u64) {
         let count = |read: fn(&Replica) -> u64| -> u64 {
             (0..2).filter_map(|which| self.replica(which)).map(|replica| read(&replica)).sum()
@@ -333,7 +333,7 @@ impl Ledger {
         self.clean(Duration::from_secs(30)).await;
     }
 
-    /// Waits until no claim is left and what is used is what is stored; how long that took.
+    /// Waits until no claim is left and `used` matches the stored pods. Returns how long that took.
     pub async fn clean(&self, patience: Duration) -> Duration {
         let began = Instant::now();
         loop {
@@ -350,7 +350,7 @@ impl Ledger {
         }
     }
 
-    /// Counts pods at every moment from now on.
+    /// Counts pods after every event from now on.
     pub async fn watch(&self) -> Watched {
         self.watch_by(&self.client).await
     }
@@ -384,7 +384,7 @@ impl Drop for Ledger {
     }
 }
 
-/// The watches of a replica, which can be cut: none goes on, and none begins.
+/// The watches of a replica, which can be cut: running ones end, and no new ones start.
 #[derive(Clone)]
 pub struct Watches {
     are_cut: Arc<tokio::sync::watch::Sender<bool>>,
@@ -403,7 +403,7 @@ impl Watches {
         self.are_cut.send_replace(are_cut);
     }
 
-    /// A client whose watches are these.
+    /// A client whose watches can be cut.
     fn behind(&self, client: Client) -> Client {
         let watches = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -419,7 +419,7 @@ impl Watches {
             return Ok(client.send(request).await?.map(BodyExt::boxed_unsync));
         }
         let mut are_cut = self.are_cut.subscribe();
-        // The sender is ours, so neither wait ends without it.
+        // We hold the sender, so neither wait ends without it.
         _ = are_cut.wait_for(|are_cut| !are_cut).await;
         let answer = client.send(request).await?;
         let end = Box::pin(async move { _ = are_cut.wait_for(|are_cut| *are_cut).await.map(drop) });
@@ -430,7 +430,7 @@ impl Watches {
 
 type Boxed = UnsyncBoxBody<Bytes, <Body as hyper::body::Body>::Error>;
 
-/// What a watch has seen.
+/// The counts of a watch.
 pub struct Watched {
     most: Arc<AtomicUsize>,
     states: Arc<AtomicUsize>,
@@ -438,7 +438,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// The most pods at any moment, and of how many moments.
+    /// The most pods at any time, and the number of states.
     pub fn end(self) -> (usize, usize) {
         self.stop.cancel();
         (self.most.load(Ordering::Relaxed), self.states.load(Ordering::Relaxed))
@@ -453,7 +453,7 @@ pub async fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// An address on loopback that nobody listens on, outside of the ports that the system deals out.
+/// A free address on loopback, outside the range of ephemeral ports.
 pub async fn free_address() -> SocketAddr {
     for _ in 0..1000 {
         let port = fastrand::u16(10_000..30_000);

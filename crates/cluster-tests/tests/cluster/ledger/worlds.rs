@@ -1,4 +1,4 @@
-//! Replicas that see the world late, by a wrong clock, or through different API servers.
+//! Replicas with delayed watches, with a wrong clock, or with different API servers.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn ten_minutes_ahead() -> i64 {
     clock::now() + 600
 }
 
-/// Clocks of replicas that are ten minutes apart change nothing, whichever of them counts.
+/// Replicas whose clocks differ by ten minutes work, whichever of them leads.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn wrong_clocks_change_nothing() {
@@ -28,7 +28,7 @@ async fn wrong_clocks_change_nothing() {
     let tally = ledger.create_pods("first", 60, 60).await;
     assert_eq!(tally, Tally { stored: 30, refused: 30, ..Tally::default() });
     ledger.clean(Duration::from_secs(2)).await;
-    // The other one takes over, and then this one again.
+    // The other replica takes over, and then this one again.
     for (round, which) in [first, 1 - first].into_iter().enumerate() {
         ledger.kill(which);
         assert_eq!(ledger.leader().await, 1 - which);
@@ -42,10 +42,10 @@ async fn wrong_clocks_change_nothing() {
     assert_eq!(most, 30, "in {states} states");
 }
 
-/// Two API servers on one etcd, a replica at each, requests to both; then one of them is killed under load.
+/// Two API servers on one etcd, a replica at each, requests to both; then one API server is killed under load.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn two_api_servers_of_one_store_keep_one_bound() {
+async fn two_api_servers_on_one_etcd_keep_one_bound() {
     let mut ledger = Ledger::start(json!({"pods": "20"})).await;
     let folder = tempfile::tempdir().unwrap();
     let plane = ledger.cluster.control_plane.as_mut().unwrap();
@@ -67,7 +67,7 @@ async fn two_api_servers_of_one_store_keep_one_bound() {
     assert_eq!(tally, Tally { stored: 20, refused: 60, ..Tally::default() });
     ledger.clean(Duration::from_secs(5)).await;
 
-    // Creates and deletes by the other one, while the first is away for a while.
+    // Creates and deletes at the other API server, while the first is down for a while.
     let end = tokio_util::sync::CancellationToken::new();
     let churn = |writer: usize, pods: Api<DynamicObject>| {
         let end = end.clone();
@@ -97,7 +97,7 @@ async fn two_api_servers_of_one_store_keep_one_bound() {
     end.cancel();
     let outcomes = futures::future::join_all(churning).await;
     let tally = Tally::of(outcomes.into_iter().flat_map(Result::unwrap));
-    println!("{} stored, {} refused, {} told to retry", tally.stored, tally.refused, tally.busy);
+    println!("{} stored, {} refused, {} asked to retry", tally.stored, tally.refused, tally.busy);
     assert!(tally.stored > 20 && tally.wrong.is_empty(), "{tally:?}");
     let clean = ledger.clean(Duration::from_secs(60)).await;
     println!("clean {clean:.1?} later");
@@ -105,13 +105,13 @@ async fn two_api_servers_of_one_store_keep_one_bound() {
     assert!(most <= 20, "{most} of 20 in {states} states");
 }
 
-/// What the replicas watch is cut off under load, until etcd has forgotten where they were.
+/// The replicas' watches are cut under load, until etcd has compacted their revisions.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn watches_that_are_cut_until_etcd_has_compacted_miss_nothing() {
     let seconds = std::env::var("HEADROOM_LEDGER_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(9);
     let watches = Watches::default();
-    // Without its cache the API server has no other memory than etcd's.
+    // Without its cache, the API server has no older revisions than etcd.
     let arguments = ["--watch-cache=false", "--etcd-compaction-interval=2s"];
     let ledger = Ledger::start_in(json!({"pods": "20"}), &arguments, |worlds| {
         worlds.map(|world| super::replicas::World { watches: Some(watches.clone()), ..world })
@@ -126,17 +126,16 @@ async fn watches_that_are_cut_until_etcd_has_compacted_miss_nothing() {
         watches.cut(true);
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         watches.cut(false);
-        super::replicas::until("pods are listed anew", || watches.lists.load(Ordering::Relaxed) > lists).await;
+        super::replicas::until("pods are listed again", || watches.lists.load(Ordering::Relaxed) > lists).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         end.cancel();
     };
     let (outcomes, ()) = tokio::join!(futures::future::join_all((0..12).map(churn)), cut);
-    // Of a pod that came and went meanwhile nobody knows that it ever came: its claim is released like that of a request
-    // that failed.
+    // A pod that was created and deleted meanwhile was never seen: its claim is released like that of a failed request.
     let clean = ledger.clean(Duration::from_secs(40)).await;
     let tally = Tally::of(outcomes.into_iter().flatten());
     println!(
-        "{} stored, {} refused, {} told to retry; clean {clean:.1?} later",
+        "{} stored, {} refused, {} asked to retry; clean {clean:.1?} later",
         tally.stored, tally.refused, tally.busy
     );
     let (most, states) = watched.end();

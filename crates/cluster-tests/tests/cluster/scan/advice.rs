@@ -1,4 +1,4 @@
-//! What a scan recommends is what the policy gives the next pod of the image, once the same usage is published.
+//! A scan recommends the requests that the policy gives the next pod of the image, once the same usage is published.
 
 use headroom_testkit::built::workspace_file;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::scan::scene::{STORE, Scene};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn the_advice_is_what_admission_gives_the_next_pod() {
+async fn the_next_pod_gets_the_recommended_requests() {
     let scene = Scene::start().await;
     let shop = scene.shop.namespace.as_str();
     let said = scene.run(&["scan", "-n", shop, "-o", "json", "--step", "1m"]);

@@ -1,4 +1,4 @@
-//! `--patch`: tried first, refused as a whole, made on request, and put back.
+//! `--patch`: dry run, refusal as a whole, execution on request, and rollback.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::scan::scene::{MONITORING, Scene, pods};
 const DAN: &str = "dan";
 const ROLLBACK: &str = "headroom-rollback.sh";
 
-/// The version with several metrics that this API server has.
+/// This API server's version with several metrics.
 const AUTOSCALING: &str = "autoscaling/v2beta2";
 
 /// Scales the Deployment at 70 % of its CPU request.
@@ -34,7 +34,7 @@ fn containers(deployment: &DynamicObject) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn a_patch_is_tried_then_made_and_can_be_put_back() {
+async fn a_patch_is_tried_then_applied_and_can_be_rolled_back() {
     let scene = Scene::start().await;
     let shop = scene.shop.namespace.as_str();
     scene.bind(DAN, shop, "clusterrole/edit", &["patch", "deployments.apps"]);
@@ -46,12 +46,12 @@ async fn a_patch_is_tried_then_made_and_can_be_put_back() {
         deployment.metadata.generation == before.metadata.generation && containers(deployment) == containers(&before)
     };
 
-    // Whoever made the Deployment owns its requests.
+    // The Deployment's creator owns its requests.
     let said = patch(&["--yes"]);
     assert_eq!(said.exit, 1, "{}{}", said.out, said.err);
     assert!(said.err.contains("--force-conflicts takes the fields over"), "{}", said.err);
     assert!(said.err.contains("nothing was changed"), "{}", said.err);
-    // Nobody can be asked here, so it is only tried.
+    // There is no terminal for a confirmation, so the patch is only tried.
     let said = patch(&["--force-conflicts"]);
     assert_eq!(said.exit, 0, "{}", said.err);
     assert!(said.err.contains("the API server would accept that: give --yes"), "{}", said.err);
@@ -68,7 +68,7 @@ async fn a_patch_is_tried_then_made_and_can_be_put_back() {
     let resources = &containers(&after)[0]["resources"];
     let is_less = |name: &str| resources["requests"][name] != containers(&before)[0]["resources"]["requests"][name];
     assert!(is_less("cpu") && is_less("memory"), "{resources}");
-    // The same usage is a larger share of what is requested now.
+    // The same usage is a larger share of the new request.
     let target = target_of(&scene).await;
     assert!(target > 70, "{target}");
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -76,7 +76,7 @@ async fn a_patch_is_tried_then_made_and_can_be_put_back() {
         assert!(Instant::now() < deadline, "no pod has {resources}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    // Nothing but the two was written, each tried first; the target was raised after the request had become smaller.
+    // Only these two objects were written, each after a dry run; the target was raised after the request was lowered.
     let asked = scene.asked_by(DAN);
     let written: Vec<_> = asked.iter().filter(|asked| !matches!(asked.verb.as_str(), "get" | "list")).collect();
     assert!(written.iter().all(|asked| asked.verb == "patch"), "{written:?}");

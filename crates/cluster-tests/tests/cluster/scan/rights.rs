@@ -1,4 +1,4 @@
-//! Whoever lacks a right is told which, and which manifest grants it; nobody needs more than to read.
+//! Errors name a missing permission and the manifest that grants it; read permissions are sufficient.
 
 use crate::scan::scene::{MONITORING, STORE, Scene};
 
@@ -6,7 +6,7 @@ const EVE: &str = "eve";
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn each_missing_right_is_named_with_the_manifest_that_grants_it() {
+async fn each_missing_permission_is_named_with_the_manifest_that_grants_it() {
     let scene = Scene::start().await;
     let shop = scene.shop.namespace.as_str();
     let refused = |arguments: &[&str], expected: &[&str]| {

@@ -1,4 +1,4 @@
-//! A shop whose pods a Prometheus has watched for two days, and the program to be run there.
+//! A shop whose pods Prometheus has monitored for two days, and helpers to run the program.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,11 +23,11 @@ mod servers;
 
 use servers::{PrometheusServer, Server};
 
-/// The namespace of Prometheus, and how `--service` names it there. Its name tells nothing: only its labels do.
+/// The namespace of Prometheus, and its `--service` there. It is only recognized by its labels, not by its name.
 pub const MONITORING: &str = "monitoring";
 pub const STORE: &str = "monitoring/metrics:9090";
 
-/// What the shop's web server asks for, and what it really uses.
+/// The requests of the shop's web server, and its usage.
 pub const ASKED: &str = r#"{"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}"#;
 const CORES: f64 = 0.333;
 const BYTES: u64 = 200 << 20;
@@ -42,19 +42,19 @@ rules:
 
 pub struct Scene {
     pub shop: Guarded,
-    /// Where programs run, and what they leave.
+    /// The working folder of programs.
     pub folder: TempDir,
     _store: Server,
 }
 
-/// What a run came to.
+/// The result of a run.
 pub struct Said {
     pub exit: i32,
     pub out: String,
     pub err: String,
 }
 
-/// Something that the API server was asked.
+/// A request to the API server.
 #[derive(Debug)]
 pub struct Asked {
     pub verb: String,
@@ -83,7 +83,7 @@ impl Scene {
         Self { shop, folder, _store: store }
     }
 
-    /// Runs `kubectl headroom` as somebody.
+    /// Runs `kubectl headroom` as a user.
     pub fn run_as(&self, user: &str, arguments: &[&str]) -> Said {
         let mut command = Command::new(env!("CARGO_BIN_EXE_companion-under-test"));
         command.current_dir(self.folder.path()).env("KUBECONFIG", self.shop.cluster.kubeconfig_file().unwrap());
@@ -104,14 +104,14 @@ impl Scene {
         said.out
     }
 
-    /// Applies a file of deploy/people and binds somebody to the role in it, and waits until that counts.
+    /// Applies a file of deploy/people, binds a user to its role, and waits until that is effective.
     pub fn grant(&self, user: &str, namespace: &str, file: &str, role: &str, can: &[&str]) {
         let path = workspace_file("deploy/people").join(file);
         self.kubectl(&["apply", "-n", namespace, "-f", path.to_str().unwrap()]);
         self.bind(user, namespace, role, can);
     }
 
-    /// Binds somebody to a role, `role/…` or `clusterrole/…`, in a namespace, or in all of them for none.
+    /// Binds a user to a role, `role/…` or `clusterrole/…`, in a namespace, or in all namespaces if it is empty.
     pub fn bind(&self, user: &str, namespace: &str, role: &str, can: &[&str]) {
         let (kind, name) = role.split_once('/').unwrap();
         let (binding, scope) = match namespace {
@@ -138,12 +138,12 @@ impl Scene {
         }
     }
 
-    /// The Deployment as it stands.
+    /// The current Deployment.
     pub async fn deployment(&self) -> DynamicObject {
         self.shop.all("apps/v1", "Deployment").get("web").await.unwrap()
     }
 
-    /// What somebody asked the API server by our program, in order.
+    /// A user's requests to the API server by our program, in order.
     pub fn asked_by(&self, user: &str) -> Vec<Asked> {
         let log = std::fs::read_to_string(self.folder.path().join("audit.log")).unwrap();
         let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -160,7 +160,7 @@ fn said(command: &mut Command) -> Said {
     Said { exit: output.status.code().unwrap(), out, err }
 }
 
-/// The pods of the shop, as soon as there are so many.
+/// Waits until the shop has `count` pods, and returns them.
 pub async fn pods(shop: &Guarded, count: usize) -> Vec<DynamicObject> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -173,12 +173,12 @@ pub async fn pods(shop: &Guarded, count: usize) -> Vec<DynamicObject> {
     }
 }
 
-/// Two days of what cAdvisor and kube-state-metrics tell of pods that all use the same, as OpenMetrics text.
+/// Two days of metrics of cAdvisor and kube-state-metrics for pods with equal usage, as OpenMetrics text.
 fn history(namespace: &str, pods: &[&str]) -> String {
     let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap() / 60 * 60;
     let times = || (now - 2 * 86_400..=now).step_by(60);
     let mut text = String::new();
-    let mut tell = |metric: &str, kind: &str, more: &str, value: &dyn Fn(i64) -> String| {
+    let mut add_series = |metric: &str, kind: &str, more: &str, value: &dyn Fn(i64) -> String| {
         let name = metric.strip_suffix("_total").unwrap_or(metric);
         writeln!(text, "# TYPE {name} {kind}").unwrap();
         for pod in pods {
@@ -190,17 +190,17 @@ fn history(namespace: &str, pods: &[&str]) -> String {
     };
     let container = r#"container="web""#;
     let begin = now - 2 * 86_400;
-    tell("container_cpu_usage_seconds_total", "counter", container, &|time| {
+    add_series("container_cpu_usage_seconds_total", "counter", container, &|time| {
         format!("{:.3}", CORES * f64::from(i32::try_from(time - begin).unwrap()))
     });
-    tell("container_memory_working_set_bytes", "gauge", container, &|_| BYTES.to_string());
+    add_series("container_memory_working_set_bytes", "gauge", container, &|_| BYTES.to_string());
     let image = r#"container="web",image_spec="registry.example.com/shop/web:1""#;
-    tell("kube_pod_container_info", "gauge", image, &|_| "1".to_owned());
+    add_series("kube_pod_container_info", "gauge", image, &|_| "1".to_owned());
     text.push_str("# EOF\n");
     text
 }
 
-/// A Service that leads to Prometheus, which runs on this machine: as the endpoint of a pod with this machine's address.
+/// Creates a Service for Prometheus, which runs on this machine: its endpoint is a pod with this machine's address.
 async fn put_behind_a_service(shop: &Guarded, port: u16) {
     let client = &shop.client;
     create(client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": MONITORING}})).await.unwrap();
@@ -228,7 +228,7 @@ async fn put_behind_a_service(shop: &Guarded, port: u16) {
     )
     .await
     .unwrap();
-    // The API server leads only to addresses that a pod says are its own.
+    // The API server only connects to addresses in a pod's status.
     let pod = json!({"kind": "Pod", "name": "prometheus-0", "namespace": MONITORING});
     let endpoints = json!({"apiVersion": "v1", "kind": "Endpoints",
         "metadata": {"name": "metrics", "namespace": MONITORING},
@@ -240,10 +240,10 @@ async fn put_behind_a_service(shop: &Guarded, port: u16) {
     assert_eq!(said.exit, 0, "{}", said.err);
 }
 
-/// An address by which this machine's own API server may lead to it: not loopback.
+/// An address of this machine to which its API server may connect: not loopback.
 fn own_address() -> IpAddr {
     let socket = UdpSocket::bind(("0.0.0.0", 0)).unwrap();
-    // Nothing is sent: this only chooses the address that would be sent from. A machine needs one besides loopback.
+    // Nothing is sent: this only selects the source address. The machine needs one besides loopback.
     socket.connect(("198.51.100.1", 9)).unwrap();
     socket.local_addr().unwrap().ip()
 }

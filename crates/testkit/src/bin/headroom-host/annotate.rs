@@ -1,4 +1,4 @@
-//! `annotate`: the metadata file, checked and completed, into the custom section of the wasm.
+//! `annotate`: checks and completes the metadata file, and writes it into the custom section of the wasm.
 
 use std::{fs, path::PathBuf};
 
@@ -14,7 +14,7 @@ pub struct Arguments {
     /// The metadata, as YAML
     #[arg(short, long, value_name = "PATH")]
     metadata_path: PathBuf,
-    /// A file that tells how the policy is used, usually the README
+    /// A file that describes how to use the policy, usually the README
     #[arg(short, long, value_name = "PATH")]
     usage_path: Option<PathBuf>,
     /// Where to write the annotated wasm

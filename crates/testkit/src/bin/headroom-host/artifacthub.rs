@@ -1,5 +1,5 @@
-//! `artifacthub`: writes the package file of Artifact Hub. The time it says the version was made stays until the version
-//! changes, so that generating it again changes nothing.
+//! `artifacthub`: writes the package file of Artifact Hub. Its creation time is kept until the version changes, so that
+//! generating the file again changes nothing.
 
 use std::{fs, path::PathBuf};
 
@@ -14,7 +14,7 @@ pub struct Arguments {
     questions_path: PathBuf,
     #[arg(short, long, value_name = "PATH", default_value = "artifacthub-pkg.yml")]
     output: PathBuf,
-    /// When this version was made, in RFC 3339; needed for a new version only
+    /// When this version was made, in RFC 3339; only needed for a new version
     #[arg(long, value_name = "TIME")]
     created_at: Option<String>,
 }
@@ -31,9 +31,9 @@ pub fn artifacthub(arguments: &Arguments) -> Result<(), String> {
             let text = |key| existing.get(key).and_then(Value::as_str).map(str::to_owned);
             text("createdAt")
                 .filter(|_| text("version") == Some(version))
-                .ok_or("the version is a new one: say with `--created-at` when it was made")?
+                .ok_or("this is a new version: give its creation time with `--created-at`")?
         }
-        (None, Err(_)) => return Err("say with `--created-at` when this version was made".to_owned()),
+        (None, Err(_)) => return Err("give the version's creation time with `--created-at`".to_owned()),
     };
     let text = package(&metadata, &created_at, &read(&arguments.questions_path)?)?;
     fs::write(&arguments.output, text)

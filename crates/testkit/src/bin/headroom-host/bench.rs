@@ -1,5 +1,5 @@
-//! `bench`: what an evaluation costs, for the recorded requests, for growing ones and for hostile ones, and whether that is
-//! within the budgets. Fuel is the same on every machine and is what the budgets are about; time is told beside it.
+//! `bench`: the cost of an evaluation for recorded, growing and hostile requests, compared with budgets. Budgets are in
+//! fuel, which is the same on every machine; time is shown too.
 
 mod case;
 mod growth;
@@ -21,17 +21,17 @@ use self::case::{Bench, Case, Cost, median, micros, print_heading};
 use self::growth::{GROWTHS, superlinear, with_containers};
 use self::history::State;
 
-/// The request whose cost is budgeted, and which the growing ones are made of.
+/// The request whose cost is budgeted, and from which the growing ones are made.
 const PLAIN: &str = "pod-create-plain";
 const PLAIN_FUEL: u64 = 200_000;
-/// The same of a pod whose two containers get estimates.
-/// What the rows of estimated containers say of the history.
+/// How rows of estimated containers describe the history.
 const KNOWN: &str = "100 images known";
+/// For a pod whose two containers get estimates.
 const ESTIMATED_FUEL: u64 = 470_000;
-/// The same where two pages are read, too, however many images are known.
+/// Likewise, if two pages are read too. Independent of the number of images in the history.
 const PAGED_FUEL: u64 = 540_000;
-/// What one estimated container may ask of the host: LimitRanges, quotas, the Namespace, and a root and a page of history;
-/// nothing that goes to the API server where a collector ever ran; and so many bytes of objects.
+/// What one estimated container may request from the host: LimitRanges, quotas, the Namespace, and a root and a page of
+/// history; no calls to the API server once a collector has run; and a limited size of objects.
 const HOST_CALLS: usize = 5;
 const HOST_BYTES: usize = 20_000;
 const LARGEST_OBJECT: usize = 16_384;
@@ -42,7 +42,7 @@ pub struct Arguments {
     /// The wasm, as it was built
     #[arg(default_value = "policy.wasm")]
     wasm: PathBuf,
-    /// What the policy may read
+    /// The policy's metadata, with the kinds that it may read
     #[arg(long, value_name = "PATH", default_value = "policy-metadata.yaml")]
     metadata_path: PathBuf,
     /// A folder of AdmissionReview requests
@@ -57,7 +57,7 @@ pub struct Arguments {
     /// Count fuel only, and fail when a budget is exceeded
     #[arg(long)]
     check: bool,
-    /// Tell where this row spends its fuel instead; the wasm has to name its functions (`hack/build-wasm --names`)
+    /// Show where this row spends its fuel instead; the wasm needs function names (`hack/build-wasm --names`)
     #[arg(long, value_name = "ROW")]
     hot: Option<String>,
 }
@@ -88,8 +88,9 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
                 .map(|containers| estimated_case(&plain, &objects, &settings, containers, KNOWN, WARM))
                 .transpose()?,
         };
-        return bench
-            .tell_hot(case.or_else(|| hostile::find(name)).ok_or_else(|| format!("no row is named `{name}`"))?);
+        return bench.print_hot_functions(
+            case.or_else(|| hostile::find(name)).ok_or_else(|| format!("no row is named `{name}`"))?,
+        );
     }
     print_heading();
     for (name, request) in requests {
@@ -103,7 +104,7 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
         exceeded.push(format!("the wasm has {} bytes, and at most {WASM_BYTES} are budgeted", wasm.len()));
     }
     if bench.time.is_some() {
-        tell_module_times(&wasm, &bench)?;
+        print_module_times(&wasm, &bench)?;
     }
     if exceeded.is_empty() {
         println!(
@@ -117,7 +118,7 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
     if arguments.check { Err("a budget is exceeded".to_owned()) } else { Ok(()) }
 }
 
-/// Runs the plain request with more and more of everything; returns the budgets that are exceeded.
+/// Runs the plain request with growing numbers of everything. Returns the exceeded budgets.
 fn run_growing(bench: &Bench, plain: &Value, objects: &[Value], settings: &Value) -> Result<Vec<String>, String> {
     let mut exceeded = Vec::new();
     let mut budget = |name: &str, fuel: u64, most: u64| {
@@ -154,7 +155,7 @@ fn run_growing(bench: &Bench, plain: &Value, objects: &[Value], settings: &Value
     Ok(exceeded)
 }
 
-/// What a history asks of the host in each of its states; returns what is too much.
+/// Runs estimates with each state of the history. Returns the exceeded budgets for the host.
 fn run_histories(estimated: &dyn Fn(usize, &str, State) -> Result<Cost, String>) -> Result<Vec<String>, String> {
     let mut exceeded = Vec::new();
     for (what, state) in [
@@ -167,7 +168,7 @@ fn run_histories(estimated: &dyn Fn(usize, &str, State) -> Result<Cost, String>)
     ] {
         let largest = history::profiles(state, 1).iter().map(|object| object.to_string().len()).max();
         let cost = estimated(1, what, state)?;
-        // Where a root is missing, whether there is one by now is asked each time.
+        // A missing root is looked up at the API server each time.
         let live = usize::from(matches!(state, State::Cold));
         for (of, found, most) in [
             ("host calls", cost.host_calls, HOST_CALLS),
@@ -183,7 +184,7 @@ fn run_histories(estimated: &dyn Fn(usize, &str, State) -> Result<Cost, String>)
     Ok(exceeded)
 }
 
-/// How many containers a row has, such as `2 estimated containers, 100 images known`.
+/// The number of containers in a row's name, such as `2 estimated containers, 100 images known`.
 fn estimated_containers(row: &str) -> Option<usize> {
     let (containers, what) = row.split_once(" estimated container")?;
     let is_warm = what.trim_start_matches('s').strip_prefix(", ") == Some(KNOWN);
@@ -192,7 +193,7 @@ fn estimated_containers(row: &str) -> Option<usize> {
 
 const WARM: State = State::Warm { images: 100, namespaces: 5 };
 
-/// A pod all of whose containers get estimates, as far as anything is known of their images.
+/// A pod whose containers get estimates, if the history has their images.
 fn estimated_case(
     plain: &Value,
     objects: &[Value],
@@ -208,13 +209,13 @@ fn estimated_case(
     Case::new(format!("{containers} estimated container{plural}, {what}"), request, settings, objects)
 }
 
-fn tell_module_times(wasm: &[u8], bench: &Bench) -> Result<(), String> {
+fn print_module_times(wasm: &[u8], bench: &Bench) -> Result<(), String> {
     let mut compile: Vec<Duration> =
         (0..3).map(|_| Meter::of_time(wasm).map(|meter| meter.compile)).collect::<Result<_, _>>()?;
     compile.sort();
     println!("compile: {:.0} ms", micros(compile.get(1).copied().unwrap_or_default()) / 1000.0);
     let Some(meter) = &bench.time else { return Ok(()) };
-    // The cheapest guest call there is: what remains is the instance and wapc_init.
+    // The cheapest guest call: its cost is that of the instance and wapc_init.
     let call = Arc::new(GuestCall { operation: "protocol_version".to_owned(), payload: Vec::new() });
     let no_exchanges = Arc::from([]);
     let instantiate = median(|| meter.measure(&call, &no_exchanges).map(|measured| measured.instantiate))?;
@@ -223,7 +224,7 @@ fn tell_module_times(wasm: &[u8], bench: &Bench) -> Result<(), String> {
     Ok(())
 }
 
-/// The JSON files of a folder, by name without the ending, in the order of their names.
+/// The JSON files of a folder, by name without the extension, in the order of their names.
 fn read_folder(folder: &PathBuf) -> Result<Vec<(String, Value)>, String> {
     let unreadable = |error| format!("cannot list `{}`: {error}", folder.display());
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! What a patch comes to, for a reader: each value that differs, before and after, by a path that names containers.
+//! A readable form of a patch: each changed value, before and after, by a path that names containers.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub struct Change {
     pub after: Option<Value>,
 }
 
-/// Every value that differs between two objects, in the order of their keys.
+/// All values that differ between two objects, in the order of their keys.
 pub fn between(before: &Value, after: &Value) -> Vec<Change> {
     let mut changes = Vec::new();
     collect(String::new(), Some(before), Some(after), &mut changes);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_is_told_with_its_container() {
+    fn changes_name_their_container() {
         check(
             json!({"spec": {"containers": [{"name": "web", "resources": {}}, {"name": "db", "resources": {"limits": {"cpu": "1"}}}]}}),
             json!({"spec": {"containers": [
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn additions_removals_and_changes_of_kind_are_told() {
+    fn additions_removals_and_changes_of_type_are_listed() {
         check(
             json!({"a": 1, "b": [1]}),
             json!({"b": {"c": true}, "d": ["x"]}),

@@ -1,4 +1,4 @@
-//! `demo`: a few requests through the policy, and in words what it did with each.
+//! `demo`: runs a few requests through the policy, and prints what it did with each.
 
 use std::{
     fs,
@@ -45,12 +45,12 @@ pub fn demo(arguments: &Arguments) -> Result<(), String> {
         let request = AdmissionRequest::from_json(&text)?;
         let mut cluster = cluster.clone();
         let response = host.validate(&request, &settings, &Access::declared(&metadata), &mut cluster);
-        tell(path, &request, &response, cluster.calls())?;
+        print_outcome(path, &request, &response, cluster.calls())?;
     }
     Ok(())
 }
 
-fn tell(
+fn print_outcome(
     path: &Path,
     request: &AdmissionRequest,
     response: &AdmissionResponse,

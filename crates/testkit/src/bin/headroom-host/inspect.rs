@@ -1,4 +1,4 @@
-//! `inspect`: what an annotated policy says of itself, as YAML.
+//! `inspect`: prints the metadata of an annotated policy as YAML.
 
 use std::{fs, path::PathBuf};
 
@@ -8,7 +8,7 @@ use headroom_testkit::metadata::Metadata;
 pub struct Arguments {
     /// The annotated wasm
     wasm: PathBuf,
-    /// The format; YAML is the only one here
+    /// The format; only YAML is supported
     #[arg(short, long, value_name = "FORMAT", value_parser = ["yaml"], default_value = "yaml")]
     output: String,
 }

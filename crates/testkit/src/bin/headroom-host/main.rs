@@ -1,7 +1,9 @@
-//! `headroom-host`: runs a policy in a real waPC host, behind the flags and with the output of `kwctl`, for machines that
-//! have no `kwctl`; and shows (`demo`) and measures (`bench`) what it does. Arguments and exit codes only.
+//! `headroom-host`: runs a policy in a real waPC host, with the flags and the output of `kwctl`, for machines without
+//! `kwctl`; also shows (`demo`) and measures (`bench`) what the policy does. This file has only arguments and exit
+//! codes.
 //!
-//! As with `kwctl`, a denied request is no failure: it exits with 0, and invalid settings or a broken policy with 1.
+//! As with `kwctl`, a denied request is not a failure: the exit code is 0. For invalid settings or a broken policy it
+//! is 1.
 
 mod annotate;
 mod artifacthub;
@@ -33,7 +35,7 @@ enum Command {
     Artifacthub(artifacthub::Arguments),
     /// Print the metadata of an annotated policy
     Inspect(inspect::Arguments),
-    /// Evaluate requests, and tell in words what the policy did
+    /// Evaluate requests, and print what the policy did
     Demo(demo::Arguments),
     /// Measure fuel, time and size, and check the budgets
     #[cfg(feature = "compiler")]

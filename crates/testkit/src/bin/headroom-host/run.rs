@@ -1,4 +1,4 @@
-//! `run`: one evaluation for each policy named, one line of JSON for each.
+//! `run`: evaluates a request with each given policy, and prints one line of JSON for each.
 
 use std::{collections::BTreeSet, fs, io::Read, path::PathBuf};
 
@@ -130,7 +130,7 @@ fn granted(
         ContextAware::NoAccess => {
             if !declared.is_empty() {
                 eprintln!(
-                    "the policy reads Kubernetes resources, and may not in this run: see `inspect`, then use `--allow-context-aware`"
+                    "the policy needs to read Kubernetes resources: review them with `inspect`, then use `--allow-context-aware`"
                 );
             }
             BTreeSet::new()
@@ -140,7 +140,7 @@ fn granted(
     }
 }
 
-/// Runs an evaluation against whatever is to answer its host calls, and writes the session down if asked to.
+/// Runs an evaluation with the chosen source of answers, and records the session if requested.
 fn answering(
     arguments: &Arguments,
     evaluate: impl FnOnce(&mut dyn HostCalls) -> AdmissionResponse,

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-/// What may be set of containers.
+/// Resources of containers.
 pub const RESOURCES: [(&str, &[&str]); 3] =
     [("cpu", CPU), ("memory", MEMORY), ("ephemeral-storage", &["0", "100M", "512Mi", "1G", "1Gi", "2Gi", "1e10"])];
 pub const CPU: &[&str] = &[
@@ -55,7 +55,7 @@ impl Random {
         &of[self.0.usize(..of.len())]
     }
 
-    /// So many amounts of a table, in rising order.
+    /// `N` amounts of a table, in rising order.
     pub fn rising<'a, const N: usize>(&mut self, table: &[&'a str]) -> [&'a str; N] {
         let mut places: [usize; N] = std::array::from_fn(|_| self.0.usize(..table.len()));
         places.sort_unstable();

@@ -1,7 +1,7 @@
-//! Fields that a client may send although the API server sets them itself: whatever they say, nothing may come of it.
+//! Fields that a client may send although the API server sets them itself: they must not change the result.
 //!
-//! Left out is what the API server refuses: a `resourceVersion` on a create; on an update, a `uid` or times that are not
-//! the old object's.
+//! Fields that the API server refuses are omitted: a `resourceVersion` on a create; on an update, a `uid` or times that
+//! differ from the old object's.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub fn forge(random: &mut Random, request: &Request) -> Value {
     if request.before.is_none() {
         choices.extend([forge_deletion as Forge, forge_identity]);
     }
-    // Twice, because most depends on what belongs to the kind.
+    // Twice, because fields of the kind matter most.
     let of_kind = if request.subresource == Some("status") { vec![forge_spec as Forge] } else { of_kind(&object) };
     choices.extend(of_kind.into_iter().flat_map(|forge| [forge, forge]));
     for _ in 0..random.count(1..=3) {
@@ -29,7 +29,7 @@ pub fn forge(random: &mut Random, request: &Request) -> Value {
     object
 }
 
-/// What belongs to the object's kind.
+/// Forgeries for the object's kind.
 fn of_kind(object: &Value) -> Vec<Forge> {
     match object["kind"].as_str().unwrap_or_default() {
         "Pod" => vec![forge_phase, forge_qos_class, forge_infeasible_resize],
@@ -63,8 +63,8 @@ fn forge_qos_class(random: &mut Random, pod: &mut Value) {
     pod["status"]["qosClass"] = json!(random.pick(&["BestEffort", "Burstable", "Guaranteed"]));
 }
 
-/// Where a resize cannot be done, what the node has allocated counts and the spec does not. 1.20 keeps the condition, and
-/// of the container statuses only what it knows.
+/// If a resize is infeasible, the allocated resources count instead of the spec. 1.20 keeps the condition, and those
+/// fields of the container statuses that it knows.
 fn forge_infeasible_resize(_: &mut Random, pod: &mut Value) {
     pod["status"]["conditions"] = json!([{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]);
     pod["status"]["resize"] = json!("Infeasible");
@@ -92,7 +92,7 @@ fn forge_volume(random: &mut Random, claim: &mut Value) {
     });
 }
 
-/// Who writes a status cannot write anything else.
+/// A status update cannot change the spec.
 fn forge_spec(_: &mut Random, object: &mut Value) {
     if object["kind"] == "Pod" {
         object["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "9"}, "limits": {"cpu": "99"}});
@@ -102,7 +102,7 @@ fn forge_spec(_: &mut Random, object: &mut Value) {
     }
 }
 
-/// Deleted long ago, or to be deleted.
+/// A deletion time in the past or in the future.
 fn forge_deletion(random: &mut Random, object: &mut Value) {
     object["metadata"]["deletionTimestamp"] = json!(random.pick(&["2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z"]));
     object["metadata"]["deletionGracePeriodSeconds"] = json!(random.pick(&[0, 30]));
@@ -113,7 +113,7 @@ fn forge_identity(_: &mut Random, object: &mut Value) {
     object["metadata"]["creationTimestamp"] = json!("2020-01-01T00:00:00Z");
 }
 
-/// The API server keeps owners, but never asks whether they exist.
+/// The API server keeps owners, but does not check that they exist.
 fn forge_owner(random: &mut Random, object: &mut Value) {
     let (api_version, kind) = random.pick(&[
         ("apps/v1", "Deployment"),

@@ -55,7 +55,7 @@ fn resources(random: &mut Random) -> Value {
         requests.insert("example.com/gpu".to_owned(), amount.clone());
         limits.insert("example.com/gpu".to_owned(), amount);
     }
-    // Huge pages need something of cpu or memory beside them.
+    // Huge pages require cpu or memory.
     if random.chance(5) && requests.contains_key("memory") {
         let amount = json!(random.pick(&["2Mi", "4Mi"]));
         requests.insert("hugepages-2Mi".to_owned(), amount.clone());
@@ -94,7 +94,7 @@ pub fn service(random: &mut Random) -> Value {
     })
 }
 
-/// A controller: quotas count it when it is made, and its pods when they are.
+/// A controller: quotas count it and its pods when each is created.
 pub fn workload(random: &mut Random) -> Value {
     let mut spec = pod_spec(random);
     let labels = json!({"app": "web"});
@@ -125,7 +125,7 @@ pub fn workload(random: &mut Random) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec})
 }
 
-/// The same controller with more pods at a time. A DaemonSet has as many as there are nodes.
+/// The same controller with more pods. A DaemonSet has as many as there are nodes.
 pub fn scaled_up(workload: &Value) -> Value {
     let mut workload = workload.clone();
     for field in ["parallelism", "replicas"] {

@@ -1,4 +1,4 @@
-//! The LimitRanges and ResourceQuotas of a namespace, chosen with the request in mind.
+//! The LimitRanges and ResourceQuotas of a namespace, chosen to match the request.
 
 use serde_json::{Map, Value, json};
 
@@ -45,7 +45,7 @@ fn limit_range(random: &mut Random, name: &str, resources: &[(&str, &[&str])]) -
 fn range_item(random: &mut Random, of_type: &str, resources: &[(&str, &[&str])]) -> Value {
     let mut item = json!({"type": of_type});
     for &(name, table) in resources {
-        // In this order they may stand together, whichever of them are left out.
+        // In this order they are valid together, whichever of them are omitted.
         let [min, request, limit, max] = random.rising(table);
         let mut bound = |list: &str, amount: &str, percent: u8| {
             let is_set = random.chance(percent);
@@ -59,7 +59,7 @@ fn range_item(random: &mut Random, of_type: &str, resources: &[(&str, &[&str])])
             bound("defaultRequest", request, 45);
             bound("default", limit, 45);
         }
-        // A ratio must not exceed that of the bounds.
+        // A ratio must not exceed the ratio of the bounds.
         if bounded != [true, true] {
             let ratio = *random.pick(&RATIOS);
             if random.chance(20) {
@@ -111,14 +111,14 @@ fn quota(random: &mut Random, name: &str, object: &Value) -> Value {
         }
     }
     spec["hard"] = json!(hard);
-    // A new quota has no status until its controller comes by.
+    // A new quota has no status until its controller has counted it.
     let status = if random.chance(4) { json!({}) } else { json!({"hard": hard, "used": used}) };
     json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": spec, "status": status,
     })
 }
 
-/// Those that a quota for best effort takes come first, then those that any scope takes.
+/// Names that a quota with scope BestEffort may bound come first, then names for any scope.
 const NAMES_OF_PODS: &[(&str, &[&str])] = &[
     ("pods", COUNTS),
     ("cpu", CPU),
@@ -148,7 +148,7 @@ const NAMES_OF_SERVICES: &[(&str, &[&str])] = &[
     ("services.nodeports", COUNTS),
     ("services.loadbalancers", COUNTS),
 ];
-/// Also those of pods that workloads are warned about.
+/// Includes the names of pods, about which workloads get warnings.
 const NAMES_OF_OTHERS: &[(&str, &[&str])] = &[
     ("configmaps", COUNTS),
     ("count/configmaps", COUNTS),

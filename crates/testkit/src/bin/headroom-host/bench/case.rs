@@ -1,4 +1,4 @@
-//! One row of the bench: a request, the cluster that it comes to, and what judging it costs.
+//! One row of the bench: a request, its cluster, and the cost of judging it.
 
 use std::{
     cmp::Reverse,
@@ -17,7 +17,7 @@ use headroom_testkit::{
 };
 use serde_json::{Value, json};
 
-/// What the policy is asked, and the objects that the namespace holds.
+/// A request, and the objects in its namespace.
 pub struct Case {
     pub name: String,
     pub payload: Vec<u8>,
@@ -33,7 +33,7 @@ impl Case {
     }
 }
 
-/// A cluster of these objects, all of them in one namespace but the histories, which have their own.
+/// A cluster with these objects, all in one namespace except histories, which have their own.
 pub fn in_namespace(namespace: &str, objects: impl IntoIterator<Item = Value>) -> Cluster {
     let mut cluster = Cluster::new();
     for mut object in objects {
@@ -46,14 +46,14 @@ pub fn in_namespace(namespace: &str, objects: impl IntoIterator<Item = Value>) -
     cluster
 }
 
-/// What judging a case costs, and what the policy says.
+/// The cost of judging a case, and the policy's response.
 pub struct Cost {
     pub fuel: u64,
     pub out_of_fuel: bool,
-    /// The guest's memory in the end.
+    /// The final size of the guest's memory.
     pub memory: usize,
     pub payload: usize,
-    /// All that the host answered.
+    /// The bytes of all answers of the host.
     pub answers: usize,
     pub host_calls: usize,
     pub work: Work,
@@ -70,14 +70,14 @@ pub struct Bench {
     pub time: Option<Meter>,
 }
 
-/// The cluster behind the metered guest, and what was asked of it.
+/// The cluster of the metered guest, and the host calls.
 struct Asked {
     cluster: Cluster,
     exchanges: Vec<Exchange>,
 }
 
 impl Bench {
-    /// Runs a case, holds the answer against that of the real host, and prints the row.
+    /// Runs a case, compares the response with the real host's, and prints the row.
     pub fn run(&self, case: Case) -> Result<Cost, String> {
         let failed = |error| format!("{}: {error}", case.name);
         let mut cluster = case.cluster.clone();
@@ -95,16 +95,16 @@ impl Bench {
         Ok(cost)
     }
 
-    /// Runs a case that may cost any amount, at most until it has used so much fuel, and prints the row.
+    /// Runs a case of unknown cost, at most until it has used `most_fuel`, and prints the row.
     pub fn run_within(&self, most_fuel: u64, case: &Case) -> Result<Cost, String> {
         let (cost, _) = self.measure(most_fuel, case).map_err(|error| format!("{}: {error}", case.name))?;
         print_row(&case.name, &cost);
         Ok(cost)
     }
 
-    /// Prints where a case spends its fuel: it is stopped at many points, and each function counts by how often it, or
-    /// what it called, was stopped in.
-    pub fn tell_hot(&self, case: Case) -> Result<(), String> {
+    /// Prints where a case spends its fuel: the case is stopped at many points, and each function is counted when the
+    /// guest was stopped in it, or in a function that it called.
+    pub fn print_hot_functions(&self, case: Case) -> Result<(), String> {
         const STOPS: u64 = 400;
         const SHOWN: usize = 40;
         let (cost, exchanges) = self.measure(u64::MAX, &case)?;
@@ -167,7 +167,7 @@ impl Bench {
 }
 
 impl Cost {
-    /// What the policy had to read: the payload, and what the host answered.
+    /// The size of the policy's input: the payload and the host's answers.
     pub fn bytes(&self) -> usize {
         self.payload + self.answers
     }
@@ -180,20 +180,20 @@ impl Cost {
         per_byte(self.memory as u64, self.bytes())
     }
 
-    /// What became of the request, and how many bytes of messages a person gets.
+    /// The verdict, and the bytes of messages to the user.
     pub fn verdict(&self) -> (&'static str, usize) {
         if self.out_of_fuel {
             return ("over", 0);
         }
         let answer = self.response.as_ref().ok().and_then(|answer| serde_json::from_slice::<Value>(answer).ok());
         let Some(answer) = answer else { return ("trapped", 0) };
-        let told = ["message", "warnings"].map(|field| answer.get(field).map_or(0, |told| told.to_string().len()));
+        let messages = ["message", "warnings"].map(|field| answer.get(field).map_or(0, |text| text.to_string().len()));
         let verdict = match (answer.get("accepted"), answer.get("mutated_object")) {
             (Some(Value::Bool(true)), None | Some(Value::Null)) => "admitted",
             (Some(Value::Bool(true)), Some(_)) => "changed",
             _ => "refused",
         };
-        (verdict, told.iter().sum())
+        (verdict, messages.iter().sum())
     }
 }
 
@@ -218,16 +218,16 @@ pub fn print_heading() {
         "live",
         "host bytes",
         "verdict",
-        "told",
+        "messages",
         "p50 us",
         "serde p50 us"
     );
 }
 
 fn print_row(name: &str, cost: &Cost) {
-    let (verdict, told) = cost.verdict();
+    let (verdict, messages) = cost.verdict();
     print!(
-        "{name:<56} {:>8} {:>11} {:>7.1} {:>8} {:>6.1} {:>5} {:>4} {:>10} {verdict:>8} {told:>8}",
+        "{name:<56} {:>8} {:>11} {:>7.1} {:>8} {:>6.1} {:>5} {:>4} {:>10} {verdict:>8} {messages:>8}",
         cost.payload,
         cost.fuel,
         cost.fuel_per_byte(),
@@ -243,7 +243,7 @@ fn print_row(name: &str, cost: &Cost) {
     }
 }
 
-/// What serde_json takes to read the payload and print it again, as a measure of the machine.
+/// The time for serde_json to read and print the payload, as a measure of the machine.
 fn parse_and_print(payload: &[u8]) -> Result<Duration, String> {
     let start = Instant::now();
     let value: Value = serde_json::from_slice(payload).map_err(|error| error.to_string())?;
@@ -252,7 +252,7 @@ fn parse_and_print(payload: &[u8]) -> Result<Duration, String> {
     if printed.len() == payload.len() { Ok(elapsed) } else { Err("the payload is not compact".to_owned()) }
 }
 
-/// The median of many runs, after a few to warm up.
+/// The median of many runs, after a few warm-up runs.
 pub fn median(mut run: impl FnMut() -> Result<Duration, String>) -> Result<Duration, String> {
     (0..20).try_for_each(|_| run().map(drop))?;
     let mut times = Vec::new();

@@ -1,8 +1,8 @@
-//! The plain request with 1, 10 and 100 of something: what one more costs must not depend on how many there are.
+//! The plain request with 1, 10 and 100 of something: the cost of one more must not depend on their number.
 
 use serde_json::{Value, json};
 
-/// How much dearer than one of the first ten each of the next ninety may be, in hundredths.
+/// How much one of the last ninety may cost, in percent of one of the first ten.
 const GROWTH_PERCENT: u64 = 125;
 
 /// Makes the plain request and its namespace's objects larger.
@@ -11,7 +11,7 @@ pub type Growth = fn(Value, Vec<Value>, usize) -> (Value, Vec<Value>);
 pub const GROWTHS: [(&str, Growth); 3] =
     [("containers", with_containers), ("LimitRanges", with_limit_ranges), ("ResourceQuotas", with_quotas)];
 
-/// Says so if the fuel for 1, 10 and 100 of something grows faster than their number.
+/// Returns a message if the fuel for 1, 10 and 100 of something grows faster than their number.
 pub fn superlinear(what: &str, fuel: &[u64]) -> Option<String> {
     let &[one, ten, hundred] = fuel else { return None };
     let each_of_ten = ten.saturating_sub(one) / 9;
@@ -43,7 +43,7 @@ fn with_copies_of(kind: &str, objects: Vec<Value>, count: usize) -> Vec<Value> {
     others
 }
 
-/// So many copies of the first value, told apart by a number at the end of their names.
+/// `count` copies of the first value, with a number at the end of their names.
 fn copies(values: &[Value], count: usize, name: &str) -> Vec<Value> {
     let Some(first) = values.first() else { return Vec::new() };
     let numbered = (0..count).map(|number| {
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_told_apart_by_their_names() {
+    fn copies_have_different_names() {
         let (request, _) =
             with_containers(json!({"request": {"object": {"spec": {"containers": [{"name": "a"}]}}}}), Vec::new(), 2);
         assert_eq!(request["request"]["object"]["spec"]["containers"], json!([{"name": "a-0"}, {"name": "a-1"}]));

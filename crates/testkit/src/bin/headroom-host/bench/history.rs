@@ -1,4 +1,4 @@
-//! Pods whose containers get estimates, and a history of as many images and namespaces as are asked for.
+//! Pods whose containers get estimates, and histories with any number of images and namespaces.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -14,28 +14,28 @@ use headroom_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 const HOUR: u64 = 3_600;
-/// How old the history is.
+/// The age of the history.
 const HOURS: u64 = 6;
 const NAMESPACE: &str = "headroom";
-/// Of the pod that everything is measured with, and its containers before they are numbered.
+/// Names of the measured pod's workload, and of its containers without their number.
 const WORKLOAD: &str = "plain-7b89ff4ccb";
 const CONTAINER: &str = "nginx";
 
-/// What is known of the images of the containers.
+/// What the history has about the containers' images.
 #[derive(Debug, Clone, Copy)]
 pub enum State {
-    /// No collector ever ran.
+    /// No collector has run yet.
     Cold,
-    /// One ran, and has seen none of them.
+    /// A collector has run, but has not seen the images.
     Empty,
-    /// It has seen so many images, those of the containers among them, each in so many namespaces.
+    /// The collector has seen this many images, including those of the containers, each in this many namespaces.
     Warm { images: usize, namespaces: usize },
 }
 
-/// The images of the containers, in turn.
+/// The containers' images, used in rotation.
 const IMAGES: [&str; 2] = ["nginx:1.25", "registry.example.com/shop/api:2.4.1"];
 
-/// Gives each container an image that the history knows.
+/// Gives each container an image that is in the history.
 pub fn use_known_images(request: &mut Value) {
     let containers = request.pointer_mut("/request/object/spec/containers").and_then(Value::as_array_mut);
     for (container, image) in containers.into_iter().flatten().zip(IMAGES.iter().cycle()) {
@@ -45,13 +45,13 @@ pub fn use_known_images(request: &mut Value) {
     }
 }
 
-/// One of the images that a history of enough images knows: there is one for each number.
+/// The image with this number in a large enough history.
 pub fn known_image(number: usize) -> String {
     let other = || format!("registry.example.com/team/app-{number}:1.0");
     IMAGES.get(number).map_or_else(other, |image| (*image).to_owned())
 }
 
-/// The objects of a history; only of those roots that `wanted` images need, and of the others that they are there.
+/// The objects of a history. Only the roots of `wanted` images have content; the others are empty.
 pub fn profiles(state: State, wanted: usize) -> Vec<Value> {
     let root_of = |image: &str| ImageName::parse(image).ok().map(|name| Root::of(name.repository()));
     let (images, namespaces) = match state {
@@ -65,7 +65,7 @@ pub fn profiles(state: State, wanted: usize) -> Vec<Value> {
         let text = known_image(number);
         let Ok(name) = ImageName::parse(&text) else { continue };
         let root = Root::of(name.repository());
-        // Everybody shares the images of the containers; each other one is of one namespace.
+        // All namespaces use the containers' images; each other image is used by one namespace.
         let spread = if number < IMAGES.len() { namespaces } else { 1 };
         if let Some(share) = shares.get_mut(&root).filter(|_| needed.contains(&root)) {
             share.insert(Repository::of(&name), image_history(&name, spread));
@@ -76,7 +76,7 @@ pub fn profiles(state: State, wanted: usize) -> Vec<Value> {
 }
 
 fn share(root: Root, images: Images) -> Share {
-    // At the full hour, so that it is the same text all through a run.
+    // Rounded to the hour, so that the text does not change during a run.
     let hour = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / HOUR;
     let collected_at = Timestamp::from_unix_seconds((hour.saturating_sub(HOURS) * HOUR) as i64);
     let collected_at = collected_at.unwrap_or(Timestamp::UNIX_EPOCH);
@@ -86,7 +86,7 @@ fn share(root: Root, images: Images) -> Share {
     share
 }
 
-/// As the collector writes it and the API server keeps it.
+/// The object as the collector writes it and the API server stores it.
 fn manifest(profile: &UsageProfile) -> Value {
     let mut object: Value = serde_json::from_str(&profile.to_string()).unwrap_or_default();
     let manager = "headroom-collector";
@@ -121,12 +121,12 @@ fn manifest(profile: &UsageProfile) -> Value {
     object
 }
 
-/// With a pool where enough namespaces have it.
+/// The history of an image, with a pool if enough namespaces use it.
 fn image_history(name: &ImageName<'_>, namespaces: usize) -> ImageHistory {
     let all = history();
     let tags = TagKey::of(name).map(|tag| (tag, all.clone())).collect();
     let histories = Histories { tags, ..Histories::of(all) };
-    // Each namespace runs it in one workload, as most images are.
+    // Each namespace uses the image in one workload, as is usual.
     let container = IMAGES.iter().position(|image| ImageName::parse(image).as_ref() == Ok(name)).unwrap_or_default();
     let in_workload = |of: &Histories| Histories {
         workloads: BTreeMap::from([(workload::key(WORKLOAD, &format!("{CONTAINER}-{container}")), of.all.clone())]),

@@ -1,7 +1,7 @@
-//! Requests that nobody sends in good faith, and what judging them may cost.
+//! Hostile requests, and the budget for judging them.
 //!
-//! Whoever may create an object may fill a request with what they like, up to the 3 MB that the API server takes. What it
-//! costs must follow from its size alone. Every row is as large as shows a cost that grows by the square.
+//! A user who may create an object can fill a request with anything, up to the API server's limit of 3 MB. The cost
+//! must depend on the size alone. Every row is large enough to reveal a quadratic cost.
 
 mod contexts;
 mod others;
@@ -11,24 +11,25 @@ mod texts;
 
 use super::case::{Bench, Case, Cost, in_namespace};
 
-/// What any request may cost, beside what each byte of it may.
+/// The budget of any request, in addition to the budget for each byte.
 const FUEL: u64 = 400_000;
 const FUEL_PER_BYTE: u64 = 150;
 const MEMORY: usize = 2 << 20;
 const MEMORY_PER_BYTE: usize = 8;
-/// How much text a person may be told, refusal and warnings together: nobody reads more, and clients cut it.
-const TOLD: usize = 16 << 10;
-/// Where a row is stopped, because what it would come to does not matter: at so much a byte of the request, but not before
-/// what a request with large answers from the host may take.
+/// The most bytes of messages to a user, refusal and warnings together: longer texts are not read, and clients cut
+/// them.
+const MESSAGE_BYTES: usize = 16 << 10;
+/// Where a row is stopped because its final cost does not matter: at this much per byte of the request, but not before
+/// the budget of a request with large answers from the host.
 const STOP_PER_BYTE: u64 = 1_000;
 const STOP_AT_LEAST: u64 = 1_000_000_000;
 
-/// The budget in words.
+/// The budget as text.
 pub fn budget() -> String {
     format!(
         "any request at most {FUEL} fuel and {FUEL_PER_BYTE} a byte, {} KiB of memory and {MEMORY_PER_BYTE} bytes a byte, messages of {} KiB",
         MEMORY / 1024,
-        TOLD / 1024
+        MESSAGE_BYTES / 1024
     )
 }
 
@@ -41,12 +42,12 @@ fn case(name: &str, row: row::Row) -> Case {
     Case { name: name.to_owned(), payload: row.payload(), cluster }
 }
 
-/// The row of this name.
+/// The row with this name.
 pub fn find(name: &str) -> Option<Case> {
     rows().find(|(known, _)| *known == name).map(|(name, row)| case(name, row()))
 }
 
-/// Runs all rows; returns the budgets that are exceeded.
+/// Runs all rows. Returns the exceeded budgets.
 pub fn run(bench: &Bench) -> Result<Vec<String>, String> {
     let mut exceeded = Vec::new();
     for (name, row) in rows() {
@@ -58,7 +59,7 @@ pub fn run(bench: &Bench) -> Result<Vec<String>, String> {
     Ok(exceeded)
 }
 
-/// What of the budget is exceeded.
+/// The exceeded parts of the budget.
 fn excess(name: &str, cost: &Cost) -> Vec<String> {
     let most_fuel = FUEL + FUEL_PER_BYTE * cost.bytes() as u64;
     let most_memory = MEMORY + MEMORY_PER_BYTE * cost.bytes();
@@ -73,9 +74,9 @@ fn excess(name: &str, cost: &Cost) -> Vec<String> {
         excess
             .push(format!("{name}: takes {} bytes of memory, {per_byte:.1} a byte; budget {most_memory}", cost.memory));
     }
-    let (_, told) = cost.verdict();
-    if told > TOLD {
-        excess.push(format!("{name}: tells {told} bytes; budget {TOLD}"));
+    let (_, messages) = cost.verdict();
+    if messages > MESSAGE_BYTES {
+        excess.push(format!("{name}: messages of {messages} bytes; budget {MESSAGE_BYTES}"));
     }
     if let (Err(trap), false) = (&cost.response, cost.out_of_fuel) {
         excess.push(format!("{name}: {trap}"));

@@ -1,4 +1,4 @@
-//! Updates, and what is not a pod: many or large parts, each valid in itself.
+//! Updates, and objects other than pods: many or large parts, each valid by itself.
 
 use serde_json::json;
 
@@ -110,7 +110,7 @@ pub const ROWS: Rows = &[
     }),
 ];
 
-/// A resize of so many containers, with the old ones in the order that `place` tells.
+/// A resize of `count` containers, with the old ones ordered by `place`.
 fn resize(count: usize, place: fn(usize) -> usize) -> Row {
     let larger = r#"{"requests":{"cpu":"150m","memory":"64Mi"},"limits":{"cpu":"150m","memory":"64Mi"}}"#;
     let old = list(count, |number| container(&format!("c{}", place(number)), FITTING));
@@ -137,7 +137,7 @@ fn ports(count: usize, node_port: impl Fn(usize) -> Option<usize>) -> String {
     })
 }
 
-/// The update of a service to which node ports belong only where they are named.
+/// The update of a service that only has the node ports it names.
 fn load_balancer(ports: String, old_ports: String) -> Row {
     let spec = |ports| format!(r#"{{"type":"LoadBalancer","allocateLoadBalancerNodePorts":false,"ports":{ports}}}"#);
     Row::update(&SERVICE, "").with("object/spec", spec(ports)).with("oldObject/spec", spec(old_ports))

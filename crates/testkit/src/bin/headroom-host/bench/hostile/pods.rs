@@ -1,4 +1,4 @@
-//! New pods: many or large parts, each valid in itself.
+//! New pods: many or large parts, each valid by itself.
 
 use serde_json::json;
 
@@ -31,10 +31,10 @@ pub const ROWS: Rows = &[
     ("5,000 containers that keep the bounds", || pod(&containers(5_000, FITTING))),
     ("5,000 containers that set nothing", || pod(&containers(5_000, "{}"))),
     ("5,000 containers beyond every bound", || pod(&containers(5_000, GREEDY))),
-    ("5,000 containers that get defaults", || pod(&containers(5_000, "{}")).beside(defaults())),
+    ("5,000 containers that get defaults", || pod(&containers(5_000, "{}")).with_object(defaults())),
     ("5,000 containers of one name, that set nothing", || pod(&list(5_000, |_| container("web", "{}")))),
     ("5,000 containers of one name, that get defaults", || {
-        pod(&list(5_000, |_| container("web", "{}"))).beside(defaults())
+        pod(&list(5_000, |_| container("web", "{}"))).with_object(defaults())
     }),
     ("2,000 containers, each with 10 resources of its own", || {
         let own = |number: usize| fields(10, |which| amount(number * 10 + which));
@@ -53,7 +53,7 @@ pub const ROWS: Rows = &[
     }),
     ("a container's name of 4 MB", || pod(&long_name(FITTING))),
     ("a container's name of 4 MB, beyond every bound", || pod(&long_name(GREEDY))),
-    ("a container's name of 4 MB, that gets defaults", || pod(&long_name("{}")).beside(defaults())),
+    ("a container's name of 4 MB, that gets defaults", || pod(&long_name("{}")).with_object(defaults())),
     ("a resource's name of 4 MB", || {
         pod(&one(&format!(r#"{{"requests":{{"example.com/{}":"1"}}}}"#, "r".repeat(4 * MEGABYTE))))
     }),
@@ -79,11 +79,9 @@ pub const ROWS: Rows = &[
         let selector = json!({"matchExpressions": [
             {"scopeName": "PriorityClass", "operator": "NotIn", "values": ["high"]},
         ]});
-        pod(&one("{}")).with("object/spec/priorityClassName", string(&"p".repeat(4 * MEGABYTE))).beside(scoped_quota(
-            "of-a-class",
-            json!({"pods": "0"}),
-            selector,
-        ))
+        pod(&one("{}"))
+            .with("object/spec/priorityClassName", string(&"p".repeat(4 * MEGABYTE)))
+            .with_object(scoped_quota("of-a-class", json!({"pods": "0"}), selector))
     }),
     ("50,000 variables in a container", || {
         let variables = list(50_000, |number| format!(r#"{{"name":"V{number}","value":"x"}}"#));
@@ -141,25 +139,25 @@ pub const ROWS: Rows = &[
         }))
     }),
     ("LimitRanger's annotation, naming 5,000 containers", || {
-        let told = |number: usize| {
+        let notes = |number: usize| {
             format!("cpu, memory request for container c{number}; cpu, memory limit for container c{number}")
         };
-        let told: Vec<String> = (0..5_000).map(told).collect();
-        let told = string(&format!("LimitRanger plugin set: {}", told.join("; ")));
-        pod(&containers(5_000, FITTING)).with(&annotation("kubernetes.io/limit-ranger"), told)
+        let notes: Vec<String> = (0..5_000).map(notes).collect();
+        let notes = string(&format!("LimitRanger plugin set: {}", notes.join("; ")));
+        pod(&containers(5_000, FITTING)).with(&annotation("kubernetes.io/limit-ranger"), notes)
     }),
     ("LimitRanger's annotation of 1 MB, of one name", || {
-        let told = "cpu request for container web; ".repeat(32_000);
-        let told = string(&format!("LimitRanger plugin set: {told}"));
-        pod(&one("{}")).with(&annotation("kubernetes.io/limit-ranger"), told)
+        let notes = "cpu request for container web; ".repeat(32_000);
+        let notes = string(&format!("LimitRanger plugin set: {notes}"));
+        pod(&one("{}")).with(&annotation("kubernetes.io/limit-ranger"), notes)
     }),
     ("our annotation of 250 KB, naming 5,000 containers", || {
-        let told = fields(5_000, |number| format!(r#"\"c{number}\":{{\"requests.cpu\":\"200m: default\"}}"#));
-        pod(&containers(5_000, FITTING)).with(&our_annotation(), string(&told))
+        let notes = fields(5_000, |number| format!(r#"\"c{number}\":{{\"requests.cpu\":\"200m: default\"}}"#));
+        pod(&containers(5_000, FITTING)).with(&our_annotation(), string(&notes))
     }),
     ("our annotation of 250 KB, naming one container", || {
-        let told = fields(5_000, |_| r#"\"web\":{\"requests.cpu\":\"200m: default\"}"#.to_owned());
-        pod(&one("{}")).with(&our_annotation(), string(&told))
+        let notes = fields(5_000, |_| r#"\"web\":{\"requests.cpu\":\"200m: default\"}"#.to_owned());
+        pod(&one("{}")).with(&our_annotation(), string(&notes))
     }),
     ("our annotation of 250 KB, nested", || pod(&one("{}")).with(&our_annotation(), string(&"[".repeat(250_000)))),
     ("20,000 ownerReferences", || {
@@ -175,7 +173,7 @@ pub const ROWS: Rows = &[
             format!(r#"{{"topologyKey":"zone","labelSelector":{{"matchLabels":{{"app":"a{number}"}}}}}}"#)
         };
         let affinity = "object/spec/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution";
-        pod(&one("{}")).with(affinity, list(20_000, term)).beside(across_namespaces())
+        pod(&one("{}")).with(affinity, list(20_000, term)).with_object(across_namespaces())
     }),
     ("5,000 topology keys", || {
         let constraint = |number: usize| {
@@ -186,7 +184,7 @@ pub const ROWS: Rows = &[
     ("1,000 images that have a history", || {
         let known = history::State::Warm { images: 1_000, namespaces: 5 };
         let row = pod(&images(1_000)).settings(json!({}));
-        history::profiles(known, 1_000).into_iter().fold(row, Row::beside)
+        history::profiles(known, 1_000).into_iter().fold(row, Row::with_object)
     }),
     ("1,000 images without any history", || pod(&images(1_000)).settings(json!({}))),
     ("an image of 1 MB, and a pattern over it", || {
@@ -236,7 +234,7 @@ fn pairs(count: usize) -> String {
     fields(count, |number| format!(r#""k{number}":"v{number}""#))
 }
 
-/// One field with so long a key and so long a value.
+/// One field with a key and a value of these lengths.
 fn long_pair(key: usize, value: usize) -> String {
     format!(r#"{{"{}":"{}"}}"#, "k".repeat(key), "v".repeat(value))
 }
@@ -250,7 +248,7 @@ fn exponents(before: &str, most: usize) -> Row {
     pod(&one(&format!(r#"{{"limits":{amounts},"requests":{amounts}}}"#)))
 }
 
-/// The place of an annotation, whose key may have a slash of its own.
+/// The path of an annotation, whose key may contain a slash.
 fn annotation(key: &str) -> String {
     format!("{ANNOTATIONS}/{}", key.replace('/', "~1"))
 }
@@ -259,7 +257,7 @@ fn our_annotation() -> String {
     annotation("headroom.dev/resources")
 }
 
-/// A quota for pods whose affinity looks into other namespaces.
+/// A quota for pods with cross-namespace affinity.
 fn across_namespaces() -> serde_json::Value {
     let selector = json!({"matchExpressions": [{"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}]});
     scoped_quota("across-namespaces", json!({"pods": "5"}), selector)

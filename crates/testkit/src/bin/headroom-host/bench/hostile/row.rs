@@ -1,17 +1,17 @@
-//! A hostile request: an ordinary one, some places of which hold any text.
+//! A hostile request: an ordinary one with arbitrary text in some places.
 
 use serde_json::{Value, json};
 
 pub const NAMESPACE: &str = "default";
 
-/// Names the rows, and makes each when its turn has come: some have megabytes.
+/// Rows by name, with a function that makes the row, because some have megabytes.
 pub type Rows = &'static [(&'static str, fn() -> Row)];
 
 pub struct Row {
     review: Value,
     settings: Value,
     objects: Vec<Value>,
-    /// What stands in the places that [`Row::with`] has taken.
+    /// The texts in the places set by [`Row::with`].
     texts: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ impl Row {
         Self { review, settings, objects: vec![bounds(), quota()], texts: Vec::new() }
     }
 
-    /// The update of an object, or of a subresource of it.
+    /// The update of an object or a subresource.
     pub fn update(kind: &Kind, subresource: &str) -> Self {
         let mut row = Self::create(kind);
         let mut old = row.review.get("object").cloned().unwrap_or_default();
@@ -48,7 +48,7 @@ impl Row {
         row
     }
 
-    /// Puts a text, JSON or not, in a place of the review.
+    /// Puts a text, JSON or not, into a place of the review.
     #[must_use]
     pub fn with(mut self, path: &str, text: impl Into<String>) -> Self {
         *place(&mut self.review, path) = mark(self.texts.len());
@@ -62,9 +62,9 @@ impl Row {
         self
     }
 
-    /// Puts an object into the namespace.
+    /// Adds an object to the namespace.
     #[must_use]
-    pub fn beside(mut self, object: Value) -> Self {
+    pub fn with_object(mut self, object: Value) -> Self {
         self.objects.push(object);
         self
     }
@@ -84,7 +84,7 @@ fn mark(number: usize) -> Value {
     json!(format!("<text {number}>"))
 }
 
-/// The place that a JSON Pointer without its first slash leads to, through objects only; made if it is not there.
+/// The value at a JSON Pointer without its first slash, through objects only. Missing parts are created.
 fn place<'v>(value: &'v mut Value, path: &str) -> &'v mut Value {
     path.split('/').map(|key| key.replace("~1", "/")).fold(value, |value, key| {
         if !value.is_object() {
@@ -112,7 +112,7 @@ pub const STATEFUL_SET: Kind = Kind { group: "apps", plural: "statefulsets", nam
 pub const JOB: Kind = Kind { group: "batch", plural: "jobs", name: "Job" };
 pub const DEVICE_CLAIM: Kind = Kind { group: "resource.k8s.io", plural: "resourceclaims", name: "ResourceClaim" };
 
-/// A LimitRange with bounds for everything that has some, and without defaults.
+/// A LimitRange with every kind of bound and without defaults.
 fn bounds() -> Value {
     let (min, max) = (json!({"cpu": "100m", "memory": "32Mi"}), json!({"cpu": "1", "memory": "1Gi"}));
     limit_range(
@@ -125,7 +125,7 @@ fn bounds() -> Value {
     )
 }
 
-/// A LimitRange that fills in what containers leave out.
+/// A LimitRange with defaults for containers.
 pub fn defaults() -> Value {
     let values = json!({"cpu": "200m", "memory": "100Mi"});
     limit_range("defaults", json!([{"type": "Container", "default": values, "defaultRequest": values}]))
@@ -148,7 +148,7 @@ fn quota() -> Value {
     scoped_quota("team", hard, Value::Null)
 }
 
-/// A quota with a scope selector, or null for none.
+/// A quota with a scope selector; null for none.
 pub fn scoped_quota(name: &str, hard: Value, selector: Value) -> Value {
     let used: serde_json::Map<String, Value> =
         hard.as_object().into_iter().flatten().map(|(name, _)| (name.clone(), json!("1"))).collect();
@@ -158,14 +158,14 @@ pub fn scoped_quota(name: &str, hard: Value, selector: Value) -> Value {
     })
 }
 
-/// A container as the API server sends it, with these resources: what its author left out is filled in.
+/// A container with these resources as the API server sends it, with Kubernetes' defaults filled in.
 pub fn container(name: &str, resources: &str) -> String {
     format!(
         r#"{{"name":"{name}","image":"nginx","resources":{resources},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"Always"}}"#
     )
 }
 
-/// So many of them, told apart by their names.
+/// `count` containers with different names.
 pub fn containers(count: usize, resources: &str) -> String {
     list(count, |number| container(&format!("c{number}"), resources))
 }
@@ -175,19 +175,19 @@ pub const FITTING: &str = r#"{"requests":{"cpu":"100m","memory":"32Mi"},"limits"
 /// Resources beyond every bound.
 pub const GREEDY: &str = r#"{"requests":{"cpu":"2","memory":"2Gi"},"limits":{"cpu":"20","memory":"2Gi"}}"#;
 
-/// A JSON list of so many items.
+/// A JSON list of `count` items.
 pub fn list(count: usize, item: impl Fn(usize) -> String) -> String {
     let items: Vec<String> = (0..count).map(item).collect();
     format!("[{}]", items.join(","))
 }
 
-/// A JSON object of so many fields, each written as `"key":value`.
+/// A JSON object of `count` fields, each written as `"key":value`.
 pub fn fields(count: usize, field: impl Fn(usize) -> String) -> String {
     let fields: Vec<String> = (0..count).map(field).collect();
     format!("{{{}}}", fields.join(","))
 }
 
-/// A JSON string of this, which needs no escapes.
+/// A JSON string with this text, which must need no escapes.
 pub fn string(text: &str) -> String {
     format!("\"{text}\"")
 }
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_stands_where_it_was_put_whether_it_is_json_or_not() {
+    fn a_text_is_in_its_place_whether_it_is_json_or_not() {
         let row = Row::update(&POD, "resize").with("object/spec/containers", "[}").with("object/status", "{}");
         let payload = String::from_utf8(row.payload()).unwrap();
         assert!(payload.contains(r#""spec":{"containers":[}},"status":{}"#), "{payload}");

@@ -1,6 +1,6 @@
 //! Texts that are hard to read: repeated, nested, escaped, of the wrong shape, or not JSON at all.
 //!
-//! Not all of them reach a policy behind a policy server, which reads a request itself and writes it anew.
+//! Not all of them reach a policy behind a policy server, which parses a request and serializes it again.
 
 use super::row::{self, CONFIG_MAP, POD, Row, Rows, containers, defaults, list, string};
 
@@ -69,7 +69,7 @@ pub const ROWS: Rows = &[
         let spec = format!(r#"{{"containers":{}}}"#, containers(200, "{}"));
         Row::create(&POD)
             .with("object", escaped(&format!(r#"{{"metadata":{{"name":"web"}},"spec":{spec}}}"#)))
-            .beside(defaults())
+            .with_object(defaults())
     }),
     ("annotations whose keys are 500,000 escapes", || {
         pod(WEB, "{}").with("object/metadata/annotations", format!(r#"{{"{}":"x"}}"#, r"\u0000".repeat(500_000)))
@@ -85,7 +85,7 @@ pub const ROWS: Rows = &[
 const WEB: &str = "web";
 const GREEDY: &str = r#"{"cpu":"2"}"#;
 
-/// A pod with one container, which has these requests.
+/// A pod with one container with these requests.
 fn pod(name: &str, requests: &str) -> Row {
     with_containers(format!(r#"[{{"name":"{name}","resources":{{"requests":{requests}}}}}]"#))
 }
@@ -94,12 +94,12 @@ fn with_containers(containers: String) -> Row {
     Row::create(&POD).with("object/spec/containers", containers)
 }
 
-/// An object in which one field stands again and again.
+/// An object that repeats one field.
 fn repeated(times: usize, field: &str) -> String {
     format!("{{{}{field}}}", format!("{field},").repeat(times - 1))
 }
 
-/// The same JSON with every character of its strings written as an escape; it must have no escapes yet.
+/// The same JSON with every character of its strings escaped. It must have no escapes yet.
 fn escaped(json: &str) -> String {
     let mut is_string = false;
     let written = json.chars().map(|character| {
@@ -118,7 +118,7 @@ fn nested(open: &str, close: &str, deep: usize) -> String {
 }
 
 #[test]
-fn what_is_escaped_means_the_same() {
+fn escaped_json_means_the_same() {
     let json = r#"{"name":["web",7]}"#;
     let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     assert!(escaped(json).starts_with(r#"{"\u006e\u0061"#));

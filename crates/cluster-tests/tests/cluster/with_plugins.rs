@@ -1,4 +1,4 @@
-//! Our policy beside the API server's own LimitRanger and ResourceQuota, as most clusters have them.
+//! Our policy together with the API server's own LimitRanger and ResourceQuota, as in most clusters.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ use crate::deployed;
 use crate::guarded::{Guarded, guard_by, resources, wait_for};
 use crate::objects::{deployment, limit_range, quota};
 
-/// A namespace guarded as the documentation says, with the LimitRange that the requests of `test_data` were recorded with.
+/// A namespace guarded as documented, with the LimitRange that was there when the requests of `test_data` were
+/// recorded.
 async fn shop() -> Guarded {
     let shop = guard_by(Cluster::of_environment(Controllers::On).await.unwrap(), deployed::policies()).await;
     let ranges: Value = serde_json::from_str(include_str!("../../../../test_data/context/LimitRange.json")).unwrap();
@@ -23,7 +24,7 @@ async fn shop() -> Guarded {
     shop
 }
 
-/// The StatefulSet of `test_data`, with a memory limit of its author's.
+/// The StatefulSet of `test_data`, with a memory limit set by its author.
 fn stateful_set(namespace: &str, memory_limit: &str) -> Value {
     let review = include_str!("../../../../test_data/requests/statefulset-create-request-above-default-limit.json");
     let review: Value = serde_json::from_str(review).unwrap();
@@ -37,9 +38,9 @@ fn stateful_set(namespace: &str, memory_limit: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn a_stateful_set_whose_pods_the_plugins_alone_refuse_gets_its_pods() {
+async fn a_stateful_set_gets_pods_that_the_plugins_alone_refuse() {
     let shop = shop().await;
-    // Where our policy does not look, the default limit of 500m stays below the author's request of 1, and no pod comes.
+    // Without our policy, the default limit of 500m is below the author's request of 1, and no pod is created.
     let unguarded = shop.cluster.new_namespace("unguarded").await.unwrap();
     let item =
         json!({"default": {"cpu": "500m", "memory": "500Mi"}, "defaultRequest": {"cpu": "250m", "memory": "250Mi"}});
@@ -48,30 +49,30 @@ async fn a_stateful_set_whose_pods_the_plugins_alone_refuse_gets_its_pods() {
     shop.create(stateful_set(&shop.namespace, "1Gi")).await.unwrap();
 
     let pods = shop.all("v1", "Pod");
-    let pod = wait_for(&pods, "db-0", "the controller has made the first pod", |_| true).await;
+    let pod = wait_for(&pods, "db-0", "the controller has created the first pod", |_| true).await;
     assert_eq!(
         *resources(&pod),
         json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}})
     );
-    let told = &pod.metadata.annotations.unwrap_or_default()["headroom.dev/resources"];
-    assert!(told.contains("limits.cpu") && told.contains("raised"), "{told}");
+    let annotation = &pod.metadata.annotations.unwrap_or_default()["headroom.dev/resources"];
+    assert!(annotation.contains("limits.cpu") && annotation.contains("raised"), "{annotation}");
 
     let events: Api<DynamicObject> = Api::namespaced_with(shop.client.clone(), &unguarded, &resource("v1", "Event"));
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let told = events.list(&ListParams::default()).await.unwrap().items;
-        let told: Vec<&str> = told.iter().filter_map(|event| event.data["message"].as_str()).collect();
-        if told.iter().any(|message| message.contains("must be less than or equal to cpu limit")) {
+        let messages = events.list(&ListParams::default()).await.unwrap().items;
+        let messages: Vec<&str> = messages.iter().filter_map(|event| event.data["message"].as_str()).collect();
+        if messages.iter().any(|message| message.contains("must be less than or equal to cpu limit")) {
             return;
         }
-        assert!(Instant::now() < deadline, "nobody is told why no pod comes: {told:?}");
+        assert!(Instant::now() < deadline, "no event says why there is no pod: {messages:?}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn whoever_applies_a_controller_is_told_what_its_pods_would_meet() {
+async fn applying_a_controller_warns_about_pods_that_would_be_refused() {
     let shop = shop().await;
     shop.create(quota(&shop.namespace, json!({"limits.cpu": "1"}))).await.unwrap();
     let quotas = shop.all("v1", "ResourceQuota");
@@ -92,11 +93,11 @@ async fn whoever_applies_a_controller_is_told_what_its_pods_would_meet() {
         ) && said.contains("deployment.apps/web created"),
         "{said}"
     );
-    // They are told, and the object is as it was written: no defaults in a template that another tool keeps.
+    // The user is warned, and the object is stored unchanged: no defaults in a template that another tool manages.
     let deployments = shop.all("apps/v1", "Deployment");
     let stored = deployments.get("web").await.unwrap();
     assert_eq!(stored.data["spec"]["template"]["spec"]["containers"][0]["resources"], json!({}));
-    // The API server has heard of the second webhook, that for scaling, at the latest a moment later.
+    // The API server may need a moment to see the second webhook, which is for scaling.
     wait_for(&deployments, "web", "two pods are there", |web| web["status"]["replicas"] == 2).await;
     let deadline = Instant::now() + Duration::from_secs(30);
     for replicas in 4.. {
