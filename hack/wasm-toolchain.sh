@@ -11,6 +11,24 @@ add_rustup_target() {
   timeout 120 rustup target add "$target" >&2
 }
 
+# Debian's compiler comes as /usr/bin/rustc, of rustc-web or of a newer rustc with the sources beside it. Package lists of
+# months ago have one that is too old for the workspace.
+has_debian_rustc() {
+  local wanted found
+  [ -x /usr/bin/rustc ] && [ -d "$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library" ] || return 1
+  wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+  found=$(/usr/bin/rustc --version | cut -d ' ' -f 2)
+  [ "$(printf '%s\n' "$wanted" "$found" | sort -V | head -n 1)" = "$wanted" ]
+}
+
+# Installs packages of Debian as its mirrors have them now.
+apt_install() {
+  command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || { say "not root on Debian: cannot install $*"; return 1; }
+  say "installing $* with apt-get"
+  apt-get update -qq >&2 || say "apt-get update failed; trying the package lists that are here"
+  apt-get install -y -qq --no-install-recommends "$@" >&2
+}
+
 rust_lld() {
   local host sysroot
   host=$(rustc -vV | sed -n 's/^host: //p')
