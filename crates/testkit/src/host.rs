@@ -1,22 +1,27 @@
-//! A real waPC host: runs the policy's wasm with the same crates as Kubewarden's policy server.
+//! A real waPC host: runs the policy's wasm as Kubewarden's policy server does.
 //!
 //! As in Kubewarden, every call gets a fresh instance. As in the policy server, the guest runs on its own thread and
 //! sends host calls over a channel, so that callers can answer them from a plain `&mut dyn HostCalls`.
 
-use std::{fs, path::Path, sync::mpsc, thread};
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, mpsc},
+    thread,
+};
 
 use serde::Deserialize;
 use serde_json::Value;
-use wapc::{WapcHost, WebAssemblyEngineProvider};
-#[cfg(feature = "compiler")]
-use wasmtime_provider::{WasmtimeEngineProviderBuilder, WasmtimeEngineProviderPre};
 
+#[cfg(feature = "compiler")]
+use crate::compiler::Compiled;
 #[cfg(feature = "interpreter")]
 use crate::interpreter::Interpreter;
 use crate::{
     access::Access,
     admission::{AdmissionRequest, AdmissionResponse},
     host_call::{CallbackRequest, HostCalls, NoCluster},
+    protocol::{Answer, Exchange, GuestCall, HostCall},
 };
 
 /// A loaded policy that can be evaluated any number of times.
@@ -26,23 +31,10 @@ pub struct PolicyHost {
 
 /// The wasm engine.
 enum Policy {
-    /// Kubewarden's engine.
     #[cfg(feature = "compiler")]
-    Compiled(Box<WasmtimeEngineProviderPre>),
+    Compiled(Box<Compiled>),
     #[cfg(feature = "interpreter")]
     Interpreted(Interpreter),
-}
-
-/// One instance of a policy.
-type Guest = Box<dyn WebAssemblyEngineProvider + Send>;
-
-/// One host call with its payload, and the answer to the guest.
-#[derive(Debug, Clone)]
-pub struct Exchange {
-    pub namespace: String,
-    pub operation: String,
-    pub payload: Vec<u8>,
-    pub answer: Result<Vec<u8>, String>,
 }
 
 /// The response to a guest call, and the host calls that it made.
@@ -61,10 +53,7 @@ pub struct SettingsValidation {
 
 /// A host call sent from the guest's thread to the answering thread.
 struct Asked {
-    binding: String,
-    namespace: String,
-    operation: String,
-    payload: Vec<u8>,
+    call: HostCall,
     reply: mpsc::Sender<Result<Vec<u8>, String>>,
 }
 
@@ -88,42 +77,21 @@ impl PolicyHost {
     /// Compiles the wasm, or finds it in wasmtime's cache.
     #[cfg(feature = "compiler")]
     pub fn from_bytes(wasm: &[u8]) -> Result<Self, String> {
-        let mut config = wasmtime::Config::new();
-        // Without a cache the wasm is compiled again.
-        config.cache(wasmtime::Cache::from_file(None).ok());
-        let engine = wasmtime::Engine::new(&config).map_err(|error| error.to_string())?;
-        let module = wasmtime::Module::new(&engine, wasm).map_err(|error| format!("{error:#}"))?;
-        let compiled = WasmtimeEngineProviderBuilder::new()
-            .engine(engine)
-            .module(module)
-            .build_pre()
-            .map_err(|error| error.to_string())?;
-        Ok(Self { policy: Policy::Compiled(Box::new(compiled)) })
-    }
-
-    fn instance(&self) -> Result<Guest, String> {
-        match &self.policy {
-            #[cfg(feature = "compiler")]
-            Policy::Compiled(compiled) => Ok(Box::new(compiled.rehydrate(None).map_err(|error| error.to_string())?)),
-            #[cfg(feature = "interpreter")]
-            Policy::Interpreted(interpreter) => Ok(Box::new(interpreter.instance())),
-        }
+        Ok(Self { policy: Policy::Compiled(Box::new(Compiled::cached(wasm)?)) })
     }
 
     /// Calls a guest operation in a fresh instance.
     pub fn call(&self, operation: &str, payload: &[u8], access: &Access, calls: &mut dyn HostCalls) -> Called {
-        let instance = match self.instance() {
-            Ok(instance) => instance,
-            Err(error) => return Called { response: Err(error), exchanges: Vec::new() },
-        };
+        let guest_call = Arc::new(GuestCall { operation: operation.to_owned(), payload: payload.to_vec() });
         let (ask, asked) = mpsc::channel::<Asked>();
         let mut exchanges = Vec::new();
         let response = thread::scope(|scope| {
-            let guest = scope.spawn(move || call_guest(instance, operation, payload, ask));
+            let guest = scope.spawn(move || self.policy.call(guest_call, asking(ask)));
             // The loop ends when the guest's side of the channel is dropped, with the guest itself.
-            for Asked { binding, namespace, operation, payload, reply } in asked {
-                let answer = answer(&binding, &namespace, &operation, &payload, access, calls);
-                exchanges.push(Exchange { namespace, operation, payload, answer: answer.clone() });
+            for Asked { call, reply } in asked {
+                let exchange = answer(call, access, calls);
+                let answer = exchange.answer.clone();
+                exchanges.push(exchange);
                 // A guest that has ended needs no answer; its result has the reason.
                 let _ = reply.send(answer);
             }
@@ -165,38 +133,42 @@ impl PolicyHost {
     }
 }
 
-/// Runs on the guest's thread.
-fn call_guest(instance: Guest, operation: &str, payload: &[u8], ask: mpsc::Sender<Asked>) -> Result<Vec<u8>, String> {
-    let callback = move |_id: u64, binding: &str, namespace: &str, operation: &str, payload: &[u8]| {
+impl Policy {
+    fn call(&self, call: Arc<GuestCall>, answer: Answer) -> Result<Vec<u8>, String> {
+        match self {
+            #[cfg(feature = "compiler")]
+            Self::Compiled(compiled) => compiled.call(call, answer),
+            #[cfg(feature = "interpreter")]
+            Self::Interpreted(interpreter) => interpreter.call(call, answer),
+        }
+    }
+}
+
+/// Answers host calls on the guest's thread, by asking the other.
+fn asking(ask: mpsc::Sender<Asked>) -> Answer {
+    Box::new(move |call| {
         let (reply, answer) = mpsc::channel();
-        let asked = Asked {
-            binding: binding.to_owned(),
-            namespace: namespace.to_owned(),
-            operation: operation.to_owned(),
-            payload: payload.to_vec(),
-            reply,
-        };
-        let gone = |_| "Error obtaining response over callback channel".to_owned();
-        ask.send(asked).map_err(|_| "Error sending request over callback channel".to_owned())?;
-        Ok(answer.recv().map_err(gone)??)
-    };
-    let host = WapcHost::new(instance, Some(Box::new(callback))).map_err(|error| error.to_string())?;
-    host.call(operation, payload).map_err(|error| error.to_string())
+        ask.send(Asked { call, reply }).map_err(|_| "Error sending request over callback channel")?;
+        answer.recv().map_err(|_| "Error obtaining response over callback channel")?
+    })
 }
 
 /// Checks and answers one host call. Errors have the texts of Kubewarden's callback.
-pub fn answer(
-    binding: &str,
-    namespace: &str,
-    operation: &str,
-    payload: &[u8],
+pub fn answer(call: HostCall, access: &Access, calls: &mut dyn HostCalls) -> Exchange {
+    let answer = checked_answer(&call, access, calls);
+    let HostCall { namespace, operation, payload, .. } = call;
+    Exchange { namespace, operation, payload, answer }
+}
+
+fn checked_answer(
+    HostCall { binding, namespace, operation, payload }: &HostCall,
     access: &Access,
     calls: &mut dyn HostCalls,
 ) -> Result<Vec<u8>, String> {
     if binding != "kubewarden" {
         return Err(format!("unknown binding: {binding}"));
     }
-    if (namespace, operation) == ("tracing", "log") {
+    if (namespace.as_str(), operation.as_str()) == ("tracing", "log") {
         eprintln!("{}", String::from_utf8_lossy(payload));
         return Ok(Vec::new());
     }

@@ -7,9 +7,10 @@ use headroom_testkit::{
     admission::AdmissionRequest,
     built::{policy, workspace_file},
     cluster::Cluster,
-    fuel::{GuestCall, Meter},
+    compiler::Compiled,
     host::PolicyHost,
     host_call::CallbackRequest,
+    protocol::{GuestCall, HostCall},
     session::{Recorder, Replay},
 };
 use serde_json::json;
@@ -114,7 +115,7 @@ fn an_evaluation_takes_the_same_fuel_each_time_and_responds_as_in_the_host() {
     assert!(called.exchanges.iter().all(|exchange| {
         CallbackRequest::read(&exchange.namespace, &exchange.operation, &exchange.payload).is_ok()
     }));
-    let meter = Meter::of_fuel(&fs::read(wasm()).unwrap()).unwrap();
+    let meter = Compiled::for_fuel(&fs::read(wasm()).unwrap()).unwrap();
     let (call, exchanges) = (guest_call(payload), Arc::from(called.exchanges));
     let (one, other) = (meter.measure(&call, &exchanges).unwrap(), meter.measure(&call, &exchanges).unwrap());
     assert!(one.fuel > 0 && one.memory > 0);
@@ -124,10 +125,10 @@ fn an_evaluation_takes_the_same_fuel_each_time_and_responds_as_in_the_host() {
 
 #[test]
 fn an_evaluation_stops_when_its_fuel_is_used_up() {
-    let meter = Meter::of_fuel(&fs::read(wasm()).unwrap()).unwrap();
+    let meter = Compiled::for_fuel(&fs::read(wasm()).unwrap()).unwrap();
     let call = guest_call(plain_pod().payload(&json!({})));
     let check = |most_fuel: u64, stops: bool| {
-        let no_answer = Box::new(|_: &str, _: &str, _: &[u8]| Err("no answer".to_owned()));
+        let no_answer = Box::new(|_: HostCall| Err("no answer".to_owned()));
         let measured = meter.measure_within(most_fuel, &call, no_answer).unwrap();
         assert_eq!((measured.out_of_fuel, measured.response.is_err()), (stops, stops), "{measured:?}");
         assert!(measured.fuel <= most_fuel);

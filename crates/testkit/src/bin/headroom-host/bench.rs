@@ -9,11 +9,7 @@ mod hostile;
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use headroom_testkit::{
-    access::Access,
-    cluster::items,
-    fuel::{GuestCall, Meter},
-    host::PolicyHost,
-    metadata::Metadata,
+    access::Access, cluster::items, compiler::Compiled, host::PolicyHost, metadata::Metadata, protocol::GuestCall,
 };
 use serde_json::{Value, json};
 
@@ -70,8 +66,8 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
     let bench = Bench {
         host: PolicyHost::from_bytes(&wasm)?,
         access: Access::declared(&Metadata::from_yaml(&metadata)?),
-        fuel: Meter::of_fuel(&wasm)?,
-        time: if arguments.check { None } else { Some(Meter::of_time(&wasm)?) },
+        fuel: Compiled::for_fuel(&wasm)?,
+        time: if arguments.check { None } else { Some(Compiled::for_time(&wasm)?) },
     };
     let objects: Vec<Value> = read_folder(&arguments.context)?.into_iter().flat_map(|(_, list)| items(list)).collect();
     let requests = read_folder(&arguments.requests)?;
@@ -211,7 +207,7 @@ fn estimated_case(
 
 fn print_module_times(wasm: &[u8], bench: &Bench) -> Result<(), String> {
     let mut compile: Vec<Duration> =
-        (0..3).map(|_| Meter::of_time(wasm).map(|meter| meter.compile)).collect::<Result<_, _>>()?;
+        (0..3).map(|_| Compiled::for_time(wasm).map(|compiled| compiled.compile)).collect::<Result<_, _>>()?;
     compile.sort();
     println!("compile: {:.0} ms", micros(compile.get(1).copied().unwrap_or_default()) / 1000.0);
     let Some(meter) = &bench.time else { return Ok(()) };

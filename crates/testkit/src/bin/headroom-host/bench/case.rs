@@ -12,8 +12,9 @@ use headroom_testkit::{
     access::Access,
     admission::AdmissionRequest,
     cluster::{Cluster, Work},
-    fuel::{GuestCall, Measured, Meter},
-    host::{Exchange, PolicyHost, answer},
+    compiler::{Compiled, Measured},
+    host::{PolicyHost, answer},
+    protocol::{Exchange, GuestCall, HostCall},
 };
 use serde_json::{Value, json};
 
@@ -66,8 +67,8 @@ pub struct Cost {
 pub struct Bench {
     pub host: PolicyHost,
     pub access: Access,
-    pub fuel: Meter,
-    pub time: Option<Meter>,
+    pub fuel: Compiled,
+    pub time: Option<Compiled>,
 }
 
 /// The cluster of the metered guest, and the host calls.
@@ -134,16 +135,11 @@ impl Bench {
     fn measure(&self, most_fuel: u64, case: &Case) -> Result<(Cost, Vec<Exchange>), String> {
         let asked = Arc::new(Mutex::new(Asked { cluster: case.cluster.clone(), exchanges: Vec::new() }));
         let (answering, access) = (Arc::clone(&asked), self.access.clone());
-        let host = move |namespace: &str, operation: &str, payload: &[u8]| {
+        let host = move |call: HostCall| {
             let mut asked = answering.lock().unwrap_or_else(PoisonError::into_inner);
-            let answer = answer("kubewarden", namespace, operation, payload, &access, &mut asked.cluster);
-            asked.exchanges.push(Exchange {
-                namespace: namespace.to_owned(),
-                operation: operation.to_owned(),
-                payload: payload.to_vec(),
-                answer: answer.clone(),
-            });
-            answer
+            let exchange = answer(call, &access, &mut asked.cluster);
+            asked.exchanges.push(exchange.clone());
+            exchange.answer
         };
         let call = guest_call(case.payload.clone());
         let Measured { fuel, memory, out_of_fuel, response, .. } =

@@ -1,0 +1,161 @@
+//! Runs a policy with wasmtime, Kubewarden's engine, and measures its executed wasm instructions (fuel), memory and time.
+//!
+//! Kubewarden's own crate gives no access to the store's fuel, and builds a good deal of wasmtime that nothing here uses.
+//! As in Kubewarden, every call has its own instance, and its cost includes that and `wapc_init`.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use wasmtime::{
+    Cache, Caller, Config, Engine, Extern, Instance, InstancePre, Linker, Module, Store, Trap, WasmBacktrace,
+};
+
+use crate::protocol::{
+    Answer, Exchange, GUEST_CALL, GuestCall, HostCall, NO_MEMORY, Random, STARTERS, Side, link_imports,
+};
+
+/// The cost and the response of one evaluation.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// Zero if the meter does not count fuel.
+    pub fuel: u64,
+    /// The final size of the guest's memory. Memory only grows, so this is also the maximum.
+    pub memory: usize,
+    /// Whether the guest was stopped because it had used all its fuel.
+    pub out_of_fuel: bool,
+    /// Where it was stopped, the innermost function first. Empty if the module has no function names.
+    pub stopped_in: Vec<String>,
+    /// The time to make the instance, before anything runs in it.
+    pub instantiate: Duration,
+    /// The time to make the instance, run `wapc_init` and make the call.
+    pub total: Duration,
+    /// The guest's response, or why it trapped.
+    pub response: Result<Vec<u8>, String>,
+}
+
+/// A compiled policy whose evaluations can be measured.
+pub struct Compiled {
+    engine: Engine,
+    policy: InstancePre<Side>,
+    counts_fuel: bool,
+    /// How long the wasm took to compile.
+    pub compile: Duration,
+}
+
+impl Compiled {
+    /// Counts fuel. Its times include the counting.
+    pub fn for_fuel(wasm: &[u8]) -> Result<Self, String> {
+        Self::new(wasm, Config::new().consume_fuel(true), true)
+    }
+
+    /// Measures the time of the code that Kubewarden runs.
+    pub fn for_time(wasm: &[u8]) -> Result<Self, String> {
+        Self::new(wasm, &Config::new(), false)
+    }
+
+    /// Finds the compiled code of an earlier run in wasmtime's cache, if there is one.
+    pub fn cached(wasm: &[u8]) -> Result<Self, String> {
+        Self::new(wasm, Config::new().cache(Cache::from_file(None).ok()), false)
+    }
+
+    fn new(wasm: &[u8], config: &Config, counts_fuel: bool) -> Result<Self, String> {
+        let engine = Engine::new(config).map_err(|error| error.to_string())?;
+        let start = Instant::now();
+        let module = Module::new(&engine, wasm).map_err(|error| format!("{error:#}"))?;
+        let compile = start.elapsed();
+        let policy =
+            linker(&engine).and_then(|linker| linker.instantiate_pre(&module)).map_err(|error| format!("{error:#}"))?;
+        Ok(Self { engine, policy, counts_fuel, compile })
+    }
+
+    /// Makes the call in a fresh instance.
+    pub fn call(&self, call: Arc<GuestCall>, answer: Answer) -> Result<Vec<u8>, String> {
+        self.measure_within(u64::MAX, &call, answer)?.response
+    }
+
+    /// Makes the call in a fresh instance. Its host calls get the recorded answers, and must equal the recorded ones.
+    pub fn measure(&self, call: &Arc<GuestCall>, exchanges: &Arc<[Exchange]>) -> Result<Measured, String> {
+        self.measure_some(u64::MAX, call, exchanges)
+    }
+
+    /// Like [`Self::measure`], but stops the guest when it has used `most_fuel`.
+    pub fn measure_some(
+        &self,
+        most_fuel: u64,
+        call: &Arc<GuestCall>,
+        exchanges: &Arc<[Exchange]>,
+    ) -> Result<Measured, String> {
+        let (exchanges, mut next) = (Arc::clone(exchanges), 0);
+        let answer = move |call: HostCall| {
+            let exchange: &Exchange = exchanges.get(next).ok_or("no recorded exchange is left")?;
+            next += 1;
+            if (exchange.namespace.as_str(), exchange.operation.as_str())
+                != (call.namespace.as_str(), call.operation.as_str())
+                || exchange.payload != call.payload
+            {
+                return Err(format!("exchange {next} was recorded for another call"));
+            }
+            exchange.answer.clone()
+        };
+        self.measure_within(most_fuel, call, Box::new(answer))
+    }
+
+    /// Makes the call in a fresh instance, and stops it when it has used `most_fuel`.
+    pub fn measure_within(&self, most_fuel: u64, call: &Arc<GuestCall>, answer: Answer) -> Result<Measured, String> {
+        self.run(most_fuel, call, answer).map_err(|error| format!("{error:#}"))
+    }
+
+    fn run(&self, most_fuel: u64, call: &Arc<GuestCall>, answer: Answer) -> wasmtime::Result<Measured> {
+        let start = Instant::now();
+        let random = if self.counts_fuel { Random::Fixed } else { Random::Fresh };
+        let mut store = Store::new(&self.engine, Side::new(Arc::clone(call), answer, random));
+        if self.counts_fuel {
+            store.set_fuel(most_fuel)?;
+        }
+        let instance = self.policy.instantiate(&mut store)?;
+        let instantiate = start.elapsed();
+        let returned = call_guest(&mut store, &instance);
+        let total = start.elapsed();
+        let fuel = if self.counts_fuel { most_fuel - store.get_fuel()? } else { 0 };
+        let memory = instance.get_memory(&mut store, "memory").map_or(0, |memory| memory.data_size(&store));
+        let trap = returned.as_ref().err();
+        let out_of_fuel = trap.and_then(|trap| trap.downcast_ref()) == Some(&Trap::OutOfFuel);
+        let stopped_in = trap.and_then(|trap| trap.downcast_ref()).map(functions).unwrap_or_default();
+        let response = store.into_data().response(returned.map_err(|trap| format!("{trap:#}")));
+        Ok(Measured { fuel, memory, out_of_fuel, stopped_in, instantiate, total, response })
+    }
+}
+
+fn functions(backtrace: &WasmBacktrace) -> Vec<String> {
+    let frames = backtrace.frames().iter();
+    frames.filter_map(|frame| frame.func_name()).map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect()
+}
+
+/// Starts the guest and makes the call.
+fn call_guest(store: &mut Store<Side>, instance: &Instance) -> wasmtime::Result<i32> {
+    for starter in STARTERS {
+        if instance.get_export(&mut *store, starter).is_some() {
+            instance.get_typed_func::<(), ()>(&mut *store, starter)?.call(&mut *store, ())?;
+        }
+    }
+    let lengths = store.data().lengths().map_err(wasmtime::Error::msg)?;
+    instance.get_typed_func::<(i32, i32), i32>(&mut *store, GUEST_CALL)?.call(store, lengths)
+}
+
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<Side>> {
+    let mut linker = Linker::new(engine);
+    link_imports!(linker);
+    Ok(linker)
+}
+
+fn enter<R>(
+    caller: &mut Caller<'_, Side>,
+    function: impl FnOnce(&mut Side, &mut [u8]) -> Result<R, String>,
+) -> wasmtime::Result<R> {
+    let memory = caller.get_export("memory").and_then(Extern::into_memory);
+    let memory = memory.ok_or_else(|| wasmtime::Error::msg(NO_MEMORY))?;
+    let (memory, side) = memory.data_and_store_mut(caller);
+    function(side, memory).map_err(wasmtime::Error::msg)
+}
