@@ -11,6 +11,16 @@ add_rustup_target() {
   timeout 120 rustup target add "$target" >&2
 }
 
+has_rustup_sources() {
+  command -v rustup >/dev/null && [ -d "$(rustc --print sysroot)/lib/rustlib/src/rust/library" ]
+}
+
+add_rustup_sources() {
+  command -v rustup >/dev/null || return 1
+  say "adding the sources of the standard library with rustup"
+  timeout 120 rustup component add rust-src >&2
+}
+
 # Debian's compiler comes as /usr/bin/rustc, of rustc-web or of a newer rustc with the sources beside it. Package lists of
 # months ago have one that is too old for the workspace.
 has_debian_rustc() {
