@@ -116,10 +116,10 @@ test-deploy: annotated-policy.wasm host
 # `docker login`.
 PLATFORM ?= $(if $(filter aarch64,$(shell uname -m)),linux-arm64,linux-amd64)
 .PHONY: image
-image:
+image: page
 	rm -rf $(TARGET)/image
 	hack/release/oci image \
-	  "$$(hack/release/build-companion $(if $(filter linux-arm64,$(PLATFORM)),aarch64,x86_64)-unknown-linux-gnu)" $(PLATFORM) $(TARGET)/image
+	  "$$(HEADROOM_PAGE=$(PAGE)/site hack/release/build-companion $(if $(filter linux-arm64,$(PLATFORM)),aarch64,x86_64)-unknown-linux-gnu)" $(PLATFORM) $(TARGET)/image
 
 .PHONY: push registry-is-named
 registry-is-named:

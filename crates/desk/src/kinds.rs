@@ -19,8 +19,8 @@ pub struct ApiKind {
     pub is_namespaced: bool,
 }
 
-/// What a snapshot says of requests, for the page. No cluster has such an object.
-pub const ADVICE: (&str, &str) = ("headroom.dev/v1alpha1", "Advice");
+/// What a snapshot says beside the objects, for the page: the policy's settings, and advice. No cluster has such an object.
+pub const SNAPSHOT: (&str, &str) = ("headroom.dev/v1alpha1", "Snapshot");
 
 /// Kubernetes' own kinds in no namespace.
 const CLUSTER_WIDE: [&str; 27] = [

@@ -1,12 +1,13 @@
 //! What is in the panels, judged: objects in order, as `kubectl apply` would send them.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use headroom_core::amount::Quantity;
 use headroom_desk::judge::{self, Judgement, Run, Verdict, request};
-use headroom_desk::kinds::{ApiKind, metadata};
-use headroom_desk::manifest::{self, Malformed, Manifest};
+use headroom_desk::kinds::metadata;
+use headroom_desk::manifest::{self, Malformed, Manifest, tree};
 use headroom_desk::settings;
 use headroom_desk::story::Story;
 use headroom_desk::surroundings::folder::in_namespace;
@@ -169,9 +170,11 @@ impl Play {
     /// The objects of a panel, with what the API server would find wrong with its LimitRanges and quotas.
     pub fn read_sound(&self, panel: Panel, problems: &mut Vec<Problem>) -> Vec<Manifest> {
         let manifests = self.read(panel, problems);
+        let documents = LazyCell::new(|| tree::documents(self.text(panel)).unwrap_or_default());
         for Manifest { origin, object } in &manifests {
-            let texts = judge::problems(object);
-            problems.extend(texts.into_iter().map(|text| Problem { panel, line: origin.line, text }));
+            for text in judge::problems(object) {
+                problems.push(Problem { panel, line: place::of_field(&documents, origin.line, &text), text });
+            }
         }
         manifests
     }
@@ -197,7 +200,7 @@ impl Play {
         match settings::in_text(Path::new("settings"), text) {
             Ok(settings) => {
                 if let Err(wrong) = settings::check(&settings) {
-                    wrong.problems().iter().for_each(|told| note(place::of_problem(text, told), told.clone()));
+                    wrong.problems().iter().for_each(|told| note(place::of_setting(text, told), told.clone()));
                 }
                 settings
             }
@@ -316,10 +319,4 @@ fn amount(value: &Value) -> Option<Quantity> {
         Value::Number(number) => number.to_string().parse().ok(),
         _ => None,
     }
-}
-
-/// How kubectl names an object, for files.
-pub fn file_name(judgement: &Judgement) -> String {
-    let kind: &ApiKind = &judgement.kind;
-    format!("{}-{}", kind.kind.to_lowercase(), judgement.name.trim_end_matches('-'))
 }

@@ -1,10 +1,10 @@
 //! A decision of the page as files that kwctl replays: the request, what the policy read for it, and the settings.
 
-use headroom_desk::recording::session;
+use headroom_desk::recording::{file_name, session};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::play::{Play, Scene, file_name};
+use crate::play::{Play, Scene};
 
 /// One of the objects.
 #[derive(Debug, Deserialize)]

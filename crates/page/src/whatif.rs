@@ -1,23 +1,29 @@
 //! A cluster's snapshot, and what other LimitRanges, quotas and settings would do to everything that runs in it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
-use headroom_desk::kinds::{ADVICE, ApiKind, metadata};
+use headroom_desk::judge::tenants::TENANT_QUOTA;
+use headroom_desk::judge::{self, request};
+use headroom_desk::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_desk::manifest::{self, Manifest, yaml};
 use headroom_desk::settings;
 use headroom_desk::simulate::report::{Report, report};
 use headroom_desk::simulate::{Simulation, Subjects, put};
+use headroom_desk::story::Story;
 use headroom_desk::surroundings::folder::in_namespace;
 use headroom_desk::surroundings::{Folder, Overlay, Surroundings};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::play::{Level, Panel, Play, Problem, levels, quotas};
 
 /// A snapshot that was opened, and everything in it judged as things are.
 pub struct Cluster {
     objects: Rc<Folder>,
+    /// Those that are there, and those in which something is.
+    namespaces: Vec<String>,
     simulation: Simulation,
 }
 
@@ -26,8 +32,6 @@ pub struct Cluster {
 pub struct Opening {
     /// The file that `kubectl headroom snapshot` wrote, or any objects.
     pub snapshot: String,
-    /// The settings that the cluster's policy has now.
-    pub settings: String,
 }
 
 /// A summary of a snapshot, when it is opened.
@@ -37,9 +41,10 @@ pub struct Overview {
     pub objects: usize,
     pub namespaces: Vec<String>,
     pub quotas: Vec<Level>,
-    /// As panels, to be changed.
+    /// As panels, to be changed. Everything is judged now by these settings; by the defaults if there are none.
     pub limit_ranges: String,
     pub quota_manifests: String,
+    pub settings: String,
     /// As `kubectl headroom snapshot` wrote it, by the settings and LimitRanges of then.
     pub advice: Option<Value>,
 }
@@ -48,23 +53,35 @@ pub struct Overview {
 #[serde(rename_all = "camelCase")]
 pub struct Trial {
     pub report: Report,
+    pub namespaces: Vec<Limits>,
     pub problems: Vec<Problem>,
 }
+
+/// What LimitRanges and settings together do in a namespace, by what they do to a container that sets nothing.
+#[derive(Debug, Serialize)]
+pub struct Limits {
+    pub namespace: String,
+    pub story: Story,
+}
+
+/// Of more namespaces the limits are not worked out: nobody reads them all.
+const MOST_NAMESPACES: usize = 100;
 
 impl Cluster {
     pub fn open(opening: &Opening) -> Result<(Self, Overview), String> {
         let mut manifests =
             manifest::read_text(Path::new("snapshot"), &opening.snapshot).map_err(|error| error.to_string())?;
-        let is_advice = |manifest: &Manifest| manifest.object.get("kind").and_then(Value::as_str) == Some(ADVICE.1);
-        let advice = manifests.extract_if(.., |manifest| is_advice(manifest)).last();
-        let advice = advice.and_then(|mut advice| advice.object.get_mut("spec").map(Value::take));
+        let is_about = |manifest: &Manifest| manifest.object.get("kind").and_then(Value::as_str) == Some(SNAPSHOT.1);
+        let about = manifests.extract_if(.., |manifest| is_about(manifest)).last();
+        let mut about = about.and_then(|mut about| about.object.get_mut("spec").map(Value::take)).unwrap_or_default();
+        let mut take = |field: &str| about.get_mut(field).map(Value::take).filter(|value| !value.is_null());
+        let (settings, advice) = (take("settings").unwrap_or_else(|| json!({})), take("advice"));
         if manifests.is_empty() {
             return Err(
                 "the file holds no objects: write one with `kubectl headroom snapshot -A -o cluster.json`".to_owned()
             );
         }
         let objects = manifests.len();
-        let settings = settings::in_text(Path::new("settings"), &opening.settings)?;
         settings::check(&settings).map_err(|error| error.to_string())?;
         // Where an object names no namespace, the file was not read from a cluster; kubectl's default is as good as any.
         let folder = Rc::new(Folder::of(manifests, "default").map_err(|error| error.to_string())?);
@@ -72,16 +89,22 @@ impl Cluster {
         let subjects = Subjects::find(&mut around, None, &|_| true, &settings.to_string());
         let simulation = Simulation::begin(subjects, &settings.to_string(), &mut around);
         let full = levels(&mut around);
+        let of_tenants = around.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None).unwrap_or_default();
         let mut list = |kind: &str| around.list("v1", kind, None).unwrap_or_default();
+        let there = list("Namespace");
+        let names = there.iter().map(|namespace| metadata(namespace, "name").to_owned());
+        let namespaces: BTreeSet<String> = names.chain(simulation.namespaces()).collect();
+        let namespaces = Vec::from_iter(namespaces);
         let overview = Overview {
             objects,
-            namespaces: simulation.namespaces(),
+            namespaces: namespaces.clone(),
             quotas: quotas(&full, &full),
             limit_ranges: written(list("LimitRange")),
-            quota_manifests: written(list("ResourceQuota")),
+            quota_manifests: written([list("ResourceQuota"), of_tenants].concat()),
+            settings: if settings == json!({}) { String::new() } else { yaml::write(&settings) },
             advice,
         };
-        Ok((Self { objects: folder, simulation }, overview))
+        Ok((Self { objects: folder, namespaces, simulation }, overview))
     }
 
     /// Judges everything as the panels would have it.
@@ -89,18 +112,40 @@ impl Cluster {
         let mut problems = Vec::new();
         let settings = play.settings(&mut problems);
         let mut around = Overlay::new(Folder::default(), Some(Box::new(Rc::clone(&self.objects))));
-        let namespaces = self.simulation.namespaces();
-        for panel in [Panel::Namespaces, Panel::LimitRanges, Panel::Quotas] {
+        let replaced: [(Panel, &[(&str, &str)]); 3] = [
+            (Panel::Namespaces, &[]),
+            (Panel::LimitRanges, &[("v1", "LimitRange")]),
+            (Panel::Quotas, &[("v1", "ResourceQuota"), TENANT_QUOTA]),
+        ];
+        for (panel, kinds) in replaced {
+            let before = problems.len();
             for Manifest { origin, object } in play.read_sound(panel, &mut problems) {
-                for object in placed(object, &namespaces) {
+                for object in placed(object, &self.namespaces) {
                     if let Err(text) = put(object, &mut around) {
                         problems.push(Problem { panel, line: origin.line, text });
                     }
                 }
             }
+            // Such a panel has all that there is, and what is deleted from it is gone; but not while it is being written.
+            if problems.len() == before {
+                kinds.iter().for_each(|(api_version, kind)| around.replace_all(api_version, kind));
+            }
         }
-        let effects = self.simulation.end(&settings.to_string(), &mut around);
-        Trial { report: report(&effects), problems }
+        let settings = settings.to_string();
+        let effects = self.simulation.end(&settings, &mut around);
+        let some = self.namespaces.iter().take(MOST_NAMESPACES);
+        let namespaces = some.map(|namespace| Limits::of(namespace, &settings, &mut around)).collect();
+        Trial { report: report(&effects), namespaces, problems }
+    }
+}
+
+impl Limits {
+    fn of(namespace: &str, settings: &str, around: &mut Overlay) -> Self {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any", "namespace": namespace},
+            "spec": {"containers": [{"name": "any", "image": "any"}]}});
+        // As one that is counted already: quotas are shown by themselves.
+        let judgement = judge::judge(request::audit(pod.clone(), &ApiKind::of(&pod)), settings, around);
+        Self { namespace: namespace.to_owned(), story: Story::of(&judgement, None, &pod) }
     }
 }
 

@@ -86,7 +86,7 @@ fn what_can_be_read_is_judged_and_the_rest_is_a_problem_at_its_line() {
         .iter()
         .map(|problem| (problem["panel"].as_str().unwrap(), problem["line"].as_u64().unwrap()))
         .collect();
-    assert_eq!(problems, [("limitRanges", 1), ("quotas", 2), ("settings", 3), ("objects", 6)]);
+    assert_eq!(problems, [("limitRanges", 3), ("quotas", 2), ("settings", 3), ("objects", 6)]);
 }
 
 #[test]

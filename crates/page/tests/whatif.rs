@@ -34,12 +34,13 @@ fn snapshot(namespaces: usize) -> String {
             }
         }
     }
+    items.push(json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "Snapshot", "metadata": {"name": "snapshot"},
+        "spec": {"settings": {"estimates": {"mode": "never"}}, "advice": null}}));
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
 fn open(snapshot: String) -> (Cluster, Value) {
-    let (cluster, overview) =
-        Cluster::open(&Opening { snapshot, settings: "estimates: {mode: never}".to_owned() }).unwrap();
+    let (cluster, overview) = Cluster::open(&Opening { snapshot }).unwrap();
     (cluster, serde_json::to_value(overview).unwrap())
 }
 
@@ -79,13 +80,44 @@ fn a_lower_maximum_refuses_and_a_smaller_quota_overflows() {
 #[test]
 fn the_advice_of_a_snapshot_is_no_object_of_it() {
     let mut with_advice: Value = serde_json::from_str(&snapshot(1)).unwrap();
+    let item = with_advice["items"].as_array_mut().unwrap().last_mut().unwrap();
     let advice = json!({"lines": [{"object": "deployment/web-0"}], "quotas": [], "notes": []});
-    let item = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "Advice", "metadata": {"name": "advice"}, "spec": advice});
-    with_advice["items"].as_array_mut().unwrap().push(item);
+    item["spec"]["advice"] = advice.clone();
     let (_, without) = open(snapshot(1));
     let (_, with) = open(with_advice.to_string());
     assert_eq!((&with["advice"], &without["advice"]), (&advice, &Value::Null));
     assert_eq!((&with["objects"], &with["namespaces"]), (&without["objects"], &without["namespaces"]));
+}
+
+#[test]
+fn what_is_deleted_from_a_panel_is_gone_but_not_while_it_is_written() {
+    let (cluster, overview) = open(snapshot(2));
+    assert_eq!(overview["settings"], "estimates:\n  mode: never\n");
+    let ranges = overview["limitRanges"].as_str().unwrap();
+    let quotas = overview["quotaManifests"].as_str().unwrap();
+    let summary = |ranges: &str, quotas: &str| {
+        let trial = trial(&cluster, &[(Panel::LimitRanges, ranges), (Panel::Quotas, quotas)]);
+        (trial["report"]["summary"]["changed"].clone(), trial["report"]["quotas"].clone())
+    };
+    assert_eq!(summary(ranges, quotas), (json!(0), json!([])));
+    // Nothing of these pods depends on the LimitRange but its maximum, which nothing reaches.
+    let (_, gone) = summary(ranges, quotas.split("---\n").next().unwrap());
+    let told: Vec<_> = gone.as_array().unwrap().iter().map(|quota| (&quota["namespace"], &quota["newHard"])).collect();
+    assert_eq!(told, [(&json!("team-1"), &Value::Null); 2]);
+    assert_eq!(summary(ranges, &format!("{quotas}---\nkind: [")).1, json!([]));
+    let without = trial(&cluster, &[(Panel::Quotas, quotas)]);
+    let bounds = |trial: &Value| trial["namespaces"][0]["story"]["containers"][0]["values"].to_string().contains("2Gi");
+    assert!(!bounds(&without), "{:#}", without["namespaces"]);
+    assert!(bounds(&trial(&cluster, &[(Panel::LimitRanges, ranges), (Panel::Quotas, quotas)])));
+}
+
+#[test]
+fn requests_that_change_are_summed() {
+    let (cluster, _) = open(snapshot(1));
+    let defaults = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: limits, namespace: team-0}\n\
+        spec: {limits: [{type: Container, defaultRequest: {ephemeral-storage: 1Gi}}]}\n";
+    let trial = trial(&cluster, &[(Panel::LimitRanges, defaults)]);
+    assert_eq!(trial["report"]["requests"], json!({"ephemeral-storage": "90Gi"}), "{:#}", trial["report"]["summary"]);
 }
 
 #[test]
@@ -97,13 +129,11 @@ fn an_object_without_a_namespace_is_tried_everywhere() {
 
 #[test]
 fn what_is_no_snapshot_says_so() {
-    let open = |snapshot: &str| {
-        Cluster::open(&Opening { snapshot: snapshot.to_owned(), settings: String::new() }).map(|_| ()).unwrap_err()
-    };
+    let open = |snapshot: &str| Cluster::open(&Opening { snapshot: snapshot.to_owned() }).map(|_| ()).unwrap_err();
     assert!(open("").starts_with("the file holds no objects"));
     assert!(open("kind: Pod").starts_with("snapshot:1: `apiVersion` is missing"));
-    let wrong = Cluster::open(&Opening { snapshot: snapshot(1), settings: "role: 3".to_owned() });
-    assert!(wrong.map(|_| ()).unwrap_err().starts_with("invalid settings: `role`"));
+    let wrong = snapshot(1).replace(r#"{"mode":"never"}"#, "3");
+    assert!(open(&wrong).starts_with("invalid settings: `estimates`"), "{}", open(&wrong));
 }
 
 /// `cargo test --profile native -p headroom-page --test whatif -- --ignored --nocapture`

@@ -28,13 +28,17 @@ export function byId<Kind extends HTMLElement>(id: string, kind: new () => Kind)
 /** The element for a key; it is made where there was none for the key before. */
 export type Keep = (key: unknown, make: () => Node | null) => Node | null;
 
-/** The children of an element. A child that is shown again stays in the page, unfolded and scrolled as it is. */
+/**
+ * The children of an element. A child that is shown again stays in the page, unfolded and scrolled as it is. If the focused
+ * button is made anew, the new one has the focus: buttons are told apart by `data-focus`.
+ */
 export class Shown {
   #kept = new Map<string, Node | null>();
 
   constructor(private readonly parent: HTMLElement) {}
 
   show(children: (keep: Keep) => (Node | null)[]) {
+    const focused = document.activeElement;
     const kept = new Map<string, Node | null>();
     const keep: Keep = (key, make) => {
       const text = JSON.stringify(key);
@@ -50,5 +54,8 @@ export class Shown {
       if (child === at) at = child.nextSibling;
       else this.parent.insertBefore(child, at);
     }
+    if (!(focused instanceof HTMLButtonElement) || focused.isConnected || !focused.dataset.focus) return;
+    const again = this.parent.querySelector<HTMLButtonElement>(`[data-focus="${focused.dataset.focus}"]`);
+    (again?.disabled ? again.parentElement : again)?.focus();
   }
 }

@@ -49,6 +49,13 @@ export class Editor {
     this.#view.setState(this.#stateOf(this.#panel));
   }
 
+  /** Replaces the text of one panel. */
+  replace(panel: Panel, text: string) {
+    if (text === this.text(panel)) return;
+    this.#states.set(panel, this.#state(panel, text));
+    if (panel === this.#panel) this.#view.setState(this.#stateOf(panel));
+  }
+
   show(panel: Panel) {
     this.#states.set(this.#panel, this.#view.state);
     this.#panel = panel;

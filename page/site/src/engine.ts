@@ -62,8 +62,8 @@ class Engine {
   }
 
   /** Opens a snapshot of a cluster, in place of the one before. */
-  open(snapshot: string, settings: string): Promise<Timed<Overview>> {
-    return this.#call("open", { snapshot, settings });
+  open(snapshot: string): Promise<Timed<Overview>> {
+    return this.#call("open", { snapshot });
   }
 
   /** Judges everything in the open snapshot as the panels would have it. */

@@ -3,10 +3,10 @@
 import { Shown, byId, h } from "./dom.js";
 import { Editor, type Mark } from "./editor.js";
 import { PAGE, engine, latest } from "./engine.js";
-import { marksOf, results, summary, trial, trialSummary } from "./render.js";
+import { EFFECTS, marksOf, results, summary, trial, trialSummary } from "./render.js";
 import { type Stray, strays } from "./schema.js";
 import { type Beginning, beginning, filled, isTooLong, keep, pack, putIntoAddress } from "./state.js";
-import { PANELS, type Example, type Outcome, type Overview, type Panel, type Problem, type State } from "./types.js";
+import { PANELS, type Example, type Outcome, type Overview, type Panel, type Panels, type Problem, type State } from "./types.js";
 import { zip } from "./zip.js";
 
 const LABELS: Record<Panel, string> = {
@@ -33,8 +33,8 @@ const shows = byId("shows", HTMLElement);
 const tabs = new Map<Panel, HTMLButtonElement>();
 
 let from = 0;
-/** The snapshot that is open, and what was in the panels before. */
-let cluster: { overview: Overview; before: State; settings: string } | undefined;
+/** The snapshot that is open, what it put into the panels, and what was in them before. */
+let cluster: { overview: Overview; isLive: boolean; loaded: Panels; before: State } | undefined;
 let timer = 0;
 let settled = 0;
 
@@ -50,7 +50,7 @@ const judge = latest(async (now: State) => {
       const { result, milliseconds } = await engine.simulate(now);
       status.textContent = `${trialSummary(result)}. Judged in ${told(milliseconds)}.`;
       const { overview } = cluster;
-      list.show((keep) => trial(result, overview, keep, actions));
+      list.show((keep) => trial(result, overview, from, keep, actions));
       mark(result.problems, []);
     } else {
       const { result, milliseconds } = await engine.judge(now, from);
@@ -99,7 +99,7 @@ const actions = {
   },
   download: (row: number) => void download(row),
   turnTo: (row: number) => {
-    from = row - (row % PAGE);
+    from = row - (row % (cluster ? EFFECTS : PAGE));
     judge(state());
   },
 };
@@ -139,19 +139,20 @@ function counted({ objects, namespaces }: Overview): string {
   return `${objects} objects in ${namespaces.length} ${namespaces.length === 1 ? "namespace" : "namespaces"}`;
 }
 
-/** Opens a snapshot; the policy has the settings now. */
-async function openSnapshot(name: string, snapshot: Promise<string>, settings: Promise<string>) {
+const panelsOf = ({ limitRanges, quotaManifests, settings }: Overview): Panels => ({ limitRanges, quotas: quotaManifests, settings });
+
+async function openSnapshot(name: string, snapshot: Promise<string>, isLive: boolean) {
   say("");
   status.textContent = `Opening ${name}…`;
   delete document.documentElement.dataset.state;
   try {
     const before = cluster?.before ?? state();
-    const now = await settings;
-    const { result, milliseconds } = await engine.open(await snapshot, now);
+    const { result, milliseconds } = await engine.open(await snapshot);
     clearTimeout(settled);
-    cluster = { overview: result, before, settings: now };
-    shows.textContent = `${name}: ${counted(result)}, opened in ${told(milliseconds)}. Change LimitRanges, quotas or settings to see what they would do to everything that runs. Objects without a namespace apply to all.`;
-    load({ namespace: "", panels: { limitRanges: result.limitRanges, quotas: result.quotaManifests, settings: now } }, "limitRanges");
+    cluster = { overview: result, isLive, loaded: panelsOf(result), before };
+    const settings = result.settings === "" ? " It names no settings of the policy, so the defaults count now." : "";
+    shows.textContent = `${name}: ${counted(result)}, opened in ${told(milliseconds)}. Change or delete LimitRanges, quotas or settings to see what that would do to everything that runs. Objects without a namespace apply to all.${settings}`;
+    load({ namespace: "", panels: cluster.loaded }, "limitRanges");
   } catch (error) {
     say(`${name} cannot be opened: ${(error as Error).message}`);
     judgeSoon();
@@ -175,17 +176,27 @@ async function get(path: string): Promise<string> {
 /** What is there, of the namespace that the page's address names if it names one. */
 const readCluster = () => get(`cluster.json${location.search}`);
 
-/** Reads the cluster again; what was written into the panels stays. */
+let isReading = false;
+
+/** Reads the cluster, again if it is open: panels that were changed stay as they are, the others follow the cluster. */
 async function refresh() {
-  if (!cluster) return openSnapshot("The cluster", readCluster(), get("settings.yaml"));
+  if (isReading) return;
+  isReading = true;
   try {
-    const { result } = await engine.open(await readCluster(), cluster.settings);
-    if (!cluster) return;
-    cluster.overview = result;
-    shows.textContent = `The cluster: ${counted(result)}, read at ${new Date().toLocaleTimeString()}.`;
+    if (!cluster?.isLive) return await openSnapshot("The cluster", readCluster(), true);
+    const { result } = await engine.open(await readCluster());
+    if (!cluster?.isLive) return;
+    const loaded = panelsOf(result);
+    const changed = TRIED.filter((panel) => editor.text(panel) !== (cluster!.loaded[panel] ?? ""));
+    for (const panel of TRIED) if (!changed.includes(panel)) editor.replace(panel, loaded[panel] ?? "");
+    cluster = { ...cluster, overview: result, loaded };
+    const kept = changed.length > 0 ? ` What you wrote is kept: ${changed.map((panel) => LABELS[panel]).join(", ")}.` : "";
+    shows.textContent = `The cluster: ${counted(result)}, read at ${new Date().toLocaleTimeString()}.${kept}`;
     judgeSoon();
   } catch (error) {
     say(`The cluster cannot be read: ${(error as Error).message}`);
+  } finally {
+    isReading = false;
   }
 }
 
@@ -199,6 +210,7 @@ function closeSnapshot() {
 
 function showMode() {
   byId("close-snapshot", HTMLButtonElement).hidden = cluster === undefined;
+  namespace.disabled = cluster !== undefined;
   for (const id of ["copy-link", "example"]) (byId(id, HTMLElement) as HTMLButtonElement | HTMLSelectElement).disabled = cluster !== undefined;
   for (const [panel, tab] of tabs) tab.hidden = cluster !== undefined && !TRIED.includes(panel);
 }
@@ -210,7 +222,7 @@ function makeSnapshots() {
   input.addEventListener("change", () => {
     const file = input.files?.[0];
     input.value = "";
-    if (file) void openSnapshot(file.name, file.text(), Promise.resolve(editor.text("settings")));
+    if (file) void openSnapshot(file.name, file.text(), false);
   });
   document.addEventListener("dragover", (event) => {
     if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
@@ -219,7 +231,7 @@ function makeSnapshots() {
     const file = event.dataTransfer?.files[0];
     if (!file) return;
     event.preventDefault();
-    void openSnapshot(file.name, file.text(), Promise.resolve(editor.text("settings")));
+    void openSnapshot(file.name, file.text(), false);
   });
 }
 
@@ -274,10 +286,11 @@ function makeTabs() {
     row.append(tab);
   }
   row.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    const at = PANELS.findIndex((panel) => tabs.get(panel) === event.target);
-    if (step === undefined || at < 0) return;
-    const next = PANELS[(at + step + PANELS.length) % PANELS.length]!;
+    const shown = PANELS.filter((panel) => !tabs.get(panel)!.hidden);
+    const at = shown.findIndex((panel) => tabs.get(panel) === event.target);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1 + shown.length, Home: 0, End: shown.length - 1 }[event.key];
+    if (to === undefined || at < 0) return;
+    const next = shown[to % shown.length]!;
     choose(next);
     tabs.get(next)!.focus();
     event.preventDefault();
@@ -355,16 +368,33 @@ export function start(examples: Example[], first: Beginning) {
     }
   });
   makeExamples(examples);
-  window.addEventListener("hashchange", () => {
-    if (!cluster) void beginning(examples).then(begin);
+  window.addEventListener("hashchange", async () => {
+    if (cluster) return;
+    const wanted = await beginning(examples);
+    // What is written is worth more than a link that cannot be read.
+    if (wanted.problem) say(wanted.problem);
+    else begin(wanted);
+  });
+  // Not by its address, which is that of the state.
+  byId("skip", HTMLAnchorElement).addEventListener("click", (event) => {
+    event.preventDefault();
+    byId("results-heading", HTMLElement).focus();
   });
   begin(first);
   if (isLive) {
     const button = byId("refresh", HTMLButtonElement);
     button.hidden = false;
     button.addEventListener("click", () => void refresh());
+    const scope = byId("scope", HTMLInputElement);
+    byId("scope-label", HTMLElement).hidden = false;
+    scope.value = new URLSearchParams(location.search).get("namespace") ?? "";
+    scope.addEventListener("change", () => {
+      const name = scope.value.trim();
+      history.replaceState(null, "", `${location.pathname}${name && `?namespace=${encodeURIComponent(name)}`}${location.hash}`);
+      void openSnapshot("The cluster", readCluster(), true);
+    });
     setInterval(() => {
-      if (cluster && document.visibilityState === "visible") void refresh();
+      if (cluster?.isLive && document.visibilityState === "visible") void refresh();
     }, MINUTE);
     void refresh();
   }

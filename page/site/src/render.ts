@@ -3,7 +3,7 @@
 import { type Keep, h } from "./dom.js";
 import type { Mark } from "./editor.js";
 import { PAGE } from "./engine.js";
-import type { Advice, AdviceEffect, AdviceLine, Check, Container, Detail, Level, Outcome, Overview, Panel, Part, Problem, QuotaEffect, Effect, Row, Taken, Trial, Verdict } from "./types.js";
+import type { Advice, AdviceEffect, AdviceLine, Check, Container, Detail, Level, Outcome, Overview, Panel, Part, Problem, QuotaEffect, Effect, Limits, Row, Taken, Trial, Verdict } from "./types.js";
 
 export interface Actions {
   goTo(panel: Panel, line: number): void;
@@ -52,22 +52,23 @@ function objects({ rows, details }: Outcome, from: number, keep: Keep, actions: 
   });
   const heading = keep("objects", () => h("h2", {}, "Objects"));
   if (rows.length <= PAGE) return [heading, ...shown];
-  const to = Math.min(from + PAGE, rows.length);
-  const turn = (label: string, row: number, isPossible: boolean) =>
-    h("button", { type: "button", disabled: !isPossible, click: () => actions.turnTo(row) }, label);
-  const next = rows.findIndex((row, index) => index >= to && row.verdict !== "admitted" && row.verdict !== "changed");
-  return [
-    heading,
-    h(
-      "nav",
-      { class: "pages", "aria-label": "Pages of objects" },
-      turn("Previous", Math.max(0, from - PAGE), from > 0),
-      h("span", {}, `${from + 1} to ${to} of ${rows.length}`),
-      turn("Next", to, to < rows.length),
-      turn("Next refused", next, next >= 0),
-    ),
-    ...shown,
-  ];
+  const next = rows.findIndex((row, index) => index >= from + PAGE && row.verdict !== "admitted" && row.verdict !== "changed");
+  return [heading, pages(from, PAGE, rows.length, actions, ["Next refused", next]), ...shown];
+}
+
+/** Buttons to turn pages of so many of all. */
+function pages(from: number, size: number, all: number, actions: Pick<Actions, "turnTo">, ...further: [label: string, row: number][]): Node {
+  const to = Math.min(from + size, all);
+  const turn = ([label, row]: [label: string, row: number]) =>
+    h("button", { type: "button", "data-focus": label, disabled: row < 0, click: () => actions.turnTo(row) }, label);
+  return h(
+    "nav",
+    { class: "pages", "aria-label": "Pages of objects", tabindex: "-1" },
+    turn(["Previous", from > 0 ? Math.max(0, from - size) : -1]),
+    h("span", {}, `${from + 1} to ${to} of ${all}`),
+    turn(["Next", to < all ? to : -1]),
+    ...further.map(turn),
+  );
 }
 
 function object(row: Row, { row: index, message, story, diff, podDiff, note }: Detail, actions: Actions): Node {
@@ -90,7 +91,7 @@ function object(row: Row, { row: index, message, story, diff, podDiff, note }: D
     note !== null && h("p", { class: "note" }, note),
     fold("Object after admission", isChanged, difference(diff, `${row.object} after admission`)),
     podDiff !== null && fold("A pod that it makes, after admission", true, difference(podDiff, `A pod of ${row.object}`)),
-    story.containers !== undefined && fold(story.isOfPods ? "Values of each pod" : "Values", isChanged, ...story.containers.map(container)),
+    story.containers !== undefined && fold(story.isOfPods ? "Values of each pod" : "Values", isChanged, ...story.containers.map((one) => container(one))),
     story.inAll !== undefined && fold(story.containers === undefined ? "Bounds of the claim" : "Bounds of the pod total", true, totals(story.inAll)),
     story.quotas !== undefined && fold("Quota usage including this object", true, taken(story.quotas)),
     h("p", { class: "actions" }, h("button", { type: "button", click: () => actions.download(index) }, "Download as kwctl replay")),
@@ -128,7 +129,7 @@ function difference(parts: Part[], label: string): Node {
   return element;
 }
 
-function container({ name, role, image, values }: Container): Node {
+function container({ name, role, image, values }: Container, caption = `${role} ${name}, image ${image}`): Node {
   const rows = values.map(({ field, value, step, reason, checks = [] }) =>
     h(
       "tr",
@@ -139,12 +140,12 @@ function container({ name, role, image, values }: Container): Node {
       h("td", {}, ...checks.map(bound)),
     ),
   );
-  return table(`${role} ${name}, image ${image}`, ["Field", "Value", "Source", "Bounds"], rows);
+  return table(caption, ["Field", "Value", "Source", "Bounds"], rows);
 }
 
-/** `max 1 holds (LimitRange limits)` */
+/** `max 1 met (LimitRange limits)` */
 function bound({ edge, bound, range, holds }: Check): Node {
-  return h("span", { class: holds ? "holds" : "broken" }, `${edge} ${bound} ${holds ? "holds" : "is broken"} (${range}) `);
+  return h("span", { class: holds ? "holds" : "broken" }, `${edge} ${bound} ${holds ? "met" : "not met"} (${range}) `);
 }
 
 function totals(checks: Check[]): Node {
@@ -170,13 +171,13 @@ function taken(all: Taken[]): Node {
       ...[before, adds, after, hard, left].map((cell) => h("td", { class: "amount" }, cell)),
     ),
   );
-  return table("", ["Quota", "Used", "Adds", "Then", "Hard", "Left"], rows);
+  return table("", ["Quota", "Used", "Change", "After", "Hard", "Available"], rows);
 }
 
 function quotas(levels: Level[]): Node | null {
   if (levels.length === 0) return null;
   const namespaces = new Set(levels.map((level) => level.namespace)).size;
-  const rows = levels.slice(0, 200).map((level) =>
+  const rows = levels.slice(0, MOST_ROWS).map((level) =>
     h(
       "tr",
       {},
@@ -187,8 +188,13 @@ function quotas(levels: Level[]): Node | null {
       h("td", { class: "bar-cell" }, level.share && bar(level.share)),
     ),
   );
-  return h("section", {}, h("h2", {}, "Quotas"), table("", ["Quota", "Used before", "Used after", "Hard", "Share"], rows));
+  return h("section", {}, h("h2", {}, "Quotas"), table("", ["Quota", "Used before", "Used after", "Hard", "Share"], rows), more(levels));
 }
+
+/** So many rows of a table are shown. */
+const MOST_ROWS = 1000;
+
+const more = (rows: unknown[], most = MOST_ROWS): Node | null => (rows.length > most ? h("p", { class: "note" }, `${rows.length - most} more are not shown. A snapshot of fewer namespaces shows all of theirs.`) : null);
 
 /** How full a quota is: what is used already, and what the objects add. */
 function bar([before, after]: [number, number]): Node {
@@ -228,24 +234,47 @@ const WORDS = {
   same: "the same",
 };
 
-/** So many effects are shown. */
-const MOST_EFFECTS = 200;
+/** So many effects are on a page. */
+export const EFFECTS = 200;
 
 /** What the panels would change of everything that runs. */
-export function trial({ report, problems: found }: Trial, overview: Overview, keep: Keep, actions: Pick<Actions, "goTo" | "labels">): (Node | null)[] {
-  const { objects, quotas: bounds, notLookedAt = [] } = report;
-  const more = objects.length - MOST_EFFECTS;
+export function trial({ report, namespaces, problems: found }: Trial, overview: Overview, from: number, keep: Keep, actions: Actions): (Node | null)[] {
+  const { objects, quotas: bounds, requests, notLookedAt = [] } = report;
   return [
     keptProblems(found, keep, actions),
     notLookedAt.length > 0 ? h("ul", {}, ...notLookedAt.map((text) => h("li", {}, text))) : null,
-    bounds.length > 0 ? keep(["remade", bounds], () => h("section", {}, h("h2", {}, "Quotas if everything was recreated"), table("", ["Quota", "Used", "If recreated", "Hard", "New hard", "Left"], bounds.slice(0, MOST_EFFECTS).map(quotaEffect)))) : null,
+    bounds.length > 0 ? keep(["remade", bounds], () => h("section", {}, h("h2", {}, "Quotas if everything was recreated"), table("", ["Quota", "Used", "If recreated", "Hard", "New hard", "Available"], bounds.slice(0, MOST_ROWS).map(quotaEffect)), more(bounds))) : null,
     objects.length > 0 ? h("h2", {}, "Changes") : null,
-    ...objects.slice(0, MOST_EFFECTS).map((object) => keep(object, () => effect(object))),
-    more > 0 ? h("p", { class: "note" }, `${more} more are not shown.`) : null,
+    requests ? h("p", { class: "note" }, `Requests of the changed objects: ${Object.entries(requests).map(signed).join(", ")}.`) : null,
+    objects.length > EFFECTS ? pages(from, EFFECTS, objects.length, actions) : null,
+    ...objects.slice(from, from + EFFECTS).map((object) => keep(object, () => effect(object))),
     objects.length === 0 && bounds.length === 0 ? h("p", { class: "note" }, "No changes. Edit LimitRanges, quotas or settings on the left.") : null,
     keptQuotas(overview.quotas, keep),
+    namespaces.length > 0 ? keep(["limits", namespaces], () => limits(namespaces, overview.namespaces)) : null,
     overview.advice && keep(["advice", overview.advice], () => advice(overview.advice!)),
   ];
+}
+
+/** `cpu -1500m`, `memory +2Gi` */
+const signed = ([name, change]: [string, string]) => `${name} ${change.startsWith("-") ? "" : "+"}${change}`;
+
+/** What a container that sets nothing gets in each namespace, and the bounds that it must meet. */
+function limits(some: Limits[], all: string[]): Node {
+  const of = ({ namespace, story: { reasons = [], containers = [], inAll = [] } }: Limits) =>
+    fold(
+      namespace,
+      all.length === 1,
+      ...reasons.map((reason) => h("p", { class: "message" }, reason)),
+      ...containers.map((one) => container(one, "A container that sets nothing")),
+      ...(inAll.length > 0 ? [totals(inAll)] : []),
+    );
+  return h(
+    "section",
+    { id: "limits" },
+    h("h2", {}, "Effective limits by namespace"),
+    ...some.map(of),
+    more(all, some.length),
+  );
 }
 
 /** So many containers' resources are shown. */
@@ -253,16 +282,16 @@ const MOST_LINES = 400;
 
 /** What containers used and should request; by the LimitRanges, quotas and settings of the snapshot, not by those in the panels. */
 function advice({ lines, quotas, notes }: Advice): Node {
-  const more = lines.length - MOST_LINES;
   return h(
     "section",
     { id: "advice" },
     h("h2", {}, "Workloads"),
     h("p", { class: "note" }, "Usage and advice as of the snapshot, before any change in the panels."),
     table("", ["Container", "Request", "Recommended", "Usage"], lines.slice(0, MOST_LINES).map(adviceLine)),
-    more > 0 && h("p", { class: "note" }, `${more} more are not shown.`),
+    more(lines, MOST_LINES),
     quotas.length > 0 && h("h2", {}, "Quotas if all advice was taken"),
-    quotas.length > 0 && table("", ["Quota", "Used", "Change", "Then", "Hard"], quotas.slice(0, MOST_EFFECTS).map(adviceEffect)),
+    quotas.length > 0 && table("", ["Quota", "Used", "Change", "After", "Hard"], quotas.slice(0, MOST_ROWS).map(adviceEffect)),
+    more(quotas),
     ...notes.map((note) => h("p", { class: "note" }, note)),
   );
 }

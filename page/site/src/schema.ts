@@ -30,7 +30,7 @@ const kinds = data.kinds as Record<string, Kind>;
 const KINDS: Record<Exclude<Panel, "settings">, string[]> = {
   objects: ["Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "PersistentVolumeClaim", "Service", "LimitRange", "ResourceQuota", "Namespace"],
   limitRanges: ["LimitRange"],
-  quotas: ["ResourceQuota"],
+  quotas: ["ResourceQuota", "TenantQuota"],
   usage: ["UsageProfile"],
   namespaces: ["Namespace"],
   existing: ["Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob", "PersistentVolumeClaim", "Service"],

@@ -127,6 +127,7 @@ export interface Overview {
   quotas: Level[];
   limitRanges: string;
   quotaManifests: string;
+  settings: string;
   advice: Advice | null;
 }
 
@@ -172,13 +173,21 @@ export interface AdviceEffect {
 /** What the panels would change of everything in a snapshot. */
 export interface Trial {
   report: Report;
+  namespaces: Limits[];
   problems: Problem[];
+}
+
+/** What LimitRanges and settings do in a namespace to a container that sets nothing. */
+export interface Limits {
+  namespace: string;
+  story: Story;
 }
 
 export interface Report {
   summary: Record<"objects" | "newlyRefused" | "changed" | "noLongerRefused" | "stillRefused" | "notJudged" | "same" | "quotasNewlyExceeded", number>;
   objects: Effect[];
   quotas: QuotaEffect[];
+  requests?: Record<string, string>;
   notLookedAt?: string[];
 }
 

@@ -174,6 +174,12 @@ test("a link that is none says so and leaves the page working", async () => {
     const page = await open(`/${hash}`);
     assert.match(await page.locator("#message").innerText(), new RegExp(message), hash.slice(0, 20));
     assert.match(await status(page), /^3 objects/);
+    // What is written is not lost to such a link.
+    await paste(page, pod("mine"));
+    await page.locator(".object h3").getByText("pod/mine").waitFor();
+    await page.evaluate((hash) => (location.hash = hash), `${hash}A`);
+    await page.waitForTimeout(100);
+    assert.match(await text(page), /name: mine/);
     await page.context().close();
   }
 });
@@ -240,8 +246,10 @@ test("five megabytes are judged while the page stays awake", async () => {
   const longest = await page.evaluate(() => Math.max(...window.gaps));
   console.log(`# ${(large.length / 1024 / 1024).toFixed(1)} MB: ${told} Longest frame ${longest.toFixed(0)} ms`);
   assert.equal(await page.locator(".object").count(), 20);
-  await page.getByRole("button", { name: "Next", exact: true }).click();
+  await page.getByRole("button", { name: "Next", exact: true }).focus();
+  await page.keyboard.press("Enter");
   await page.locator(".object h3").getByText("pod/pod-00020").waitFor({ timeout: 120_000 });
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Next");
   await page.getByRole("button", { name: "Copy link" }).click();
   await page.getByText(/Link copied|too large for a link/).waitFor({ timeout: 60_000 });
 });
@@ -264,6 +272,8 @@ function snapshot() {
       }
     }
   }
+  const settings = { estimates: { mode: "never" } };
+  items.push({ apiVersion: "headroom.dev/v1alpha1", kind: "Snapshot", metadata: { name: "snapshot" }, spec: { settings, advice: null } });
   return JSON.stringify({ apiVersion: "v1", kind: "List", items });
 }
 
@@ -275,15 +285,33 @@ test("a snapshot shows what other limits would do to everything that runs", asyn
   const address = page.url();
   console.log(`# ${await page.locator("#shows").innerText()} ${await status(page)}`);
   assert.equal(await page.getByRole("tab", { name: "Objects" }).isVisible(), false);
+  // Tabs that are not shown are not reached by keys either.
+  await page.getByRole("tab", { name: "LimitRanges" }).focus();
+  await page.keyboard.press("ArrowLeft");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "tab-settings");
+  assert.match(await text(page), /mode: never/);
+  await page.getByRole("tab", { name: "LimitRanges" }).click();
+  assert.equal(await page.locator("#limits details").count(), 50);
+  await page.locator("#limits summary").first().click();
+  assert.match(await page.locator("#limits table").first().innerText(), /limits\.memory\s+1Gi\s+default of LimitRange limits/);
   await paste(page, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: new}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n");
   await page.locator("#status").getByText("500 newly refused").waitFor({ timeout: 60_000 });
   console.log(`# ${await status(page)}`);
   assert.equal(await page.locator(".object").count(), 200);
+  await page.getByRole("button", { name: "Next", exact: true }).click();
+  await page.getByText("201 to 400 of 500").waitFor();
+  await page.setViewportSize({ width: 360, height: 900 });
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0);
   assert.match(await page.locator(".object .message").first().innerText(), /maximum memory usage per Container is 512Mi, but limit is 1Gi/);
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => globalThis.axe.run(document));
   assert.deepEqual(violations.map(({ id }) => id), []);
+  await page.setViewportSize({ width: 1280, height: 900 });
   if (SHOTS) await page.screenshot({ path: join(SHOTS, "snapshot.png") });
+  // Without any LimitRange their defaults and bounds are gone.
+  await paste(page, "");
+  await page.locator("#status").getByText("500 the same").waitFor({ timeout: 60_000 });
+  assert.doesNotMatch(await page.locator("#limits").innerText(), /LimitRange limits/);
   // What belongs to a cluster stays out of the address and the storage.
   await page.waitForTimeout(700);
   assert.equal(page.url(), address);
@@ -359,6 +387,13 @@ test("completion and stray fields know the schema", async () => {
   assert.equal(await page.locator("#editor .cm-lint-marker-warning").count(), 1);
 });
 
+test("a problem of a LimitRange is at its line", async () => {
+  const page = await open();
+  await page.getByRole("tab", { name: "LimitRanges" }).click();
+  await paste(page, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: a}\nspec:\n  limits:\n  - type: Container\n    max: {cpu: 1}\n    min:\n      cpu: 2\n");
+  await page.locator(".problems .place").getByText("LimitRanges, line 9").waitFor();
+});
+
 test("a decision is downloaded as files for kwctl", async () => {
   const page = await open();
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download as kwctl replay" }).first().click()]);
@@ -378,11 +413,20 @@ test("settings are copied as policy manifests", async () => {
 
 test("everything is reached by keys", async () => {
   const page = await open();
-  await page.keyboard.press("Tab");
-  assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+  await paste(page, pod("mine"));
+  await page.locator(".object h3").getByText("pod/mine").waitFor();
+  await page.evaluate(() => document.activeElement.blur());
+  await page.locator("#skip").focus();
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "results-heading");
+  assert.match(await text(page), /name: mine/);
   await page.getByRole("tab", { name: "Objects" }).focus();
   await page.keyboard.press("ArrowRight");
   assert.equal(await page.getByRole("tab", { name: "LimitRanges" }).getAttribute("aria-selected"), "true");
+  await page.keyboard.press("End");
+  assert.equal(await page.getByRole("tab", { name: "Settings" }).getAttribute("aria-selected"), "true");
+  await page.keyboard.press("Home");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "tab-objects");
   await page.keyboard.press("Tab");
   assert.equal(await page.evaluate(() => document.activeElement.id), "editor");
   await page.keyboard.press("Tab");
@@ -441,6 +485,7 @@ test("verdicts come at once", async () => {
   }
   engine.sort((a, b) => a - b);
   console.log(`# first verdict after ${first.toFixed(0)} ms; a key to its verdict: median ${engine[15].toFixed(1)} ms, 90 % ${engine[27].toFixed(1)} ms`);
-  assert.ok(first < 5_000, `the first verdict took ${first} ms`);
-  assert.ok(engine[15] < 250, `a key took ${engine[15]} ms`);
+  // The aims are 1,000 and 16 ms, on a machine that does nothing else.
+  assert.ok(first < 2_500, `the first verdict took ${first} ms`);
+  assert.ok(engine[15] < 64, `a key took ${engine[15]} ms`);
 });

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use headroom_desk::recording::redact::Redaction;
-use headroom_desk::recording::session;
+use headroom_desk::recording::{file_name, session};
 use serde_json::{Value, json};
 
 use super::target::{Objects, Target, find, is_kind, one_by_one};
@@ -24,7 +24,7 @@ Examples:
   # What a manifest would meet in the cluster
   kubectl headroom record -f app.yaml --to report/
 
-The recording leaves out the values of environment variables and of Secrets and ConfigMaps. Look at it before you \
+The recording leaves out the values of environment variables, annotations, Secrets and ConfigMaps. Look at it before you \
 show it to others all the same.";
 
 #[derive(Debug, clap::Args)]
@@ -65,7 +65,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 
 /// Writes the recording of a judgement, and says what was written and how to replay it.
 fn write(folder: &Path, judgement: &Judgement, settings: &Value) -> anyhow::Result<String> {
-    let name = format!("{}-{}", judgement.kind.kind.to_lowercase(), judgement.name.trim_end_matches('-'));
+    let name = file_name(judgement);
     let write = |ending: &str, text: &str| -> anyhow::Result<PathBuf> {
         let path = folder.join(format!("{name}.{ending}"));
         fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;

@@ -1,13 +1,16 @@
 //! `kubectl headroom snapshot`: what the desk reads of a cluster as one file, for the page, for `--cluster-dir`, and to be
 //! shown to others.
 //!
-//! Secrets and ConfigMaps are not read at all. The values of environment variables are left out, as from recordings.
+//! Secrets and ConfigMaps are not read at all. Values of environment variables, annotations and probes' headers are left out,
+//! as from recordings.
 
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use headroom_core::cluster::usage::address::{API_VERSION, KIND};
+use headroom_desk::judge::tenants::TENANT_QUOTA;
+use headroom_desk::kinds::SNAPSHOT;
 use headroom_desk::recording::redact::Redaction;
 use serde_json::{Value, json};
 
@@ -27,8 +30,8 @@ Examples:
   kubectl headroom snapshot -n shop -o shop.json
   kubectl headroom check -f app/ --cluster-dir shop.json
 
-The snapshot has no Secrets, no ConfigMaps and no values of environment variables. Look at it before you show it to \
-others all the same: names, images and arguments of containers are in it.
+The snapshot has no Secrets, no ConfigMaps and no values of environment variables and of other tools' annotations. Look at it \
+before you show it to others all the same: names, images and arguments of containers are in it.
 
 Exit codes: 0 it is complete, 2 something could not be read.";
 
@@ -43,8 +46,11 @@ pub struct Args {
 }
 
 /// What surrounds objects, and what runs. Kinds that a cluster does not have are skipped.
-const KINDS: [(&str, &str); 15] = [
+const KINDS: [(&str, &str); 18] = [
     ("v1", "Namespace"),
+    TENANT_QUOTA,
+    DEVICE_CLASS,
+    ("resource.k8s.io/v1", "ResourceClaim"),
     ("v1", "LimitRange"),
     ("v1", "ResourceQuota"),
     (API_VERSION, KIND),
@@ -78,12 +84,19 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(if snapshot.missed.is_empty() { Exit::Fine } else { Exit::NotJudged })
 }
 
+const DEVICE_CLASS: (&str, &str) = ("resource.k8s.io/v1", "DeviceClass");
+
+/// Kinds in no namespace, which users of some namespaces often may not read: a snapshot of theirs is complete without.
+const OF_ADMINISTRATORS: [(&str, &str); 2] = [TENANT_QUOTA, DEVICE_CLASS];
+
 /// A snapshot of what is there now. What may not be read is left out.
 pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
     let mut opened = target.open()?;
-    // Of some namespaces, those two are read otherwise.
-    let is_listed = |kind: &str| opened.scope.is_all() || kind != "Namespace" && kind != KIND;
-    let listed: Vec<_> = KINDS.into_iter().filter(|(_, kind)| is_listed(kind)).collect();
+    // Of some namespaces, those are read otherwise.
+    let is_listed = |kind: (&str, &str)| {
+        opened.scope.is_all() || kind.1 != "Namespace" && kind.1 != KIND && !OF_ADMINISTRATORS.contains(&kind)
+    };
+    let listed: Vec<_> = KINDS.into_iter().filter(|kind| is_listed(*kind)).collect();
     opened.prefetch(&listed, &Progress::for_people());
     let mut snapshot = Snapshot::default();
     for (api_version, kind) in KINDS {
@@ -99,13 +112,27 @@ pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
                 snapshot
                     .take(profiles.map(|profiles| profiles.into_iter().map(|it| only_of(it, namespaces)).collect()));
             }
+            (_, Scope::In(_)) if OF_ADMINISTRATORS.contains(&(api_version, kind)) => {
+                let found = opened.around.list(api_version, kind, None).unwrap_or_default();
+                snapshot.take(Ok(found.into_iter().map(without_other_namespaces).collect()));
+            }
             (_, scope) => snapshot.take(scope.list(&mut opened.around, api_version, kind)),
         }
     }
     // OK because what cannot be listed for it was missed above.
     let advice = recommend::on_all(&mut opened, &Progress::for_people()).unwrap_or_default();
-    snapshot.advice = summary::item(&advice);
+    let (api_version, kind) = SNAPSHOT;
+    snapshot.about = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "snapshot"},
+        "spec": {"settings": opened.settings, "advice": summary::of(&advice)}});
     Ok(snapshot)
+}
+
+/// A TenantQuota without the usage of each namespace, which readers of this snapshot should not see.
+fn without_other_namespaces(mut object: Value) -> Value {
+    if let Some(Value::Object(status)) = object.get_mut("status") {
+        status.remove("namespaces");
+    }
+    object
 }
 
 /// A profile without the usage of other namespaces, which readers of this snapshot should not see.
@@ -122,8 +149,8 @@ fn only_of(mut profile: Value, namespaces: &[String]) -> Value {
 #[derive(Default)]
 pub struct Snapshot {
     pub items: Vec<Value>,
-    /// What the containers should request, by what they used.
-    advice: Option<Value>,
+    /// The policy's settings, and what containers should request by what they used.
+    about: Value,
     /// Why something is not in it.
     pub missed: Vec<String>,
     redaction: Redaction,
@@ -131,7 +158,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub fn text(&self) -> anyhow::Result<String> {
-        let items: Vec<&Value> = self.items.iter().chain(&self.advice).collect();
+        let items: Vec<&Value> = self.items.iter().chain([&self.about]).collect();
         output::json(&json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
     }
 

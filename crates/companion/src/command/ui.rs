@@ -6,6 +6,7 @@
 mod server;
 mod site;
 
+use std::io::IsTerminal;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use super::snapshot;
 use super::target::Target;
 use crate::output::{self, Exit};
 use crate::signals;
-use server::{Asked, Key, Server, Taken, Visitors};
+use server::{Asked, Invitation, Key, Server, Taken, Visitors};
 use site::Site;
 
 const EXAMPLES: &str = "\
@@ -38,7 +39,7 @@ Examples:
 
 Keep the printed address secret: it gives access to everything that you may read, until you stop the command. \
 With --behind-proxy there is no such address: each request is served with the token of its user. ?namespace=NAME in the page's \
-address shows one namespace to users who may not read all.";
+address, or the field on the page, chooses one namespace for users who may not read all.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -46,6 +47,9 @@ pub struct Args {
     /// Port on 127.0.0.1; a free one unless given
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
+    /// Only print the address
+    #[arg(long)]
+    no_open: bool,
     /// Folder of the page as `make page` builds it; else the page that is built into this program
     #[arg(long, value_name = "FOLDER")]
     site: Option<PathBuf>,
@@ -62,9 +66,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         None => Site::embedded()?,
     };
     // Wrong arguments are reported before a browser is opened.
-    let settings = args.target.open()?.settings;
-    let settings = output::yaml(&settings)?;
-    let key = Key::new(random()?);
+    args.target.open()?;
+    let (key, invitation) = (Key::new(random()?), Key::new(random()?));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let ended = runtime.block_on(async {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port.unwrap_or(0)));
@@ -75,13 +78,17 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
             Visitors::OfProxy
         } else {
             output::print(&format!("Open http://{address}/{}/ in a browser; Ctrl-C ends it.\n", key.text()))?;
-            Visitors::One { key, address }
+            if !args.no_open && std::io::stdout().is_terminal() {
+                // OK if it fails, because the address is printed.
+                let _ = open::that_detached(format!("http://{address}/{}", invitation.text()));
+            }
+            Visitors::One { key, invitation: Invitation::new(invitation), address }
         };
         let stop = CancellationToken::new();
         signals::cancel(stop.clone())?;
         let target = args.target;
         let take = move |asked| taken(&target, asked).map_err(|error| format!("{error:#}"));
-        let server = Arc::new(Server { site, settings, visitors, take: Box::new(take) });
+        let server = Arc::new(Server::new(site, visitors, Box::new(take)));
         tokio::select! {
             () = server::serve(listener, server) => Ok(Exit::Fine),
             () = stop.cancelled() => Ok(Exit::Fine),
@@ -95,16 +102,19 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 fn taken(target: &Target, asked: Asked) -> anyhow::Result<Taken> {
     let mut target = target.clone();
     let hint = match asked.namespace {
-        None => "; add ?namespace=NAME to the address for a namespace that you may read",
+        None => "; name a namespace that you may read, above or as ?namespace=NAME in the address",
         Some(_) => "",
     };
     if let Some(namespace) = asked.namespace {
         (target.namespaces, target.all_namespaces) = (vec![namespace], false);
     }
     target.cluster.token = asked.token;
-    let snapshot = snapshot::take(&target)?;
+    let mut snapshot = snapshot::take(&target)?;
+    if let Some(first) = snapshot.missed.first_mut() {
+        first.push_str(hint);
+    }
     match snapshot.missed.first() {
-        Some(problem) if snapshot.items.is_empty() => bail!("{problem}{hint}"),
+        Some(problem) if snapshot.items.is_empty() => bail!("{problem}"),
         _ => Ok(Taken { text: snapshot.text()?, missed: snapshot.missed }),
     }
 }

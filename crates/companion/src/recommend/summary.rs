@@ -2,15 +2,13 @@
 //! amounts as people write them and as numbers to draw.
 
 use headroom_core::amount::Quantity;
-use headroom_desk::kinds::ADVICE;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::{Advice, ContainerAdvice, QuotaEffect, ResourceAdvice, Workload, table};
 use crate::distribution::{Distribution, thousandths};
 
 #[derive(Debug, Serialize)]
-struct Summary<'a> {
+pub struct Summary<'a> {
     lines: Vec<Line<'a>>,
     quotas: &'a [QuotaEffect],
     notes: Vec<String>,
@@ -53,16 +51,14 @@ struct Level<'a> {
 
 const DRAWN: [&str; 5] = ["p50", "p90", "p95", "p99", "peak"];
 
-/// The advice as an item of a snapshot; none if nothing runs.
-pub fn item(advice: &Advice) -> Option<Value> {
+/// None if nothing runs.
+pub fn of(advice: &Advice) -> Option<Summary<'_>> {
     let lines = table::containers(advice).flat_map(|(workload, container)| {
         container.resources.iter().map(move |advice| Line::of(workload, container, advice))
     });
     let lines: Vec<Line<'_>> = lines.collect();
-    let summary = Summary { lines, quotas: &advice.quotas, notes: table::notes(advice) };
-    let (api_version, kind) = ADVICE;
-    let item = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "advice"}, "spec": summary});
-    (!summary.lines.is_empty()).then_some(item)
+    let is_of_something = !lines.is_empty();
+    is_of_something.then(|| Summary { lines, quotas: &advice.quotas, notes: table::notes(advice) })
 }
 
 impl<'a> Line<'a> {

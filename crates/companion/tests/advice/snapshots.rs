@@ -78,8 +78,8 @@ fn requests_are_recommended_with_their_evidence() {
 fn a_snapshot_has_the_same_recommendations_for_the_page() {
     let json = |arguments: String| serde_json::from_str::<Value>(&run(&arguments).out).unwrap();
     let snapshot = json(format!("snapshot {WORLD} {AS_OF}"));
-    let item = snapshot["items"].as_array().unwrap().iter().find(|item| item["kind"] == "Advice").unwrap();
-    let carried = &item["spec"];
+    let item = snapshot["items"].as_array().unwrap().iter().find(|item| item["kind"] == "Snapshot").unwrap();
+    let carried = &item["spec"]["advice"];
     let advice = json(format!("recommend {WORLD} {AS_OF} -o json"));
     let mut expected = Vec::new();
     for workload in advice["workloads"].as_array().unwrap() {

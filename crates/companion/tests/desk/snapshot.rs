@@ -6,7 +6,7 @@ use crate::support::{folder, headroom, limit_range, pod, quota};
 
 const CONFIDENTIAL: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: shop}\ndata: {password: c2VjcmV0}\n---\n\
     apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map, namespace: shop}\ndata: {a: secret}\n---\n\
-    apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop}\n\
+    apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, annotations: {kapp.k14s.io/original: secret}}\n\
     spec: {containers: [{name: app, image: app, env: [{name: PASSWORD, value: secret}]}]}\n";
 
 #[test]
@@ -23,11 +23,38 @@ fn confidential_data_is_left_out_and_the_rest_answers_like_the_cluster() {
     assert!(!text.contains("secret") && !text.contains("c2VjcmV0"), "{text}");
     let snapshot: Value = serde_json::from_str(&text).unwrap();
     let kinds: Vec<&Value> = snapshot["items"].as_array().unwrap().iter().map(|item| &item["kind"]).collect();
-    assert_eq!(kinds, ["LimitRange", "ResourceQuota", "Pod", "Advice"]);
+    assert_eq!(kinds, ["LimitRange", "ResourceQuota", "Pod", "Snapshot"]);
     let check = |from: &str| headroom(files.path(), &["check", "-f", "app.yaml", "--cluster-dir", from, "-o", "json"]);
     let (of_cluster, of_snapshot) = (check("cluster"), check("cluster.json"));
     assert_eq!(of_cluster.code, 1);
     assert_eq!(of_snapshot.out, of_cluster.out);
+}
+
+#[test]
+fn tenant_quotas_and_the_settings_are_in_it() {
+    let tenant = "apiVersion: headroom.dev/v1alpha1\nkind: TenantQuota\nmetadata: {name: payments}\n\
+        spec: {namespaces: {names: [shop, bank]}, quota: {hard: {pods: 0}}}\n\
+        status: {hard: {pods: 0}, used: {pods: 0}, namespaces: [{name: bank, used: {pods: 0}}]}\n";
+    let files = folder(&[
+        ("cluster/tenant.yaml", tenant),
+        ("settings.yaml", "mutateTemplates: true\n"),
+        ("app.yaml", &pod("db", "{}")),
+    ]);
+    for scope in [&["-A"][..], &["-n", "shop"]] {
+        let taken = ["snapshot", "--cluster-dir", "cluster", "--settings", "settings.yaml", "-o", "cluster.json"];
+        let taken = headroom(files.path(), &[&taken[..], scope].concat());
+        assert_eq!((taken.code, taken.out.as_str()), (0, "cluster.json: 1 objects\n"), "{taken:?}");
+        let text = std::fs::read_to_string(files.path().join("cluster.json")).unwrap();
+        let snapshot: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(snapshot.pointer("/items/1/spec/settings/mutateTemplates"), Some(&Value::Bool(true)), "{text}");
+        // Usage of other namespaces is for those who may read all.
+        let tells = snapshot.pointer("/items/0/status/namespaces").is_some();
+        assert_eq!(tells, scope == ["-A"]);
+        let check =
+            |from: &str| headroom(files.path(), &["check", "-f", "app.yaml", "-n", "shop", "--cluster-dir", from]);
+        let (of_cluster, of_snapshot) = (check("cluster"), check("cluster.json"));
+        assert_eq!((of_cluster.code, &of_cluster.out), (1, &of_snapshot.out));
+    }
 }
 
 #[test]
@@ -42,5 +69,5 @@ fn a_snapshot_of_one_namespace_has_only_its_objects() {
     let snapshot: Value = serde_json::from_str(&taken.out).unwrap();
     let names: Vec<&Value> =
         snapshot["items"].as_array().unwrap().iter().map(|item| &item["metadata"]["name"]).collect();
-    assert_eq!(names, ["shop"]);
+    assert_eq!(names, ["shop", "snapshot"]);
 }

@@ -1,9 +1,11 @@
-//! What stays out of a recording: the values of environment variables, Secrets and ConfigMaps, and the API server's
-//! bookkeeping, which repeats them. No decision depends on any of it, but on whether two of them are the same: so each
+//! What stays out of a recording: the values of environment variables, of HTTP headers of probes, of Secrets and ConfigMaps;
+//! the API server's bookkeeping, which repeats them; and the values of annotations, because other tools keep the whole
+//! manifest in one, compressed or not. No decision depends on any of it, but on whether two of them are the same: so each
 //! value gets a number.
 
 use std::collections::BTreeMap;
 
+use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
 use crate::surroundings::without_bookkeeping;
@@ -15,6 +17,16 @@ pub struct Redaction(BTreeMap<String, usize>);
 /// Fields of a Secret or a ConfigMap that hold its contents.
 const CONTENTS: [&str; 3] = ["data", "stringData", "binaryData"];
 
+/// Fields that hold named values: lists of `{name, value}`.
+const NAMED_VALUES: [&str; 2] = ["env", "httpHeaders"];
+
+/// Annotations that decisions and advice read.
+const READ: [&str; 3] =
+    [LIMIT_RANGER, "volume.beta.kubernetes.io/storage-class", "resource.kubernetes.io/extended-resource-claim"];
+
+/// Headroom's own annotations.
+const OURS: &str = "headroom.dev/";
+
 impl Redaction {
     /// Leaves out of an object what may be confidential.
     pub fn redact(&mut self, object: &mut Value) {
@@ -25,23 +37,26 @@ impl Redaction {
                 values.into_iter().flatten().for_each(|(_, value)| self.leave_out(value));
             }
         }
-        self.redact_variables(object);
+        self.redact_fields(object);
     }
 
-    fn redact_variables(&mut self, value: &mut Value) {
+    fn redact_fields(&mut self, value: &mut Value) {
         match value {
             Value::Object(fields) => {
                 for (field, value) in fields {
-                    if field == "env" {
-                        let variables = value.as_array_mut().into_iter().flatten();
-                        variables
-                            .filter_map(|variable| variable.get_mut("value"))
-                            .for_each(|value| self.leave_out(value));
+                    if NAMED_VALUES.contains(&field.as_str()) {
+                        let named = value.as_array_mut().into_iter().flatten();
+                        named.filter_map(|named| named.get_mut("value")).for_each(|value| self.leave_out(value));
                     }
-                    self.redact_variables(value);
+                    if field == "annotations" {
+                        let is_read = |name: &str| name.starts_with(OURS) || READ.contains(&name);
+                        let annotations = value.as_object_mut().into_iter().flatten();
+                        annotations.filter(|(name, _)| !is_read(name)).for_each(|(_, value)| self.leave_out(value));
+                    }
+                    self.redact_fields(value);
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_variables(item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_fields(item)),
             _ => {}
         }
     }
@@ -56,6 +71,27 @@ impl Redaction {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_tools_annotations_and_headers_of_probes_are_left_out_too() {
+        let annotations = json!({
+            "kapp.k14s.io/original": "{\"env\": \"s3cret\"}", "headroom.dev/estimates": "never",
+            "kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu request for container a",
+        });
+        let probe = json!({"httpGet": {"path": "/", "httpHeaders": [{"name": "Authorization", "value": "s3cret"}]}});
+        let template = json!({"metadata": {"annotations": annotations},
+            "spec": {"containers": [{"name": "a", "livenessProbe": probe}]}});
+        let mut deployment =
+            json!({"kind": "Deployment", "metadata": {"annotations": annotations}, "spec": {"template": template}});
+        Redaction::default().redact(&mut deployment);
+        assert!(!deployment.to_string().contains("s3cret"), "{deployment}");
+        for at in ["/metadata/annotations", "/spec/template/metadata/annotations"] {
+            let left = deployment.pointer(at).unwrap();
+            assert_eq!(left["headroom.dev/estimates"], annotations["headroom.dev/estimates"]);
+            assert_eq!(left["kubernetes.io/limit-ranger"], annotations["kubernetes.io/limit-ranger"]);
+            assert_eq!(left["kapp.k14s.io/original"], "left out (1)");
+        }
+    }
 
     #[test]
     fn values_go_and_their_sameness_stays() {

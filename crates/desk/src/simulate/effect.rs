@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::amount::Quantity;
+use headroom_core::json::Document;
+use headroom_core::request::{Pod, Requirement, demand};
 use serde_json::Value;
 
 use super::subjects::{Subject, Subjects};
@@ -44,6 +46,8 @@ struct Looked {
 pub struct Effects {
     pub subjects: Vec<Effect>,
     pub quotas: Vec<QuotaEffect>,
+    /// What the changed would request more, by resource; negative if they free some.
+    pub requests: BTreeMap<String, Quantity>,
     pub missed: Vec<String>,
 }
 
@@ -125,8 +129,13 @@ impl Simulation {
         let quotas = self.levels(around);
         let mut effects = Effects { missed: self.subjects.missed.clone(), ..Effects::default() };
         for ((subject, now), then) in self.subjects.found.iter().zip(&self.now).zip(&then) {
-            effects.subjects.push(Effect::of(subject, &now.judgement, &then.judgement));
+            let effect = Effect::of(subject, &now.judgement, &then.judgement);
+            if effect.change == Change::Changed {
+                effects.charge_requests(&now.judgement, &then.judgement, subject.count);
+            }
+            effects.subjects.push(effect);
         }
+        effects.requests.retain(|_, change| !change.is_zero());
         effects.quotas = self.quota_effects(&quotas, &then);
         effects
     }
@@ -151,8 +160,11 @@ impl Simulation {
     fn quota_effects(&self, quotas: &BTreeMap<QuotaName, Levels>, then: &[Looked]) -> Vec<QuotaEffect> {
         let mut effects = Vec::new();
         let none = Levels::new();
-        for ((namespace, quota), levels) in quotas {
-            let before = self.quotas.get(&(namespace.clone(), quota.clone())).unwrap_or(&none);
+        let all: BTreeSet<&QuotaName> = quotas.keys().chain(self.quotas.keys()).collect();
+        for name in all {
+            let (namespace, quota) = name;
+            let levels = quotas.get(name).unwrap_or(&none);
+            let before = self.quotas.get(name).unwrap_or(&none);
             let names: BTreeSet<&String> = levels.keys().chain(before.keys()).collect();
             for name in names {
                 let (new, old) = (levels.get(name), before.get(name));
@@ -267,6 +279,16 @@ impl Effect {
     }
 }
 
+/// What a pod requests, as the scheduler and quotas count it; nothing of what is no pod.
+fn requests(object: &Value) -> BTreeMap<String, Quantity> {
+    let text = object.to_string();
+    // OK because what serde_json wrote can be read, and a pod that cannot be read was not admitted.
+    let Ok(document) = Document::read(&text) else { return BTreeMap::new() };
+    let Ok(pod) = Pod::read(document.root(), None) else { return BTreeMap::new() };
+    let total = demand::as_quotas_see_it(&pod, Requirement::Request).unwrap_or_default();
+    total.iter().map(|(name, amount)| (name.to_string(), amount.clone())).collect()
+}
+
 /// The values that differ, as they stand in the pods.
 fn value_changes(now: &Judgement, then: &Judgement) -> Vec<ValueChange> {
     type Values = BTreeMap<(String, String), (String, String)>;
@@ -306,6 +328,16 @@ impl QuotaEffect {
 }
 
 impl Effects {
+    fn charge_requests(&mut self, now: &Judgement, then: &Judgement, count: u64) {
+        let (now, then) = (requests(now.outcome()), requests(then.outcome()));
+        for name in now.keys().chain(then.keys().filter(|name| !now.contains_key(*name))) {
+            let amount = |requests: &BTreeMap<String, Quantity>| requests.get(name).cloned().unwrap_or(Quantity::ZERO);
+            let more = amount(&then).minus(&amount(&now)).times_count(count);
+            let sum = self.requests.entry(name.clone()).or_insert(Quantity::ZERO);
+            *sum = sum.plus(&more);
+        }
+    }
+
     /// How many subjects and how many running pods a change concerns.
     pub fn count(&self, change: Change) -> usize {
         self.subjects.iter().filter(|effect| effect.change == change).count()

@@ -1,5 +1,7 @@
 //! The outcome of a simulation as data: the sum first.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::effect::{Change, Effect, Effects, QuotaEffect, ValueChange};
@@ -11,6 +13,9 @@ pub struct Report {
     /// Everything that is not the same.
     objects: Vec<Object>,
     quotas: Vec<Quota>,
+    /// What the changed objects would request more, by resource; with a minus what they would free.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    requests: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_looked_at: Vec<String>,
 }
@@ -92,6 +97,7 @@ pub fn report(effects: &Effects) -> Report {
         },
         objects: worth_telling(effects).into_iter().map(Object::of).collect(),
         quotas: effects.quotas.iter().map(Quota::of).collect(),
+        requests: effects.requests.iter().map(|(name, change)| (name.clone(), change.to_string())).collect(),
         not_looked_at: effects.missed.clone(),
     }
 }

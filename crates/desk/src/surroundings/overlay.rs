@@ -17,6 +17,8 @@ use crate::kinds::{ApiKind, metadata};
 pub struct Overlay {
     top: Folder,
     bottom: Option<Box<dyn Surroundings>>,
+    /// Kinds of which only the top's objects count.
+    replaced: Vec<(String, String)>,
     /// What was answered since an object of the kind was put here: many objects ask for the same.
     answers: BTreeMap<Asked, Result<Vec<u8>, String>>,
 }
@@ -28,7 +30,7 @@ const QUOTA: (&str, &str) = ("v1", "ResourceQuota");
 
 impl Overlay {
     pub fn new(top: Folder, bottom: Option<Box<dyn Surroundings>>) -> Self {
-        Self { top, bottom, answers: BTreeMap::new() }
+        Self { top, bottom, replaced: Vec::new(), answers: BTreeMap::new() }
     }
 
     /// Adds an object, or replaces the one of its name. A quota is counted anew unless it has a status.
@@ -36,6 +38,17 @@ impl Overlay {
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
         self.answers.retain(|asked, _| asked.0 != kind);
         self.top.put(object)
+    }
+
+    /// From now on only the objects of this kind count that were put here: the others are as if deleted.
+    pub fn replace_all(&mut self, api_version: &str, kind: &str) {
+        self.answers.retain(|asked, _| asked.0 != kind);
+        self.replaced.push((api_version.to_owned(), kind.to_owned()));
+    }
+
+    fn below(&mut self, api_version: &str, kind: &str) -> Option<&mut Box<dyn Surroundings>> {
+        let is_replaced = |other: &(String, String)| (other.0.as_str(), other.1.as_str()) == (api_version, kind);
+        if self.replaced.iter().any(is_replaced) { None } else { self.bottom.as_mut() }
     }
 }
 
@@ -65,10 +78,9 @@ impl Surroundings for Overlay {
         namespace: Option<&str>,
         each: &mut dyn FnMut(Value),
     ) -> Result<(), String> {
-        match &mut self.bottom {
-            Some(bottom) if self.top.list(api_version, kind, namespace)?.is_empty() => {
-                bottom.visit(api_version, kind, namespace, each)
-            }
+        let is_below = self.top.list(api_version, kind, namespace)?.is_empty();
+        match self.below(api_version, kind) {
+            Some(bottom) if is_below => bottom.visit(api_version, kind, namespace, each),
             _ => {
                 self.list(api_version, kind, namespace)?.into_iter().for_each(each);
                 Ok(())
@@ -93,7 +105,7 @@ impl Surroundings for Overlay {
             let quotas = self.list(api_version, kind, namespace)?;
             return Ok(quotas.into_iter().find(|quota| metadata(quota, "name") == name));
         }
-        match (self.top.get(api_version, kind, namespace, name)?, &mut self.bottom) {
+        match (self.top.get(api_version, kind, namespace, name)?, self.below(api_version, kind)) {
             (None, Some(bottom)) => bottom.get(api_version, kind, namespace, name),
             (found, _) => Ok(found),
         }
@@ -128,9 +140,8 @@ struct Uncounted<'o>(&'o mut Overlay);
 
 impl Surroundings for Uncounted<'_> {
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
-        let Overlay { top, bottom, .. } = &mut *self.0;
-        let above = top.list(api_version, kind, namespace)?;
-        let below = match bottom {
+        let above = self.0.top.list(api_version, kind, namespace)?;
+        let below = match self.0.below(api_version, kind) {
             Some(bottom) => bottom.list(api_version, kind, namespace)?,
             None => Vec::new(),
         };
@@ -184,6 +195,22 @@ mod tests {
         let cpu = |pod: Value| pod.pointer("/spec/containers/0/resources/requests/cpu").cloned();
         assert_eq!(overlay.get("v1", "Pod", Some("shop"), "b").unwrap().and_then(cpu), Some(json!("2")));
         assert_eq!(overlay.get("v1", "Pod", Some("shop"), "a").unwrap().and_then(cpu), Some(json!("1")));
+    }
+
+    #[test]
+    fn of_a_replaced_kind_only_what_was_put_counts() {
+        let below = folder(vec![pod("a", "1"), quota("old", json!({}))]);
+        let mut overlay = Overlay::new(Folder::default(), Some(Box::new(below)));
+        overlay.put(in_namespace(quota("new", json!({})), "shop")).unwrap();
+        overlay.replace_all("v1", "ResourceQuota");
+        let mut names = |kind: &str| -> Vec<Value> {
+            let listed = overlay.list("v1", kind, Some("shop")).unwrap();
+            listed.iter().map(|object| object["metadata"]["name"].clone()).collect()
+        };
+        assert_eq!((names("ResourceQuota"), names("Pod")), (vec![json!("new")], vec![json!("a")]));
+        assert_eq!(overlay.get("v1", "ResourceQuota", Some("shop"), "old").unwrap(), None);
+        overlay.replace_all("v1", "Pod");
+        assert_eq!(overlay.get("v1", "Pod", Some("shop"), "a").unwrap(), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A simulation's outcome at a terminal: the sum first.
 
+use headroom_core::amount::Quantity;
 use headroom_desk::simulate::report::worth_telling;
 use headroom_desk::simulate::{Change, Effect, Effects, QuotaEffect, ValueChange};
 
@@ -13,6 +14,9 @@ pub fn table(effects: &Effects, paint: Paint) -> String {
     let told = worth_telling(effects);
     if !told.is_empty() {
         text.push_str(&objects(&told, paint));
+    }
+    if !effects.requests.is_empty() {
+        text.push_str(&format!("\nRequests of the changed objects: {}\n", requests(effects)));
     }
     if !effects.quotas.is_empty() {
         text.push_str(&quotas(&effects.quotas, paint));
@@ -50,6 +54,14 @@ fn summary(effects: &Effects) -> String {
     let exceeded =
         if exceeded.is_empty() { String::new() } else { format!("; too little room: {}", exceeded.join(", ")) };
     format!("{} {noun} if recreated: {told}{exceeded}", effects.subjects.len())
+}
+
+/// `cpu -1500m, memory +2Gi`
+fn requests(effects: &Effects) -> String {
+    let sign = |change: &Quantity| if change.is_negative() { "" } else { "+" };
+    let told: Vec<String> =
+        effects.requests.iter().map(|(name, change)| format!("{name} {}{change}", sign(change))).collect();
+    told.join(", ")
 }
 
 fn objects(told: &[&Effect], paint: Paint) -> String {

@@ -3,11 +3,15 @@
 //! Other programs of this machine and pages of other sites can reach a port on loopback. So for one browser the address
 //! contains a secret, and the Host must be ours: another site's name that resolves to 127.0.0.1 would have that site's
 //! origin (DNS rebinding). Behind a proxy every read needs the user's own bearer token, which no other site can
-//! make a browser send. Requests from other sites are always refused by their Origin and Sec-Fetch-Site, and only GET is
-//! supported.
+//! make a browser send. Requests from other sites are refused by their Origin and Sec-Fetch-Site, except links to the
+//! page itself: a login, a wiki or a chat leads to it. Only GET is supported.
+//!
+//! Other users of this machine can see the arguments of the command that opens the browser, so these contain an
+//! invitation, which leads to the address once.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
@@ -15,22 +19,28 @@ use http::{Method, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use super::site::Site;
 use crate::source::http::Secret;
 
 pub struct Server {
-    pub site: Site,
-    pub settings: String,
-    pub visitors: Visitors,
-    /// Takes a snapshot, or says why there is none.
-    pub take: Box<dyn Fn(Asked) -> Result<Taken, String> + Send + Sync>,
+    site: Site,
+    visitors: Visitors,
+    take: Take,
+    /// A snapshot of a large cluster takes minutes and much memory, and every open page asks for one a minute.
+    takes: Semaphore,
 }
+
+/// Takes a snapshot, or says why there is none.
+pub type Take = Box<dyn Fn(Asked) -> Result<Taken, String> + Send + Sync>;
+
+const TAKES_AT_ONCE: usize = 2;
 
 /// Who is served.
 pub enum Visitors {
     /// Clients that know the printed address.
-    One { key: Key, address: SocketAddr },
+    One { key: Key, invitation: Invitation, address: SocketAddr },
     /// Users that the proxy has authenticated, each with the token that it passes on.
     OfProxy,
 }
@@ -69,11 +79,28 @@ impl Key {
     }
 }
 
+/// A secret that leads to the address once.
+pub struct Invitation {
+    key: Key,
+    is_used: AtomicBool,
+}
+
+impl Invitation {
+    pub fn new(key: Key) -> Self {
+        Self { key, is_used: AtomicBool::new(false) }
+    }
+
+    fn admits(&self, guess: &str) -> bool {
+        self.key.is(guess) && !self.is_used.swap(true, Ordering::Relaxed)
+    }
+}
+
 /// The answer to a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer<'s> {
     File(&'static str, &'s [u8]),
-    Settings,
+    /// To the address.
+    Led(String),
     Snapshot(Asked),
     Refused(StatusCode, &'static str),
 }
@@ -84,12 +111,17 @@ pub async fn serve(listener: TcpListener, server: Arc<Server>) {
 }
 
 async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
-    let mut missed = Vec::new();
+    let (mut missed, mut location) = (Vec::new(), None);
     let (status, kind, body) = match server.answer(&request) {
         Answer::File(kind, bytes) => (StatusCode::OK, kind, Bytes::copy_from_slice(bytes)),
-        Answer::Settings => (StatusCode::OK, "application/yaml", Bytes::from(server.settings.clone())),
+        Answer::Led(path) => {
+            location = Some(path);
+            (StatusCode::SEE_OTHER, TEXT, Bytes::new())
+        }
         Answer::Refused(status, text) => (status, TEXT, Bytes::from(text)),
         Answer::Snapshot(asked) => {
+            // OK because nobody closes it.
+            let _turn = server.takes.acquire().await;
             let server = Arc::clone(&server);
             // Reading waits, in a runtime of its own.
             match tokio::task::spawn_blocking(move || (server.take)(asked)).await {
@@ -108,6 +140,9 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     for (name, value) in HEADERS {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    if let Some(value) = location.and_then(|path| HeaderValue::try_from(path).ok()) {
+        headers.insert(header::LOCATION, value);
     }
     if let Some(value) = told(&missed) {
         headers.insert(HeaderName::from_static("x-headroom-missed"), value);
@@ -140,6 +175,10 @@ const HEADERS: [(&str, &str); 6] = [
 ];
 
 impl Server {
+    pub fn new(site: Site, visitors: Visitors, take: Take) -> Self {
+        Self { site, visitors, take, takes: Semaphore::new(TAKES_AT_ONCE) }
+    }
+
     fn answer(&self, request: &Parts) -> Answer<'_> {
         let header = |name: &str| request.headers.get(name).map(|value| value.to_str().unwrap_or("?"));
         let hosts = match &self.visitors {
@@ -153,22 +192,27 @@ impl Server {
         }
         let is_ours =
             |origin: &str| origin.split_once("://").is_some_and(|(_, host)| hosts.iter().any(|own| own == host));
+        let path = request.uri.path().strip_prefix('/').unwrap_or_default();
         let is_foreign_site = header("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none"));
-        if is_foreign_site || header("origin").is_some_and(|origin| !is_ours(origin)) {
+        let is_link = header("sec-fetch-mode") == Some("navigate")
+            && header("sec-fetch-dest") == Some("document")
+            && !path.ends_with(SNAPSHOT);
+        if is_foreign_site && !is_link || header("origin").is_some_and(|origin| !is_ours(origin)) {
             return Answer::Refused(StatusCode::FORBIDDEN, "requests from other sites are refused\n");
         }
         if request.method != Method::GET {
             return Answer::Refused(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported\n");
         }
-        let path = request.uri.path().strip_prefix('/').unwrap_or_default();
         let name = match (&self.visitors, path.split_once('/')) {
             (Visitors::OfProxy, _) => path,
             (Visitors::One { key, .. }, Some((guess, name))) if key.is(guess) => name,
+            (Visitors::One { key, invitation, .. }, None) if invitation.admits(path) => {
+                return Answer::Led(format!("/{}/", key.text()));
+            }
             _ => return Answer::Refused(StatusCode::NOT_FOUND, "open the address that kubectl headroom ui printed\n"),
         };
         match name {
-            "cluster.json" => self.snapshot(request),
-            "settings.yaml" => Answer::Settings,
+            SNAPSHOT => self.snapshot(request),
             name => match self.site.get(name) {
                 Some((kind, bytes)) => Answer::File(kind, bytes),
                 None => Answer::Refused(StatusCode::NOT_FOUND, "no such file\n"),
@@ -193,6 +237,9 @@ impl Server {
         Answer::Snapshot(Asked { namespace, token })
     }
 }
+
+/// What the page reads.
+const SNAPSHOT: &str = "cluster.json";
 
 const NO_TOKEN: &str = "the proxy passes on no bearer token: let it set the header Authorization, such as oauth2-proxy does with \
      --pass-authorization-header\n";
@@ -219,7 +266,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("index.html"), "page").unwrap();
         let site = Site::read(folder.path()).unwrap();
-        (folder, Server { site, settings: String::new(), visitors, take: Box::new(|_| Err("no cluster".to_owned())) })
+        (folder, Server::new(site, visitors, Box::new(|_| Err("no cluster".to_owned()))))
     }
 
     /// The answer to GET, or by another method that stands before the path.
@@ -233,7 +280,7 @@ mod tests {
         let parts = request.body(()).unwrap().into_parts().0;
         let answer = match server.answer(&parts) {
             Answer::File(_, bytes) => Ok(std::str::from_utf8(bytes).unwrap().to_owned()),
-            Answer::Settings => Ok("settings".to_owned()),
+            Answer::Led(path) => Ok(format!("led to {path}")),
             Answer::Snapshot(Asked { namespace, token }) => {
                 let token = token.as_ref().map_or("its own rights", Secret::reveal);
                 Ok(format!("{} by {token}", namespace.as_deref().unwrap_or("all")))
@@ -246,7 +293,8 @@ mod tests {
     #[test]
     fn only_who_knows_the_address_reads_and_only_from_the_page() {
         let address = SocketAddr::from(([127, 0, 0, 1], 4000));
-        let (_folder, server) = server(Visitors::One { key: Key::new([0xab; 16]), address });
+        let invitation = Invitation::new(Key::new([0xcd; 16]));
+        let (_folder, server) = server(Visitors::One { key: Key::new([0xab; 16]), invitation, address });
         let key = "ab".repeat(16);
         let own = ("host", "127.0.0.1:4000");
         let check = |path: &str, headers: &[(&str, &str)], expected| check(&server, path, headers, expected);
@@ -259,7 +307,13 @@ mod tests {
         check(&cluster, &[own, ("authorization", "Bearer other")], Ok("all by its own rights"));
         check(&format!("{cluster}?namespace=shop"), &[own], Ok("shop by its own rights"));
         check(&format!("{cluster}?namespace=../secrets"), &[own], Err(400));
-        check(&format!("/{key}/settings.yaml"), &[own, ("origin", "http://127.0.0.1:4000")], Ok("settings"));
+        check(&cluster, &[own, ("origin", "http://127.0.0.1:4000")], Ok("all by its own rights"));
+        // An invitation leads to the address once.
+        let (invitation, led) = (format!("/{}", "cd".repeat(16)), format!("led to {page}"));
+        check(&format!("{invitation}/"), &[own], Err(404));
+        check(&invitation, &[("host", "evil.example:4000")], Err(421));
+        check(&invitation, &[own], Ok(&led));
+        check(&invitation, &[own], Err(404));
         check(&format!("/{key}/../index.html"), &[own], Err(404));
         check(&format!("/{key}"), &[own], Err(404));
         check(&format!("/{}/", "ac".repeat(16)), &[own], Err(404));
@@ -289,7 +343,14 @@ mod tests {
         check("/cluster.json", &[host], Err(401));
         check("/cluster.json", &[host, outside, token, ("origin", "https://headroom.example")], Ok("all by alice"));
         check("/cluster.json", &[host, outside, token, ("origin", "https://evil.example")], Err(403));
-        check("/cluster.json", &[host, token, ("sec-fetch-site", "cross-site")], Err(403));
+        let other_site = ("sec-fetch-site", "cross-site");
+        check("/cluster.json", &[host, token, other_site], Err(403));
+        // A link to the page, or a login before it, but no frame, no script and nothing that reads.
+        let (navigates, document) = (("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document"));
+        check("/", &[host, other_site, navigates, document], Ok("page"));
+        check("/", &[host, other_site, navigates, ("sec-fetch-dest", "iframe")], Err(403));
+        check("/", &[host, other_site, ("sec-fetch-mode", "no-cors"), document], Err(403));
+        check("/cluster.json", &[host, token, other_site, navigates, document], Err(403));
         check("POST /cluster.json", &[host, token], Err(405));
     }
 
