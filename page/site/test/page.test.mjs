@@ -6,12 +6,12 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { createReadStream, mkdirSync, readFileSync, statSync } from "node:fs";
+import { createReadStream, mkdirSync, readFileSync, readdirSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { extname, join } from "node:path";
 import { after, afterEach, before, test } from "node:test";
-import { deflateRawSync } from "node:zlib";
+import { deflateRawSync, gzipSync } from "node:zlib";
 import { chromium } from "playwright-core";
 
 const { PAGE, OUTCOMES, SHOTS, COMPANION, CHROMIUM = "/usr/bin/chromium" } = process.env;
@@ -297,6 +297,9 @@ test("a snapshot shows what other limits would do to everything that runs", asyn
   await paste(page, "apiVersion: v1\nkind: LimitRange\nmetadata: {name: new}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n");
   await page.locator("#status").getByText("500 newly refused").waitFor({ timeout: 60_000 });
   console.log(`# ${await status(page)}`);
+  // The aim is 200 ms.
+  const judged = Number(/Judged in (\d+) ms/.exec(await status(page))[1]);
+  assert.ok(judged < 1_000, `5,650 objects took ${judged} ms`);
   assert.equal(await page.locator(".object").count(), 200);
   await page.getByRole("button", { name: "Next", exact: true }).click();
   await page.getByText("201 to 400 of 500").waitFor();
@@ -455,6 +458,15 @@ for (const [theme, width] of [["light", 1280], ["dark", 1280], ["light", 360], [
     }
   });
 }
+
+test("the page is small enough for a slow connection", () => {
+  const files = readdirSync(PAGE).map((name) => readFileSync(join(PAGE, name)));
+  const compressed = files.reduce((sum, bytes) => sum + gzipSync(bytes).length, 0);
+  const engine = statSync(join(PAGE, "engine_bg.wasm")).size;
+  console.log(`# engine ${engine} bytes, all files ${compressed} compressed`);
+  assert.ok(compressed < 700_000, `all files together have ${compressed} bytes`);
+  assert.ok(engine < 1_100_000, `the engine has ${engine} bytes`);
+});
 
 test("verdicts come at once", async () => {
   const page = await open(null);
