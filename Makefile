@@ -30,8 +30,8 @@ help:
 policy.wasm: $(SOURCES) hack/build-wasm hack/wasm-toolchain.sh
 	hack/build-wasm $@
 
-annotated-policy.wasm: policy.wasm policy-metadata.yaml $(wildcard README.md) | host
-	$(KWCTL) annotate -m policy-metadata.yaml $(patsubst %,-u %,$(wildcard README.md)) -o $@ policy.wasm
+annotated-policy.wasm: policy.wasm metadata.yml $(wildcard README.md) | host
+	$(KWCTL) annotate -m metadata.yml $(patsubst %,-u %,$(wildcard README.md)) -o $@ policy.wasm
 
 # Phony, because cargo tracks changes itself. `--workspace` enables the same features as for the tests, so that wasmtime
 # is built only once.
@@ -40,7 +40,7 @@ host:
 	cargo build --locked --workspace --bin headroom-host
 
 # A new version needs CREATED_AT, a time in RFC 3339.
-artifacthub-pkg.yml: policy-metadata.yaml questions-ui.yml | host
+artifacthub-pkg.yml: metadata.yml questions-ui.yml | host
 	$(HOST) artifacthub $(if $(CREATED_AT),--created-at $(CREATED_AT))
 
 .PHONY: fmt
@@ -194,7 +194,7 @@ DEMO_HOST := $(TARGET)/demo/headroom-host
 .PHONY: demo
 demo: policy.wasm
 	cargo build --locked --package headroom-testkit --no-default-features --features interpreter --bin headroom-host --profile demo
-	$(DEMO_HOST) annotate -m policy-metadata.yaml -o $(TARGET)/demo/policy.wasm policy.wasm
+	$(DEMO_HOST) annotate -m metadata.yml -o $(TARGET)/demo/policy.wasm policy.wasm
 	$(DEMO_HOST) demo $(TARGET)/demo/policy.wasm \
 	  $(patsubst %,--cluster %,$(wildcard test_data/context/* test_data/demo/*)) \
 	  $(REQUESTS)/pod-create-plain.json \

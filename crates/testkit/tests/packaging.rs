@@ -16,7 +16,7 @@ fn text(path: &str) -> String {
 
 #[expect(clippy::unwrap_used, reason = "as above")]
 fn metadata() -> Metadata {
-    Metadata::from_yaml(&text("policy-metadata.yaml")).unwrap()
+    Metadata::from_yaml(&text("metadata.yml")).unwrap()
 }
 
 #[test]

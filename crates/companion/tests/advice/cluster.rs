@@ -203,11 +203,14 @@ fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
     assert_eq!(role["kind"], "ClusterRole");
     let allowing = role.clone();
     let server = ApiServer::start(move |path| !allows(&allowing, path));
-    for question in ["describe limits -A", "describe quota -A", "describe usage -A", "recommend -A"] {
+    for question in ["describe limits -A", "describe quota -A", "describe usage -A", "recommend -A", "snapshot -A"] {
         let said = server.run(question);
         assert_eq!(said.exit, 0, "{question}: {}", said.err);
     }
-    assert!(server.asked().contains("/api/v1/resourcequotas"));
+    assert!(server.asked().contains("/api/v1/resourcequotas") && server.asked().contains("/api/v1/namespaces"));
+    for devices in ["deviceclasses", "resourceclaims"] {
+        assert!(allows(&role, &format!("/apis/resource.k8s.io/v1/{devices}")), "{devices}");
+    }
 
     let refusing = ApiServer::start(|path| !path.contains("/namespaces/shop"));
     for question in ["describe limits -A", "describe quota -A", "describe usage -A", "recommend -A"] {

@@ -41,6 +41,7 @@ mode: {{ $policies.mode }}
 policyServer: {{ $policies.policyServer }}
 failurePolicy: {{ $policies.failurePolicy }}
 timeoutSeconds: {{ $policies.timeoutSeconds }}
+timeoutEvalSeconds: {{ $policies.timeoutEvalSeconds }}
 {{- with $policies.namespaceSelector }}
 namespaceSelector: {{- toYaml . | nindent 2 }}
 {{- end }}

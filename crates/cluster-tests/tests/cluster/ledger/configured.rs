@@ -72,14 +72,15 @@ impl Configured {
             let output = cluster.kubectl().unwrap().args(arguments).output().unwrap();
             assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         };
-        for manifest in ["crds.yaml", "namespace.yaml", "rbac.yaml", "resource-quotas.yaml"] {
+        for manifest in ["crds.yaml", "namespace.yaml", "rbac.yaml", "create.yaml", "resource-quotas.yaml"] {
             let path = workspace_file("deploy/ledger").join(manifest);
             kubectl(&["apply", "--namespace=headroom", "-f", path.to_str().unwrap()]);
         }
         kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]);
         // No controller aggregates ClusterRoles here, and the user is not a ServiceAccount.
         let user = format!("--user={LEDGER}");
-        for role in ["headroom-ledger-counted-builtin", "headroom-ledger", "headroom-ledger-resource-quotas"] {
+        let own = ["headroom-ledger", "headroom-ledger-create", "headroom-ledger-resource-quotas"];
+        for role in own.into_iter().chain(["headroom-ledger-counted-builtin"]) {
             kubectl(&[
                 "create",
                 "clusterrolebinding",
@@ -88,7 +89,10 @@ impl Configured {
                 &user,
             ]);
         }
-        kubectl(&["create", "rolebinding", "test", "--role=headroom-ledger", "--namespace=headroom", &user]);
+        for role in own {
+            let (name, role) = (format!("test-{role}"), format!("--role={role}"));
+            kubectl(&["create", "rolebinding", &name, &role, "--namespace=headroom", &user]);
+        }
         let client = cluster.client().await.unwrap();
         let address = free_address().await;
         let webhook = Webhook {

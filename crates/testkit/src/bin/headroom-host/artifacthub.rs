@@ -8,7 +8,7 @@ use serde_json::Value;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    #[arg(short, long, value_name = "PATH", default_value = "policy-metadata.yaml")]
+    #[arg(short, long, value_name = "PATH", default_value = "metadata.yml")]
     metadata_path: PathBuf,
     #[arg(short, long, value_name = "PATH", default_value = "questions-ui.yml")]
     questions_path: PathBuf,
