@@ -71,7 +71,7 @@ fn the_first_step_with_enough_samples_decides_and_skipped_ones_are_listed() {
     check(&outcome, "150m", "100Mi");
     assert_eq!(
         outcome.explained("web", "requests.cpu"),
-        "150m: p90 of 30d nginx:* in this namespace, 71 samples, 1h old; skipped: \
+        "150m: p90 of 30d nginx:* in this namespace, 71 sample, 1h old; skipped: \
          7d nginx:1.27 in this namespace: 12 samples, 60 needed; 7d nginx:1.27 in all namespaces: none; 30d \
          nginx:1.27 in this namespace: 59 samples, 60 needed; 30d nginx:1.27 in all namespaces: none"
     );
@@ -588,7 +588,7 @@ fn six_of_nginx() -> Situation {
 fn check_cut(situation: &Situation) {
     let first = situation.judge();
     let annotation = &first.object["metadata"]["annotations"]["headroom.dev/resources"];
-    assert!(annotation.as_str().unwrap().contains("more values were set"), "{annotation}");
+    assert!(annotation.as_str().unwrap().contains("more values set"), "{annotation}");
     let again = situation.judge_again(&first);
     assert!(!again.changed, "{}", again.object);
 }
