@@ -71,7 +71,7 @@ fn the_first_step_with_enough_samples_decides_and_skipped_ones_are_listed() {
     check(&outcome, "150m", "100Mi");
     assert_eq!(
         outcome.explained("web", "requests.cpu"),
-        "150m: p90 of 30d nginx:* in this namespace, 71 sample, 1h old; skipped: \
+        "150m: p90 of 30d nginx:* in this namespace, 71 samples, 1h old; skipped: \
          7d nginx:1.27 in this namespace: 12 samples, 60 needed; 7d nginx:1.27 in all namespaces: none; 30d \
          nginx:1.27 in this namespace: 59 samples, 60 needed; 30d nginx:1.27 in all namespaces: none"
     );
@@ -837,7 +837,7 @@ fn an_unreadable_profile_gives_a_warning_and_a_missing_one_does_not() {
     let outcome = situation.judge();
     check(&outcome, "100m", "128Mi");
     assert!(
-        outcome.warnings[0].starts_with("cannot get UsageProfile `usage-26`, so usage history is ignored: not granted")
+        outcome.warnings[0].starts_with("cannot get UsageProfile `usage-26`, so usage history is ignored (check `contextAwareResources` and RBAC): not granted")
     );
     for absent in [
         "Cannot find resource headroom.dev/v1alpha1/UsageProfile",
