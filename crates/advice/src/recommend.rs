@@ -184,7 +184,7 @@ fn for_all<'d>(
             let mut unknown =
                 |why: &str| advice.unknown.push(Unknown { container: index, resource, why: why.to_owned() });
             if is_of_the_pod(pod, resource) {
-                unknown("the pod as a whole has resources, which its containers share");
+                unknown("the pod sets pod-level resources, which its containers share");
                 continue;
             }
             if context.autoscalers.iter().any(|scaler| scaler.scales_by(&owners, &container.name, resource)) {

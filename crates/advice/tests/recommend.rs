@@ -127,5 +127,5 @@ fn missing_history_is_reported() {
 fn pod_level_resources_are_left_alone() {
     let mut whole = pod(json!({}));
     whole.request["object"]["spec"]["resources"] = json!({"requests": {"cpu": "1"}});
-    assert_eq!(advice(&whole), [MEMORY, "cpu unknown: the pod as a whole has resources, which its containers share"]);
+    assert_eq!(advice(&whole), [MEMORY, "cpu unknown: the pod sets pod-level resources, which its containers share"]);
 }

@@ -30,13 +30,13 @@ enum Command {
     Record(command::record::Args),
     /// Try out settings, LimitRanges or quotas on everything that runs
     Simulate(command::simulate::Args),
-    /// Write what is read of a cluster to a file, without secrets: for the page, or to ask about later
+    /// Write a snapshot of the cluster to a file, without Secrets, for the playground or --cluster-dir
     Snapshot(command::snapshot::Args),
     /// Serve the playground on loopback, with the live cluster behind it
     Ui(command::ui::Args),
     /// Read container usage from where the cluster keeps it, and publish it as `UsageProfile`s
     Collect(command::collect::Args),
-    /// Enforce quotas that hold at the same moment, and over many namespaces
+    /// Enforce TenantQuotas: quotas over several namespaces, exact for concurrent requests
     Ledger(command::ledger::Args),
     /// Check a metrics source: what was found, what is missing, and how to fix it
     Doctor(command::doctor::Args),

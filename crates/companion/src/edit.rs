@@ -40,17 +40,17 @@ pub struct Identity {
 pub enum EditError {
     #[error("it cannot be read as YAML: {0}")]
     Unreadable(String),
-    #[error("{kind} `{name}` is not in it", kind = .0.kind, name = .0.name)]
+    #[error("{kind} `{name}` is not in the file", kind = .0.kind, name = .0.name)]
     NoObject(Identity),
-    #[error("{kind} `{name}` is in it twice, so it is not certain which one is meant", kind = .0.kind, name = .0.name)]
+    #[error("{kind} `{name}` occurs twice in the file", kind = .0.kind, name = .0.name)]
     TwoObjects(Identity),
-    #[error("container `{0}` is not found in it")]
+    #[error("container `{0}` is not in the file")]
     NoContainer(String),
-    #[error("line {line}: {what}, so an edit there would change other places too: set `{wanted}` by hand")]
+    #[error("line {line}: {what}, so an edit would change other places too: set `{wanted}` by hand")]
     Shared { line: usize, what: &'static str, wanted: String },
     #[error("line {line}: {what} is neither a mapping nor empty")]
     NoMapping { line: usize, what: &'static str },
-    #[error("the edited text would not say what is meant, so nothing is changed: set `{0}` by hand")]
+    #[error("cannot edit this file safely; set `{0}` by hand")]
     NotCertain(String),
 }
 
@@ -123,10 +123,10 @@ fn spliced(text: &str, mut splices: Vec<Splice>) -> String {
 fn refuse_shared(node: &Node, wanted: impl Fn() -> String) -> Result<(), EditError> {
     let shared = |what| Err(EditError::Shared { line: node.line, what, wanted: wanted() });
     match &node.content {
-        Content::Alias => shared("an alias stands here"),
-        _ if node.is_anchored => shared("an anchor stands here"),
-        _ if node.entry("<<").is_some() => shared("a merge key stands here"),
-        _ if node.is_tagged => shared("a tag stands here"),
+        Content::Alias => shared("uses an alias"),
+        _ if node.is_anchored => shared("has an anchor"),
+        _ if node.entry("<<").is_some() => shared("uses a merge key"),
+        _ if node.is_tagged => shared("has a tag"),
         _ => Ok(()),
     }
 }

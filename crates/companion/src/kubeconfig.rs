@@ -17,7 +17,7 @@ pub struct Chosen {
     /// The kubeconfig; else $KUBECONFIG, ~/.kube/config, or the pod that this runs in
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// User to impersonate, which needs the right to
+    /// User to impersonate; requires the `impersonate` permission
     #[arg(id = "as_user", long = "as", value_name = "USER")]
     pub user: Option<String>,
     /// Group to impersonate; may be given more than once
@@ -68,7 +68,7 @@ pub async fn config(chosen: &Chosen) -> Result<Config, String> {
         }
         Err(error) if chosen.kubeconfig.is_some() || options.context.is_some() => return Err(told(&error)),
         // A pod in a cluster needs no kubeconfig.
-        Err(error) => Config::incluster().map_err(|_| format!("{}, and this is no pod in a cluster", told(&error)))?,
+        Err(error) => Config::incluster().map_err(|_| format!("{}, and not running in a pod", told(&error)))?,
     };
     // Who asks decides what is tried again, and how often.
     config.default_retry = false;

@@ -6,7 +6,7 @@
 //! The desk answers people's questions with the policy's own core: `manifest` and `surroundings` → `judge` → `output`.
 //! What of it needs neither files nor a network is in `headroom_desk`, which runs in the page too.
 //!
-//! Rooms in reading order.
+//! Modules in reading order.
 
 pub mod cli;
 pub mod command;

@@ -90,7 +90,9 @@ fn named(key: &str) -> Result<String, String> {
 }
 
 fn wrong(part: &str) -> String {
-    format!("`{part}` is not a label requirement: expected such as `app=web`, `tier!=cache` or `env in (prod, test)`")
+    format!(
+        "`{part}` is not a label requirement: expected for example `app=web`, `tier!=cache` or `env in (prod, test)`"
+    )
 }
 
 #[cfg(test)]

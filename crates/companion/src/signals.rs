@@ -8,7 +8,7 @@ pub fn cancel(stop: CancellationToken) -> anyhow::Result<()> {
     let told = told_to_stop()?;
     tokio::spawn(async move {
         told.await;
-        tracing::info!("told to stop");
+        tracing::info!("received a stop signal");
         stop.cancel();
     });
     Ok(())

@@ -41,6 +41,11 @@ impl Names {
     }
 }
 
+/// `1 pod`, `2 pods`
+pub fn count_of(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// No name in Kubernetes has more characters.
 const LONGEST_NAME: usize = 320;
 

@@ -101,7 +101,7 @@ impl<'d> Judgement<'d> {
     /// Warns of the quotas whose live usage could not be read.
     pub fn warn_of_stale_quotas(&mut self, context: &Context<'d>) {
         let is_stale = |missing: &&Missing<'d>| matches!(missing.lookup, Lookup::FreshQuota { .. });
-        context.missing.iter().filter(is_stale).for_each(|missing| self.decision.warn(|| missing.to_string()));
+        context.missing.iter().filter(is_stale).for_each(|missing| self.decision.warn(|| missing.warning()));
     }
 
     /// The decision, including the quotas.
@@ -144,7 +144,7 @@ fn report_missing<'d>(decision: &mut Decision<'d>, plan: &Plan<'d>, context: &Co
         if is_fatal {
             decision.violations.push(Violation::MissingContext(missing.clone()));
         } else {
-            decision.warn(|| missing.to_string());
+            decision.warn(|| missing.warning());
         }
     }
 }
@@ -197,7 +197,10 @@ fn add_quota_breaches<'d>(
         decision.violations.push(Violation::Quotas { resource, name, is_workload, breaches: refusing });
     }
     for breach in warning {
-        decision.warn(|| format!("{}: {}", would_be_refused(is_workload), breach.advice()));
+        decision.warn(|| match breach.only_slows() {
+            true => breach.advice(),
+            false => format!("{}: {}", would_be_refused(is_workload), breach.advice()),
+        });
     }
 }
 

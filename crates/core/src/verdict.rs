@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::annotations::ours::{self, Explanation};
 use crate::cluster::lookup::Missing;
-use crate::cut::shortened;
+use crate::cut::{count_of, shortened};
 use crate::estimate;
 use crate::json::{Malformed, Node, json_string};
 use crate::limits::Breaches;
@@ -77,7 +77,7 @@ impl<'d> Decision<'d> {
     /// Ends the warnings with the number of those that were left out.
     pub(super) fn end_warnings(&mut self) {
         if self.omitted > 0 {
-            self.warnings.push(format!("and {} more warnings", self.omitted));
+            self.warnings.push(format!("and {}", count_of(self.omitted as u64, "more warning")));
         }
     }
 
@@ -155,7 +155,7 @@ impl fmt::Display for Violation<'_> {
                 write!(f, "{first}")?;
                 breaches.iter().take(MOST).try_for_each(|breach| write!(f, "; {}", breach.advice()))?;
                 let more = breaches.len().saturating_sub(MOST);
-                if more > 0 { write!(f, "; and {more} more quotas") } else { Ok(()) }
+                if more > 0 { write!(f, "; and {}", count_of(more as u64, "more quota")) } else { Ok(()) }
             }
         }
     }

@@ -27,7 +27,7 @@ pub struct Story {
     pub estimates: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<Container>,
-    /// Bounds of the pod in all, or of a claim.
+    /// Bounds of the pod in total, or of a claim.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub in_all: Vec<Check>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -157,7 +157,7 @@ impl Container {
 }
 
 /// What the API server does with an author's limit, in the core's words.
-const COPIED: &str = "copied from the author's limit";
+const COPIED: &str = "copied from the limit in the manifest";
 
 /// Whether the value stands in the object as its author wrote it, and not only in what the API server made of it.
 fn is_written(object: &Value, container: &ContainerValues, value: &ResourceValue) -> bool {

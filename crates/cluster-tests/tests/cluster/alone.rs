@@ -29,7 +29,7 @@ async fn limits_are_enforced_and_requests_refused_without_permission_to_read_lim
     let denied = create(&client, pod(&namespace, "too-early", json!({}))).await.unwrap_err().to_string();
     for words in [
         r#"admission webhook "headroom.kubewarden.admission" denied the request: "#,
-        &format!("cannot list LimitRange in namespace `{namespace}`, so the namespace's LimitRanges are not applied: "),
+        &format!("cannot list LimitRange in namespace `{namespace}`, so LimitRanges are not applied: "),
         r#"User "system:serviceaccount:kubewarden:policy-server" cannot list resource "limitranges""#,
         "the policy server's service account may not list it",
         &format!("cannot list ResourceQuota in namespace `{namespace}`"),

@@ -62,7 +62,7 @@ pub enum ImportError {
     LineTooLong { path: PathBuf, line: u64, longest: usize, format: &'static str },
     #[error(
         "`{path}` is {now} bytes long, but {before} bytes of a file that begins the same were read before: \
-         a file may grow and may not shrink; give the rest under a beginning of its own"
+         an imported file may only be appended to; put other samples into a file with different first lines"
     )]
     Shrunk { path: PathBuf, now: u64, before: u64 },
     #[error(transparent)]

@@ -242,7 +242,7 @@ impl Rounds {
                 tracing::warn!(
                     %file,
                     container,
-                    "the image of some containers is not told, so their usage is left out: let the processor k8sattributes \
+                    "the image of some containers is unknown, so their usage is left out: let the processor k8sattributes \
                      add container.image.name and container.image.tag"
                 );
             }

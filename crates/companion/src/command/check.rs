@@ -30,7 +30,7 @@ Examples:
   # With the settings of the policy that will judge
   kubectl headroom check -f app.yaml --settings cluster-admission-policy.yaml
 
-Objects are judged in order, each in what those before it leave of the quotas. LimitRanges, ResourceQuotas and \
+Objects are judged in order, each against the quota left by those before it. LimitRanges, ResourceQuotas and \
 Namespaces among them count for what comes after. An object that is there already is judged as an update.
 
 Exit codes: 0 all is admitted, 1 something is refused, 2 something could not be judged.";

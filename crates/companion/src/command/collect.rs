@@ -105,10 +105,10 @@ struct Options {
     /// Namespace of the profiles; the policy's setting `estimates.namespace`
     #[arg(long, global = true, value_name = "NAMESPACE", default_value = NAMESPACE)]
     profiles_namespace: String,
-    /// How long the lease outlives a collector that was killed, before another may write
+    /// Lease duration: time until another collector may write after one was killed
     #[arg(long, global = true, value_name = "DURATION", default_value = "60s", value_parser = seconds)]
     lease: i64,
-    /// Namespaces that have to use as much, and as little, as what the pooled histories say: fewer cannot push it up or down
+    /// How many namespaces must agree on a figure in the pooled history
     #[arg(long, global = true, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     min_namespaces: u64,
     /// Namespaces whose usage may feed the pooled histories, such as `shop,team-*`; all unless given

@@ -60,7 +60,7 @@ pub fn run(args: Args, mut command: Command) -> anyhow::Result<Exit> {
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, PROGRAM, &mut script);
-    output::print(&String::from_utf8(script).context("the completion script is no text")?)?;
+    output::print(&String::from_utf8(script).context("the completion script is not valid UTF-8")?)?;
     Ok(Exit::Fine)
 }
 

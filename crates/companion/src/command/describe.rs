@@ -126,7 +126,7 @@ struct TenantQuotaArgs {
     /// Only quotas with these labels, such as `team=a,tier!=free`
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
     selector: Option<Selector>,
-    /// Show all quotas, each below its parent, on a line each
+    /// Show all quotas as a tree, one per line
     #[arg(long, conflicts_with_all = ["name", "selector"])]
     tree: bool,
     /// How many of the biggest consumers are shown of each resource

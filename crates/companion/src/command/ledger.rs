@@ -37,7 +37,7 @@ const EXAMPLES: &str = "Examples:
   # Outside of the cluster, where its API servers reach this machine
   kubectl headroom ledger serve --url https://10.0.0.7:8443
 
-  # Whether what the ledgers say is true
+  # Recount everything and compare with the ledgers
   kubectl headroom ledger check
 
   # Let requests through that exceed a quota; it is still counted

@@ -47,7 +47,7 @@ pub struct Args {
     /// Output format: `kustomize` is a patch for each object, `helm` values for a chart
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
-    /// Where the chart's values have a container's resources; {kind}, {name} and {container} stand for what they say
+    /// Path of a container's resources in the chart's values; {kind}, {name} and {container} are replaced
     #[arg(long, value_name = "PATH", default_value = change::VALUES_PATH)]
     values_path: String,
     /// Set the requests in the manifests; everything else is left unchanged
@@ -297,7 +297,7 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
 fn of_images(args: &Args, opened: &Opened) -> anyhow::Result<Vec<Asked>> {
     let mut asked = Vec::new();
     for image in &args.image {
-        let read = ImageName::parse(image).map_err(|error| anyhow!("`{image}` is no image: {error}"))?;
+        let read = ImageName::parse(image).map_err(|error| anyhow!("--image: {error}"))?;
         let name = read.repository().rsplit('/').next().unwrap_or_default();
         let mut request = limits::empty_pod(&opened.namespace, name, image);
         if let Value::Object(fields) = &mut request {
@@ -325,7 +325,7 @@ fn of_names(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
     for text in &one_by_one(&args.objects, is_kind) {
         let (kind, name) = named(text)?;
         if !makes_pods(&kind) {
-            bail!("`{text}` runs no containers: expected such as `deployment/web` or `pod/db-0`");
+            bail!("`{text}` has no containers: expected for example `deployment/web` or `pod/db-0`");
         }
         let namespace = opened.namespace.clone();
         let (api_version, namespace) = (kind.api_version(), namespace.as_str());

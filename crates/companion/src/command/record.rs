@@ -84,10 +84,10 @@ fn write(folder: &Path, judgement: &Judgement, settings: &Value) -> anyhow::Resu
     }
     let read = judgement.exchanges.len();
     let mut told = format!(
-        "{}: {}; recorded with {read} {} of its surroundings\n",
+        "{}: {}; recorded with {read} cluster {}\n",
         judgement.told(),
         judgement.verdict.told(),
-        if read == 1 { "reading" } else { "readings" }
+        if read == 1 { "read" } else { "reads" }
     );
     for reason in &judgement.reasons {
         told.push_str(&format!("  {}\n", reason.told()));

@@ -65,7 +65,7 @@ pub struct Args {
     /// Exit with 1 if a request is missing, or off its recommendation by more than this
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_above: Option<u64>,
-    /// Where the chart's values have a container's resources; {kind}, {name} and {container} stand for what they say
+    /// Path of a container's resources in the chart's values; {kind}, {name} and {container} are replaced
     #[arg(long, value_name = "PATH", default_value = change::VALUES_PATH)]
     values_path: String,
     /// Set the recommended requests and memory limits in manifests: files or folders, which stay as they are otherwise
@@ -96,7 +96,7 @@ struct Store {
     /// The store's Service as NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS), reached through the API server
     #[arg(long, value_name = "SERVICE", conflicts_with = "metrics_api")]
     service: Option<String>,
-    /// Do not look for a store: go by what the metrics API tells of this moment
+    /// Use current usage from the metrics API instead of a metrics store
     #[arg(long)]
     metrics_api: bool,
     /// Days of history to read, today included
@@ -135,8 +135,8 @@ const EXAMPLES: &str = "Examples:
   # A gate: fail if a request of the shop is off by more than half
   kubectl headroom scan -n shop -l app=shop --fail-above 50 -o junit > scan.xml
 
-Nothing is installed, and without --patch nothing in the cluster is changed. A memory limit is only recommended where there is one, and a
-CPU limit never.";
+Nothing is installed, and without --patch nothing in the cluster is changed. A memory limit is only recommended where \
+there is one, and a CPU limit never.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -169,7 +169,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let progress = Progress::for_people();
     let (world, places) = look_around(&args, &mut opened)?;
     if world.workloads.is_empty() {
-        bail!("no workload to advise on in {}: look elsewhere with -n, or at all with -A", opened.scope);
+        bail!("no workloads found in {}: choose another namespace with -n, or all with -A", opened.scope);
     }
     let namespaces: BTreeSet<&str> = world.workloads.iter().map(|workload| workload.key.namespace.as_str()).collect();
     let namespaces: Vec<String> = namespaces.into_iter().map(str::to_owned).collect();
@@ -240,7 +240,7 @@ fn wanted_key(text: &str, namespace: &str, world: &World) -> anyhow::Result<Key>
     if world.workloads.iter().any(|workload| workload.key == key) {
         return Ok(key);
     }
-    bail!("no workload {} in namespace {namespace}: a pod is counted under what made it", key.told())
+    bail!("no workload {} in namespace {namespace}; for a pod, name its controller", key.told())
 }
 
 fn advise(

@@ -51,7 +51,7 @@ pub struct Args {
     /// Only workloads, pods and claims with these labels, such as `app=web,tier!=cache`
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<Selector>,
-    /// The policy's settings as they are, if not as --settings would have them
+    /// The policy's current settings, if they differ from --settings
     #[arg(long, value_name = "FILE")]
     current_settings: Option<PathBuf>,
     /// Output format
@@ -108,7 +108,7 @@ fn check(manifest: &Manifest) -> anyhow::Result<()> {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     if !matches!(kind, "LimitRange" | "ResourceQuota" | "Namespace") {
         bail!(
-            "{origin}: a {kind} changes nothing for others: simulate takes LimitRanges, ResourceQuotas and Namespaces; ask `check` about the rest"
+            "{origin}: {kind} is not supported: simulate takes LimitRanges, ResourceQuotas and Namespaces; use `check` for other kinds"
         );
     }
     match judge::problems(object).as_slice() {

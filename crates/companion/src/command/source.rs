@@ -53,7 +53,7 @@ pub struct PrometheusArgs {
 
 /// Names that are found out unless they are given.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Names (found out unless given)")]
+#[command(next_help_heading = "Metric and label names (detected unless given)")]
 pub(super) struct Names {
     /// Counter of CPU seconds
     #[arg(long, value_name = "NAME")]
@@ -82,7 +82,7 @@ pub(super) struct Names {
     /// … with the container
     #[arg(long, value_name = "NAME")]
     container_label: Option<String>,
-    /// … with the image, used where kube-state-metrics tells none
+    /// … with the image, used if kube-state-metrics has none
     #[arg(long, value_name = "NAME")]
     image_label: Option<String>,
     /// Label of kube-state-metrics with the namespace
@@ -159,7 +159,7 @@ pub(super) struct Access {
     /// Do not check the store's certificate
     #[arg(long)]
     insecure_skip_tls_verify: bool,
-    /// How long an answer may take; the store is asked for less when it takes longer
+    /// Timeout per query; queries that time out are split
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
     timeout: i64,
 }

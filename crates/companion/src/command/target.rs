@@ -33,17 +33,16 @@ pub struct Target {
     pub all_namespaces: bool,
     #[command(flatten)]
     pub cluster: Chosen,
-    /// Read LimitRanges, quotas and whatever else is looked at from YAML or JSON files instead of a cluster
+    /// Read cluster objects from YAML or JSON files instead of a cluster
     #[arg(long, value_name = "PATH")]
     pub cluster_dir: Vec<PathBuf>,
     /// Read the live cluster too where --cluster-dir is given; a file overrides the live object of the same name
     #[arg(long, conflicts_with = "offline")]
     pub live: bool,
-    /// Read nothing at all: only what is given counts
+    /// Do not read a cluster; use only the given manifests and settings
     #[arg(long, conflicts_with_all = ["context", "kubeconfig", "as_user", "cluster_dir"])]
     pub offline: bool,
-    /// The policy's settings: a file of them, or a ClusterAdmissionPolicy or AdmissionPolicy that has them; else the
-    /// defaults
+    /// The policy's settings: a settings file, or a ClusterAdmissionPolicy or AdmissionPolicy; the defaults unless given
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
 }
@@ -51,7 +50,7 @@ pub struct Target {
 /// The objects that a question is about, where it is about a few.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Objects {
-    /// Pods by name, or such as `deployment/web`
+    /// Pod names, or KIND/NAME such as `deployment/web`
     #[arg(value_name = "POD | KIND/NAME", required_unless_present_any = ["files", "kustomizations"], conflicts_with_all = ["files", "kustomizations"])]
     pub names: Vec<String>,
     #[command(flatten)]
@@ -243,7 +242,7 @@ pub fn named(text: &str) -> anyhow::Result<(ApiKind, String)> {
         other => bail!("`{other}` is not a supported kind: expected for example `pod/db-0` or `deployment/web`"),
     };
     if name.is_empty() {
-        bail!("`{text}` names no object: expected such as `pod/db-0` or `deployment/web`");
+        bail!("`{text}` names no object: expected for example `pod/db-0` or `deployment/web`");
     }
     Ok((ApiKind::new(api_version, kind), name.to_owned()))
 }

@@ -235,13 +235,13 @@ impl std::fmt::Display for Limits {
             text.push_str(&format!("No LimitRange in namespace {}.\n", self.namespace));
         }
         if self.defaults.is_empty() {
-            text.push_str(&format!("\nA container that sets nothing stays so in namespace {}.\n", self.namespace));
+            text.push_str(&format!("\nNo defaults in namespace {}.\n", self.namespace));
         } else {
-            let heading = format!("A container that sets nothing gets, in namespace {}:", self.namespace);
+            let heading = format!("Defaults in namespace {}:", self.namespace);
             section(&mut text, &heading, &self.defaults_table());
         }
         if let Some(refused) = &self.refused {
-            text.push_str(&format!("  and is refused: {refused}\n"));
+            text.push_str(&format!("  A container without values is refused: {refused}\n"));
         }
         for warning in &self.warnings {
             text.push_str(&format!("  warning: {warning}\n"));
@@ -251,7 +251,7 @@ impl std::fmt::Display for Limits {
             for bound in &self.bounds {
                 table.row([&bound.kind, &bound.resource, bound.bound, &bound.value, &bound.from].map(str::to_owned));
             }
-            section(&mut text, "The tightest bounds:", &table);
+            section(&mut text, "Effective bounds:", &table);
         }
         if !self.notes.is_empty() {
             text.push('\n');

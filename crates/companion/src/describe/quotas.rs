@@ -253,7 +253,7 @@ impl Quotas {
             text.push_str(&format!("No ResourceQuota in namespace {}.\n", self.namespace));
         }
         for quota in &self.quotas {
-            quota.room(&mut text, charset, paint);
+            quota.usage(&mut text, charset, paint);
         }
         for quota in &self.quotas {
             quota.biggest(&mut text);
@@ -283,10 +283,10 @@ impl Quotas {
 }
 
 impl Quota {
-    fn room(&self, text: &mut String, charset: Charset, paint: Paint) {
-        let mut table = Table::new(&["RESOURCE", "FREE", "OF", "USED", ""]);
+    fn usage(&self, text: &mut String, charset: Charset, paint: Paint) {
+        let mut table = Table::new(&["RESOURCE", "USED", "HARD", "AVAILABLE", "", ""]);
         for level in &self.resources {
-            let used = level.percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
+            let share = level.percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
             let (part, whole) = level.parts;
             let gauge = draw::gauge(part, whole, GAUGE_COLUMNS, charset);
             let painted = match level.percent {
@@ -294,10 +294,11 @@ impl Quota {
                 Some(100..) => paint.bad(&gauge),
                 _ => paint.good(&gauge),
             };
-            let plain = [level.resource.clone(), level.free.clone(), level.hard.clone(), used];
-            table.painted_row(plain.into_iter().map(|text| (text.clone(), text)).chain([(gauge, painted)]));
+            let plain = [&level.resource, &level.used, &level.hard, &level.free].map(String::clone);
+            let plain = plain.into_iter().chain([share]);
+            table.painted_row(plain.map(|text| (text.clone(), text)).chain([(gauge, painted)]));
         }
-        section(text, &format!("Room in quota {}:", self.name), &table);
+        section(text, &format!("Usage of quota {}:", self.name), &table);
     }
 
     fn biggest(&self, text: &mut String) {
@@ -312,7 +313,7 @@ impl Quota {
             }
         }
         if !is_empty {
-            section(text, &format!("Who uses most of quota {}:", self.name), &table);
+            section(text, &format!("Top consumers of quota {}:", self.name), &table);
         }
     }
 
@@ -329,7 +330,7 @@ impl Quota {
         let heading = format!("Quota {}: status.used differs from a recount:", self.name);
         section(text, &heading, &table);
         text.push_str(
-            "  The quota controller counts anew within minutes; if this stays so, look at the log of \
+            "  The quota controller recounts within minutes; if the difference remains, check the log of \
              kube-controller-manager.\n",
         );
     }

@@ -178,21 +178,21 @@ fn what_is_not_certain_is_refused() {
     const BY_HAND: &str = "set `resources.requests: {cpu: 120m, memory: 200Mi}` by hand";
     check_refused(
         &deployment("resources: &small\n  requests:\n    cpu: 1"),
-        &format!("line 13: an anchor stands here, so an edit there would change other places too: {BY_HAND}"),
+        &format!("line 13: has an anchor, so an edit would change other places too: {BY_HAND}"),
     );
     check_refused(
         &deployment("env: &none []\nresources: *none"),
-        &format!("line 13: an alias stands here, so an edit there would change other places too: {BY_HAND}"),
+        &format!("line 13: uses an alias, so an edit would change other places too: {BY_HAND}"),
     );
     check_refused(
         &format!("x: &x {{requests: {{cpu: 1}}}}\n{}", deployment("resources:\n  <<: *x")),
-        &format!("line 14: a merge key stands here, so an edit there would change other places too: {BY_HAND}"),
+        &format!("line 14: uses a merge key, so an edit would change other places too: {BY_HAND}"),
     );
     check_refused(&deployment("resources: none"), "line 12: resources is neither a mapping nor empty");
-    check_refused(&deployment("").replace("nginx\n", "other\n"), "container `nginx` is not found in it");
-    check_refused("kind: Deployment\n", "Deployment `web` is not in it");
+    check_refused(&deployment("").replace("nginx\n", "other\n"), "container `nginx` is not in the file");
+    check_refused("kind: Deployment\n", "Deployment `web` is not in the file");
     let twice = format!("{}---\n{}", deployment(""), deployment(""));
-    check_refused(&twice, "Deployment `web` is in it twice, so it is not certain which one is meant");
+    check_refused(&twice, "Deployment `web` occurs twice in the file");
     assert!(matches!(set_amounts("a: [", &[both()]), Err(EditError::Unreadable(_))));
 }
 

@@ -60,7 +60,7 @@ impl Quotas {
             }
         }
         text.push('\n');
-        let mut table = Table::new(&["RESOURCE", "USED", "RESERVED", "AVAILABLE", "HARD", "", "TIGHTEST ANCESTOR"]);
+        let mut table = Table::new(&["RESOURCE", "USED", "RESERVED", "HARD", "AVAILABLE", "", "TIGHTEST ANCESTOR"]);
         for (name, hard) in quota.hard.iter() {
             let text_of = |amount: Option<&Quantity>| amount.map_or("unknown".to_owned(), ToString::to_string);
             let reserved = quota.reserved.get(name).cloned().unwrap_or(Quantity::ZERO);
@@ -74,8 +74,8 @@ impl Quotas {
                 name.to_string(),
                 text_of(quota.used.get(name)),
                 reserved.to_string(),
-                quota.available(name).map_or("unknown".to_owned(), |free| free.to_string()),
                 hard.to_string(),
+                quota.available(name).map_or("unknown".to_owned(), |free| free.to_string()),
                 gauge.unwrap_or_default(),
                 self.tightest_ancestor(quota, name).unwrap_or_default(),
             ]);
@@ -233,8 +233,8 @@ mod tests {
              Namespaces:  1\n\
              Ready:       False: cannot count pods: forbidden\n\
              \n\
-             RESOURCE       USED     RESERVED   AVAILABLE   HARD                                TIGHTEST ANCESTOR\n\
-             requests.cpu   61200m   500m       338300m     400    15% [###.................]   acme: 12 of 300 available\n\
+             RESOURCE       USED     RESERVED   HARD   AVAILABLE                                TIGHTEST ANCESTOR\n\
+             requests.cpu   61200m   500m       400    338300m     15% [###.................]   acme: 12 of 300 available\n\
              \n\
              Top namespaces:\n\
              RESOURCE       NAME   AMOUNT   SHARE\n\

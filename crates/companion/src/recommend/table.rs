@@ -151,7 +151,7 @@ fn quotas(text: &mut String, advice: &Advice, paint: Paint) {
     if advice.quotas.is_empty() {
         return;
     }
-    let mut table = Table::new(&["NAMESPACE", "QUOTA", "RESOURCE", "USED", "CHANGE", "AFTERWARDS", "OF", ""]);
+    let mut table = Table::new(&["NAMESPACE", "QUOTA", "RESOURCE", "USED", "CHANGE", "AFTER", "HARD", ""]);
     for effect in &advice.quotas {
         let (verdict, painted) =
             if effect.fits { ("fits", paint.good("fits")) } else { ("does not fit", paint.bad("does not fit")) };

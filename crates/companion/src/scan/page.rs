@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use headroom_core::amount::Quantity;
+use headroom_core::cut::count_of;
 
 use super::report::{ContainerRow, Report, ResourceRow, Row, Total};
 use super::table::{self, short};
@@ -224,8 +225,10 @@ fn container_row(page: &mut String, row: &Row, container: &ContainerRow) {
     }
     let samples = container.evidence.as_ref().map_or(0, |evidence| evidence.samples);
     let told = container.evidence.as_ref();
-    let told =
-        told.map_or_else(|| "none".to_owned(), |evidence| format!("{} days, {} pods", evidence.days, evidence.pods));
+    let told = told.map_or_else(
+        || "none".to_owned(),
+        |evidence| format!("{}, {}", count_of(evidence.days, "day"), count_of(evidence.pods, "pod")),
+    );
     let _ = write!(page, "<td class=\"number\" data-sort=\"{samples}\">{told}");
     let reasons = container.resources.iter().filter(|resource| !resource.reasons.is_empty());
     let reasons: Vec<String> =

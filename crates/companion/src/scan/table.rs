@@ -1,6 +1,7 @@
 //! A report for people: a table, sums by namespace, and what else is to know.
 
 use headroom_core::amount::{Family, Quantity};
+use headroom_core::cut::count_of;
 
 use super::report::{ContainerRow, Report, ResourceRow, Row, Total};
 use crate::output::{Paint, Table};
@@ -139,7 +140,7 @@ fn saved(container: &ContainerRow) -> String {
 
 fn evidence(container: &ContainerRow) -> String {
     let Some(evidence) = &container.evidence else { return "none".to_owned() };
-    format!("{}d, {} pods", evidence.days, evidence.pods)
+    format!("{}d, {}", evidence.days, count_of(evidence.pods, "pod"))
 }
 
 /// What a person should look at before taking the advice.
@@ -252,7 +253,8 @@ fn quotas(text: &mut String, report: &Report, paint: Paint) {
     }
     let mut table = Table::new(&["NAMESPACE", "QUOTA", "RESOURCE", "USED", "CHANGE", "AFTER", "HARD"]);
     for effect in &report.quotas {
-        let after = if effect.fits { effect.used_after.clone() } else { format!("{} (too much)", effect.used_after) };
+        let after =
+            if effect.fits { effect.used_after.clone() } else { format!("{} (exceeds quota)", effect.used_after) };
         let painted = if effect.fits { after.clone() } else { paint.bad(&after) };
         let plain = |text: &String| (text.clone(), text.clone());
         let before = [&effect.namespace, &effect.quota, &effect.resource, &effect.used, &effect.change].map(plain);

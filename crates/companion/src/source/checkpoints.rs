@@ -316,7 +316,7 @@ pub async fn examine(http: Http, our_clock: i64) -> Result<Vec<Finding>, SourceE
         example = example
             .or_else(|| refused.first().map(|(checkpoint, reason)| format!("`{namespace}/{checkpoint}` {reason}")));
     }
-    let found = format!("{} of {} tell something", usable.len(), usable.len() + unusable);
+    let found = format!("{} of {} are usable", usable.len(), usable.len() + unusable);
     findings.push(match example {
         None if usable.is_empty() => {
             Finding::bad("checkpoints", found, "create autoscalers with `updateMode: \"Off\"`")

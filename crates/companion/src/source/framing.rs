@@ -99,7 +99,7 @@ impl Pieces {
         let held = self.started.len().max(self.envelope.len());
         if held > LONGEST_PIECE {
             return Err(SourceError::Permanent(format!(
-                "a single part of the answer is longer than {} MiB: that is no metrics store's answer",
+                "a single part of the response is longer than {} MiB: this is not a metrics store's response",
                 LONGEST_PIECE >> 20
             )));
         }

@@ -320,7 +320,12 @@ impl Answer {
     pub fn date(&self) -> Result<i64, SourceError> {
         let date = self.headers.get(DATE).and_then(|date| date.to_str().ok());
         date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok()).map(|date| date.timestamp().as_second()).ok_or_else(
-            || SourceError::Permanent(format!("`{}` does not tell its time: no `Date` in its answer", self.http.name)),
+            || {
+                SourceError::Permanent(format!(
+                    "`{}` does not report its time: no `Date` in its response",
+                    self.http.name
+                ))
+            },
         )
     }
 

@@ -65,7 +65,7 @@ async fn items<Object: DeserializeOwned>(
     match serde_json::from_slice::<Around>(&around) {
         Ok(_) => Ok(()),
         Err(error) if error.is_eof() => Err(framing::truncated()),
-        Err(error) => Err(SourceError::Permanent(format!("`{}`: {path} is no list: {error}", http.name()))),
+        Err(error) => Err(SourceError::Permanent(format!("`{}`: {path} is not a list: {error}", http.name()))),
     }
 }
 

@@ -360,7 +360,7 @@ pub async fn examine(http: Http, our_clock: i64) -> Result<Vec<Finding>, SourceE
     };
     if withins.is_empty() {
         findings.push(Finding::doubtful(
-            "rights",
+            "permissions",
             "not allowed to list the pods of all namespaces and their metrics at once",
             "bind this account to the role in deploy/collector/sources/metrics-api; without it each namespace costs two calls",
         ));

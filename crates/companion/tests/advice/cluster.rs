@@ -166,7 +166,7 @@ fn a_cluster_and_its_objects_in_files_give_the_same_output() {
     }
 }
 
-const NO_HISTORY: &str = "; usage history stands in the collector's namespace: bind this account to the Role of \
+const NO_HISTORY: &str = "; usage history is in the collector's namespace: bind this account to the Role of \
                           deploy/people/pool.yaml\n";
 
 #[test]
@@ -216,7 +216,7 @@ fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
     for question in ["describe limits -A", "describe quota -A", "describe usage -A", "recommend -A"] {
         let said = refusing.run(question);
         assert_eq!(said.exit, 2, "{question}");
-        let advice = "; -A needs the right to list in all namespaces: bind this account to the ClusterRole of \
+        let advice = "; -A needs permission to list in all namespaces: bind this account to the ClusterRole of \
                       deploy/people/cluster.yaml, or look at one namespace with -n\n";
         let advice = if question.contains("usage") { NO_HISTORY } else { advice };
         assert!(said.err.starts_with("error: cannot read ") && said.err.ends_with(advice), "{}", said.err);

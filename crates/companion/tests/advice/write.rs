@@ -76,7 +76,7 @@ fn requests_are_written_and_nothing_else_changes() {
 
     let changed = fs::metadata(&file).unwrap().modified().unwrap();
     let again = recommend(folder.path(), &["-f", "."]);
-    assert_eq!((again.exit, again.err.as_str()), (0, "nothing to write: the manifests say it already\n"));
+    assert_eq!((again.exit, again.err.as_str()), (0, "nothing to write: the manifests already have these values\n"));
     assert_eq!(fs::read_to_string(&file).unwrap(), WRITTEN);
     assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), changed, "the unchanged file was written");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file was left");
@@ -92,7 +92,7 @@ fn a_file_that_cannot_be_edited_is_unchanged_and_the_others_are_written() {
     assert_eq!(said.exit, 1);
     assert_eq!(
         said.err,
-        "error: `a.yaml` is left as it is: line 14: an anchor stands here, so an edit there would change other places \
+        "error: `a.yaml` not changed: line 14: has an anchor, so an edit would change other places \
          too: set `resources.requests: {cpu: 155m, memory: 283Mi}` by hand\nwrote b.yaml\n"
     );
     assert_eq!(fs::read_to_string(folder.path().join("a.yaml")).unwrap(), shared);

@@ -76,7 +76,7 @@ fn it_collects_answers_probes_and_stops_cleanly() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         assert!(line["level"] == "INFO", "{line}");
     }
-    assert!(log.contains(r#""message":"told to stop""#));
+    assert!(log.contains(r#""message":"received a stop signal""#));
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn special_characters_in_names_are_escaped() {
     assert!(junit.contains("name=\"pod/a&lt;&amp;&gt;%&quot;\""), "{junit}");
     let github = said("github");
     assert!(
-        github.starts_with("::error file=./a b%2Cc.yaml,line=1,title=shop/pod/a<&>%25\"%3A a LimitRange"),
+        github.starts_with("::error file=./a b%2Cc.yaml,line=1,title=shop/pod/a<&>%25\"%3A LimitRange violated"),
         "{github}"
     );
     let sarif: Value = serde_json::from_str(&said("sarif")).unwrap();

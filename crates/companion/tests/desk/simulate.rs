@@ -114,8 +114,8 @@ fn only_limit_ranges_quotas_and_namespaces_can_be_simulated() {
         ("wrong.yaml", &limit_range("limits", "max: {cpu: 1}, min: {cpu: 2}")),
     ]);
     let said = headroom(folder.path(), &["simulate", "-f", "pod.yaml", "--offline"]);
-    let expected = "error: pod.yaml:1: a Pod changes nothing for others: simulate takes LimitRanges, ResourceQuotas and Namespaces; ask \
-                    `check` about the rest\n";
+    let expected = "error: pod.yaml:1: Pod is not supported: simulate takes LimitRanges, ResourceQuotas and Namespaces; use `check` for \
+                    other kinds\n";
     assert_eq!((said.code, said.err.as_str()), (2, expected));
     let said = headroom(folder.path(), &["simulate", "-f", "wrong.yaml", "--offline"]);
     assert!(said.code == 2 && said.err.contains("the LimitRange is invalid: spec.limits[0]"), "{}", said.err);

@@ -202,12 +202,8 @@ fn without_a_store_output_says_that_the_metrics_api_has_no_history() {
     let server = ApiServer::start(Rules { has_metrics_api: true, ..Rules::default() });
     let said = server.scan_now("deployment/web --container front");
     assert_eq!(said.exit, 0, "{}", said.err);
-    assert!(
-        said.out.contains("no history: the metrics API tells only this moment, one sample a container"),
-        "{}",
-        said.out
-    );
-    assert!(said.out.contains("1d, 1 pods"), "{}", said.out);
+    assert!(said.out.contains("no history: the metrics API has one current sample per container"), "{}", said.out);
+    assert!(said.out.contains("1d, 1 pod"), "{}", said.out);
     let server = ApiServer::start(Rules::default());
     let said = server.scan("");
     assert_eq!(said.exit, 2);

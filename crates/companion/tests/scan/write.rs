@@ -33,7 +33,7 @@ fn manifests_get_the_recommended_requests_and_nothing_else_changes() {
         folder.path().display(),
         server.url()
     ));
-    assert_eq!((said.exit, said.err.as_str()), (0, "nothing to write: the manifests say it already\n"));
+    assert_eq!((said.exit, said.err.as_str()), (0, "nothing to write: the manifests already have these values\n"));
 }
 
 #[test]

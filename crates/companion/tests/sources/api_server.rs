@@ -177,7 +177,7 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
     server.list(METRICS, measured("2026-11-21T04:28:50Z", "250m"));
     let findings = metrics_api::examine(server.http(), NOW).await.unwrap();
     let reported: Vec<_> = findings[1..3].iter().map(|finding| (finding.verdict, finding.subject)).collect();
-    assert_eq!(reported, [(Verdict::Doubtful, "rights"), (Verdict::Good, "metrics API")]);
+    assert_eq!(reported, [(Verdict::Doubtful, "permissions"), (Verdict::Good, "metrics API")]);
     server.forbid(PODS);
     let refused = source.read("shop", minute(3), &mut |_| {}).await;
     assert!(
@@ -270,7 +270,7 @@ async fn doctor_reports_unusable_checkpoints() {
     let server = ApiServer::start();
     with_autoscalers(&server);
     let findings = checkpoints::examine(server.http(), NOW + 21).await.unwrap();
-    assert_eq!((findings[1].verdict, findings[1].found.as_str()), (Verdict::Doubtful, "1 of 5 tell something"));
+    assert_eq!((findings[1].verdict, findings[1].found.as_str()), (Verdict::Doubtful, "1 of 5 are usable"));
     assert_eq!(
         findings[1].advice.as_deref(),
         Some("`shop/web-gone` is about container `gone`, which Deployment `web` no longer has")

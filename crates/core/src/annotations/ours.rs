@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::amount::ResourceName;
-use crate::cut::shortened;
+use crate::cut::{count_of, shortened};
 use crate::find;
 use crate::json::{Document, Malformed, json_string, write_string, write_string_with};
 use crate::request::pod::ContainerIndex;
@@ -105,12 +105,12 @@ fn explain(pod: &Pod<'_>, values: Values) -> Option<(String, bool)> {
 }
 
 /// The text, how many values are in it, and how many had to be left out.
-fn attempt(pod: &Pod<'_>, values: Values, reasons: Reasons) -> (String, usize, usize) {
+fn attempt(pod: &Pod<'_>, values: Values, reasons: Reasons) -> (String, usize, u64) {
     /// Room for the note of what was left out.
     const NOTE: usize = 40;
     let mut text = String::with_capacity(LONGEST / 2);
     text.push('{');
-    let (mut written, mut left_out) = (0, 0);
+    let (mut written, mut left_out) = (0, 0_u64);
     for container in &pod.containers {
         let mut is_open = false;
         for requirement in [Requirement::Request, Requirement::Limit] {
@@ -132,7 +132,7 @@ fn attempt(pod: &Pod<'_>, values: Values, reasons: Reasons) -> (String, usize, u
     }
     if left_out > 0 {
         let comma = if written > 0 { "," } else { "" };
-        text.push_str(&format!("{comma}{CUT}\"{left_out} more values were set\""));
+        text.push_str(&format!("{comma}{CUT}\"{} set\"", count_of(left_out, "more value")));
     }
     text.push('}');
     (text, written, left_out)

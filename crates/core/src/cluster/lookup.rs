@@ -150,8 +150,8 @@ impl Lookup<'_> {
     fn consequence(&self) -> &'static str {
         match self {
             Self::Namespace { .. } => "namespace selectors match nothing, and the namespace's estimate mode is unknown",
-            Self::LimitRanges { .. } => "the namespace's LimitRanges are not applied",
-            Self::Quotas { .. } => "the namespace's ResourceQuotas are not applied",
+            Self::LimitRanges { .. } => "LimitRanges are not applied",
+            Self::Quotas { .. } => "ResourceQuotas are not applied",
             Self::TenantQuotas => "the pods are not checked against TenantQuotas",
             Self::FreshQuota { .. } => "falling back to cached usage",
             Self::Scaled { .. } => "the new pods are not checked against the namespace's ResourceQuotas",
@@ -184,6 +184,14 @@ pub struct Missing<'d> {
     pub problem: String,
 }
 
+impl Missing<'_> {
+    /// The text of a warning, which is shorter than that of a refusal.
+    pub fn warning(&self) -> String {
+        format!("{self:#}")
+    }
+}
+
+/// The alternate form is that of warnings.
 impl fmt::Display for Missing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let call = self.lookup.call();
@@ -194,13 +202,16 @@ impl fmt::Display for Missing<'_> {
             (None, Some(namespace)) => write!(f, " in namespace `{namespace}`")?,
             (None, None) => {}
         }
+        write!(f, ", so {}", self.lookup.consequence())?;
+        if f.alternate() {
+            // The problem comes last, because it may be long.
+            return write!(f, " (check `contextAwareResources` and RBAC): {}", self.problem);
+        }
         write!(
             f,
-            ", so {}: {} (likely causes: the policy is a namespaced AdmissionPolicy; `contextAwareResources` does not \
-             list {}; the policy server's service account may not {verb} it)",
-            self.lookup.consequence(),
-            self.problem,
-            call.kind
+            ": {} (likely causes: the policy is a namespaced AdmissionPolicy; `contextAwareResources` does not list {}; \
+             the policy server's service account may not {verb} it)",
+            self.problem, call.kind
         )
     }
 }

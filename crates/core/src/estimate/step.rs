@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::cluster::Context;
 use crate::cluster::usage::read::{Histories, HistoryNode, Observed, Unusable};
 use crate::cluster::usage::{Percentile, ProfileName, Resource, TagKey, Window, workload};
+use crate::cut::count_of;
 use crate::image::ImageName;
 use crate::settings::{EstimateSettings, HistoryScope, Matching, Step, Whose};
 use crate::timestamp::Timestamp;
@@ -57,10 +58,12 @@ impl fmt::Display for Skipped {
         write!(f, "{window} {key} {whose}: ")?;
         match why {
             Why::NoHistory => f.write_str("none"),
-            Why::FewSamples { found, needed } => write!(f, "{found} samples, {needed} needed"),
-            Why::FewNamespaces { found, needed } => write!(f, "{found} namespaces, {needed} needed"),
-            Why::FewPods { found, needed } => write!(f, "{found} pods, {needed} needed"),
-            Why::SmallQuorum { found, needed } => write!(f, "agreed on by {found} namespaces, {needed} needed"),
+            Why::FewSamples { found, needed } => write!(f, "{}, {needed} needed", count_of(*found, "sample")),
+            Why::FewNamespaces { found, needed } => write!(f, "{}, {needed} needed", count_of(*found, "namespace")),
+            Why::FewPods { found, needed } => write!(f, "{}, {needed} needed", count_of(*found, "pod")),
+            Why::SmallQuorum { found, needed } => {
+                write!(f, "agreed on by {}, {needed} needed", count_of(*found, "namespace"))
+            }
             Why::Disagreement => f.write_str("namespaces disagree"),
             Why::Unusable => f.write_str("unusable"),
         }

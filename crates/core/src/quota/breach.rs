@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::amount::{Quantity, ResourceName};
 use crate::cluster::resource_quota::ScopeRequirement;
-use crate::cut::Names;
+use crate::cut::{Names, count_of};
 
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -185,21 +185,17 @@ impl Excess<'_> {
     }
 }
 
-fn count_of_pods(count: u64) -> String {
-    if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
-}
-
 impl Growth {
     fn text(&self, excesses: &str) -> String {
         let Self { wanted, fitting, surge, noun, assumption } = self;
         let mut text = match surge {
             Some(Surge { pods, may_wait: true }) => {
-                format!("no room to surge by {}, so the rollout will be slower: {excesses}", count_of_pods(*pods))
+                format!("no room to surge by {}, so the rollout will be slower: {excesses}", count_of(*pods, "pod"))
             }
             Some(Surge { pods, may_wait: false }) => format!(
-                "no room to surge by {}, so the rollout will stop: {excesses}; or let it remove old pods first (maxSurge \
-                 0, maxUnavailable 1)",
-                count_of_pods(*pods)
+                "no room to surge by {}, so the rollout will stop: {excesses}; or set maxSurge 0, \
+                 maxUnavailable 1",
+                count_of(*pods, "pod")
             ),
             None => format!("{fitting} of {wanted} {noun} fit: {excesses}"),
         };

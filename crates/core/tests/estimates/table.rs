@@ -588,7 +588,7 @@ fn six_of_nginx() -> Situation {
 fn check_cut(situation: &Situation) {
     let first = situation.judge();
     let annotation = &first.object["metadata"]["annotations"]["headroom.dev/resources"];
-    assert!(annotation.as_str().unwrap().contains("more values were set"), "{annotation}");
+    assert!(annotation.as_str().unwrap().contains("more values set"), "{annotation}");
     let again = situation.judge_again(&first);
     assert!(!again.changed, "{}", again.object);
 }
@@ -837,7 +837,7 @@ fn an_unreadable_profile_gives_a_warning_and_a_missing_one_does_not() {
     let outcome = situation.judge();
     check(&outcome, "100m", "128Mi");
     assert!(
-        outcome.warnings[0].starts_with("cannot get UsageProfile `usage-26`, so usage history is ignored: not granted")
+        outcome.warnings[0].starts_with("cannot get UsageProfile `usage-26`, so usage history is ignored (check `contextAwareResources` and RBAC): not granted")
     );
     for absent in [
         "Cannot find resource headroom.dev/v1alpha1/UsageProfile",

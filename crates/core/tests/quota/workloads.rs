@@ -151,7 +151,7 @@ fn a_rollout_needs_room_for_its_surge() {
         &renewed(json!("26%"), json!("24%")),
         "3500m",
         &[
-            "its pods would be refused: quota team: no room to surge by 2 pods, so the rollout will stop: requests.cpu short by 300m (500m available); or let it remove old pods first (maxSurge 0, maxUnavailable 1)",
+            "its pods would be refused: quota team: no room to surge by 2 pods, so the rollout will stop: requests.cpu short by 300m (500m available); or set maxSurge 0, maxUnavailable 1",
         ],
     );
     check(&renewed(json!(0), json!(1)), "4", &[]);
@@ -161,8 +161,8 @@ fn a_rollout_needs_room_for_its_surge() {
 fn a_rollout_that_continues_without_its_surge_only_gets_a_warning() {
     let old = with_status(workload("Deployment", json!({"replicas": 4})), json!({"replicas": 4}));
     let renewed = request(&asking_for(workload("Deployment", json!({"replicas": 4})), "400m"), Some(&old));
-    let expected = "its pods would be refused: quota team: no room to surge by 1 pod, so the rollout will be slower: \
-                    requests.cpu short by 400m (0 available)";
+    let expected = "quota team: no room to surge by 1 pod, so the rollout will be slower: requests.cpu short by 400m (0 \
+                    available)";
     check(&renewed, "4", &[expected]);
     assert_eq!(messages(&renewed, "4", &json!({"quotas": {"workloads": "enforce"}})), [expected]);
 }

@@ -13,7 +13,7 @@ use headroom_core::request::{Pod, Requirement};
 /// A bound that a container or a pod was held against.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldAgainst {
-    /// None for the pod in all, and for a claim.
+    /// None for the pod in total, and for a claim.
     pub container: Option<String>,
     pub resource: String,
     pub edge: Edge,

@@ -217,8 +217,7 @@ impl Judgement {
             Some(_) => Verdict::Refused,
         };
         self.warnings = decision.warnings.clone();
-        let worded =
-            |missing: &Missing<'_>| (Violation::MissingContext(missing.clone()).to_string(), missing.problem.clone());
+        let worded = |missing: &Missing<'_>| (missing.warning(), missing.problem.clone());
         self.missing = context.missing.iter().map(worded).collect();
         self.estimates =
             decision.estimates.iter().map(|told| told.full.as_ref().unwrap_or(&told.text).clone()).collect();
@@ -281,7 +280,9 @@ impl Reason {
     pub fn told(&self) -> String {
         match &self.cause {
             Some(cause) => {
-                format!("{cause}; no verdict without it: get the right to read it, or provide it with --cluster-dir")
+                format!(
+                    "{cause}; not judged without it: ask for permission to read it, or provide it with --cluster-dir"
+                )
             }
             None => self.text.clone(),
         }

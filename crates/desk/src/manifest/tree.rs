@@ -59,7 +59,7 @@ impl<'t> Reader<'t> {
     }
 
     fn expected(&mut self) -> Result<(Event<'t>, Span), String> {
-        self.next()?.ok_or_else(|| "the text ends in the middle".to_owned())
+        self.next()?.ok_or_else(|| "unexpected end of document".to_owned())
     }
 
     fn node(&mut self, event: Event<'t>, span: Span) -> Result<Node, String> {

@@ -69,7 +69,7 @@ impl<'t> Reader<'t> {
     }
 
     fn expected(&mut self) -> Result<(Event<'t>, Span), Problem> {
-        self.next()?.ok_or_else(|| (0, "the text ends in the middle".to_owned()))
+        self.next()?.ok_or_else(|| (0, "unexpected end of document".to_owned()))
     }
 
     fn value(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Value, Problem> {
@@ -148,7 +148,7 @@ impl<'t> Reader<'t> {
 
     fn alias(&mut self, anchor: usize, span: Span) -> Result<Value, Problem> {
         let Some((value, size)) = self.anchors.get(&anchor) else {
-            return Err(problem(span, "the alias refers to what it is a part of".to_owned()));
+            return Err(problem(span, "recursive alias".to_owned()));
         };
         let (value, size) = (value.clone(), *size);
         self.grow(size.values, size.bytes, span)?;
@@ -159,7 +159,7 @@ impl<'t> Reader<'t> {
         self.size.values = self.size.values.saturating_add(values);
         self.size.bytes = self.size.bytes.saturating_add(bytes);
         if self.size.values > self.largest.values || self.size.bytes > self.largest.bytes {
-            return Err(problem(span, "its aliases make it too large".to_owned()));
+            return Err(problem(span, "too large after expanding aliases".to_owned()));
         }
         Ok(())
     }
@@ -250,7 +250,7 @@ fn number(text: &str) -> Result<Option<Number>, String> {
         Ok(float) if is_decimal => {
             Number::from_f64(float).map(Some).ok_or_else(|| format!("`{text}` is too large for a number"))
         }
-        _ if is_named => Err(format!("`{text}` is no number that an object can hold")),
+        _ if is_named => Err(format!("`{text}` is not a valid number")),
         _ => Ok(None),
     }
 }

@@ -32,7 +32,7 @@ async fn each_missing_permission_is_named_with_the_manifest_that_grants_it() {
     let said = scene.run_as(EVE, &["scan", "-n", shop, "-o", "json"]);
     assert_eq!(said.exit, 0, "{}", said.err);
     assert!(said.out.contains("\"Prometheus at monitoring/metrics:9090\""), "{}", said.out);
-    refused(&["-A"], &["-A needs the right to list in all namespaces", "deploy/people/cluster.yaml"]);
+    refused(&["-A"], &["-A needs permission to list in all namespaces", "deploy/people/cluster.yaml"]);
 
     scene.grant(EVE, "", "cluster.yaml", "clusterrole/headroom-reader", &["list", "pods"]);
     let said = scene.run_as(EVE, &["scan", "-A"]);

@@ -9,32 +9,32 @@ use crate::output::{Finding, Level, Paint, Rule, Table};
 
 static LIMITS: Rule = Rule {
     id: "limits",
-    title: "a LimitRange does not allow it",
+    title: "LimitRange violated",
     help: "The object asks for an amount outside the bounds of a LimitRange of its namespace, or of a rule of the policy's settings.",
 };
 static QUOTA: Rule = Rule {
     id: "quota",
-    title: "a ResourceQuota has no room for it",
-    help: "The object asks for more than a ResourceQuota of its namespace has left, or does not say what the quota must know.",
+    title: "ResourceQuota violated",
+    help: "The object asks for more than a ResourceQuota of its namespace has left, or does not set a resource that the quota covers.",
 };
 static UNREADABLE: Rule = Rule {
     id: "unreadable",
-    title: "it is not a valid object of its kind",
+    title: "invalid object",
     help: "The object cannot be read as its kind, or the API server would find it invalid.",
 };
 static MISSING_CONTEXT: Rule = Rule {
     id: "missing-context",
-    title: "it could not be judged",
+    title: "not judged",
     help: "Something that the judgement needs could not be read: from the cluster, or from the files given instead of one.",
 };
 static WARNING: Rule = Rule {
     id: "warning",
-    title: "the policy warns",
-    help: "The object is admitted, and the person who applies it would be told this.",
+    title: "policy warning",
+    help: "The object is admitted, and kubectl apply would show this warning.",
 };
 static FILLED_IN: Rule = Rule {
     id: "filled-in",
-    title: "the policy fills in values",
+    title: "values set by the policy",
     help: "The object leaves out requests or limits that the policy sets.",
 };
 

@@ -30,23 +30,24 @@ fn of_story(story: &Story, paint: Paint) -> String {
         text.push_str(&of_container(container, paint));
     }
     if !story.in_all.is_empty() {
-        let noun = if story.containers.is_empty() { "the claim" } else { "the pod in all" };
+        let noun = if story.containers.is_empty() { "claim" } else { "pod total" };
         text.push_str(&format!("\n{}\n", paint.strong(noun)));
         for check in &story.in_all {
             let amounts = [("request", &check.request), ("limit", &check.limit)];
             let amounts = amounts.iter().filter_map(|(noun, amount)| Some(format!("{noun} {}", amount.as_ref()?)));
             let amounts: Vec<String> = amounts.collect();
-            let amounts = if amounts.is_empty() { "nothing asked for".to_owned() } else { amounts.join(", ") };
+            let amounts = if amounts.is_empty() { "no request or limit".to_owned() } else { amounts.join(", ") };
             text.push_str(&format!("  {}: {amounts}; {}\n", check.resource, told(check, paint).1));
         }
     }
     if !story.quotas.is_empty() {
         let noun = if story.is_of_pods { "all its pods" } else { "this object" };
-        let mut table = Table::new(&["QUOTA", "NAME", "USED", "ADDS", "THEN", "HARD", "LEFT"]);
+        let mut table = Table::new(&["QUOTA", "RESOURCE", "USED", "CHANGE", "AFTER", "HARD", "AVAILABLE"]);
         for taken in &story.quotas {
             let Taken { quota, name, before, adds, after, hard, left } = taken;
+            let change = if adds.starts_with('-') { adds.clone() } else { format!("+{adds}") };
             let painted = if left.starts_with('-') { paint.bad(left) } else { left.clone() };
-            let cells = [quota, name, before, adds, after, hard].map(|cell| (cell.clone(), cell.clone()));
+            let cells = [quota, name, before, &change, after, hard].map(|cell| (cell.clone(), cell.clone()));
             table.painted_row(cells.into_iter().chain([(left.clone(), painted)]));
         }
         text.push_str(&format!("\n{}\n", paint.strong(&format!("Quota usage including {noun}"))));
@@ -90,10 +91,10 @@ fn of_container(container: &Container, paint: Paint) -> String {
     text
 }
 
-/// `max 1 holds (LimitRange limits)`
+/// `max 1 met (LimitRange limits)`
 fn told(check: &Check, paint: Paint) -> (String, String) {
     let Check { edge, bound, range, holds, .. } = check;
-    let verb = if *holds { "holds" } else { "is broken" };
+    let verb = if *holds { "met" } else { "not met" };
     let painted = if *holds { paint.good(verb) } else { paint.bad(verb) };
     (format!("{edge} {bound} {verb} ({range})"), format!("{edge} {bound} {painted} ({range})"))
 }

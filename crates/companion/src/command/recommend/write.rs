@@ -71,13 +71,13 @@ fn write(files: BTreeMap<PathBuf, Edits>) -> anyhow::Result<Exit> {
                 written += 1;
             }
             Err(refused) => {
-                eprintln!("error: `{}` is left as it is: {refused}", file.display());
+                eprintln!("error: `{}` not changed: {refused}", file.display());
                 exit = Exit::Refused;
             }
         }
     }
     if written == 0 && exit == Exit::Fine {
-        eprintln!("nothing to write: the manifests say it already");
+        eprintln!("nothing to write: the manifests already have these values");
     }
     Ok(exit)
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use headroom_core::cut::count_of;
 use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -62,7 +63,7 @@ pub fn read(
 /// The first Ctrl-C ends the reading, and the report is made of what was read; the second ends everything.
 async fn interrupted(stop: CancellationToken) {
     if tokio::signal::ctrl_c().await.is_ok() {
-        eprintln!("interrupted: the report is made of what was read; once more ends at once");
+        eprintln!("interrupted: reporting on what was read so far; press Ctrl-C again to quit");
         stop.cancel();
         if tokio::signal::ctrl_c().await.is_ok() {
             std::process::exit(130);
@@ -179,7 +180,7 @@ impl Reading<'_> {
                     let others: Vec<String> = rest.map(Candidate::told).collect();
                     if !others.is_empty() {
                         self.notes.push(format!(
-                            "read {}; there is also {}, which --service chooses",
+                            "using {}; also found: {} (choose with --service)",
                             candidate.told(),
                             others.join(", ")
                         ));
@@ -205,7 +206,7 @@ impl Reading<'_> {
         let now = survey.now().await?;
         let counted = survey.containers(self.namespaces, Window { from: now - DAY, to: now }).await?;
         if counted.values().all(|containers| *containers == 0) {
-            bail!("it knows no container of the namespaces that are asked about");
+            bail!("it has no container metrics for these namespaces");
         }
         Ok(survey)
     }
@@ -264,13 +265,12 @@ impl Reading<'_> {
             bail!("nothing was read of {name}: {problem}");
         }
         if reading.is_interrupted {
-            self.notes
-                .push("the reading was interrupted: the advice is made of what was read, newest days first".to_owned());
+            self.notes.push("interrupted: the advice is based on what was read, newest days first".to_owned());
         }
         if reading.strangers > 0 {
             self.notes.push(format!(
-                "usage of about {} pods is left out: their workloads are gone, or not asked about",
-                reading.strangers
+                "usage of about {} ignored: their workloads no longer exist or were not selected",
+                count_of(reading.strangers, "pod")
             ));
         }
         self.notes.extend(problems);
@@ -293,8 +293,8 @@ impl Reading<'_> {
         let all = self.args.target.all_namespaces;
         let histories = history::look(&source, (!all).then_some(self.namespaces), &places).await?;
         self.notes.push(
-            "no history: the metrics API tells only this moment, one sample a container, which no request should be \
-             made of; name a metrics store with --service NAMESPACE/SERVICE:PORT or --prometheus URL"
+            "no history: the metrics API has one current sample per container, too little to base requests on; name a \
+             metrics store with --service NAMESPACE/SERVICE:PORT or --prometheus URL"
                 .to_owned(),
         );
         let source = Source { name: "the metrics API".to_owned(), ..Source::default() };

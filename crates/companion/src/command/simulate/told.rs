@@ -46,13 +46,10 @@ fn summary(effects: &Effects) -> String {
         .quotas
         .iter()
         .filter(|quota| quota.is_newly_exceeded)
-        .map(|quota| match quota.namespace.as_str() {
-            "" => format!("{} of {}", quota.name, quota.told()),
-            _ => format!("{} of quota {}", quota.name, quota.told()),
-        })
+        .map(|quota| format!("{} {}", quota.told(), quota.name))
         .collect();
     let exceeded =
-        if exceeded.is_empty() { String::new() } else { format!("; too little room: {}", exceeded.join(", ")) };
+        if exceeded.is_empty() { String::new() } else { format!("; quota exceeded: {}", exceeded.join(", ")) };
     format!("{} {noun} if recreated: {told}{exceeded}", effects.subjects.len())
 }
 
@@ -101,7 +98,7 @@ fn objects(told: &[&Effect], paint: Paint) -> String {
 }
 
 fn quotas(quotas: &[QuotaEffect], paint: Paint) -> String {
-    let mut table = Table::new(&["QUOTA", "NAME", "USED", "AFTER RECREATE", "HARD", "NEW HARD", "LEFT"]);
+    let mut table = Table::new(&["QUOTA", "RESOURCE", "USED", "AFTER RECREATE", "HARD", "NEW HARD", "AVAILABLE"]);
     for quota in quotas {
         let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
         let left = or_none(&quota.left);

@@ -117,6 +117,8 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> 
     }
     match Seconds::deserialize(deserializer)? {
         Seconds::Number(seconds) => Ok(seconds),
-        Seconds::Text(text) => text.parse().map_err(|_| serde::de::Error::custom("expires_in is no number of seconds")),
+        Seconds::Text(text) => {
+            text.parse().map_err(|_| serde::de::Error::custom("expires_in is not a number of seconds"))
+        }
     }
 }

@@ -87,7 +87,7 @@ fn matched(known: &Known, seen: &Names, named: &Names) -> Finding {
             let advice = match known.schema.has_images_on_usage() {
                 true => format!("their points have no tag `{IMAGE}`, so their usage is left out"),
                 false => "let Telegraf's input `kube_inventory` write pods into the same database, since its input \
-                          `kubernetes` tells no image; of a registry with a port it tells none either"
+                          `kubernetes` has no images; for a registry with a port, `kube_inventory` has none either"
                     .to_owned(),
             };
             match named.is_empty() {

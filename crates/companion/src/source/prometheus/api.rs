@@ -76,7 +76,7 @@ impl Api {
     pub async fn now(&self) -> Result<i64, SourceError> {
         let time = self.number("vector(time())", None).await?;
         time.map(|time| time.floor() as i64)
-            .ok_or_else(|| SourceError::Permanent(format!("`{}` does not tell its time", self.http.name())))
+            .ok_or_else(|| SourceError::Permanent(format!("`{}` does not report its time", self.http.name())))
     }
 
     async fn ask(

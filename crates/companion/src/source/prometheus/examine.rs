@@ -63,7 +63,7 @@ impl Probe {
         findings.push(match self.scrape_seconds {
             None => Finding::doubtful(
                 "sample interval",
-                "cannot be told: nothing in the last 10 minutes",
+                "unknown: no samples in the last 10 minutes",
                 "check that the kubelets are being scraped now",
             ),
             Some(_) => {
@@ -124,8 +124,8 @@ impl Reader {
             Some(containers) => Finding::good("oom kills", format!("`{}`, {containers} containers", query::RESTARTS)),
             None => Finding::doubtful(
                 "oom kills",
-                format!("cannot be told: no `{}`", query::RESTARTS),
-                "let kube-state-metrics tell it, and `kube_pod_container_status_last_terminated_reason`",
+                format!("unknown: no `{}`", query::RESTARTS),
+                "expose it from kube-state-metrics, and `kube_pod_container_status_last_terminated_reason`",
             ),
         }))
     }
