@@ -81,12 +81,13 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         output::print(&format!("{}: {} objects\n", args.output.display(), snapshot.items.len()))?;
     }
     snapshot.missed.iter().for_each(|problem| eprintln!("warning: {problem}; the snapshot is without them"));
+    snapshot.notes.iter().for_each(|problem| eprintln!("note: {problem}; the snapshot is without them"));
     Ok(if snapshot.missed.is_empty() { Exit::Fine } else { Exit::NotJudged })
 }
 
 const DEVICE_CLASS: (&str, &str) = ("resource.k8s.io/v1", "DeviceClass");
 
-/// Kinds in no namespace, which users of some namespaces often may not read: a snapshot of theirs is complete without.
+/// Kinds in no namespace that are for administrators: other users' snapshots are complete without.
 const OF_ADMINISTRATORS: [(&str, &str); 2] = [TENANT_QUOTA, DEVICE_CLASS];
 
 /// A snapshot of what is there now. What may not be read is left out.
@@ -112,9 +113,14 @@ pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
                 snapshot
                     .take(profiles.map(|profiles| profiles.into_iter().map(|it| only_of(it, namespaces)).collect()));
             }
-            (_, Scope::In(_)) if OF_ADMINISTRATORS.contains(&(api_version, kind)) => {
-                let found = opened.around.list(api_version, kind, None).unwrap_or_default();
-                snapshot.take(Ok(found.into_iter().map(without_other_namespaces).collect()));
+            (_, scope) if OF_ADMINISTRATORS.contains(&(api_version, kind)) => {
+                let is_of_all = scope.is_all();
+                match opened.around.list(api_version, kind, None) {
+                    Ok(found) if is_of_all => snapshot.take(Ok(found)),
+                    Ok(found) => snapshot.take(Ok(found.into_iter().map(without_other_namespaces).collect())),
+                    Err(problem) if is_of_unknown_kind(&problem) => {}
+                    Err(problem) => snapshot.notes.push(problem),
+                }
             }
             (_, scope) => snapshot.take(scope.list(&mut opened.around, api_version, kind)),
         }
@@ -153,6 +159,8 @@ pub struct Snapshot {
     about: Value,
     /// Why something is not in it.
     pub missed: Vec<String>,
+    /// The same of what is for administrators.
+    notes: Vec<String>,
     redaction: Redaction,
 }
 
