@@ -5,7 +5,7 @@ use headroom_core::cut::shortened;
 use headroom_core::quota::Fault;
 
 use crate::plan::Plan;
-use crate::reserve::{Busy, MOST_CLAIMS, Refusal, Short};
+use crate::reserve::{Busy, MOST_CLAIMS, Refusal, Short, Unfit};
 use crate::state::Key;
 
 /// Usage of a bound by namespace and by child quota, the largest first.
@@ -108,6 +108,16 @@ fn child_towards(plan: &Plan, node: usize, below: usize) -> Option<&str> {
         }
         at = parent;
     }
+}
+
+/// Why an object is refused whatever is used.
+pub fn unfit(key: &Key, unfit: &Unfit) -> String {
+    let problem = match unfit {
+        Unfit::Amount(name) => {
+            format!("{} is 1e30 or more, which quotas cannot count: set a smaller amount", shortened(name))
+        }
+    };
+    format!("{} \"{}\" is invalid: {problem}", key.kind, shortened(&key.name))
 }
 
 /// Why a request must be retried.

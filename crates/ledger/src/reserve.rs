@@ -42,7 +42,16 @@ pub enum Verdict {
     /// The claim was added to the state. It is valid once the state is written.
     Granted,
     Refused(Refusal),
+    /// No ledger can hold a claim for this object, however much room there is.
+    Unfit(Unfit),
     Busy(Busy),
+}
+
+/// Why no ledger can hold a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unfit {
+    /// The amount under this name is too large to be counted.
+    Amount(String),
 }
 
 /// Why a request must be retried although there may be room for it.
@@ -110,6 +119,9 @@ impl<'p> Book<'p> {
         if was.is_some_and(|claim| claim.entries.iter().any(|entry| entry.token == ask.token)) {
             // An earlier write succeeded, but its response was lost.
             return Verdict::Granted;
+        }
+        if let Some(name) = ask.shape.uncountable() {
+            return Verdict::Unfit(Unfit::Amount(name.to_owned()));
         }
         if was.is_none() && self.state.claims.len() >= MOST_CLAIMS {
             return Verdict::Busy(Busy::Claims);

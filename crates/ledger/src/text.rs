@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use headroom_core::amount::{Quantity, ResourceList};
+use headroom_core::amount::{Family, Quantity, ResourceList};
 
 /// A line that cannot be read, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,9 +58,38 @@ pub fn unescape(word: &str) -> Result<String, Unreadable> {
     String::from_utf8(bytes).map_err(|_| broken())
 }
 
+/// The largest amount that an object or a bound may have, 1e30: far more than any cluster has, and so little that the
+/// sum of any number of objects can be read back.
+pub fn most() -> Quantity {
+    Quantity::from_units(1_000_000_000_000_000).times_count(1_000_000_000_000_000)
+}
+
+/// The amount, but at most [`most`].
+pub fn capped(amount: Quantity) -> Quantity {
+    if is_small(&amount) {
+        return amount;
+    }
+    amount.clamp(Quantity::ZERO.minus(&most()), most())
+}
+
+/// Whether [`capped`] may have lowered this amount.
+pub fn is_capped(amount: &Quantity) -> bool {
+    !is_small(amount) && *amount >= most()
+}
+
+/// Whether the amount is below 2^63, which every family of suffixes can express.
+fn is_small(amount: &Quantity) -> bool {
+    amount.value().unsigned_abs() < i64::MAX.unsigned_abs()
+}
+
 /// `pods=412 requests.cpu=61200m`
 pub fn write_amounts(amounts: &ResourceList<'_>) -> String {
-    let words: Vec<String> = amounts.iter().map(|(name, amount)| format!("{}={amount}", escape(name))).collect();
+    let word = |name: &str, amount: &Quantity| match is_small(amount) {
+        true => format!("{}={amount}", escape(name)),
+        // Amounts with a binary suffix are read as 2^63-1 at most.
+        false => format!("{}={}", escape(name), amount.to_family(Family::DecimalSi)),
+    };
+    let words: Vec<String> = amounts.iter().map(|(name, amount)| word(name, amount)).collect();
     words.join(" ")
 }
 

@@ -215,6 +215,50 @@ fn a_replica_that_has_seen_less_does_not_settle() {
     assert_eq!(settled.write().used, ["pods=0"]);
 }
 
+#[test]
+fn an_amount_that_cannot_be_counted_is_refused() {
+    let nines = "9".repeat(200);
+    let containers = format!(
+        r#"{{"name": "a", "resources": {{"requests": {{"ephemeral-storage": "{nines}"}}}}}},
+            {{"name": "b", "resources": {{"requests": {{"ephemeral-storage": "{nines}"}}}}}}"#
+    );
+    let pod = format!(r#"{{"metadata": {{"name": "web-0", "uid": "u1"}}, "spec": {{"containers": [{containers}]}}}}"#);
+    let text = request("CREATE", &pod, "null");
+    let document = Document::read(&text).unwrap();
+    let asked = Ask::of(&Request::read(document.root()).unwrap(), || "t".to_owned()).unwrap().unwrap();
+    // No quota bounds what is too large, but it would be written.
+    let plan = plan(&["a 1 - pods=9"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["pods=1"]));
+    let Verdict::Unfit(unfit) = book.reserve(&asked) else { panic!("not refused") };
+    assert_eq!(
+        message::unfit(&asked.key, &unfit),
+        "pods \"web-0\" is invalid: ephemeral-storage is 1e30 or more, which quotas cannot count: set a smaller amount"
+    );
+    assert_eq!(book.state(), &state(&["pods=1"]));
+}
+
+#[test]
+fn usage_beyond_what_can_be_read_in_binary_suffixes_reads_back() {
+    let plan = plan(&["a 1 - requests.ephemeral-storage=9 requests.memory=20E"], &["shop 0"]);
+    let mut cache = Cache::default();
+    let nines = "9".repeat(200);
+    let objects = ["a", "b", "c"].map(|name| {
+        let pod = format!(
+            r#"{{"spec": {{"containers": [{{"resources": {{"requests":
+                {{"memory": "8Ei", "ephemeral-storage": "{nines}"}}}}}}]}}}}"#
+        );
+        let shape = Shape::of_stored("pods", Document::read(&pod).unwrap().root(), None).unwrap();
+        let stored = Stored { uid: name.to_owned(), version: 1, shape: Arc::new(shape), ends: None };
+        (Key::new("pods", "shop", name), stored)
+    });
+    cache.list("pods", 5, objects);
+    let counted = settle(&plan, &state(&[""]), &cache, &BTreeSet::new()).unwrap().unwrap();
+    assert_eq!(State::read(&counted.write()), Ok(counted.clone()));
+    // Three times 2^63-1 does not fit into 20E.
+    let mut book = Book::open(&plan, State::read(&counted.write()).unwrap());
+    assert!(matches!(book.reserve(&ask("shop/d", "1", "requests.memory=1", None)), Verdict::Refused(_)));
+}
+
 /// Asks for few keys, so that several are for the same key.
 fn asks() -> impl Strategy<Value = Vec<Ask>> {
     let old = prop::option::of((0..4_u8, 1..9_u64));

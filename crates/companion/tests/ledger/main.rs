@@ -199,6 +199,42 @@ async fn a_resize_is_charged_by_its_difference() {
     kill(&replica);
 }
 
+/// The response to a review of a pod's creation.
+async fn create(replica: &Arc<Replica>, object: &Value) -> Value {
+    let review = json!({"request": {"uid": "review", "operation": "CREATE", "namespace": object["metadata"]["namespace"],
+        "name": object["metadata"]["name"], "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "kind": {"kind": "Pod"}, "userInfo": {"username": "ann"}, "object": object}});
+    let answer = review::answer(replica, review.to_string().as_bytes()).await.unwrap();
+    answer["response"].clone()
+}
+
+/// Requests by which one tenant could make the ledger unreadable are refused; the claims of others stay.
+#[tokio::test]
+async fn no_request_makes_a_ledger_unreadable() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = bounded(&json!({"pods": HARD.to_string()}));
+    let replica = replica(&server, &made);
+    until_counted(&server, "pods=0").await;
+    assert_eq!(create(&replica, &pod("shop", "first", "first")).await["allowed"], true);
+    let mut hostile = pod("shop", "hostile", "hostile");
+    let container = json!({"name": "a", "resources": {"requests": {"ephemeral-storage": "9".repeat(200)}}});
+    hostile["spec"]["containers"] = json!([container, container]);
+    let response = create(&replica, &hostile).await;
+    assert_eq!(response["status"]["code"], 422, "{response}");
+    let text = "pods \"hostile\" is invalid: ephemeral-storage is 1e30 or more, which quotas cannot count: set a smaller amount";
+    assert_eq!(response["status"]["message"], text);
+    // It may have been stored while the webhook was away.
+    server.put("/api/v1", Some("shop"), hostile, "pods");
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    while server.ledger()["used"][0] != "pods=1" {
+        assert!(tokio::time::Instant::now() < deadline, "{}", server.ledger());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(server.ledger()["claims"][0].as_str().unwrap().starts_with("pods/shop/first "), "{}", server.ledger());
+    assert!(replica.board.broken().is_empty());
+    kill(&replica);
+}
+
 #[tokio::test]
 async fn a_quota_is_suspended_only_once() {
     let server = ApiServer::calm();

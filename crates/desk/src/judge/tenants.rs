@@ -244,6 +244,8 @@ fn add(
         Verdict::Refused(refusal) => {
             outcome.refusals.push(message::refusal("tenant quota", &ask.key, plan, &refusal, &consumers));
         }
+        Verdict::Unfit(_) if ask.may_exceed => {}
+        Verdict::Unfit(unfit) => outcome.refusals.push(message::unfit(&ask.key, &unfit)),
         // Nothing else is under way here.
         Verdict::Busy(_) => {}
     }
