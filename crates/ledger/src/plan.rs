@@ -116,7 +116,7 @@ impl Plan {
             let parent = node.parent.map_or("-".to_owned(), |parent| parent.to_string());
             let mut words = vec![text::escape(&node.quota), node.generation.to_string(), parent];
             words.extend(node.is_suspended.then(|| SUSPENDED.to_owned()));
-            words.push(text::write_amounts(&node.hard));
+            words.push(text::line_of_amounts(&node.hard));
             words.extend(node.requirements.iter().map(|ScopeRequirement { scope, operator, values }| {
                 let values: Vec<String> = values.iter().map(|value| text::escape(value)).collect();
                 format!("~{}:{}:{}", text::escape(scope), text::escape(operator), values.join(","))

@@ -105,7 +105,7 @@ impl Shape {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text::write_amounts(&self.amounts))?;
+        text::write_amounts(f, &self.amounts)?;
         for (index, (scope, values)) in self.scopes.iter().enumerate() {
             let space = if index == 0 && self.amounts.is_empty() { "" } else { " " };
             write!(f, "{space}~{}", text::escape(scope))?;

@@ -3,7 +3,7 @@
 //! Ledgers store lists of strings instead of nested objects: the API server then tracks no field ownership for each
 //! entry, and writes them in less than half the time.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use headroom_core::amount::{Family, Quantity, ResourceList};
 
@@ -83,14 +83,39 @@ fn is_small(amount: &Quantity) -> bool {
 }
 
 /// `pods=412 requests.cpu=61200m`
-pub fn write_amounts(amounts: &ResourceList<'_>) -> String {
-    let word = |name: &str, amount: &Quantity| match is_small(amount) {
-        true => format!("{}={amount}", escape(name)),
-        // Amounts with a binary suffix are read as 2^63-1 at most.
-        false => format!("{}={}", escape(name), amount.to_family(Family::DecimalSi)),
-    };
-    let words: Vec<String> = amounts.iter().map(|(name, amount)| word(name, amount)).collect();
-    words.join(" ")
+pub fn write_amounts(f: &mut impl Write, amounts: &ResourceList<'_>) -> fmt::Result {
+    for (index, (name, amount)) in amounts.iter().enumerate() {
+        let space = if index == 0 { "" } else { " " };
+        match is_small(amount) {
+            true => write!(f, "{space}{}={amount}", escape(name))?,
+            // Amounts with a binary suffix are read as 2^63-1 at most.
+            false => write!(f, "{space}{}={}", escape(name), amount.to_family(Family::DecimalSi))?,
+        }
+    }
+    Ok(())
+}
+
+pub fn line_of_amounts(amounts: &ResourceList<'_>) -> String {
+    let mut line = String::new();
+    // Writing to a String cannot fail.
+    _ = write_amounts(&mut line, amounts);
+    line
+}
+
+/// The length of a text; none if it is longer than `most`. A longer text is not made.
+pub fn length(text: &impl fmt::Display, most: usize) -> Option<usize> {
+    struct Room(usize);
+
+    impl Write for Room {
+        fn write_str(&mut self, part: &str) -> fmt::Result {
+            self.0 = self.0.checked_sub(part.len()).ok_or(fmt::Error)?;
+            Ok(())
+        }
+    }
+
+    let mut room = Room(most);
+    write!(room, "{text}").ok()?;
+    most.checked_sub(room.0)
 }
 
 /// Reads one word of such a line.
