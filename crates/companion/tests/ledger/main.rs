@@ -266,6 +266,21 @@ async fn no_request_makes_a_ledger_too_large_to_be_written() {
     kill(&replica);
 }
 
+/// The policy reads them, so that it does not refuse what the ledger never charges.
+#[tokio::test]
+async fn the_status_lists_the_namespaces_that_are_never_charged() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = bounded(&json!({"pods": HARD.to_string()}));
+    let replica = replica(&server, &made);
+    let status = || server.object("/apis/headroom.dev/v1alpha1/tenantquotas", "", "team")["status"].clone();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    while status()["exemptNamespaces"] != json!(["headroom", "kube-node-lease", "kube-public", "kube-system"]) {
+        assert!(tokio::time::Instant::now() < deadline, "{}", status());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    kill(&replica);
+}
+
 #[tokio::test]
 async fn a_quota_is_suspended_only_once() {
     let server = ApiServer::calm();
