@@ -5,7 +5,7 @@ use headroom_core::cut::shortened;
 use headroom_core::quota::Fault;
 
 use crate::plan::Plan;
-use crate::reserve::{Busy, MOST_CLAIMS, Refusal, Short};
+use crate::reserve::{Busy, MOST_BYTES, MOST_CLAIM_BYTES, MOST_CLAIMS, Refusal, Short, Unfit};
 use crate::state::Key;
 
 /// Usage of a bound by namespace and by child quota, the largest first.
@@ -110,10 +110,28 @@ fn child_towards(plan: &Plan, node: usize, below: usize) -> Option<&str> {
     }
 }
 
+/// Why an object is refused whatever is used.
+pub fn unfit(key: &Key, unfit: &Unfit) -> String {
+    let problem = match unfit {
+        Unfit::Amount(name) => {
+            format!("{} is 1e30 or more, which quotas cannot count: set a smaller amount", shortened(name))
+        }
+        Unfit::Size { resources } => format!(
+            "its name ({} bytes) and {resources} counted resources need more than {MOST_CLAIM_BYTES} bytes in the ledger: \
+             use a shorter name or fewer resources",
+            key.name.len()
+        ),
+    };
+    format!("{} \"{}\" is invalid: {problem}", key.kind, shortened(&key.name))
+}
+
 /// Why a request must be retried.
 pub fn busy(ledger: &str, busy: Busy) -> String {
     match busy {
         Busy::Claims => format!("quota {ledger}: too many unfinished requests ({MOST_CLAIMS}); retry"),
+        Busy::Bytes => {
+            format!("quota {ledger}: unfinished requests fill the ledger ({} KiB); retry", MOST_BYTES / 1024)
+        }
         Busy::Key => format!("quota {ledger}: too many unfinished requests for this object; retry"),
     }
 }

@@ -58,7 +58,7 @@ impl Plan {
             quota: quota.name.clone(),
             generation: quota.generation,
             parent: *parent,
-            hard: quota.quota.spec_hard.clone(),
+            hard: hard(&quota.quota),
             requirements: quota.quota.requirements().map(|requirement| requirement.into_owned()).collect(),
             is_suspended: quota.is_suspended,
         });
@@ -75,7 +75,7 @@ impl Plan {
     pub fn of_namespace(namespace: &str, quotas: &[ResourceQuota<'static>]) -> Self {
         let nodes = quotas.iter().map(|quota| Node {
             quota: quota.name.clone().into_owned(),
-            hard: quota.spec_hard.clone(),
+            hard: hard(quota),
             requirements: quota.requirements().map(|requirement| requirement.into_owned()).collect(),
             ..Node::default()
         });
@@ -116,7 +116,7 @@ impl Plan {
             let parent = node.parent.map_or("-".to_owned(), |parent| parent.to_string());
             let mut words = vec![text::escape(&node.quota), node.generation.to_string(), parent];
             words.extend(node.is_suspended.then(|| SUSPENDED.to_owned()));
-            words.push(text::write_amounts(&node.hard));
+            words.push(text::line_of_amounts(&node.hard));
             words.extend(node.requirements.iter().map(|ScopeRequirement { scope, operator, values }| {
                 let values: Vec<String> = values.iter().map(|value| text::escape(value)).collect();
                 format!("~{}:{}:{}", text::escape(scope), text::escape(operator), values.join(","))
@@ -148,6 +148,12 @@ impl Plan {
         }
         Ok(plan)
     }
+}
+
+/// Bounds that can be read back: no cluster has as much as the most that is left of them.
+fn hard(quota: &ResourceQuota<'static>) -> ResourceList<'static> {
+    let bounds = quota.spec_hard.iter().map(|(name, hard)| (name.clone(), text::capped(hard.clone())));
+    ResourceList::in_order(bounds)
 }
 
 fn read_node(line: &str, place: usize) -> Result<Node, Unreadable> {

@@ -11,9 +11,19 @@ use crate::ask::Ask;
 use crate::plan::{Node, Plan};
 use crate::shape::Shape;
 use crate::state::{Claim, Entry, Key, State};
+use crate::text;
 
 /// Most claims in one ledger. About this many are written in a second, and claims are settled sooner than that.
 pub const MOST_CLAIMS: usize = 512;
+/// Most bytes of the text of one claim: some thirty resources. So no single request can fill a ledger.
+pub const MOST_CLAIM_BYTES: usize = 2048;
+/// Most bytes of the text of all claims before requests must wait. Settling may add bases of [`MOST_BASE_BYTES`] each;
+/// together they are well below the 1.5 MiB that etcd stores of one object.
+pub const MOST_BYTES: usize = 512 * 1024;
+/// Most bytes of a base. Without its base, a claim holds more than it needs, never less.
+const MOST_BASE_BYTES: usize = 1024;
+/// The bytes of an entry's token, version and numbers of shapes, and more.
+const ENTRY_BYTES: usize = 64;
 /// Most entries of one key before they are merged, and most shapes of a merged entry.
 const MOST_ENTRIES: usize = 4;
 
@@ -25,6 +35,8 @@ pub struct Book<'p> {
     /// By node: usage, plus what is claimed beyond it.
     held: Vec<ResourceList<'static>>,
     most_entries: usize,
+    /// The size of the claims' text, at most; none before it is needed.
+    bytes: Option<usize>,
     /// By node and name: the claims that hold part of a bound. Cached, because every refusal needs them and only a new
     /// claim changes them.
     holders: BTreeMap<(usize, ResourceName<'static>), Holders>,
@@ -42,13 +54,26 @@ pub enum Verdict {
     /// The claim was added to the state. It is valid once the state is written.
     Granted,
     Refused(Refusal),
+    /// No ledger can hold a claim for this object, however much room there is.
+    Unfit(Unfit),
     Busy(Busy),
+}
+
+/// Why no ledger can hold a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unfit {
+    /// The amount under this name is too large to be counted.
+    Amount(String),
+    /// The object's name and so many resources would take too much of a ledger.
+    Size { resources: usize },
 }
 
 /// Why a request must be retried although there may be room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Busy {
     Claims,
+    /// The claims are too long together.
+    Bytes,
     Key,
 }
 
@@ -72,8 +97,8 @@ pub struct Short {
 
 impl<'p> Book<'p> {
     pub fn open(plan: &'p Plan, state: State) -> Self {
-        let mut book =
-            Self { plan, held: state.used.clone(), state, most_entries: MOST_ENTRIES, holders: BTreeMap::new() };
+        let (held, most_entries) = (state.used.clone(), MOST_ENTRIES);
+        let mut book = Self { plan, held, state, most_entries, bytes: None, holders: BTreeMap::new() };
         book.held.resize(plan.nodes.len(), ResourceList::default());
         for (key, claim) in &book.state.claims {
             for node in plan.nodes_of(&key.namespace) {
@@ -111,8 +136,18 @@ impl<'p> Book<'p> {
             // An earlier write succeeded, but its response was lost.
             return Verdict::Granted;
         }
+        let Some(added) = bytes_of(ask) else {
+            return Verdict::Unfit(Unfit::Size { resources: ask.shape.amounts.len() });
+        };
+        if let Some(name) = ask.shape.uncountable() {
+            return Verdict::Unfit(Unfit::Amount(name.to_owned()));
+        }
         if was.is_none() && self.state.claims.len() >= MOST_CLAIMS {
             return Verdict::Busy(Busy::Claims);
+        }
+        let bytes = *self.bytes.get_or_insert_with(|| self.state.claim_bytes()) + added;
+        if bytes > MOST_BYTES {
+            return Verdict::Busy(Busy::Bytes);
         }
         let Some(now) = with_entry(was, ask, self.most_entries) else { return Verdict::Busy(Busy::Key) };
         let mut growths = Vec::new();
@@ -151,6 +186,7 @@ impl<'p> Book<'p> {
             }
         }
         self.state.claims.insert(ask.key.clone(), now);
+        self.bytes = Some(bytes);
         Verdict::Granted
     }
 
@@ -255,16 +291,31 @@ pub fn beyond(claim: &Claim, node: &Node) -> ResourceList<'static> {
     ResourceList::in_order(node.hard.names().filter_map(amount))
 }
 
+/// The part of `used` that certainly belongs to the key of this object, if it is short enough to be kept.
+pub fn base_of(stored: &Arc<Shape>) -> Option<Arc<Shape>> {
+    text::length(stored, MOST_BASE_BYTES).map(|_| Arc::clone(stored))
+}
+
+/// What a request adds to the text of a ledger, at most; none if it is too much.
+fn bytes_of(ask: &Ask) -> Option<usize> {
+    let escaped = |word: &str| (word.len() < MOST_CLAIM_BYTES).then(|| text::escape(word).len());
+    let entry = escaped(&ask.key.to_string())? + escaped(&ask.attempt.uid)? + ENTRY_BYTES;
+    let rest = MOST_CLAIM_BYTES.checked_sub(entry)?;
+    let shape = text::length(&ask.shape, rest)?;
+    let base = ask.old.as_ref().and_then(|old| text::length(old, MOST_BASE_BYTES)).unwrap_or_default();
+    Some(MOST_CLAIM_BYTES - rest + shape + base)
+}
+
 /// The claim with an added entry; none if too many requests for its key are unfinished.
 fn with_entry(was: Option<&Claim>, ask: &Ask, most_entries: usize) -> Option<Claim> {
-    let mut claim = match (was, &ask.old) {
-        (None, old) => Claim { base: old.iter().cloned().collect(), entries: Vec::new() },
+    let mut claim = match (was, ask.old.as_ref().and_then(base_of)) {
+        (None, old) => Claim { base: old.into_iter().collect(), entries: Vec::new() },
         // The base is the least that any of the requests found: the others may be too late to be stored.
         (Some(was), None) => Claim { base: Vec::new(), ..was.clone() },
         (Some(was), Some(old)) => {
             let mut claim = was.clone();
-            if !claim.base.is_empty() && !claim.base.contains(old) {
-                claim.base.push(Arc::clone(old));
+            if !claim.base.is_empty() && !claim.base.contains(&old) {
+                claim.base.push(old);
             }
             if claim.base.len() > MOST_ENTRIES {
                 claim.base.clear();

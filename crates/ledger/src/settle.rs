@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 
 use crate::cache::Cache;
 use crate::plan::Plan;
+use crate::reserve::base_of;
 use crate::state::{Attempt, Claim, Entry, Key, State};
 
 /// The cache has seen less of a kind than the replica that settled before.
@@ -56,7 +56,7 @@ pub fn settle(plan: &Plan, state: &State, cache: &Cache, released: &BTreeSet<Str
         if entries.is_empty() {
             continue;
         }
-        let base = cache.get(key).map(|stored| Arc::clone(&stored.shape)).into_iter().collect();
+        let base = cache.get(key).and_then(|stored| base_of(&stored.shape)).into_iter().collect();
         settled.claims.insert(key.clone(), Claim { base, entries });
     }
     let is_new = settled.plan != state.plan || settled.used != state.used || settled.claims != state.claims;

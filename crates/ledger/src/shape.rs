@@ -17,7 +17,7 @@ use crate::text::{self, Unreadable};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Without zero amounts.
+    /// Without zero amounts, and none above [`text::most`].
     pub amounts: ResourceList<'static>,
     /// The values that scope selectors match, by scope.
     pub scopes: BTreeMap<String, Vec<String>>,
@@ -34,7 +34,7 @@ impl Shape {
         let amounts = Usage::of(object, now)?.list(object.kind).into_iter();
         let amounts = amounts.filter(|(_, amount)| !amount.is_zero());
         let mut shape = Self {
-            amounts: amounts.map(|(name, amount)| (Cow::Owned(name.into_owned()), amount)).collect(),
+            amounts: amounts.map(|(name, amount)| (Cow::Owned(name.into_owned()), text::capped(amount))).collect(),
             scopes: BTreeMap::new(),
         };
         match (object.kind.measure, object.pod) {
@@ -81,6 +81,11 @@ impl Shape {
         self.amounts.get(name)
     }
 
+    /// A name whose amount is too large to be counted exactly.
+    pub fn uncountable(&self) -> Option<&str> {
+        self.amounts.iter().find(|(_, amount)| text::is_capped(amount)).map(|(name, _)| name.as_ref())
+    }
+
     /// `pods=1 requests.cpu=500m ~NotTerminating ~PriorityClass:high`
     pub fn read(line: &str) -> Result<Self, Unreadable> {
         let mut shape = Self::default();
@@ -100,7 +105,7 @@ impl Shape {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text::write_amounts(&self.amounts))?;
+        text::write_amounts(f, &self.amounts)?;
         for (index, (scope, values)) in self.scopes.iter().enumerate() {
             let space = if index == 0 && self.amounts.is_empty() { "" } else { " " };
             write!(f, "{space}~{}", text::escape(scope))?;
@@ -117,6 +122,37 @@ impl fmt::Display for Shape {
 mod tests {
     use super::*;
     use headroom_core::json::Document;
+    use proptest::prelude::*;
+
+    /// Usual and hostile amounts: up to 200 bytes each, so that sums may be longer than what can be read.
+    fn amount() -> impl Strategy<Value = String> {
+        let suffix = prop::sample::select(vec!["", "m", "n", "k", "Gi", "Ei", "e9", "e100"]);
+        prop_oneof![
+            (0..9_u32, suffix).prop_map(|(number, suffix)| format!("{number}{suffix}")),
+            "9{1,200}",
+            Just("9".repeat(200)),
+            "[1-9][0-9]{0,150}\\.[0-9]{1,40}",
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_shape_of_any_pod_reads_back_unchanged(
+            containers in prop::collection::vec(prop::collection::btree_map("[a-z./]{1,8}|cpu|memory|ephemeral-storage", amount(), 0..4), 1..4),
+            class in ".*",
+        ) {
+            let containers = containers.iter().map(|amounts| {
+                let amounts: Vec<String> = amounts.iter().map(|(name, amount)| format!("\"{name}\": \"{amount}\"")).collect();
+                let amounts = amounts.join(",");
+                format!(r#"{{"resources": {{"requests": {{{amounts}}}, "limits": {{{amounts}}}}}}}"#)
+            });
+            let containers = containers.collect::<Vec<_>>().join(",");
+            let class = class.replace(['\\', '"'], "").replace(char::is_control, "");
+            let pod = format!(r#"{{"spec": {{"priorityClassName": "{class}", "containers": [{containers}]}}}}"#);
+            let shape = shape("pods", &pod);
+            prop_assert_eq!(Shape::read(&shape.to_string()), Ok(shape));
+        }
+    }
 
     fn shape(kind: &str, object: &str) -> Shape {
         let document = Document::read(object).unwrap();

@@ -115,11 +115,17 @@ impl State {
         }
         Lines {
             plan: self.plan,
-            used: self.used.iter().map(text::write_amounts).collect(),
+            used: self.used.iter().map(text::line_of_amounts).collect(),
             counted_at: self.counted_at.iter().map(|(kind, at)| format!("{} {at}", text::escape(kind))).collect(),
             shapes,
             claims,
         }
+    }
+
+    /// The size of the claims' text.
+    pub fn claim_bytes(&self) -> usize {
+        let Lines { shapes, claims, .. } = self.write();
+        shapes.iter().chain(&claims).map(String::len).sum()
     }
 
     pub fn read(lines: &Lines) -> Result<Self, Unreadable> {

@@ -3,6 +3,7 @@
 use headroom_advice::validate;
 use headroom_core::cluster::problem::Problem;
 use headroom_core::cluster::resource_quota::ResourceQuota;
+pub use headroom_core::cluster::tenant_quota::NEVER_CHARGED;
 use headroom_core::json::{Malformed, Node};
 
 use crate::selector::{Labels, Selector};
@@ -22,9 +23,6 @@ pub struct TenantQuota {
     /// `spec.quota`: the same fields as a ResourceQuota's spec.
     pub quota: ResourceQuota<'static>,
 }
-
-/// Namespaces that no quota covers, because the cluster needs them to start.
-pub const NEVER_CHARGED: [&str; 3] = ["kube-system", "kube-node-lease", "kube-public"];
 
 /// Most namespaces by name; for more, use a selector.
 const MOST_NAMES: usize = 1000;

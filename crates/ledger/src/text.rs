@@ -3,9 +3,9 @@
 //! Ledgers store lists of strings instead of nested objects: the API server then tracks no field ownership for each
 //! entry, and writes them in less than half the time.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
-use headroom_core::amount::{Quantity, ResourceList};
+use headroom_core::amount::{Family, Quantity, ResourceList};
 
 /// A line that cannot be read, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,10 +58,64 @@ pub fn unescape(word: &str) -> Result<String, Unreadable> {
     String::from_utf8(bytes).map_err(|_| broken())
 }
 
+/// The largest amount that an object or a bound may have, 1e30: far more than any cluster has, and so little that the
+/// sum of any number of objects can be read back.
+pub fn most() -> Quantity {
+    Quantity::from_units(1_000_000_000_000_000).times_count(1_000_000_000_000_000)
+}
+
+/// The amount, but at most [`most`].
+pub fn capped(amount: Quantity) -> Quantity {
+    if is_small(&amount) {
+        return amount;
+    }
+    amount.clamp(Quantity::ZERO.minus(&most()), most())
+}
+
+/// Whether [`capped`] may have lowered this amount.
+pub fn is_capped(amount: &Quantity) -> bool {
+    !is_small(amount) && *amount >= most()
+}
+
+/// Whether the amount is below 2^63, which every family of suffixes can express.
+fn is_small(amount: &Quantity) -> bool {
+    amount.value().unsigned_abs() < i64::MAX.unsigned_abs()
+}
+
 /// `pods=412 requests.cpu=61200m`
-pub fn write_amounts(amounts: &ResourceList<'_>) -> String {
-    let words: Vec<String> = amounts.iter().map(|(name, amount)| format!("{}={amount}", escape(name))).collect();
-    words.join(" ")
+pub fn write_amounts(f: &mut impl Write, amounts: &ResourceList<'_>) -> fmt::Result {
+    for (index, (name, amount)) in amounts.iter().enumerate() {
+        let space = if index == 0 { "" } else { " " };
+        match is_small(amount) {
+            true => write!(f, "{space}{}={amount}", escape(name))?,
+            // Amounts with a binary suffix are read as 2^63-1 at most.
+            false => write!(f, "{space}{}={}", escape(name), amount.to_family(Family::DecimalSi))?,
+        }
+    }
+    Ok(())
+}
+
+pub fn line_of_amounts(amounts: &ResourceList<'_>) -> String {
+    let mut line = String::new();
+    // Writing to a String cannot fail.
+    _ = write_amounts(&mut line, amounts);
+    line
+}
+
+/// The length of a text; none if it is longer than `most`. A longer text is not made.
+pub fn length(text: &impl fmt::Display, most: usize) -> Option<usize> {
+    struct Room(usize);
+
+    impl Write for Room {
+        fn write_str(&mut self, part: &str) -> fmt::Result {
+            self.0 = self.0.checked_sub(part.len()).ok_or(fmt::Error)?;
+            Ok(())
+        }
+    }
+
+    let mut room = Room(most);
+    write!(room, "{text}").ok()?;
+    most.checked_sub(room.0)
 }
 
 /// Reads one word of such a line.

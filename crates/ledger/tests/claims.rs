@@ -10,7 +10,7 @@ use headroom_core::request::Request;
 use headroom_ledger::ask::{Ask, faults};
 use headroom_ledger::cache::Stored;
 use headroom_ledger::plan::{self, Plan};
-use headroom_ledger::reserve::{Busy, MOST_CLAIMS};
+use headroom_ledger::reserve::{Busy, MOST_BYTES, MOST_CLAIM_BYTES, MOST_CLAIMS};
 use headroom_ledger::state::{Attempt, Key, Lines};
 use headroom_ledger::{Book, Cache, Shape, State, Verdict, message, settle};
 use proptest::prelude::*;
@@ -140,6 +140,79 @@ fn requests_beyond_the_most_claims_must_retry_and_merged_entries_are_bounded() {
     assert_eq!(book.held()[0].get("pods").unwrap().value(), 512);
 }
 
+/// A shape whose text has at least so many bytes.
+fn long_shape(bytes: usize, seed: usize) -> String {
+    let names = (0..bytes / 20).map(|at| format!("a.b/{seed:06}-{at:06}=1"));
+    ["pods=1".to_owned()].into_iter().chain(names).collect::<Vec<_>>().join(" ")
+}
+
+/// The size of the ledger's lists.
+fn bytes(state: &State) -> usize {
+    let Lines { used, shapes, claims, .. } = state.write();
+    used.iter().chain(&shapes).chain(&claims).map(String::len).sum()
+}
+
+#[test]
+fn an_object_that_takes_too_much_of_the_ledger_is_refused() {
+    let plan = plan(&["a 1 - pods=100000"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["pods=0"]));
+    let mut check = |ask: &Ask, expected: &str| {
+        let Verdict::Unfit(unfit) = book.reserve(ask) else { panic!("not refused") };
+        assert_eq!(message::unfit(&ask.key, &unfit), expected);
+        assert_eq!(book.state(), &state(&["pods=0"]));
+    };
+    check(
+        &ask("shop/big", "1", &long_shape(1_800_000, 0), None),
+        "pods \"big\" is invalid: its name (3 bytes) and 90001 counted resources need more than 2048 bytes in the ledger: \
+         use a shorter name or fewer resources",
+    );
+    // Kinds such as Roles have names of any length.
+    let name = "a:".repeat(1_000_000);
+    let cut = headroom_core::cut::shortened(&name).into_owned();
+    check(
+        &ask(&format!("shop/{name}"), "1", "pods=1", None),
+        &format!(
+            "pods \"{cut}\" is invalid: its name (2000000 bytes) and 1 counted resources need more than 2048 bytes in \
+             the ledger: use a shorter name or fewer resources"
+        ),
+    );
+    let old = long_shape(1_800_000, 0);
+    let shrunk = ask("shop/big", "1", "pods=1", Some((&old, 7)));
+    assert_eq!(book.reserve(&shrunk), Verdict::Granted);
+    assert!(bytes(book.state()) < MOST_CLAIM_BYTES);
+}
+
+/// Also with the shapes of stored objects, which may be of any size.
+#[test]
+fn the_size_of_all_claims_is_bounded() {
+    let plan = plan(&["a 1 - pods=100000"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["pods=0"]));
+    let of = |at: usize| ask(&format!("shop/p{at}"), &at.to_string(), &long_shape(1900, at), None);
+    let granted = (0..MOST_CLAIMS).take_while(|at| book.reserve(&of(*at)) == Verdict::Granted).count();
+    assert!((200..300).contains(&granted), "{granted}");
+    let verdict = book.reserve(&of(granted));
+    assert_eq!(verdict, Verdict::Busy(Busy::Bytes));
+    let state = book.close();
+    assert_eq!(state.claims.len(), granted);
+    assert!((MOST_BYTES * 9 / 10..MOST_BYTES).contains(&bytes(&state)), "{}", bytes(&state));
+    // As soon as one claim is settled, there is room.
+    let mut settled = state.clone();
+    settled.claims.remove(&of(0).key);
+    assert_eq!(Book::open(&plan, settled).reserve(&of(granted)), Verdict::Granted);
+
+    // Some of the keys have stored objects, and of those some are large.
+    let mut cache = Cache::default();
+    let objects = (0..granted).map(|at| {
+        let shape = Arc::new(Shape::read(&long_shape(if at < 3 { 1_000_000 } else { 900 }, 1000 + at)).unwrap());
+        (of(at).key, Stored { uid: "other".to_owned(), version: 1, shape, ends: None })
+    });
+    cache.list("pods", 5, objects);
+    let settled = settle(&plan, &state, &cache, &BTreeSet::new()).unwrap().unwrap();
+    assert_eq!(settled.claims.len(), granted);
+    assert_eq!(settled.claims.values().filter(|claim| claim.base.is_empty()).count(), 3);
+    assert!(bytes(&settled) < MOST_BYTES + granted * 1024, "{}", bytes(&settled));
+}
+
 fn request(operation: &str, object: &str, old: &str) -> String {
     format!(
         r#"{{"uid": "r", "operation": "{operation}", "resource": {{"group": "", "version": "v1", "resource": "pods"}},
@@ -213,6 +286,50 @@ fn a_replica_that_has_seen_less_does_not_settle() {
     cache.advance("pods", 11);
     let settled = settle(&plan, &counted, &cache, &BTreeSet::new()).unwrap().unwrap();
     assert_eq!(settled.write().used, ["pods=0"]);
+}
+
+#[test]
+fn an_amount_that_cannot_be_counted_is_refused() {
+    let nines = "9".repeat(200);
+    let containers = format!(
+        r#"{{"name": "a", "resources": {{"requests": {{"ephemeral-storage": "{nines}"}}}}}},
+            {{"name": "b", "resources": {{"requests": {{"ephemeral-storage": "{nines}"}}}}}}"#
+    );
+    let pod = format!(r#"{{"metadata": {{"name": "web-0", "uid": "u1"}}, "spec": {{"containers": [{containers}]}}}}"#);
+    let text = request("CREATE", &pod, "null");
+    let document = Document::read(&text).unwrap();
+    let asked = Ask::of(&Request::read(document.root()).unwrap(), || "t".to_owned()).unwrap().unwrap();
+    // No quota bounds what is too large, but it would be written.
+    let plan = plan(&["a 1 - pods=9"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["pods=1"]));
+    let Verdict::Unfit(unfit) = book.reserve(&asked) else { panic!("not refused") };
+    assert_eq!(
+        message::unfit(&asked.key, &unfit),
+        "pods \"web-0\" is invalid: ephemeral-storage is 1e30 or more, which quotas cannot count: set a smaller amount"
+    );
+    assert_eq!(book.state(), &state(&["pods=1"]));
+}
+
+#[test]
+fn usage_beyond_what_can_be_read_in_binary_suffixes_reads_back() {
+    let plan = plan(&["a 1 - requests.ephemeral-storage=9 requests.memory=20E"], &["shop 0"]);
+    let mut cache = Cache::default();
+    let nines = "9".repeat(200);
+    let objects = ["a", "b", "c"].map(|name| {
+        let pod = format!(
+            r#"{{"spec": {{"containers": [{{"resources": {{"requests":
+                {{"memory": "8Ei", "ephemeral-storage": "{nines}"}}}}}}]}}}}"#
+        );
+        let shape = Shape::of_stored("pods", Document::read(&pod).unwrap().root(), None).unwrap();
+        let stored = Stored { uid: name.to_owned(), version: 1, shape: Arc::new(shape), ends: None };
+        (Key::new("pods", "shop", name), stored)
+    });
+    cache.list("pods", 5, objects);
+    let counted = settle(&plan, &state(&[""]), &cache, &BTreeSet::new()).unwrap().unwrap();
+    assert_eq!(State::read(&counted.write()), Ok(counted.clone()));
+    // Three times 2^63-1 does not fit into 20E.
+    let mut book = Book::open(&plan, State::read(&counted.write()).unwrap());
+    assert!(matches!(book.reserve(&ask("shop/d", "1", "requests.memory=1", None)), Verdict::Refused(_)));
 }
 
 /// Asks for few keys, so that several are for the same key.

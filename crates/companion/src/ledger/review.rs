@@ -169,9 +169,11 @@ async fn room(
         reserved.ledgers.push(&view.ledger);
         let reply = match replica.writers.reserve(&view.ledger, ask.clone(), until).await {
             Answer::Granted => continue,
-            // Too many claims, or the ledger is not writable: the object is counted once it is stored.
-            Answer::Busy(_) if ask.may_exceed => continue,
+            // Too many claims, one that no ledger can hold, or the ledger is not writable: the object is counted once it
+            // is stored.
+            Answer::Busy(_) | Answer::Invalid(_) if ask.may_exceed => continue,
             Answer::Refused { plan, refusal } => refused(replica, &ask, view, &plan, &refusal),
+            Answer::Invalid(text) => Reply::Invalid(text),
             Answer::Busy(text) => Reply::Busy(text),
         };
         reserved.ledgers.pop();
@@ -256,6 +258,7 @@ fn dry_run(replica: &Replica, ask: &Ask, views: &[View]) -> Reply {
         match book.reserve(ask) {
             Verdict::Granted => {}
             Verdict::Refused(refusal) => return refused(replica, ask, view, &view.plan, &refusal),
+            Verdict::Unfit(unfit) => return Reply::Invalid(message::unfit(&ask.key, &unfit)),
             Verdict::Busy(busy) => return Reply::Busy(message::busy(&view.ledger, busy)),
         }
     }

@@ -152,6 +152,7 @@ fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> 
     };
     let mut amounts = json!({
         "used": list(used), "reserved": list(reserved),
+        "exemptNamespaces": replica.tenants.exempt(),
         "namespaceCount": count, "namespaces": namespaces, "children": children.collect::<Vec<_>>(),
     });
     // Enforced bounds: a suspended quota has none.

@@ -32,6 +32,7 @@ const IDLE: Duration = Duration::from_secs(600);
 pub enum Answer {
     Granted,
     Refused { plan: Arc<Plan>, refusal: Refusal },
+    Invalid(String),
     Busy(String),
 }
 
@@ -335,6 +336,7 @@ impl Writer {
         for (waiting, verdict) in self.batch.waiting.drain(..).zip(verdicts) {
             let answer = match verdict {
                 Verdict::Granted => Answer::Granted,
+                Verdict::Unfit(unfit) => Answer::Invalid(message::unfit(&waiting.ask.key, &unfit)),
                 Verdict::Busy(busy) => Answer::Busy(message::busy(&self.ledger, busy)),
                 Verdict::Refused(refusal) => {
                     let is_young = |token: &String| {

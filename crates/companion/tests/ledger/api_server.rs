@@ -190,6 +190,9 @@ impl ApiServer {
             return answer(StatusCode::OK, &json!({"resources": [{"name": "pods", "namespaced": true}]}));
         }
         let Some(place) = Place::of(path) else { return status(404, "NotFound") };
+        if body.to_string().len() > 1_572_864 {
+            return status(500, "etcdserver: request is too large");
+        }
         let mut inner = self.inner.lock().unwrap();
         let name = match body.pointer("/metadata/name").and_then(Value::as_str) {
             Some(name) if method == Method::POST => name.to_owned(),

@@ -199,6 +199,88 @@ async fn a_resize_is_charged_by_its_difference() {
     kill(&replica);
 }
 
+/// The response to a review of a pod's creation.
+async fn create(replica: &Arc<Replica>, object: &Value) -> Value {
+    let review = json!({"request": {"uid": "review", "operation": "CREATE", "namespace": object["metadata"]["namespace"],
+        "name": object["metadata"]["name"], "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "kind": {"kind": "Pod"}, "userInfo": {"username": "ann"}, "object": object}});
+    let answer = review::answer(replica, review.to_string().as_bytes()).await.unwrap();
+    answer["response"].clone()
+}
+
+/// Requests by which one tenant could make the ledger unreadable are refused; the claims of others stay.
+#[tokio::test]
+async fn no_request_makes_a_ledger_unreadable() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = bounded(&json!({"pods": HARD.to_string()}));
+    let replica = replica(&server, &made);
+    until_counted(&server, "pods=0").await;
+    assert_eq!(create(&replica, &pod("shop", "first", "first")).await["allowed"], true);
+    let mut hostile = pod("shop", "hostile", "hostile");
+    let container = json!({"name": "a", "resources": {"requests": {"ephemeral-storage": "9".repeat(200)}}});
+    hostile["spec"]["containers"] = json!([container, container]);
+    let response = create(&replica, &hostile).await;
+    assert_eq!(response["status"]["code"], 422, "{response}");
+    let text = "pods \"hostile\" is invalid: ephemeral-storage is 1e30 or more, which quotas cannot count: set a smaller amount";
+    assert_eq!(response["status"]["message"], text);
+    // It may have been stored while the webhook was away.
+    server.put("/api/v1", Some("shop"), hostile, "pods");
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    while server.ledger()["used"][0] != "pods=1" {
+        assert!(tokio::time::Instant::now() < deadline, "{}", server.ledger());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(server.ledger()["claims"][0].as_str().unwrap().starts_with("pods/shop/first "), "{}", server.ledger());
+    assert!(replica.board.broken().is_empty());
+    kill(&replica);
+}
+
+/// One object of more than 1 MB, which API servers accept, neither stops the ledger nor what is reserved in it.
+#[tokio::test]
+async fn no_request_makes_a_ledger_too_large_to_be_written() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = bounded(&json!({"pods": HARD.to_string()}));
+    let replica = replica(&server, &made);
+    until_counted(&server, "pods=0").await;
+    let names: serde_json::Map<String, Value> = (0..40_000).map(|at| (format!("a.b/r{at:05}"), json!("1"))).collect();
+    let mut hostile = pod("shop", "hostile", "hostile");
+    hostile["spec"]["containers"][0]["resources"] = json!({"limits": names, "requests": names});
+    let (first, refused) = (pod("shop", "first", "first"), hostile.clone());
+    let (first, refused) = tokio::join!(create(&replica, &first), create(&replica, &refused));
+    assert_eq!(first["allowed"], true, "{first}");
+    let text = "pods \"hostile\" is invalid: its name (7 bytes) and 40002 counted resources need more than 2048 bytes in the \
+        ledger: use a shorter name or fewer resources";
+    assert_eq!((&refused["status"]["code"], &refused["status"]["message"]), (&json!(422), &json!(text)));
+    // It may have been stored while the webhook was away. What is reserved beside it must not take its size.
+    server.put("/api/v1", Some("shop"), hostile, "pods");
+    let again = create(&replica, &pod("shop", "hostile", "again")).await;
+    assert_eq!(again["allowed"], true, "{again}");
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    while server.ledger()["used"][0] != "pods=1" {
+        assert!(tokio::time::Instant::now() < deadline, "{}", server.ledger());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let second = create(&replica, &pod("shop", "second", "second")).await;
+    assert_eq!(second["allowed"], true, "{second}");
+    assert!(server.ledger().to_string().len() < 4096);
+    kill(&replica);
+}
+
+/// The policy reads them, so that it does not refuse what the ledger never charges.
+#[tokio::test]
+async fn the_status_lists_the_namespaces_that_are_never_charged() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = bounded(&json!({"pods": HARD.to_string()}));
+    let replica = replica(&server, &made);
+    let status = || server.object("/apis/headroom.dev/v1alpha1/tenantquotas", "", "team")["status"].clone();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    while status()["exemptNamespaces"] != json!(["headroom", "kube-node-lease", "kube-public", "kube-system"]) {
+        assert!(tokio::time::Instant::now() < deadline, "{}", status());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    kill(&replica);
+}
+
 #[tokio::test]
 async fn a_quota_is_suspended_only_once() {
     let server = ApiServer::calm();

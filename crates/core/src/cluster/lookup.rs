@@ -164,11 +164,12 @@ impl Lookup<'_> {
 }
 
 /// The fields that are read of a TenantQuota.
-const TENANT_QUOTA: [&str; 7] = [
+const TENANT_QUOTA: [&str; 8] = [
     "spec.namespaces",
     "spec.parent",
     "spec.quota.scopeSelector",
     "spec.quota.scopes",
+    "status.exemptNamespaces",
     "status.hard",
     "status.reserved",
     "status.used",

@@ -21,7 +21,12 @@ pub struct TenantQuota<'d> {
     pub namespaces: Vec<Cow<'d, str>>,
     /// The namespaces by their labels.
     pub selector: Option<Node<'d>>,
+    /// Namespaces that the ledger does not charge although the quota covers them.
+    pub exempt: Vec<Cow<'d, str>>,
 }
+
+/// Namespaces that no TenantQuota covers, because the cluster needs them to start.
+pub const NEVER_CHARGED: [&str; 3] = ["kube-system", "kube-node-lease", "kube-public"];
 
 impl<'d> TenantQuota<'d> {
     fn read(node: Node<'d>) -> Result<Self, Malformed> {
@@ -29,16 +34,23 @@ impl<'d> TenantQuota<'d> {
         let part = |name| spec.map_or(Ok(None), |spec| spec.get(name));
         let mut quota = ResourceQuota::read_with_spec(node, part("quota")?)?;
         quota.is_tenant = true;
+        let mut exempt = Vec::new();
         if let Some(status) = node.get("status")? {
             quota.used.add_all(&ResourceList::in_field(status, "reserved")?);
+            exempt = status.list("exemptNamespaces")?.map(Node::str).collect::<Result<_, _>>()?;
         }
         let parent = part("parent")?.map(Node::str).transpose()?;
-        let mut read = Self { quota, parent, namespaces: Vec::new(), selector: None };
+        let mut read = Self { quota, parent, namespaces: Vec::new(), selector: None, exempt };
         if let Some(covered) = part("namespaces")? {
             read.namespaces = covered.list("names")?.map(Node::str).collect::<Result<_, _>>()?;
             read.selector = covered.get("selector")?;
         }
         Ok(read)
+    }
+
+    /// Whether the ledger never charges a namespace to this quota.
+    pub fn exempts(&self, namespace: &str) -> bool {
+        NEVER_CHARGED.contains(&namespace) || self.exempt.iter().any(|exempt| exempt == namespace)
     }
 
     /// Reads a list of TenantQuotas, in name order.

@@ -109,6 +109,20 @@ fn read(objects: &[Value]) -> Result<Vec<TenantQuota>, String> {
     objects.iter().map(one).collect()
 }
 
+/// The quotas as far as they charge one namespace: none covers a namespace that its ledger exempts.
+fn covering(namespace: &str, objects: &[Value]) -> Result<Vec<TenantQuota>, String> {
+    let mut quotas = read(objects)?;
+    for (quota, object) in quotas.iter_mut().zip(objects) {
+        let exempt = object.pointer("/status/exemptNamespaces").and_then(Value::as_array);
+        if NEVER_CHARGED.contains(&namespace)
+            || exempt.is_some_and(|exempt| exempt.iter().any(|name| name == namespace))
+        {
+            (quota.names, quota.selector) = (Vec::new(), None);
+        }
+    }
+    Ok(quotas)
+}
+
 /// The labels of a namespace; a namespace without an object has only its name.
 fn labels(namespace: &str, around: &mut Overlay) -> Result<Labels, String> {
     let object = around.get("v1", "Namespace", None, namespace)?.unwrap_or_default();
@@ -131,7 +145,7 @@ pub fn charges(request: &Value, object: &Value, around: &mut Overlay) -> Result<
 
 fn judge_if(request: &Value, object: &Value, around: &mut Overlay, may_exceed: bool) -> Result<Outcome, String> {
     let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if namespace.is_empty() || NEVER_CHARGED.contains(&namespace.as_str()) {
+    if namespace.is_empty() {
         return Ok(Outcome::default());
     }
     let objects = match around.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None) {
@@ -139,7 +153,7 @@ fn judge_if(request: &Value, object: &Value, around: &mut Overlay, may_exceed: b
         Err(problem) if is_of_unknown_kind(&problem) => return Ok(Outcome::default()),
         objects => objects?,
     };
-    let quotas = read(&objects)?;
+    let quotas = covering(&namespace, &objects)?;
     let namespaces = [(namespace.clone(), labels(&namespace, around)?)].into();
     let text = as_reviewed(request, object).to_string();
     let document = Document::read(&text).map_err(|error| error.to_string())?;
@@ -190,7 +204,7 @@ fn forecast_by(quotas: &[ResourceQuota<'_>], request: &str, new: &str, old: Opti
 fn bounding(namespace: &str, objects: &[Value], around: &mut Overlay) -> Result<Vec<ResourceQuota<'static>>, String> {
     let namespaces = [(namespace.to_owned(), labels(namespace, around)?)].into();
     let mut bounding = Vec::new();
-    for tree in trees(&read(objects)?).0 {
+    for tree in trees(&covering(namespace, objects)?).0 {
         let plan = Plan::of_tree(&tree, &namespaces);
         let nodes = plan.nodes_of(namespace).into_iter().filter_map(|node| plan.nodes.get(node));
         bounding.extend(nodes.filter(|node| !node.is_suspended).map(|node| ResourceQuota {
@@ -244,6 +258,8 @@ fn add(
         Verdict::Refused(refusal) => {
             outcome.refusals.push(message::refusal("tenant quota", &ask.key, plan, &refusal, &consumers));
         }
+        Verdict::Unfit(_) if ask.may_exceed => {}
+        Verdict::Unfit(unfit) => outcome.refusals.push(message::unfit(&ask.key, &unfit)),
         // Nothing else is under way here.
         Verdict::Busy(_) => {}
     }
@@ -356,6 +372,22 @@ mod tests {
         let text = "exceeded quota: acme, requested: pods=1, used: pods=";
         let (verdict, reasons) = told(&run.judge(&pod("web", "a")));
         assert!(verdict == Judged::Refused && reasons[0].contains(text), "{reasons:?}");
+    }
+
+    #[test]
+    fn namespaces_that_the_ledger_exempts_are_not_judged() {
+        let status = json!({"hard": {"pods": "1"}, "used": {"pods": "1"}, "exemptNamespaces": ["web"]});
+        let mut quota = tenant_quota("payments", None, "1", status);
+        quota["spec"]["namespaces"] = json!({"selector": {}});
+        let mut run = run(vec![quota]);
+        assert_eq!(told(&run.judge(&pod("shop", "a"))).0, Judged::Refused);
+        for namespace in ["web", "kube-public"] {
+            assert_eq!(told(&run.judge(&pod(namespace, "a"))), (Judged::Admitted, Vec::new()));
+            let mut deployment = deployment(5);
+            deployment["metadata"]["namespace"] = json!(namespace);
+            let judgement = run.judge(&deployment);
+            assert!(!judgement.warnings.iter().any(|warning| warning.contains("payments")), "{:?}", judgement.warnings);
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub fn charged<'d>(
 ) -> Result<Vec<ResourceQuota<'d>>, Malformed> {
     let mut charged = Vec::new();
     let mut is_charged = vec![false; quotas.len()];
-    for (place, quota) in quotas.iter().enumerate() {
+    for (place, quota) in quotas.iter().enumerate().filter(|(_, quota)| !quota.exempts(namespace)) {
         let is_named = quota.namespaces.iter().any(|name| name == namespace);
         if !is_named && !quota.selector.map_or(Ok(false), |selector| selects(selector, labels))? {
             continue;
@@ -70,6 +70,28 @@ mod tests {
         };
         assert_eq!(quotas.iter().map(described).collect::<Vec<_>>(), expected);
         assert!(quotas.iter().all(|quota| quota.is_tenant));
+    }
+
+    #[test]
+    fn namespaces_that_the_ledger_never_charges_are_not_charged() {
+        let list = Document::read(
+            r#"{"items": [
+                {"metadata": {"name": "acme"}, "spec": {"namespaces": {"names": ["kube-system", "ledger", "shop"]}},
+                    "status": {"exemptNamespaces": ["kube-public", "ledger"]}},
+                {"metadata": {"name": "by-parent"}, "spec": {"parent": "acme", "namespaces": {"names": ["ledger"]}}}
+            ]}"#,
+        );
+        let list = list.unwrap();
+        let quotas = TenantQuota::read_list(list.root()).unwrap();
+        let of = |namespace: &str| -> Vec<String> {
+            let charged = charged(&quotas, namespace, None).unwrap();
+            charged.into_iter().map(|quota| quota.name.into_owned()).collect()
+        };
+        assert_eq!(of("shop"), ["acme"]);
+        // Whatever a ledger has published.
+        assert_eq!(of("kube-system"), [""; 0]);
+        // Each quota exempts only for itself, as far as its ledger has published.
+        assert_eq!(of("ledger"), ["by-parent", "acme"]);
     }
 
     #[test]
