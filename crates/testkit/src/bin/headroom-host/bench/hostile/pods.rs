@@ -26,6 +26,7 @@ pub const ROWS: Rows = &[
         let twice = fields(20_000, |number| format!(r#""example.com/r{number}":"2""#));
         pod(&one(&format!(r#"{{"limits":{},"requests":{twice}}}"#, amounts(20_000))))
     }),
+    ("20,000 requests above limits that look like ours", to_repair),
     ("20,000 amounts at the pod level", || pod(&one("{}")).with("object/spec/resources/requests", amounts(20_000))),
     ("20,000 amounts of overhead", || pod(&one("{}")).with("object/spec/overhead", amounts(20_000))),
     ("5,000 containers that keep the bounds", || pod(&containers(5_000, FITTING))),
@@ -209,6 +210,18 @@ fn pod(containers: &str) -> Row {
 /// One container with these resources.
 fn one(resources: &str) -> String {
     format!("[{}]", container("web", resources))
+}
+
+/// A pod with requests above limits that its annotation says are ours, so that they are repaired. Its cpu and memory
+/// keep the bounds, so that the repair is written.
+fn to_repair() -> Row {
+    let list = |amount: u8| {
+        let amounts = fields(20_000, |number| format!(r#""r{number:05}":"{amount}""#));
+        amounts.replacen('{', r#"{"cpu":"100m","memory":"32Mi","#, 1)
+    };
+    let ours = fields(20_000, |number| format!(r#"\"limits.r{number:05}\":\"1\""#));
+    pod(&one(&format!(r#"{{"limits":{},"requests":{}}}"#, list(1), list(2))))
+        .with(&our_annotation(), string(&format!(r#"{{\"web\":{ours}}}"#)))
 }
 
 fn long_name(resources: &str) -> String {
