@@ -28,7 +28,18 @@ pub const ROWS: Rows = &[
     }),
     ("20,000 requests above limits that look like ours", to_repair),
     ("20,000 amounts at the pod level", || pod(&one("{}")).with("object/spec/resources/requests", amounts(20_000))),
+    ("20,000 amounts at the pod level, before the containers'", || {
+        pod(&one(&format!(r#"{{"requests":{}}}"#, last_amounts(20_000))))
+            .with("object/spec/resources/requests", hugepages(20_000))
+    }),
+    ("20,000 limits before those at the pod level", || {
+        pod(&one(&format!(r#"{{"limits":{}}}"#, hugepages(20_000))))
+            .with("object/spec/resources/limits", last_amounts(20_000))
+    }),
     ("20,000 amounts of overhead", || pod(&one("{}")).with("object/spec/overhead", amounts(20_000))),
+    ("20,000 amounts of overhead before 20,000 requests", || {
+        pod(&one(&format!(r#"{{"requests":{}}}"#, last_amounts(20_000)))).with("object/spec/overhead", amounts(20_000))
+    }),
     ("5,000 containers that keep the bounds", || pod(&containers(5_000, FITTING))),
     ("5,000 containers that set nothing", || pod(&containers(5_000, "{}"))),
     ("5,000 containers beyond every bound", || pod(&containers(5_000, GREEDY))),
@@ -241,6 +252,15 @@ fn amount(number: usize) -> String {
 
 pub fn amounts(count: usize) -> String {
     fields(count, amount)
+}
+
+/// Amounts that a pod may have for all its containers together; their names precede those of [`last_amounts`].
+fn hugepages(count: usize) -> String {
+    fields(count, |number| format!(r#""hugepages-{number:060}":"1""#))
+}
+
+fn last_amounts(count: usize) -> String {
+    fields(count, |number| format!(r#""zz{number:060}":"1""#))
 }
 
 fn pairs(count: usize) -> String {
