@@ -163,6 +163,12 @@ pub const ROWS: Rows = &[
         let notes = string(&format!("LimitRanger plugin set: {notes}"));
         pod(&one("{}")).with(&annotation("kubernetes.io/limit-ranger"), notes)
     }),
+    ("LimitRanger's annotation of 1 MB, and a rule by a long image", || {
+        let names = "cpu, ".repeat(MEGABYTE / 5);
+        let notes = string(&format!("LimitRanger plugin set: {names}memory request for container web"));
+        by_image(&one(r#"{"requests":{"cpu":"123m","memory":"1Mi"}}"#))
+            .with(&annotation("kubernetes.io/limit-ranger"), notes)
+    }),
     ("our annotation of 250 KB, naming 5,000 containers", || {
         let notes = fields(5_000, |number| format!(r#"\"c{number}\":{{\"requests.cpu\":\"200m: default\"}}"#));
         pod(&containers(5_000, FITTING)).with(&our_annotation(), string(&notes))
@@ -233,6 +239,16 @@ fn to_repair() -> Row {
     let ours = fields(20_000, |number| format!(r#"\"limits.r{number:05}\":\"1\""#));
     pod(&one(&format!(r#"{{"limits":{},"requests":{}}}"#, list(1), list(2))))
         .with(&our_annotation(), string(&format!(r#"{{\"web\":{ours}}}"#)))
+}
+
+/// These containers with an image of 1,000 bytes, and a rule with a pattern for images.
+fn by_image(containers: &str) -> Row {
+    let rule = json!({
+        "name": "images", "images": ["*a*b*c"], "limits": [{"type": "Container", "max": {"cpu": "1"}}],
+    });
+    let image = string(&format!("registry.example.com/{}", "ab".repeat(490)));
+    pod(&containers.replace("\"nginx\"", &image))
+        .settings(json!({"estimates": {"mode": "never"}, "limitRanges": {"rules": [rule]}}))
 }
 
 fn long_name(resources: &str) -> String {
