@@ -57,11 +57,7 @@ pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
     if request.is_by_kubernetes_controller() && is_owned_by_workload(object.node)? {
         return Ok(None);
     }
-    let is_renewed = match old {
-        Some(old) => text_at(object.node, kind.path)? != text_at(old.node, kind.path)?,
-        None => false,
-    };
-    let change = Change { object, old, is_renewed };
+    let change = Change { object, old, is_renewed: old.is_some() && !keeps_template(request)? };
     match kind.growth {
         Growth::Pod => Ok(None),
         Growth::Deployment => change.deployment(),
@@ -77,15 +73,19 @@ pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
 /// request keeps would replace every pod of a workload, and is refused for a Job. An object that a controller derives
 /// from another object must keep its template too, or the controller would write it again and again.
 pub fn decides_template(request: &Request<'_>) -> Result<bool, Malformed> {
-    let (Some(kind), Some(object)) = (request.pod_kind(), &request.object) else { return Ok(false) };
-    let is_new_template = match &request.operation {
-        Operation::Create => true,
-        Operation::Update { old: Some(old) } => text_at(object.node, kind.path)? != text_at(old.node, kind.path)?,
-        Operation::Update { old: None } | Operation::Delete | Operation::Connect => false,
-    };
+    let Some(object) = &request.object else { return Ok(false) };
+    let may_be_new = request.is_create() || request.old().is_some();
     // If a person writes an owner into an object, its template is filled in nevertheless.
     let is_derived = request.is_by_service_account() && controller_of(object.node)?.is_some();
-    Ok(is_new_template && !is_derived)
+    Ok(may_be_new && !is_derived && !keeps_template(request)?)
+}
+
+/// Whether an update leaves the pod template as it is.
+pub fn keeps_template(request: &Request<'_>) -> Result<bool, Malformed> {
+    let (Some(kind), Some(object), Some(old)) = (request.pod_kind(), &request.object, request.old()) else {
+        return Ok(false);
+    };
+    Ok(object.node.at(kind.path)?.map(Node::text) == old.node.at(kind.path)?.map(Node::text))
 }
 
 /// Whether a `scale` asks for more replicas than before.
@@ -272,10 +272,6 @@ fn controller_of<'d>(object: Node<'d>) -> Result<Option<Cow<'d, str>>, Malformed
         }
     }
     Ok(None)
-}
-
-fn text_at<'d>(object: Node<'d>, path: &[&str]) -> Result<Option<&'d str>, Malformed> {
-    Ok(object.at(path)?.map(Node::text))
 }
 
 fn flag(node: Option<Node<'_>>) -> Result<bool, Malformed> {
