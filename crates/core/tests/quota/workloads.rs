@@ -337,3 +337,32 @@ fn an_update_that_leaves_the_pods_as_they_are_is_not_held_to_limit_ranges() {
         }
     }
 }
+
+#[test]
+fn a_partition_keeps_the_first_pods_of_a_stateful_set() {
+    let set = |replicas: u32, partition: u32| {
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}});
+        // The partition counts from the first ordinal.
+        let ordinals = json!({"start": 5});
+        workload("StatefulSet", json!({"replicas": replicas, "ordinals": ordinals, "updateStrategy": strategy}))
+    };
+    let renewed = |replicas: u32, partition: u32| {
+        let old = with_status(set(3, partition), json!({"replicas": 3}));
+        request(&asking_for(set(replicas, partition), "1"), Some(&old))
+    };
+    let fits = |replicas, partition, used: &str| messages(&renewed(replicas, partition), used, &json!({})).is_empty();
+    // No pod is replaced.
+    assert!(fits(3, 3, "4") && fits(3, 4, "4") && fits(2, 2, "4"));
+    // One pod is.
+    assert!(fits(3, 2, "3500m"));
+    check(
+        &renewed(3, 2),
+        "3600m",
+        &["its pods would be refused: quota team: 2 of 3 replicas fit: requests.cpu short by 100m (400m available)"],
+    );
+    // Of two more pods one, both or none is made from the old template.
+    assert!(fits(5, 4, "2500m") && !fits(5, 4, "2501m"));
+    assert!(fits(5, 5, "3") && !fits(5, 5, "3001m"));
+    assert!(fits(5, 3, "2") && !fits(5, 3, "2001m"));
+    assert!(fits(5, 0, "500m") && !fits(5, 0, "501m"));
+}
