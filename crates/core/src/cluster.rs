@@ -144,8 +144,4 @@ impl<'d> Context<'d> {
         }
         Ok(())
     }
-
-    pub fn namespace_labels(&self) -> Result<Option<Node<'d>>, Malformed> {
-        self.namespace.map_or(Ok(None), |namespace| namespace.at(&["metadata", "labels"]))
-    }
 }

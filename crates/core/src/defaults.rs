@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::amount::{Quantity, Requirement, ResourceName};
+use crate::amount::{ByResource, Quantity, Requirement, ResourceName};
 use crate::cut::shortened;
 use crate::ranges::Range;
 use crate::request::{Container, Origin, Pod, RangeName, Repair, Resources, Value};
@@ -48,19 +48,42 @@ impl fmt::Display for LimitBelowRequest<'_> {
     }
 }
 
+/// A default limit to raise.
+struct Raise<'d> {
+    found: LimitBelowRequest<'d>,
+    is_above_max: bool,
+    /// The range that supplies the limit.
+    supplier: Option<RangeName<'d>>,
+}
+
 /// Raises default limits below the request to the request, but never above a maximum.
 pub fn repair<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>]) {
     for container in &mut pod.containers {
-        for found in below_request(container).collect::<Vec<_>>() {
-            let is_above_max = ranges
-                .iter()
-                .flat_map(|range| range.items_for(container))
-                .any(|item| item.max.get(&found.resource).is_some_and(|max| found.request > *max));
+        let raise = |found: LimitBelowRequest<'d>| Raise { found, is_above_max: false, supplier: None };
+        let found = below_request(container).map(|found| (found.resource.clone(), raise(found)));
+        let mut raises = ByResource::in_order(found);
+        if raises.is_empty() {
+            continue;
+        }
+        for range in ranges {
+            for item in range.items_for(container) {
+                for (name, max) in item.max.iter() {
+                    if let Some(raise) = raises.get_mut(name) {
+                        raise.is_above_max |= raise.found.request > *max;
+                    }
+                }
+                for name in item.default_limit.names() {
+                    if let Some(raise) = raises.get_mut(name) {
+                        raise.supplier.get_or_insert_with(|| range.name());
+                    }
+                }
+            }
+        }
+        for (name, Raise { found, is_above_max, supplier }) in raises {
             if is_above_max {
                 continue; // The check of the bounds reports the request.
             }
-            let supplier = supplier(container, ranges, &found.resource);
-            if let Some(limit) = container.resources.limits.get_mut(&found.resource) {
+            if let Some(limit) = container.resources.limits.get_mut(&name) {
                 *limit = Value {
                     quantity: found.request,
                     origin: Origin::Repaired(Box::new(Repair { from: found.limit, range: supplier })),
@@ -86,11 +109,4 @@ fn below_request<'a, 'd>(container: &'a Container<'d>) -> impl Iterator<Item = L
             request: request.clone(),
         })
     })
-}
-
-/// The range that supplies a default limit.
-fn supplier<'d>(container: &Container<'d>, ranges: &[Range<'d>], resource: &str) -> Option<RangeName<'d>> {
-    let mut suppliers =
-        ranges.iter().filter(|range| range.items_for(container).any(|item| item.default_limit.contains(resource)));
-    suppliers.next().map(Range::name)
 }

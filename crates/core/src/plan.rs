@@ -51,8 +51,13 @@ impl<'d> Plan<'d> {
         let judges = role != Role::Fill;
         let is_workload = matches!(subject, Subject::Workload | Subject::Scale);
         let pods = if is_workload && !request.is_audit { settings.quotas.of_workloads() } else { Mode::Off };
-        let rollout = if pods == Mode::Off { None } else { rollout::rollout(request)? };
-        let has_rollout = rollout.is_some();
+        let may_keep_pods = subject == Subject::Workload && request.old().is_some();
+        let rollout = if pods == Mode::Off && !may_keep_pods { None } else { rollout::rollout(request)? };
+        if may_keep_pods && rollout.is_none() && rollout::keeps_template(request)? {
+            // Neither the pods that it has nor their number change.
+            return Ok(None);
+        }
+        let has_rollout = rollout.is_some() && pods != Mode::Off;
         let limits = match subject {
             Subject::Workload => settings.limit_ranges.of_workloads(),
             Subject::Pod | Subject::Resize | Subject::Claim => settings.limit_ranges.mode,
@@ -63,7 +68,7 @@ impl<'d> Plan<'d> {
             limits,
             quotas: if judges && subject.is_counted(request) { settings.quotas.mode } else { Mode::Off },
             pods: if has_rollout { pods } else { Mode::Off },
-            rollout,
+            rollout: rollout.filter(|_| has_rollout),
             is_defaulted: subject != Subject::Claim && limits != Mode::Off
                 || has_rollout && settings.limit_ranges.mode != Mode::Off,
             is_estimated: subject.makes_pods() && settings.estimates.mode != EstimateMode::Never,

@@ -57,10 +57,9 @@ pub fn applicable<'d>(
         return Ok(ranges);
     }
     let pod_labels = pod.map(|pod| pod.node.at(&["metadata", "labels"])).transpose()?.flatten();
-    let namespace_labels = context.namespace_labels()?;
     for rule in &settings.limit_ranges.rules {
         let selects_object = if pod.is_some() { rule.selects_pod(pod_labels)? } else { !rule.is_about_pods() };
-        if selects_object && rule.selects_namespace(&request.namespace, namespace_labels)? {
+        if selects_object && rule.selects_namespace(&request.namespace, context.namespace)? {
             ranges.push(Range::Rule(rule));
         }
     }

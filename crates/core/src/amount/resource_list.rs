@@ -36,6 +36,11 @@ impl<V> Default for ByResource<'_, V> {
 }
 
 impl<'d, V> ByResource<'d, V> {
+    /// From values in name order, each name once.
+    pub fn in_order(values: impl Iterator<Item = (ResourceName<'d>, V)>) -> Self {
+        Self(values.collect())
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -101,6 +106,10 @@ impl<'d, V> ByResource<'d, V> {
     /// Adds values in name order; none of the names may be in the list.
     pub fn add_missing(&mut self, missing: Vec<(ResourceName<'d>, V)>) {
         let ends_before = missing.first().is_none_or(|(first, _)| self.ends_before(first));
+        if self.is_empty() {
+            self.0 = missing;
+            return;
+        }
         self.0.extend(missing);
         if !ends_before {
             order::sort_by(&mut self.0, |(one, _), (other, _)| one.cmp(other));
@@ -220,22 +229,22 @@ impl<'d> ResourceList<'d> {
         node.get(name)?.map_or_else(|| Ok(Self::default()), Self::read)
     }
 
-    /// From amounts in name order, each name once.
-    pub fn in_order(amounts: impl Iterator<Item = (ResourceName<'d>, Quantity)>) -> Self {
-        Self(amounts.collect())
-    }
-
     /// The sum of the amounts of each name; the amounts may come in any order.
     pub fn sum(amounts: impl IntoIterator<Item = (ResourceName<'d>, Quantity)>) -> Self {
         Self::of_pairs(amounts.into_iter().collect(), |sum, more| *sum = sum.plus(more))
     }
 
-    /// Adds to the amount of one resource.
+    /// Adds to the amount of one resource. Inserting moves all later names, so add long lists with [`Self::add_all`].
     pub fn add(&mut self, name: &ResourceName<'d>, more: &Quantity) {
         match self.get_mut(name) {
             Some(have) => *have = have.plus(more),
             None => self.set(name.clone(), more.clone()),
         }
+    }
+
+    /// Adds the amounts of another list whose names are missing here.
+    pub fn complete_with(&mut self, other: &Self) {
+        self.merge(other, &|_, _| {});
     }
 
     /// Adds another list.

@@ -14,7 +14,7 @@ use crate::json::{Document, Malformed, Node};
 use crate::order;
 use crate::ranges::Range;
 use crate::request::pod::ContainerIndex;
-use crate::request::{Container, Origin, Pod, Requirement};
+use crate::request::{Container, Origin, Pod, Requirement, Resources};
 
 pub const LIMIT_RANGER: &str = "kubernetes.io/limit-ranger";
 const PREFIX: &str = "LimitRanger plugin set: ";
@@ -24,16 +24,48 @@ pub fn mark<'d>(pod: &mut Pod<'d>, ranges: Option<&[Range<'d>]>) -> Result<(), M
     let Some(text) = pod.annotation(LIMIT_RANGER)? else { return Ok(()) };
     let Some(clauses) = text.strip_prefix(PREFIX) else { return Ok(()) };
     let index = ContainerIndex::of(&pod.containers);
+    let defaults = ranges.map(|ranges| defaults(pod, ranges));
     // If we judged the pod before, these values are ours, or we left them as they were: they are not replaced.
     let is_judged = pod.annotation(ours::NAME)?.is_some();
     let origin = if is_judged { Origin::Earlier("".into()) } else { Origin::LimitRanger };
     for clause in find::parts(clauses, "; ") {
-        mark_clause(pod, &index, clause, ranges, &origin);
+        mark_clause(pod, &index, clause, defaults.as_deref(), &origin);
     }
-    let Some(ranges) = ranges else { return Ok(()) };
-    mark_unnamed(pod, &index, ranges)?;
+    let (Some(ranges), Some(defaults)) = (ranges, defaults) else { return Ok(()) };
+    mark_unnamed(pod, &index, ranges, &defaults)?;
     pod.containers.iter_mut().for_each(|container| mark_copies(container, ranges));
     Ok(())
+}
+
+/// A value of a container: the place of the container, and what the value is of.
+type Place<'n> = (usize, Requirement, Cow<'n, str>);
+
+/// The values that equal the default of some range; in order, if they are many. They are listed once, because an
+/// annotation may name a value many times, and whether a rule by image applies takes as long as the image's name.
+fn defaults<'d>(pod: &Pod<'d>, ranges: &[Range<'d>]) -> Vec<Place<'d>> {
+    let mut found = Vec::new();
+    for (place, container) in pod.containers.iter().enumerate() {
+        for item in ranges.iter().flat_map(|range| range.items_for(container)) {
+            for requirement in Requirement::BOTH {
+                for (name, default) in item.defaults(requirement).iter() {
+                    if container.resources.quantity(requirement, name) == Some(default) {
+                        found.push((place, requirement, name.clone()));
+                    }
+                }
+            }
+        }
+    }
+    if found.len() > FEW {
+        order::sort_by(&mut found, Ord::cmp);
+    }
+    found
+}
+
+/// Up to this many values a scan is cheaper than sorting and searching.
+const FEW: usize = 16;
+
+fn contains(defaults: &[Place<'_>], value: &Place<'_>) -> bool {
+    if defaults.len() <= FEW { defaults.contains(value) } else { defaults.binary_search(value).is_ok() }
 }
 
 /// `<names> request for container <c>` or `<names> limit for init container <i>`
@@ -41,7 +73,7 @@ fn mark_clause<'d>(
     pod: &mut Pod<'d>,
     index: &ContainerIndex,
     clause: &str,
-    ranges: Option<&[Range<'d>]>,
+    defaults: Option<&[Place<'d>]>,
     origin: &Origin<'d>,
 ) {
     let Some((what, container)) = find::around(clause, " for ") else { return };
@@ -51,66 +83,52 @@ fn mark_clause<'d>(
     };
     let Some((names, requirement)) = what.rsplit_once(' ') else { return };
     let Some(requirement) = Requirement::BOTH.into_iter().find(|have| have.noun() == requirement) else { return };
-    let place = index.find(&pod.containers, is_init, name);
-    let Some(container) = place.and_then(|place| pod.containers.get_mut(place)) else { return };
+    let Some(place) = index.find(&pod.containers, is_init, name) else { return };
+    let Some(container) = pod.containers.get_mut(place) else { return };
     for resource in find::parts(names, ", ") {
-        let is_default = ranges.is_none_or(|ranges| is_default(container, requirement, resource, ranges));
-        if let Some(value) = container.resources.of_mut(requirement).get_mut(resource)
-            && value.origin.is_authored()
-            && is_default
-        {
-            value.origin = origin.clone();
+        let named = (place, requirement, Cow::Borrowed(resource));
+        if defaults.is_none_or(|defaults| contains(defaults, &named)) {
+            mark_authored(container, requirement, resource, origin);
         }
     }
 }
 
-/// Whether a value equals the default of some range.
-fn is_default<'d>(container: &Container<'d>, requirement: Requirement, resource: &str, ranges: &[Range<'d>]) -> bool {
-    let Some(quantity) = container.resources.quantity(requirement, resource) else { return false };
-    let mut items = ranges.iter().flat_map(|range| range.items_for(container));
-    items.any(|item| item.defaults(requirement).get(resource) == Some(quantity))
+fn mark_authored<'d>(container: &mut Container<'d>, requirement: Requirement, resource: &str, origin: &Origin<'d>) {
+    // Unless the value is known to be ours.
+    if let Some(value) = container.resources.of_mut(requirement).get_mut(resource)
+        && value.origin.is_authored()
+    {
+        value.origin = origin.clone();
+    }
 }
 
 /// Marks the defaults of the ranges that LimitRanger used before the last one, which its annotation no longer names.
-fn mark_unnamed<'d>(pod: &mut Pod<'d>, index: &ContainerIndex, ranges: &[Range<'d>]) -> Result<(), Malformed> {
+fn mark_unnamed<'d>(
+    pod: &mut Pod<'d>,
+    index: &ContainerIndex,
+    ranges: &[Range<'d>],
+    defaults: &[Place<'d>],
+) -> Result<(), Malformed> {
     let of_cluster = ranges.iter().filter(|range| matches!(range, Range::LimitRange(_)));
     if of_cluster.count() < 2 {
         return Ok(());
     }
     let Some(managed) = pod.node.at(&["metadata", "managedFields"])? else { return Ok(()) };
     let Some(sent) = sent_values(managed, &pod.containers, index) else { return Ok(()) };
-    for (place, container) in pod.containers.iter_mut().enumerate() {
-        for requirement in Requirement::BOTH {
-            let is_unnamed = |name: &str| {
-                is_default(container, requirement, name, ranges)
-                    && sent.binary_search_by(|have| sent_order(have, place, requirement, name)).is_err()
-            };
-            let names = container.resources.of(requirement).names();
-            let unnamed: Vec<Cow<'d, str>> = names.filter(|name| is_unnamed(name)).cloned().collect();
-            for name in unnamed {
-                if let Some(value) = container.resources.of_mut(requirement).get_mut(&name)
-                    && value.origin.is_authored()
-                {
-                    value.origin = Origin::LimitRanger;
-                }
-            }
+    for default in defaults {
+        let (place, requirement, name) = default;
+        if let (Err(_), Some(container)) = (sent.binary_search(default), pod.containers.get_mut(*place)) {
+            mark_authored(container, *requirement, name, &Origin::LimitRanger);
         }
     }
     Ok(())
 }
 
-/// A value of a container that a client sent.
-type Sent = (usize, Requirement, String);
-
-fn sent_order(have: &Sent, place: usize, requirement: Requirement, name: &str) -> std::cmp::Ordering {
-    (have.0, have.1, have.2.as_str()).cmp(&(place, requirement, name))
-}
-
-/// All resource values with a field manager, in order; none if that cannot be read.
-fn sent_values(managed: Node<'_>, containers: &[Container<'_>], index: &ContainerIndex) -> Option<Vec<Sent>> {
+/// The values that a client sent: all with a field manager, in order; none if that cannot be read.
+fn sent_values<'n>(managed: Node<'_>, containers: &[Container<'_>], index: &ContainerIndex) -> Option<Vec<Place<'n>>> {
     // Read only here, because nothing else needs it.
     let document = Document::read(managed.text()).ok()?;
-    let mut sent: Vec<Sent> = Vec::new();
+    let mut sent = Vec::new();
     for manager in document.root().items().ok()? {
         let Some(spec) = manager.at(&["fieldsV1", "f:spec"]).ok()? else { continue };
         for (field, is_init) in [("f:containers", false), ("f:initContainers", true)] {
@@ -121,7 +139,7 @@ fn sent_values(managed: Node<'_>, containers: &[Container<'_>], index: &Containe
                 for (requirement, field) in [(Requirement::Request, "f:requests"), (Requirement::Limit, "f:limits")] {
                     for (name, _) in resources.get(field).ok()?.into_iter().flat_map(Node::fields).flatten() {
                         let name = name.str().ok()?;
-                        sent.extend(name.strip_prefix("f:").map(|name| (place, requirement, name.to_owned())));
+                        sent.extend(name.strip_prefix("f:").map(|name| (place, requirement, name.to_owned().into())));
                     }
                 }
             }
@@ -141,22 +159,22 @@ fn container_of(key: &str, containers: &[Container<'_>], index: &ContainerIndex,
 /// the request, and such a copy is not the author's. But if a range has a default request, LimitRanger would have set
 /// and annotated that one, so an equal request is the author's own.
 fn mark_copies<'d>(container: &mut Container<'d>, ranges: &[Range<'d>]) {
-    let has_default_request = |name: &str| {
-        ranges.iter().flat_map(|range| range.items_for(container)).any(|item| item.default_request.contains(name))
-    };
-    let resources = &container.resources;
-    let is_copy = |name: &str, quantity| {
-        resources.quantity(Requirement::Request, name) == Some(quantity) && !has_default_request(name)
-    };
-    let limits = resources.limits.iter().filter(|(_, limit)| limit.origin == Origin::LimitRanger);
-    let copies = limits.filter(|(name, limit)| is_copy(name, &limit.quantity)).map(|(name, _)| name.clone());
-    for name in copies.collect::<Vec<_>>() {
-        // Unless the value is ours: an estimate may be equal to it.
-        if let Some(request) = container.resources.requests.get_mut(&name)
-            && request.origin.is_authored()
-        {
-            request.origin = Origin::LimitRanger;
+    let Resources { requests, limits } = &container.resources;
+    let mut copies: Vec<Cow<'d, str>> = Vec::new();
+    for (name, limit, request) in limits.paired_with(requests) {
+        if limit.origin == Origin::LimitRanger && request.is_some_and(|request| request.quantity == limit.quantity) {
+            copies.push(name.clone());
         }
+    }
+    if copies.is_empty() {
+        return;
+    }
+    for item in ranges.iter().flat_map(|range| range.items_for(container)) {
+        copies.retain(|name| !item.default_request.contains(name));
+    }
+    for name in copies {
+        // An estimate of ours may be equal to the limit.
+        mark_authored(container, Requirement::Request, &name, &Origin::LimitRanger);
     }
 }
 

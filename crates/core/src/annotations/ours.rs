@@ -27,7 +27,13 @@ const CUT: &str = "\"…\":";
 
 /// Whether the pod has an annotation of ours that left values out.
 pub fn is_cut(pod: &Pod<'_>) -> Result<bool, Malformed> {
-    Ok(pod.annotation(NAME)?.is_some_and(|text| find::contains(&text, CUT)))
+    Ok(text_of(pod)?.is_some_and(|text| find::contains(&text, CUT)))
+}
+
+/// The text that we wrote; none if there is only one that we would never write. A forged one could claim thousands of
+/// values, each of which we would then repair.
+fn text_of<'d>(pod: &Pod<'d>) -> Result<Option<Cow<'d, str>>, Malformed> {
+    Ok(pod.annotation(NAME)?.filter(|text| text.len() <= LONGEST))
 }
 
 /// A value in the annotation, as claimed by it.
@@ -173,7 +179,7 @@ fn push_value(
 
 /// Marks the values that we set when we judged this pod before: those that still equal the annotation.
 pub fn mark(pod: &mut Pod<'_>) -> Result<(), Malformed> {
-    let Some(text) = pod.annotation(NAME)? else { return Ok(()) };
+    let Some(text) = text_of(pod)? else { return Ok(()) };
     let index = ContainerIndex::of(&pod.containers);
     read(&text, |claim| {
         let both = [false, true].into_iter();
@@ -203,6 +209,57 @@ pub fn read(text: &str, mut each: impl FnMut(Claim<'_>)) {
             };
             let (value, reason) = find::around(&claim, ": ").unwrap_or((&claim, "set earlier"));
             each(Claim { container: &container, requirement, resource, value, reason });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::amount::Quantity;
+
+    #[track_caller]
+    fn with_pod<T>(pod: &serde_json::Value, then: impl for<'d> FnOnce(Pod<'d>) -> T) -> T {
+        let text = pod.to_string();
+        let document = Document::read(&text).unwrap();
+        then(Pod::read(document.root(), None).unwrap())
+    }
+
+    #[test]
+    fn an_annotation_longer_than_ours_is_not_ours() {
+        let is_marked = |length: usize| {
+            let (start, end) = (r#"{"web":{"limits.cpu":"1: "#, r#""}}"#);
+            let text = format!("{start}{}{end}", "x".repeat(length - start.len() - end.len()));
+            let pod = json!({
+                "metadata": {"annotations": {NAME: text}},
+                "spec": {"containers": [{"name": "web", "resources": {"limits": {"cpu": "1"}}}]},
+            });
+            with_pod(&pod, |mut pod| {
+                mark(&mut pod).unwrap();
+                pod.containers
+                    .iter()
+                    .any(|container| container.resources.limits.iter().any(|(_, limit)| is_ours(limit)))
+            })
+        };
+        assert!(is_marked(LONGEST));
+        assert!(!is_marked(LONGEST + 1));
+    }
+
+    #[test]
+    fn our_annotation_is_never_longer() {
+        for containers in [1, 10, 37, 1_000] {
+            let containers: Vec<_> = (0..containers).map(|number| json!({"name": format!("c{number}")})).collect();
+            with_pod(&json!({"spec": {"containers": containers}}), |mut pod| {
+                for container in &mut pod.containers {
+                    for name in ["cpu", "memory"] {
+                        let value = Value { quantity: Quantity::from_units(1), origin: Origin::Earlier("why".into()) };
+                        container.resources.requests.set(name.into(), value);
+                    }
+                }
+                assert!(explain(&pod, Values::Ours).unwrap().0.len() <= LONGEST);
+            });
         }
     }
 }

@@ -39,8 +39,7 @@ pub fn charge<'d>(
         charges.of_object = of_object(request, plan, object, pods, &bounds, context)?;
     }
     if let (Some(pod), Some(rollout), true) = (&pods.new, &plan.rollout, plan.pods != Mode::Off) {
-        let labels = context.namespace_labels()?;
-        for quotas in [quotas, &tenants::charged(&context.tenant_quotas, &request.namespace, labels)?] {
+        for quotas in [quotas, &tenants::charged(&context.tenant_quotas, &request.namespace, context.namespace)?] {
             let bounds = Bounds { quotas, ..bounds };
             quota::workload::check(rollout, pod, pods.old.as_ref(), &bounds, &mut charges.of_pods)?;
         }

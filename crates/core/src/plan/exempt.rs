@@ -38,8 +38,6 @@ pub fn by_request(
 
 /// Whether the setting `exempt` covers the namespace by its labels. An unknown namespace is not exempt.
 pub fn by_namespace(context: &Context<'_>, settings: &Settings<'_>) -> Result<bool, Malformed> {
-    match (&settings.exempt.namespace_labels, context.namespace) {
-        (Some(selector), Some(_)) => selector.matches(context.namespace_labels()?),
-        _ => Ok(false),
-    }
+    let selector = settings.exempt.namespace_labels.as_ref();
+    selector.map_or(Ok(false), |selector| selector.matches_namespace(context.namespace))
 }

@@ -64,26 +64,30 @@ impl<'d> Pods<'_, 'd> {
         let missing = wanted.saturating_sub(present);
         let most = match self.rollout.renewal {
             Renewal::Keeps => each.times_count(missing),
-            Renewal::Replaces { surge: 0, .. } => self.at_end(charged, each, 0),
-            Renewal::Replaces { surge, .. } => {
-                each.times_count(missing.saturating_add(surge)).max(self.at_end(charged, each, surge))
+            Renewal::Replaces { surge: 0, kept, .. } => self.at_end(charged, each, 0, kept),
+            Renewal::Replaces { surge, kept, .. } => {
+                each.times_count(missing.saturating_add(surge)).max(self.at_end(charged, each, surge, kept))
             }
         };
         Some(most).filter(Quantity::is_positive)
     }
 
     /// What is added once all new pods exist.
-    fn at_end(&self, charged: Charged<'_>, each: &Quantity, surge: u64) -> Quantity {
+    fn at_end(&self, charged: Charged<'_>, each: &Quantity, surge: u64, kept: u64) -> Quantity {
         let Rollout { wanted, present, .. } = *self.rollout;
-        let Some(old) = self.old.and_then(|old| old.amount(charged)) else { return each.times_count(wanted) };
+        let new = each.times_count(wanted.saturating_sub(kept));
+        let Some(old) = self.old.and_then(|old| old.amount(charged)) else { return new };
         let gone = present.saturating_sub(surge);
-        each.times_count(wanted).minus(&old.times_count(gone))
+        new.plus(&old.times_count(kept)).minus(&old.times_count(gone))
     }
 
     /// How many of the pods fit at the end of the rollout.
     fn growth(&self, applying: &Applying<'_, 'd>) -> Growth {
         let Rollout { wanted, present, renewal, noun, assumption } = *self.rollout;
-        let staying = if renewal == Renewal::Keeps { present.min(wanted) } else { 0 };
+        let staying = match renewal {
+            Renewal::Keeps => present.min(wanted),
+            Renewal::Replaces { kept, .. } => kept.min(wanted),
+        };
         let mut fitting = wanted - staying;
         for Bound { name, hard, charged } in &applying.bounds {
             let (Some(each), Some(used)) = (self.each.amount(*charged), applying.quota.used.get(name)) else {
@@ -91,13 +95,13 @@ impl<'d> Pods<'_, 'd> {
             };
             let mut room = free(hard, used);
             if let (Renewal::Replaces { .. }, Some(old)) = (renewal, self.old.and_then(|old| old.amount(*charged))) {
-                room = room.plus(&old.times_count(present));
+                room = room.plus(&old.times_count(present)).minus(&old.times_count(staying));
             }
             fitting = fitting.min(most_within(&each, &room, fitting));
         }
         let fitting = staying + fitting;
         let surge = match renewal {
-            Renewal::Replaces { surge, may_wait } if surge > 0 && fitting >= wanted => {
+            Renewal::Replaces { surge, may_wait, .. } if surge > 0 && fitting >= wanted => {
                 Some(Surge { pods: surge, may_wait })
             }
             _ => None,

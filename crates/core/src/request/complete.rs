@@ -51,16 +51,21 @@ pub fn pod_level(pod: &mut Pod<'_>, server: ServerVersion) {
     }
     let limits_too = server.completes_pod_level_limits();
     let sum_of_limits = demand::of_containers(pod, Requirement::Limit);
-    for (name, sum) in sum_of_limits.iter() {
-        let is_set = Requirement::BOTH.iter().any(|requirement| pod.resources.of(*requirement).contains(name));
-        if name.starts_with("hugepages-") && !is_set {
-            set(&mut pod.resources, Requirement::Limit, name, sum);
+    let Resources { requests, limits } = &pod.resources;
+    let mut missing = Vec::new();
+    for ((name, sum, limit), (.., request)) in
+        sum_of_limits.paired_with(limits).zip(sum_of_limits.paired_with(requests))
+    {
+        if limit.is_none() && request.is_none() && name.starts_with("hugepages-") {
+            missing.push(derived(name, sum));
         }
     }
+    pod.resources.limits.add_missing(missing);
     if limits_too || !pod.resources.limits.is_empty() {
         for (name, sum) in demand::of_containers(pod, Requirement::Request).iter() {
             if matches!(name.as_ref(), "cpu" | "memory") && !pod.resources.requests.contains(name) {
-                set(&mut pod.resources, Requirement::Request, name, sum);
+                let (name, request) = derived(name, sum);
+                pod.resources.requests.set(name, request);
             }
         }
         copy_limits(&mut pod.resources, |_| Some(Origin::AuthorsLimit));
@@ -68,16 +73,17 @@ pub fn pod_level(pod: &mut Pod<'_>, server: ServerVersion) {
     if !limits_too {
         return;
     }
-    for (name, sum) in sum_of_limits.iter() {
+    let mut missing = Vec::new();
+    for (name, sum, limit) in sum_of_limits.paired_with(&pod.resources.limits) {
         let is_everywhere = || pod.containers.iter().all(|container| container.resources.limits.contains(name));
-        if is_pod_level(name) && !pod.resources.limits.contains(name) && is_everywhere() {
+        if limit.is_none() && is_pod_level(name) && is_everywhere() {
             let request = pod.resources.quantity(Requirement::Request, name);
-            let limit = request.filter(|request| *request > sum).unwrap_or(sum).clone();
-            set(&mut pod.resources, Requirement::Limit, name, &limit);
+            missing.push(derived(name, request.filter(|request| *request > sum).unwrap_or(sum)));
         }
     }
+    pod.resources.limits.add_missing(missing);
 }
 
-fn set<'d>(resources: &mut Resources<'d>, requirement: Requirement, name: &ResourceName<'d>, quantity: &Quantity) {
-    resources.of_mut(requirement).set(name.clone(), Value { quantity: quantity.clone(), origin: Origin::AuthorsLimit });
+fn derived<'d>(name: &ResourceName<'d>, quantity: &Quantity) -> (ResourceName<'d>, Value<'d>) {
+    (name.clone(), Value { quantity: quantity.clone(), origin: Origin::AuthorsLimit })
 }

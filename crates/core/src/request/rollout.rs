@@ -30,8 +30,9 @@ pub enum Renewal {
     /// The existing pods stay.
     Keeps,
     /// New pods replace them, with up to `surge` pods more than wanted during the rollout. Without room for the surge,
-    /// the rollout stops unless it may remove old pods first (`may_wait`).
-    Replaces { surge: u64, may_wait: bool },
+    /// the rollout stops unless it may remove old pods first (`may_wait`). The first `kept` of those wanted are not
+    /// replaced; where they are missing, they are created from the old template.
+    Replaces { surge: u64, may_wait: bool, kept: u64 },
 }
 
 const REPLICAS: &str = "replicas";
@@ -57,11 +58,7 @@ pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
     if request.is_by_kubernetes_controller() && is_owned_by_workload(object.node)? {
         return Ok(None);
     }
-    let is_renewed = match old {
-        Some(old) => text_at(object.node, kind.path)? != text_at(old.node, kind.path)?,
-        None => false,
-    };
-    let change = Change { object, old, is_renewed };
+    let change = Change { object, old, is_renewed: old.is_some() && !keeps_template(request)? };
     match kind.growth {
         Growth::Pod => Ok(None),
         Growth::Deployment => change.deployment(),
@@ -77,15 +74,19 @@ pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
 /// request keeps would replace every pod of a workload, and is refused for a Job. An object that a controller derives
 /// from another object must keep its template too, or the controller would write it again and again.
 pub fn decides_template(request: &Request<'_>) -> Result<bool, Malformed> {
-    let (Some(kind), Some(object)) = (request.pod_kind(), &request.object) else { return Ok(false) };
-    let is_new_template = match &request.operation {
-        Operation::Create => true,
-        Operation::Update { old: Some(old) } => text_at(object.node, kind.path)? != text_at(old.node, kind.path)?,
-        Operation::Update { old: None } | Operation::Delete | Operation::Connect => false,
-    };
+    let Some(object) = &request.object else { return Ok(false) };
+    let may_be_new = request.is_create() || request.old().is_some();
     // If a person writes an owner into an object, its template is filled in nevertheless.
     let is_derived = request.is_by_service_account() && controller_of(object.node)?.is_some();
-    Ok(is_new_template && !is_derived)
+    Ok(may_be_new && !is_derived && !keeps_template(request)?)
+}
+
+/// Whether an update leaves the pod template as it is.
+pub fn keeps_template(request: &Request<'_>) -> Result<bool, Malformed> {
+    let (Some(kind), Some(object), Some(old)) = (request.pod_kind(), &request.object, request.old()) else {
+        return Ok(false);
+    };
+    Ok(object.node.at(kind.path)?.map(Node::text) == old.node.at(kind.path)?.map(Node::text))
 }
 
 /// Whether a `scale` asks for more replicas than before.
@@ -131,7 +132,13 @@ impl<'d> Change<'_, 'd> {
     fn stateful_set(&self) -> Result<Option<Rollout>, Malformed> {
         let strategy = self.object.spec_at(&["updateStrategy", "type"])?.map(Node::str).transpose()?;
         let waits = strategy.as_deref() == Some("OnDelete");
-        self.of_replicas(if self.is_renewed && !waits { Renewal::IN_PLACE } else { Renewal::Keeps })
+        if !self.is_renewed || waits {
+            return self.of_replicas(Renewal::Keeps);
+        }
+        // Counted from the first ordinal, wherever that starts.
+        let partition = count(self.object.spec_at(&["updateStrategy", "rollingUpdate", "partition"])?)?;
+        let kept = partition.unwrap_or(0).min(self.replicas(self.object)?);
+        self.of_replicas(Renewal::Replaces { surge: 0, may_wait: true, kept })
     }
 
     /// A ReplicaSet leaves the pods that it has as they are.
@@ -145,7 +152,8 @@ impl<'d> Change<'_, 'd> {
             return Ok(Some(Rollout { wanted, present: 0, renewal: Renewal::Keeps, noun: REPLICAS, assumption: None }));
         };
         let before = self.replicas(old)?;
-        if wanted <= before && renewal == Renewal::Keeps {
+        let replaces = matches!(renewal, Renewal::Replaces { kept, .. } if kept < wanted);
+        if wanted <= before && !replaces {
             return Ok(None);
         }
         let present = count(old.status_at(&["replicas"])?)?;
@@ -224,7 +232,7 @@ fn parallelism_of(spec: Option<Node<'_>>, succeeded: Option<u64>) -> Result<u64,
 
 impl Renewal {
     /// Old pods are removed before new ones are created.
-    const IN_PLACE: Self = Self::Replaces { surge: 0, may_wait: true };
+    const IN_PLACE: Self = Self::Replaces { surge: 0, may_wait: true, kept: 0 };
 
     /// A rolling update; `defaults` are those of `maxSurge` and `maxUnavailable`. A percentage is rounded up for
     /// `maxSurge`, and down for `maxUnavailable`.
@@ -233,7 +241,7 @@ impl Renewal {
         let surge = pods_at_once(bounds, "maxSurge", surge, |percent| wanted.saturating_mul(percent).div_ceil(100))?;
         let unavailable =
             pods_at_once(bounds, "maxUnavailable", unavailable, |percent| wanted.saturating_mul(percent) / 100)?;
-        Ok(Self::Replaces { surge, may_wait: unavailable > 0 || surge == 0 })
+        Ok(Self::Replaces { surge, may_wait: unavailable > 0 || surge == 0, kept: 0 })
     }
 }
 
@@ -272,10 +280,6 @@ fn controller_of<'d>(object: Node<'d>) -> Result<Option<Cow<'d, str>>, Malformed
         }
     }
     Ok(None)
-}
-
-fn text_at<'d>(object: Node<'d>, path: &[&str]) -> Result<Option<&'d str>, Malformed> {
-    Ok(object.at(path)?.map(Node::text))
 }
 
 fn flag(node: Option<Node<'_>>) -> Result<bool, Malformed> {

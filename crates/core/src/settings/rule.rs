@@ -63,9 +63,10 @@ impl<'d> Rule<'d> {
     }
 
     /// Whether the rule selects objects in this namespace.
-    pub fn selects_namespace(&self, name: &str, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
+    pub fn selects_namespace(&self, name: &str, namespace: Option<Node<'_>>) -> Result<bool, Malformed> {
         let by_name = self.namespaces.is_empty() || any_matches(&self.namespaces, name);
-        Ok(by_name && self.namespace_labels.as_ref().map_or(Ok(true), |selector| selector.matches(labels))?)
+        let labels = self.namespace_labels.as_ref();
+        Ok(by_name && labels.map_or(Ok(true), |selector| selector.matches_namespace(namespace))?)
     }
 
     /// Whether the rule selects a pod with these labels.

@@ -33,11 +33,11 @@ const OPERATORS: &[(&str, Operator)] = &[
     ("DoesNotExist", Operator::DoesNotExist),
 ];
 
-/// Whether a selector from an object selects these labels. An invalid selector selects nothing.
-pub fn selects(selector: Node<'_>, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
+/// Whether a selector from an object selects a namespace. An invalid selector selects nothing.
+pub fn selects_namespace(selector: Node<'_>, namespace: Option<Node<'_>>) -> Result<bool, Malformed> {
     let mut problems = Vec::new();
     let selector = LabelSelector::read(&mut Reader::new(selector, String::new(), &mut problems));
-    Ok(problems.is_empty() && selector.matches(labels)?)
+    Ok(problems.is_empty() && selector.matches_namespace(namespace)?)
 }
 
 impl<'d> LabelSelector<'d> {
@@ -66,6 +66,12 @@ impl<'d> LabelSelector<'d> {
             requirement
         }));
         Self { requirements }
+    }
+
+    /// Whether a namespace is selected. One that could not be read is not, even if the selector asks for the absence of
+    /// a label: it may have the label.
+    pub fn matches_namespace(&self, namespace: Option<Node<'_>>) -> Result<bool, Malformed> {
+        namespace.map_or(Ok(false), |namespace| self.matches(namespace.at(&["metadata", "labels"])?))
     }
 
     /// Whether an object with these `metadata.labels` is selected.

@@ -292,3 +292,77 @@ fn a_template_without_a_value_that_a_quota_requires_gets_a_warning() {
         &["its pods would be refused: quota team: set requests.cpu in web, or add defaults to a LimitRange"],
     );
 }
+
+#[test]
+fn an_update_that_leaves_the_pods_as_they_are_is_not_held_to_limit_ranges() {
+    let range =
+        json!({"metadata": {"name": "small"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}}]}});
+    let lists = json!({"LimitRange": {"items": [range]}});
+    let asking = |kind: &str, spec: Value, cpu: &str| {
+        let mut workload = workload(kind, spec);
+        let path = if kind == "CronJob" { "/spec/jobTemplate/spec/template" } else { "/spec/template" };
+        let container = format!("{path}/spec/containers/0/resources");
+        *workload.pointer_mut(&container).unwrap() = json!({"requests": {"cpu": cpu}, "limits": {"cpu": cpu}});
+        workload
+    };
+    for quotas in ["enforce", "warn", "off"] {
+        for role in ["both", "judge"] {
+            let settings =
+                json!({"role": role, "limitRanges": {"workloads": "enforce"}, "quotas": {"workloads": quotas}});
+            let is_refused = |object: &Value, old: Option<&Value>| {
+                let answer = answer(&json!({"request": request(object, old), "settings": settings}), &lists, None);
+                assert_eq!(answer.warnings, [""; 0], "{settings}");
+                !answer.accepted
+            };
+            let old = asking("Deployment", json!({"replicas": 3}), "2");
+            assert!(is_refused(&old, None));
+            let mut labelled = old.clone();
+            labelled["metadata"]["labels"] = json!({"a": "b"});
+            assert!(!is_refused(&labelled, Some(&old)));
+            for same in [json!({"replicas": 3, "paused": true}), json!({"replicas": 0}), json!({"replicas": 2})] {
+                assert!(!is_refused(&asking("Deployment", same, "2"), Some(&old)), "{quotas} {role}");
+            }
+            // These create pods, or would once the template is used.
+            assert!(is_refused(&asking("Deployment", json!({"replicas": 4}), "2"), Some(&old)));
+            assert!(is_refused(&asking("Deployment", json!({"replicas": 3}), "3"), Some(&old)));
+            assert!(is_refused(&asking("Deployment", json!({"replicas": 3, "paused": true}), "3"), Some(&old)));
+            assert!(!is_refused(&asking("Deployment", json!({"replicas": 3}), "1"), Some(&old)));
+
+            let suspended = asking("CronJob", json!({"suspend": true, "jobTemplate": {"spec": {}}}), "2");
+            let running = asking("CronJob", json!({"jobTemplate": {"spec": {}}}), "2");
+            assert!(!is_refused(&suspended, Some(&running)));
+            assert!(is_refused(&running, Some(&suspended)));
+            let daemons = asking("DaemonSet", json!({}), "2");
+            assert!(!is_refused(&daemons, Some(&daemons)));
+        }
+    }
+}
+
+#[test]
+fn a_partition_keeps_the_first_pods_of_a_stateful_set() {
+    let set = |replicas: u32, partition: u32| {
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}});
+        // The partition counts from the first ordinal.
+        let ordinals = json!({"start": 5});
+        workload("StatefulSet", json!({"replicas": replicas, "ordinals": ordinals, "updateStrategy": strategy}))
+    };
+    let renewed = |replicas: u32, partition: u32| {
+        let old = with_status(set(3, partition), json!({"replicas": 3}));
+        request(&asking_for(set(replicas, partition), "1"), Some(&old))
+    };
+    let fits = |replicas, partition, used: &str| messages(&renewed(replicas, partition), used, &json!({})).is_empty();
+    // No pod is replaced.
+    assert!(fits(3, 3, "4") && fits(3, 4, "4") && fits(2, 2, "4"));
+    // One pod is.
+    assert!(fits(3, 2, "3500m"));
+    check(
+        &renewed(3, 2),
+        "3600m",
+        &["its pods would be refused: quota team: 2 of 3 replicas fit: requests.cpu short by 100m (400m available)"],
+    );
+    // Of two more pods one, both or none is made from the old template.
+    assert!(fits(5, 4, "2500m") && !fits(5, 4, "2501m"));
+    assert!(fits(5, 5, "3") && !fits(5, 5, "3001m"));
+    assert!(fits(5, 3, "2") && !fits(5, 3, "2001m"));
+    assert!(fits(5, 0, "500m") && !fits(5, 0, "501m"));
+}

@@ -33,14 +33,14 @@ pub fn warnings(autoscaler: &Value, settings: &str, around: &mut dyn Surrounding
     if let Some(Value::Object(spec)) = scaled.get_mut("spec") {
         spec.insert("replicas".to_owned(), json!(most));
     }
-    let mut warned = |object: Value| {
-        let update = request::update(object, target.clone(), &kind, namespace);
-        let judgement = judge(update, settings, around);
+    let mut warned = |request: Value| {
+        let judgement = judge(request, settings, around);
         let reasons: Vec<String> = judgement.reasons.iter().map(|reason| reason.text.clone()).collect();
         [reasons, judgement.warnings].concat()
     };
-    let before = warned(target.clone());
-    let at_most = warned(scaled);
+    // As a new object, because an update that changes nothing is not judged.
+    let before = warned(request::create(target.clone(), &kind, namespace));
+    let at_most = warned(request::update(scaled, target, &kind, namespace));
     let new = at_most.into_iter().filter(|warning| !before.contains(warning));
     new.map(|warning| format!("at maxReplicas {most}, {}: {warning}", kind.told(name))).collect()
 }

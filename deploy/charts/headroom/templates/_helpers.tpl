@@ -68,6 +68,15 @@ Whether the policies hold the pods of workloads against TenantQuotas, too.
 {{- end }}
 
 {{/*
+"true" if workloads are refused whose pods would be. The judge does that, and fills in their pods for it as the other
+policy would.
+*/}}
+{{- define "headroom.refusesWorkloads" -}}
+{{- $settings := .Values.policies.settings -}}
+{{- if has "enforce" (list (dig "limitRanges" "workloads" "" $settings) (dig "quotas" "workloads" "" $settings)) -}}true{{- end -}}
+{{- end }}
+
+{{/*
 The policy's estimates, with what the release knows: that there is no collector whose history could be read (each read
 would go to the API server), or where it keeps that, if not in the default namespace `headroom`. The policy refuses
 settings of a pool that it never reads, and estimates that are made of nothing.

@@ -3,19 +3,19 @@
 use crate::cluster::resource_quota::ResourceQuota;
 use crate::cluster::tenant_quota::TenantQuota;
 use crate::json::{Malformed, Node};
-use crate::settings::selects;
+use crate::settings::selects_namespace;
 
 /// The quotas that cover a namespace, each followed by its ancestors.
 pub fn charged<'d>(
     quotas: &[TenantQuota<'d>],
-    namespace: &str,
-    labels: Option<Node<'d>>,
+    name: &str,
+    namespace: Option<Node<'d>>,
 ) -> Result<Vec<ResourceQuota<'d>>, Malformed> {
     let mut charged = Vec::new();
     let mut is_charged = vec![false; quotas.len()];
-    for (place, quota) in quotas.iter().enumerate().filter(|(_, quota)| !quota.exempts(namespace)) {
-        let is_named = quota.namespaces.iter().any(|name| name == namespace);
-        if !is_named && !quota.selector.map_or(Ok(false), |selector| selects(selector, labels))? {
+    for (place, quota) in quotas.iter().enumerate().filter(|(_, quota)| !quota.exempts(name)) {
+        let is_named = quota.namespaces.iter().any(|named| named == name);
+        if !is_named && !quota.selector.map_or(Ok(false), |selector| selects_namespace(selector, namespace))? {
             continue;
         }
         let mut next = Some((place, quota));
@@ -42,7 +42,7 @@ mod tests {
     use crate::json::Document;
 
     #[track_caller]
-    fn check(labels: &str, expected: &[&str]) {
+    fn check(labels: Option<&str>, expected: &[&str]) {
         let list = Document::read(
             r#"{"items": [
                 {"metadata": {"name": "acme"}, "spec": {"quota": {"hard": {"pods": "9"}}},
@@ -54,15 +54,17 @@ mod tests {
                     "matchLabels": {"team": "a"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"},
                     {"key": "tier", "operator": "In", "values": ["x", "y"]}, {"key": "tier", "operator": "NotIn", "values": ["z"]},
                     {"key": "team", "operator": "Exists"}]}}}},
+                {"metadata": {"name": "not-old"}, "spec": {"namespaces": {"selector": {
+                    "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]}}}},
                 {"metadata": {"name": "other"}, "spec": {"namespaces": {"names": ["lab"]}}},
                 {"metadata": {"name": "waits"}, "spec": {"parent": "acme", "namespaces": {"names": ["shop"]}}}
             ]}"#,
         );
         let list = list.unwrap();
-        let namespace = format!(r#"{{"metadata": {{"labels": {labels}}}}}"#);
-        let namespace = Document::read(&namespace).unwrap();
-        let labels = namespace.root().at(&["metadata", "labels"]).unwrap();
-        let quotas = charged(&TenantQuota::read_list(list.root()).unwrap(), "shop", labels).unwrap();
+        let namespace = labels.map(|labels| format!(r#"{{"metadata": {{"labels": {labels}}}}}"#));
+        let namespace = namespace.as_ref().map(|namespace| Document::read(namespace).unwrap());
+        let namespace = namespace.as_ref().map(Document::root);
+        let quotas = charged(&TenantQuota::read_list(list.root()).unwrap(), "shop", namespace).unwrap();
         let described = |quota: &ResourceQuota<'_>| {
             let pods =
                 |list: &crate::amount::ResourceList<'_>| list.get("pods").map_or("-".to_owned(), ToString::to_string);
@@ -96,10 +98,14 @@ mod tests {
 
     #[test]
     fn quotas_that_cover_the_namespace_and_their_ancestors_are_charged() {
-        check("{}", &["by-name 2/3 1", "acme 5/9 0", "waits -/- 0"]);
-        check(r#"{"team": "a", "tier": "y"}"#, &["by-name 2/3 1", "acme 5/9 0", "label -/- 0", "waits -/- 0"]);
-        check(r#"{"team": "a", "tier": "z"}"#, &["by-name 2/3 1", "acme 5/9 0", "waits -/- 0"]);
-        check(r#"{"team": "a", "tier": "y", "old": ""}"#, &["by-name 2/3 1", "acme 5/9 0", "waits -/- 0"]);
-        check(r#"{"c": "1"}"#, &["by-name 2/3 1", "acme 5/9 0", "cycle -/- 0", "waits -/- 0"]);
+        let not_old = "not-old -/- 0";
+        check(Some("{}"), &["by-name 2/3 1", "acme 5/9 0", not_old, "waits -/- 0"]);
+        let y = &["by-name 2/3 1", "acme 5/9 0", "label -/- 0", not_old, "waits -/- 0"];
+        check(Some(r#"{"team": "a", "tier": "y"}"#), y);
+        check(Some(r#"{"team": "a", "tier": "z"}"#), &["by-name 2/3 1", "acme 5/9 0", not_old, "waits -/- 0"]);
+        check(Some(r#"{"team": "a", "tier": "y", "old": ""}"#), &["by-name 2/3 1", "acme 5/9 0", "waits -/- 0"]);
+        check(Some(r#"{"c": "1"}"#), &["by-name 2/3 1", "acme 5/9 0", "cycle -/- 0", not_old, "waits -/- 0"]);
+        // A namespace that could not be read is selected by its name only.
+        check(None, &["by-name 2/3 1", "acme 5/9 0", "waits -/- 0"]);
     }
 }

@@ -26,8 +26,20 @@ pub const ROWS: Rows = &[
         let twice = fields(20_000, |number| format!(r#""example.com/r{number}":"2""#));
         pod(&one(&format!(r#"{{"limits":{},"requests":{twice}}}"#, amounts(20_000))))
     }),
+    ("20,000 requests above limits that look like ours", to_repair),
     ("20,000 amounts at the pod level", || pod(&one("{}")).with("object/spec/resources/requests", amounts(20_000))),
+    ("20,000 amounts at the pod level, before the containers'", || {
+        pod(&one(&format!(r#"{{"requests":{}}}"#, last_amounts(20_000))))
+            .with("object/spec/resources/requests", hugepages(20_000))
+    }),
+    ("20,000 limits before those at the pod level", || {
+        pod(&one(&format!(r#"{{"limits":{}}}"#, hugepages(20_000))))
+            .with("object/spec/resources/limits", last_amounts(20_000))
+    }),
     ("20,000 amounts of overhead", || pod(&one("{}")).with("object/spec/overhead", amounts(20_000))),
+    ("20,000 amounts of overhead before 20,000 requests", || {
+        pod(&one(&format!(r#"{{"requests":{}}}"#, last_amounts(20_000)))).with("object/spec/overhead", amounts(20_000))
+    }),
     ("5,000 containers that keep the bounds", || pod(&containers(5_000, FITTING))),
     ("5,000 containers that set nothing", || pod(&containers(5_000, "{}"))),
     ("5,000 containers beyond every bound", || pod(&containers(5_000, GREEDY))),
@@ -151,6 +163,12 @@ pub const ROWS: Rows = &[
         let notes = string(&format!("LimitRanger plugin set: {notes}"));
         pod(&one("{}")).with(&annotation("kubernetes.io/limit-ranger"), notes)
     }),
+    ("LimitRanger's annotation of 1 MB, and a rule by a long image", || {
+        let names = "cpu, ".repeat(MEGABYTE / 5);
+        let notes = string(&format!("LimitRanger plugin set: {names}memory request for container web"));
+        by_image(&one(r#"{"requests":{"cpu":"123m","memory":"1Mi"}}"#))
+            .with(&annotation("kubernetes.io/limit-ranger"), notes)
+    }),
     ("our annotation of 250 KB, naming 5,000 containers", || {
         let notes = fields(5_000, |number| format!(r#"\"c{number}\":{{\"requests.cpu\":\"200m: default\"}}"#));
         pod(&containers(5_000, FITTING)).with(&our_annotation(), string(&notes))
@@ -211,6 +229,28 @@ fn one(resources: &str) -> String {
     format!("[{}]", container("web", resources))
 }
 
+/// A pod with requests above limits that its annotation says are ours, so that they are repaired. Its cpu and memory
+/// keep the bounds, so that the repair is written.
+fn to_repair() -> Row {
+    let list = |amount: u8| {
+        let amounts = fields(20_000, |number| format!(r#""r{number:05}":"{amount}""#));
+        amounts.replacen('{', r#"{"cpu":"100m","memory":"32Mi","#, 1)
+    };
+    let ours = fields(20_000, |number| format!(r#"\"limits.r{number:05}\":\"1\""#));
+    pod(&one(&format!(r#"{{"limits":{},"requests":{}}}"#, list(1), list(2))))
+        .with(&our_annotation(), string(&format!(r#"{{\"web\":{ours}}}"#)))
+}
+
+/// These containers with an image of 1,000 bytes, and a rule with a pattern for images.
+fn by_image(containers: &str) -> Row {
+    let rule = json!({
+        "name": "images", "images": ["*a*b*c"], "limits": [{"type": "Container", "max": {"cpu": "1"}}],
+    });
+    let image = string(&format!("registry.example.com/{}", "ab".repeat(490)));
+    pod(&containers.replace("\"nginx\"", &image))
+        .settings(json!({"estimates": {"mode": "never"}, "limitRanges": {"rules": [rule]}}))
+}
+
 fn long_name(resources: &str) -> String {
     format!("[{}]", container(&"x".repeat(4 * MEGABYTE), resources))
 }
@@ -228,6 +268,15 @@ fn amount(number: usize) -> String {
 
 pub fn amounts(count: usize) -> String {
     fields(count, amount)
+}
+
+/// Amounts that a pod may have for all its containers together; their names precede those of [`last_amounts`].
+fn hugepages(count: usize) -> String {
+    fields(count, |number| format!(r#""hugepages-{number:060}":"1""#))
+}
+
+fn last_amounts(count: usize) -> String {
+    fields(count, |number| format!(r#""zz{number:060}":"1""#))
 }
 
 fn pairs(count: usize) -> String {
