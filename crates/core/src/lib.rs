@@ -38,6 +38,9 @@ pub mod verdict;
 
 pub mod inquiry;
 
+#[cfg(test)]
+mod linear;
+
 pub use cluster::Context;
 pub use inquiry::{Answers, Inquiry, Step};
 pub use request::Request;

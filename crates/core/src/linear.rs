@@ -1,0 +1,11 @@
+//! For tests of work that grows with what a tenant writes.
+
+use std::time::Duration;
+
+/// 32 times as many should take a little more than 32 times as long; quadratic work would take 1,024 times as long.
+#[track_caller]
+pub fn check(few: usize, time: impl Fn(usize) -> Duration) {
+    let many = few * 32;
+    // Tried again in case the machine was busy.
+    assert!((0..4).any(|_| time(many) < time(few) * 320), "{many} take more than 320 times as long as {few}");
+}
