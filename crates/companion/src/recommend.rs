@@ -286,7 +286,7 @@ fn change(before: Option<&Quantity>, after: &Quantity) -> Change {
 }
 
 /// With its sign, unless it is nothing.
-fn signed(amount: &Quantity) -> String {
+pub fn signed(amount: &Quantity) -> String {
     if amount.is_positive() { format!("+{amount}") } else { amount.to_string() }
 }
 

@@ -1,4 +1,7 @@
 //! The annotations that record who set a value, LimitRanger's and ours: read and written.
 
+/// How the names of our own annotations begin.
+pub const OURS: &str = "headroom.dev/";
+
 pub mod limit_ranger;
 pub mod ours;

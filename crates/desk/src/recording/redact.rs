@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use headroom_core::annotations::OURS;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
@@ -23,9 +24,6 @@ const NAMED_VALUES: [&str; 2] = ["env", "httpHeaders"];
 /// Annotations that decisions and advice read.
 const READ: [&str; 3] =
     [LIMIT_RANGER, "volume.beta.kubernetes.io/storage-class", "resource.kubernetes.io/extended-resource-claim"];
-
-/// Headroom's own annotations.
-const OURS: &str = "headroom.dev/";
 
 impl Redaction {
     /// Leaves out of an object what may be confidential.

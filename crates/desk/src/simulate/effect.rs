@@ -329,12 +329,13 @@ impl QuotaEffect {
 
 impl Effects {
     fn charge_requests(&mut self, now: &Judgement, then: &Judgement, count: u64) {
-        let (now, then) = (requests(now.outcome()), requests(then.outcome()));
-        for name in now.keys().chain(then.keys().filter(|name| !now.contains_key(*name))) {
-            let amount = |requests: &BTreeMap<String, Quantity>| requests.get(name).cloned().unwrap_or(Quantity::ZERO);
-            let more = amount(&then).minus(&amount(&now)).times_count(count);
-            let sum = self.requests.entry(name.clone()).or_insert(Quantity::ZERO);
-            *sum = sum.plus(&more);
+        for (name, more) in requests(then.outcome()) {
+            let sum = self.requests.entry(name).or_insert(Quantity::ZERO);
+            *sum = sum.plus(&more.times_count(count));
+        }
+        for (name, less) in requests(now.outcome()) {
+            let sum = self.requests.entry(name).or_insert(Quantity::ZERO);
+            *sum = sum.minus(&less.times_count(count));
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use headroom_core::annotations::OURS;
+use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
 use crate::judge::{self, ContainerValues, SetBy, request};
@@ -152,9 +154,6 @@ impl Subject {
         Self::of(written, &pod, 1)
     }
 }
-
-const LIMIT_RANGER: &str = headroom_core::annotations::limit_ranger::LIMIT_RANGER;
-const OURS: &str = "headroom.dev/";
 
 /// Removes values that no author set.
 fn take_back(pod: &mut Value, container: &ContainerValues) {

@@ -1,10 +1,10 @@
 //! A simulation's outcome at a terminal: the sum first.
 
-use headroom_core::amount::Quantity;
 use headroom_desk::simulate::report::worth_telling;
 use headroom_desk::simulate::{Change, Effect, Effects, QuotaEffect, ValueChange};
 
 use crate::output::{Paint, Table};
+use crate::recommend::signed;
 
 pub fn table(effects: &Effects, paint: Paint) -> String {
     let mut text = summary(effects) + "\n";
@@ -55,9 +55,8 @@ fn summary(effects: &Effects) -> String {
 
 /// `cpu -1500m, memory +2Gi`
 fn requests(effects: &Effects) -> String {
-    let sign = |change: &Quantity| if change.is_negative() { "" } else { "+" };
     let told: Vec<String> =
-        effects.requests.iter().map(|(name, change)| format!("{name} {}{change}", sign(change))).collect();
+        effects.requests.iter().map(|(name, change)| format!("{name} {}", signed(change))).collect();
     told.join(", ")
 }
 
