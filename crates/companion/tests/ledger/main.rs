@@ -155,9 +155,18 @@ fn bounded(hard: &Value) -> Arc<ApiServer> {
 
 /// Waits until the ledger has counted this usage and has no claims.
 async fn until_counted(server: &ApiServer, used: &str) {
+    until(|| server.ledger(), |ledger| ledger["used"][0] == used && ledger.get("claims").is_none()).await;
+}
+
+/// Waits until what is read is as expected.
+async fn until(read: impl Fn() -> Value, is_expected: impl Fn(&Value) -> bool) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
-    while server.ledger()["used"][0] != used || server.ledger().get("claims").is_some() {
-        assert!(tokio::time::Instant::now() < deadline, "expected {used}: {}", server.ledger());
+    loop {
+        let found = read();
+        if is_expected(&found) {
+            return;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "not as expected: {found}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -225,11 +234,7 @@ async fn no_request_makes_a_ledger_unreadable() {
     assert_eq!(response["status"]["message"], text);
     // It may have been stored while the webhook was away.
     server.put("/api/v1", Some("shop"), hostile, "pods");
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
-    while server.ledger()["used"][0] != "pods=1" {
-        assert!(tokio::time::Instant::now() < deadline, "{}", server.ledger());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until(|| server.ledger(), |ledger| ledger["used"][0] == "pods=1").await;
     assert!(server.ledger()["claims"][0].as_str().unwrap().starts_with("pods/shop/first "), "{}", server.ledger());
     assert!(replica.board.broken().is_empty());
     kill(&replica);
@@ -255,11 +260,7 @@ async fn no_request_makes_a_ledger_too_large_to_be_written() {
     server.put("/api/v1", Some("shop"), hostile, "pods");
     let again = create(&replica, &pod("shop", "hostile", "again")).await;
     assert_eq!(again["allowed"], true, "{again}");
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
-    while server.ledger()["used"][0] != "pods=1" {
-        assert!(tokio::time::Instant::now() < deadline, "{}", server.ledger());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until(|| server.ledger(), |ledger| ledger["used"][0] == "pods=1").await;
     let second = create(&replica, &pod("shop", "second", "second")).await;
     assert_eq!(second["allowed"], true, "{second}");
     assert!(server.ledger().to_string().len() < 4096);
@@ -273,11 +274,8 @@ async fn the_status_lists_the_namespaces_that_are_never_charged() {
     let server = bounded(&json!({"pods": HARD.to_string()}));
     let replica = replica(&server, &made);
     let status = || server.object("/apis/headroom.dev/v1alpha1/tenantquotas", "", "team")["status"].clone();
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
-    while status()["exemptNamespaces"] != json!(["headroom", "kube-node-lease", "kube-public", "kube-system"]) {
-        assert!(tokio::time::Instant::now() < deadline, "{}", status());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let exempt = json!(["headroom", "kube-node-lease", "kube-public", "kube-system"]);
+    until(status, |status| status["exemptNamespaces"] == exempt).await;
     kill(&replica);
 }
 
