@@ -33,8 +33,11 @@ const shows = byId("shows", HTMLElement);
 const tabs = new Map<Panel, HTMLButtonElement>();
 
 let from = 0;
-/** The snapshot that is open, what it put into the panels, and what was in them before. */
-let cluster: { overview: Overview; isLive: boolean; loaded: Panels; before: State } | undefined;
+/**
+ * The snapshot that is open, which part of the live cluster it is (the query of the page's address; none for a file), what it
+ * put into the panels, and what was in them before.
+ */
+let cluster: { overview: Overview; scope: string | undefined; loaded: Panels; before: State } | undefined;
 let timer = 0;
 let settled = 0;
 
@@ -141,7 +144,7 @@ function counted({ objects, namespaces }: Overview): string {
 
 const panelsOf = ({ limitRanges, quotaManifests, settings }: Overview): Panels => ({ limitRanges, quotas: quotaManifests, settings });
 
-async function openSnapshot(name: string, snapshot: Promise<string>, isLive: boolean) {
+async function openSnapshot(name: string, snapshot: Promise<string>, scope?: string) {
   say("");
   status.textContent = `Opening ${name}…`;
   delete document.documentElement.dataset.state;
@@ -149,7 +152,7 @@ async function openSnapshot(name: string, snapshot: Promise<string>, isLive: boo
     const before = cluster?.before ?? state();
     const { result, milliseconds } = await engine.open(await snapshot);
     clearTimeout(settled);
-    cluster = { overview: result, isLive, loaded: panelsOf(result), before };
+    cluster = { overview: result, scope, loaded: panelsOf(result), before };
     const settings = result.settings === "" ? " It names no settings of the policy, so the defaults count now." : "";
     shows.textContent = `${name}: ${counted(result)}, opened in ${told(milliseconds)}. Change or delete LimitRanges, quotas or settings to see what that would do to everything that runs. Objects without a namespace apply to all.${settings}`;
     load({ namespace: "", panels: cluster.loaded }, "limitRanges");
@@ -174,18 +177,21 @@ async function get(path: string): Promise<string> {
 }
 
 /** What is there, of the namespace that the page's address names if it names one. */
-const readCluster = () => get(`cluster.json${location.search}`);
+const readCluster = (scope: string) => get(`cluster.json${scope}`);
 
 let isReading = false;
 
 /** Reads the cluster, again if it is open: panels that were changed stay as they are, the others follow the cluster. */
-async function refresh() {
-  if (isReading) return;
+const refresh = latest<void>(async () => {
+  const scope = location.search;
   isReading = true;
   try {
-    if (!cluster?.isLive) return await openSnapshot("The cluster", readCluster(), true);
-    const { result } = await engine.open(await readCluster());
-    if (!cluster?.isLive) return;
+    if (cluster?.scope !== scope) return await openSnapshot("The cluster", readCluster(scope), scope);
+    const snapshot = await readCluster(scope);
+    // It may have been closed, or a file opened.
+    if (cluster?.scope !== scope) return;
+    const { result } = await engine.open(snapshot);
+    if (cluster?.scope !== scope) return;
     const loaded = panelsOf(result);
     const changed = TRIED.filter((panel) => editor.text(panel) !== (cluster!.loaded[panel] ?? ""));
     for (const panel of TRIED) if (!changed.includes(panel)) editor.replace(panel, loaded[panel] ?? "");
@@ -198,7 +204,7 @@ async function refresh() {
   } finally {
     isReading = false;
   }
-}
+});
 
 function closeSnapshot() {
   const before = cluster?.before;
@@ -222,7 +228,7 @@ function makeSnapshots() {
   input.addEventListener("change", () => {
     const file = input.files?.[0];
     input.value = "";
-    if (file) void openSnapshot(file.name, file.text(), false);
+    if (file) void openSnapshot(file.name, file.text());
   });
   document.addEventListener("dragover", (event) => {
     if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
@@ -231,7 +237,7 @@ function makeSnapshots() {
     const file = event.dataTransfer?.files[0];
     if (!file) return;
     event.preventDefault();
-    void openSnapshot(file.name, file.text(), false);
+    void openSnapshot(file.name, file.text());
   });
 }
 
@@ -384,18 +390,18 @@ export function start(examples: Example[], first: Beginning) {
   if (isLive) {
     const button = byId("refresh", HTMLButtonElement);
     button.hidden = false;
-    button.addEventListener("click", () => void refresh());
+    button.addEventListener("click", () => refresh());
     const scope = byId("scope", HTMLInputElement);
     byId("scope-label", HTMLElement).hidden = false;
     scope.value = new URLSearchParams(location.search).get("namespace") ?? "";
     scope.addEventListener("change", () => {
       const name = scope.value.trim();
       history.replaceState(null, "", `${location.pathname}${name && `?namespace=${encodeURIComponent(name)}`}${location.hash}`);
-      void openSnapshot("The cluster", readCluster(), true);
+      refresh();
     });
     setInterval(() => {
-      if (cluster?.isLive && document.visibilityState === "visible") void refresh();
+      if (cluster?.scope !== undefined && !isReading && document.visibilityState === "visible") refresh();
     }, MINUTE);
-    void refresh();
+    refresh();
   }
 }
