@@ -99,8 +99,8 @@ companion: page
 test-page: page
 	hack/ensure-chromium
 	cargo build --locked --workspace --bin kubectl-headroom
-	$(TARGET)/debug/headroom-page-examples --outcomes . >$(PAGE)/outcomes.json
-	cd page/site && PAGE=$(PAGE)/site OUTCOMES=$(PAGE)/outcomes.json SHOTS=$(PAGE)/screenshots COMPANION=$(abspath $(TARGET))/debug/kubectl-headroom timeout 900 node --test test/page.test.mjs
+	$(TARGET)/debug/headroom-playground-examples --outcomes . >$(PAGE)/outcomes.json
+	cd playground/site && PAGE=$(PAGE)/site OUTCOMES=$(PAGE)/outcomes.json SHOTS=$(PAGE)/screenshots COMPANION=$(abspath $(TARGET))/debug/kubectl-headroom timeout 900 node --test test/page.test.mjs
 
 # Tests of deployment and release, without building or publishing anything.
 .PHONY: test-deploy

@@ -26,7 +26,7 @@ fn upstream_settings(case: &Value) -> Value {
 }
 
 pub fn cases(file: &str, check: &str) -> Vec<Value> {
-    let path = built::workspace_file("scenarios/conformance").join(file);
+    let path = built::workspace_file("conformance").join(file);
     let all: Vec<Value> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let cases: Vec<Value> = all.into_iter().filter(|case| case["check"] == check).collect();
     assert!(!cases.is_empty(), "there are cases of {check}");

@@ -121,7 +121,7 @@ impl Scenario {
 fn scenarios_hold_natively_and_in_the_wasm() {
     let mut count = 0;
     let mut files: Vec<_> =
-        fs::read_dir(built::workspace_file("scenarios")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        fs::read_dir(built::workspace_file("tests/scenarios")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let runners = Runner::both();
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "yaml")) {

@@ -9,10 +9,7 @@ use headroom_core::json::Document;
 use serde_json::{Value, json};
 
 fn cases(check: &str) -> Vec<Value> {
-    let files = [
-        include_str!("../../../scenarios/conformance/limitrange.json"),
-        include_str!("../../../scenarios/conformance/quota.json"),
-    ];
+    let files = [include_str!("../../../conformance/limitrange.json"), include_str!("../../../conformance/quota.json")];
     let all = files.into_iter().flat_map(|text| serde_json::from_str::<Vec<Value>>(text).unwrap());
     let cases: Vec<Value> = all.filter(|case| case["check"] == check).collect();
     assert!(!cases.is_empty(), "no cases of {check}");

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 /// The cases of one check.
 fn cases(check: &str) -> Vec<Value> {
-    let all: Vec<Value> = serde_json::from_str(include_str!("../../../scenarios/conformance/quota.json")).unwrap();
+    let all: Vec<Value> = serde_json::from_str(include_str!("../../../conformance/quota.json")).unwrap();
     let cases: Vec<Value> = all.into_iter().filter(|case| case["check"] == check).collect();
     assert!(!cases.is_empty(), "no cases of {check}");
     cases

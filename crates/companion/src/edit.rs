@@ -4,7 +4,7 @@
 //! aliases, merge keys, two objects of one name) is refused with its line. After each edit the text is read again, and
 //! must say what it said before and the new amounts.
 
-pub use headroom_desk::manifest::tree;
+pub use headroom_dryrun::manifest::tree;
 mod target;
 mod verify;
 

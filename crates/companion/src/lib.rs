@@ -4,7 +4,7 @@
 //! which the policy estimates: `source` → `collect` → `store` → `profile` → `publish`.
 //!
 //! The desk answers people's questions with the policy's own core: `manifest` and `surroundings` → `judge` → `output`.
-//! What of it needs neither files nor a network is in `headroom_desk`, which runs in the page too.
+//! What of it needs neither files nor a network is in `headroom_dryrun`, which runs in the page too.
 //!
 //! Modules in reading order.
 
@@ -20,7 +20,7 @@ pub mod store;
 pub mod profile;
 pub mod publish;
 
-pub use headroom_desk::{clock, judge, kinds};
+pub use headroom_dryrun::{clock, judge, kinds};
 
 pub mod manifest;
 pub mod surroundings;

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-pub use headroom_desk::manifest::{Malformed, Manifest, Origin, documents, read_text};
+pub use headroom_dryrun::manifest::{Malformed, Manifest, Origin, documents, read_text};
 
 /// Why manifests cannot be read.
 #[derive(Debug, thiserror::Error)]

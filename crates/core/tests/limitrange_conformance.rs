@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// The cases of one check.
 fn cases(check: &str) -> Vec<Value> {
-    let all: Vec<Value> = serde_json::from_str(include_str!("../../../scenarios/conformance/limitrange.json")).unwrap();
+    let all: Vec<Value> = serde_json::from_str(include_str!("../../../conformance/limitrange.json")).unwrap();
     let cases: Vec<Value> = all.into_iter().filter(|case| case["check"] == check).collect();
     assert!(!cases.is_empty(), "there are cases of {check}");
     cases

@@ -7,7 +7,7 @@
 use headroom_core::amount::{Family, Quantity};
 use serde_json::Value;
 
-const CASES: &str = include_str!("../../../scenarios/conformance/quantity.json");
+const CASES: &str = include_str!("../../../conformance/quantity.json");
 
 /// Texts that Kubernetes reads as zero and we refuse, because no author intends them.
 const DEPARTURES: [&str; 2] = ["n-parse-bare-suffix-is-zero", "n-parse-bare-sign-is-zero"];

@@ -9,7 +9,7 @@ use anyhow::bail;
 use clap::ValueEnum;
 use serde_json::Value;
 
-use headroom_desk::story::Story;
+use headroom_dryrun::story::Story;
 
 use super::target::{Objects, Target, find, is_kind, one_by_one};
 use crate::judge::{Judgement, Verdict};

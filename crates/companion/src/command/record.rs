@@ -2,14 +2,14 @@
 //! policy read for it as a session file of kwctl, and the settings.
 //!
 //! A recording is made to be shown to others, so what no decision depends on and what may be confidential stays out of
-//! it: see `headroom_desk::recording`.
+//! it: see `headroom_dryrun::recording`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use headroom_desk::recording::redact::Redaction;
-use headroom_desk::recording::{file_name, session};
+use headroom_dryrun::recording::redact::Redaction;
+use headroom_dryrun::recording::{file_name, session};
 use serde_json::{Value, json};
 
 use super::target::{Objects, Target, find, is_kind, one_by_one};

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
-use headroom_desk::simulate::{Change, Effects, Simulation, Subjects, put, report};
+use headroom_dryrun::simulate::{Change, Effects, Simulation, Subjects, put, report};
 use serde_json::{Value, json};
 
 use super::manifests::Manifests;
@@ -81,7 +81,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let namespaces = namespaces(&args, &opened, &changes);
     if namespaces.is_none() || !args.target.namespaces.is_empty() {
-        opened.prefetch(&headroom_desk::simulate::KINDS, &Progress::for_people());
+        opened.prefetch(&headroom_dryrun::simulate::KINDS, &Progress::for_people());
     }
     let Opened { mut around, namespace, scope, .. } = opened;
     let is_wanted = |object: &Value| args.selector.as_ref().is_none_or(|selector| selector.matches(object));

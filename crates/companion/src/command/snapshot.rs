@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use headroom_core::cluster::usage::address::{API_VERSION, KIND};
-use headroom_desk::judge::tenants::TENANT_QUOTA;
-use headroom_desk::kinds::SNAPSHOT;
-use headroom_desk::recording::redact::Redaction;
+use headroom_dryrun::judge::tenants::TENANT_QUOTA;
+use headroom_dryrun::kinds::SNAPSHOT;
+use headroom_dryrun::recording::redact::Redaction;
 use serde_json::{Value, json};
 
 use super::recommend;

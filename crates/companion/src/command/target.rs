@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use headroom_advice::profile::definition::NAMESPACE;
-use headroom_desk::settings;
+use headroom_dryrun::settings;
 use serde_json::{Value, json};
 
 use super::manifests::Manifests;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headroom_ledger::{Plan, State};
+use headroom_tenant_quota::{Plan, State};
 use serde_json::Value;
 use tokio::sync::watch;
 

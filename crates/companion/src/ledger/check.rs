@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headroom_ledger::tree::trees;
-use headroom_ledger::{Cache, Plan};
+use headroom_tenant_quota::tree::trees;
+use headroom_tenant_quota::{Cache, Plan};
 
 use super::api::Api;
 use super::board::{Board, View};

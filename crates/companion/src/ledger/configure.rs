@@ -7,10 +7,10 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use headroom_core::cluster::resource_quota::ResourceQuota;
-use headroom_ledger::plan::{Node, Plan, is_charged_on_update};
-use headroom_ledger::selector::Requirement;
-use headroom_ledger::tenant_quota::TenantQuota;
-use headroom_ledger::tree::trees;
+use headroom_tenant_quota::plan::{Node, Plan, is_charged_on_update};
+use headroom_tenant_quota::selector::Requirement;
+use headroom_tenant_quota::tenant_quota::TenantQuota;
+use headroom_tenant_quota::tree::trees;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use headroom_core::json::Document;
 use headroom_core::timestamp::Timestamp;
-use headroom_ledger::cache::{Cache, Stored};
-use headroom_ledger::state::Key;
-use headroom_ledger::{Plan, Shape, State, settle};
+use headroom_tenant_quota::cache::{Cache, Stored};
+use headroom_tenant_quota::state::Key;
+use headroom_tenant_quota::{Plan, Shape, State, settle};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -374,7 +374,7 @@ mod tests {
             "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "5"}}}});
         let quotas = [crate::ledger::tenants::read_quota(&quota).unwrap()];
         let namespaces = BTreeMap::from([("shop".to_owned(), BTreeMap::new())]);
-        let plan = Plan::of_tree(&headroom_ledger::tree::trees(&quotas).0[0], &namespaces);
+        let plan = Plan::of_tree(&headroom_tenant_quota::tree::trees(&quotas).0[0], &namespaces);
         let state = State { counted_at: BTreeMap::from([("pods".to_owned(), 20)]), ..State::default() };
         (counter, View { ledger: "team".to_owned(), revision: 1, plan: Arc::new(plan), state: Arc::new(state) })
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use headroom_core::amount::{Quantity, ResourceList};
-use headroom_ledger::tenant_quota::TenantQuota;
+use headroom_tenant_quota::tenant_quota::TenantQuota;
 use serde_json::Value;
 
 use super::tenants::read_quota;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::amount::{Quantity, ResourceList};
-use headroom_ledger::reserve::Book;
-use headroom_ledger::state::Key;
+use headroom_tenant_quota::reserve::Book;
+use headroom_tenant_quota::state::Key;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -1,8 +1,8 @@
 //! The ledger's objects as the API server stores them.
 
-use headroom_ledger::plan::{self, Plan};
-use headroom_ledger::state::{self, State};
-use headroom_ledger::text::Unreadable;
+use headroom_tenant_quota::plan::{self, Plan};
+use headroom_tenant_quota::state::{self, State};
+use headroom_tenant_quota::text::Unreadable;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub const PLAN_LABEL: &str = "headroom.dev/plan";
 /// On the object of a plan: the name of its ledger.
 pub const LEDGER_LABEL: &str = "headroom.dev/ledger";
 
-/// Either a plan's lists or a state's lists. Never nested: see `headroom_ledger::text`.
+/// Either a plan's lists or a state's lists. Never nested: see `headroom_tenant_quota::text`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Ledger {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_ledger::settle;
-use headroom_ledger::tree::{Tree, trees};
-use headroom_ledger::{Cache, Plan, State};
+use headroom_tenant_quota::settle;
+use headroom_tenant_quota::tree::{Tree, trees};
+use headroom_tenant_quota::{Cache, Plan, State};
 use tokio::time::Instant;
 
 use super::Replica;

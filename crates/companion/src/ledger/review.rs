@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use headroom_core::json::{Document, Node};
 use headroom_core::request::Request;
-use headroom_ledger::ask::{self, Ask, Unasked};
-use headroom_ledger::reserve::{Book, Refusal};
-use headroom_ledger::{Plan, Verdict, message};
+use headroom_tenant_quota::ask::{self, Ask, Unasked};
+use headroom_tenant_quota::reserve::{Book, Refusal};
+use headroom_tenant_quota::{Plan, Verdict, message};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -110,7 +110,7 @@ impl Asked {
     fn of(replica: &Replica, request: &Request<'_>, node: Node<'_>) -> Result<Self, Reply> {
         if request.resource == "tenantquotas" && request.group == "headroom.dev" && request.subresource.is_empty() {
             let Some(object) = request.object else { return Ok(Self::Nothing) };
-            let quota = headroom_ledger::tenant_quota::TenantQuota::read(object.node);
+            let quota = headroom_tenant_quota::tenant_quota::TenantQuota::read(object.node);
             let problems = match quota {
                 Ok(quota) => quota.problems().iter().map(ToString::to_string).collect(),
                 Err(malformed) => vec![malformed.to_string()],

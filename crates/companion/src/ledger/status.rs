@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::amount::{Quantity, ResourceList};
-use headroom_ledger::Plan;
-use headroom_ledger::tenant_quota::TenantQuota;
-use headroom_ledger::tree::trees;
+use headroom_tenant_quota::Plan;
+use headroom_tenant_quota::tenant_quota::TenantQuota;
+use headroom_tenant_quota::tree::trees;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;

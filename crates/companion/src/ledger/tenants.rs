@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Document;
-use headroom_ledger::message::Consumers;
-use headroom_ledger::selector::Labels;
-use headroom_ledger::tenant_quota::{NEVER_CHARGED, TenantQuota, read_spec};
+use headroom_tenant_quota::message::Consumers;
+use headroom_tenant_quota::selector::Labels;
+use headroom_tenant_quota::tenant_quota::{NEVER_CHARGED, TenantQuota, read_spec};
 use serde_json::Value;
 use tokio::sync::watch;
 

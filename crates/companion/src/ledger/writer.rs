@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use headroom_ledger::ask::Ask;
-use headroom_ledger::reserve::Refusal;
-use headroom_ledger::state::Key;
-use headroom_ledger::{Book, Plan, State, Verdict, message};
+use headroom_tenant_quota::ask::Ask;
+use headroom_tenant_quota::reserve::Refusal;
+use headroom_tenant_quota::state::Key;
+use headroom_tenant_quota::{Book, Plan, State, Verdict, message};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

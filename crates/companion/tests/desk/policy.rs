@@ -34,7 +34,7 @@ fn check(name: &str, request: &Value, settings: &Value, cluster: &Objects) {
 #[test]
 fn scenarios_are_decided_as_by_the_policy() {
     let mut count = 0;
-    for file in fs::read_dir(root().join("scenarios")).unwrap().map(|entry| entry.unwrap().path()) {
+    for file in fs::read_dir(root().join("tests/scenarios")).unwrap().map(|entry| entry.unwrap().path()) {
         if file.extension().is_none_or(|extension| extension != "yaml") {
             continue;
         }

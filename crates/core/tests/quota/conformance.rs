@@ -19,9 +19,9 @@ const DEPARTURES: &[(&str, &str)] = &[];
 /// The cases of one check: for quotas, forged fields, and newer releases.
 fn cases(check: &str) -> Vec<Value> {
     let files = [
-        include_str!("../../../../scenarios/conformance/quota.json"),
-        include_str!("../../../../scenarios/conformance/trust.json"),
-        include_str!("../../../../scenarios/conformance/news.json"),
+        include_str!("../../../../conformance/quota.json"),
+        include_str!("../../../../conformance/trust.json"),
+        include_str!("../../../../conformance/news.json"),
     ];
     let all = files.into_iter().flat_map(|text| serde_json::from_str::<Vec<Value>>(text).unwrap());
     let is_departure = |case: &Value| DEPARTURES.iter().any(|(name, _)| case["name"] == *name);

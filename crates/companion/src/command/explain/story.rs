@@ -1,6 +1,6 @@
 //! Stories at a terminal.
 
-use headroom_desk::story::{Check, Container, Field, Story, Taken};
+use headroom_dryrun::story::{Check, Container, Field, Story, Taken};
 
 use crate::judge::Verdict;
 use crate::output::{Paint, Table};

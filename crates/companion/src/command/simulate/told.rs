@@ -1,7 +1,7 @@
 //! A simulation's outcome at a terminal: the sum first.
 
-use headroom_desk::simulate::report::worth_telling;
-use headroom_desk::simulate::{Change, Effect, Effects, QuotaEffect, ValueChange};
+use headroom_dryrun::simulate::report::worth_telling;
+use headroom_dryrun::simulate::{Change, Effect, Effects, QuotaEffect, ValueChange};
 
 use crate::output::{Paint, Table};
 use crate::recommend::signed;

@@ -1,0 +1,275 @@
+//! Objects judged one after the other, as `kubectl apply` would send them: each in the surroundings that those before it
+//! leave behind.
+//!
+//! An object that is admitted is there from then on, and has taken its part of the quotas; so have the pods that a
+//! workload will make. LimitRanges, ResourceQuotas and Namespaces count for what comes after them, and a new quota
+//! starts with what is there by then. An object that is there already is judged as the update that `kubectl apply` would
+//! make of it.
+
+use headroom_advice::validate;
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::limit_range::LimitRange;
+use headroom_core::cluster::resource_quota::ResourceQuota;
+use headroom_core::json::Document;
+use headroom_tenant_quota::tenant_quota::TenantQuota;
+use serde_json::{Value, json};
+
+use super::judgement::{Charge, Judgement, Operation, Reason, Topic, Verdict};
+use super::{apply, autoscaled, judge, request, tenants};
+use crate::kinds::{ApiKind, metadata};
+use crate::surroundings::folder::in_namespace;
+use crate::surroundings::{Overlay, Surroundings, is_of_unknown_kind};
+
+/// A run over several objects.
+pub struct Run {
+    pub around: Overlay,
+    /// The JSON of valid settings.
+    settings: String,
+    /// Where objects go that name no namespace.
+    namespace: String,
+    /// The requests for workloads so far: their pods are nowhere else yet.
+    workloads: Vec<Value>,
+    /// Whether there are TenantQuotas to look at, once that is known.
+    has_tenants: Option<bool>,
+}
+
+impl Run {
+    pub fn new(around: Overlay, settings: &Value, namespace: &str) -> Self {
+        let (settings, namespace) = (settings.to_string(), namespace.to_owned());
+        Self { around, settings, namespace, workloads: Vec::new(), has_tenants: None }
+    }
+
+    /// Adds what TenantQuotas say to a request that everybody else admits.
+    fn ask_tenants(&mut self, judgement: &mut Judgement) -> Result<(), String> {
+        let has_tenants = match self.has_tenants {
+            Some(known) => known,
+            None => {
+                // That they cannot be read is told once.
+                let found = tenants::prepare(&mut self.around);
+                self.has_tenants = Some(found == Ok(true));
+                found?
+            }
+        };
+        if !judgement.is_admitted() || !has_tenants {
+            return Ok(());
+        }
+        let object = judgement.outcome().clone();
+        let outcome = tenants::judge(&judgement.request, &object, &mut self.around)?;
+        judgement.charges.extend(outcome.charges);
+        if !outcome.refusals.is_empty() {
+            judgement.verdict = Verdict::Refused;
+            let reason = |text| Reason { topic: Topic::Quota, text, cause: None };
+            judgement.reasons.extend(outcome.refusals.into_iter().map(reason));
+            return Ok(());
+        }
+        if judgement.pod_charges.iter().any(|charge| charge.is_tenant) {
+            // The policy has told already: its settings want it to.
+            return Ok(());
+        }
+        // As its pods would be made, now and before.
+        let pod = |run: &mut Self, workload: &Value| run.look_at_pod_of(workload).map(|pod| pod.outcome().clone());
+        let Some(new) = pod(self, &object) else { return Ok(()) };
+        let old = judgement.request.get("oldObject").filter(|old| old.is_object()).cloned();
+        let old = old.and_then(|old| pod(self, &old));
+        let forecast = tenants::forecast(&judgement.request, &new, old.as_ref(), &mut self.around)?;
+        judgement.pod_charges.extend(forecast.charges);
+        judgement.warnings.extend(forecast.refusals.iter().map(|text| format!("its pods would be refused: {text}")));
+        Ok(())
+    }
+
+    /// Judges an object, and leaves it behind if it is admitted.
+    pub fn judge(&mut self, object: &Value) -> Judgement {
+        self.judge_redacted(object, |_| {})
+    }
+
+    /// The same, with something taken out of the object first, and of the one that is there already.
+    pub fn judge_redacted(&mut self, object: &Value, redact: impl FnMut(&mut Value)) -> Judgement {
+        let mut judgement = self.look_at(object, redact);
+        if judgement.is_admitted()
+            && let Err(problem) = self.leave_behind(&judgement)
+        {
+            judgement.verdict = Verdict::NotJudged;
+            judgement.reasons.push(Reason {
+                topic: Topic::MissingContext,
+                cause: Some(problem.clone()),
+                text: problem,
+            });
+        }
+        judgement
+    }
+
+    /// Judges an object, and leaves everything as it was.
+    fn look_at(&mut self, object: &Value, mut redact: impl FnMut(&mut Value)) -> Judgement {
+        let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        let kind = self.around.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
+        let object = if kind.is_namespaced { in_namespace(object.clone(), &self.namespace) } else { object.clone() };
+        let (there, note) = self.find(&kind, &object);
+        let request = match there {
+            Some(mut there) => {
+                let mut applied = apply::applied(&object, &there);
+                redact(&mut applied);
+                redact(&mut there);
+                request::update(applied, there, &kind, &self.namespace)
+            }
+            None => {
+                let mut object = object;
+                redact(&mut object);
+                request::create(object, &kind, &self.namespace)
+            }
+        };
+        let mut judgement = judge(request, &self.settings, &mut self.around);
+        judgement.warnings.extend(note);
+        if let Err(problem) = self.ask_tenants(&mut judgement) {
+            judgement.warnings.push(problem);
+        }
+        if autoscaled::is_autoscaler(&kind) {
+            let object = judgement.outcome().clone();
+            judgement.warnings.extend(autoscaled::warnings(&object, &self.settings, &mut self.around));
+        }
+        let problems = problems(judgement.outcome());
+        if !problems.is_empty() {
+            judgement.verdict = Verdict::Refused;
+            let text = format!("{} \"{}\" is invalid: {}", judgement.kind.kind, judgement.name, problems.join(", "));
+            judgement.reasons.push(Reason { topic: Topic::Unreadable, text, cause: None });
+        }
+        judgement
+    }
+
+    /// Judges an object that is there already as if it were made again, in the place that it leaves in the quotas.
+    pub fn look_at_as_new(&mut self, object: &Value) -> Judgement {
+        let kind = ApiKind::of(object);
+        let request = request::create(object.clone(), &kind, &self.namespace);
+        let counted = judge(request.clone(), &self.settings, &mut self.around);
+        for charge in counted.charges.iter().chain(&counted.pod_charges) {
+            // OK because a quota that cannot be read now could not be read for the charge either.
+            let _ = self.charge(&counted.namespace, charge, Quantity::minus);
+        }
+        let judgement = judge(request, &self.settings, &mut self.around);
+        for charge in counted.charges.iter().chain(&counted.pod_charges) {
+            let _ = self.charge(&counted.namespace, charge, Quantity::plus);
+        }
+        judgement
+    }
+
+    /// A pod as a workload would make it, judged; none if the object makes no pods of its own.
+    pub fn look_at_pod_of(&mut self, workload: &Value) -> Option<Judgement> {
+        let pod = request::pod_of(workload)?;
+        let kind = ApiKind::of(&pod);
+        Some(judge(request::create(pod, &kind, &self.namespace), &self.settings, &mut self.around))
+    }
+
+    /// The object of that name, if it is there already; and what to say if that cannot be known.
+    fn find(&mut self, kind: &ApiKind, object: &Value) -> (Option<Value>, Option<String>) {
+        let name = metadata(object, "name");
+        if name.is_empty() {
+            return (None, None);
+        }
+        let namespace = kind.is_namespaced.then(|| metadata(object, "namespace"));
+        match self.around.get(&kind.api_version(), &kind.kind, namespace, name) {
+            Ok(there) => (there, None),
+            // A kind that the cluster does not know has no objects yet.
+            Err(problem) if is_of_unknown_kind(&problem) => (None, None),
+            Err(problem) => (None, Some(format!("judged as a new object, because {problem}"))),
+        }
+    }
+
+    fn leave_behind(&mut self, judgement: &Judgement) -> Result<(), String> {
+        for charge in judgement.charges.iter().chain(&judgement.pod_charges) {
+            self.charge(&judgement.namespace, charge, Quantity::plus)?;
+        }
+        if request::pod_of(judgement.outcome()).is_some() {
+            self.workloads.push(judgement.request.clone());
+        }
+        let mut object = judgement.outcome().clone();
+        let is_quota = judgement.kind.kind == "ResourceQuota" && judgement.kind.group.is_empty();
+        if is_quota {
+            let there = judgement.request.pointer("/oldObject/status/used").cloned();
+            let used = there.filter(|_| judgement.operation == Operation::Update);
+            let status = used.map(|used| json!({"hard": object.pointer("/spec/hard"), "used": used}));
+            if let Value::Object(fields) = &mut object {
+                fields.insert("status".to_owned(), status.unwrap_or_else(|| json!({})));
+            }
+        }
+        if ApiKind::of(&object).kind == tenants::TENANT_QUOTA.1 {
+            self.has_tenants = None;
+        }
+        self.around.put(object).map_err(|malformed| malformed.to_string())?;
+        if is_quota && judgement.operation == Operation::Create {
+            self.charge_pods_to(&judgement.namespace, &judgement.name)?;
+        }
+        Ok(())
+    }
+
+    /// Charges a new quota for the pods of the workloads before it.
+    fn charge_pods_to(&mut self, namespace: &str, quota: &str) -> Result<(), String> {
+        for request in self.workloads.clone() {
+            if request.get("namespace").and_then(Value::as_str) == Some(namespace) {
+                let judgement = judge(request, &self.settings, &mut self.around);
+                for charge in judgement.pod_charges.iter().filter(|charge| charge.quota == quota) {
+                    self.charge(namespace, charge, Quantity::plus)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Raises the usage of a quota, or lowers it.
+    fn charge(
+        &mut self,
+        namespace: &str,
+        charge: &Charge,
+        change: fn(&Quantity, &Quantity) -> Quantity,
+    ) -> Result<(), String> {
+        let ((api_version, kind), namespace) = match charge.is_tenant {
+            true => (tenants::TENANT_QUOTA, None),
+            false => (("v1", "ResourceQuota"), Some(namespace)),
+        };
+        let quota = self.around.get(api_version, kind, namespace, &charge.quota)?;
+        let Some(mut quota) = quota else { return Ok(()) };
+        let used = quota.pointer_mut("/status/used").and_then(Value::as_object_mut);
+        for (name, level) in used.into_iter().flatten() {
+            let Some(amount) = charge.added.iter().find(|amount| amount.name == *name) else { continue };
+            // OK because both are amounts that the core has read or written.
+            if let (Some(before), Ok(added)) = (amount_of(level), amount.added.parse::<Quantity>()) {
+                *level = json!(change(&before, &added).to_string());
+            }
+        }
+        self.around.put(quota).map_err(|malformed| malformed.to_string())
+    }
+}
+
+fn amount_of(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::String(text) => Quantity::from_json_text(text).ok(),
+        Value::Number(number) => Quantity::from_json_text(&number.to_string()).ok(),
+        _ => None,
+    }
+}
+
+/// What the API server would find wrong with a LimitRange or a ResourceQuota, and the ledger with a TenantQuota.
+pub fn problems(object: &Value) -> Vec<String> {
+    let kind = ApiKind::of(object);
+    let text = object.to_string();
+    // OK because what serde_json wrote can be read.
+    let Ok(document) = Document::read(&text) else { return Vec::new() };
+    let told =
+        |problems: Vec<headroom_core::cluster::problem::Problem>| problems.iter().map(ToString::to_string).collect();
+    match kind.qualified().as_str() {
+        "limitranges" => match LimitRange::read(document.root()) {
+            Ok(mut range) => {
+                range.imply_defaults();
+                told(range.problems("spec.limits"))
+            }
+            Err(malformed) => vec![malformed.to_string()],
+        },
+        "resourcequotas" => match ResourceQuota::read(document.root()) {
+            Ok(quota) => told(validate::quota(&quota)),
+            Err(malformed) => vec![malformed.to_string()],
+        },
+        "tenantquotas.headroom.dev" => match TenantQuota::read(document.root()) {
+            Ok(quota) => told(quota.problems()),
+            Err(malformed) => vec![malformed.to_string()],
+        },
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,408 @@
+//! TenantQuotas, judged by the ledger's own functions: what it would say to a request, by what its status says is used.
+//! Without a status, as in files, the objects around are counted.
+
+use headroom_core::amount::{Quantity, ResourceList};
+use headroom_core::cluster::resource_quota::ResourceQuota;
+use headroom_core::json::{Document, Malformed, SyntaxError};
+use headroom_core::quota::{self, Bounds, Breach, workload};
+use headroom_core::request::rollout::rollout;
+use headroom_core::request::{Pod, Request};
+use headroom_core::timestamp::Timestamp;
+use headroom_tenant_quota::ask::{self, Ask};
+use headroom_tenant_quota::cache::Stored;
+use headroom_tenant_quota::message::{self, Consumers};
+use headroom_tenant_quota::selector::Labels;
+use headroom_tenant_quota::tenant_quota::{NEVER_CHARGED, TenantQuota};
+use headroom_tenant_quota::tree::trees;
+use headroom_tenant_quota::{Book, Cache, Key, Plan, Shape, State, Verdict};
+use serde_json::{Value, json};
+
+use super::judgement::{Amount, Charge};
+use super::request;
+use crate::clock;
+use crate::kinds::{ApiKind, metadata};
+use crate::surroundings::folder::amounts;
+use crate::surroundings::{Overlay, Surroundings, is_of_unknown_kind};
+
+pub const TENANT_QUOTA: (&str, &str) = ("headroom.dev/v1alpha1", "TenantQuota");
+
+/// What TenantQuotas say to a request.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// In the ledger's words.
+    pub refusals: Vec<String>,
+    pub charges: Vec<Charge>,
+}
+
+/// Whether there are TenantQuotas that may be read; those without a status are counted.
+pub fn prepare(around: &mut Overlay) -> Result<bool, String> {
+    let quotas = match around.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None) {
+        Ok(quotas) => quotas,
+        Err(problem) if is_of_unknown_kind(&problem) => Vec::new(),
+        Err(problem) => return Err(format!("TenantQuotas are not checked: {problem}")),
+    };
+    let is_counted = |quota: &Value| quota.pointer("/status/used").is_some_and(Value::is_object);
+    if !quotas.iter().all(is_counted) {
+        let counted = count(&quotas, around)?;
+        for (mut quota, status) in quotas.iter().cloned().zip(counted).filter(|(quota, _)| !is_counted(quota)) {
+            if let (Some(status), Value::Object(fields)) = (status, &mut quota) {
+                fields.insert("status".to_owned(), status);
+                around.put(quota).map_err(|malformed| malformed.to_string())?;
+            }
+        }
+    }
+    Ok(!quotas.is_empty())
+}
+
+/// The status of each quota as the ledger would write it; none of one that is not valid.
+fn count(objects: &[Value], around: &mut Overlay) -> Result<Vec<Option<Value>>, String> {
+    let quotas = read(objects)?;
+    let mut namespaces = std::collections::BTreeMap::new();
+    let listed = around.list("v1", "Namespace", None)?;
+    let named = quotas.iter().flat_map(|quota| quota.names.iter().cloned());
+    for name in listed.iter().map(|namespace| metadata(namespace, "name").to_owned()).chain(named) {
+        let labels = labels(&name, around)?;
+        namespaces.insert(name, labels);
+    }
+    namespaces.retain(|name, _| !NEVER_CHARGED.contains(&name.as_str()));
+    let now = Timestamp::from_unix_seconds(clock::now());
+    let mut statuses = vec![None; objects.len()];
+    for tree in trees(&quotas).0 {
+        let plan = Plan::of_tree(&tree, &namespaces);
+        let mut cache = Cache::default();
+        let kinds =
+            plan.nodes.iter().flat_map(|node| node.hard.names()).filter_map(|name| ApiKind::charged_under(name));
+        for kind in kinds {
+            let qualified = kind.qualified();
+            if cache.revision(&qualified).is_some() {
+                continue;
+            }
+            cache.advance(&qualified, 1);
+            for namespace in plan.namespaces.keys() {
+                for object in around.list(&kind.api_version(), &kind.kind, Some(namespace))? {
+                    let text = object.to_string();
+                    let document = Document::read(&text).map_err(|error| error.to_string())?;
+                    let shape =
+                        Shape::of_stored(&qualified, document.root(), now).map_err(|error| error.to_string())?;
+                    let key = Key::new(&qualified, namespace, metadata(&object, "name"));
+                    cache.put(key, Stored { uid: String::new(), version: 1, shape: shape.into(), ends: None });
+                }
+            }
+        }
+        for ((quota, _), used) in tree.quotas.iter().zip(cache.count(&plan)) {
+            let at = objects.iter().position(|object| metadata(object, "name") == quota.name);
+            if let Some(status) = at.and_then(|at| statuses.get_mut(at)) {
+                *status = Some(json!({"hard": amounts(&quota.quota.spec_hard), "used": amounts(&used)}));
+            }
+        }
+    }
+    Ok(statuses)
+}
+
+fn read(objects: &[Value]) -> Result<Vec<TenantQuota>, String> {
+    let one = |object: &Value| {
+        let text = object.to_string();
+        let document = Document::read(&text).map_err(|error| error.to_string())?;
+        TenantQuota::read(document.root())
+            .map_err(|malformed| format!("TenantQuota {}: {malformed}", metadata(object, "name")))
+    };
+    objects.iter().map(one).collect()
+}
+
+/// The quotas as far as they charge one namespace: none covers a namespace that its ledger exempts.
+fn covering(namespace: &str, objects: &[Value]) -> Result<Vec<TenantQuota>, String> {
+    let mut quotas = read(objects)?;
+    for (quota, object) in quotas.iter_mut().zip(objects) {
+        let exempt = object.pointer("/status/exemptNamespaces").and_then(Value::as_array);
+        if NEVER_CHARGED.contains(&namespace)
+            || exempt.is_some_and(|exempt| exempt.iter().any(|name| name == namespace))
+        {
+            (quota.names, quota.selector) = (Vec::new(), None);
+        }
+    }
+    Ok(quotas)
+}
+
+/// The labels of a namespace; a namespace without an object has only its name.
+fn labels(namespace: &str, around: &mut Overlay) -> Result<Labels, String> {
+    let object = around.get("v1", "Namespace", None, namespace)?.unwrap_or_default();
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+    let mut labels: Labels = labels.into_iter().flatten().filter_map(text).collect();
+    labels.entry("kubernetes.io/metadata.name".to_owned()).or_insert_with(|| namespace.to_owned());
+    Ok(labels)
+}
+
+/// What the ledger would say to a request that makes `object` of it. To be asked after [`prepare`].
+pub fn judge(request: &Value, object: &Value, around: &mut Overlay) -> Result<Outcome, String> {
+    judge_if(request, object, around, false)
+}
+
+/// What a request adds to TenantQuotas, whether there is room for it or not.
+pub fn charges(request: &Value, object: &Value, around: &mut Overlay) -> Result<Vec<Charge>, String> {
+    Ok(judge_if(request, object, around, true)?.charges)
+}
+
+fn judge_if(request: &Value, object: &Value, around: &mut Overlay, may_exceed: bool) -> Result<Outcome, String> {
+    let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if namespace.is_empty() {
+        return Ok(Outcome::default());
+    }
+    let objects = match around.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None) {
+        Ok(objects) if objects.is_empty() => return Ok(Outcome::default()),
+        Err(problem) if is_of_unknown_kind(&problem) => return Ok(Outcome::default()),
+        objects => objects?,
+    };
+    let quotas = covering(&namespace, &objects)?;
+    let namespaces = [(namespace.clone(), labels(&namespace, around)?)].into();
+    let text = as_reviewed(request, object).to_string();
+    let document = Document::read(&text).map_err(|error| error.to_string())?;
+    let request = Request::read(document.root()).map_err(|error| error.to_string())?;
+    let Some(ask) = Ask::of(&request, String::new).map_err(|error| error.to_string())? else {
+        return Ok(Outcome::default());
+    };
+    let ask = Ask { may_exceed, ..ask };
+    let mut outcome = Outcome::default();
+    for tree in trees(&quotas).0 {
+        let plan = Plan::of_tree(&tree, &namespaces);
+        if !plan.namespaces.contains_key(&namespace) || !ask.grows(&plan) {
+            continue;
+        }
+        add(&request, &ask, &plan, &objects, &mut outcome).map_err(|malformed| malformed.to_string())?;
+    }
+    Ok(outcome)
+}
+
+/// What the pods of a workload would meet: `new` is one as it would be made, `old` one as it was made before.
+pub fn forecast(request: &Value, new: &Value, old: Option<&Value>, around: &mut Overlay) -> Result<Outcome, String> {
+    let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    let objects = around.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None)?;
+    let quotas = bounding(namespace, &objects, around)?;
+    let (request, new, old) = (request.to_string(), new.to_string(), old.map(Value::to_string));
+    forecast_by(&quotas, &request, &new, old.as_deref())
+}
+
+fn forecast_by(quotas: &[ResourceQuota<'_>], request: &str, new: &str, old: Option<&str>) -> Result<Outcome, String> {
+    let syntax = |error: SyntaxError| error.to_string();
+    let malformed = |error: Malformed| error.to_string();
+    let (request, new) = (Document::read(request).map_err(syntax)?, Document::read(new).map_err(syntax)?);
+    let old = old.map(Document::read).transpose().map_err(syntax)?;
+    let request = Request::read(request.root()).map_err(malformed)?;
+    let Some(rollout) = rollout(&request).map_err(malformed)? else { return Ok(Outcome::default()) };
+    let new = Pod::read(new.root(), None).map_err(malformed)?;
+    let old = old.as_ref().map(|old| Pod::read(old.root(), None)).transpose().map_err(malformed)?;
+    let bounds = Bounds { quotas, limited_resources: &[], now: Timestamp::from_unix_seconds(clock::now()) };
+    let mut found = quota::Outcome::default();
+    workload::check(&rollout, &new, old.as_ref(), &bounds, &mut found).map_err(malformed)?;
+    Ok(Outcome {
+        refusals: found.breaches.iter().map(Breach::advice).collect(),
+        charges: found.charges.iter().map(Charge::of).collect(),
+    })
+}
+
+/// The quotas in force that a namespace is charged to, as ResourceQuotas of which all is used that is counted or reserved.
+fn bounding(namespace: &str, objects: &[Value], around: &mut Overlay) -> Result<Vec<ResourceQuota<'static>>, String> {
+    let namespaces = [(namespace.to_owned(), labels(namespace, around)?)].into();
+    let mut bounding = Vec::new();
+    for tree in trees(&covering(namespace, objects)?).0 {
+        let plan = Plan::of_tree(&tree, &namespaces);
+        let nodes = plan.nodes_of(namespace).into_iter().filter_map(|node| plan.nodes.get(node));
+        bounding.extend(nodes.filter(|node| !node.is_suspended).map(|node| ResourceQuota {
+            name: node.quota.clone().into(),
+            hard: node.hard.clone(),
+            used: held(&node.quota, objects),
+            selector: node.requirements.clone(),
+            is_tenant: true,
+            ..ResourceQuota::default()
+        }));
+    }
+    Ok(bounding)
+}
+
+/// What is counted and reserved of a quota, by its status.
+fn held(quota: &str, objects: &[Value]) -> ResourceList<'static> {
+    let status = objects.iter().find(|object| metadata(object, "name") == quota).and_then(|quota| quota.get("status"));
+    let field = |field: &str| list(status.and_then(|status| status.get(field)));
+    let mut held = field("used");
+    held.add_all(&field("reserved"));
+    held
+}
+
+fn add(
+    request: &Request<'_>,
+    ask: &Ask,
+    plan: &Plan,
+    objects: &[Value],
+    outcome: &mut Outcome,
+) -> Result<(), Malformed> {
+    let used: Vec<ResourceList<'static>> = plan.nodes.iter().map(|node| held(&node.quota, objects)).collect();
+    let name = headroom_core::cut::shortened(&ask.key.name).into_owned();
+    let faults = ask::faults(request, plan)?;
+    if !faults.is_empty() && !ask.may_exceed {
+        outcome.refusals.push(format!("{} \"{name}\" is forbidden: {}", ask.key.kind, faults.join("; ")));
+        return Ok(());
+    }
+    let mut book = Book::open(plan, State { used: used.clone(), ..State::default() });
+    let consumers = |quota: &str, name: &str| {
+        let of = |field: &str| {
+            let object = objects.iter().find(|object| metadata(object, "name") == quota);
+            let shares = object.and_then(|object| object.pointer("/status")?.get(field)?.as_array());
+            Consumers::shares(shares.into_iter().flatten().filter_map(|share| {
+                Some((share.get("name")?.as_str()?.to_owned(), list(share.get("used")).get(name)?.clone()))
+            }))
+        };
+        Consumers { namespaces: of("namespaces"), children: of("children") }
+    };
+    match book.reserve(ask) {
+        Verdict::Granted => {}
+        Verdict::Refused(refusal) => {
+            outcome.refusals.push(message::refusal("tenant quota", &ask.key, plan, &refusal, &consumers));
+        }
+        Verdict::Unfit(_) if ask.may_exceed => {}
+        Verdict::Unfit(unfit) => outcome.refusals.push(message::unfit(&ask.key, &unfit)),
+        // Nothing else is under way here.
+        Verdict::Busy(_) => {}
+    }
+    for ((node, held), used) in plan.nodes.iter().zip(book.held()).zip(&used) {
+        let added: Vec<Amount> = held
+            .paired_with(used)
+            .filter_map(|(name, held, used)| {
+                let (before, hard) = (used?, node.hard.get(name)?);
+                (held != before).then(|| Amount {
+                    name: name.to_string(),
+                    before: before.to_string(),
+                    added: held.minus(before).to_string(),
+                    used: held.to_string(),
+                    hard: hard.to_string(),
+                    left: hard.minus(held).to_string(),
+                })
+            })
+            .collect();
+        if !added.is_empty() {
+            outcome.charges.push(Charge { quota: node.quota.clone(), is_tenant: true, added });
+        }
+    }
+    Ok(())
+}
+
+/// The request as the ledger's webhook would get it: with what the API server has given the object by then.
+fn as_reviewed(request: &Value, object: &Value) -> Value {
+    let mut review = request.clone();
+    let mut object = object.clone();
+    let fill = |object: &mut Value, field: &str, value: String| {
+        if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+            metadata.entry(field).or_insert_with(|| json!(value));
+        }
+    };
+    let name = format!("{}xxxxx", metadata(&object, "generateName"));
+    fill(&mut object, "name", name);
+    // Unlike the review's own, by which an audit is known.
+    fill(&mut object, "uid", format!("{}1", request::UID));
+    if let Value::Object(fields) = &mut review {
+        fields.insert("object".to_owned(), object);
+        if let Some(old) = fields.get_mut("oldObject").filter(|old| old.is_object()) {
+            fill(old, "resourceVersion", "1".to_owned());
+        }
+    }
+    review
+}
+
+fn list(amounts: Option<&Value>) -> ResourceList<'static> {
+    let amount =
+        |(name, amount): (&String, &Value)| Some((name.clone().into(), amount.as_str()?.parse::<Quantity>().ok()?));
+    amounts.and_then(Value::as_object).into_iter().flatten().filter_map(amount).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Judgement, Run, Verdict as Judged};
+    use super::*;
+    use crate::surroundings::folder::{Folder, in_namespace};
+
+    fn tenant_quota(name: &str, parent: Option<&str>, pods: &str, status: Value) -> Value {
+        json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": name},
+            "spec": {"parent": parent, "namespaces": {"names": ["shop", "web"]}, "quota": {"hard": {"pods": pods}}},
+            "status": status})
+    }
+
+    fn pod(namespace: &str, name: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace},
+            "spec": {"containers": [{"name": "a", "image": "a"}]}})
+    }
+
+    fn deployment(replicas: u32) -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": replicas,
+            "template": {"spec": {"containers": [{"name": "a", "image": "a"}]}}}})
+    }
+
+    fn run(objects: Vec<Value>) -> Run {
+        let mut folder = Folder::default();
+        objects.into_iter().for_each(|object| folder.put(in_namespace(object, "shop")).unwrap());
+        Run::new(Overlay::new(folder, None), &json!({"estimates": {"mode": "never"}}), "shop")
+    }
+
+    fn told(judgement: &Judgement) -> (Judged, Vec<String>) {
+        (judgement.verdict, judgement.reasons.iter().map(|reason| reason.text.clone()).collect())
+    }
+
+    #[test]
+    fn a_pod_is_refused_in_the_words_of_the_webhook() {
+        let status = json!({"hard": {"pods": "4"}, "used": {"pods": "2"}, "reserved": {"pods": "1"},
+            "namespaces": [{"name": "web", "used": {"pods": "2"}}]});
+        let mut run = run(vec![tenant_quota("payments", None, "4", status)]);
+        assert_eq!(told(&run.judge(&pod("shop", "a"))), (Judged::Admitted, Vec::new()));
+        let text = "pods \"b\" is forbidden: exceeded quota: payments, requested: pods=1, used: pods=4, limited: pods=4; tenant \
+            quota payments: pods short by 1 (0 available); top namespaces: web 2";
+        assert_eq!(told(&run.judge(&pod("web", "b"))), (Judged::Refused, vec![text.to_owned()]));
+        assert_eq!(told(&run.judge(&pod("other", "c"))), (Judged::Admitted, Vec::new()));
+        assert_eq!(told(&run.judge(&pod("kube-system", "d"))), (Judged::Admitted, Vec::new()));
+    }
+
+    #[test]
+    fn the_author_of_a_workload_is_told_what_its_pods_would_meet() {
+        let mut run = run(vec![
+            tenant_quota("acme", None, "5", json!({"used": {"pods": "2"}})),
+            tenant_quota("payments", Some("acme"), "9", json!({"used": {"pods": "2"}})),
+        ]);
+        let judgement = run.judge(&deployment(5));
+        assert_eq!(judgement.verdict, Judged::Admitted);
+        let text = "its pods would be refused: tenant quota acme: 3 of 5 replicas fit: pods short by 2 (3 available)";
+        assert!(judgement.warnings.iter().any(|warning| warning.starts_with(text)), "{:?}", judgement.warnings);
+        // They have taken their part of both by then.
+        let text = "exceeded quota: acme, requested: pods=1, used: pods=";
+        let (verdict, reasons) = told(&run.judge(&pod("web", "a")));
+        assert!(verdict == Judged::Refused && reasons[0].contains(text), "{reasons:?}");
+    }
+
+    #[test]
+    fn namespaces_that_the_ledger_exempts_are_not_judged() {
+        let status = json!({"hard": {"pods": "1"}, "used": {"pods": "1"}, "exemptNamespaces": ["web"]});
+        let mut quota = tenant_quota("payments", None, "1", status);
+        quota["spec"]["namespaces"] = json!({"selector": {}});
+        let mut run = run(vec![quota]);
+        assert_eq!(told(&run.judge(&pod("shop", "a"))).0, Judged::Refused);
+        for namespace in ["web", "kube-public"] {
+            assert_eq!(told(&run.judge(&pod(namespace, "a"))), (Judged::Admitted, Vec::new()));
+            let mut deployment = deployment(5);
+            deployment["metadata"]["namespace"] = json!(namespace);
+            let judgement = run.judge(&deployment);
+            assert!(!judgement.warnings.iter().any(|warning| warning.contains("payments")), "{:?}", judgement.warnings);
+        }
+    }
+
+    #[test]
+    fn a_quota_that_nobody_has_counted_is_counted_and_a_suspended_one_refuses_nothing() {
+        let mut run = run(vec![tenant_quota("payments", None, "2", Value::Null), pod("shop", "a"), pod("web", "b")]);
+        let (verdict, reasons) = told(&run.judge(&pod("shop", "c")));
+        assert_eq!(verdict, Judged::Refused);
+        assert!(reasons[0].contains("used: pods=2, limited: pods=2"), "{reasons:?}");
+        let mut suspended = tenant_quota("payments", None, "2", Value::Null);
+        suspended["spec"]["suspend"] = json!(true);
+        assert_eq!(run.judge(&suspended).verdict, Judged::Admitted);
+        assert_eq!(told(&run.judge(&pod("shop", "c"))), (Judged::Admitted, Vec::new()));
+        let wrong = tenant_quota("wrong", Some("wrong"), "1.5", Value::Null);
+        let (verdict, reasons) = told(&run.judge(&wrong));
+        assert_eq!(verdict, Judged::Refused);
+        assert!(reasons[0].contains("spec.parent: must not be the quota itself"), "{reasons:?}");
+    }
+}

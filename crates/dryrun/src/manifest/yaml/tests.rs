@@ -1,0 +1,230 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::*;
+
+const MANY: usize = 250_000;
+
+/// As the general reader has it, which the companion read YAML with before.
+fn general(text: &str) -> Result<Value, ()> {
+    let options = serde_saphyr::options! {
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::Error,
+        legacy_octal_numbers: true,
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|_| ())
+}
+
+type Read = Result<Value, ()>;
+
+/// Notes a text that the two read otherwise, with what they read.
+fn compare(text: &str, differing: &mut Vec<(String, Read, Read)>) {
+    let (ours, theirs) = (read(text, MANY).map_err(|_| ()), general(text));
+    if ours != theirs {
+        differing.push((text.to_owned(), ours, theirs));
+    }
+}
+
+#[test]
+fn scalars_are_what_the_general_reader_makes_of_them() {
+    let mut differing = Vec::new();
+    let scalars = [
+        "a",
+        "1",
+        "-1",
+        "+1",
+        "0",
+        "-0",
+        "00",
+        "007",
+        "0644",
+        "08",
+        "0.5",
+        "-.5",
+        ".5",
+        "5.",
+        "1e3",
+        "1E-3",
+        "1e999",
+        "-1e999",
+        ".inf",
+        "-.INF",
+        "+.inf",
+        ".nan",
+        ".NaN",
+        "0x1F",
+        "0o17",
+        "0b11",
+        "0x",
+        "1_000",
+        "1__0",
+        "_1",
+        "1_",
+        "1Gi",
+        "500m",
+        "1:30",
+        "12:30:45",
+        "2026-11-21",
+        "true",
+        "True",
+        "TRUE",
+        "tRue",
+        "yes",
+        "No",
+        "on",
+        "OFF",
+        "y",
+        "N",
+        "null",
+        "Null",
+        "NULL",
+        "~",
+        "18446744073709551615",
+        "18446744073709551616",
+        "-9223372036854775808",
+        "-9223372036854775809",
+        "inf",
+        "infinity",
+        "nan",
+        "- a",
+        "'1'",
+        "\"1\"",
+        "'null'",
+        "\"\\u00e9\"",
+        "!!str 1",
+        "!!int \"3\"",
+        "!!bool \"yes\"",
+        "!!null x",
+        "!!float 1",
+        "!!int x",
+        "!own 1",
+        "! 1",
+        "v1.27",
+        "1.27",
+        "1.30",
+        "0.0.0.0",
+        "0xg",
+        "-0x10",
+        "+0o7",
+        "e5",
+        "5e",
+        "|\n  a\n  b\n",
+        ">-\n  a\n  b\n",
+        "@a",
+        "`a`",
+        "%a",
+        "-",
+        "--",
+        "?",
+        "'it''s'",
+        "a: b: c",
+        "{a: 1}",
+        "[1, two]",
+    ];
+    scalars.iter().for_each(|scalar| compare(&format!("value: {scalar}\n"), &mut differing));
+    assert_eq!(differing, []);
+}
+
+#[test]
+fn mappings_are_what_the_general_reader_makes_of_them() {
+    let texts = [
+        "1: a\ntrue: b\n'': d\n",
+        "~: a\n",
+        ": a\n",
+        "a: &x {b: 1}\nc: *x\nd: {<<: *x, e: 2}\nf: {<<: [*x, {b: 3, g: 4}], b: 5}\n",
+        "a: &x 1\nb: *x\n",
+        "a:\nb:\n- c\n-\n",
+        "? a\n: b\n",
+        "a: &x [1]\nb: {<<: *x}\n",
+        "a: 1\na: 2\n",
+        "a: {b: 1, b: 2}\n",
+        "a: *x\n",
+        "",
+        "# nothing\n",
+        "- - 1\n  - 2\n- {}\n- []\n",
+        "a: 'x\n  y'\n",
+        "{a: 1",
+        "\ta: 1",
+        "&a a: 1\n*a : 2",
+        "\"<<\": {a: 1}",
+    ];
+    let mut differing = Vec::new();
+    texts.iter().for_each(|text| compare(text, &mut differing));
+    assert_eq!(differing, []);
+}
+
+/// The YAML files of some folders of the repository.
+fn files(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, into);
+        } else if path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml") {
+            into.push(path);
+        }
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test may read the repository")]
+fn the_repositorys_yaml_is_what_the_general_reader_makes_of_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = Vec::new();
+    ["tests/scenarios", "examples", "test_data", "crates/companion/tests/advice"]
+        .iter()
+        .for_each(|folder| files(&root.join(folder), &mut found));
+    let mut count = 0;
+    for path in found {
+        let text = fs::read_to_string(&path).unwrap();
+        for (_, part) in super::super::documents::parts(&text) {
+            let ours = read(part, MANY.max(part.len()));
+            assert_eq!(ours.clone().map_err(|_| ()), general(part), "{}", path.display());
+            let ours = ours.unwrap();
+            assert_eq!(read(&write(&ours), MANY.max(part.len())), Ok(ours), "{}", path.display());
+            count += 1;
+        }
+    }
+    assert!(count > 50, "there is YAML");
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let texts = [
+        "", "a", "1", "1Gi", "true", "null", "a: b", "a #b", "- a", "a:", " a", "a ", "a\nb", "{a}", "é", "\u{1}",
+        "*a", "&a", "!a", "%", "@", "`", "'", "\"", "0x1", "=", "<<", "~", ".5", "a,b", "#", "\u{feff}", "\u{2028}",
+    ];
+    for text in texts {
+        let value = json!({"list": [text, {"key": text, "nested": [[text], {}]}], text: [], "none": {}, "number": [1, -2.5, null, true]});
+        assert_eq!(read(&write(&value), MANY), Ok(value.clone()), "{}", write(&value));
+    }
+    assert_eq!(write(&json!("a")), "a\n");
+    assert_eq!(
+        write(
+            &json!({"kind": "Pod", "spec": {"containers": [{"image": "nginx:1.27", "name": "web", "args": ["-v", "1"]}], "none": []}})
+        ),
+        "kind: Pod\nspec:\n  containers:\n  - args:\n    - \"-v\"\n    - \"1\"\n    image: nginx:1.27\n    name: web\n  none: []\n"
+    );
+}
+
+#[test]
+fn problems_are_told_with_their_lines() {
+    let check = |text: &str, line: usize, expected: &str| {
+        assert_eq!(read(text, 100), Err((line, expected.to_owned())), "{text}")
+    };
+    check("a: 1\nb: 2\na: 3\n", 2, "duplicate mapping key: a not allowed here");
+    check("a: 1\n? [b]\n: 2\n", 1, "a key must be text");
+    check("\n<<: 1\n", 1, "`<<` takes a mapping, or a list of mappings");
+    check("a: &x {b: *x}\n", 0, "recursive alias");
+    check("a: !!int x\n", 0, "`x` is not of the kind !!int");
+    let deep = format!("{}1{}", "[".repeat(130), "]".repeat(130));
+    assert_eq!(read(&deep, 1_000), Err((0, "nested more than 120 levels deep".to_owned())));
+}
+
+#[test]
+fn aliases_cannot_make_much_of_little() {
+    let many = |value: &str, count: usize| format!("a: &x {value}\nb: [{}]\n", vec!["*x"; count].join(", "));
+    assert!(read(&many("[1, 2, 3]", 20), 100).is_ok());
+    assert_eq!(read(&many("[1, 2, 3]", 40), 100), Err((1, "too large after expanding aliases".to_owned())));
+    assert!(read(&many(&"x".repeat(150), 20), 100).is_err());
+}

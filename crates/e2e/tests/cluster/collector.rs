@@ -1,0 +1,336 @@
+//! From usage to requests: the collector writes profiles with its own permissions, by server-side apply, and the policy
+//! estimates from them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use headroom_advice::profile::{Dropped, Histories, History, ImageHistory, Percentiles, Share, Usage, WindowUsage};
+use headroom_companion::collect::pace::Pace;
+use headroom_companion::collect::rounds::{Feed, RoundError, Rounds};
+use headroom_companion::metrics::Metrics;
+use headroom_companion::profile::Pooling;
+use headroom_companion::progress::Progress;
+use headroom_companion::publish::turns::Timing;
+use headroom_companion::publish::{Destination, Written, cluster};
+use headroom_companion::store::Store;
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::{Repository, Root, TagKey, Window};
+use headroom_core::image::ImageName;
+use headroom_core::timestamp::Timestamp;
+use headroom_e2e::cluster::{Cluster, LABEL, create, resource};
+use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_e2e::policy_server::Deployment;
+use headroom_e2e::webhook::WebhookServer;
+use headroom_testkit::built::workspace_file;
+use kube::Client;
+use kube::api::{Api, DynamicObject};
+use serde_json::{Value, json};
+
+use crate::guarded::{Guarded, ID, guard, resources};
+use crate::objects::{limit_range, pod};
+
+const COLLECTOR: &str = "system:serviceaccount:headroom:headroom-collector";
+/// The image of [`pod`].
+const IMAGE: &str = "registry.example.com/shop/web:1";
+
+fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
+    let output = cluster.kubectl().unwrap().args(arguments).output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert!(output.status.success(), "kubectl {}: {said}", arguments.join(" "));
+    said
+}
+
+fn apply(cluster: &Cluster, manifest: &str) {
+    let manifest = workspace_file("deploy").join(manifest);
+    kubectl(cluster, &["apply", "--namespace=headroom", "-f", manifest.to_str().unwrap()]);
+}
+
+/// The files of a kustomization, in its order.
+fn manifests(folder: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(folder.join("kustomization.yaml")).unwrap();
+    let kustomization: Value = serde_yaml::from_str(&text).unwrap();
+    let named = kustomization["resources"].as_array().unwrap().iter().map(|name| folder.join(name.as_str().unwrap()));
+    named.flat_map(|path| if path.is_dir() { manifests(&path) } else { vec![path] }).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn the_api_server_accepts_every_manifest() {
+    let cluster = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
+    let mut taken = BTreeSet::new();
+    for folder in [
+        "",
+        "collector/deployment",
+        "collector/cronjob",
+        "collector/sources/metrics-api",
+        "collector/sources/checkpoints",
+        "ledger",
+    ] {
+        for path in manifests(&workspace_file("deploy").join(folder)) {
+            // This API server is older than these versions of the two kinds.
+            let text = std::fs::read_to_string(&path)
+                .unwrap()
+                .replace("batch/v1\nkind: CronJob", "batch/v1beta1\nkind: CronJob")
+                .replace("policy/v1\nkind: PodDisruptionBudget", "policy/v1beta1\nkind: PodDisruptionBudget");
+            let copy = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(copy.path(), text).unwrap();
+            kubectl(&cluster, &["apply", "--namespace=headroom", "-f", copy.path().to_str().unwrap()]);
+            taken.insert(path.file_name().unwrap().to_owned());
+        }
+    }
+    assert!(taken.len() >= 6, "{taken:?}");
+}
+
+/// Waits until the API server serves the kind.
+async fn install_definition(cluster: &Cluster) {
+    apply(cluster, "crd.yaml");
+    let definition = "crd/usageprofiles.headroom.dev";
+    kubectl(cluster, &["wait", "--for=condition=established", "--timeout=60s", definition]);
+}
+
+fn now() -> i64 {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
+}
+
+/// Four hours of a container that always uses a third of a core and 200Mi. They are the first hours of yesterday: four
+/// hours across midnight would be two days of history, which raise an estimate less.
+fn samples(namespace: &str) -> String {
+    let begin = (now() / 86_400 - 1) * 86_400;
+    let mut csv = "time,namespace,pod,container,image,cpu,memory\n".to_owned();
+    for minute in 0..240 {
+        writeln!(csv, "{},{namespace},web-0,web,{IMAGE},0.333,200Mi", begin + minute * 60).unwrap();
+    }
+    csv
+}
+
+/// One round of the collector over a file, as the user of `client`.
+async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundError> {
+    let file = folder.join("usage.csv");
+    std::fs::write(&file, csv).unwrap();
+    let pace = Pace::default();
+    let store = Store::open(&folder.join("usage.redb")).unwrap();
+    let destination = cluster::Cluster::new(client, false, pace.clone());
+    let rounds = Rounds {
+        feed: Feed::Files { paths: vec![file], step_seconds: 60, buffer: 1 << 20 },
+        source_name: "files".to_owned(),
+        change_source: false,
+        turns: Some(destination.turns("headroom", store.id(), Timing::lasting(Duration::from_secs(60)))),
+        store,
+        estimates: tokio::sync::RwLock::default(),
+        destination: Destination::Cluster(Box::new(destination)),
+        namespace: "headroom".to_owned(),
+        pooling: Pooling::default(),
+        refresh: 21_600,
+        pace,
+        as_of: None,
+        metrics: Arc::new(Metrics::default()),
+        progress: Progress::hidden(),
+        stop: tokio_util::sync::CancellationToken::new(),
+        identified: AtomicBool::new(false),
+    };
+    rounds.once().await
+}
+
+/// Adds a container to every pod of a namespace.
+async fn inject_sidecars(shop: &Guarded) -> WebhookServer {
+    let webhook = WebhookServer::start(|_: &str, request: &Value| {
+        let containers = request["object"]["spec"]["containers"].as_array().unwrap();
+        if containers.iter().any(|container| container["name"] == "proxy") {
+            return json!({"allowed": true});
+        }
+        let proxy = json!({"name": "proxy", "image": "registry.example.com/mesh/proxy:1"});
+        let patch = json!([{"op": "add", "path": "/spec/containers/-", "value": proxy}]);
+        let patch = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, patch.to_string());
+        json!({"allowed": true, "patchType": "JSONPatch", "patch": patch})
+    })
+    .await
+    .unwrap();
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        // Webhooks are called in the order of these names, so this one is called after ours.
+        "metadata": {"name": format!("sidecars-{}", shop.namespace)},
+        "webhooks": [{
+            "name": "sidecars.example.com",
+            "clientConfig": webhook.client_config("/inject"),
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "namespaceSelector": {"matchLabels": {LABEL: shop.namespace}},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        }],
+    });
+    shop.create(configuration).await.unwrap();
+    webhook
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothing() {
+    let cluster = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let estimating = json!({"estimates": {"mode": "ifNotSet"}});
+    let deployment = Deployment { reinvoked: true, ..Deployment::mutating(estimating) };
+    let collector = cluster.client_as(COLLECTOR).await.unwrap();
+
+    // An error names each missing permission or kind, with the file that provides it.
+    let csv = samples("early");
+    apply(&cluster, "collector/base/namespace.yaml");
+    let error = collect(collector.clone(), folder.path(), &csv).await.unwrap_err().to_string();
+    assert!(error.contains("not allowed to get namespace kube-system"), "{error}");
+    assert!(error.contains("deploy/collector/base/rbac.yaml"), "{error}");
+    apply(&cluster, "collector/base/rbac.yaml");
+    apply(&cluster, "collector/base/store.yaml");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let error = collect(collector.clone(), folder.path(), &csv).await.unwrap_err().to_string();
+        if error.contains("the cluster does not know the kind UsageProfile: apply deploy/crd.yaml") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{error}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    install_definition(&cluster).await;
+
+    let shop = guard(cluster, deployment).await;
+    let namespace = &shop.namespace;
+    let item = json!({"default": {"cpu": "500m"}, "defaultRequest": {"cpu": "50m"}});
+    shop.create(limit_range(namespace, item)).await.unwrap();
+    let unknown = shop.create(pod(namespace, "unknown", json!({}))).await.unwrap();
+    assert_eq!(*resources(&unknown), json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "50m"}}));
+
+    collect(collector, folder.path(), &samples(namespace)).await.unwrap();
+    let root = Root::of("registry.example.com/shop/web").to_string();
+    let table = kubectl(&shop.cluster, &["get", "usageprofiles", "-n", "headroom"]);
+    let columns: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(columns, ["NAME", "IMAGES", "HISTORIES", "PAGES", "OOM-KILLED", "COLLECTED"], "{table}");
+    assert_eq!(table.lines().count(), 1 + usize::from(Root::COUNT), "{table}");
+    let row: Vec<&str> = table.lines().find(|line| line.starts_with(&root)).unwrap().split_whitespace().collect();
+    // The history of the namespace "early" was read before, and is kept.
+    assert_eq!(row[1..5], ["1", "2", "0", "0"], "{table}");
+    let profiles: Api<DynamicObject> =
+        Api::namespaced_with(shop.client.clone(), "headroom", &resource("headroom.dev/v1alpha1", "UsageProfile"));
+    let profile = profiles.get(&root).await.unwrap();
+    let managers: Vec<_> =
+        profile.metadata.managed_fields.iter().flatten().filter_map(|field| field.manager.as_deref()).collect();
+    assert_eq!(managers, ["headroom-collector"]);
+
+    // LimitRanger has set its default before us; the estimate replaces it.
+    let known = shop.create(pod(namespace, "known", json!({}))).await.unwrap();
+    let (cpu, memory) = (&resources(&known)["requests"]["cpu"], &resources(&known)["requests"]["memory"]);
+    let within = |found: &Value, low: &str, high: &str| {
+        let [found, low, high] = [found.as_str().unwrap(), low, high].map(|text| text.parse::<Quantity>().unwrap());
+        assert!(low <= found && found <= high, "{}", resources(&known));
+    };
+    // Usage plus 10 % and 25m, or 64Mi; and for a single day of history another 10 %, or 25 %.
+    within(cpu, "427m", "435m");
+    within(memory, "352Mi", "358Mi");
+    assert_eq!(resources(&known)["limits"], json!({"cpu": "500m"}));
+    let own = shop.create(pod(namespace, "own", json!({"requests": {"cpu": "10m", "memory": "1Mi"}}))).await.unwrap();
+    assert_eq!(resources(&own)["requests"], json!({"cpu": "10m", "memory": "1Mi"}));
+
+    // A later webhook changes the pod, so that LimitRanger and our policy are called again.
+    let asked = shop.server.times_asked(ID, namespace);
+    let _sidecars = inject_sidecars(&shop).await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let twice = loop {
+        let pod = shop.create(pod(namespace, &format!("twice-{}", now()), json!({}))).await.unwrap();
+        if pod.data["spec"]["containers"].as_array().unwrap().len() == 2 {
+            break pod;
+        }
+        assert!(Instant::now() < deadline, "no sidecar was injected");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    };
+    assert!(shop.server.times_asked(ID, namespace) >= asked + 2, "the policy was not called again");
+    assert_eq!(resources(&twice), resources(&known));
+    let sidecar = &twice.data["spec"]["containers"][1]["resources"];
+    assert_eq!(*sidecar, json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "50m"}}));
+    let annotation = |pod: &DynamicObject| -> Value {
+        serde_json::from_str(&pod.metadata.annotations.as_ref().unwrap()["headroom.dev/resources"]).unwrap()
+    };
+    assert_eq!(annotation(&twice)["web"], annotation(&known)["web"]);
+}
+
+/// A share with this many images, one of them in this many namespaces, all at one root.
+fn share(images: usize, namespaces: usize, of: &str) -> Share {
+    let collected_at = Timestamp::from_unix_seconds(now() / 60 * 60).unwrap();
+    let history = |milli: u64| {
+        let cpu = Percentiles::from_fn(|percentile| {
+            Quantity::from_milli(i64::from(percentile.permille()) + i64::try_from(milli).unwrap())
+        });
+        let memory =
+            Percentiles::from_fn(|percentile| Quantity::from_bytes((milli << 20) + u64::from(percentile.permille())));
+        let usage = WindowUsage {
+            pods: 9,
+            namespaces: 4,
+            cpu: Some(Usage { samples: 10_000, percentiles: cpu, peak: Some(Quantity::from_units(4)) }),
+            memory: Some(Usage { samples: 10_000, percentiles: memory, peak: Some(Quantity::from_bytes(9 << 30)) }),
+            ephemeral_storage: None,
+        };
+        let windows = BTreeMap::from([(Window::WEEK, usage.clone()), (Window::MONTH, usage)]);
+        History { last_seen: collected_at, days: 7, oom_kills: Vec::new(), windows }
+    };
+    let name = ImageName::parse(IMAGE).unwrap();
+    let histories = |milli| Histories {
+        tags: TagKey::of(&name).map(|tag| (tag, history(milli))).collect(),
+        ..Histories::of(history(milli))
+    };
+    let everywhere = (1..namespaces).map(|number| format!("team-{number}")).chain([of.to_owned()]);
+    let own = everywhere.map(|namespace| (namespace, histories(300))).collect();
+    let mut of_images = BTreeMap::from([(Repository::of(&name), ImageHistory { pool: Some(histories(500)), own })]);
+    for number in 1..images {
+        let other = format!("registry.example.com/team/service-{number}");
+        let own = BTreeMap::from([(of.to_owned(), histories(number as u64))]);
+        of_images.insert(Repository::of(&ImageName::parse(&other).unwrap()), ImageHistory { pool: None, own });
+    }
+    let mut share = Share {
+        namespace: "headroom".to_owned(),
+        root: Root::of(name.repository()),
+        collected_at,
+        quorum: Some(3),
+        images: of_images,
+        dropped: Dropped::default(),
+    };
+    share.bound();
+    share
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn pages_are_accepted_and_read_at_once_and_larger_objects_are_refused() {
+    let cluster = Cluster::start(InTreePlugins::Off, Controllers::Off).await.unwrap();
+    install_definition(&cluster).await;
+    apply(&cluster, "collector/base/namespace.yaml");
+    // Roots that are applied by hand do not overwrite the collector's data.
+    apply(&cluster, "roots.yaml");
+    let shop = guard(cluster, Deployment::mutating(json!({"estimates": {"mode": "ifNotSet"}}))).await;
+    let empty = create(&shop.client, pod(&shop.namespace, "early", json!({}))).await.unwrap();
+    assert!(resources(&empty)["requests"]["cpu"].is_null(), "{}", empty.data);
+
+    let writer = cluster::Cluster::new(shop.client.clone(), false, Pace::default());
+    let objects = share(50, 200, &shop.namespace).lay_out();
+    assert!(objects.len() > 20, "{}", objects.len());
+    for object in &objects {
+        let name = object.name.to_string();
+        let object: Value = serde_json::from_str(&object.to_string()).unwrap();
+        assert_eq!(writer.apply("headroom", &name, &object).await.unwrap(), Written::Written);
+        let profiles: Api<DynamicObject> =
+            Api::namespaced_with(shop.client.clone(), "headroom", &resource("headroom.dev/v1alpha1", "UsageProfile"));
+        let stored = profiles.get(&name).await.unwrap();
+        assert_eq!(stored.data["spec"], object["spec"], "the API server dropped something");
+        assert!(json!(stored).to_string().len() < 16_384, "{name}");
+        // Field ownership of each figure would take as much room as the figures.
+        assert!(json!(stored.metadata.managed_fields).to_string().len() < 1_000);
+    }
+    let pod = create(&shop.client, pod(&shop.namespace, "web", json!({}))).await.unwrap();
+    assert!(resources(&pod)["requests"]["cpu"].is_string(), "{}", pod.data);
+
+    let mut large: Value = serde_json::from_str(&objects[0].to_string()).unwrap();
+    let images = large["spec"]["images"].as_object_mut().unwrap();
+    let entry = images.values().next().unwrap().clone();
+    images.extend((0..100).map(|number| (format!("registry.example.com/other-{number}"), entry.clone())));
+    let error = writer.apply("headroom", "usage-00", &large).await.unwrap_err().to_string();
+    assert!(error.contains("the cluster refuses usageprofile `headroom/usage-00`"), "{error}");
+}

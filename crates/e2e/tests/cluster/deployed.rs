@@ -1,0 +1,27 @@
+//! The policies of deploy/policies.yaml, which the documentation tells users to apply.
+
+use std::collections::BTreeMap;
+
+use headroom_e2e::policy_server::Deployment;
+use headroom_testkit::built::workspace_file;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// All policies, by name.
+pub fn policies() -> BTreeMap<String, Deployment> {
+    policies_in(&std::fs::read_to_string(workspace_file("deploy/policies.yaml")).unwrap()).collect()
+}
+
+/// The name of the validating policy that judges pods before they are stored.
+pub fn judge(policies: &BTreeMap<String, Deployment>) -> String {
+    let judge = policies.iter().find(|(_, policy)| !policy.mutating && policy.is_about("pods"));
+    judge.unwrap().0.clone()
+}
+
+/// The policy objects among some YAML documents.
+fn policies_in(yaml: &str) -> impl Iterator<Item = (String, Deployment)> {
+    let documents = serde_yaml::Deserializer::from_str(yaml).map(|text| Value::deserialize(text).unwrap());
+    documents.filter(|document| document["kind"] == "ClusterAdmissionPolicy").map(|policy| {
+        (policy["metadata"]["name"].as_str().unwrap().to_owned(), Deployment::from_manifest(&policy).unwrap())
+    })
+}

@@ -1,0 +1,189 @@
+//! Sends the same requests to API servers with the in-tree LimitRanger and ResourceQuota, and to API servers with our
+//! policy: instead of the plugins as one mutating policy, instead of them as the pair of deploy/policies.yaml, and as
+//! that pair together with the plugins. Verdicts and values must be equal, and we must give every reason of the
+//! plugins.
+//!
+//! Most requests have forged fields: fields that a client may send and the API server resets before the plugins run.
+//! The mutating policy sees them, and must answer as if they were absent. Subresources are `scale` and `status`; this
+//! API server has no `resize`, whose fields the core's test `trust` forges.
+//!
+//! No controller runs: the test writes the same status of each quota everywhere, and every case has its own namespace
+//! with one request. So it does not matter that the plugin charges quotas and a policy cannot.
+//!
+//! `HEADROOM_DIFFERENTIAL_CASES` is the number of cases (default 3,000), `HEADROOM_DIFFERENTIAL_SEED` the seed of the
+//! first; each further case has the next seed. So one case is replayed with its seed and a number of 1.
+
+mod case;
+mod departures;
+mod outcome;
+mod plane;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use headroom_e2e::cluster::{Cluster, LABEL};
+use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_e2e::policy_server::{Deployment, PolicyServer};
+use serde_json::{Value, json};
+
+use self::case::Case;
+use self::departures::Departure;
+use self::outcome::{Answer, Difference, Outcome, difference_by_forgery, differences};
+use self::plane::{Latest, Plane, text_of};
+use crate::deployed;
+use crate::guarded::{ID, guard_in};
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
+/// The outcomes at one of our API servers, compared with the outcomes at the API server with only the plugins.
+struct Comparison<'a> {
+    departures: &'a [Departure],
+    /// How often each departure occurred.
+    met: BTreeMap<&'a str, usize>,
+    /// The seeds of cases that no departure explains.
+    unlisted: BTreeSet<u64>,
+}
+
+impl<'a> Comparison<'a> {
+    fn new(departures: &'a [Departure]) -> Self {
+        Self { departures, met: BTreeMap::new(), unlisted: BTreeSet::new() }
+    }
+
+    fn compare(&mut self, place: &str, case: &Case, theirs: &Answer, ours: &Answer) {
+        for difference in differences(&theirs.outcome, &ours.outcome) {
+            self.add(place, case, &difference, &format!("kubernetes {theirs}\nheadroom, {place}, {ours}"));
+        }
+    }
+
+    fn compare_forged(&mut self, place: &str, case: &Case, unforged: &Answer, forged: &Answer) {
+        if let Some(difference) = difference_by_forgery(unforged, forged) {
+            self.add(place, case, &difference, &format!("without forged fields {unforged}\nwith them {forged}"));
+        }
+    }
+
+    fn add(&mut self, place: &str, case: &Case, difference: &Difference, answers: &str) {
+        match self.departures.iter().find(|departure| departure.allows(case, difference)) {
+            Some(departure) => *self.met.entry(&departure.reason).or_default() += 1,
+            None if self.unlisted.insert(case.seed) => println!(
+                "--- {place}: {:?}\n{answers}\n{}replay with HEADROOM_DIFFERENTIAL_SEED={} HEADROOM_DIFFERENTIAL_CASES=1\n",
+                difference.kind,
+                text_of(case),
+                case.seed,
+            ),
+            None => {}
+        }
+    }
+}
+
+/// Estimates depend on histories, which plugins do not have.
+fn without_estimates(mut deployment: Deployment) -> Deployment {
+    deployment.settings["estimates"] = json!({"mode": "never"});
+    deployment
+}
+
+/// One mutating policy that decides everything.
+fn alone() -> BTreeMap<String, Deployment> {
+    let rules = json!([{
+        "apiGroups": ["", "apps", "batch"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+        "resources": [
+            "pods", "persistentvolumeclaims", "services", "configmaps", "replicationcontrollers", "deployments",
+            "replicasets", "statefulsets", "daemonsets", "jobs", "replicationcontrollers/scale", "deployments/scale",
+            "replicasets/scale", "statefulsets/scale", "pods/status", "persistentvolumeclaims/status",
+        ],
+    }]);
+    let deployment = Deployment { rules: Some(rules), ..Deployment::mutating(json!({})) };
+    BTreeMap::from([(ID.to_owned(), without_estimates(deployment))])
+}
+
+/// The policies of deploy/policies.yaml: one fills in, the others judge. With rules for further counted kinds, as the
+/// documentation recommends.
+fn paired() -> BTreeMap<String, Deployment> {
+    let mut policies: BTreeMap<_, _> =
+        deployed::policies().into_iter().map(|(id, policy)| (id, without_estimates(policy))).collect();
+    let judge = deployed::judge(&policies);
+    let config_maps =
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]});
+    let rules = policies.get_mut(&judge).and_then(|policy| policy.rules.as_mut()).and_then(Value::as_array_mut);
+    rules.unwrap().push(config_maps);
+    policies
+}
+
+/// A plane at `cluster`, with namespaces that these policies guard.
+async fn plane(
+    cluster: &Cluster,
+    prefix: &'static str,
+    policies: BTreeMap<String, Deployment>,
+) -> (PolicyServer, Plane) {
+    let (server, namespace) = guard_in(cluster, policies).await;
+    let client = cluster.client().await.unwrap();
+    (server, Plane { client, labels: json!({LABEL: namespace}), prefix })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts three control planes: make e2e-cluster"]
+async fn headroom_decides_as_the_plugins_do() {
+    let first = setting("HEADROOM_DIFFERENTIAL_SEED", 20_261_121);
+    let cases: Vec<Case> = (0..setting("HEADROOM_DIFFERENTIAL_CASES", 3_000)).map(|n| Case::new(first + n)).collect();
+    let (plugins, ours, both) = tokio::join!(
+        Cluster::start(InTreePlugins::On, Controllers::Off),
+        Cluster::start(InTreePlugins::Off, Controllers::Off),
+        Cluster::start(InTreePlugins::On, Controllers::Off)
+    );
+    let (plugins, ours, both) = (plugins.unwrap(), ours.unwrap(), both.unwrap());
+    let kubernetes = Plane { client: plugins.client().await.unwrap(), labels: json!({}), prefix: "case" };
+    let (_alone_server, alone) = plane(&ours, "alone", alone()).await;
+    let (_paired_server, pair) = plane(&ours, "pair", paired()).await;
+    let (_with_plugins_server, with_plugins) = plane(&both, "case", paired()).await;
+
+    let began = Instant::now();
+    for plane in [&kubernetes, &with_plugins] {
+        Latest::prepare(plane).await.unwrap();
+    }
+    let ours = async {
+        alone.prepare_all(&cases).await;
+        pair.prepare_all(&cases).await;
+    };
+    tokio::join!(kubernetes.prepare_all(&cases), with_plugins.prepare_all(&cases), ours);
+    for plane in [&kubernetes, &with_plugins] {
+        Latest::wait_for(plane).await.unwrap();
+    }
+    println!("{} cases are set up after {:?}", cases.len(), began.elapsed());
+    let ours = async {
+        let unforged = alone.ask_all_unforged(&cases).await;
+        (unforged, alone.ask_all(&cases).await, pair.ask_all(&cases).await)
+    };
+    let (theirs, (unforged, alone, paired), with_plugins) =
+        tokio::join!(kubernetes.ask_all(&cases), ours, with_plugins.ask_all(&cases));
+    println!("and judged after {:?}", began.elapsed());
+
+    let departures = Departure::all();
+    let mut comparison = Comparison::new(&departures);
+    for (place, ours) in [("alone", &alone), ("as a pair", &paired), ("as a pair with the plugins", &with_plugins)] {
+        for ((case, theirs), ours) in cases.iter().zip(&theirs).zip(ours) {
+            comparison.compare(place, case, theirs, ours);
+        }
+    }
+    let mut forged = 0;
+    for ((case, unforged), answer) in cases.iter().zip(&unforged).zip(&alone) {
+        if let Some(unforged) = unforged {
+            forged += 1;
+            comparison.compare_forged("alone", case, unforged, answer);
+        }
+    }
+    let refused = theirs.iter().filter(|answer| matches!(answer.outcome, Outcome::Refused { .. })).count();
+    let admitted = cases.len() - refused;
+    println!(
+        "Kubernetes admitted {admitted} and refused {refused}, {forged} had forged fields; departures that are listed: {:#?}",
+        comparison.met
+    );
+    // The test is only meaningful if many requests are admitted and many refused.
+    assert!(cases.len() < 100 || admitted.min(refused) > cases.len() / 5, "{admitted} admitted, {refused} refused");
+    let unlisted = comparison.unlisted;
+    assert!(
+        unlisted.is_empty(),
+        "{} cases differ in a way that no departure lists: seeds {unlisted:?}",
+        unlisted.len()
+    );
+}

@@ -1,0 +1,227 @@
+//! One of the API servers, and the requests of cases to it.
+
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, stream};
+use headroom_e2e::cluster::{create, resource};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::case::{Case, GOLD, RUNTIME_CLASS};
+use super::outcome::{Answer, Outcome, values};
+use crate::objects::{limit_range, pod, quota};
+
+/// Concurrent requests to one API server.
+const AT_ONCE: usize = 12;
+
+pub struct Plane {
+    pub client: Client,
+    /// The labels of the cases' namespaces.
+    pub labels: Value,
+    /// The prefix of the namespaces' names, so that two planes can share an API server.
+    pub prefix: &'static str,
+}
+
+impl Plane {
+    fn namespace_of(&self, case: &Case) -> String {
+        format!("{}-{}", self.prefix, case.seed)
+    }
+
+    /// Creates the namespaces of all cases and the objects in them.
+    pub async fn prepare_all(&self, cases: &[Case]) {
+        self.prepare_classes().await.unwrap();
+        stream::iter(cases)
+            .map(|case| async move {
+                if let Err(error) = self.prepare(case).await {
+                    panic!("seed {}: the case cannot be set up: {error}\n{}", case.seed, text_of(case));
+                }
+            })
+            .buffer_unordered(AT_ONCE)
+            .collect::<()>()
+            .await;
+    }
+
+    /// Sends the requests of all cases. The answers are in the order of the cases.
+    pub async fn ask_all(&self, cases: &[Case]) -> Vec<Answer> {
+        stream::iter(cases)
+            .map(|case| async move {
+                let asked = self.ask(case, case.sent(), false).await;
+                asked.unwrap_or_else(|error| panic!("seed {}: no verdict: {error}\n{}", case.seed, text_of(case)))
+            })
+            .buffered(AT_ONCE)
+            .collect()
+            .await
+    }
+
+    /// The answers for cases with forged fields, but without these fields. Nothing is stored.
+    pub async fn ask_all_unforged(&self, cases: &[Case]) -> Vec<Option<Answer>> {
+        stream::iter(cases)
+            .map(|case| async move {
+                case.forged.as_ref()?;
+                let asked = self.ask(case, &case.request.object, true).await;
+                Some(asked.unwrap_or_else(|error| panic!("seed {}: no verdict: {error}\n{}", case.seed, text_of(case))))
+            })
+            .buffered(AT_ONCE)
+            .collect()
+            .await
+    }
+
+    /// Creates cluster-scoped objects, unless another plane has created them at the same API server.
+    async fn prepare_classes(&self) -> kube::Result<()> {
+        let runtime_class = json!({
+            "metadata": {"name": RUNTIME_CLASS}, "handler": RUNTIME_CLASS,
+            "overhead": {"podFixed": {"cpu": "100m", "memory": "64Mi"}},
+        });
+        let storage_class = json!({
+            "metadata": {"name": GOLD}, "provisioner": "example.com/disks", "allowVolumeExpansion": true,
+        });
+        for (group, kind, plural, object) in [
+            ("node.k8s.io", "RuntimeClass", "runtimeclasses", runtime_class),
+            ("storage.k8s.io", "StorageClass", "storageclasses", storage_class),
+        ] {
+            let kind = kube::core::GroupVersionKind::gvk(group, "v1", kind);
+            let resource = kube::api::ApiResource::from_gvk_with_plural(&kind, plural);
+            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+            let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+            match api.create(&PostParams::default(), &object).await {
+                Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+                other => drop(other?),
+            }
+        }
+        Ok(())
+    }
+
+    async fn prepare(&self, case: &Case) -> kube::Result<()> {
+        let namespace = &self.namespace_of(case);
+        let metadata = json!({"name": namespace, "labels": self.labels});
+        create(&self.client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).await?;
+        for object in case.request.before.iter().chain(&case.rules) {
+            create(&self.client, within(object, namespace)).await?;
+            if let Some(status) = object.get("status") {
+                self.set_status(namespace, object, status).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn set_status(&self, namespace: &str, object: &Value, status: &Value) -> kube::Result<()> {
+        let patch = Patch::Merge(json!({"status": status}));
+        let api = self.api(object, namespace);
+        api.patch_status(object["metadata"]["name"].as_str().unwrap(), &PatchParams::default(), &patch).await.map(drop)
+    }
+
+    /// The API for objects of the same kind.
+    fn api(&self, object: &Value, namespace: &str) -> Api<DynamicObject> {
+        let [api_version, kind] = ["apiVersion", "kind"].map(|field| object[field].as_str().unwrap());
+        Api::namespaced_with(self.client.clone(), namespace, &resource(api_version, kind))
+    }
+
+    /// Sends the request of a case with this object.
+    async fn ask(&self, case: &Case, object: &Value, dry_run: bool) -> kube::Result<Answer> {
+        let namespace = &self.namespace_of(case);
+        let stored_as = case.request.before.as_ref().unwrap_or(object);
+        let requests = kube::core::Request::new(self.api(stored_as, namespace).resource_url());
+        let object = within(object, namespace);
+        let request = match &case.request.before {
+            None => {
+                let parameters = PostParams { dry_run, ..PostParams::default() };
+                requests.create(&parameters, object.to_string().into_bytes())
+            }
+            Some(before) => {
+                let name = before["metadata"]["name"].as_str().unwrap();
+                let (parameters, patch) = (PatchParams { dry_run, ..PatchParams::default() }, Patch::Merge(&object));
+                match case.request.subresource {
+                    Some(subresource) => requests.patch_subresource(subresource, name, &parameters, &patch),
+                    None => requests.patch(name, &parameters, &patch),
+                }
+            }
+        };
+        // Does not use `Api`, which drops warnings.
+        let response = self.client.send(request.map_err(kube::Error::BuildRequest)?.map(Body::from)).await?;
+        let warnings = response.headers().get_all("warning").iter();
+        let warnings = warnings.map(|warning| String::from_utf8_lossy(warning.as_bytes()).into_owned()).collect();
+        let code = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        let outcome = if code.is_success() {
+            let stored = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+            Outcome::Admitted(values(&stored, case.has_one_range()))
+        } else {
+            let status: kube::core::Status = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+            if !matches!(status.code, 400 | 403 | 422) {
+                return Err(kube::Error::Api(status.boxed()));
+            }
+            Outcome::Refused { message: status.message }
+        };
+        Ok(Answer { outcome, warnings })
+    }
+
+    /// Creates a pod by dry run; returns why it would be refused.
+    async fn probe(&self, namespace: &str, resources: Value) -> String {
+        let pod = pod(namespace, "probe", resources);
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        let api = self.api(&pod, namespace);
+        match api.create(&dry_run, &serde_json::from_value(pod).unwrap()).await {
+            Ok(_) => "admitted".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
+/// The plugins read from a cache that follows the store. These two objects are changed after all others; when the
+/// plugins use the change, they have seen everything before it.
+pub struct Latest;
+
+impl Latest {
+    const RANGES: &str = "latest-ranges";
+    const QUOTAS: &str = "latest-quotas";
+
+    pub async fn prepare(plane: &Plane) -> kube::Result<()> {
+        for namespace in [Self::RANGES, Self::QUOTAS] {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+            create(&plane.client, namespace).await?;
+        }
+        create(&plane.client, limit_range(Self::RANGES, json!({"max": {"cpu": "1"}}))).await?;
+        let quota = quota(Self::QUOTAS, json!({"pods": "0"}));
+        create(&plane.client, quota.clone()).await?;
+        plane.set_status(Self::QUOTAS, &quota, &json!({"hard": {"pods": "0"}, "used": {"pods": "0"}})).await
+    }
+
+    pub async fn wait_for(plane: &Plane) -> kube::Result<()> {
+        let range = limit_range(Self::RANGES, json!({"max": {"cpu": "2"}}));
+        let max = Patch::Merge(json!({"spec": range["spec"]}));
+        plane.api(&range, Self::RANGES).patch("limits", &PatchParams::default(), &max).await?;
+        let quota = quota(Self::QUOTAS, json!({"pods": "0"}));
+        plane.set_status(Self::QUOTAS, &quota, &json!({"used": {"pods": "7"}})).await?;
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let limited = plane.probe(Self::RANGES, json!({"limits": {"cpu": "3"}})).await;
+            let exceeded = plane.probe(Self::QUOTAS, json!({})).await;
+            if limited.contains("maximum cpu usage per Container is 2") && exceeded.contains("used: pods=7") {
+                return Ok(());
+            }
+            assert!(Instant::now() < deadline, "the plugins' cache does not follow: {limited}; {exceeded}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+fn within(object: &Value, namespace: &str) -> Value {
+    let mut object = object.clone();
+    object["metadata"]["namespace"] = json!(namespace);
+    object
+}
+
+/// The whole case as text.
+pub fn text_of(case: &Case) -> String {
+    let mut text = String::new();
+    let before = case.request.before.iter().map(|before| ("before", before));
+    let rules = case.rules.iter().map(|rule| ("rule", rule));
+    let forged = case.forged.iter().map(|forged| ("request with forged fields", forged));
+    for (what, object) in rules.chain(before).chain([("request", &case.request.object)]).chain(forged) {
+        text.push_str(&format!("# {what}\n{}", serde_yaml::to_string(object).unwrap()));
+    }
+    text
+}

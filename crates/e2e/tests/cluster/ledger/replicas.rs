@@ -1,0 +1,465 @@
+//! Two replicas of the ledger for an API server, and helpers of the tests.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use headroom_companion::clock;
+use headroom_companion::kubeconfig::Chosen;
+use headroom_companion::ledger::watch::{Seen, follow};
+use headroom_companion::ledger::{Options, Replica, api};
+use headroom_e2e::certificate::Authority;
+use headroom_e2e::cluster::{Cluster, create, resource};
+use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_testkit::built::workspace_file;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use kube::Client;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+/// The namespace of the ledgers.
+const HOME: &str = "headroom-ledger";
+/// The tenant's namespaces, each with its own replica.
+pub const NAMESPACES: [&str; 2] = ["shop", "web"];
+/// The API server is started with a timeout of 10 s for each request.
+const REQUEST_LIFETIME: Duration = Duration::from_secs(25);
+
+pub struct Ledger {
+    pub cluster: Cluster,
+    pub client: Client,
+    replicas: Mutex<[Option<Running>; 2]>,
+    worlds: Mutex<[World; 2]>,
+    addresses: [SocketAddr; 2],
+    authority: Authority,
+    files: TempDir,
+}
+
+/// The environment of a replica.
+#[derive(Clone)]
+pub struct World {
+    /// The kubeconfig for its API server.
+    pub kubeconfig: PathBuf,
+    pub clock: fn() -> i64,
+    pub watches: Option<Watches>,
+}
+
+struct Running {
+    runtime: Runtime,
+    replica: Arc<Replica>,
+}
+
+/// The outcomes of requests.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub stored: usize,
+    /// Refused by the quota, with its text.
+    pub refused: usize,
+    /// Refused by another webhook, or because the object exists.
+    pub others: usize,
+    /// Asked to retry.
+    pub busy: usize,
+    /// All other outcomes, which must not occur.
+    pub wrong: Vec<String>,
+}
+
+impl Tally {
+    pub fn of(outcomes: impl IntoIterator<Item = kube::Result<DynamicObject>>) -> Self {
+        let mut tally = Self::default();
+        for outcome in outcomes {
+            match outcome {
+                Ok(_) => tally.stored += 1,
+                Err(kube::Error::Api(status)) if status.message.contains("exceeded quota") => {
+                    tally.refused += 1;
+                    if status.code != 403 {
+                        tally.wrong.push(format!("{} {}", status.code, status.message));
+                    }
+                }
+                Err(kube::Error::Api(status)) if status.code == 429 => tally.busy += 1,
+                Err(kube::Error::Api(status))
+                    if status.message.contains("another webhook") || status.is_already_exists() =>
+                {
+                    tally.others += 1;
+                }
+                Err(error) => tally.wrong.push(error.to_string()),
+            }
+        }
+        tally
+    }
+}
+
+impl Ledger {
+    /// Two running replicas, and the quota `payments` for both namespaces.
+    pub async fn start(hard: Value) -> Self {
+        Self::start_in(hard, &[], |worlds| worlds).await
+    }
+
+    /// Like [`Self::start`], with more arguments for the API server, and replicas in other environments.
+    pub async fn start_in(hard: Value, arguments: &[&str], see: impl FnOnce([World; 2]) -> [World; 2]) -> Self {
+        let arguments = [&["--request-timeout=10s"], arguments].concat();
+        let cluster = Cluster::start_with(InTreePlugins::Off, Controllers::Off, &arguments).await.unwrap();
+        let definitions = workspace_file("deploy/ledger/crds.yaml");
+        let kubectl = |arguments: &[&str]| {
+            let output = cluster.kubectl().unwrap().args(arguments).output().unwrap();
+            assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        };
+        kubectl(&["apply", "-f", definitions.to_str().unwrap()]);
+        kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]);
+        let client = cluster.client().await.unwrap();
+        let ports = [free_address().await, free_address().await];
+        let (authority, files) = (Authority::new().unwrap(), tempfile::tempdir().unwrap());
+        let server = authority.sign_server(&["127.0.0.1"]).unwrap();
+        std::fs::write(files.path().join("tls.crt"), server.certificate).unwrap();
+        std::fs::write(files.path().join("tls.key"), server.key).unwrap();
+        create(&client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}})).await.unwrap();
+        for namespace in NAMESPACES {
+            let labels = json!({"tenant": "payments", "replica": namespace});
+            let namespace =
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}});
+            create(&client, namespace).await.unwrap();
+        }
+        let world = World { kubeconfig: cluster.kubeconfig_file().unwrap(), clock: clock::now, watches: None };
+        let worlds = Mutex::new(see([world.clone(), world]));
+        let replicas = Mutex::new([None, None]);
+        let ledger = Self { cluster, client, replicas, worlds, addresses: ports, authority, files };
+        ledger.run(0).await;
+        ledger.run(1).await;
+        ledger
+            .quota("payments", json!({"namespaces": {"selector": {"matchLabels": {"tenant": "payments"}}}}), hard)
+            .await;
+        ledger.configure().await;
+        ledger
+    }
+
+    /// Starts a replica, and starts it again whenever it was killed.
+    pub async fn run(&self, which: usize) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let path = |name: &str| -> PathBuf { self.files.path().join(name) };
+        let World { kubeconfig, clock, watches } = self.worlds.lock().unwrap()[which].clone();
+        let options = Options {
+            request_lifetime: REQUEST_LIFETIME,
+            files: Some((path("tls.crt"), path("tls.key"))),
+            drain: Duration::from_millis(500),
+            clock,
+            ..Options::new(HOME)
+        };
+        let chosen = Chosen { kubeconfig: Some(kubeconfig), ..Chosen::default() };
+        let (started, is_started) = tokio::sync::oneshot::channel();
+        let address = self.addresses[which];
+        runtime.spawn(async move {
+            let config = headroom_companion::kubeconfig::config(&chosen).await.unwrap();
+            let client = headroom_companion::source::proxy::client(config).unwrap();
+            let client = watches.map_or(client.clone(), |watches| watches.behind(client));
+            let replica = Replica::new(options, client, CancellationToken::new());
+            let listener = TcpListener::bind(address).await.unwrap();
+            assert!(started.send(Arc::clone(&replica)).is_ok());
+            replica.serve(listener, None).await.unwrap();
+        });
+        let replica = is_started.await.unwrap();
+        until("a replica is ready", || replica.is_ready()).await;
+        self.replicas.lock().unwrap()[which] = Some(Running { runtime, replica });
+    }
+
+    /// Kills a replica at any point of its work.
+    pub fn kill(&self, which: usize) {
+        if let Some(running) = self.replicas.lock().unwrap()[which].take() {
+            running.runtime.shutdown_background();
+        }
+    }
+
+    /// Kills a replica, and starts it in another environment.
+    pub async fn move_to(&self, which: usize, world: impl FnOnce(&mut World)) {
+        self.kill(which);
+        world(&mut self.worlds.lock().unwrap()[which]);
+        self.run(which).await;
+    }
+
+    pub fn replica(&self, which: usize) -> Option<Arc<Replica>> {
+        self.replicas.lock().unwrap()[which].as_ref().map(|running| Arc::clone(&running.replica))
+    }
+
+    /// The replica that leads.
+    pub async fn leader(&self) -> usize {
+        let leader = || (0..2).find(|which| self.replica(*which).is_some_and(|it| it.metrics.leads.get() == 1));
+        until("a replica leads", || leader().is_some()).await;
+        leader().unwrap()
+    }
+
+    /// Creates a TenantQuota, and waits until it is enforced.
+    pub async fn quota(&self, name: &str, spec: Value, hard: Value) {
+        self.scoped_quota(name, spec, json!({"hard": hard})).await;
+    }
+
+    /// Like [`Self::quota`], with all of `spec.quota`.
+    pub async fn scoped_quota(&self, name: &str, mut spec: Value, of_resources: Value) {
+        spec["quota"] = of_resources;
+        let quota = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota",
+            "metadata": {"name": name}, "spec": spec});
+        create(&self.client, quota).await.unwrap();
+        let is_charged = |which: usize| {
+            let views = self.replica(which).unwrap().board.views();
+            views.iter().any(|view| view.plan.nodes.iter().any(|node| node.quota == name))
+        };
+        until("the quota is in force", || is_charged(0) && is_charged(1)).await;
+    }
+
+    /// Makes the API server call each replica for its own namespace.
+    async fn configure(&self) {
+        let entry = |which: usize| {
+            let url = format!("https://{}/review", self.addresses[which]);
+            let authority =
+                base64::Engine::encode(&base64::engine::general_purpose::STANDARD, self.authority.certificate());
+            json!({
+                "name": format!("quota-{which}.headroom.dev"), "clientConfig": {"url": url, "caBundle": authority},
+                "rules": [{"apiGroups": ["", "apps"], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
+                    "resources": ["pods", "services", "persistentvolumeclaims", "deployments"], "scope": "Namespaced"}],
+                "namespaceSelector": {"matchLabels": {"replica": NAMESPACES[which]}}, "failurePolicy": "Fail",
+                "sideEffects": "NoneOnDryRun", "timeoutSeconds": 10, "admissionReviewVersions": ["v1"],
+            })
+        };
+        create(
+            &self.client,
+            json!({
+                "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+                "metadata": {"name": "ledger"}, "webhooks": [entry(0), entry(1)],
+            }),
+        )
+        .await
+        .unwrap();
+        for (which, namespace) in NAMESPACES.into_iter().enumerate() {
+            let replica = self.replica(which).unwrap();
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while replica.metrics.reviews("allowed") + replica.metrics.reviews("refused") == 0 {
+                assert!(Instant::now() < deadline, "the API server does not call the webhook");
+                drop(self.create_pod(namespace, json!({"name": "probe"}), true).await);
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    pub fn pods(&self, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &resource("v1", "Pod"))
+    }
+
+    pub async fn create_pod(&self, namespace: &str, metadata: Value, dry_run: bool) -> kube::Result<DynamicObject> {
+        Self::create_pod_by(&self.pods(namespace), metadata, dry_run).await
+    }
+
+    /// Like [`Self::create_pod`], with a client of another API server.
+    pub async fn create_pod_by(
+        pods: &Api<DynamicObject>,
+        metadata: Value,
+        dry_run: bool,
+    ) -> kube::Result<DynamicObject> {
+        let pod: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+            "spec": {"containers": [{"name": "web", "image": "web", "resources": {"requests": {"cpu": "100m"}}}]},
+        }))
+        .unwrap();
+        pods.create(&PostParams { dry_run, ..PostParams::default() }, &pod).await
+    }
+
+    pub async fn delete_pod(&self, namespace: &str, name: &str) {
+        let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        drop(self.pods(namespace).delete(name, &now).await);
+    }
+
+    /// Creates pods, `at_once` concurrently, alternating between both namespaces.
+    pub async fn create_pods(&self, prefix: &str, count: usize, at_once: usize) -> Tally {
+        let pods = (0..count).map(|number| {
+            let name = json!({"name": format!("{prefix}-{number}")});
+            self.create_pod(NAMESPACES[number % 2], name, false)
+        });
+        let outcomes: Vec<_> = futures::stream::iter(pods).buffer_unordered(at_once).collect().await;
+        Tally::of(outcomes)
+    }
+
+    /// Creates and deletes pods as one writer, until `is_over`.
+    pub async fn churn(&self, writer: usize, is_over: impl Fn() -> bool) -> Vec<kube::Result<DynamicObject>> {
+        let namespace = NAMESPACES[writer % 2];
+        let (mut outcomes, mut there) = (Vec::new(), std::collections::VecDeque::new());
+        for round in 0.. {
+            if is_over() {
+                break;
+            }
+            let name = format!("churn-{writer}-{round}");
+            let outcome = self.create_pod(namespace, json!({"name": name}), false).await;
+            if outcome.is_ok() {
+                there.push_back(name);
+            }
+            // Delete a pod if there is no room, and sometimes otherwise.
+            if (outcome.is_err() || round % 3 == 0)
+                && let Some(name) = there.pop_front()
+            {
+                self.delete_pod(namespace, &name).await;
+            }
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+
+    /// Writes and conflicts of all running replicas.
+    pub fn writes(&self) -> (u64, u64) {
+        let count = |read: fn(&Replica) -> u64| -> u64 {
+            (0..2).filter_map(|which| self.replica(which)).map(|replica| read(&replica)).sum()
+        };
+        (count(|replica| replica.metrics.writes.get()), count(|replica| replica.metrics.conflicts.get()))
+    }
+
+    pub async fn stored(&self) -> usize {
+        let mut stored = 0;
+        for namespace in NAMESPACES {
+            stored += self.pods(namespace).list(&ListParams::default()).await.unwrap().items.len();
+        }
+        stored
+    }
+
+    pub async fn delete_all(&self) {
+        let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        for namespace in NAMESPACES {
+            drop(self.pods(namespace).delete_collection(&now, &ListParams::default()).await.unwrap());
+        }
+        self.clean(Duration::from_secs(30)).await;
+    }
+
+    /// Waits until no claim is left and `used` matches the stored pods. Returns how long that took.
+    pub async fn clean(&self, patience: Duration) -> Duration {
+        let began = Instant::now();
+        loop {
+            let stored = self.stored().await;
+            let path = format!("/apis/headroom.dev/v1alpha1/namespaces/{HOME}/quotaledgers/payments");
+            let state = api::Api::new(self.client.clone()).get(&path).await.unwrap();
+            let used = state["used"][0].as_str().unwrap().to_owned();
+            let is_counted = used.split(' ').any(|word| word == format!("pods={stored}"));
+            if is_counted && state.get("claims").is_none() {
+                return began.elapsed();
+            }
+            assert!(began.elapsed() < patience, "{stored} are stored, but {used}; claims: {}", state["claims"]);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Counts pods after every event from now on.
+    pub async fn watch(&self) -> Watched {
+        self.watch_by(&self.client).await
+    }
+
+    pub async fn watch_by(&self, client: &Client) -> Watched {
+        let (most, states) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let stop = CancellationToken::new();
+        let (most_of, states_of) = (Arc::clone(&most), Arc::clone(&states));
+        let mut there = std::collections::BTreeSet::new();
+        let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap().to_owned();
+        let client = api::Api::new(client.clone());
+        tokio::spawn(follow(client, "/api/v1/pods".to_owned(), stop.clone(), Some, move |seen| {
+            match seen {
+                Seen::Listed(_, objects) => there = objects.iter().map(uid).collect(),
+                Seen::Stored(object) => _ = there.insert(uid(&object)),
+                Seen::Deleted(object) => _ = there.remove(&uid(&object)),
+                Seen::UpTo(_) | Seen::Lost(_) => {}
+            }
+            most_of.fetch_max(there.len(), Ordering::Relaxed);
+            states_of.fetch_add(1, Ordering::Relaxed);
+        }));
+        until("pods are listed", || states.load(Ordering::Relaxed) > 0).await;
+        Watched { most, states, stop }
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        self.kill(0);
+        self.kill(1);
+    }
+}
+
+/// The watches of a replica, which can be cut: running ones end, and no new ones start.
+#[derive(Clone)]
+pub struct Watches {
+    are_cut: Arc<tokio::sync::watch::Sender<bool>>,
+    /// How often all pods were listed.
+    pub lists: Arc<AtomicUsize>,
+}
+
+impl Default for Watches {
+    fn default() -> Self {
+        Self { are_cut: Arc::new(tokio::sync::watch::Sender::new(false)), lists: Arc::default() }
+    }
+}
+
+impl Watches {
+    pub fn cut(&self, are_cut: bool) {
+        self.are_cut.send_replace(are_cut);
+    }
+
+    /// A client whose watches can be cut.
+    fn behind(&self, client: Client) -> Client {
+        let watches = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (client, watches) = (client.clone(), watches.clone());
+            async move { watches.send(client, request).await }
+        });
+        Client::new(service, "default")
+    }
+
+    async fn send(&self, client: Client, request: Request<Body>) -> kube::Result<Response<Boxed>> {
+        if request.uri().query().is_none_or(|query| !query.contains("watch=1")) {
+            self.lists.fetch_add((request.uri().path() == "/api/v1/pods").into(), Ordering::Relaxed);
+            return Ok(client.send(request).await?.map(BodyExt::boxed_unsync));
+        }
+        let mut are_cut = self.are_cut.subscribe();
+        // We hold the sender, so neither wait ends without it.
+        _ = are_cut.wait_for(|are_cut| !are_cut).await;
+        let answer = client.send(request).await?;
+        let end = Box::pin(async move { _ = are_cut.wait_for(|are_cut| *are_cut).await.map(drop) });
+        let cut = |body: Body| StreamBody::new(body.into_data_stream().map_ok(Frame::data).take_until(end));
+        Ok(answer.map(|body| cut(body).boxed_unsync()))
+    }
+}
+
+type Boxed = UnsyncBoxBody<Bytes, <Body as hyper::body::Body>::Error>;
+
+/// The counts of a watch.
+pub struct Watched {
+    most: Arc<AtomicUsize>,
+    states: Arc<AtomicUsize>,
+    stop: CancellationToken,
+}
+
+impl Watched {
+    /// The most pods at any time, and the number of states.
+    pub fn end(self) -> (usize, usize) {
+        self.stop.cancel();
+        (self.most.load(Ordering::Relaxed), self.states.load(Ordering::Relaxed))
+    }
+}
+
+pub async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A free address on loopback, outside the range of ephemeral ports.
+pub async fn free_address() -> SocketAddr {
+    for _ in 0..1000 {
+        let port = fastrand::u16(10_000..30_000);
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
+            return (Ipv4Addr::LOCALHOST, port).into();
+        }
+    }
+    panic!("no port is free");
+}

@@ -1,0 +1,51 @@
+//! Outages of the API server and of the policy server.
+
+use headroom_e2e::cluster::{Cluster, resource};
+use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_e2e::policy_server::{Deployment, configuration_name};
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use serde_json::json;
+
+use crate::guarded::{ID, guard, resources};
+use crate::objects::{limit_range, pod};
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn the_policy_works_after_an_outage_of_the_api_server_and_requests_are_refused_during_its_own() {
+    let cluster = Cluster::start(InTreePlugins::Off, Controllers::Off).await.unwrap();
+    let mut shop = guard(cluster, Deployment::mutating(json!({}))).await;
+    let namespace = shop.namespace.clone();
+    let item = json!({"default": {"cpu": "200m"}, "defaultRequest": {"cpu": "100m"}, "max": {"cpu": "1"}});
+    shop.create(limit_range(&namespace, item)).await.unwrap();
+    let defaulted = json!({"limits": {"cpu": "200m"}, "requests": {"cpu": "100m"}});
+    let greedy = || pod(&namespace, "greedy", json!({"limits": {"cpu": "2"}}));
+    let before = shop.create(pod(&namespace, "before", json!({}))).await.unwrap();
+    assert_eq!(*resources(&before), defaulted);
+
+    // Requests in progress when the API server dies fail; none of them bypasses the policy.
+    let control_plane = shop.cluster.control_plane.as_mut().unwrap();
+    control_plane.stop_api_server();
+    assert!(headroom_e2e::cluster::create(&shop.client, greedy()).await.is_err());
+    control_plane.start_api_server().await.unwrap();
+
+    let refusal = shop.refusal(greedy()).await;
+    assert!(refusal.contains("maximum cpu usage per Container is 1, but limit is 2"), "{refusal}");
+    let after = shop.create(pod(&namespace, "after", json!({}))).await.unwrap();
+    assert_eq!(*resources(&after), defaulted);
+
+    // Without a policy server nothing is created, unless the operator has set failurePolicy Ignore.
+    let crate::guarded::Guarded { cluster: _cluster, client, server, .. } = shop;
+    drop(server);
+    let refusal = headroom_e2e::cluster::create(&client, greedy()).await.unwrap_err().to_string();
+    assert!(refusal.contains(r#"failed calling webhook "headroom.kubewarden.admission""#), "{refusal}");
+    let configurations: Api<DynamicObject> =
+        Api::all_with(client.clone(), &resource("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"));
+    let ignore = json!({"webhooks": [{"name": "headroom.kubewarden.admission", "failurePolicy": "Ignore"}]});
+    let ignore = Patch::Strategic(ignore);
+    configurations.patch(&configuration_name(ID, &namespace), &PatchParams::default(), &ignore).await.unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while let Err(refused) = headroom_e2e::cluster::create(&client, greedy()).await {
+        assert!(std::time::Instant::now() < deadline, "{refused}");
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+}

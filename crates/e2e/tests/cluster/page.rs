@@ -1,0 +1,117 @@
+//! `kubectl headroom ui` behind an authenticating proxy: users see what they may read, whatever the program may read.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use headroom_e2e::cluster::{Cluster, create};
+use headroom_e2e::control_plane::Controllers;
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::objects::limit_range;
+
+struct Page {
+    program: Child,
+    address: String,
+}
+
+impl Page {
+    /// Started by the administrator, for the whole cluster.
+    fn start(cluster: &Cluster) -> Self {
+        let site = tempfile::tempdir().unwrap();
+        std::fs::write(site.path().join("index.html"), "page").unwrap();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_companion-under-test"))
+            .args(["ui", "--behind-proxy", "--port", "0", "-A", "--site"])
+            .arg(site.path())
+            .env("KUBECONFIG", cluster.kubeconfig_file().unwrap())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.split("http://").nth(1).unwrap().trim().trim_end_matches('/').to_owned();
+        Self { program, address }
+    }
+
+    /// Status and body.
+    fn get(&self, path: &str, token: Option<&str>) -> (u16, String) {
+        let mut connection = TcpStream::connect(&self.address).unwrap();
+        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        write!(connection, "GET {path} HTTP/1.1\r\nHost: {}\r\n{token}Connection: close\r\n\r\n", self.address)
+            .unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        drop(self.program.kill());
+        drop(self.program.wait());
+    }
+}
+
+/// A token of a service account that may view one namespace.
+async fn viewer(client: &Client, namespace: &str) -> String {
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "viewer", "namespace": namespace}});
+    create(client, account).await.unwrap();
+    create(
+        client,
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": "viewer", "namespace": namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+            "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": namespace}],
+        }),
+    )
+    .await
+    .unwrap();
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/viewer/token");
+    let asked = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}).to_string();
+    let request =
+        http::Request::post(path).header("content-type", "application/json").body(asked.into_bytes()).unwrap();
+    let answer: Value = client.request(request).await.unwrap();
+    answer["status"]["token"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn behind_a_proxy_users_see_what_they_may_read() {
+    let cluster = Cluster::of_environment(Controllers::On).await.unwrap();
+    let client = cluster.client().await.unwrap();
+    let (shop, bank) = (cluster.new_namespace("shop").await.unwrap(), cluster.new_namespace("bank").await.unwrap());
+    for namespace in [&shop, &bank] {
+        create(&client, limit_range(namespace, json!({"max": {"cpu": "1"}}))).await.unwrap();
+    }
+    let token = viewer(&client, &shop).await;
+    let page = Page::start(&cluster);
+
+    assert_eq!(page.get("/", None), (200, "page".to_owned()));
+    let (status, said) = page.get("/cluster.json", None);
+    assert!(status == 401 && said.contains("the proxy passes on no bearer token"), "{status} {said}");
+    let (status, said) = page.get("/cluster.json", Some("forged"));
+    assert!(status == 502 && said.contains("Unauthorized"), "{status} {said}");
+    let (status, said) = page.get("/cluster.json", Some(&token));
+    assert!(status == 502 && said.contains("name a namespace that you may read"), "{status} {said}");
+    let (status, said) = page.get(&format!("/cluster.json?namespace={bank}"), Some(&token));
+    assert!(status == 502 && said.contains("forbidden"), "{status} {said}");
+
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let said = loop {
+        let (status, said) = page.get(&format!("/cluster.json?namespace={shop}"), Some(&token));
+        // The role `view` is put together by a controller, so at first only a part of it may be effective.
+        if status == 200 && said.contains(r#""kind": "LimitRange""#) {
+            break said;
+        }
+        assert!(Instant::now() < deadline, "the role is not effective yet: {status} {said}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    let seen: Value = serde_json::from_str(&said).unwrap();
+    let kinds: Vec<_> = seen["items"].as_array().unwrap().iter().map(|item| item["kind"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"LimitRange") && !said.contains(&bank), "{kinds:?}");
+}

@@ -1,0 +1,114 @@
+//! Our policy together with the API server's own LimitRanger and ResourceQuota, as in most clusters.
+
+use std::time::{Duration, Instant};
+
+use headroom_e2e::cluster::{Cluster, resource};
+use headroom_e2e::control_plane::Controllers;
+use kube::api::{Api, DynamicObject, ListParams};
+use serde_json::{Value, json};
+
+use crate::deployed;
+use crate::guarded::{Guarded, guard_by, resources, wait_for};
+use crate::objects::{deployment, limit_range, quota};
+
+/// A namespace guarded as documented, with the LimitRange that was there when the requests of `test_data` were
+/// recorded.
+async fn shop() -> Guarded {
+    let shop = guard_by(Cluster::of_environment(Controllers::On).await.unwrap(), deployed::policies()).await;
+    let ranges: Value = serde_json::from_str(include_str!("../../../../test_data/context/LimitRange.json")).unwrap();
+    let range = json!({
+        "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": shop.namespace},
+        "spec": ranges["items"][0]["spec"],
+    });
+    shop.create(range).await.unwrap();
+    shop
+}
+
+/// The StatefulSet of `test_data`, with a memory limit set by its author.
+fn stateful_set(namespace: &str, memory_limit: &str) -> Value {
+    let review = include_str!("../../../../test_data/requests/statefulset-create-request-above-default-limit.json");
+    let review: Value = serde_json::from_str(review).unwrap();
+    let mut spec = review["request"]["object"]["spec"].clone();
+    spec["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"] = json!(memory_limit);
+    json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db", "namespace": namespace},
+        "spec": spec,
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn a_stateful_set_gets_pods_that_the_plugins_alone_refuse() {
+    let shop = shop().await;
+    // Without our policy, the default limit of 500m is below the author's request of 1, and no pod is created.
+    let unguarded = shop.cluster.new_namespace("unguarded").await.unwrap();
+    let item =
+        json!({"default": {"cpu": "500m", "memory": "500Mi"}, "defaultRequest": {"cpu": "250m", "memory": "250Mi"}});
+    shop.create(limit_range(&unguarded, item)).await.unwrap();
+    shop.create(stateful_set(&unguarded, "1Gi")).await.unwrap();
+    shop.create(stateful_set(&shop.namespace, "1Gi")).await.unwrap();
+
+    let pods = shop.all("v1", "Pod");
+    let pod = wait_for(&pods, "db-0", "the controller has created the first pod", |_| true).await;
+    assert_eq!(
+        *resources(&pod),
+        json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}})
+    );
+    let annotation = &pod.metadata.annotations.unwrap_or_default()["headroom.dev/resources"];
+    assert!(annotation.contains("limits.cpu") && annotation.contains("raised"), "{annotation}");
+
+    let events: Api<DynamicObject> = Api::namespaced_with(shop.client.clone(), &unguarded, &resource("v1", "Event"));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let messages = events.list(&ListParams::default()).await.unwrap().items;
+        let messages: Vec<&str> = messages.iter().filter_map(|event| event.data["message"].as_str()).collect();
+        if messages.iter().any(|message| message.contains("must be less than or equal to cpu limit")) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "no event says why there is no pod: {messages:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "starts a control plane: make e2e-cluster"]
+async fn applying_a_controller_warns_about_pods_that_would_be_refused() {
+    let shop = shop().await;
+    shop.create(quota(&shop.namespace, json!({"limits.cpu": "1"}))).await.unwrap();
+    let quotas = shop.all("v1", "ResourceQuota");
+    wait_for(&quotas, "team", "the quota is observed", |quota| quota["status"]["used"]["limits.cpu"] == "0").await;
+
+    let said = shop.apply(&stateful_set(&shop.namespace, "2Gi"));
+    assert!(
+        said.contains(
+            "Warning: its pods would be refused: maximum memory usage per Container is 1Gi, but limit is 2Gi; \
+             container db: lower the memory limit from 2Gi to at most 1Gi (LimitRange limits)"
+        ),
+        "{said}"
+    );
+    let said = shop.apply(&deployment(&shop.namespace, 3, json!({})));
+    assert!(
+        said.contains(
+            "Warning: its pods would be refused: quota team: 2 of 3 replicas fit: limits.cpu short by 500m (1 available)"
+        ) && said.contains("deployment.apps/web created"),
+        "{said}"
+    );
+    // The user is warned, and the object is stored unchanged: no defaults in a template that another tool manages.
+    let deployments = shop.all("apps/v1", "Deployment");
+    let stored = deployments.get("web").await.unwrap();
+    assert_eq!(stored.data["spec"]["template"]["spec"]["containers"][0]["resources"], json!({}));
+    // The API server may need a moment to see the second webhook, which is for scaling.
+    wait_for(&deployments, "web", "two pods are there", |web| web["status"]["replicas"] == 2).await;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    for replicas in 4.. {
+        let said = shop.kubectl(&["scale", "deployment/web", &format!("--replicas={replicas}")]);
+        assert!(said.contains("deployment.apps/web scaled"), "{said}");
+        let warning =
+            format!("Warning: its pods would be refused: quota team: 2 of {replicas} replicas fit: limits.cpu");
+        if said.contains(&warning) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{said}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}

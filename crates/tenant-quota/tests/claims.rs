@@ -1,0 +1,432 @@
+//! Claims and counts as examples and properties. `model` searches their interleavings.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use headroom_core::json::Document;
+use headroom_core::request::Request;
+use headroom_tenant_quota::ask::{Ask, faults};
+use headroom_tenant_quota::cache::Stored;
+use headroom_tenant_quota::plan::{self, Plan};
+use headroom_tenant_quota::reserve::{Busy, MOST_BYTES, MOST_CLAIM_BYTES, MOST_CLAIMS};
+use headroom_tenant_quota::state::{Attempt, Key, Lines};
+use headroom_tenant_quota::{Book, Cache, Shape, State, Verdict, message, settle};
+use proptest::prelude::*;
+
+fn plan(nodes: &[&str], namespaces: &[&str]) -> Plan {
+    let own = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+    Plan::read(1, &plan::Lines { nodes: own(nodes), namespaces: own(namespaces) }).unwrap()
+}
+
+fn state(used: &[&str]) -> State {
+    State::read(&Lines { plan: 1, used: used.iter().map(|line| (*line).to_owned()).collect(), ..Lines::default() })
+        .unwrap()
+}
+
+/// Asks to create the pod `namespace/name` with a shape, or to update it from an old shape and version.
+fn ask(pod: &str, token: &str, shape: &str, old: Option<(&str, u64)>) -> Ask {
+    let (namespace, name) = pod.split_once('/').unwrap();
+    Ask {
+        key: Key::new("pods", namespace, name),
+        token: token.to_owned(),
+        attempt: Attempt { uid: format!("uid-{name}"), version: old.map(|(_, version)| version) },
+        shape: Arc::new(Shape::read(shape).unwrap()),
+        old: old.map(|(shape, _)| Arc::new(Shape::read(shape).unwrap())),
+        may_exceed: false,
+    }
+}
+
+fn refusal(plan: &Plan, verdict: Verdict) -> String {
+    let Verdict::Refused(refusal) = verdict else { panic!("{verdict:?}") };
+    message::refusal("tenant quota", &Key::new("pods", "shop", "web-0"), plan, &refusal, &|_, _| {
+        message::Consumers::default()
+    })
+}
+
+#[test]
+fn a_refusal_starts_with_kubernetes_text_and_states_what_is_reserved() {
+    let plan = plan(&["acme 1 - requests.cpu=300", "payments 1 0 pods=500 requests.cpu=100"], &["shop 1"]);
+    let mut book = Book::open(&plan, state(&["requests.cpu=120", "pods=3 requests.cpu=99100m"]));
+    assert_eq!(book.reserve(&ask("shop/a", "1", "pods=1 requests.cpu=200m", None)), Verdict::Granted);
+    assert_eq!(book.reserve(&ask("shop/b", "2", "pods=1 requests.cpu=500m", None)), Verdict::Granted);
+    let refused = refusal(&plan, book.reserve(&ask("shop/web-0", "3", "pods=1 requests.cpu=500m", None)));
+    assert_eq!(
+        refused,
+        "pods \"web-0\" is forbidden: exceeded quota: payments, requested: requests.cpu=500m, used: requests.cpu=99800m, \
+         limited: requests.cpu=100; tenant quota payments: requests.cpu short by 300m (200m available, 700m of used \
+         reserved by 2 unfinished requests)"
+    );
+    // Without the two claims there would be room, so waiting for them is worthwhile.
+    let Verdict::Refused(refusal) = book.reserve(&ask("shop/web-0", "3", "pods=1 requests.cpu=500m", None)) else {
+        panic!("granted");
+    };
+    assert_eq!(refusal.waits_for, ["1", "2"]);
+}
+
+#[test]
+fn a_refusal_by_an_ancestor_names_its_children_and_no_namespaces() {
+    let plan = plan(&["acme 1 - pods=2", "payments 1 0 pods=500"], &["shop 1"]);
+    let mut book = Book::open(&plan, state(&["pods=2", "pods=1"]));
+    let Verdict::Refused(refusal) = book.reserve(&ask("shop/web-0", "1", "pods=1", None)) else { panic!("granted") };
+    let consumers = |quota: &str, name: &str| {
+        assert_eq!((quota, name), ("acme", "pods"));
+        message::Consumers {
+            namespaces: vec![("secret".to_owned(), "2".parse().unwrap())],
+            children: vec![("search".to_owned(), "1".parse().unwrap()), ("payments".to_owned(), "1".parse().unwrap())],
+        }
+    };
+    assert_eq!(
+        message::refusal("tenant quota", &Key::new("pods", "shop", "web-0"), &plan, &refusal, &consumers),
+        "pods \"web-0\" is forbidden: exceeded quota: acme, requested: pods=1, used: pods=2, limited: pods=2; tenant quota \
+         acme (parent of payments): pods short by 1 (0 available); top children: search 1, payments 1"
+    );
+    assert_eq!(refusal.waits_for, Vec::<String>::new());
+}
+
+#[test]
+fn a_request_is_refused_if_usage_is_unknown() {
+    let plan = plan(&["a 1 - pods=500 services=5"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["services=1"]));
+    assert_eq!(
+        refusal(&plan, book.reserve(&ask("shop/web-0", "1", "pods=1", None))),
+        "pods \"web-0\" is forbidden: status unknown for quota: a, resources: pods; tenant quota a: not counted yet, or a \
+         kind of object cannot be listed"
+    );
+}
+
+#[test]
+fn only_amounts_that_grow_are_checked_against_a_bound() {
+    let plan = plan(&["a 1 - pods=1 requests.cpu=1"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["pods=5 requests.cpu=500m"]));
+    // The number of pods exceeds its bound, but does not change.
+    let grown = ask("shop/a", "1", "pods=1 requests.cpu=700m", Some(("pods=1 requests.cpu=200m", 7)));
+    assert_eq!(book.reserve(&grown), Verdict::Granted);
+    assert!(!ask("shop/a", "2", "pods=1 requests.cpu=200m", Some(("pods=1 requests.cpu=700m", 7))).grows(&plan));
+    assert!(!ask("other/a", "2", "pods=1", None).grows(&plan));
+}
+
+#[test]
+fn a_claim_is_charged_where_its_shape_matches_even_after_the_plan_has_changed() {
+    let old = plan(&["a 1 - pods=9"], &["shop 0"]);
+    let mut book = Book::open(&old, state(&["pods=0"]));
+    assert_eq!(book.reserve(&ask("shop/a", "1", "pods=1 ~Terminating", None)), Verdict::Granted);
+    let claimed = book.close();
+    let new = plan(
+        &["a 2 - pods=9", "b 1 0 pods=9 ~NotTerminating:Exists:", "c 1 0 pods=9 ~Terminating:Exists:"],
+        &["shop 1,2"],
+    );
+    let state = State { used: state(&["pods=0", "pods=0", "pods=0"]).used, ..claimed };
+    let book = Book::open(&new, state);
+    let held: Vec<i64> = book.held().iter().map(|held| held.get("pods").unwrap().value()).collect();
+    assert_eq!(held, [1, 0, 1]);
+}
+
+#[test]
+fn requests_beyond_the_most_claims_must_retry_and_merged_entries_are_bounded() {
+    let plan = plan(&["a 1 - pods=100000"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["pods=0"]));
+    for at in 0..MOST_CLAIMS {
+        assert_eq!(book.reserve(&ask(&format!("shop/p{at}"), &at.to_string(), "pods=1", None)), Verdict::Granted);
+    }
+    assert_eq!(book.reserve(&ask("shop/more", "x", "pods=1", None)), Verdict::Busy(Busy::Claims));
+    // The same name again and again.
+    for at in 0..50 {
+        assert_eq!(book.reserve(&ask("shop/p0", &format!("loop-{at}"), "pods=1", None)), Verdict::Granted);
+    }
+    let claim = &book.state().claims[&Key::new("pods", "shop", "p0")];
+    assert!(claim.entries.len() <= 4, "{claim:?}");
+    assert_eq!(book.held()[0].get("pods").unwrap().value(), 512);
+}
+
+/// A shape whose text has at least so many bytes.
+fn long_shape(bytes: usize, seed: usize) -> String {
+    let names = (0..bytes / 20).map(|at| format!("a.b/{seed:06}-{at:06}=1"));
+    ["pods=1".to_owned()].into_iter().chain(names).collect::<Vec<_>>().join(" ")
+}
+
+/// The size of the ledger's lists.
+fn bytes(state: &State) -> usize {
+    let Lines { used, shapes, claims, .. } = state.write();
+    used.iter().chain(&shapes).chain(&claims).map(String::len).sum()
+}
+
+#[test]
+fn an_object_that_takes_too_much_of_the_ledger_is_refused() {
+    let plan = plan(&["a 1 - pods=100000"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["pods=0"]));
+    let mut check = |ask: &Ask, expected: &str| {
+        let Verdict::Unfit(unfit) = book.reserve(ask) else { panic!("not refused") };
+        assert_eq!(message::unfit(&ask.key, &unfit), expected);
+        assert_eq!(book.state(), &state(&["pods=0"]));
+    };
+    check(
+        &ask("shop/big", "1", &long_shape(1_800_000, 0), None),
+        "pods \"big\" is invalid: its name (3 bytes) and 90001 counted resources need more than 2048 bytes in the ledger: \
+         use a shorter name or fewer resources",
+    );
+    // Kinds such as Roles have names of any length.
+    let name = "a:".repeat(1_000_000);
+    let cut = headroom_core::cut::shortened(&name).into_owned();
+    check(
+        &ask(&format!("shop/{name}"), "1", "pods=1", None),
+        &format!(
+            "pods \"{cut}\" is invalid: its name (2000000 bytes) and 1 counted resources need more than 2048 bytes in \
+             the ledger: use a shorter name or fewer resources"
+        ),
+    );
+    let old = long_shape(1_800_000, 0);
+    let shrunk = ask("shop/big", "1", "pods=1", Some((&old, 7)));
+    assert_eq!(book.reserve(&shrunk), Verdict::Granted);
+    assert!(bytes(book.state()) < MOST_CLAIM_BYTES);
+}
+
+/// Also with the shapes of stored objects, which may be of any size.
+#[test]
+fn the_size_of_all_claims_is_bounded() {
+    let plan = plan(&["a 1 - pods=100000"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["pods=0"]));
+    let of = |at: usize| ask(&format!("shop/p{at}"), &at.to_string(), &long_shape(1900, at), None);
+    let granted = (0..MOST_CLAIMS).take_while(|at| book.reserve(&of(*at)) == Verdict::Granted).count();
+    assert!((200..300).contains(&granted), "{granted}");
+    let verdict = book.reserve(&of(granted));
+    assert_eq!(verdict, Verdict::Busy(Busy::Bytes));
+    let state = book.close();
+    assert_eq!(state.claims.len(), granted);
+    assert!((MOST_BYTES * 9 / 10..MOST_BYTES).contains(&bytes(&state)), "{}", bytes(&state));
+    // As soon as one claim is settled, there is room.
+    let mut settled = state.clone();
+    settled.claims.remove(&of(0).key);
+    assert_eq!(Book::open(&plan, settled).reserve(&of(granted)), Verdict::Granted);
+
+    // Some of the keys have stored objects, and of those some are large.
+    let mut cache = Cache::default();
+    let objects = (0..granted).map(|at| {
+        let shape = Arc::new(Shape::read(&long_shape(if at < 3 { 1_000_000 } else { 900 }, 1000 + at)).unwrap());
+        (of(at).key, Stored { uid: "other".to_owned(), version: 1, shape, ends: None })
+    });
+    cache.list("pods", 5, objects);
+    let settled = settle(&plan, &state, &cache, &BTreeSet::new()).unwrap().unwrap();
+    assert_eq!(settled.claims.len(), granted);
+    assert_eq!(settled.claims.values().filter(|claim| claim.base.is_empty()).count(), 3);
+    assert!(bytes(&settled) < MOST_BYTES + granted * 1024, "{}", bytes(&settled));
+}
+
+fn request(operation: &str, object: &str, old: &str) -> String {
+    format!(
+        r#"{{"uid": "r", "operation": "{operation}", "resource": {{"group": "", "version": "v1", "resource": "pods"}},
+            "namespace": "shop", "name": "web-0", "userInfo": {{"username": "ann"}}, "object": {object}, "oldObject": {old}}}"#
+    )
+}
+
+#[test]
+fn a_review_asks_for_the_full_charge_of_its_object() {
+    let pod = r#"{"metadata": {"name": "web-0", "uid": "u1"}, "spec": {"containers": [{"name": "a",
+        "resources": {"requests": {"cpu": "500m"}}}]}}"#;
+    let text = request("CREATE", pod, "null");
+    let document = Document::read(&text).unwrap();
+    let request = Request::read(document.root()).unwrap();
+    let ask = Ask::of(&request, || "t".to_owned()).unwrap().unwrap();
+    assert_eq!(ask.key.to_string(), "pods/shop/web-0");
+    assert_eq!(ask.attempt, Attempt { uid: "u1".to_owned(), version: None });
+    assert_eq!(
+        ask.shape.to_string(),
+        "count/pods=1 cpu=500m pods=1 requests.cpu=500m ~NotBestEffort ~NotTerminating ~PriorityClass"
+    );
+    let demanding = plan(&["a 1 - limits.cpu=9 requests.cpu=100m"], &["shop 0"]);
+    assert_eq!(
+        faults(&request, &demanding).unwrap(),
+        [
+            "failed quota: a: must specify limits.cpu for: a; quota a: set limits.cpu in a, or add defaults to a LimitRange"
+        ]
+    );
+    // Only the ledger decides whether there is room.
+    assert_eq!(faults(&request, &plan(&["a 1 - requests.cpu=100m"], &["shop 0"])).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn a_forged_review_is_recognized() {
+    let without_uid = r#"{"metadata": {"name": "web-0"}, "spec": {"containers": []}}"#;
+    let text = request("CREATE", without_uid, "null");
+    let document = Document::read(&text).unwrap();
+    let asked = Ask::of(&Request::read(document.root()).unwrap(), String::new);
+    assert_eq!(asked.unwrap_err().to_string(), "not a request of an API server: metadata.uid is missing");
+    let text = request("DELETE", "null", without_uid);
+    let document = Document::read(&text).unwrap();
+    assert_eq!(Ask::of(&Request::read(document.root()).unwrap(), String::new), Ok(None));
+}
+
+#[test]
+fn a_pod_whose_deletion_is_overdue_is_no_longer_counted() {
+    let plan = plan(&["a 1 - count/pods=9 pods=9"], &["shop 0"]);
+    let mut cache = Cache::default();
+    let ended = Shape::read("count/pods=1").unwrap();
+    let shape = Arc::new(Shape::read("count/pods=1 pods=1").unwrap());
+    let stored = Stored { uid: "u".to_owned(), version: 5, shape, ends: Some(Box::new((100, ended))) };
+    cache.list("pods", 5, [(Key::new("pods", "shop", "a"), stored)]);
+    let used = |cache: &Cache| cache.count(&plan)[0].get("pods").unwrap().value();
+    assert!(!cache.tick(99));
+    assert_eq!(used(&cache), 1);
+    assert!(cache.tick(100) && !cache.tick(200));
+    assert_eq!(used(&cache), 0);
+    assert_eq!(cache.count(&plan)[0].get("count/pods").unwrap().value(), 1);
+}
+
+#[test]
+fn a_replica_that_has_seen_less_does_not_settle() {
+    let plan = plan(&["a 1 - pods=9"], &["shop 0"]);
+    let mut cache = Cache::default();
+    cache.list("pods", 10, []);
+    let mut counted = state(&["pods=1"]);
+    counted.counted_at.insert("pods".to_owned(), 11);
+    let behind = settle(&plan, &counted, &cache, &BTreeSet::new()).unwrap_err();
+    let expected = "pods were already counted at revision 11; this replica has seen only revision 10";
+    assert_eq!(behind.to_string(), expected);
+    cache.advance("pods", 11);
+    let settled = settle(&plan, &counted, &cache, &BTreeSet::new()).unwrap().unwrap();
+    assert_eq!(settled.write().used, ["pods=0"]);
+}
+
+#[test]
+fn an_amount_that_cannot_be_counted_is_refused() {
+    let nines = "9".repeat(200);
+    let containers = format!(
+        r#"{{"name": "a", "resources": {{"requests": {{"ephemeral-storage": "{nines}"}}}}}},
+            {{"name": "b", "resources": {{"requests": {{"ephemeral-storage": "{nines}"}}}}}}"#
+    );
+    let pod = format!(r#"{{"metadata": {{"name": "web-0", "uid": "u1"}}, "spec": {{"containers": [{containers}]}}}}"#);
+    let text = request("CREATE", &pod, "null");
+    let document = Document::read(&text).unwrap();
+    let asked = Ask::of(&Request::read(document.root()).unwrap(), || "t".to_owned()).unwrap().unwrap();
+    // No quota bounds what is too large, but it would be written.
+    let plan = plan(&["a 1 - pods=9"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["pods=1"]));
+    let Verdict::Unfit(unfit) = book.reserve(&asked) else { panic!("not refused") };
+    assert_eq!(
+        message::unfit(&asked.key, &unfit),
+        "pods \"web-0\" is invalid: ephemeral-storage is 1e30 or more, which quotas cannot count: set a smaller amount"
+    );
+    assert_eq!(book.state(), &state(&["pods=1"]));
+}
+
+#[test]
+fn usage_beyond_what_can_be_read_in_binary_suffixes_reads_back() {
+    let plan = plan(&["a 1 - requests.ephemeral-storage=9 requests.memory=20E"], &["shop 0"]);
+    let mut cache = Cache::default();
+    let nines = "9".repeat(200);
+    let objects = ["a", "b", "c"].map(|name| {
+        let pod = format!(
+            r#"{{"spec": {{"containers": [{{"resources": {{"requests":
+                {{"memory": "8Ei", "ephemeral-storage": "{nines}"}}}}}}]}}}}"#
+        );
+        let shape = Shape::of_stored("pods", Document::read(&pod).unwrap().root(), None).unwrap();
+        let stored = Stored { uid: name.to_owned(), version: 1, shape: Arc::new(shape), ends: None };
+        (Key::new("pods", "shop", name), stored)
+    });
+    cache.list("pods", 5, objects);
+    let counted = settle(&plan, &state(&[""]), &cache, &BTreeSet::new()).unwrap().unwrap();
+    assert_eq!(State::read(&counted.write()), Ok(counted.clone()));
+    // Three times 2^63-1 does not fit into 20E.
+    let mut book = Book::open(&plan, State::read(&counted.write()).unwrap());
+    assert!(matches!(book.reserve(&ask("shop/d", "1", "requests.memory=1", None)), Verdict::Refused(_)));
+}
+
+/// Asks for few keys, so that several are for the same key.
+fn asks() -> impl Strategy<Value = Vec<Ask>> {
+    let old = prop::option::of((0..4_u8, 1..9_u64));
+    let one = (0..4_u8, 0..3_u8, 0..4_u8, old).prop_map(|(name, token, amount, old)| {
+        let old = old.map(|(amount, version)| (format!("pods={amount}"), version));
+        let old = old.as_ref().map(|(shape, version)| (shape.as_str(), *version));
+        ask(&format!("shop/{name}"), &format!("{name}-{token}"), &format!("pods={amount} ~Terminating"), old)
+    });
+    prop::collection::vec(one, 0..20)
+}
+
+proptest! {
+    #[test]
+    fn a_written_state_reads_back_unchanged(asks in asks()) {
+        let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
+        let mut book = Book::open(&plan, state(&["pods=3"]));
+        asks.iter().for_each(|ask| _ = book.reserve(ask));
+        let state = book.close();
+        prop_assert_eq!(State::read(&state.write()).unwrap(), state);
+    }
+
+    #[test]
+    fn reserving_is_idempotent(asks in asks()) {
+        let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
+        let mut book = Book::open(&plan, state(&["pods=3"]));
+        for ask in &asks {
+            if book.reserve(ask) == Verdict::Granted {
+                let before = book.state().clone();
+                prop_assert_eq!(book.reserve(ask), Verdict::Granted);
+                prop_assert_eq!(book.state(), &before);
+            }
+            // `held` is the same as if the ledger were opened again, and never above the bound.
+            let reopened = Book::open(&plan, book.state().clone());
+            prop_assert_eq!(reopened.held(), book.held());
+            prop_assert!(book.held()[0].get("pods").unwrap().value() <= 12);
+        }
+    }
+
+    #[test]
+    fn taking_back_removes_the_entry(asks in asks()) {
+        let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
+        let mut book = Book::open(&plan, state(&["pods=3"])).merging_beyond(100);
+        for ask in &asks {
+            let is_there = book.state().entries().any(|(_, entry)| entry.token == ask.token);
+            let (claims, held) = (book.state().entries().count(), book.held().to_vec());
+            if !is_there && book.reserve(ask) == Verdict::Granted && ask.old.is_some() {
+                book.take_back(&ask.key, &ask.token);
+                prop_assert_eq!(book.state().entries().count(), claims);
+                // A lower base stays: that leaves less room, never more.
+                prop_assert!(book.held()[0].get("pods") >= held[0].get("pods"));
+            }
+        }
+    }
+
+    #[test]
+    fn settling_is_idempotent(asks in asks(), stored in prop::collection::vec((0..4_u8, 0..4_u8, 1..12_u64), 0..4)) {
+        let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
+        let mut book = Book::open(&plan, state(&["pods=3"]));
+        asks.iter().for_each(|ask| _ = book.reserve(ask));
+        let mut cache = Cache::default();
+        let objects = stored.iter().map(|(name, amount, version)| {
+            let shape = Arc::new(Shape::read(&format!("pods={amount} ~Terminating")).unwrap());
+            let key = Key::new("pods", "shop", &name.to_string());
+            (key, Stored { uid: format!("uid-{name}"), version: *version, shape, ends: None })
+        });
+        cache.list("pods", 12, objects);
+        let once = settle(&plan, &book.close(), &cache, &BTreeSet::new()).unwrap();
+        if let Some(once) = once {
+            prop_assert_eq!(settle(&plan, &once, &cache, &BTreeSet::new()).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn no_edited_ledger_causes_a_panic(lines in prop::collection::vec(".*", 0..4), claim in ".*") {
+        let _ = State::read(&Lines { used: lines.clone(), shapes: lines.clone(), counted_at: lines.clone(), claims: vec![claim], plan: 1 });
+        let _ = Plan::read(1, &plan::Lines { nodes: lines.clone(), namespaces: lines });
+    }
+}
+
+#[test]
+fn a_suspended_quota_is_charged_but_refuses_nothing() {
+    let plan = plan(&["acme 1 - pods=2", "payments 1 0 !suspended pods=1"], &["shop 1"]);
+    let mut book = Book::open(&plan, state(&["pods=1", "pods=1"]));
+    assert_eq!(book.reserve(&ask("shop/a", "1", "pods=1", None)), Verdict::Granted);
+    assert_eq!(book.held().iter().map(|held| held.get("pods").unwrap().to_string()).collect::<Vec<_>>(), ["2", "2"]);
+    let refused = refusal(&plan, book.reserve(&ask("shop/b", "2", "pods=1", None)));
+    assert!(refused.contains("exceeded quota: acme") && !refused.contains("exceeded quota: payments"), "{refused}");
+}
+
+#[test]
+fn a_request_that_may_exceed_a_quota_is_still_charged() {
+    let plan = plan(&["payments 1 - pods=1"], &["shop 0"]);
+    let mut book = Book::open(&plan, state(&["pods=1"]));
+    let exempt = Ask { may_exceed: true, ..ask("shop/a", "1", "pods=1", None) };
+    assert_eq!(book.reserve(&exempt), Verdict::Granted);
+    assert_eq!(book.held()[0].get("pods").unwrap().to_string(), "2");
+    assert!(matches!(book.reserve(&ask("shop/b", "2", "pods=1", None)), Verdict::Refused(_)));
+}

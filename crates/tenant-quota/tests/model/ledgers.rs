@@ -1,0 +1,345 @@
+//! The ledgers of the model: real states, identified by number and changed only by the real functions. Results are
+//! cached, because many states of the world share a ledger.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use headroom_core::amount::{Quantity, ResourceList};
+use headroom_tenant_quota::ask::Ask;
+use headroom_tenant_quota::cache::{Cache, Stored};
+use headroom_tenant_quota::plan::{Node, Plan};
+use headroom_tenant_quota::state::{Attempt, Key};
+use headroom_tenant_quota::{Book, Shape, State, Verdict, settle};
+
+use super::scenarios::Scenario;
+use super::world::{Flaw, Thing};
+
+/// The bounded name. No object has this kind.
+const NAME: &str = "pods";
+
+/// The reservation that a handler asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Asked {
+    pub key: usize,
+    pub token: u8,
+    pub uid: u8,
+    pub charge: u8,
+    /// For an update: the object that it replaces.
+    pub old: Option<Thing>,
+}
+
+/// The cache of a leader.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Seen {
+    pub things: Vec<Thing>,
+    /// Uids that were stored and have been deleted, as bits.
+    pub deleted: u16,
+    /// Released tokens, as bits.
+    pub released: u64,
+    /// The leader's term, if terms are the fence.
+    pub epoch: u8,
+}
+
+/// An entry of a ledger.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownEntry {
+    pub key: usize,
+    pub token: u8,
+    /// The uid of a create.
+    pub creates: Option<u8>,
+    /// Whether several entries were merged into it.
+    pub is_merged: bool,
+}
+
+pub struct Ledgers {
+    plans: Vec<Plan>,
+    flaw: Flaw,
+    most_entries: usize,
+    states: Vec<State>,
+    numbers: HashMap<String, usize>,
+    reserved: HashMap<(usize, usize, Asked), Option<usize>>,
+    settled: HashMap<(usize, usize, Seen), Option<usize>>,
+}
+
+fn kind(key: usize) -> String {
+    format!("k{key}")
+}
+
+fn shape(charge: u8) -> Arc<Shape> {
+    let amounts = [(NAME.into(), Quantity::from_units(charge.into()))].into_iter().filter(|_| charge > 0);
+    Arc::new(Shape { amounts: amounts.collect(), ..Shape::default() })
+}
+
+fn key(key: usize) -> Key {
+    Key::new(&kind(key), &format!("n{key}"), "o")
+}
+
+fn number(text: &str) -> usize {
+    text[1..].parse().unwrap()
+}
+
+impl Ledgers {
+    pub fn new(scenario: &Scenario, flaw: Flaw) -> Self {
+        let plan = |ledger: usize| {
+            let node = |at: usize| {
+                let mut hard: ResourceList<'static> = ResourceList::default();
+                hard.set(NAME.into(), Quantity::from_units(scenario.hard[ledger][at].into()));
+                // Each key has its own kind, so the key's version is the kind's revision.
+                for at in 0..scenario.objects.len() {
+                    hard.set(format!("count/{}", kind(at)).into(), Quantity::from_units(9));
+                }
+                let parent = scenario.parents[ledger][at];
+                Node { quota: format!("q{at}"), generation: 1, parent, hard, ..Node::default() }
+            };
+            let places = scenario.places.iter().enumerate();
+            let namespaces = places.filter_map(|(key, places)| {
+                let (_, node) = places.iter().find(|(place, _)| *place == ledger)?;
+                Some((format!("n{key}"), vec![*node]))
+            });
+            let nodes = (0..scenario.hard[ledger].len()).map(node).collect();
+            Plan { number: 1, nodes, namespaces: namespaces.collect() }
+        };
+        Self {
+            plans: (0..scenario.hard.len()).map(plan).collect(),
+            flaw,
+            most_entries: scenario.most_entries,
+            states: Vec::new(),
+            numbers: HashMap::new(),
+            reserved: HashMap::new(),
+            settled: HashMap::new(),
+        }
+    }
+
+    /// Stores a state and returns its number.
+    fn keep(&mut self, state: State) -> usize {
+        let lines = state.write();
+        let number = *self.numbers.entry(format!("{lines:?}")).or_insert(self.states.len());
+        if number == self.states.len() {
+            self.states.push(state);
+        }
+        number
+    }
+
+    pub fn first(&mut self, ledger: usize, things: &[Thing]) -> usize {
+        let seen = Seen { things: things.to_vec(), deleted: 0, released: 0, epoch: 0 };
+        let start = State { plan: 1, ..State::default() };
+        let state = settle(&self.plans[ledger], &start, &self.cache(&seen), &BTreeSet::new());
+        let mut state = state.unwrap().unwrap();
+        self.weaken_fence(&mut state);
+        self.keep(state)
+    }
+
+    /// Removes the parts of the fence that this variant does not have.
+    fn weaken_fence(&self, state: &mut State) {
+        match self.flaw {
+            Flaw::NoFence => state.counted_at.clear(),
+            flaw if flaw.has_epochs() => state.counted_at.retain(|kind, _| kind == NAME),
+            _ => {}
+        }
+    }
+
+    fn cache(&self, seen: &Seen) -> Cache {
+        let mut cache = Cache::default();
+        let epoch = if self.flaw.has_epochs() { u64::from(seen.epoch) } else { 0 };
+        cache.list(NAME, epoch, []);
+        // A deleted object must have been stored before.
+        for uid in (0..16).filter(|uid| seen.deleted & (1 << uid) != 0) {
+            let gone = Key::new("k0", "n0", "gone");
+            cache.put(gone.clone(), Stored { uid: format!("u{uid}"), version: 0, shape: shape(0), ends: None });
+            cache.remove(&gone, 0);
+        }
+        for (at, thing) in seen.things.iter().enumerate() {
+            cache.advance(&kind(at), thing.version.into());
+            if let Some(uid) = thing.uid {
+                let (uid, version) = (format!("u{uid}"), thing.version.into());
+                cache.put(key(at), Stored { uid, version, shape: shape(thing.charge), ends: None });
+            }
+        }
+        cache
+    }
+
+    /// The ledger with the entry; none if there is no room.
+    pub fn reserve(&mut self, ledger: usize, state: usize, asked: Asked) -> Option<usize> {
+        if let Some(known) = self.reserved.get(&(ledger, state, asked)) {
+            return *known;
+        }
+        let after = self.reserve_now(ledger, self.states[state].clone(), asked).map(|after| self.keep(after));
+        self.reserved.insert((ledger, state, asked), after);
+        after
+    }
+
+    fn reserve_now(&self, ledger: usize, mut state: State, asked: Asked) -> Option<State> {
+        let was = state.claims.get(&key(asked.key)).cloned();
+        let attempt = Attempt { uid: format!("u{}", asked.uid), version: asked.old.map(|old| old.version.into()) };
+        let mut ask = Ask {
+            key: key(asked.key),
+            token: format!("t{}", asked.token),
+            attempt,
+            shape: shape(asked.charge),
+            old: asked.old.map(|old| shape(old.charge)),
+            may_exceed: false,
+        };
+        match (self.flaw, &was) {
+            (Flaw::BaseOfFirstEntry, Some(was)) => ask.old = was.base.first().cloned(),
+            (Flaw::ClaimedByUid, Some(was)) => {
+                let is_known = |known: &Attempt| known.uid == ask.attempt.uid;
+                if was.entries.iter().any(|entry| entry.attempt.as_ref().is_some_and(is_known)) {
+                    return Some(state);
+                }
+            }
+            (Flaw::ChargedAtReview, _) => {
+                // As in other implementations: usage is raised at once, and recounted at some later time.
+                let mut book = Book::open(&self.plans[ledger], state.clone());
+                if book.reserve(&ask) != Verdict::Granted {
+                    return None;
+                }
+                state.used = book.held().to_vec();
+                return Some(state);
+            }
+            _ => {}
+        }
+        let mut book = Book::open(&self.plans[ledger], state).merging_beyond(self.most_entries);
+        if book.reserve(&ask) != Verdict::Granted {
+            return None;
+        }
+        let mut state = book.close();
+        if let (Flaw::DecreasesCredited, Some(old)) = (self.flaw, asked.old)
+            && old.charge > asked.charge
+        {
+            let less = Quantity::from_units((old.charge - asked.charge).into());
+            for node in self.plans[ledger].nodes_of(&format!("n{}", asked.key)) {
+                let used = state.used[node].get_mut(NAME).unwrap();
+                *used = used.minus(&less);
+            }
+        }
+        Some(state)
+    }
+
+    pub fn take_back(&mut self, ledger: usize, state: usize, at: usize, tokens: &[u8]) -> usize {
+        let mut book = Book::open(&self.plans[ledger], self.states[state].clone()).merging_beyond(self.most_entries);
+        for token in tokens {
+            book.take_back(&key(at), &format!("t{token}"));
+        }
+        let state = book.close();
+        self.keep(state)
+    }
+
+    /// The ledger as settled by a leader; none if the leader has seen too little.
+    pub fn settle(&mut self, ledger: usize, state: usize, seen: &Seen) -> Option<usize> {
+        let question = (ledger, state, seen.clone());
+        if let Some(known) = self.settled.get(&question) {
+            return *known;
+        }
+        let before = self.states[state].clone();
+        let after = self.settle_now(ledger, &before, seen).map(|after| match after {
+            Some(after) => self.keep(after),
+            None => state,
+        });
+        self.settled.insert(question, after);
+        after
+    }
+
+    fn settle_now(&self, ledger: usize, state: &State, seen: &Seen) -> Option<Option<State>> {
+        let cache = self.cache(seen);
+        let mut released: BTreeSet<String> =
+            (0..64).filter(|token| seen.released & (1 << token) != 0).map(|token| format!("t{token}")).collect();
+        let counted = |cache: &Cache| -> i64 {
+            let used = cache.count(&self.plans[ledger]);
+            used.iter().map(|used| used.get(NAME).map_or(0, Quantity::value)).sum()
+        };
+        let used: i64 = state.used.iter().map(|used| used.get(NAME).map_or(0, Quantity::value)).sum();
+        let mut increase = counted(&cache) - used;
+        for (at, entry) in state.entries() {
+            let stored = cache.get(at);
+            let Some(attempt) = &entry.attempt else { continue };
+            let is_resolved = match self.flaw {
+                Flaw::SettledByName => stored.is_some(),
+                Flaw::UpdatesSettledByUid => {
+                    attempt.version.is_some() && stored.is_some_and(|stored| stored.uid == attempt.uid)
+                }
+                Flaw::VersionsOnlyDiffer => attempt.version.is_some_and(|version| {
+                    stored.map_or(cache.revision(&at.kind), |s| Some(s.version)) != Some(version)
+                }),
+                Flaw::SettledByIncrease => {
+                    let amount = entry.shapes[0].get(NAME).map_or(0, Quantity::value);
+                    let resolved = increase >= amount && amount > 0;
+                    increase -= if resolved { amount } else { 0 };
+                    resolved
+                }
+                _ => false,
+            };
+            if is_resolved {
+                released.insert(entry.token.clone());
+            }
+        }
+        if self.flaw == Flaw::SettledByIncrease {
+            return Some(Some(settled_by_increase(state, &self.plans[ledger], &cache, &released)));
+        }
+        let mut settled = settle(&self.plans[ledger], state, &cache, &released).ok()?;
+        if let Some(settled) = &mut settled {
+            self.weaken_fence(settled);
+        }
+        Some(settled)
+    }
+
+    /// The ledger with a leader's term; none if it has a later term.
+    pub fn write_epoch(&mut self, state: usize, epoch: u8) -> Option<usize> {
+        let mut state = self.states[state].clone();
+        let written = state.counted_at.entry(NAME.to_owned()).or_default();
+        if *written > epoch.into() {
+            return None;
+        }
+        *written = epoch.into();
+        Some(self.keep(state))
+    }
+
+    pub fn entries(&self, state: usize) -> impl Iterator<Item = KnownEntry> {
+        self.states[state].entries().map(|(key, entry)| KnownEntry {
+            key: number(&key.kind),
+            token: u8::try_from(number(&entry.token)).unwrap(),
+            creates: entry
+                .attempt
+                .as_ref()
+                .filter(|attempt| attempt.version.is_none())
+                .map(|attempt| u8::try_from(number(&attempt.uid)).unwrap()),
+            is_merged: entry.attempt.is_none(),
+        })
+    }
+
+    pub fn has_claims(&self, state: usize) -> bool {
+        !self.states[state].claims.is_empty()
+    }
+
+    fn amounts(lists: &[ResourceList<'static>]) -> Vec<i64> {
+        lists.iter().map(|list| list.get(NAME).map_or(0, Quantity::value)).collect()
+    }
+
+    pub fn used(&self, state: usize) -> Vec<i64> {
+        Self::amounts(&self.states[state].used)
+    }
+
+    pub fn held(&self, ledger: usize, state: usize) -> Vec<i64> {
+        Self::amounts(Book::open(&self.plans[ledger], self.states[state].clone()).held())
+    }
+
+    /// The nodes that a key is charged to.
+    pub fn nodes(&self, ledger: usize, key: usize) -> Vec<usize> {
+        self.plans[ledger].nodes_of(&format!("n{key}"))
+    }
+}
+
+/// Recounts usage and drops the entries with these tokens, but resolves no others from the cache.
+fn settled_by_increase(state: &State, plan: &Plan, cache: &Cache, resolved: &BTreeSet<String>) -> State {
+    let mut settled = state.clone();
+    settled.used = cache.count(plan);
+    let mut claims = BTreeMap::new();
+    for (key, claim) in settled.claims {
+        let mut claim = claim;
+        claim.entries.retain(|entry| !resolved.contains(&entry.token));
+        if !claim.entries.is_empty() {
+            claims.insert(key, claim);
+        }
+    }
+    settled.claims = claims;
+    settled
+}

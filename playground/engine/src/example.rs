@@ -1,0 +1,158 @@
+//! The scenarios of the repository as examples of the page: each with the sentence of what it shows.
+//!
+//! Made when the page is built; the module of wasm has none of this.
+
+use std::collections::BTreeMap;
+
+use headroom_dryrun::manifest::{self, yaml};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::play::{Panel, Play};
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Example {
+    /// The name of the scenario's file.
+    pub name: String,
+    pub title: String,
+    pub group: &'static str,
+    pub shows: String,
+    pub namespace: String,
+    pub panels: BTreeMap<Panel, String>,
+}
+
+/// What of a scenario makes an example. What it expects is for the tests.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Scenario {
+    shows: String,
+    #[serde(default)]
+    settings: Value,
+    object: Option<Value>,
+    old_object: Option<Value>,
+    #[serde(default)]
+    cluster: Vec<Value>,
+    /// What no panel can show: a recorded request, a subresource, a cluster that cannot be read.
+    request: Option<Value>,
+    subresource: Option<Value>,
+    unreadable: Option<Value>,
+}
+
+impl Example {
+    /// None for a scenario that the page cannot show.
+    pub fn of_scenario(name: &str, scenario: &str) -> Result<Option<Self>, String> {
+        let scenario = yaml::read(scenario, scenario.len()).map_err(|(_, problem)| problem)?;
+        let scenario = Scenario::deserialize(scenario).map_err(|error| error.to_string())?;
+        let Scenario { shows, settings, object: Some(object), old_object, cluster, .. } = &scenario else {
+            return Ok(None);
+        };
+        let is_shown =
+            [&scenario.request, &scenario.subresource, &scenario.unreadable].iter().all(|part| part.is_none());
+        if !is_shown || object.get("kind").is_none() {
+            return Ok(None);
+        }
+        let mut panels: BTreeMap<Panel, Vec<&Value>> = BTreeMap::new();
+        panels.insert(Panel::Objects, vec![object]);
+        cluster.iter().for_each(|object| panels.entry(panel_of(object)).or_default().push(object));
+        panels.entry(Panel::Existing).or_default().extend(old_object);
+        let mut panels: BTreeMap<Panel, String> =
+            panels.into_iter().map(|(panel, objects)| (panel, documents(&objects))).collect();
+        panels.insert(Panel::Settings, yaml::write(&settings_of(settings)));
+        let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or("shop").to_owned();
+        let (name, title, group) = (name.to_owned(), title_of(name), group_of(name));
+        Ok(Some(Self { name, title, group, shows: shows.clone(), namespace, panels }))
+    }
+
+    /// As the page plays it.
+    pub fn play(&self) -> Play {
+        Play { panels: self.panels.clone(), namespace: self.namespace.clone(), from: 0, count: usize::MAX }
+    }
+}
+
+/// Most scenarios are not about estimates; they would all tell of well-known images.
+fn settings_of(settings: &Value) -> Value {
+    let mut settings = if settings.is_null() { json!({}) } else { settings.clone() };
+    if let Some(fields) = settings.as_object_mut() {
+        fields.entry("estimates").or_insert_with(|| json!({"mode": "never"}));
+    }
+    settings
+}
+
+/// The panel in which people look for an object.
+pub fn panel_of(object: &Value) -> Panel {
+    match object.get("kind").and_then(Value::as_str) {
+        Some("LimitRange") => Panel::LimitRanges,
+        Some("ResourceQuota") => Panel::Quotas,
+        Some("UsageProfile") => Panel::Usage,
+        Some("Namespace") => Panel::Namespaces,
+        _ => Panel::Existing,
+    }
+}
+
+/// The objects as a text of several documents.
+pub fn documents(objects: &[&Value]) -> String {
+    objects.iter().map(|object| yaml::write(object)).collect::<Vec<_>>().join("---\n")
+}
+
+/// `quota-names-every-quota` as `Quota names every quota`.
+fn title_of(name: &str) -> String {
+    let text = name.replace('-', " ");
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn group_of(name: &str) -> &'static str {
+    match name.split('-').next() {
+        Some("estimate") => "Estimates",
+        Some("quota" | "limited") => "Quotas",
+        Some("rule" | "exempt" | "wrong" | "template") => "Settings",
+        _ => "LimitRanges",
+    }
+}
+
+/// All examples: the shop first, then the scenarios that the page can show. `read` gives the text of a file of the
+/// repository.
+pub fn all(
+    scenarios: &BTreeMap<String, String>,
+    mut read: impl FnMut(&str) -> Result<String, String>,
+) -> Result<Vec<Example>, String> {
+    let mut examples = vec![shop(&mut read)?];
+    for (name, text) in scenarios {
+        examples.extend(Example::of_scenario(name, text).map_err(|problem| format!("{name}: {problem}"))?);
+    }
+    examples.sort_by_key(|example| GROUPS.iter().position(|group| *group == example.group));
+    Ok(examples)
+}
+
+/// The namespace of the README's tour, with its manifests.
+fn shop(read: &mut impl FnMut(&str) -> Result<String, String>) -> Result<Example, String> {
+    let mut texts = |files: &[&str]| -> Result<String, String> {
+        let texts: Vec<String> =
+            files.iter().map(|file| read(&format!("examples/shop/{file}"))).collect::<Result<_, _>>()?;
+        Ok(texts.join("---\n"))
+    };
+    let mut panels = BTreeMap::new();
+    panels.insert(Panel::Objects, texts(&["app/cache.yaml", "app/migrate.yaml", "app/web.yaml"])?);
+    let mut around: BTreeMap<Panel, Vec<Value>> = BTreeMap::new();
+    for read in manifest::documents::read(&texts(&["cluster/namespace.yaml", "cluster/running.yaml"])?) {
+        let (_, object) = read.map_err(|(line, problem)| format!("examples/shop: line {line}: {problem}"))?;
+        around.entry(panel_of(&object)).or_default().push(object);
+    }
+    for (panel, objects) in &around {
+        panels.insert(*panel, documents(&objects.iter().collect::<Vec<_>>()));
+    }
+    panels.insert(Panel::Usage, texts(&["usage/shop.yaml"])?);
+    panels.insert(Panel::Settings, texts(&["settings.yaml"])?);
+    Ok(Example {
+        name: "shop".to_owned(),
+        title: "A namespace with limits, a quota and usage".to_owned(),
+        group: GROUPS.first().copied().unwrap_or_default(),
+        shows: "A pod above the maximum is refused, a Job's pod is filled in, and a Deployment is told that its quota \
+                has no room for all of its replicas."
+            .to_owned(),
+        namespace: "shop".to_owned(),
+        panels,
+    })
+}
+
+const GROUPS: [&str; 5] = ["Start here", "LimitRanges", "Quotas", "Estimates", "Settings"];

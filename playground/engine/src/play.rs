@@ -1,0 +1,322 @@
+//! What is in the panels, judged: objects in order, as `kubectl apply` would send them.
+
+use std::cell::LazyCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use headroom_core::amount::Quantity;
+use headroom_dryrun::judge::{self, Judgement, Run, Verdict, request};
+use headroom_dryrun::kinds::metadata;
+use headroom_dryrun::manifest::{self, Malformed, Manifest, tree};
+use headroom_dryrun::settings;
+use headroom_dryrun::story::Story;
+use headroom_dryrun::surroundings::folder::in_namespace;
+use headroom_dryrun::surroundings::{Folder, Overlay, Surroundings};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::diff::{self, Part};
+use crate::place;
+
+/// The panels as they are written.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Play {
+    /// YAML or JSON by the name of its panel.
+    pub panels: BTreeMap<Panel, String>,
+    /// Where objects go that name no namespace.
+    pub namespace: String,
+    /// Which of the objects are wanted in detail: from this one on,
+    pub from: usize,
+    /// so many.
+    pub count: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Panel {
+    /// What is judged.
+    Objects,
+    LimitRanges,
+    Quotas,
+    /// `UsageProfile`s.
+    Usage,
+    Namespaces,
+    /// What is there already, so that objects of these names are updates.
+    Existing,
+    Settings,
+}
+
+/// The panels that surround the objects.
+const AROUND: [Panel; 5] = [Panel::Namespaces, Panel::LimitRanges, Panel::Quotas, Panel::Usage, Panel::Existing];
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    /// Every object that was read, in order.
+    pub rows: Vec<Row>,
+    /// The stories of those that were asked for.
+    pub details: Vec<Detail>,
+    pub quotas: Vec<Level>,
+    /// What of the panels cannot be used.
+    pub problems: Vec<Problem>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    /// `deployment.apps/web`
+    pub object: String,
+    pub namespace: String,
+    pub verdict: &'static str,
+    pub is_update: bool,
+    /// Where it stands in its panel, from 1.
+    pub line: usize,
+    pub warnings: usize,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Detail {
+    /// Which of the rows it is about.
+    pub row: usize,
+    /// The whole refusal as the policy words it; empty if there is none.
+    pub message: String,
+    pub story: Story,
+    /// The object after admission.
+    pub diff: Vec<Part>,
+    /// Of a workload: a pod that it makes, after admission.
+    pub pod_diff: Option<Vec<Part>>,
+    pub note: Option<String>,
+}
+
+/// How full a quota is under one name.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Level {
+    pub namespace: String,
+    pub quota: String,
+    pub name: String,
+    pub hard: String,
+    /// What is used before the objects are applied.
+    pub before: String,
+    /// What is used after all that were admitted, pods of workloads included.
+    pub after: String,
+    /// Both in thousandths of `hard`; none where that is nothing.
+    pub share: Option<(u64, u64)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Problem {
+    pub panel: Panel,
+    /// From 1.
+    pub line: usize,
+    pub text: String,
+}
+
+/// Everything that is judged in, and what of it cannot be used.
+pub struct Scene {
+    pub manifests: Vec<Manifest>,
+    pub run: Run,
+    pub settings: Value,
+    pub problems: Vec<Problem>,
+}
+
+const DEFAULT_NAMESPACE: &str = "default";
+
+impl Play {
+    pub fn judge(&self) -> Outcome {
+        let Scene { manifests, mut run, problems, .. } = self.scene();
+        let levels_before = levels(&mut run.around);
+        let mut outcome = Outcome { rows: Vec::new(), details: Vec::new(), quotas: Vec::new(), problems };
+        for (row, Manifest { origin, object }) in manifests.iter().enumerate() {
+            let is_wanted = row >= self.from && row - self.from < self.count;
+            // The pod first: what is judged leaves itself behind.
+            let pod = if is_wanted { run.look_at_pod_of(object) } else { None };
+            let judgement = run.judge(object);
+            outcome.rows.push(Row::of(&judgement, origin.line));
+            if is_wanted {
+                outcome.details.push(Detail::of(row, &judgement, pod.as_ref(), object, self.namespace()));
+            }
+        }
+        outcome.quotas = quotas(&levels_before, &levels(&mut run.around));
+        outcome
+    }
+
+    pub fn namespace(&self) -> &str {
+        if self.namespace.is_empty() { DEFAULT_NAMESPACE } else { &self.namespace }
+    }
+
+    /// Reads the panels. What can be read of them counts, even if something else cannot.
+    pub fn scene(&self) -> Scene {
+        let mut problems = Vec::new();
+        let mut around = Folder::default();
+        for panel in AROUND {
+            for Manifest { object, .. } in self.read_sound(panel, &mut problems) {
+                // OK because a LimitRange that cannot be read is one of the problems already.
+                let _ = around.put(in_namespace(object, self.namespace()));
+            }
+        }
+        let settings = self.settings(&mut problems);
+        let run = Run::new(Overlay::new(around, None), &settings, self.namespace());
+        Scene { manifests: self.read(Panel::Objects, &mut problems), run, settings, problems }
+    }
+
+    pub fn text(&self, panel: Panel) -> &str {
+        self.panels.get(&panel).map(String::as_str).unwrap_or_default()
+    }
+
+    /// The objects of a panel, with what the API server would find wrong with its LimitRanges and quotas.
+    pub fn read_sound(&self, panel: Panel, problems: &mut Vec<Problem>) -> Vec<Manifest> {
+        let manifests = self.read(panel, problems);
+        let documents = LazyCell::new(|| tree::documents(self.text(panel)).unwrap_or_default());
+        for Manifest { origin, object } in &manifests {
+            for text in judge::problems(object) {
+                problems.push(Problem { panel, line: place::of_field(&documents, origin.line, &text), text });
+            }
+        }
+        manifests
+    }
+
+    fn read(&self, panel: Panel, problems: &mut Vec<Problem>) -> Vec<Manifest> {
+        let (manifests, problem) = manifest::read_as_far_as_possible(Path::new("page"), self.text(panel));
+        problems.extend(problem.map(|Malformed { origin, problem }| Problem {
+            panel,
+            line: origin.line,
+            text: problem,
+        }));
+        manifests
+    }
+
+    /// The settings, wrong ones too, because the policy has something to say of them; those that cannot be read are none.
+    pub fn settings(&self, problems: &mut Vec<Problem>) -> Value {
+        let (panel, text) = (Panel::Settings, self.text(Panel::Settings));
+        let mut note = |line, text| problems.push(Problem { panel, line, text });
+        if let Some(Err((line, problem))) = manifest::documents::read(text).pop() {
+            note(line, problem);
+            return json!({});
+        }
+        match settings::in_text(Path::new("settings"), text) {
+            Ok(settings) => {
+                if let Err(wrong) = settings::check(&settings) {
+                    wrong.problems().iter().for_each(|told| note(place::of_setting(text, told), told.clone()));
+                }
+                settings
+            }
+            Err(problem) => {
+                note(1, problem);
+                json!({})
+            }
+        }
+    }
+}
+
+impl Row {
+    fn of(judgement: &Judgement, line: usize) -> Self {
+        Self {
+            object: judgement.told(),
+            namespace: judgement.namespace.clone(),
+            verdict: judgement.verdict.told(),
+            is_update: judgement.operation == headroom_dryrun::judge::Operation::Update,
+            line,
+            warnings: judgement.warnings.len(),
+        }
+    }
+}
+
+impl Detail {
+    fn of(row: usize, judgement: &Judgement, pod: Option<&Judgement>, object: &Value, namespace: &str) -> Self {
+        let sent = judgement.request.get("object").unwrap_or(object);
+        let is_update = judgement.operation == headroom_dryrun::judge::Operation::Update;
+        let written = if is_update { sent.clone() } else { in_namespace(object.clone(), namespace) };
+        let pod_diff = pod.filter(|pod| pod.verdict == Verdict::Changed).map(|pod| {
+            let made = request::pod_of(object).unwrap_or_default();
+            diff::between(&made, pod.outcome())
+        });
+        Self {
+            row,
+            message: judgement.message(),
+            story: Story::of(judgement, pod, object),
+            diff: diff::between(&written, judgement.outcome()),
+            pod_diff,
+            note: note(judgement),
+        }
+    }
+}
+
+/// What surprises of an object that is admitted because nothing bounds its kind.
+fn note(judgement: &Judgement) -> Option<String> {
+    let kind = &judgement.kind;
+    let is_bounded = request::pod_of(judgement.outcome()).is_some()
+        || matches!(
+            kind.qualified().as_str(),
+            "pods" | "services" | "persistentvolumeclaims" | "resourceclaims.resource.k8s.io"
+        );
+    let counts = matches!(kind.qualified().as_str(), "limitranges" | "resourcequotas" | "namespaces");
+    if is_bounded {
+        None
+    } else if counts {
+        Some(format!("This {} counts for the objects after it.", kind.kind))
+    } else {
+        Some(format!(
+            "No LimitRange applies to the kind {}; only a quota for count/{} counts it.",
+            kind.kind,
+            kind.qualified()
+        ))
+    }
+}
+
+pub type Levels = BTreeMap<(String, String), BTreeMap<String, (Quantity, Quantity)>>;
+
+/// Bound and usage under each name of each quota.
+pub fn levels(around: &mut Overlay) -> Levels {
+    let mut all = Levels::new();
+    // OK because a quota that cannot be counted is told of by every judgement that needs it.
+    for quota in around.list("v1", "ResourceQuota", None).unwrap_or_default() {
+        let amounts = |field: &str| quota.pointer(field).and_then(Value::as_object).cloned().unwrap_or_default();
+        let used = amounts("/status/used");
+        let named = amounts("/status/hard").into_iter().filter_map(|(name, hard)| {
+            let used = used.get(&name).and_then(amount).unwrap_or(Quantity::ZERO);
+            Some((name, (amount(&hard)?, used)))
+        });
+        let key = (metadata(&quota, "namespace").to_owned(), metadata(&quota, "name").to_owned());
+        all.insert(key, named.collect());
+    }
+    all
+}
+
+pub fn quotas(before: &Levels, after: &Levels) -> Vec<Level> {
+    let mut levels = Vec::new();
+    for ((namespace, quota), names) in after {
+        for (name, (hard, used)) in names {
+            let earlier = before.get(&(namespace.clone(), quota.clone())).and_then(|names| names.get(name));
+            // A quota among the objects is new: what it counts then was there before.
+            let earlier = earlier.map_or(used, |(_, used)| used);
+            levels.push(Level {
+                namespace: namespace.clone(),
+                quota: quota.clone(),
+                name: name.clone(),
+                hard: hard.to_string(),
+                before: earlier.to_string(),
+                after: used.to_string(),
+                share: share(earlier, hard).zip(share(used, hard)),
+            });
+        }
+    }
+    levels
+}
+
+/// In thousandths.
+fn share(part: &Quantity, whole: &Quantity) -> Option<u64> {
+    let (part, whole) = (i128::from(part.milli_value()), i128::from(whole.milli_value()));
+    (whole > 0 && part >= 0).then(|| u64::try_from(part * 1_000 / whole).unwrap_or(u64::MAX))
+}
+
+fn amount(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => number.to_string().parse().ok(),
+        _ => None,
+    }
+}

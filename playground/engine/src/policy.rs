@@ -1,0 +1,52 @@
+//! The settings of the page as the policy objects that have them, to be applied to a cluster.
+
+use headroom_dryrun::manifest::{documents, yaml};
+use headroom_dryrun::settings;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// The text of the settings' panel.
+    settings: String,
+}
+
+/// The policy objects as people deploy them.
+const POLICIES: &str = include_str!("../../../deploy/policies.yaml");
+
+impl Wanted {
+    /// One policy that fills in, one that judges, and one for subresources, as they are deployed. Settings that choose
+    /// one of these roles are for the one policy that has it.
+    pub fn manifest(&self) -> Result<String, String> {
+        let wanted = settings::in_text(std::path::Path::new("settings"), &self.settings)?;
+        settings::check(&wanted).map_err(|wrong| wrong.to_string())?;
+        let wanted = wanted.as_object().cloned().unwrap_or_default();
+        let mut policies =
+            documents::read(POLICIES).into_iter().filter_map(|read| Some(read.ok()?.1)).collect::<Vec<_>>();
+        if let Some(role) = wanted.get("role").filter(|role| **role != json!("both")) {
+            policies.retain(|policy| policy.pointer("/spec/settings/role") == Some(role));
+        }
+        let texts = policies.into_iter().map(|mut policy| {
+            if let Some(settings) = policy.pointer_mut("/spec/settings") {
+                *settings = Value::Object(merged(settings, &wanted));
+            }
+            yaml::write(&policy)
+        });
+        Ok(texts.collect::<Vec<_>>().join("---\n"))
+    }
+}
+
+/// The wanted settings with the role of this policy object.
+fn merged(own: &Value, wanted: &Map<String, Value>) -> Map<String, Value> {
+    let mut settings = wanted.clone();
+    settings.remove("role");
+    if let Some(role) = own.get("role") {
+        settings.insert("role".to_owned(), role.clone());
+        // A policy that only judges refuses to be told to change templates.
+        if *role == json!("judge") {
+            settings.remove("mutateTemplates");
+        }
+    }
+    settings
+}

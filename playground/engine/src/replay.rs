@@ -1,0 +1,66 @@
+//! A decision of the page as files that kwctl replays: the request, what the policy read for it, and the settings.
+
+use headroom_dryrun::recording::{file_name, session};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::play::{Play, Scene};
+
+/// One of the objects.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    play: Play,
+    /// Counted from 0, as in the rows of an outcome.
+    row: usize,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Files {
+    /// `pod-db-0`
+    pub name: String,
+    pub files: Vec<File>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct File {
+    pub name: String,
+    pub text: String,
+}
+
+impl Wanted {
+    pub fn files(&self) -> Result<Files, String> {
+        let Scene { manifests, mut run, settings, .. } = self.play.scene();
+        // Each object is judged in what those before it leave behind.
+        let mut judgement = None;
+        for manifest in manifests.iter().take(self.row.saturating_add(1)) {
+            judgement = Some(run.judge(&manifest.object));
+        }
+        let judgement = judgement.filter(|_| self.row < manifests.len()).ok_or("there is no such object")?;
+        let name = file_name(&judgement);
+        let mut files = vec![
+            File { name: format!("{name}.request.json"), text: text(&judgement.request) },
+            File { name: format!("{name}.session.yml"), text: session::text(&judgement.exchanges) },
+        ];
+        let mut command = format!(
+            "kwctl run --allow-context-aware -r {name}.request.json \\\n  \
+             --replay-host-capabilities-interactions {name}.session.yml"
+        );
+        if settings != json!({}) {
+            files.push(File { name: format!("{name}.settings.json"), text: text(&settings) });
+            command.push_str(&format!(" --settings-path {name}.settings.json"));
+        }
+        let script = format!(
+            "#!/bin/sh\n# {}: {}\n{command} annotated-policy.wasm\n",
+            judgement.told().replace('\n', " "),
+            judgement.verdict.told()
+        );
+        files.push(File { name: "replay.sh".to_owned(), text: script });
+        Ok(Files { name, files })
+    }
+}
+
+fn text(value: &Value) -> String {
+    // OK because a value has no keys that are no text.
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}

@@ -1,0 +1,172 @@
+//! A cluster's snapshot, and what other LimitRanges, quotas and settings would do to everything that runs in it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::rc::Rc;
+
+use headroom_dryrun::judge::tenants::TENANT_QUOTA;
+use headroom_dryrun::judge::{self, request};
+use headroom_dryrun::kinds::{ApiKind, SNAPSHOT, metadata};
+use headroom_dryrun::manifest::{self, Manifest, yaml};
+use headroom_dryrun::settings;
+use headroom_dryrun::simulate::report::{Report, report};
+use headroom_dryrun::simulate::{Simulation, Subjects, put};
+use headroom_dryrun::story::Story;
+use headroom_dryrun::surroundings::folder::in_namespace;
+use headroom_dryrun::surroundings::{Folder, Overlay, Surroundings};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::play::{Level, Panel, Play, Problem, levels, quotas};
+
+/// A snapshot that was opened, and everything in it judged as things are.
+pub struct Cluster {
+    objects: Rc<Folder>,
+    /// Those that are there, and those in which something is.
+    namespaces: Vec<String>,
+    simulation: Simulation,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Opening {
+    /// The file that `kubectl headroom snapshot` wrote, or any objects.
+    pub snapshot: String,
+}
+
+/// A summary of a snapshot, when it is opened.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Overview {
+    pub objects: usize,
+    pub namespaces: Vec<String>,
+    pub quotas: Vec<Level>,
+    /// As panels, to be changed. Everything is judged now by these settings; by the defaults if there are none.
+    pub limit_ranges: String,
+    pub quota_manifests: String,
+    pub settings: String,
+    /// As `kubectl headroom snapshot` wrote it, by the settings and LimitRanges of then.
+    pub advice: Option<Value>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trial {
+    pub report: Report,
+    pub namespaces: Vec<Limits>,
+    pub problems: Vec<Problem>,
+}
+
+/// What LimitRanges and settings together do in a namespace, by what they do to a container that sets nothing.
+#[derive(Debug, Serialize)]
+pub struct Limits {
+    pub namespace: String,
+    pub story: Story,
+}
+
+/// Of more namespaces the limits are not worked out: nobody reads them all.
+const MOST_NAMESPACES: usize = 100;
+
+impl Cluster {
+    pub fn open(opening: &Opening) -> Result<(Self, Overview), String> {
+        let mut manifests =
+            manifest::read_text(Path::new("snapshot"), &opening.snapshot).map_err(|error| error.to_string())?;
+        let is_about = |manifest: &Manifest| manifest.object.get("kind").and_then(Value::as_str) == Some(SNAPSHOT.1);
+        let about = manifests.extract_if(.., |manifest| is_about(manifest)).last();
+        let mut about = about.and_then(|mut about| about.object.get_mut("spec").map(Value::take)).unwrap_or_default();
+        let mut take = |field: &str| about.get_mut(field).map(Value::take).filter(|value| !value.is_null());
+        let (settings, advice) = (take("settings").unwrap_or_else(|| json!({})), take("advice"));
+        if manifests.is_empty() {
+            return Err(
+                "the file holds no objects: write one with `kubectl headroom snapshot -A -o cluster.json`".to_owned()
+            );
+        }
+        let objects = manifests.len();
+        settings::check(&settings).map_err(|error| error.to_string())?;
+        // Where an object names no namespace, the file was not read from a cluster; kubectl's default is as good as any.
+        let folder = Rc::new(Folder::of(manifests, "default").map_err(|error| error.to_string())?);
+        let mut around = Overlay::new(Folder::default(), Some(Box::new(Rc::clone(&folder))));
+        let subjects = Subjects::find(&mut around, None, &|_| true, &settings.to_string());
+        let simulation = Simulation::begin(subjects, &settings.to_string(), &mut around);
+        let full = levels(&mut around);
+        let of_tenants = around.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None).unwrap_or_default();
+        let mut list = |kind: &str| around.list("v1", kind, None).unwrap_or_default();
+        let there = list("Namespace");
+        let names = there.iter().map(|namespace| metadata(namespace, "name").to_owned());
+        let namespaces: BTreeSet<String> = names.chain(simulation.namespaces()).collect();
+        let namespaces = Vec::from_iter(namespaces);
+        let overview = Overview {
+            objects,
+            namespaces: namespaces.clone(),
+            quotas: quotas(&full, &full),
+            limit_ranges: written(list("LimitRange")),
+            quota_manifests: written([list("ResourceQuota"), of_tenants].concat()),
+            settings: if settings == json!({}) { String::new() } else { yaml::write(&settings) },
+            advice,
+        };
+        Ok((Self { objects: folder, namespaces, simulation }, overview))
+    }
+
+    /// Judges everything as the panels would have it.
+    pub fn judge(&self, play: &Play) -> Trial {
+        let mut problems = Vec::new();
+        let settings = play.settings(&mut problems);
+        let mut around = Overlay::new(Folder::default(), Some(Box::new(Rc::clone(&self.objects))));
+        let replaced: [(Panel, &[(&str, &str)]); 3] = [
+            (Panel::Namespaces, &[]),
+            (Panel::LimitRanges, &[("v1", "LimitRange")]),
+            (Panel::Quotas, &[("v1", "ResourceQuota"), TENANT_QUOTA]),
+        ];
+        for (panel, kinds) in replaced {
+            let before = problems.len();
+            for Manifest { origin, object } in play.read_sound(panel, &mut problems) {
+                for object in placed(object, &self.namespaces) {
+                    if let Err(text) = put(object, &mut around) {
+                        problems.push(Problem { panel, line: origin.line, text });
+                    }
+                }
+            }
+            // Such a panel has all that there is, and what is deleted from it is gone; but not while it is being written.
+            if problems.len() == before {
+                kinds.iter().for_each(|(api_version, kind)| around.replace_all(api_version, kind));
+            }
+        }
+        let settings = settings.to_string();
+        let effects = self.simulation.end(&settings, &mut around);
+        let some = self.namespaces.iter().take(MOST_NAMESPACES);
+        let namespaces = some.map(|namespace| Limits::of(namespace, &settings, &mut around)).collect();
+        Trial { report: report(&effects), namespaces, problems }
+    }
+}
+
+impl Limits {
+    fn of(namespace: &str, settings: &str, around: &mut Overlay) -> Self {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any", "namespace": namespace},
+            "spec": {"containers": [{"name": "any", "image": "any"}]}});
+        // As one that is counted already: quotas are shown by themselves.
+        let judgement = judge::judge(request::audit(pod.clone(), &ApiKind::of(&pod)), settings, around);
+        Self { namespace: namespace.to_owned(), story: Story::of(&judgement, None, &pod) }
+    }
+}
+
+/// An object in its namespace, or in every one if it names none.
+fn placed(object: Value, namespaces: &[String]) -> Vec<Value> {
+    if !ApiKind::of(&object).is_namespaced || !metadata(&object, "namespace").is_empty() {
+        return vec![object];
+    }
+    namespaces.iter().map(|namespace| in_namespace(object.clone(), namespace)).collect()
+}
+
+/// Objects as people write them: without what the cluster adds.
+fn written(objects: Vec<Value>) -> String {
+    let texts = objects.into_iter().map(|mut object| {
+        if let Value::Object(fields) = &mut object {
+            fields.remove("status");
+            if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+                metadata.retain(|name, _| matches!(name.as_str(), "name" | "namespace" | "labels"));
+            }
+        }
+        yaml::write(&object)
+    });
+    texts.collect::<Vec<_>>().join("---\n")
+}

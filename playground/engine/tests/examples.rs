@@ -1,0 +1,184 @@
+//! The examples of the page are judged as the scenarios that they come from expect, word for word.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test may stop where something is not as it made it"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use headroom_playground::example::{Example, all};
+use headroom_playground::play::{Panel, Play};
+use headroom_playground::{call, policy, replay};
+use serde_json::{Value, json};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn scenarios() -> BTreeMap<String, String> {
+    let files = fs::read_dir(root().join("tests/scenarios")).unwrap().map(|entry| entry.unwrap().path());
+    let yaml = files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    let read =
+        |path: PathBuf| (path.file_stem().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&path).unwrap());
+    yaml.map(read).collect()
+}
+
+fn examples() -> Vec<Example> {
+    all(&scenarios(), |path| fs::read_to_string(root().join(path)).map_err(|error| error.to_string())).unwrap()
+}
+
+#[test]
+fn scenarios_are_judged_as_they_expect() {
+    let scenarios = scenarios();
+    let examples = examples();
+    assert!(examples.len() > 25, "there are examples");
+    for example in examples.iter().filter(|example| example.name != "shop") {
+        let scenario: Value = serde_saphyr::from_str(&scenarios[&example.name]).unwrap();
+        let (name, expected) = (&example.name, &scenario["expect"]);
+        let outcome = serde_json::to_value(example.play().judge()).unwrap();
+        let detail = &outcome["details"][0];
+        let verdict = detail["story"]["verdict"].as_str().unwrap();
+        assert_eq!(matches!(verdict, "admitted" | "changed"), expected["allowed"], "{name}: {detail:#}");
+        assert_eq!(detail["message"], *expected.get("message").unwrap_or(&json!("")), "{name}");
+        let warnings = detail["story"].get("warnings").cloned().unwrap_or(json!([]));
+        assert_eq!(warnings, *expected.get("warnings").unwrap_or(&json!([])), "{name}");
+        let is_wrong = name == "wrong-settings";
+        assert_eq!(outcome["problems"].as_array().unwrap().is_empty(), !is_wrong, "{name}: {}", outcome["problems"]);
+    }
+}
+
+#[test]
+fn the_shop_shows_a_refusal_a_change_and_a_warning() {
+    let examples = examples();
+    let shop = examples.first().unwrap();
+    assert_eq!(shop.name, "shop");
+    let outcome = serde_json::to_value(shop.play().judge()).unwrap();
+    let verdicts: Vec<&Value> = outcome["rows"].as_array().unwrap().iter().map(|row| &row["verdict"]).collect();
+    assert_eq!(verdicts, ["refused", "changed", "admitted"], "{outcome:#}");
+    assert_eq!(outcome["problems"], json!([]));
+    let pods = outcome["quotas"].as_array().unwrap().iter().find(|level| level["name"] == "pods").unwrap();
+    assert_eq!((&pods["before"], &pods["hard"]), (&json!("3"), &json!("8")));
+}
+
+fn play(panels: &[(Panel, &str)]) -> Value {
+    let panels = panels.iter().map(|(panel, text)| (*panel, (*text).to_owned())).collect();
+    serde_json::to_value(Play { panels, namespace: "shop".to_owned(), from: 0, count: 10 }.judge()).unwrap()
+}
+
+const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n";
+
+#[test]
+fn what_can_be_read_is_judged_and_the_rest_is_a_problem_at_its_line() {
+    let outcome = play(&[
+        (Panel::Objects, &format!("{POD}---\nkind: [\n")),
+        (Panel::LimitRanges, "apiVersion: v1\nkind: LimitRange\nspec: {limits: 3}\n"),
+        (Panel::Quotas, "\n- a\n"),
+        (Panel::Settings, "estimates: {mode: never}\nlimitRanges:\n  mode: sometimes\n"),
+    ]);
+    assert_eq!(outcome["rows"].as_array().unwrap().len(), 1);
+    let problems: Vec<(&str, u64)> = outcome["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|problem| (problem["panel"].as_str().unwrap(), problem["line"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(problems, [("limitRanges", 3), ("quotas", 2), ("settings", 3), ("objects", 6)]);
+}
+
+#[test]
+fn a_limit_range_that_the_api_server_would_refuse_is_a_problem() {
+    let range = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: a}\nspec:\n  limits:\n  - {type: Container, min: {cpu: 2}, max: {cpu: 1}}\n";
+    let outcome = play(&[(Panel::Objects, POD), (Panel::LimitRanges, range)]);
+    let text = outcome["problems"][0]["text"].as_str().unwrap();
+    assert!(text.contains("spec.limits[0].min[cpu]"), "{text}");
+}
+
+#[test]
+fn several_namespaces_are_judged_each_by_its_own_limits() {
+    let range = |namespace: &str, max: &str| {
+        format!(
+            "apiVersion: v1\nkind: LimitRange\nmetadata: {{name: a, namespace: {namespace}}}\nspec: {{limits: [{{type: Container, max: {{cpu: {max}}}}}]}}\n"
+        )
+    };
+    let pod = |namespace: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, namespace: {namespace}}}\nspec: {{containers: [{{name: a, image: a, resources: {{limits: {{cpu: 2}}}}}}]}}\n"
+        )
+    };
+    let outcome = play(&[
+        (Panel::Objects, &[pod("shop"), pod("lab")].join("---\n")),
+        (Panel::LimitRanges, &[range("shop", "1"), range("lab", "4")].join("---\n")),
+        (Panel::Settings, "estimates: {mode: never}"),
+    ]);
+    let rows = outcome["rows"].as_array().unwrap();
+    assert_eq!((&rows[0]["verdict"], &rows[1]["verdict"]), (&json!("refused"), &json!("admitted")));
+}
+
+#[test]
+fn unknown_kinds_pass_with_a_note() {
+    let outcome = play(&[(Panel::Objects, "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\n")]);
+    assert_eq!(outcome["rows"][0]["verdict"], "admitted");
+    assert_eq!(
+        outcome["details"][0]["note"],
+        "No LimitRange applies to the kind Widget; only a quota for count/widgets.example.com counts it."
+    );
+}
+
+#[test]
+fn what_is_there_already_makes_an_update() {
+    let outcome = play(&[(Panel::Objects, POD), (Panel::Existing, POD), (Panel::Settings, "estimates: {mode: never}")]);
+    assert_eq!(outcome["rows"][0]["isUpdate"], true);
+}
+
+#[test]
+fn only_the_details_that_were_asked_for_are_told() {
+    let pods: Vec<String> = (0..30).map(|index| POD.replace("name: a}\n", &format!("name: a{index}}}\n"))).collect();
+    let panels = BTreeMap::from([(Panel::Objects, pods.join("---\n"))]);
+    let outcome = Play { panels, namespace: String::new(), from: 10, count: 5 }.judge();
+    let details: Vec<usize> = outcome.details.iter().map(|detail| detail.row).collect();
+    assert_eq!((outcome.rows.len(), details), (30, vec![10, 11, 12, 13, 14]));
+    assert_eq!(outcome.rows[0].namespace, "default");
+}
+
+#[test]
+fn a_replay_holds_what_the_policy_would_read() {
+    let example = examples().into_iter().find(|example| example.name == "quota-sees-the-filled-pod").unwrap();
+    let panels = serde_json::to_value(&example.panels).unwrap();
+    let input = json!({"play": {"panels": panels, "namespace": "shop"}, "row": 0}).to_string();
+    let answer: Value = serde_json::from_str(&call(&input, |wanted: replay::Wanted| wanted.files())).unwrap();
+    let files = answer["ok"]["files"].as_array().unwrap();
+    let names: Vec<&str> = files.iter().map(|file| file["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["pod-web.request.json", "pod-web.session.yml", "pod-web.settings.json", "replay.sh"]);
+    assert!(files[1]["text"].as_str().unwrap().contains("!KubernetesListResourceNamespace"));
+    let input = json!({"play": {"panels": panels}, "row": 1}).to_string();
+    let answer: Value = serde_json::from_str(&call(&input, |wanted: replay::Wanted| wanted.files())).unwrap();
+    assert_eq!(answer, json!({"error": "there is no such object"}));
+}
+
+#[test]
+fn the_policies_are_those_that_are_deployed_with_the_settings() {
+    let manifest = |settings: &str| {
+        let input = json!({"settings": settings}).to_string();
+        serde_json::from_str::<Value>(&call(&input, |wanted: policy::Wanted| wanted.manifest())).unwrap()
+    };
+    let answer = manifest("mutateTemplates: true\nquotas: {mode: warn}\n");
+    let text = answer["ok"].as_str().unwrap();
+    let policies: Vec<Value> =
+        headroom_dryrun::manifest::documents::read(text).into_iter().map(|read| read.unwrap().1).collect();
+    let settings: Vec<&Value> = policies.iter().map(|policy| &policy["spec"]["settings"]).collect();
+    assert_eq!(
+        settings,
+        [
+            &json!({"role": "fill", "mutateTemplates": true, "quotas": {"mode": "warn"}}),
+            &json!({"role": "judge", "quotas": {"mode": "warn"}}),
+            &json!({"mutateTemplates": true, "quotas": {"mode": "warn"}}),
+        ]
+    );
+    assert_eq!(manifest("role: judge")["ok"].as_str().unwrap().matches("kind: ClusterAdmissionPolicy").count(), 1);
+    let wrong = manifest("mutateTemplates: 3");
+    assert!(wrong["error"].as_str().unwrap().starts_with("invalid settings: `mutateTemplates`"), "{wrong}");
+}

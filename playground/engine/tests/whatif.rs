@@ -1,0 +1,149 @@
+//! Other limits, quotas and settings tried on everything in a snapshot.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop where something is not as it made it")]
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use headroom_playground::play::{Panel, Play};
+use headroom_playground::whatif::{Cluster, Opening};
+use serde_json::{Value, json};
+
+/// A cluster of some namespaces with ten Deployments each, and nine pods of each.
+fn snapshot(namespaces: usize) -> String {
+    let mut items = Vec::new();
+    for namespace in (0..namespaces).map(|index| format!("team-{index}")) {
+        items.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+        items.push(json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": namespace},
+            "spec": {"limits": [{"type": "Container", "max": {"memory": "2Gi"}, "default": {"memory": "1Gi"}, "defaultRequest": {"memory": "512Mi"}}]}}));
+        items.push(
+            json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": namespace},
+            "spec": {"hard": {"requests.cpu": "20", "pods": "120"}},
+            "status": {"hard": {"requests.cpu": "20", "pods": "120"}, "used": {"requests.cpu": "9", "pods": "90"}}}),
+        );
+        for deployment in (0..10).map(|index| format!("web-{index}")) {
+            let spec = json!({"containers": [{"name": "web", "image": "example/web:1", "resources":
+                {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}}]});
+            items.push(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": deployment, "namespace": namespace},
+                "spec": {"replicas": 9, "template": {"metadata": {"labels": {"app": deployment}}, "spec": spec}}}));
+            for pod in 0..9 {
+                items.push(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("{deployment}-5d4-{pod}"), "namespace": namespace,
+                    "labels": {"app": deployment, "pod-template-hash": "5d4"},
+                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{deployment}-5d4"), "controller": true}]},
+                    "spec": spec, "status": {"phase": "Running"}}));
+            }
+        }
+    }
+    items.push(json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "Snapshot", "metadata": {"name": "snapshot"},
+        "spec": {"settings": {"estimates": {"mode": "never"}}, "advice": null}}));
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}
+
+fn open(snapshot: String) -> (Cluster, Value) {
+    let (cluster, overview) = Cluster::open(&Opening { snapshot }).unwrap();
+    (cluster, serde_json::to_value(overview).unwrap())
+}
+
+fn trial(cluster: &Cluster, panels: &[(Panel, &str)]) -> Value {
+    let mut panels: BTreeMap<Panel, String> = panels.iter().map(|(panel, text)| (*panel, (*text).to_owned())).collect();
+    panels.entry(Panel::Settings).or_insert_with(|| "estimates: {mode: never}".to_owned());
+    serde_json::to_value(cluster.judge(&Play { panels, ..Play::default() })).unwrap()
+}
+
+#[test]
+fn unchanged_panels_change_nothing() {
+    let (cluster, overview) = open(snapshot(2));
+    assert_eq!((&overview["objects"], &overview["namespaces"]), (&json!(206), &json!(["team-0", "team-1"])));
+    let text = |field: &str| overview[field].as_str().unwrap().to_owned();
+    let trial =
+        trial(&cluster, &[(Panel::LimitRanges, &text("limitRanges")), (Panel::Quotas, &text("quotaManifests"))]);
+    assert_eq!(trial["problems"], json!([]));
+    assert_eq!(trial["report"]["summary"]["objects"], 20);
+    assert_eq!(trial["report"]["summary"]["same"], 20, "{trial:#}");
+    assert_eq!(trial["report"]["quotas"], json!([]));
+}
+
+#[test]
+fn a_lower_maximum_refuses_and_a_smaller_quota_overflows() {
+    let (cluster, _) = open(snapshot(2));
+    let range = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: limits, namespace: team-1}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n";
+    let quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: team, namespace: team-0}\nspec: {hard: {requests.cpu: 8, pods: 120}}\n";
+    let trial = trial(&cluster, &[(Panel::LimitRanges, range), (Panel::Quotas, quota)]);
+    assert_eq!(trial["report"]["summary"]["newlyRefused"], 10, "{trial:#}");
+    let quota = &trial["report"]["quotas"][0];
+    assert_eq!(
+        (&quota["namespace"], &quota["name"], &quota["newHard"]),
+        (&json!("team-0"), &json!("requests.cpu"), &json!("8"))
+    );
+}
+
+#[test]
+fn the_advice_of_a_snapshot_is_no_object_of_it() {
+    let mut with_advice: Value = serde_json::from_str(&snapshot(1)).unwrap();
+    let item = with_advice["items"].as_array_mut().unwrap().last_mut().unwrap();
+    let advice = json!({"lines": [{"object": "deployment/web-0"}], "quotas": [], "notes": []});
+    item["spec"]["advice"] = advice.clone();
+    let (_, without) = open(snapshot(1));
+    let (_, with) = open(with_advice.to_string());
+    assert_eq!((&with["advice"], &without["advice"]), (&advice, &Value::Null));
+    assert_eq!((&with["objects"], &with["namespaces"]), (&without["objects"], &without["namespaces"]));
+}
+
+#[test]
+fn what_is_deleted_from_a_panel_is_gone_but_not_while_it_is_written() {
+    let (cluster, overview) = open(snapshot(2));
+    assert_eq!(overview["settings"], "estimates:\n  mode: never\n");
+    let ranges = overview["limitRanges"].as_str().unwrap();
+    let quotas = overview["quotaManifests"].as_str().unwrap();
+    let summary = |ranges: &str, quotas: &str| {
+        let trial = trial(&cluster, &[(Panel::LimitRanges, ranges), (Panel::Quotas, quotas)]);
+        (trial["report"]["summary"]["changed"].clone(), trial["report"]["quotas"].clone())
+    };
+    assert_eq!(summary(ranges, quotas), (json!(0), json!([])));
+    // Nothing of these pods depends on the LimitRange but its maximum, which nothing reaches.
+    let (_, gone) = summary(ranges, quotas.split("---\n").next().unwrap());
+    let told: Vec<_> = gone.as_array().unwrap().iter().map(|quota| (&quota["namespace"], &quota["newHard"])).collect();
+    assert_eq!(told, [(&json!("team-1"), &Value::Null); 2]);
+    assert_eq!(summary(ranges, &format!("{quotas}---\nkind: [")).1, json!([]));
+    let without = trial(&cluster, &[(Panel::Quotas, quotas)]);
+    let bounds = |trial: &Value| trial["namespaces"][0]["story"]["containers"][0]["values"].to_string().contains("2Gi");
+    assert!(!bounds(&without), "{:#}", without["namespaces"]);
+    assert!(bounds(&trial(&cluster, &[(Panel::LimitRanges, ranges), (Panel::Quotas, quotas)])));
+}
+
+#[test]
+fn requests_that_change_are_summed() {
+    let (cluster, _) = open(snapshot(1));
+    let defaults = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: limits, namespace: team-0}\n\
+        spec: {limits: [{type: Container, defaultRequest: {ephemeral-storage: 1Gi}}]}\n";
+    let trial = trial(&cluster, &[(Panel::LimitRanges, defaults)]);
+    assert_eq!(trial["report"]["requests"], json!({"ephemeral-storage": "90Gi"}), "{:#}", trial["report"]["summary"]);
+}
+
+#[test]
+fn an_object_without_a_namespace_is_tried_everywhere() {
+    let (cluster, _) = open(snapshot(3));
+    let range = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: new}\nspec: {limits: [{type: Container, max: {memory: 512Mi}}]}\n";
+    assert_eq!(trial(&cluster, &[(Panel::LimitRanges, range)])["report"]["summary"]["newlyRefused"], 30);
+}
+
+#[test]
+fn what_is_no_snapshot_says_so() {
+    let open = |snapshot: &str| Cluster::open(&Opening { snapshot: snapshot.to_owned() }).map(|_| ()).unwrap_err();
+    assert!(open("").starts_with("the file holds no objects"));
+    assert!(open("kind: Pod").starts_with("snapshot:1: `apiVersion` is missing"));
+    let wrong = snapshot(1).replace(r#"{"mode":"never"}"#, "3");
+    assert!(open(&wrong).starts_with("invalid settings: `estimates`"), "{}", open(&wrong));
+}
+
+/// `cargo test --profile native -p headroom-playground --test whatif -- --ignored --nocapture`
+#[test]
+#[ignore = "a figure for people"]
+fn how_long_five_thousand_objects_take() {
+    let begin = Instant::now();
+    let (cluster, overview) = open(snapshot(50));
+    let opened = begin.elapsed();
+    let begin = Instant::now();
+    trial(&cluster, &[]);
+    println!("{} objects: opened in {opened:?}, judged again in {:?}", overview["objects"], begin.elapsed());
+}
