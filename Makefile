@@ -27,8 +27,8 @@ help:
 	@echo "make bench-ledger       latency and throughput of the ledger at a real API server"
 	@echo "make fmt lint clean"
 
-policy.wasm: $(SOURCES) hack/build-wasm hack/wasm-toolchain.sh
-	hack/build-wasm $@
+policy.wasm: $(SOURCES) scripts/build-wasm.sh scripts/wasm-toolchain.sh
+	scripts/build-wasm.sh $@
 
 annotated-policy.wasm: policy.wasm metadata.yml $(wildcard README.md) | host
 	$(KWCTL) annotate -m metadata.yml $(patsubst %,-u %,$(wildcard README.md)) -o $@ policy.wasm
@@ -70,16 +70,16 @@ test-benches: test-servers
 # Prometheus, InfluxDB and VictoriaMetrics, which the companion's tests start on loopback.
 .PHONY: test-servers
 test-servers:
-	hack/install-test-servers.sh
+	scripts/setup-debian.sh test-servers
 
 # Chromium, for the tests of `kubectl headroom scan -o html`.
 .PHONY: browser
 browser:
-	hack/ensure-chromium
+	scripts/setup-debian.sh chromium
 
 .PHONY: e2e-tests
 e2e-tests: annotated-policy.wasm
-	hack/ensure-bats
+	scripts/setup-debian.sh bats
 	KWCTL=$(KWCTL) bats e2e.bats
 
 # The page: its engine and its site, as a folder for any web host.
@@ -87,7 +87,7 @@ PAGE := $(abspath $(TARGET)/page)
 
 .PHONY: page
 page:
-	hack/build-page $(PAGE)/site
+	scripts/build-playground.sh $(PAGE)/site
 
 # kubectl headroom with the embedded page, for `kubectl headroom ui`.
 .PHONY: companion
@@ -97,7 +97,7 @@ companion: page
 # Tests the page in Debian's Chromium, which is installed if missing. Screenshots are stored next to the site.
 .PHONY: test-page
 test-page: page
-	hack/ensure-chromium
+	scripts/setup-debian.sh chromium
 	cargo build --locked --workspace --bin kubectl-headroom
 	$(TARGET)/debug/headroom-playground-examples --outcomes . >$(PAGE)/outcomes.json
 	cd playground/site && PAGE=$(PAGE)/site OUTCOMES=$(PAGE)/outcomes.json SHOTS=$(PAGE)/screenshots COMPANION=$(abspath $(TARGET))/debug/kubectl-headroom timeout 900 node --test test/page.test.mjs
@@ -134,17 +134,17 @@ push: registry-is-named annotated-policy.wasm image
 .PHONY: test-docs
 test-docs: annotated-policy.wasm host
 	hack/ensure-python-yaml
-	hack/check-docs "$$(hack/get-helm)" $(HOST) annotated-policy.wasm
+	hack/check-docs "$$(scripts/setup-debian.sh helm)" $(HOST) annotated-policy.wasm
 
 .PHONY: docs
 docs:
-	"$$(hack/ensure-mdbook)" build docs
+	"$$(scripts/setup-debian.sh mdbook)" build docs
 	@echo "the book is docs/book/index.html"
 
 # Install, upgrade and uninstall the chart, always on our own control plane.
 .PHONY: e2e-chart
 e2e-chart:
-	hack/test-chart-in-cluster
+	scripts/test-chart-in-cluster.sh
 
 # Without KUBECONFIG, builds and starts a control plane, which takes some minutes the first time. With KUBECONFIG, we need
 # administrator permissions including impersonation, `kubectl` in PATH, and for webhooks HEADROOM_WEBHOOK_HOST: a name or
@@ -152,13 +152,13 @@ e2e-chart:
 # crash of the API server) start one in any case.
 .PHONY: e2e-cluster
 e2e-cluster: annotated-policy.wasm e2e-chart
-	hack/control-plane.sh >/dev/null
+	scripts/control-plane.sh >/dev/null
 	cargo test --locked --workspace --test cluster -- --ignored
 
 # Each fuzz target runs for its share of FUZZ_SECONDS; TARGETS="json quantity" runs only those.
 .PHONY: fuzz
 fuzz:
-	hack/fuzz $(TARGETS)
+	scripts/fuzz.sh $(TARGETS)
 
 # A month of 1,000 containers needs 4 GB in the folder for temporary files; HEADROOM_BENCH_DAYS=3 needs a tenth.
 .PHONY: bench-collect
@@ -177,7 +177,7 @@ bench-estimates:
 
 .PHONY: bench-ledger
 bench-ledger:
-	hack/control-plane.sh >/dev/null
+	scripts/control-plane.sh >/dev/null
 	HEADROOM_BENCH=1 cargo test --locked --workspace --test cluster -- --ignored --nocapture ledger::bench
 
 .PHONY: bench
@@ -212,7 +212,7 @@ demo: policy.wasm
 # Records the session files of e2e.bats from the requests and objects of test_data. Needed if the policy reads other objects.
 .PHONY: sessions
 sessions: annotated-policy.wasm host
-	hack/record-sessions
+	scripts/record-sessions.sh
 
 .PHONY: clean
 clean:

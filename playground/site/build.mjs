@@ -1,5 +1,5 @@
 // Puts the page together: `node build.mjs FOLDER`. The engine (engine/) and the examples (engine/examples.json) are there
-// already; hack/build-page makes them.
+// already; scripts/build-playground.sh makes them.
 
 import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -1,6 +1,6 @@
 //! A Kubernetes control plane on loopback: etcd, the API server and, optionally, the controllers.
 //!
-//! `hack/control-plane.sh` builds the programs if necessary. There are no nodes: pods are admitted and stored, and stay
+//! `scripts/control-plane.sh` builds the programs if necessary. There are no nodes: pods are admitted and stored, and stay
 //! `Pending` unless a test writes their status. [`crate::cluster`] has the operations on a running API server.
 
 use std::fs;
@@ -281,7 +281,7 @@ fn controller_manager_arguments(folder: &Path, files: &Files, port: u16) -> Resu
 
 /// The folder of the servers' programs, built on first use.
 fn programs() -> Result<PathBuf> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/control-plane.sh");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/control-plane.sh");
     let output = Command::new(&script).stderr(std::process::Stdio::inherit()).output();
     let output = output.with_context(|| format!("cannot run {}", script.display()))?;
     if !output.status.success() {

@@ -15,7 +15,7 @@ fn opened(page: &Path) -> String {
         .arg("--dump-dom")
         .arg(format!("file://{}", page.display()))
         .output()
-        .unwrap_or_else(|error| panic!("cannot start `chromium`: {error}: run hack/ensure-chromium"));
+        .unwrap_or_else(|error| panic!("cannot start `chromium`: {error}: run scripts/setup-debian.sh chromium"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }

@@ -66,7 +66,7 @@ impl Server {
 
 fn missing(program: &str, error: &std::io::Error) -> ! {
     panic!(
-        "cannot start `{program}`: {error}: run hack/install-test-servers.sh, which installs it from Debian's packages"
+        "cannot start `{program}`: {error}: run scripts/setup-debian.sh test-servers, which installs it from Debian's packages"
     )
 }
 

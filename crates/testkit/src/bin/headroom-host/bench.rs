@@ -53,7 +53,7 @@ pub struct Arguments {
     /// Count fuel only, and fail when a budget is exceeded
     #[arg(long)]
     check: bool,
-    /// Show where this row spends its fuel instead; the wasm needs function names (`hack/build-wasm --names`)
+    /// Show where this row spends its fuel instead; the wasm needs function names (`scripts/build-wasm.sh --names`)
     #[arg(long, value_name = "ROW")]
     hot: Option<String>,
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs, upgrades and uninstalls the Helm chart at a real API server on loopback, that of hack/control-plane.sh. There
+# Installs, upgrades and uninstalls the Helm chart at a real API server on loopback, that of scripts/control-plane.sh. There
 # are no nodes, so no pod runs; what counts is that objects are accepted, rights are as meant, and nothing stays behind.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-hack/ensure-python-yaml
-helm=$(hack/get-helm)
-programs=$(hack/control-plane.sh)/bin
+scripts/setup-debian.sh jq
+helm=$(scripts/setup-debian.sh helm)
+programs=$(scripts/control-plane.sh)/bin
 chart=deploy/charts/headroom
 work=$(mktemp -d)
 processes=()
@@ -22,7 +22,11 @@ say() { echo "test-chart-in-cluster: $*"; }
 fail() { say "$*" >&2; tail -n 5 "$work"/*.log >&2; exit 1; }
 
 # --- a control plane ----------------------------------------------------------------------------------------
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+free_port() {
+  local port=0
+  until [ $port != 0 ] && ! (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((20000 + RANDOM % 12000)); done
+  echo $port
+}
 
 openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1 \
   -keyout "$work/server.key" -out "$work/server.crt" 2>/dev/null
@@ -73,16 +77,12 @@ say "Kubernetes $(kubectl version --short 2>/dev/null | sed -n 's/^Server Versio
 inventory() {
   local kinds
   kinds=$(kubectl api-resources --verbs=list -o name | grep -vE '^(events|events.events.k8s.io|endpoints|endpointslices.*|componentstatuses)$' | paste -sd,)
-  kubectl get "$kinds" -A -o json 2>/dev/null | python3 -c '
-import json, sys
-for item in json.load(sys.stdin)["items"]:
-    metadata = item["metadata"]
-    name = (item["kind"], metadata.get("namespace", ""), metadata["name"])
-    own = name[1] == "kube-system" or name[0] == "Namespace" and name[2].startswith("kube-")
-    given = name[2] == "kube-root-ca.crt" or name[2] == "default" and name[0] == "ServiceAccount" or item.get("type") == "kubernetes.io/service-account-token"
-    if not own and not given and not (name[0] == "APIService"):
-        print(*name)
-' | sort
+  kubectl get "$kinds" -A -o json 2>/dev/null | jq -r '.items[]
+    | {kind, type, namespace: (.metadata.namespace // ""), name: .metadata.name}
+    | select((.namespace == "kube-system" or .kind == "APIService" or .name == "kube-root-ca.crt"
+        or (.kind == "Namespace" and (.name | startswith("kube-"))) or (.kind == "ServiceAccount" and .name == "default")
+        or .type == "kubernetes.io/service-account-token") | not)
+    | "\(.kind) \(.namespace) \(.name)"' | sort
 }
 
 expect() { # what, expected, found
@@ -145,7 +145,7 @@ may yes watch resourcequotas -A --as "$server"
 may no patch usageprofiles.headroom.dev -A --as "$server"
 # As the collector does when it takes the lease.
 kubectl -n headroom get lease headroom-collector -o json --as "$collector" \
-  | python3 -c 'import json, sys; lease = json.load(sys.stdin); lease["spec"] = {"holderIdentity": "pod_store", "leaseDurationSeconds": 60, "renewTime": "2026-11-21T06:00:00.000000Z"}; print(json.dumps(lease))' \
+  | jq '.spec = {holderIdentity: "pod_store", leaseDurationSeconds: 60, renewTime: "2026-11-21T06:00:00.000000Z"}' \
   | kubectl replace --as "$collector" -f - >/dev/null
 say "installed"
 
@@ -177,10 +177,11 @@ with_ledger
 kubectl wait --for condition=established --timeout=60s crd tenantquotas.headroom.dev >/dev/null
 ledger=system:serviceaccount:headroom:headroom-ledger
 kubectl get validatingwebhookconfiguration headroom-ledger -o json --as "$ledger" \
-  | python3 -c 'import json, sys; hooks = json.load(sys.stdin); hooks["webhooks"] = [{"name": "quota.headroom.dev", "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore", "clientConfig": {"service": {"name": "headroom-ledger", "namespace": "headroom"}}}]; print(json.dumps(hooks))' \
+  | jq '.webhooks = [{name: "quota.headroom.dev", sideEffects: "None", admissionReviewVersions: ["v1"], failurePolicy: "Ignore",
+      clientConfig: {service: {name: "headroom-ledger", namespace: "headroom"}}}]' \
   | kubectl replace --as "$ledger" -f - >/dev/null
 kubectl -n headroom get secret headroom-ledger-tls -o json --as "$ledger" \
-  | python3 -c 'import json, sys; secret = json.load(sys.stdin); secret["data"] = {"tls.crt": "eA=="}; print(json.dumps(secret))' \
+  | jq '.data = {"tls.crt": "eA=="}' \
   | kubectl replace --as "$ledger" -f - >/dev/null
 with_ledger
 expect "webhooks" quota.headroom.dev "$(kubectl get validatingwebhookconfiguration headroom-ledger -o jsonpath='{.webhooks[*].name}')"

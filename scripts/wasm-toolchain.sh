@@ -1,4 +1,4 @@
-# What building for a wasm $target takes, with rustup's compiler or Debian's; for hack/build-wasm and hack/build-page, which source it
+# What building for a wasm $target takes, with rustup's compiler or Debian's; for scripts/build-wasm.sh and scripts/build-playground.sh, which source it
 # and have `say`.
 
 has_rustup_target() {

@@ -13,8 +13,8 @@ target_dir=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 output=$(realpath -m "${1:-$target_dir/page/site}")
 site=playground/site
 
-say() { printf 'build-page: %s\n' "$*" >&2; }
-source hack/wasm-toolchain.sh
+say() { printf 'build-playground: %s\n' "$*" >&2; }
+source scripts/wasm-toolchain.sh
 
 # No path of this machine may be in the module: it would be another module elsewhere. Without reference types, because Debian's
 # wasm-opt confuses their tables.
@@ -55,7 +55,7 @@ cargo build --locked --workspace --bin headroom-playground-examples
 cargo tree --locked --package headroom-playground --edges normal --target "$target" --prefix none --format '{p}: {l}' \
   | sed -e 's/ ([^)]*)//g' -e '/^headroom-/d' -e 's/^\([^ ]*\) v/\1 /' | sort -u >"$site/engine/licences.txt"
 
-hack/ensure-npm
+scripts/setup-debian.sh npm
 cd "$site"
 if ! cmp -s package-lock.json node_modules/.installed; then
   say "installing the packages of playground/site/package-lock.json with npm"

@@ -6,7 +6,7 @@
 # builds the standard library from source; that compiler is set for this one command only, and builds in a
 # target directory of its own, so the workspace's toolchain and its caches stay as they are.
 #
-# `hack/build-wasm --names PATH` keeps the names of the functions, for `headroom-host bench PATH --hot ROW`.
+# `scripts/build-wasm.sh --names PATH` keeps the names of the functions, for `headroom-host bench PATH --hot ROW`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +21,7 @@ target=wasm32-wasip1
 target_dir=${CARGO_TARGET_DIR:-target}/wasm
 
 say() { printf 'build-wasm: %s\n' "$*" >&2; }
-source hack/wasm-toolchain.sh
+source scripts/wasm-toolchain.sh
 
 has_debian_toolchain() {
   has_debian_rustc && [ -f /usr/lib/wasm32-wasi/libc.a ]

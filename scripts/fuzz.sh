@@ -10,12 +10,7 @@ cd "$(dirname "$0")/.."
 say() { printf 'fuzz: %s\n' "$*" >&2; }
 
 # The crate libfuzzer-sys compiles libFuzzer from C++.
-if ! command -v c++ >/dev/null; then
-  command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] \
-    || { say "no C++ compiler, and this is not root on Debian: install g++ or clang"; exit 1; }
-  apt-get install -y -qq --no-install-recommends g++ >&2 \
-    || { apt-get update -qq >&2 && apt-get install -y -qq --no-install-recommends g++ >&2; }
-fi
+scripts/setup-debian.sh c++
 
 if [ $# = 0 ]; then
   for file in fuzz/src/bin/*.rs; do set -- "$@" "$(basename "$file" .rs)"; done
