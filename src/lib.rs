@@ -59,7 +59,7 @@ pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
 
 /// The request and the settings in a payload.
 fn read(payload: Node<'_>) -> Result<(Request<'_>, Option<Node<'_>>), Malformed> {
-    let request = payload.get("request")?.ok_or_else(|| payload.wrong("`request` is missing"))?;
+    let request = payload.get("request")?.ok_or_else(|| payload.error("`request` is missing"))?;
     Ok((Request::read(request)?, payload.get("settings")?))
 }
 

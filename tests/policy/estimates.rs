@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::cluster::usage::{Place, address::key_of};
+use headroom_core::cluster::usage::{ProfileKey, profile_layout::key_of};
 use headroom_core::image::ImageName;
 use headroom_testkit::admission::AdmissionRequest;
 use headroom_testkit::cluster::Cluster;
@@ -95,7 +95,7 @@ fn profiles(case: &Value, namespace: &str) -> Vec<Value> {
                 "tags": {key_of(tag): windows(case, text, true, namespace)},
             })
         };
-        let place = Place::of(image.repository());
+        let place = ProfileKey::of(image.repository());
         let entry = json!({"own": {namespace: histories(namespace)}, "pool": histories("")});
         roots.entry(place.root().to_string()).or_default().insert(place.key, entry);
     }

@@ -5,7 +5,7 @@
 //! refused, and the author's limit is a bound too, because a request above it would be refused.
 
 use headroom_core::amount::{Quantity, Requirement};
-use headroom_core::annotations::{limit_ranger, ours};
+use headroom_core::annotations::{headroom_annotation, limit_ranger};
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window, workload};
 use headroom_core::estimate::history::WantedHistory;
@@ -70,7 +70,7 @@ pub fn recommend<'d>(
     let is_defaulted = settings.limit_ranges.mode != Mode::Off;
     let filling = Filling { request, context, settings, ranges: &ranges, is_defaulted };
     limit_ranger::mark(&mut as_it_stands, context.limit_ranges.is_some().then_some(ranges.as_slice()))?;
-    ours::mark(&mut as_it_stands)?;
+    headroom_annotation::mark(&mut as_it_stands)?;
     let mut notes = Vec::new();
     let wants = if context.limit_ranges.is_some() {
         let mode = settings.estimates.mode.min(wants::chosen_by_pod(&as_it_stands, &mut notes)?);

@@ -1,7 +1,7 @@
 //! Stored objects as quota evaluation needs them.
 
 use headroom_core::json::{Malformed, Node};
-use headroom_core::quota::{Kind, Measure, Object, Surroundings};
+use headroom_core::quota::{DeviceContext, Kind, Measure, Object};
 use headroom_core::request::{self, Pod};
 
 /// A stored object, and what [`Self::object`] borrows.
@@ -21,6 +21,6 @@ impl<'d> Stored<'d> {
 
     pub fn object(&self) -> Object<'_, 'd> {
         let Self { kind, source, pod } = self;
-        Object { kind: *kind, source: *source, pod: pod.as_ref(), replaces: None, devices: Surroundings::NONE }
+        Object { kind: *kind, source: *source, pod: pod.as_ref(), replaces: None, devices: DeviceContext::NONE }
     }
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use headroom_core::cluster::usage::{Percentile, Place, find_in_usage};
+use headroom_core::cluster::usage::{Percentile, ProfileKey, find_in_usage};
 use measure::{Cost, Result, setting};
 
 /// 2026-10-22, so that the thirty days end with the day before `AS_OF`.
@@ -212,7 +212,7 @@ impl Run {
 
     /// The month of one image in its namespace, in whichever object it is.
     fn published(&self, image: &str) -> Result<serde_json::Value> {
-        let Place { key, .. } = Place::of(image);
+        let ProfileKey { key, .. } = ProfileKey::of(image);
         for entry in fs::read_dir(self.profiles.join("headroom"))? {
             let profile: serde_json::Value = serde_json::from_slice(&fs::read(entry?.path())?)?;
             let all = &profile["spec"]["images"][key.as_str()]["own"][format!("team-{WATCHED}")]["all"];

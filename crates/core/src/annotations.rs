@@ -3,5 +3,5 @@
 /// How the names of our own annotations begin.
 pub const OURS: &str = "headroom.dev/";
 
+pub mod headroom_annotation;
 pub mod limit_ranger;
-pub mod ours;

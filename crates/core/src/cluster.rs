@@ -21,7 +21,7 @@ use limit_range::LimitRange;
 use lookup::{Lookup, Missing};
 use resource_quota::ResourceQuota;
 use tenant_quota::TenantQuota;
-use usage::address::{Place, ProfileName};
+use usage::profile_layout::{ProfileKey, ProfileName};
 use usage::read::{Entry, Profile, Unusable};
 
 /// The objects read from the cluster for one request.
@@ -58,7 +58,7 @@ pub struct Context<'d> {
 /// The entry of an image in a profile.
 #[derive(Debug, Clone)]
 pub struct Found<'d> {
-    pub place: Rc<Place>,
+    pub place: Rc<ProfileKey>,
     /// The object that was read.
     pub name: ProfileName,
     pub entry: Result<Entry<'d>, Unusable>,
@@ -67,7 +67,7 @@ pub struct Found<'d> {
 }
 
 impl<'d> Found<'d> {
-    fn read(place: &Rc<Place>, name: &ProfileName, of: &str, profile: &Result<Profile<'d>, Unusable>) -> Self {
+    fn read(place: &Rc<ProfileKey>, name: &ProfileName, of: &str, profile: &Result<Profile<'d>, Unusable>) -> Self {
         let entry = profile.clone().and_then(|profile| profile.entry(place, of));
         let mut found = Self { place: Rc::clone(place), name: name.clone(), entry, page: None };
         // Our pages do not list pages. Following such a list might never end.

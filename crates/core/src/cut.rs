@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// At most this many are named, so that a message stays readable.
-const MOST: usize = 20;
+const MAX: usize = 20;
 
 /// Texts for a message, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Names {
 
     /// Adds a text, which is only built if there is room for it.
     pub fn add_with(&mut self, text: impl FnOnce() -> String) {
-        if self.first.len() < MOST { self.first.push(shortened(&text()).into_owned()) } else { self.more += 1 }
+        if self.first.len() < MAX { self.first.push(shortened(&text()).into_owned()) } else { self.more += 1 }
     }
 
     pub fn is_empty(&self) -> bool {

@@ -22,7 +22,7 @@ const DEFAULT_TAG: &str = "latest";
 const LONGEST_REPOSITORY: usize = 255;
 const LONGEST_TAG: usize = 128;
 /// Longer than any repository, tag and digest together.
-const LONGEST: usize = 1024;
+const MAX_LENGTH: usize = 1024;
 
 /// A valid image name in its full form. Borrows from the parsed text where that text is in full form already.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl<'a> ImageName<'a> {
             return Err(invalid(Fault::Empty));
         }
         // Not parsed at all: it may be megabytes.
-        if text.len() > LONGEST {
+        if text.len() > MAX_LENGTH {
             return Err(invalid(Fault::TooLong));
         }
         let Parts { name, tag, digest } = Parts::split(text);

@@ -17,7 +17,7 @@ use crate::judge::charge::{self, Charges, devices};
 use crate::judge::{self, Judgement};
 use crate::order;
 use crate::plan::{Plan, Subject, exempt};
-use crate::request::{Pod, Request, complete};
+use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::Settings;
 use crate::timestamp::Timestamp;
 use crate::verdict::{Decision, Violation};
@@ -260,14 +260,14 @@ fn scaled_pod<'d>(context: &Context<'d>) -> Result<Option<Pod<'d>>, Malformed> {
     let template = context.scaled.map(|scaled| scaled.at(&["spec", "template"])).transpose()?.flatten();
     let pod = template.map(|template| Pod::read(template, None)).transpose()?;
     Ok(pod.map(|mut pod| {
-        complete::limits_to_requests(&mut pod);
+        api_server_defaults::limits_to_requests(&mut pod);
         pod
     }))
 }
 
 /// The quotas to read again with live usage; sorted, and bounded in number.
 fn fresh_quotas<'d>(request: &'d Request<'d>, charges: &Charges<'d>) -> Vec<Lookup<'d>> {
-    let mut names: Vec<_> = charges.doubtful.iter().take(FRESH_AT_MOST).cloned().collect();
+    let mut names: Vec<_> = charges.near_limit.iter().take(FRESH_AT_MOST).cloned().collect();
     order::sort_by(&mut names, Ord::cmp);
     names.into_iter().map(|name| Lookup::FreshQuota { namespace: &request.namespace, name }).collect()
 }

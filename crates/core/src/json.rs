@@ -145,7 +145,7 @@ impl<'d> Node<'d> {
     pub fn get(self, name: &str) -> Result<Option<Node<'d>>, Malformed> {
         let entry = self.entry();
         if entry.shape() != Shape::Object {
-            return Err(self.malformed("an object"));
+            return Err(self.expected("an object"));
         }
         let document = self.document;
         let text = &*document.text;
@@ -186,7 +186,7 @@ impl<'d> Node<'d> {
     pub fn fields(self) -> Result<Fields<'d>, Malformed> {
         match self.shape() {
             Shape::Object => Ok(Fields { document: self.document, next: self.index + 1, end: self.next() }),
-            _ => Err(self.malformed("an object")),
+            _ => Err(self.expected("an object")),
         }
     }
 
@@ -194,7 +194,7 @@ impl<'d> Node<'d> {
     pub fn items(self) -> Result<Items<'d>, Malformed> {
         match self.shape() {
             Shape::List => Ok(self.inside()),
-            _ => Err(self.malformed("a list")),
+            _ => Err(self.expected("a list")),
         }
     }
 
@@ -211,7 +211,7 @@ impl<'d> Node<'d> {
         match self.shape() {
             Shape::Text => Ok(Cow::Borrowed(self.between_quotes())),
             Shape::EscapedText => Ok(Cow::Owned(escape::unescape(self.between_quotes()))),
-            _ => Err(self.malformed("a string")),
+            _ => Err(self.expected("a string")),
         }
     }
 
@@ -224,7 +224,7 @@ impl<'d> Node<'d> {
     pub fn plain_str(self) -> Result<&'d str, Malformed> {
         match self.shape() {
             Shape::Text => Ok(self.between_quotes()),
-            _ => Err(self.malformed("a string without backslashes")),
+            _ => Err(self.expected("a string without backslashes")),
         }
     }
 
@@ -237,7 +237,7 @@ impl<'d> Node<'d> {
         match self.shape() {
             Shape::True => Ok(true),
             Shape::False => Ok(false),
-            _ => Err(self.malformed("true or false")),
+            _ => Err(self.expected("true or false")),
         }
     }
 
@@ -254,8 +254,8 @@ impl<'d> Node<'d> {
             Shape::Number if text.len() < 18 && text.bytes().all(|byte| byte.is_ascii_digit()) => {
                 Ok(text.bytes().fold(0, |number, digit| number * 10 + i64::from(digit - b'0')))
             }
-            Shape::Number => text.parse().map_err(|_| self.malformed("a whole number")),
-            _ => Err(self.malformed("a whole number")),
+            Shape::Number => text.parse().map_err(|_| self.expected("a whole number")),
+            _ => Err(self.expected("a whole number")),
         }
     }
 
@@ -263,7 +263,7 @@ impl<'d> Node<'d> {
     pub fn scalar(self) -> Result<Cow<'d, str>, Malformed> {
         match self.shape() {
             Shape::Number => Ok(Cow::Borrowed(self.text())),
-            _ => self.str().map_err(|_| self.malformed("a string or a number")),
+            _ => self.str().map_err(|_| self.expected("a string or a number")),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::json::Malformed;
 use crate::limits;
 use crate::plan::{Plan, Subject, Want, wants};
 use crate::quota;
-use crate::request::{Pod, Request, complete};
+use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::{Mode, OnMissingContext, Settings};
 use crate::verdict::{Decision, Violation};
 use charge::Charges;
@@ -53,7 +53,7 @@ pub fn judge<'d>(
         if fills {
             return filling.fill(pod, wants);
         }
-        complete::pod_level(&mut pod, settings.server);
+        api_server_defaults::pod_level(&mut pod, settings.server);
         Ok(Filled { pod, estimates: Estimates::default(), breaches: None })
     };
     let mut pods = Pods::default();
@@ -66,7 +66,7 @@ pub fn judge<'d>(
     }
     pods.old = match plan.subject {
         Subject::Resize | Subject::Deadline => request.old_pod()?.map(|mut pod| {
-            complete::pod_level(&mut pod, settings.server);
+            api_server_defaults::pod_level(&mut pod, settings.server);
             pod
         }),
         // The existing pods were filled in, too.

@@ -39,7 +39,7 @@ pub mod verdict;
 pub mod inquiry;
 
 #[cfg(test)]
-mod linear;
+mod complexity_test;
 
 pub use cluster::Context;
 pub use inquiry::{Answers, Inquiry, Step};

@@ -13,9 +13,9 @@ use crate::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use crate::json::Malformed;
 use crate::ranges::Range;
 use crate::request::pod::ContainerIndex;
-use crate::request::{Container, Object, Pod, demand};
+use crate::request::{Container, Object, Pod, pod_totals};
 
-pub use breach::{Breach, Breaches, Fault, Subject};
+pub use breach::{BoundTarget, Breach, Breaches, Fault};
 
 /// Checks a pod. `stored` is the pod before a resize: values that the resize does not change are not checked.
 pub fn check_pod<'d>(pod: &Pod<'d>, stored: Option<&Pod<'d>>, ranges: &[Range<'d>]) -> Breaches<'d> {
@@ -66,8 +66,8 @@ pub fn check_claim<'d>(
 }
 
 /// A subject of bounds: a container, the total of a pod, or a claim.
-trait Measured<'d> {
-    fn subject(&self) -> Subject<'d>;
+trait Bounded<'d> {
+    fn subject(&self) -> BoundTarget<'d>;
     fn amount(&self, requirement: Requirement, resource: &str) -> Option<&Quantity>;
     /// A claim has only requests: `max` applies to them, and the ratio is ignored.
     fn has_limits(&self) -> bool {
@@ -85,9 +85,9 @@ trait Measured<'d> {
     }
 }
 
-impl<'d> Measured<'d> for Container<'d> {
-    fn subject(&self) -> Subject<'d> {
-        Subject::Container(self.name.clone())
+impl<'d> Bounded<'d> for Container<'d> {
+    fn subject(&self) -> BoundTarget<'d> {
+        BoundTarget::Container(self.name.clone())
     }
 
     fn amount(&self, requirement: Requirement, resource: &str) -> Option<&Quantity> {
@@ -113,14 +113,14 @@ impl<'d> PodTotal<'d> {
             let lists = items.iter().flat_map(|item| [&item.min, &item.max, &item.max_ratio]);
             lists.into_iter().any(|list| list.contains(name))
         };
-        let total = |requirement| demand::some_as_limit_ranges_see_it(pod, requirement, &is_bound);
+        let total = |requirement| pod_totals::some_as_limit_ranges_see_it(pod, requirement, &is_bound);
         Self { requests: total(Requirement::Request), limits: total(Requirement::Limit) }
     }
 }
 
-impl<'d> Measured<'d> for PodTotal<'d> {
-    fn subject(&self) -> Subject<'d> {
-        Subject::Pod
+impl<'d> Bounded<'d> for PodTotal<'d> {
+    fn subject(&self) -> BoundTarget<'d> {
+        BoundTarget::Pod
     }
 
     fn amount(&self, requirement: Requirement, resource: &str) -> Option<&Quantity> {
@@ -133,9 +133,9 @@ impl<'d> Measured<'d> for PodTotal<'d> {
 
 struct ClaimRequests<'d>(ResourceList<'d>);
 
-impl<'d> Measured<'d> for ClaimRequests<'d> {
-    fn subject(&self) -> Subject<'d> {
-        Subject::Claim
+impl<'d> Bounded<'d> for ClaimRequests<'d> {
+    fn subject(&self) -> BoundTarget<'d> {
+        BoundTarget::Claim
     }
 
     fn amount(&self, requirement: Requirement, resource: &str) -> Option<&Quantity> {
@@ -156,7 +156,7 @@ impl<'d> Measured<'d> for ClaimRequests<'d> {
 }
 
 /// Checks one subject against one item.
-fn check<'d, M: Measured<'d>>(
+fn check<'d, M: Bounded<'d>>(
     breaches: &mut Breaches<'d>,
     range: &Range<'d>,
     item: &Item<'d>,
@@ -198,7 +198,7 @@ fn check<'d, M: Measured<'d>>(
     }
 }
 
-fn below_min<'d, M: Measured<'d>>(subject: &M, resource: &str, min: &Quantity) -> Option<Fault> {
+fn below_min<'d, M: Bounded<'d>>(subject: &M, resource: &str, min: &Quantity) -> Option<Fault> {
     let Some(request) = subject.amount(Requirement::Request, resource) else {
         return Some(Fault::NoRequestForMin { min: min.clone() });
     };
@@ -209,7 +209,7 @@ fn below_min<'d, M: Measured<'d>>(subject: &M, resource: &str, min: &Quantity) -
     (limit < min).then(|| Fault::BelowMin { min: min.clone(), requirement: Requirement::Limit, found: limit.clone() })
 }
 
-fn above_max<'d, M: Measured<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<Fault> {
+fn above_max<'d, M: Bounded<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<Fault> {
     let Some(limit) = subject.amount(Requirement::Limit, resource) else {
         return Some(Fault::NoLimitForMax { max: max.clone() });
     };
@@ -224,7 +224,7 @@ fn above_max<'d, M: Measured<'d>>(subject: &M, resource: &str, max: &Quantity) -
     })
 }
 
-fn above_max_claim<'d, M: Measured<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<Fault> {
+fn above_max_claim<'d, M: Bounded<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<Fault> {
     let Some(request) = subject.amount(Requirement::Request, resource) else {
         return Some(Fault::NoRequestForMax { max: max.clone() });
     };
@@ -235,7 +235,7 @@ fn above_max_claim<'d, M: Measured<'d>>(subject: &M, resource: &str, max: &Quant
     })
 }
 
-fn above_ratio<'d, M: Measured<'d>>(subject: &M, resource: &str, ratio: &Quantity) -> Option<Fault> {
+fn above_ratio<'d, M: Bounded<'d>>(subject: &M, resource: &str, ratio: &Quantity) -> Option<Fault> {
     let positive = |requirement| subject.amount(requirement, resource).filter(|amount| !amount.is_zero());
     let Some(request) = positive(Requirement::Request) else {
         return Some(Fault::NoValueForRatio { ratio: ratio.clone(), requirement: Requirement::Request });

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use crate::amount::{ByResource, Quantity, Requirement, ResourceName};
+use crate::annotations::headroom_annotation::{self, Explanation};
 use crate::annotations::limit_ranger::{self, LIMIT_RANGER};
-use crate::annotations::ours::{self, Explanation};
 use crate::json::{Malformed, Node, json_string, write_string};
 use crate::order;
 use crate::request::{Container, Pod, Value};
@@ -27,7 +27,10 @@ pub fn write(
     let mut explanation = explanation.filter(|_| has_new_values);
     // Values that an earlier explanation left out now look like the author's. So that explanation is kept unless values
     // change.
-    if explanation.is_some_and(|explanation| !explanation.is_full) && ours::is_cut(pod)? && !edits.change(object) {
+    if explanation.is_some_and(|explanation| !explanation.is_full)
+        && headroom_annotation::is_cut(pod)?
+        && !edits.change(object)
+    {
         explanation = None;
     }
     write_annotations(&mut edits, pod, explanation)?;
@@ -83,18 +86,19 @@ fn push_amounts<'v, 'd: 'v>(json: &mut String, values: impl Iterator<Item = (&'v
 }
 
 fn write_annotations(edits: &mut Edits, pod: &Pod<'_>, explanation: Option<&Explanation>) -> Result<(), Malformed> {
-    let reported = match ours::write_reported(pod) {
+    let reported = match headroom_annotation::write_reported(pod) {
         // Values that only look like the author's get no estimates for comparison.
-        Some(reported) if !ours::is_cut(pod)? => Some(reported),
+        Some(reported) if !headroom_annotation::is_cut(pod)? => Some(reported),
         _ => None,
     };
-    let has_reported = reported.is_some() && pod.annotation(ours::REPORTED)?.as_deref() == reported.as_deref();
+    let has_reported =
+        reported.is_some() && pod.annotation(headroom_annotation::REPORTED)?.as_deref() == reported.as_deref();
     let limit_ranger = limit_ranger::text(pod).map(|text| json_string(&text));
     let reported = reported.filter(|_| !has_reported).map(|text| json_string(&text));
     let annotations = [
         (LIMIT_RANGER, limit_ranger.as_deref()),
-        (ours::NAME, explanation.map(|explanation| explanation.json.as_str())),
-        (ours::REPORTED, reported.as_deref()),
+        (headroom_annotation::NAME, explanation.map(|explanation| explanation.json.as_str())),
+        (headroom_annotation::REPORTED, reported.as_deref()),
     ];
     if annotations.iter().all(|(_, json)| json.is_none()) {
         return Ok(());
@@ -209,8 +213,8 @@ mod tests {
     use serde_json::{Map, Value as Json, json};
 
     use super::*;
+    use crate::complexity_test;
     use crate::json::Document;
-    use crate::linear;
     use crate::request::{Origin, RangeName};
 
     fn default<'d>() -> Value<'d> {
@@ -245,7 +249,7 @@ mod tests {
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the test measures the time")]
     fn many_new_values_take_linear_time() {
-        linear::check(500, |values| {
+        complexity_test::check(500, |values| {
             let limits: Map<String, Json> = (0..values).map(|number| (format!("r{number}"), json!("1"))).collect();
             let text = json!({"spec": {"containers": [{"resources": {"limits": limits}}]}}).to_string();
             let document = Document::read(&text).unwrap();

@@ -8,7 +8,7 @@ pub mod exempt;
 pub mod subject;
 pub mod wants;
 
-use crate::annotations::{limit_ranger, ours};
+use crate::annotations::{headroom_annotation, limit_ranger};
 use crate::cluster::Context;
 use crate::json::Malformed;
 use crate::ranges::{self, Range};
@@ -184,7 +184,7 @@ impl<'d> Plan<'d> {
         if !self.is_defaulted && !self.is_estimated {
             return Ok(Vec::new());
         }
-        ours::mark(pod)?;
+        headroom_annotation::mark(pod)?;
         limit_ranger::mark(pod, context.limit_ranges.is_some().then_some(self.ranges.as_slice()))?;
         // If the LimitRanges are unknown, estimates cannot be kept within them.
         if !self.is_estimated || context.limit_ranges.is_none() {

@@ -8,12 +8,12 @@
 
 mod breach;
 mod charge;
-mod cover;
-mod doubt;
-pub mod names;
+pub mod charged_names;
+mod limited_resources;
+mod near_limit;
 mod pods;
+mod required_values;
 pub mod scope;
-mod specify;
 mod usage;
 pub mod workload;
 
@@ -29,8 +29,8 @@ use charge::Deltas;
 
 pub use breach::{Breach, Excess, Fault, Growth, Surge};
 pub use charge::{Added, Change, Charge};
-pub use doubt::doubtful;
-pub use names::{Charged, Kind, Measure};
+pub use charged_names::{Charged, Kind, Measure};
+pub use near_limit::near_limit;
 pub use pods::is_live;
 pub use usage::Usage;
 
@@ -43,26 +43,26 @@ pub struct Object<'a, 'd> {
     pub pod: Option<&'a Pod<'d>>,
     /// What was stored before an update.
     pub replaces: Option<&'a request::Object<'d>>,
-    pub devices: Surroundings<'a, 'd>,
+    pub devices: DeviceContext<'a, 'd>,
 }
 
 /// Other objects that decide how a resource claim's devices are charged.
 #[derive(Debug, Clone, Copy)]
-pub struct Surroundings<'a, 'd> {
+pub struct DeviceContext<'a, 'd> {
     pub classes: &'a [DeviceClass<'d>],
     /// What the claim's pod was charged already.
     pub of_pod: &'a ResourceList<'d>,
 }
 
-impl Surroundings<'_, '_> {
+impl DeviceContext<'_, '_> {
     /// For every kind other than resource claims.
-    pub const NONE: Surroundings<'static, 'static> = Surroundings { classes: &[], of_pod: &ResourceList::EMPTY };
+    pub const NONE: DeviceContext<'static, 'static> = DeviceContext { classes: &[], of_pod: &ResourceList::EMPTY };
 }
 
 impl<'a, 'd> Object<'a, 'd> {
     /// A pod, stored or planned.
     pub fn of_pod(pod: &'a Pod<'d>, source: request::Object<'d>) -> Self {
-        Self { kind: Kind::POD, source, pod: Some(pod), replaces: None, devices: Surroundings::NONE }
+        Self { kind: Kind::POD, source, pod: Some(pod), replaces: None, devices: DeviceContext::NONE }
     }
 
     /// How the object is charged under a name of a quota; none if it is not.
@@ -119,7 +119,8 @@ pub fn check<'d>(
     let applying = applying_to(object, quotas)?;
     let mut charging = Vec::with_capacity(applying.len());
     for quota in &applying {
-        let refusal = specify::check(object, quota).or_else(|| unknown_status(quota).filter(|_| change.refuses()));
+        let refusal =
+            required_values::check(object, quota).or_else(|| unknown_status(quota).filter(|_| change.refuses()));
         match refusal {
             Some(breach) => outcome.breaches.push(breach),
             None => charging.push(quota),
@@ -143,11 +144,11 @@ pub fn check<'d>(
         return Ok(outcome);
     };
     if change.refuses() && !limited_resources.is_empty() && deltas.charge_anything(object.kind) {
-        outcome.breaches.extend(cover::check(object, &deltas, &applying, bounds)?);
+        outcome.breaches.extend(limited_resources::check(object, &deltas, &applying, bounds)?);
     }
     for quota in charging {
         let excesses = outcome.charge(quota, &|charged| deltas.amount(quota.quota, charged), &|charged| {
-            object.pod.map(|pod| specify::origins(pod, charged)).unwrap_or_default()
+            object.pod.map(|pod| required_values::origins(pod, charged)).unwrap_or_default()
         });
         if change.refuses() && !excesses.is_empty() {
             outcome.breaches.push(quota.breach(Fault::Exceeded { excesses, growth: None }));

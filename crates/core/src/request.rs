@@ -1,15 +1,16 @@
 //! The admission request, which parts of it are trusted, and the pod in it.
 
-pub mod complete;
-pub mod demand;
+pub mod admission_request;
+pub mod api_server_defaults;
 pub mod kinds;
 pub mod origin;
 pub mod pod;
+pub mod pod_totals;
 mod resize;
-pub mod review;
 pub mod rollout;
+mod total;
 
 pub use crate::amount::Requirement;
+pub use admission_request::{Object, Operation, Request};
 pub use origin::{EstimateOrigin, Origin, RangeName, Repair};
 pub use pod::{Container, Pod, Resources, Role, Value};
-pub use review::{Object, Operation, Request};

@@ -74,7 +74,7 @@ impl ServerVersion {
         // Only in quotes, because YAML reads 1.30 as 1.3.
         let text = node.str().ok();
         let minor = text.as_deref().and_then(|text| text.strip_prefix("1.")?.parse().ok());
-        minor.map(|minor| Self(Some(minor))).ok_or_else(|| node.malformed("a version in quotes, such as `\"1.34\"`"))
+        minor.map(|minor| Self(Some(minor))).ok_or_else(|| node.expected("a version in quotes, such as `\"1.34\"`"))
     }
 }
 
@@ -184,8 +184,8 @@ impl<'d> Settings<'d> {
             return Ok(settings);
         }
         // Problems quote the settings, which may be long and contain line breaks.
-        const LONGEST: usize = 1_000;
-        Err(SettingsError(problems.iter().map(|problem| on_one_line(problem, LONGEST)).collect()))
+        const MAX_LENGTH: usize = 1_000;
+        Err(SettingsError(problems.iter().map(|problem| on_one_line(problem, MAX_LENGTH)).collect()))
     }
 }
 

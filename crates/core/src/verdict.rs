@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::annotations::ours::{self, Explanation};
+use crate::annotations::headroom_annotation::{self, Explanation};
 use crate::cluster::lookup::Missing;
 use crate::cut::{count_of, shortened};
 use crate::estimate;
@@ -83,7 +83,7 @@ impl<'d> Decision<'d> {
 
     /// Sets the changed pod.
     pub(super) fn change(&mut self, pod: Pod<'d>) {
-        self.explanation = ours::write(&pod);
+        self.explanation = headroom_annotation::write(&pod);
         self.pod = Some(pod);
     }
 
@@ -145,7 +145,7 @@ impl fmt::Display for Violation<'_> {
             }
             Self::Quotas { resource, name, is_workload, breaches } => {
                 /// At most this many quotas are named, which is more than a client shows.
-                const MOST: usize = 20;
+                const MAX: usize = 20;
                 let Some(first) = breaches.first() else { return Ok(()) };
                 if first.names_object() {
                     let whose = if *is_workload { "its pods would be refused: " } else { "" };
@@ -153,8 +153,8 @@ impl fmt::Display for Violation<'_> {
                 }
                 // Kubernetes' own text for the first reason comes first, then our advice on every reason.
                 write!(f, "{first}")?;
-                breaches.iter().take(MOST).try_for_each(|breach| write!(f, "; {}", breach.advice()))?;
-                let more = breaches.len().saturating_sub(MOST);
+                breaches.iter().take(MAX).try_for_each(|breach| write!(f, "; {}", breach.advice()))?;
+                let more = breaches.len().saturating_sub(MAX);
                 if more > 0 { write!(f, "; and {}", count_of(more as u64, "more quota")) } else { Ok(()) }
             }
         }

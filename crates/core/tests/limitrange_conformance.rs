@@ -8,7 +8,7 @@ mod problems;
 use headroom_core::amount::ResourceList;
 use headroom_core::cluster::limit_range::LimitRange;
 use headroom_core::json::Document;
-use headroom_core::request::demand;
+use headroom_core::request::pod_totals;
 use headroom_core::request::{Pod, Requirement};
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ fn totals_of_a_pod_are_those_of_limit_ranges() {
         let document = Document::read(&text).unwrap();
         let pod = Pod::read(document.root(), None).unwrap();
         for (requirement, field) in [(Requirement::Request, "requests"), (Requirement::Limit, "limits")] {
-            assert_amounts(&case, &demand::as_limit_ranges_see_it(&pod, requirement), &case["expect"][field]);
+            assert_amounts(&case, &pod_totals::as_limit_ranges_see_it(&pod, requirement), &case["expect"][field]);
         }
     }
 }

@@ -8,7 +8,7 @@ use headroom_core::amount::Quantity;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Malformed;
 use headroom_core::plan::Subject;
-use headroom_core::quota::{self, Bounds, Change, Fault, Kind, Object, Surroundings};
+use headroom_core::quota::{self, Bounds, Change, DeviceContext, Fault, Kind, Object};
 use headroom_core::request::{self, Operation, Pod, Request};
 
 use crate::plan::{Node, Plan};
@@ -81,7 +81,7 @@ impl<'a, 'd> Objects<'a, 'd> {
     fn new_object(&self) -> Object<'_, 'd> {
         let (source, pod) = &self.new;
         let replaces = self.old.as_ref().map(|(old, _)| old);
-        Object { kind: self.kind, source: *source, pod: pod.as_ref(), replaces, devices: Surroundings::NONE }
+        Object { kind: self.kind, source: *source, pod: pod.as_ref(), replaces, devices: DeviceContext::NONE }
     }
 
     fn old_object(&self) -> Option<Object<'_, 'd>> {
@@ -90,7 +90,7 @@ impl<'a, 'd> Objects<'a, 'd> {
             source: *source,
             pod: pod.as_ref(),
             replaces: None,
-            devices: Surroundings::NONE,
+            devices: DeviceContext::NONE,
         })
     }
 }

@@ -83,7 +83,7 @@ fn check(node: Node<'_>, theirs: &Value) {
         Value::Number(_) => assert_eq!(node.integer().ok(), node.text().parse().ok()),
         Value::Null | Value::Bool(_) => {}
     }
-    let message = node.malformed("something else").to_string();
+    let message = node.expected("something else").to_string();
     assert!(message.chars().count() < 600, "{message}");
     assert!(!message.contains(char::is_control), "{message}");
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use super::{Histories, History, Share, manifest};
-use headroom_core::cluster::usage::MOST_OOM_KILLS;
+use headroom_core::cluster::usage::MAX_OOM_KILLS;
 
 /// Most tags, and most workloads.
 pub(super) const MOST_PARTS: usize = 8;
@@ -84,7 +84,7 @@ fn keep_newest<Key: Ord + Clone>(parts: &mut BTreeMap<Key, History>, all: &Histo
 
 fn keep_newest_oom_kills(history: &mut History) {
     history.oom_kills.sort_by_key(|kill| Reverse(kill.at));
-    history.oom_kills.truncate(MOST_OOM_KILLS);
+    history.oom_kills.truncate(MAX_OOM_KILLS);
 }
 
 /// The number of bytes that `text` writes.

@@ -6,8 +6,8 @@
 
 use std::fmt::{self, Write};
 
-use headroom_core::cluster::usage::address::{API_VERSION, GROUP, KIND, VERSION};
-use headroom_core::cluster::usage::{MOST_OOM_KILLS, Root};
+use headroom_core::cluster::usage::profile_layout::{API_VERSION, GROUP, KIND, VERSION};
+use headroom_core::cluster::usage::{MAX_OOM_KILLS, Root};
 
 use super::bounds::MOST_PARTS;
 use super::layout::MOST_NODES;
@@ -210,7 +210,7 @@ const DAYS: Field =
 const OOM_KILLS: Field = optional(
     "oomKills",
     "Out-of-memory kills of containers, latest first.",
-    Schema::List { most: MOST_OOM_KILLS, of: &OOM_KILL },
+    Schema::List { most: MAX_OOM_KILLS, of: &OOM_KILL },
 );
 const WINDOWS: Field = required(
     "windows",

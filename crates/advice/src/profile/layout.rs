@@ -9,8 +9,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use headroom_core::cluster::usage::address::{FORK, Halves, MOST_HALVES, NOTHING, PAGE, REPOSITORY_HALVES};
-use headroom_core::cluster::usage::{Place, ProfileName, Repository};
+use headroom_core::cluster::usage::profile_layout::{FORK, Halves, MAX_HALVES, NOTHING, PAGE, REPOSITORY_HALVES};
+use headroom_core::cluster::usage::{ProfileKey, ProfileName, Repository};
 use headroom_core::timestamp::Timestamp;
 
 use super::bounds::MOST_BYTES_OF_SHARED_POOL;
@@ -105,7 +105,7 @@ pub fn paths(pages: &str) -> Vec<String> {
     for node in pages.bytes() {
         let Some(path) = open.pop() else { return Vec::new() };
         match node {
-            FORK if path.len() < MOST_HALVES => open.extend([format!("{path}1"), format!("{path}0")]),
+            FORK if path.len() < MAX_HALVES => open.extend([format!("{path}1"), format!("{path}0")]),
             PAGE => paths.push(path),
             NOTHING => {}
             _ => return Vec::new(),
@@ -118,7 +118,7 @@ pub fn paths(pages: &str) -> Vec<String> {
 #[derive(Debug)]
 struct Entry {
     repository: Repository,
-    place: Place,
+    place: ProfileKey,
     pool: Option<Histories>,
     own: Vec<(String, Histories)>,
     /// The bytes of repository and pool.
@@ -129,7 +129,7 @@ struct Entry {
 
 impl Entry {
     fn new(repository: Repository, image: ImageHistory) -> Self {
-        let place = Place::of(repository.as_str());
+        let place = ProfileKey::of(repository.as_str());
         let own_bytes: Vec<usize> =
             image.own.iter().map(|(namespace, own)| namespace.len() + own.bytes() + 4).collect();
         let mut entry =
@@ -194,7 +194,7 @@ impl Laid {
         }
         let forks = path.len();
         let fits = entries.iter().map(Entry::all_bytes).sum::<usize>() <= MOST_BYTES - ENVELOPE;
-        if fits || forks == MOST_HALVES {
+        if fits || forks == MAX_HALVES {
             self.tree.push(char::from(PAGE));
             self.pages.push((path.clone(), entries));
             return;
@@ -228,7 +228,7 @@ fn images(entries: Vec<Entry>) -> Images {
 mod tests {
     use super::super::sample;
     use super::*;
-    use headroom_core::cluster::usage::address::page_of;
+    use headroom_core::cluster::usage::profile_layout::page_of;
 
     /// Checks that each image in each namespace is in the object where readers look for it, together with its pool, and
     /// that no object is too long. Returns the objects.
@@ -250,7 +250,7 @@ mod tests {
                 let holder = match &root.content {
                     Content::Images(_) => root,
                     Content::Pages(tree) => {
-                        let path = page_of(tree, Halves::of(&Place::of(repository.as_str()), namespace)).unwrap();
+                        let path = page_of(tree, Halves::of(&ProfileKey::of(repository.as_str()), namespace)).unwrap();
                         pages.iter().find(|page| Some(&page.name.path) == path.as_ref()).unwrap()
                     }
                 };

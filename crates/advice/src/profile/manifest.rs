@@ -6,7 +6,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use headroom_core::cluster::usage::address::{API_VERSION, KIND, Repository, key_of};
+use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND, Repository, key_of};
 use headroom_core::cluster::usage::{FORMAT, OomKill, Resource, Window};
 
 use super::{Content, Histories, History, ImageHistory, Summary, UsageProfile, WindowUsage};

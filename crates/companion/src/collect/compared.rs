@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use headroom_core::amount::Quantity;
-use headroom_core::annotations::ours;
+use headroom_core::annotations::headroom_annotation;
 use headroom_core::cluster::usage::read::is_possible;
 use headroom_core::estimate::is_of_estimate;
 use headroom_core::request::Requirement;
@@ -32,11 +32,11 @@ struct Estimated {
 impl Estimates {
     /// Adds what a pod's annotation claims.
     pub fn add(&mut self, namespace: &str, pod: &str, since: i64, annotation: &str) {
-        if annotation.len() > ours::LONGEST {
+        if annotation.len() > headroom_annotation::MAX_LENGTH {
             return;
         }
         let mut amounts = Vec::new();
-        ours::read(annotation, |claim| {
+        headroom_annotation::read(annotation, |claim| {
             if claim.requirement == Requirement::Request && is_of_estimate(claim.reason) {
                 let amount = amount(claim.resource, claim.value);
                 amounts.extend(amount.map(|(resource, amount)| (claim.container.to_owned(), resource, amount)));

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use headroom_core::cluster::usage::address::{API_VERSION, KIND};
+use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
 use headroom_dryrun::judge::tenants::TENANT_QUOTA;
 use headroom_dryrun::kinds::SNAPSHOT;
 use headroom_dryrun::recording::redact::Redaction;

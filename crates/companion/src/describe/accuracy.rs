@@ -35,7 +35,7 @@ pub fn read(image: &str, histories: Node<'_>) -> Result<Vec<Estimates>, Malforme
     for resource in Resource::ALL {
         let Some(node) = histories.at(&["estimates", resource.name()])? else { continue };
         let accuracy = Accuracy::read(&node.str()?);
-        let accuracy = accuracy.ok_or_else(|| node.malformed("how good estimates were"))?;
+        let accuracy = accuracy.ok_or_else(|| node.expected("how good estimates were"))?;
         all.push(Estimates::new(image.to_owned(), resource, accuracy));
     }
     Ok(all)

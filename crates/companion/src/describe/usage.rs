@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use headroom_core::cluster::usage::read::{self as usage, Age, Histories, HistoryNode, Observed, Unusable};
-use headroom_core::cluster::usage::{Percentile, Place, Resource, TagKey, Window};
+use headroom_core::cluster::usage::{Percentile, ProfileKey, Resource, TagKey, Window};
 use headroom_core::image::ImageName;
 use headroom_core::json::{Malformed, Node};
 use headroom_core::timestamp::Timestamp;
@@ -98,7 +98,7 @@ impl<'s> Told<'s> {
         for (key, entry) in images.fields()? {
             let repository = key.str()?.replace(',', ".");
             let Ok(image) = ImageName::parse(&repository) else { continue };
-            let place = Place::of(image.repository());
+            let place = ProfileKey::of(image.repository());
             let pool = entry.get("pool")?.filter(|_| self.selection.namespaces.is_none());
             if let Some(node) = pool {
                 let pool = profile.entry(&place, "").map(|entry| entry.pool);

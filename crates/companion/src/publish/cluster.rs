@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use headroom_advice::profile::definition::ROOT_LABEL;
-use headroom_core::annotations::ours;
+use headroom_core::annotations::headroom_annotation;
 use headroom_core::cluster::usage::Root;
-use headroom_core::cluster::usage::address::{GROUP, KIND, VERSION};
+use headroom_core::cluster::usage::profile_layout::{GROUP, KIND, VERSION};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, Patch, PatchParams,
@@ -87,7 +87,7 @@ impl Cluster {
             for ObjectMeta { namespace, name, annotations, creation_timestamp, .. } in
                 listed.items.into_iter().map(|pod| pod.metadata)
             {
-                let annotation = annotations.as_ref().and_then(|all| all.get(ours::NAME));
+                let annotation = annotations.as_ref().and_then(|all| all.get(headroom_annotation::NAME));
                 if let (Some(namespace), Some(name), Some(annotation)) = (namespace, name, annotation) {
                     let since = creation_timestamp.map_or(0, |created| created.0.as_second());
                     estimates.add(&namespace, &name, since, annotation);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use headroom_advice::profile::definition::NAMESPACE;
 use headroom_advice::profile::{Dropped, Histories, History, Images, Share};
-use headroom_core::cluster::usage::address::KIND;
+use headroom_core::cluster::usage::profile_layout::KIND;
 use headroom_core::cluster::usage::{Repository, Root, workload};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
-use headroom_core::cluster::usage::address::GROUP;
+use headroom_core::cluster::usage::profile_layout::GROUP;
 use kube::api::{ApiResource, GetParams, ListParams};
 use kube::core::{GroupVersionKind, Request};
 use kube::{Client, Error, discovery};

@@ -8,7 +8,7 @@ use std::process::Command;
 use headroom_companion::source::{Resource, Window};
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::find_in_usage;
-use headroom_core::cluster::usage::{Percentile, address};
+use headroom_core::cluster::usage::{Percentile, profile_layout};
 use headroom_core::image::ImageName;
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ fn check(profiles: &[Value], cluster: &Cluster) {
         values.sort_by(f64::total_cmp);
         let name = ImageName::parse(&image).unwrap();
         let tag = name.tag().unwrap().replace('.', ",");
-        let entry = of_tag(profiles, &address::key_of(name.repository()), &tag);
+        let entry = of_tag(profiles, &profile_layout::key_of(name.repository()), &tag);
         let name = if resource == Resource::Cpu { "cpu" } else { "memory" };
         let usage = entry["windows"]["7d"][name].as_str().unwrap();
         assert_eq!(find_in_usage(usage, "samples").unwrap(), values.len().to_string(), "{image} {name}: {entry}");

@@ -18,7 +18,7 @@ use headroom_companion::source::{
 };
 use headroom_companion::store::Store;
 use headroom_core::cluster::usage::Root;
-use headroom_core::cluster::usage::address::key_of;
+use headroom_core::cluster::usage::profile_layout::key_of;
 use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;

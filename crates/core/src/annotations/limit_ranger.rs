@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::ours;
+use super::headroom_annotation;
 use crate::cut::shortened;
 use crate::find;
 use crate::json::{Document, Malformed, Node};
@@ -26,7 +26,7 @@ pub fn mark<'d>(pod: &mut Pod<'d>, ranges: Option<&[Range<'d>]>) -> Result<(), M
     let index = ContainerIndex::of(&pod.containers);
     let defaults = ranges.map(|ranges| defaults(pod, ranges));
     // If we judged the pod before, these values are ours, or we left them as they were: they are not replaced.
-    let is_judged = pod.annotation(ours::NAME)?.is_some();
+    let is_judged = pod.annotation(headroom_annotation::NAME)?.is_some();
     let origin = if is_judged { Origin::Earlier("".into()) } else { Origin::LimitRanger };
     for clause in find::parts(clauses, "; ") {
         mark_clause(pod, &index, clause, defaults.as_deref(), &origin);

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crate::find;
 
-use super::usage::address::{API_VERSION, KIND, Place, ProfileName};
+use super::usage::profile_layout::{API_VERSION, KIND, ProfileKey, ProfileName};
 
 /// One object or list to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub enum Lookup<'d> {
         name: ProfileName,
         namespace: Cow<'d, str>,
         /// The places of the images.
-        places: Vec<Rc<Place>>,
+        places: Vec<Rc<ProfileKey>>,
         /// The namespace whose own history is wanted.
         of: &'d str,
         field_masks: Vec<String>,

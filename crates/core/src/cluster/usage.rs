@@ -8,7 +8,7 @@
 //! names of the objects are known in advance, and no object is large, because a policy host caches every object it was
 //! ever asked for and copies it whole for every request.
 
-pub mod address;
+pub mod profile_layout;
 pub mod read;
 pub mod workload;
 
@@ -20,9 +20,9 @@ use crate::amount::Quantity;
 use crate::timestamp::Timestamp;
 
 /// The most out-of-memory kills that are kept in a history.
-pub const MOST_OOM_KILLS: usize = 5;
+pub const MAX_OOM_KILLS: usize = 5;
 
-pub use address::{Place, ProfileName, Repository, Root, TagKey};
+pub use profile_layout::{ProfileKey, ProfileName, Repository, Root, TagKey};
 
 /// The version of the format; readers refuse all others.
 pub const FORMAT: u32 = 2;

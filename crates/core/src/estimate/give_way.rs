@@ -5,15 +5,15 @@ use super::explanation::{Adjustment, Reason};
 use super::{Estimate, Estimates};
 use crate::amount::{Quantity, ResourceList};
 use crate::cluster::usage::Resource;
-use crate::limits::{Breach, Breaches, Fault, Subject};
+use crate::limits::{BoundTarget, Breach, Breaches, Fault};
 use crate::request::{Pod, Requirement, Role};
 use crate::settings::PerResource;
 
 /// At most this many rounds shrink. One may not be enough, because limits derived from the requests change with them.
-const MOST_ROUNDS: u8 = 4;
+const MAX_ROUNDS: u8 = 4;
 
 pub fn may_shrink(round: u8) -> bool {
-    round < MOST_ROUNDS
+    round < MAX_ROUNDS
 }
 
 impl<'d> Estimates<'d> {
@@ -27,7 +27,7 @@ impl<'d> Estimates<'d> {
                 continue;
             }
             changed |= match (&breach.subject, &breach.fault) {
-                (Subject::Pod, Fault::AboveMax { max, requirement, .. }) if may_shrink(round) => {
+                (BoundTarget::Pod, Fault::AboveMax { max, requirement, .. }) if may_shrink(round) => {
                     let reason = Reason::PodMax(breach.range.clone());
                     self.shrink_to(max, *requirement, resource, filled, &Quantity::ZERO, &reason)
                         || self.withdraw(breach, filled)
@@ -63,7 +63,7 @@ impl<'d> Estimates<'d> {
     }
 
     /// Whether an estimate of this resource contributes to the breach of a subject.
-    fn sets(&self, subject: &Subject<'_>, resource: &str, pod: &Pod<'_>) -> bool {
+    fn sets(&self, subject: &BoundTarget<'_>, resource: &str, pod: &Pod<'_>) -> bool {
         self.estimates.iter().any(|estimate| estimate.is_part_of(subject, resource, pod))
     }
 
@@ -154,13 +154,13 @@ impl<'d> Estimates<'d> {
 }
 
 impl Estimate<'_> {
-    fn is_part_of(&self, subject: &Subject<'_>, resource: &str, pod: &Pod<'_>) -> bool {
+    fn is_part_of(&self, subject: &BoundTarget<'_>, resource: &str, pod: &Pod<'_>) -> bool {
         let is_of = match subject {
-            Subject::Container(name) => {
+            BoundTarget::Container(name) => {
                 pod.containers.get(self.want.container).is_some_and(|container| container.name == *name)
             }
-            Subject::Pod => true,
-            Subject::Claim => false,
+            BoundTarget::Pod => true,
+            BoundTarget::Claim => false,
         };
         is_of && !self.only_reported && self.want.resource.name() == resource
     }

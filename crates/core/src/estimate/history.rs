@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
-use crate::cluster::usage::address::{HEADER_MASK, Parts, Place, ProfileName, TagKey, field_masks};
+use crate::cluster::usage::profile_layout::{HEADER_MASK, Parts, ProfileKey, ProfileName, TagKey, field_masks};
 use crate::cluster::usage::workload;
 use crate::image::ImageName;
 use crate::request::{Pod, Request};
@@ -20,7 +20,7 @@ pub struct WantedHistory<'d>(Vec<WantedImage<'d>>);
 struct WantedImage<'d> {
     text: &'d str,
     name: ImageName<'d>,
-    place: Rc<Place>,
+    place: Rc<ProfileKey>,
     /// The containers that have it.
     workloads: Vec<String>,
 }
@@ -41,7 +41,7 @@ impl<'d> WantedHistory<'d> {
                 Some(image) => image.workloads.push(key),
                 None => {
                     let Ok(name) = ImageName::parse(text) else { continue };
-                    let place = Rc::new(Place::of(name.repository()));
+                    let place = Rc::new(ProfileKey::of(name.repository()));
                     images.push(WantedImage { text, name, place, workloads: vec![key] });
                 }
             }
@@ -65,7 +65,7 @@ impl<'d> WantedHistory<'d> {
         &self,
         request: &'d Request<'d>,
         settings: &Settings<'d>,
-        name: impl Fn(&Rc<Place>) -> Option<ProfileName>,
+        name: impl Fn(&Rc<ProfileKey>) -> Option<ProfileName>,
     ) -> Vec<Lookup<'d>> {
         let mut lookups = Vec::new();
         if settings.estimates.history.is_empty() {

@@ -11,9 +11,9 @@ use crate::cluster::usage::OomKill;
 use crate::timestamp::Timestamp;
 
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(30 * 86_400);
-const LEAST_RAISE: i64 = 100 << 20;
+const MIN_RAISE: i64 = 100 << 20;
 /// An estimate is raised to at most this many times the observed peak.
-const MOST_PEAKS: u64 = 3;
+const MAX_PEAKS: u64 = 3;
 
 /// An estimate raised by the kill that needs most.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,11 +25,11 @@ pub struct Raised {
 
 /// Raises an estimate; none if no kill needs more than the estimate.
 pub fn raise(estimate: &Quantity, kills: &[OomKill], peak: &Quantity, now: Timestamp) -> Option<Raised> {
-    let most = peak.times_count(MOST_PEAKS);
+    let most = peak.times_count(MAX_PEAKS);
     let raises = kills.iter().filter_map(|kill| {
         let age = now.since(kill.at).unwrap_or_default();
         let left = FORGOTTEN_AFTER.checked_sub(age)?;
-        let wanted = kill.memory.scaled(6, 5).max(kill.memory.plus(&Quantity::from_units(LEAST_RAISE)));
+        let wanted = kill.memory.scaled(6, 5).max(kill.memory.plus(&Quantity::from_units(MIN_RAISE)));
         let missing = wanted.minus(estimate);
         if !missing.is_positive() {
             return None;

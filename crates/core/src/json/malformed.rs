@@ -27,34 +27,34 @@ impl std::error::Error for Malformed {}
 
 impl Node<'_> {
     /// The error for a value other than expected.
-    pub fn malformed(self, expected: &str) -> Malformed {
-        self.wrong(format!("expected {expected}, found `{}`", self.excerpt()))
+    pub fn expected(self, expected: &str) -> Malformed {
+        self.error(format!("expected {expected}, found `{}`", self.excerpt()))
     }
 
     /// The error for a value whose text cannot be parsed, with the parser's error.
-    pub fn malformed_as(self, error: &impl fmt::Display) -> Malformed {
-        self.wrong(format!("{error}, found `{}`", self.excerpt()))
+    pub fn expected_as(self, error: &impl fmt::Display) -> Malformed {
+        self.error(format!("{error}, found `{}`", self.excerpt()))
     }
 
     /// The error for a value with a problem.
-    pub fn wrong(self, problem: impl Into<String>) -> Malformed {
+    pub fn error(self, problem: impl Into<String>) -> Malformed {
         Malformed { path: self.path(), problem: problem.into() }
     }
 
     /// The beginning of the value's text.
     fn excerpt(self) -> String {
-        const LONGEST: usize = 40;
-        on_one_line(self.text(), LONGEST)
+        const MAX_LENGTH: usize = 40;
+        on_one_line(self.text(), MAX_LENGTH)
     }
 
     /// The path of the value, such as `spec.containers[1].image`. It is searched for instead of stored, because only
     /// errors need it.
     pub fn path(self) -> String {
-        const LONGEST: usize = 400;
+        const MAX_LENGTH: usize = 400;
         let mut path = String::new();
         let mut node = self.document.root();
         while node.index != self.index {
-            if path.len() > LONGEST {
+            if path.len() > MAX_LENGTH {
                 path.push('…');
                 break;
             }
@@ -77,8 +77,8 @@ impl Node<'_> {
 
 /// Adds a field to a path: `.name`, or `[name]` where a dot inside the name would be misleading.
 fn push_field(path: &mut String, name: Node<'_>) {
-    const LONGEST: usize = 80;
-    let name = on_one_line(&name.str().unwrap_or_default(), LONGEST);
+    const MAX_LENGTH: usize = 80;
+    let name = on_one_line(&name.str().unwrap_or_default(), MAX_LENGTH);
     if name.contains(['.', '/', '[', ' ']) {
         path.push('[');
         path.push_str(&name);

@@ -29,8 +29,8 @@ pub(super) enum Shape {
 
 impl Entry {
     const SHAPE_AT: u32 = 29;
-    const MOST: u32 = (1 << Self::SHAPE_AT) - 1;
-    pub(super) const LONGEST_TEXT: usize = Self::MOST as usize;
+    const MAX: u32 = (1 << Self::SHAPE_AT) - 1;
+    pub(super) const LONGEST_TEXT: usize = Self::MAX as usize;
 
     /// The entry for an index outside the table: an empty `null`.
     pub(super) const NONE: Self = Self { start: 0, size: 0 };
@@ -91,7 +91,7 @@ impl Entry {
     /// The end of a value with nothing inside it.
     #[inline(always)]
     pub(super) fn end_of_leaf(self) -> usize {
-        self.start.wrapping_add(self.size & Self::MOST) as usize
+        self.start.wrapping_add(self.size & Self::MAX) as usize
     }
 
     #[inline(always)]
@@ -102,7 +102,7 @@ impl Entry {
     /// The index after this entry, which is at `index`, and after everything inside it.
     #[inline(always)]
     pub(super) fn next(self, index: u32) -> u32 {
-        if self.is_container() { self.size & Self::MOST } else { index.wrapping_add(1) }
+        if self.is_container() { self.size & Self::MAX } else { index.wrapping_add(1) }
     }
 
     /// The text between the quotes of a string.

@@ -172,7 +172,7 @@ fn errors_are_short_however_long_the_value_is() {
     let object = document.root().items().unwrap().next().unwrap();
     let (_, list) = object.fields().unwrap().next().unwrap();
     let value = list.items().unwrap().nth(1).unwrap().get("b.c").unwrap().unwrap();
-    for error in [value.bool().unwrap_err(), value.malformed("a quantity"), object.items().unwrap_err()] {
+    for error in [value.bool().unwrap_err(), value.expected("a quantity"), object.items().unwrap_err()] {
         let message = error.to_string();
         assert!(message.chars().count() < 200, "{message}");
         assert!(!message.contains(char::is_control), "{message}");

@@ -8,7 +8,7 @@ use crate::cluster::Context;
 use crate::cluster::usage::Resource;
 use crate::json::Malformed;
 use crate::plan::{Plan, Subject};
-use crate::quota::{self, Bounds, Change, Kind, Object, Outcome, Surroundings};
+use crate::quota::{self, Bounds, Change, DeviceContext, Kind, Object, Outcome};
 use crate::request::{self, Operation, Pod, Request};
 use crate::settings::{Freshness, Mode, Settings};
 
@@ -21,7 +21,7 @@ pub struct Charges<'d> {
     pub of_object: Outcome<'d>,
     pub of_pods: Outcome<'d>,
     /// Quotas whose latest usage could change the outcome; filled only if the settings ask for live usage.
-    pub doubtful: Vec<Cow<'d, str>>,
+    pub near_limit: Vec<Cow<'d, str>>,
 }
 
 /// Checks the namespace's quotas. Without quotas there is nothing to check.
@@ -46,9 +46,9 @@ pub fn charge<'d>(
     }
     if settings.quotas.freshness == Freshness::Live {
         for outcome in [&charges.of_object, &charges.of_pods] {
-            for name in quota::doubtful(outcome, quotas) {
-                if !charges.doubtful.contains(&name) {
-                    charges.doubtful.push(name);
+            for name in quota::near_limit(outcome, quotas) {
+                if !charges.near_limit.contains(&name) {
+                    charges.near_limit.push(name);
                 }
             }
         }
@@ -67,7 +67,7 @@ fn of_object<'d>(
 ) -> Result<Outcome<'d>, Malformed> {
     let kind = Kind::of(request);
     let of_pod = devices::of_pod(request, context, bounds.now)?;
-    let devices = Surroundings { classes: context.device_classes.as_deref().unwrap_or_default(), of_pod: &of_pod };
+    let devices = DeviceContext { classes: context.device_classes.as_deref().unwrap_or_default(), of_pod: &of_pod };
     let is_pod = plan.subject.is_pod();
     let pod = pods.new.as_ref().filter(|_| is_pod);
     let object = Object { kind, source, pod, replaces: request.old(), devices };

@@ -7,7 +7,7 @@ use crate::json::Malformed;
 use crate::limits::{self, Breaches};
 use crate::plan::Want;
 use crate::ranges::Range;
-use crate::request::{Pod, Request, complete};
+use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::{OnQuota, Settings};
 
 use super::charge;
@@ -70,12 +70,12 @@ impl<'d> Filling<'_, 'd> {
             // A resize may add only these names, and changes nothing that its author did not change.
             let is_resize = self.request.subresource == "resize";
             defaults::fill(pod, self.ranges, |name| !is_resize || matches!(name, "cpu" | "memory"));
-            complete::new_limits_to_requests(pod);
+            api_server_defaults::new_limits_to_requests(pod);
         }
         if self.settings.limit_ranges.repair_default_limit && self.request.subresource.is_empty() {
             defaults::repair(pod, self.ranges);
         }
-        complete::pod_level(pod, self.settings.server);
+        api_server_defaults::pod_level(pod, self.settings.server);
     }
 
     fn give_way_to_quota(&self, estimates: &mut Estimates<'d>, filled: &Pod<'d>, round: u8) -> Result<bool, Malformed> {

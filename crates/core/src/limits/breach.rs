@@ -15,7 +15,7 @@ pub struct Breaches<'d> {
 }
 
 /// At most this many are kept, which is more than a client shows.
-const MOST: usize = 64;
+const MAX: usize = 64;
 
 impl<'d> Breaches<'d> {
     pub fn is_empty(&self) -> bool {
@@ -24,7 +24,7 @@ impl<'d> Breaches<'d> {
 
     /// Adds a breach, which is only built if it is kept.
     pub(super) fn add_with(&mut self, breach: impl FnOnce() -> Breach<'d>) {
-        if self.first.len() < MOST { self.first.push(breach()) } else { self.more += 1 }
+        if self.first.len() < MAX { self.first.push(breach()) } else { self.more += 1 }
     }
 
     /// For display: each text of Kubernetes once, with the advice on it by subject.
@@ -72,7 +72,7 @@ pub struct Breach<'d> {
     pub kind: Cow<'d, str>,
     pub resource: ResourceName<'d>,
     pub fault: Fault,
-    pub subject: Subject<'d>,
+    pub subject: BoundTarget<'d>,
     /// The origin of the value at fault, if the author did not write it.
     pub origin: Option<String>,
     pub range: RangeName<'d>,
@@ -80,7 +80,7 @@ pub struct Breach<'d> {
 
 /// What breaks the bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject<'d> {
+pub enum BoundTarget<'d> {
     Container(Cow<'d, str>),
     /// The total of the pod.
     Pod,
@@ -152,8 +152,8 @@ impl Breach<'_> {
     /// How to fix it: `set a cpu request of at least 50m (LimitRange limits)`.
     pub fn advice(&self) -> String {
         let Self { resource, fault, subject, .. } = self;
-        let sum = if *subject == Subject::Pod { "sum of the " } else { "" };
-        let plural = if *subject == Subject::Pod { "s" } else { "" };
+        let sum = if *subject == BoundTarget::Pod { "sum of the " } else { "" };
+        let plural = if *subject == BoundTarget::Pod { "s" } else { "" };
         let mut advice = match fault {
             Fault::NoRequestForMin { min } => format!("set a {resource} request of at least {min}"),
             Fault::BelowMin { min, requirement, found } => {
@@ -177,7 +177,7 @@ impl Breach<'_> {
     }
 }
 
-impl fmt::Display for Subject<'_> {
+impl fmt::Display for BoundTarget<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Container(name) => write!(f, "container {}", shortened(name)),
@@ -197,12 +197,12 @@ mod tests {
             kind: "Container".into(),
             resource: "cpu".into(),
             fault: Fault::NoRequestForMax { max: Quantity::ZERO },
-            subject: Subject::Container("web".into()),
+            subject: BoundTarget::Container("web".into()),
             origin: None,
             range: RangeName::Rule("small".into()),
         };
         let mut breaches = Breaches::default();
-        (0..MOST + 6).for_each(|_| breaches.add_with(breach));
-        assert_eq!((breaches.first.len(), breaches.more), (MOST, 6));
+        (0..MAX + 6).for_each(|_| breaches.add_with(breach));
+        assert_eq!((breaches.first.len(), breaches.more), (MAX, 6));
     }
 }

@@ -92,8 +92,8 @@ pub fn all(pod: &Pod<'_>, mode: EstimateMode, settings: &EstimateSettings<'_>, n
                 SetBy::Author | SetBy::Us => {}
             }
         }
-        if wants.len() >= MOST {
-            notes.push(format!("only the first {MOST} missing requests are estimated"));
+        if wants.len() >= MAX {
+            notes.push(format!("only the first {MAX} missing requests are estimated"));
             break;
         }
     }
@@ -101,7 +101,7 @@ pub fn all(pod: &Pod<'_>, mode: EstimateMode, settings: &EstimateSettings<'_>, n
 }
 
 /// A limit, because an estimate costs far more than parsing a container.
-const MOST: usize = 64;
+const MAX: usize = 64;
 
 /// Who set a container's resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

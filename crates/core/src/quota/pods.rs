@@ -2,12 +2,15 @@
 
 use crate::amount::{Requirement, ResourceList};
 use crate::json::{Malformed, Node};
-use crate::request::{self, Pod, demand};
+use crate::request::{self, Pod, pod_totals};
 use crate::timestamp::Timestamp;
 
 /// Requests and limits in total.
 pub(super) fn totals<'d>(pod: &Pod<'d>) -> Result<(ResourceList<'d>, ResourceList<'d>), Malformed> {
-    Ok((demand::as_quotas_see_it(pod, Requirement::Request)?, demand::as_quotas_see_it(pod, Requirement::Limit)?))
+    Ok((
+        pod_totals::as_quotas_see_it(pod, Requirement::Request)?,
+        pod_totals::as_quotas_see_it(pod, Requirement::Limit)?,
+    ))
 }
 
 /// A pod is live until it has ended, or until its deletion is overdue. Like Kubernetes, this adds the grace period to
@@ -23,7 +26,7 @@ pub fn is_live(pod: &request::Object<'_>, now: Option<Timestamp>) -> Result<bool
     else {
         return Ok(true);
     };
-    let deletion: Timestamp = deletion.str()?.parse().map_err(|error| deletion.malformed_as(&error))?;
+    let deletion: Timestamp = deletion.str()?.parse().map_err(|error| deletion.expected_as(&error))?;
     let gone_after = deletion.unix_seconds().saturating_add(grace.integer()?);
     Ok(now.unix_seconds() <= gone_after)
 }

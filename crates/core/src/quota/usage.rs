@@ -6,7 +6,7 @@ mod service;
 
 use std::borrow::Cow;
 
-use super::names::{self, Charged, DEVICE_CLASS, IMPLICIT_DEVICE_CLASS, Kind, Measure, STORAGE_CLASS};
+use super::charged_names::{self, Charged, DEVICE_CLASS, IMPLICIT_DEVICE_CLASS, Kind, Measure, STORAGE_CLASS};
 use super::{Object, pods};
 use crate::amount::{Quantity, ResourceList};
 use crate::json::Malformed;
@@ -94,7 +94,7 @@ impl<'d> Usage<'d> {
         match &self.amounts {
             Amounts::Pod { requests, limits, .. } => {
                 add("pods");
-                requests.names().chain(limits.names()).for_each(|name| names.extend(names::candidates(name)));
+                requests.names().chain(limits.names()).for_each(|name| names.extend(charged_names::candidates(name)));
             }
             Amounts::Service { .. } => {
                 ["services", "services.nodeports", "services.loadbalancers"].iter().for_each(|name| add(name))

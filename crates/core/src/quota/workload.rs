@@ -4,8 +4,8 @@
 //! pods and as many old ones as the surge lets stay. Kubernetes itself checks only when the pods are created.
 
 use super::{
-    Applying, Bound, Bounds, Charged, Fault, Growth, Object, Outcome, Surge, Usage, applying_to, free, scope, specify,
-    unknown_status,
+    Applying, Bound, Bounds, Charged, Fault, Growth, Object, Outcome, Surge, Usage, applying_to, free, required_values,
+    scope, unknown_status,
 };
 use crate::amount::Quantity;
 use crate::cut::Names;
@@ -30,7 +30,7 @@ pub fn check<'d>(
     let each = Usage::of(&pod, bounds.now)?;
     let old_each = old.map(|old| Usage::of(&old, bounds.now)).transpose()?.unwrap_or_else(|| each.clone());
     for quota in applying_to(&pod, bounds.quotas)? {
-        if let Some(breach) = specify::check(&pod, &quota).or_else(|| unknown_status(&quota)) {
+        if let Some(breach) = required_values::check(&pod, &quota).or_else(|| unknown_status(&quota)) {
             outcome.breaches.push(breach);
             continue;
         }

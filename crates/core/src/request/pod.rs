@@ -114,13 +114,13 @@ impl<'d> Resources<'d> {
 impl<'d> Pod<'d> {
     /// Reads a pod from the object that has `metadata` and `spec`. `status` is the trusted part of its status.
     pub fn read(node: Node<'d>, status: Option<Node<'d>>) -> Result<Self, Malformed> {
-        let spec = node.get("spec")?.ok_or_else(|| node.wrong("`spec` is missing"))?;
+        let spec = node.get("spec")?.ok_or_else(|| node.error("`spec` is missing"))?;
         let mut containers: Vec<Container<'d>> = Vec::new();
         for (field, is_init) in [("containers", false), ("initContainers", true)] {
             for container in spec.list(field)? {
-                if containers.len() == MOST_CONTAINERS {
+                if containers.len() == MAX_CONTAINERS {
                     return Err(
-                        spec.wrong(format!("more than {MOST_CONTAINERS} containers, which no API server stores"))
+                        spec.error(format!("more than {MAX_CONTAINERS} containers, which no API server stores"))
                     );
                 }
                 containers.push(Container::read(container, is_init)?);
@@ -187,7 +187,7 @@ impl<'d> Container<'d> {
 }
 
 /// More containers than fit into a stored object, with the fields that the API server adds to each.
-const MOST_CONTAINERS: usize = 10_000;
+const MAX_CONTAINERS: usize = 10_000;
 
 /// Finds containers by name. Of several with one name it finds the first.
 #[derive(Debug)]

@@ -4,8 +4,8 @@
 //! quota counts the largest. A spec that the node reports as infeasible is left out.
 //! See <https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/>.
 
-use super::demand;
 use super::pod::{ContainerIndex, Pod};
+use super::total::total;
 use crate::amount::{Requirement, ResourceList};
 use crate::json::{Malformed, Node};
 
@@ -21,8 +21,8 @@ pub(super) fn largest_total<'d>(
         return Ok(None);
     }
     let is_infeasible = is_infeasible(status)?;
-    let total = |list_of: for<'r> fn(&'r Reported<'d>) -> Option<&'r ResourceList<'d>>| {
-        demand::total(pod.containers.iter().zip(&reported).map(|(container, reported)| {
+    let total_of = |list_of: for<'r> fn(&'r Reported<'d>) -> Option<&'r ResourceList<'d>>| {
+        total(pod.containers.iter().zip(&reported).map(|(container, reported)| {
             let list = list_of(reported);
             // A container without reported amounts counts with its spec in every total, unless the spec is left out.
             let is_left_out = list.is_some() || is_infeasible && reported.is_there;
@@ -31,9 +31,9 @@ pub(super) fn largest_total<'d>(
             (container.role, list.into_iter().flat_map(ResourceList::iter).chain(spec))
         }))
     };
-    let mut largest = total(|reported| reported.actual.as_ref().or(reported.allocated.as_ref()));
+    let mut largest = total_of(|reported| reported.actual.as_ref().or(reported.allocated.as_ref()));
     if requirement == Requirement::Request {
-        largest.raise_to(&total(|reported| reported.allocated.as_ref()));
+        largest.raise_to(&total_of(|reported| reported.allocated.as_ref()));
     }
     if !is_infeasible {
         largest.raise_to(of_spec);

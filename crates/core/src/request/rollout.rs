@@ -261,7 +261,7 @@ fn pods_at_once(
     };
     match (read, node) {
         (Some(pods), _) => Ok(pods),
-        (None, Some(node)) => Err(node.malformed("a number of pods or a percentage such as `25%`")),
+        (None, Some(node)) => Err(node.expected("a number of pods or a percentage such as `25%`")),
         (None, None) => Ok(0), // never reached: the defaults are numbers
     }
 }
@@ -290,5 +290,5 @@ fn flag(node: Option<Node<'_>>) -> Result<bool, Malformed> {
 fn count(node: Option<Node<'_>>) -> Result<Option<u64>, Malformed> {
     let Some(node) = node else { return Ok(None) };
     let number = node.integer()?;
-    u64::try_from(number).map(Some).map_err(|_| node.malformed("a number that is at least 0"))
+    u64::try_from(number).map(Some).map_err(|_| node.expected("a number that is at least 0"))
 }

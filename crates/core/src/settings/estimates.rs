@@ -410,13 +410,13 @@ fn read_figures(
 /// Reads one figure, or a list of them.
 fn figures(node: Node<'_>) -> Result<Vec<Figure>, Malformed> {
     /// More than there are windows, and few enough to evaluate for every container.
-    const MOST: usize = 4;
+    const MAX: usize = 4;
     let Ok(items) = node.items() else { return Ok(vec![read_figure(node)?]) };
-    let figures = items.map(read_figure).take(MOST + 1).collect::<Result<Vec<_>, _>>()?;
-    if (1..=MOST).contains(&figures.len()) {
+    let figures = items.map(read_figure).take(MAX + 1).collect::<Result<Vec<_>, _>>()?;
+    if (1..=MAX).contains(&figures.len()) {
         Ok(figures)
     } else {
-        Err(node.malformed("from 1 to 4 percentiles, such as `[p90 of recent, p80 of 7d]`"))
+        Err(node.expected("from 1 to 4 percentiles, such as `[p90 of recent, p80 of 7d]`"))
     }
 }
 
@@ -427,12 +427,12 @@ fn read_figure(node: Node<'_>) -> Result<Figure, Malformed> {
         Some((percentile, window)) => (percentile, Some(window)),
         None => (&*text, None),
     };
-    let percentile = percentile.trim().parse::<Percentile>().map_err(|error| node.malformed_as(&error))?;
+    let percentile = percentile.trim().parse::<Percentile>().map_err(|error| node.expected_as(&error))?;
     let window = match window.map(str::trim) {
         None => None,
         Some(window) => {
             let known = Window::PUBLISHED.into_iter().find(|known| known.to_string() == window);
-            Some(known.ok_or_else(|| node.malformed("`of` one of `recent`, `7d`, `30d`, such as `p90 of recent`"))?)
+            Some(known.ok_or_else(|| node.expected("`of` one of `recent`, `7d`, `30d`, such as `p90 of recent`"))?)
         }
     };
     Ok(Figure { percentile, window })
@@ -445,7 +445,7 @@ fn read_resources(list: Node<'_>) -> Result<PerResource<bool>, Malformed> {
             "cpu" => resources.cpu = true,
             "memory" => resources.memory = true,
             "ephemeral-storage" => resources.ephemeral_storage = true,
-            _ => return Err(item.malformed("`cpu`, `memory` or `ephemeral-storage`")),
+            _ => return Err(item.expected("`cpu`, `memory` or `ephemeral-storage`")),
         }
     }
     Ok(resources)
@@ -455,17 +455,17 @@ fn read_resources(list: Node<'_>) -> Result<PerResource<bool>, Malformed> {
 fn read_percent(node: Node<'_>) -> Result<u64, Malformed> {
     let text = node.scalar()?;
     let percent = percents(text.strip_suffix('%').unwrap_or(&text));
-    percent.ok_or_else(|| node.malformed("whole percents from 0 to 1000, such as `15%`"))
+    percent.ok_or_else(|| node.expected("whole percents from 0 to 1000, such as `15%`"))
 }
 
 fn percents(digits: &str) -> Option<u64> {
-    const MOST: u64 = 1_000;
-    digits.parse().ok().filter(|percent| *percent <= MOST)
+    const MAX: u64 = 1_000;
+    digits.parse().ok().filter(|percent| *percent <= MAX)
 }
 
 /// `10%`, `25m`, or both: `10% + 25m`
 fn read_margin(node: Node<'_>) -> Result<Margin, Malformed> {
-    let expected = || node.malformed("whole percents from 0 to 1000, an amount, or both, such as `10% + 64Mi`");
+    let expected = || node.expected("whole percents from 0 to 1000, an amount, or both, such as `10% + 64Mi`");
     let text = node.scalar()?;
     let mut margin = Margin { percent: 0, amount: Quantity::ZERO };
     let (first, second) = match text.split_once('+') {
@@ -496,17 +496,17 @@ fn read_margin(node: Node<'_>) -> Result<Margin, Malformed> {
 
 fn read_amount(node: Node<'_>) -> Result<Quantity, Malformed> {
     let amount = read_quantity(node)?;
-    if amount.is_negative() { Err(node.malformed("an amount that is not negative")) } else { Ok(amount) }
+    if amount.is_negative() { Err(node.expected("an amount that is not negative")) } else { Ok(amount) }
 }
 
 fn read_count(node: Node<'_>) -> Result<u64, Malformed> {
     let count = node.integer()?;
-    u64::try_from(count).ok().filter(|count| *count > 0).ok_or_else(|| node.malformed("a whole number above 0"))
+    u64::try_from(count).ok().filter(|count| *count > 0).ok_or_else(|| node.expected("a whole number above 0"))
 }
 
 /// `15d` or `36h`
 fn read_duration(node: Node<'_>) -> Result<Duration, Malformed> {
-    let expected = || node.malformed("a number of days or hours above 0, such as `15d` or `36h`");
+    let expected = || node.expected("a number of days or hours above 0, such as `15d` or `36h`");
     let text = node.str()?;
     let (digits, unit) = match (text.strip_suffix('d'), text.strip_suffix('h')) {
         (Some(days), _) => (days, DAY),
@@ -518,5 +518,5 @@ fn read_duration(node: Node<'_>) -> Result<Duration, Malformed> {
 }
 
 fn read_moment(node: Node<'_>) -> Result<Timestamp, Malformed> {
-    node.str()?.parse::<Timestamp>().map_err(|error| node.malformed_as(&error))
+    node.str()?.parse::<Timestamp>().map_err(|error| node.expected_as(&error))
 }

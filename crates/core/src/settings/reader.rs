@@ -82,7 +82,7 @@ impl<'p, 'd> Reader<'p, 'd> {
         self.field(name, |value| {
             let word = if value.text() == "false" { "off".into() } else { value.str()? };
             let chosen = words.iter().position(|choice| *choice == word);
-            chosen.ok_or_else(|| value.malformed(&in_backticks(words)))
+            chosen.ok_or_else(|| value.expected(&in_backticks(words)))
         })
     }
 
@@ -150,8 +150,8 @@ impl<'p, 'd> Reader<'p, 'd> {
             if self.known.iter().any(|known| *known == name) {
                 continue;
             }
-            const LONGEST: usize = 80;
-            let name = on_one_line(&name, LONGEST);
+            const MAX_LENGTH: usize = 80;
+            let name = on_one_line(&name, MAX_LENGTH);
             let path = self.path_of(&name);
             self.problems.push(match nearest(&name, &self.known) {
                 Some(known) => format!("`{path}` is not a setting; did you mean `{known}`?"),

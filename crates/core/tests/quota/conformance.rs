@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use headroom_core::amount::ResourceList;
 use headroom_core::cluster::resource_quota::ScopeRequirement;
 use headroom_core::json::Document;
-use headroom_core::quota::{Kind, Measure, Object, Surroundings, Usage, scope};
+use headroom_core::quota::{DeviceContext, Kind, Measure, Object, Usage, scope};
 use headroom_core::request::{self, Pod};
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
@@ -167,7 +167,7 @@ fn with_object<T>(resource: &str, object: &Value, examine: impl FnOnce(&Object<'
     let kind = Kind::from_qualified(resource);
     let source = request::Object::stored(document.root()).unwrap();
     let pod = (kind.measure == Measure::Pod).then(|| Pod::read(source.node, source.status).unwrap());
-    examine(&Object { kind, source, pod: pod.as_ref(), replaces: None, devices: Surroundings::NONE })
+    examine(&Object { kind, source, pod: pod.as_ref(), replaces: None, devices: DeviceContext::NONE })
 }
 
 #[test]

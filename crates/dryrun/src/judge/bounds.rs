@@ -5,9 +5,9 @@
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use headroom_core::json::Malformed;
-use headroom_core::limits::{self, Breach, Fault, Subject};
+use headroom_core::limits::{self, BoundTarget, Breach, Fault};
 use headroom_core::ranges::Range;
-use headroom_core::request::{Container, Object, demand};
+use headroom_core::request::{Container, Object, pod_totals};
 use headroom_core::request::{Pod, Requirement};
 
 /// A bound that a container or a pod was held against.
@@ -85,7 +85,7 @@ pub fn of_claim<'d>(claim: &Object<'d>, ranges: &[Range<'d>]) -> Result<Vec<Held
     let mut held = Vec::new();
     for range in ranges {
         for item in range.items().iter().filter(|item| item.kind == CLAIM) {
-            held.extend(each(item, range, &Subject::Claim, amount, &breaches.first));
+            held.extend(each(item, range, &BoundTarget::Claim, amount, &breaches.first));
         }
     }
     // A claim has no limit, so a ratio says nothing of it.
@@ -100,24 +100,24 @@ fn of_container(
     breaches: &[Breach<'_>],
 ) -> Vec<HeldAgainst> {
     let amount = |requirement, resource: &str| container.resources.quantity(requirement, resource).cloned();
-    let subject = Subject::Container(container.name.clone());
+    let subject = BoundTarget::Container(container.name.clone());
     each(item, range, &subject, amount, breaches)
 }
 
 fn of_total(pod: &Pod<'_>, range: &Range<'_>, item: &Item<'_>, breaches: &[Breach<'_>]) -> Vec<HeldAgainst> {
-    let requests = demand::as_limit_ranges_see_it(pod, Requirement::Request);
-    let limits = demand::as_limit_ranges_see_it(pod, Requirement::Limit);
+    let requests = pod_totals::as_limit_ranges_see_it(pod, Requirement::Request);
+    let limits = pod_totals::as_limit_ranges_see_it(pod, Requirement::Limit);
     let amount = |requirement, resource: &str| match requirement {
         Requirement::Request => requests.get(resource).cloned(),
         Requirement::Limit => limits.get(resource).cloned(),
     };
-    each(item, range, &Subject::Pod, amount, breaches)
+    each(item, range, &BoundTarget::Pod, amount, breaches)
 }
 
 fn each(
     item: &Item<'_>,
     range: &Range<'_>,
-    subject: &Subject<'_>,
+    subject: &BoundTarget<'_>,
     amount: impl Fn(Requirement, &str) -> Option<Quantity>,
     breaches: &[Breach<'_>],
 ) -> Vec<HeldAgainst> {
@@ -134,8 +134,8 @@ fn each(
             let told = |requirement| amount(requirement, resource).map(|quantity| quantity.to_string());
             held.push(HeldAgainst {
                 container: match subject {
-                    Subject::Container(name) => Some(name.to_string()),
-                    Subject::Pod | Subject::Claim => None,
+                    BoundTarget::Container(name) => Some(name.to_string()),
+                    BoundTarget::Pod | BoundTarget::Claim => None,
                 },
                 resource: resource.to_string(),
                 edge,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::amount::Quantity;
 use headroom_core::json::Document;
-use headroom_core::request::{Pod, Requirement, demand};
+use headroom_core::request::{Pod, Requirement, pod_totals};
 use serde_json::Value;
 
 use super::subjects::{Subject, Subjects};
@@ -285,7 +285,7 @@ fn requests(object: &Value) -> BTreeMap<String, Quantity> {
     // OK because what serde_json wrote can be read, and a pod that cannot be read was not admitted.
     let Ok(document) = Document::read(&text) else { return BTreeMap::new() };
     let Ok(pod) = Pod::read(document.root(), None) else { return BTreeMap::new() };
-    let total = demand::as_quotas_see_it(&pod, Requirement::Request).unwrap_or_default();
+    let total = pod_totals::as_quotas_see_it(&pod, Requirement::Request).unwrap_or_default();
     total.iter().map(|(name, amount)| (name.to_string(), amount.clone())).collect()
 }
 

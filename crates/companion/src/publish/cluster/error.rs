@@ -1,6 +1,6 @@
 //! Why the cluster did not take a profile, what to do, and whether other profiles would meet the same.
 
-use headroom_core::cluster::usage::address::KIND;
+use headroom_core::cluster::usage::profile_layout::KIND;
 use kube::Error;
 use kube::core::Status;
 

@@ -87,10 +87,10 @@ impl Number {
 
     /// The magnitude in thousandths, if it is a whole number of them and fits.
     fn exact_milli(&self) -> Option<u64> {
-        const MOST_UNITS: u64 = u64::MAX / 1000 - 1;
+        const MAX_UNITS: u64 = u64::MAX / 1000 - 1;
         match self.small_magnitude()? {
-            (units, 0) if units <= MOST_UNITS => Some(units * 1000),
-            (units, nanos) if units <= MOST_UNITS && nanos.is_multiple_of(NANOS_PER_MILLI) => {
+            (units, 0) if units <= MAX_UNITS => Some(units * 1000),
+            (units, nanos) if units <= MAX_UNITS && nanos.is_multiple_of(NANOS_PER_MILLI) => {
                 Some(units * 1000 + u64::from(nanos / NANOS_PER_MILLI))
             }
             _ => None,

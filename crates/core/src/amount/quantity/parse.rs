@@ -7,12 +7,9 @@ use std::str::FromStr;
 
 use super::natural::Natural;
 use super::number::Number;
-use super::parse_error::{ParseQuantityError, Problem};
+use super::parse_error::{MAX_EXPONENT, MAX_LENGTH, ParseQuantityError, Problem};
 use super::{Family, Quantity};
 
-/// Longer texts are refused without being parsed.
-pub(super) const MAX_LENGTH: usize = 200;
-pub(super) const MAX_EXPONENT: i32 = 100;
 /// Every number with this many digits fits 64 bits.
 const MAX_FAST_DIGITS: usize = 19;
 /// A nano is the ninth digit after the point.

@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use super::parse::{MAX_EXPONENT, MAX_LENGTH};
+/// Longer texts are refused without being parsed.
+pub(super) const MAX_LENGTH: usize = 200;
+
+/// The largest exponent of a quantity in either direction.
+pub(super) const MAX_EXPONENT: i32 = 100;
 
 /// Why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]

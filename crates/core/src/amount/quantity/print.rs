@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::natural::Natural;
 use super::number::NANOS_PER_MILLI;
-use super::parse::MAX_EXPONENT;
+use super::parse_error::MAX_EXPONENT;
 use super::{Family, Quantity};
 
 /// By powers of 1000, from nanos up.

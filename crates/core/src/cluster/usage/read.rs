@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::address::{Halves, Place, ProfileName, TagKey, page_of};
+use super::profile_layout::{Halves, ProfileKey, ProfileName, TagKey, page_of};
 use super::{FORMAT, OomKill, Percentile, Resource, Window, find_in_usage};
 use crate::amount::{Quantity, read_quantity};
 use crate::json::{Malformed, Node};
@@ -16,8 +16,8 @@ use crate::timestamp::Timestamp;
 /// Tolerance for clocks that differ.
 const CLOCK_SKEW: Duration = Duration::from_secs(3_600);
 /// Amounts above these are impossible: ten thousand cores, a pebibyte of memory or storage.
-const MOST_CPU: Quantity = Quantity::from_units(10_000);
-const MOST_BYTES: Quantity = Quantity::from_units(1 << 50);
+const MAX_CPU: Quantity = Quantity::from_units(10_000);
+const MAX_BYTES: Quantity = Quantity::from_units(1 << 50);
 /// Percentiles come from sketches and may be slightly inexact; the peak is exact.
 const SKETCH_ERROR_PERCENT: u64 = 5;
 
@@ -107,7 +107,7 @@ impl<'d> Profile<'d> {
     }
 
     /// The entry at this place, with the history of this namespace.
-    pub fn entry(self, place: &Place, namespace: &str) -> Result<Entry<'d>, Unusable> {
+    pub fn entry(self, place: &ProfileKey, namespace: &str) -> Result<Entry<'d>, Unusable> {
         let node = self.images.map(|images| images.get(&place.key)).transpose()?.flatten();
         let part = |name| node.map_or(Ok(None), |node| node.get(name));
         let own = part("own")?.map_or(Ok(None), |own| own.get(namespace))?;
@@ -118,7 +118,7 @@ impl<'d> Profile<'d> {
     }
 
     /// The page of this root that contains the entry instead.
-    pub fn page(self, place: &Place, namespace: &str) -> Result<Option<ProfileName>, Unusable> {
+    pub fn page(self, place: &ProfileKey, namespace: &str) -> Result<Option<ProfileName>, Unusable> {
         let Some(pages) = self.header.and_then(|header| header.pages) else { return Ok(None) };
         let path = page_of(pages.plain_str()?, Halves::of(place, namespace));
         let path = path.map_err(|_| Unusable::NoPages { path: pages.path() })?;
@@ -226,7 +226,7 @@ impl<'d> HistoryNode<'d> {
     /// The out-of-memory kills before the collection.
     pub fn oom_kills(self, collected_at: Timestamp) -> Result<Vec<OomKill>, Unusable> {
         let mut kills = Vec::new();
-        for kill in self.0.list("oomKills")?.take(super::MOST_OOM_KILLS) {
+        for kill in self.0.list("oomKills")?.take(super::MAX_OOM_KILLS) {
             let at = moment(required(kill, "at")?)?;
             let node = required(kill, "memory")?;
             let memory = read_quantity(node)?;
@@ -285,12 +285,12 @@ impl<'d> Observed<'d> {
 
     fn amount(&self, name: &str) -> Result<Quantity, Unusable> {
         let text = self.find(name)?;
-        let amount: Quantity = text.parse().map_err(|error| self.usage.wrong(format!("`{name}={text}`: {error}")))?;
+        let amount: Quantity = text.parse().map_err(|error| self.usage.error(format!("`{name}={text}`: {error}")))?;
         if is_possible(&amount, self.resource) { Ok(amount) } else { Err(self.impossible(name, text)) }
     }
 
     fn find(&self, name: &str) -> Result<&'d str, Malformed> {
-        find_in_usage(self.text, name).ok_or_else(|| self.usage.wrong(format!("`{name}` is missing")))
+        find_in_usage(self.text, name).ok_or_else(|| self.usage.error(format!("`{name}` is missing")))
     }
 
     fn impossible(&self, name: &str, text: &str) -> Unusable {
@@ -300,11 +300,11 @@ impl<'d> Observed<'d> {
 }
 
 fn required<'d>(node: Node<'d>, name: &str) -> Result<Node<'d>, Malformed> {
-    node.get(name)?.ok_or_else(|| node.wrong(format!("`{name}` is missing")))
+    node.get(name)?.ok_or_else(|| node.error(format!("`{name}` is missing")))
 }
 
 fn moment(node: Node<'_>) -> Result<Timestamp, Unusable> {
-    node.str()?.parse().map_err(|error| Unusable::Malformed(node.malformed_as(&error)))
+    node.str()?.parse().map_err(|error| Unusable::Malformed(node.expected_as(&error)))
 }
 
 fn count(node: Node<'_>, name: &str) -> Result<u64, Unusable> {
@@ -315,8 +315,8 @@ fn count(node: Node<'_>, name: &str) -> Result<u64, Unusable> {
 /// Whether a container can use this amount.
 pub fn is_possible(amount: &Quantity, resource: Resource) -> bool {
     let most = match resource {
-        Resource::Cpu => MOST_CPU,
-        Resource::Memory | Resource::EphemeralStorage => MOST_BYTES,
+        Resource::Cpu => MAX_CPU,
+        Resource::Memory | Resource::EphemeralStorage => MAX_BYTES,
     };
     !amount.is_negative() && *amount <= most
 }

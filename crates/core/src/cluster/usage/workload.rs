@@ -4,7 +4,7 @@
 //! could be read cheaply. So both derive the workload from the name, with this function. Two workloads with the same
 //! derived name share a history, which is no worse than sharing the image's history.
 
-use super::address::key_of;
+use super::profile_layout::key_of;
 use crate::request::Request;
 
 /// The name of the workload of a request's pod, or of the workload that the request is about.

@@ -11,9 +11,9 @@ use crate::amount::{Requirement, ResourceList};
 use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
 use crate::json::{Malformed, Node};
-use crate::quota::names::Charged;
+use crate::quota::charged_names::Charged;
 use crate::quota::{self, Kind, Measure};
-use crate::request::{self, Request, demand};
+use crate::request::{self, Request, pod_totals};
 use crate::timestamp::Timestamp;
 
 const MADE_FOR_A_POD: &str = "resource.kubernetes.io/extended-resource-claim";
@@ -91,7 +91,7 @@ pub fn of_pod<'d>(
         return Ok(nothing);
     }
     match pod.pod_at(&[])? {
-        Some(pod) => demand::as_quotas_see_it(&pod, Requirement::Request),
+        Some(pod) => pod_totals::as_quotas_see_it(&pod, Requirement::Request),
         None => Ok(nothing),
     }
 }

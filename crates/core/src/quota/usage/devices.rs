@@ -7,7 +7,7 @@ use crate::amount::{ByResource, Quantity, ResourceList};
 use crate::cluster::devices::DeviceClass;
 use crate::json::{Malformed, Node};
 use crate::quota::Object;
-use crate::quota::names::{Charged, IMPLICIT_DEVICE_CLASS};
+use crate::quota::charged_names::{Charged, IMPLICIT_DEVICE_CLASS};
 
 /// The most devices that a request for all devices of a class may be allocated.
 const ALL: i64 = 32;

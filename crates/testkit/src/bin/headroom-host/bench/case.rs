@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use headroom_core::cluster::usage::address::KIND;
+use headroom_core::cluster::usage::profile_layout::KIND;
 use headroom_testkit::{
     access::Access,
     admission::AdmissionRequest,

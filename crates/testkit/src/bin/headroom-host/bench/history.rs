@@ -7,7 +7,7 @@ use headroom_advice::profile::{
     Dropped, Histories, History, ImageHistory, Images, Percentiles, Share, Usage, UsageProfile, WindowUsage,
 };
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::address::{API_VERSION, KIND};
+use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
 use headroom_core::cluster::usage::{Percentile, Repository, Root, TagKey, Window, workload};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;

@@ -1,11 +1,11 @@
 //! A quota on cpu or memory requires every container to set that value; and the sources of these values.
 
-use super::names::Charged;
+use super::charged_names::Charged;
 use super::{Applying, Breach, Fault, Measure, Names, Object};
 use crate::amount::Requirement;
 use crate::order;
 use crate::request::Pod;
-use crate::request::demand;
+use crate::request::pod_totals;
 
 /// The value that a name of a quota requires in each container, if any.
 fn required(charged: Charged<'_>) -> Option<(Requirement, &str)> {
@@ -21,7 +21,7 @@ pub(super) fn check<'d>(object: &Object<'_, '_>, quota: &Applying<'_, 'd>) -> Op
     let pod = object.pod.filter(|_| object.kind.measure == Measure::Pod)?;
     let is_set_for_all = Requirement::BOTH
         .into_iter()
-        .any(|requirement| pod.resources.of(requirement).names().any(|name| demand::is_pod_level(name)));
+        .any(|requirement| pod.resources.of(requirement).names().any(|name| pod_totals::is_pod_level(name)));
     if is_set_for_all {
         return None;
     }

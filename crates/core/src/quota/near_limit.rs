@@ -9,7 +9,7 @@ use crate::cluster::resource_quota::ResourceQuota;
 const CLOSE: u64 = 10;
 
 /// The quotas whose latest usage could change the outcome: those that refuse, then those that are close to refusing.
-pub fn doubtful<'d>(outcome: &Outcome<'d>, quotas: &[ResourceQuota<'d>]) -> Vec<Cow<'d, str>> {
+pub fn near_limit<'d>(outcome: &Outcome<'d>, quotas: &[ResourceQuota<'d>]) -> Vec<Cow<'d, str>> {
     let by_level = |fault: &Fault<'_>| matches!(fault, Fault::Exceeded { .. } | Fault::UnknownStatus { .. });
     // The ledger publishes no newer usage of TenantQuotas than this.
     let refusing = outcome.breaches.iter().filter(|breach| by_level(&breach.fault) && !breach.is_tenant);

@@ -20,7 +20,7 @@ pub const NAME: &str = "headroom.dev/resources";
 pub const REPORTED: &str = "headroom.dev/estimated";
 
 /// Our annotation stays small, because it is stored with every pod.
-pub const LONGEST: usize = 1024;
+pub const MAX_LENGTH: usize = 1024;
 
 /// Marks the place in the annotation where values were left out.
 const CUT: &str = "\"…\":";
@@ -33,7 +33,7 @@ pub fn is_cut(pod: &Pod<'_>) -> Result<bool, Malformed> {
 /// The text that we wrote; none if there is only one that we would never write. A forged one could claim thousands of
 /// values, each of which we would then repair.
 fn text_of<'d>(pod: &Pod<'d>) -> Result<Option<Cow<'d, str>>, Malformed> {
-    Ok(pod.annotation(NAME)?.filter(|text| text.len() <= LONGEST))
+    Ok(pod.annotation(NAME)?.filter(|text| text.len() <= MAX_LENGTH))
 }
 
 /// A value in the annotation, as claimed by it.
@@ -114,7 +114,7 @@ fn explain(pod: &Pod<'_>, values: Values) -> Option<(String, bool)> {
 fn attempt(pod: &Pod<'_>, values: Values, reasons: Reasons) -> (String, usize, u64) {
     /// Room for the note of what was left out.
     const NOTE: usize = 40;
-    let mut text = String::with_capacity(LONGEST / 2);
+    let mut text = String::with_capacity(MAX_LENGTH / 2);
     text.push('{');
     let (mut written, mut left_out) = (0, 0_u64);
     for container in &pod.containers {
@@ -125,7 +125,7 @@ fn attempt(pod: &Pod<'_>, values: Values, reasons: Reasons) -> (String, usize, u
                 if left_out == 0 {
                     push_value(&mut text, (!is_open).then_some(&container.name), requirement, resource, value, reasons);
                 }
-                if left_out > 0 || text.len() + NOTE > LONGEST {
+                if left_out > 0 || text.len() + NOTE > MAX_LENGTH {
                     text.truncate(end);
                     left_out += 1;
                 } else {
@@ -243,8 +243,8 @@ mod tests {
                     .any(|container| container.resources.limits.iter().any(|(_, limit)| is_ours(limit)))
             })
         };
-        assert!(is_marked(LONGEST));
-        assert!(!is_marked(LONGEST + 1));
+        assert!(is_marked(MAX_LENGTH));
+        assert!(!is_marked(MAX_LENGTH + 1));
     }
 
     #[test]
@@ -258,7 +258,7 @@ mod tests {
                         container.resources.requests.set(name.into(), value);
                     }
                 }
-                assert!(explain(&pod, Values::Ours).unwrap().0.len() <= LONGEST);
+                assert!(explain(&pod, Values::Ours).unwrap().0.len() <= MAX_LENGTH);
             });
         }
     }

@@ -1,18 +1,13 @@
 //! The total requests and limits of a pod.
 //!
-//! Main containers run together; init containers run one after another before them; a sidecar starts in its place
-//! among the init containers and keeps running. So the total of a resource is the largest over two phases: all main
-//! containers with all sidecars, and each init container with the sidecars before it.
-//! See <https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/>.
-//!
 //! LimitRanges and quotas start from this total, but quotas also add the pod overhead, and count a pod that is being
 //! resized by the most it may hold.
 
-use super::pod::{Pod, Role};
+use super::pod::Pod;
 use super::resize;
-use crate::amount::{Quantity, Requirement, ResourceList, ResourceName};
+use super::total::total;
+use crate::amount::{Quantity, Requirement, ResourceList};
 use crate::json::Malformed;
-use crate::order;
 
 /// The total over the containers, requests or limits. A name counts if any container has it.
 pub fn of_containers<'d>(pod: &Pod<'d>, requirement: Requirement) -> ResourceList<'d> {
@@ -24,93 +19,6 @@ fn of_some<'d>(pod: &Pod<'d>, requirement: Requirement, is_wanted: &dyn Fn(&str)
         let asked = container.resources.of(requirement).iter().filter(|(name, _)| is_wanted(name));
         (container.role, asked.map(|(name, value)| (name, &value.quantity)))
     }))
-}
-
-/// The total over containers, for each resource name.
-pub(super) fn total<'a, 'd: 'a, A>(containers: impl Iterator<Item = (Role, A)>) -> ResourceList<'d>
-where
-    A: Iterator<Item = (&'a ResourceName<'d>, &'a Quantity)>,
-{
-    /// Up to this many names are summed without sorting, which is cheaper. Most pods have no more.
-    const FEW: usize = 8;
-    let mut containers = containers;
-    let mut first = containers.next();
-    let second = containers.next();
-    if let (Some((_, list)), None) = (&mut first, &second) {
-        return ResourceList::in_order(list.map(|(name, quantity)| (name.clone(), quantity.clone())));
-    }
-    let mut few: Vec<(&'a ResourceName<'d>, Total)> = Vec::new();
-    let mut others: Vec<(&'a ResourceName<'d>, Role, &'a Quantity)> = Vec::new();
-    for (role, list) in first.into_iter().chain(second).chain(containers) {
-        // No list has a name twice.
-        let known = few.len();
-        for (name, quantity) in list {
-            let has_room = few.len() < FEW;
-            match few.iter_mut().take(known).find(|(have, _)| *have == name) {
-                Some((_, total)) => total.add(role, quantity),
-                None if has_room => few.push((name, Total::of(role, quantity))),
-                None => others.push((name, role, quantity)),
-            }
-        }
-    }
-    // The sort is stable: for each name, containers stay in their order.
-    order::sort_by(&mut others, |(a, ..), (b, ..)| a.cmp(b));
-    let mut totals = Vec::with_capacity(few.len() + others.len());
-    totals.extend(few.into_iter().map(|(name, total)| (name.clone(), total.amount())));
-    for of_name in others.chunk_by(|(a, ..), (b, ..)| a == b) {
-        let mut asked = of_name.iter();
-        let Some((name, role, first)) = asked.next() else { continue };
-        let mut total = Total::of(*role, first);
-        asked.for_each(|(_, role, quantity)| total.add(*role, quantity));
-        totals.push(((*name).clone(), total.amount()));
-    }
-    totals.into_iter().collect()
-}
-
-/// The total of one resource, added up container by container in their order.
-#[derive(Default)]
-struct Total {
-    main: Option<Quantity>,
-    sidecars: Option<Quantity>,
-    /// The largest total at any moment before the main containers start.
-    before: Option<Quantity>,
-}
-
-impl Total {
-    fn of(role: Role, quantity: &Quantity) -> Self {
-        let mut total = Self::default();
-        total.add(role, quantity);
-        total
-    }
-
-    fn add(&mut self, role: Role, quantity: &Quantity) {
-        match role {
-            Role::Main => self.main = Some(plus(&self.main, quantity)),
-            // The peak of a sidecar is the sum of the sidecars up to it, which the sum of all of them covers.
-            Role::Sidecar => self.sidecars = Some(plus(&self.sidecars, quantity)),
-            Role::Init => {
-                let with_sidecars = plus(&self.sidecars, quantity);
-                if self.before.as_ref().is_none_or(|before| *before < with_sidecars) {
-                    self.before = Some(with_sidecars);
-                }
-            }
-        }
-    }
-
-    fn amount(self) -> Quantity {
-        let running = match (self.main, self.sidecars) {
-            (Some(main), Some(sidecars)) => Some(main.plus(&sidecars)),
-            (main, sidecars) => main.or(sidecars),
-        };
-        match (running, self.before) {
-            (Some(running), Some(before)) if before > running => before,
-            (running, before) => running.or(before).unwrap_or(Quantity::ZERO),
-        }
-    }
-}
-
-fn plus(sum: &Option<Quantity>, more: &Quantity) -> Quantity {
-    sum.as_ref().map_or_else(|| more.clone(), |sum| sum.plus(more))
 }
 
 /// The total as LimitRanges of type Pod see it: pod-level cpu and memory replace the sum.
@@ -197,9 +105,9 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
+    use crate::complexity_test;
     use crate::json::Document;
-    use crate::linear;
-    use crate::request::complete;
+    use crate::request::api_server_defaults;
     use crate::settings::ServerVersion;
 
     /// Makes the spec of a pod, with a function that makes a list of many names with a prefix.
@@ -208,7 +116,7 @@ mod tests {
     #[track_caller]
     #[expect(clippy::disallowed_methods, reason = "the test measures the time")]
     fn check_linear(spec: Spec) {
-        linear::check(1_000, |names| {
+        complexity_test::check(1_000, |names| {
             let list = |prefix: &str| -> Value {
                 (0..names).map(|number| (format!("{prefix}{number:05}"), json!("1"))).collect::<Map<_, _>>().into()
             };
@@ -217,7 +125,7 @@ mod tests {
             let once = || {
                 let mut pod = Pod::read(document.root(), None).unwrap();
                 let start = Instant::now();
-                complete::pod_level(&mut pod, ServerVersion::default());
+                api_server_defaults::pod_level(&mut pod, ServerVersion::default());
                 for requirement in Requirement::BOTH {
                     as_quotas_see_it(&pod, requirement).unwrap();
                 }

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use super::kinds::PodKind;
-use super::{Pod, complete};
+use super::{Pod, api_server_defaults};
 use crate::json::{Malformed, Node};
 
 /// One admission request.
@@ -152,14 +152,14 @@ impl<'d> Request<'d> {
                 _ => {}
             }
         }
-        let operation = operation.ok_or_else(|| node.wrong("`operation` is missing"))?;
+        let operation = operation.ok_or_else(|| node.error("`operation` is missing"))?;
         let old = old.map(Object::stored).transpose()?;
         request.operation = match operation.str()?.as_ref() {
             "CREATE" => Operation::Create,
             "UPDATE" => Operation::Update { old },
             "DELETE" => Operation::Delete,
             "CONNECT" => Operation::Connect,
-            _ => return Err(operation.malformed("CREATE, UPDATE, DELETE or CONNECT")),
+            _ => return Err(operation.expected("CREATE, UPDATE, DELETE or CONNECT")),
         };
         if request.name.is_empty() {
             request.name = name_of(object)?;
@@ -204,7 +204,7 @@ impl<'d> Request<'d> {
             return Ok(Some(resized));
         }
         if !kind.path.is_empty() {
-            complete::limits_to_requests(&mut pod);
+            api_server_defaults::limits_to_requests(&mut pod);
         }
         Ok(Some(pod))
     }
@@ -223,7 +223,7 @@ impl<'d> Request<'d> {
         let pod = old.pod_at(kind.path)?;
         Ok(pod.map(|mut pod| {
             if !kind.path.is_empty() {
-                complete::limits_to_requests(&mut pod);
+                api_server_defaults::limits_to_requests(&mut pod);
             }
             pod
         }))

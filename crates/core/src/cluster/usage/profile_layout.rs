@@ -87,13 +87,13 @@ impl Repository {
 
 /// The place of an image's entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ProfileKey {
     /// Under `spec.images`.
     pub key: String,
     hash: u64,
 }
 
-impl Place {
+impl ProfileKey {
     pub fn of(repository: &str) -> Self {
         Self { key: key_of(repository), hash: hash(repository) }
     }
@@ -119,7 +119,7 @@ pub fn key_of(name: &str) -> String {
 /// thousands of namespaces does not have to fit into one page.
 pub const REPOSITORY_HALVES: usize = 26;
 /// The most halves that are chosen.
-pub const MOST_HALVES: usize = REPOSITORY_HALVES + 32;
+pub const MAX_HALVES: usize = REPOSITORY_HALVES + 32;
 
 /// Decides at each fork which half an entry belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -129,7 +129,7 @@ pub struct Halves<'n> {
 }
 
 impl<'n> Halves<'n> {
-    pub fn of(place: &Place, namespace: &'n str) -> Self {
+    pub fn of(place: &ProfileKey, namespace: &'n str) -> Self {
         Self { repository: place.hash, namespace }
     }
 
@@ -163,7 +163,7 @@ pub fn page_of(pages: &str, halves: Halves<'_>) -> Result<Option<String>, NoTree
         match nodes.next().ok_or(NoTree)? {
             NOTHING => return Ok(None),
             PAGE => return Ok(Some(path)),
-            FORK if path.len() < MOST_HALVES => {
+            FORK if path.len() < MAX_HALVES => {
                 let is_second = halves.is_second(path.len());
                 if is_second {
                     skip_one(&mut nodes)?;
@@ -230,7 +230,7 @@ pub const HEADER_MASK: &str = "spec.header";
 
 /// The parts of an object that a reader of this image needs, in addition to [`HEADER_MASK`]. So the answer stays small,
 /// however many images, namespaces and tags there are.
-pub fn field_masks(place: &Place, parts: Parts<'_>) -> Vec<String> {
+pub fn field_masks(place: &ProfileKey, parts: Parts<'_>) -> Vec<String> {
     let mut masks = Vec::with_capacity(8);
     let mut add = |histories: &[&str], workloads: &[String]| {
         let histories = [&["spec.images.", &place.key], histories].concat().concat();
@@ -272,12 +272,12 @@ mod tests {
     #[test]
     fn the_place_of_a_repository_never_changes() {
         // Fixed, because profiles in clusters are found by it.
-        let nginx = Place::of(image("nginx:1.27").repository());
+        let nginx = ProfileKey::of(image("nginx:1.27").repository());
         assert_eq!(nginx.key, "docker,io/library/nginx");
         assert_eq!(nginx.root().to_string(), "usage-26");
         let path = |namespace| -> String {
             let halves = Halves::of(&nginx, namespace);
-            (0..MOST_HALVES).map(|forks| if halves.is_second(forks) { '1' } else { '0' }).collect()
+            (0..MAX_HALVES).map(|forks| if halves.is_second(forks) { '1' } else { '0' }).collect()
         };
         assert_eq!(path("shop"), "0111111101010000010100110101001100111011010001001000111111");
         assert!(path("lab").starts_with("01111111010100000101001101"));
@@ -298,9 +298,9 @@ mod tests {
     fn repositories_and_namespaces_spread_evenly() {
         let mut roots = [0_u32; Root::COUNT as usize];
         let (mut by_repository, mut by_namespace) = ([0_u32; 64], [0_u32; 64]);
-        let nginx = Place::of("docker.io/library/nginx");
+        let nginx = ProfileKey::of("docker.io/library/nginx");
         for number in 0..6400 {
-            let place = Place::of(&format!("registry.example.com/team/app-{number}"));
+            let place = ProfileKey::of(&format!("registry.example.com/team/app-{number}"));
             roots[usize::from(place.root().0)] += 1;
             let taken = |halves: Halves<'_>, from: usize| {
                 (from..from + 6).fold(0, |taken, forks| taken * 2 + usize::from(halves.is_second(forks)))
@@ -316,11 +316,11 @@ mod tests {
     #[test]
     fn keys_contain_no_dot_and_are_distinct() {
         for repository in ["docker.io/library/nginx", "ghcr.io/a.b/c_d.e", "registry.example.com:5000/team/a__b"] {
-            let place = Place::of(repository);
+            let place = ProfileKey::of(repository);
             assert!(!place.key.contains('.'), "{}", place.key);
             assert!(place.is_of(repository) && !place.is_of("docker.io/library/redis"));
         }
-        assert!(!Place::of("a.b/c").is_of("a-b/c"));
+        assert!(!ProfileKey::of("a.b/c").is_of("a-b/c"));
     }
 
     #[test]
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn masks_cover_only_the_image_in_the_namespace() {
-        let nginx = Place::of(image("nginx:1.27").repository());
+        let nginx = ProfileKey::of(image("nginx:1.27").repository());
         let tags: Vec<_> = TagKey::of(&image("nginx:1.27")).collect();
         assert_eq!(
             field_masks(
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn a_page_is_found_by_its_path_of_halves() {
         // nginx belongs to the first half, and then to the second one seven times.
-        let place = Place::of("docker.io/library/nginx");
+        let place = ProfileKey::of("docker.io/library/nginx");
         let find = |pages: &str| page_of(pages, Halves::of(&place, "shop"));
         let page = |path: &str| Ok(Some(path.to_owned()));
         assert_eq!(find("/##"), page("0"));

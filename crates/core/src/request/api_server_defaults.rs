@@ -2,9 +2,9 @@
 //!
 //! See <https://kubernetes.io/docs/tasks/configure-pod-container/assign-pod-level-resources/>.
 
-use super::demand::{self, is_pod_level};
 use super::origin::Origin;
 use super::pod::{Pod, Resources, Value};
+use super::pod_totals::{self, is_pod_level};
 use crate::amount::{Quantity, Requirement, ResourceName};
 use crate::settings::ServerVersion;
 
@@ -50,7 +50,7 @@ pub fn pod_level(pod: &mut Pod<'_>, server: ServerVersion) {
         return;
     }
     let limits_too = server.completes_pod_level_limits();
-    let sum_of_limits = demand::of_containers(pod, Requirement::Limit);
+    let sum_of_limits = pod_totals::of_containers(pod, Requirement::Limit);
     let Resources { requests, limits } = &pod.resources;
     let mut missing = Vec::new();
     for ((name, sum, limit), (.., request)) in
@@ -62,7 +62,7 @@ pub fn pod_level(pod: &mut Pod<'_>, server: ServerVersion) {
     }
     pod.resources.limits.add_missing(missing);
     if limits_too || !pod.resources.limits.is_empty() {
-        for (name, sum) in demand::of_containers(pod, Requirement::Request).iter() {
+        for (name, sum) in pod_totals::of_containers(pod, Requirement::Request).iter() {
             if matches!(name.as_ref(), "cpu" | "memory") && !pod.resources.requests.contains(name) {
                 let (name, request) = derived(name, sum);
                 pod.resources.requests.set(name, request);
