@@ -8,13 +8,13 @@ use headroom_core::amount::{Quantity, Requirement};
 use headroom_core::annotations::{headroom_annotation, limit_ranger};
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window, workload};
-use headroom_core::estimate::history::WantedHistory;
-use headroom_core::estimate::{self, Adjustment, Basis, Estimate, Estimates, Reason, Sources, of_skipped};
+use headroom_core::estimate::history::HistoryLookups;
+use headroom_core::estimate::{self, Adjustment, Basis, Estimate, Estimates, Reason, Sources, of_rejected};
 use headroom_core::image::ImageName;
 use headroom_core::json::Malformed;
 use headroom_core::judge::fill::Filling;
-use headroom_core::plan::{Want, wants};
-use headroom_core::ranges::{self, Range};
+use headroom_core::limit_rules::{self, Range};
+use headroom_core::plan::{EstimateTarget, estimate_targets};
 use headroom_core::request::Pod;
 use headroom_core::settings::{EstimateSettings, Mode};
 use headroom_core::{Context, Request, Settings, limits};
@@ -53,10 +53,10 @@ pub fn further_lookups<'d>(
     Ok(history_of_all(request)?.pages(request, settings, context))
 }
 
-fn history_of_all<'d>(request: &'d Request<'d>) -> Result<WantedHistory<'d>, Malformed> {
+fn history_of_all<'d>(request: &'d Request<'d>) -> Result<HistoryLookups<'d>, Malformed> {
     let pod = request.pod()?;
     let containers = pod.as_ref().map_or(0, |pod| pod.containers.len());
-    Ok(WantedHistory::of(request, pod.as_ref(), 0..containers))
+    Ok(HistoryLookups::of(request, pod.as_ref(), 0..containers))
 }
 
 /// The recommendation for a request; none if the request has no pod.
@@ -66,20 +66,20 @@ pub fn recommend<'d>(
     settings: &'d Settings<'d>,
 ) -> Result<Option<Recommendation<'d>>, Malformed> {
     let Some(mut as_it_stands) = request.pod()? else { return Ok(None) };
-    let ranges = ranges::applicable(request, Some(&as_it_stands), context, settings)?;
+    let ranges = limit_rules::applicable(request, Some(&as_it_stands), context, settings)?;
     let is_defaulted = settings.limit_ranges.mode != Mode::Off;
     let filling = Filling { request, context, settings, ranges: &ranges, is_defaulted };
     limit_ranger::mark(&mut as_it_stands, context.limit_ranges.is_some().then_some(ranges.as_slice()))?;
     headroom_annotation::mark(&mut as_it_stands)?;
     let mut notes = Vec::new();
-    let wants = if context.limit_ranges.is_some() {
-        let mode = settings.estimates.mode.min(wants::chosen_by_pod(&as_it_stands, &mut notes)?);
-        let wants = wants::all(&as_it_stands, mode, &settings.estimates, &mut notes);
-        wants::restrict_by_namespace(wants, context.namespace, &mut notes)?
+    let targets = if context.limit_ranges.is_some() {
+        let mode = settings.estimates.mode.min(estimate_targets::chosen_by_pod(&as_it_stands, &mut notes)?);
+        let targets = estimate_targets::all(&as_it_stands, mode, &settings.estimates, &mut notes);
+        estimate_targets::restrict_by_namespace(targets, context.namespace, &mut notes)?
     } else {
         Vec::new()
     };
-    let before = filling.fill(as_it_stands.clone(), &wants)?.pod;
+    let before = filling.fill(as_it_stands.clone(), &targets)?.pod;
 
     let bare = without_requests(&as_it_stands);
     let mut advice = for_all(request, &bare, &ranges, context, settings)?;
@@ -88,9 +88,9 @@ pub fn recommend<'d>(
         let mut filled = bare.clone();
         advice.estimates.apply(&mut filled);
         keep_what_is_not_advised(&mut filled, &as_it_stands);
-        filling.default(&mut filled);
+        filling.apply_defaults(&mut filled);
         let breaches = limits::check_pod(&filled, None, &ranges);
-        if !advice.estimates.give_way(&filled, &breaches, round) {
+        if !advice.estimates.fit_to_limits(&filled, &breaches, round) {
             break filled;
         }
         round = round.saturating_add(1);
@@ -191,8 +191,8 @@ fn for_all<'d>(
                 unknown("a HorizontalPodAutoscaler scales by it, so another request would change how many pods run");
                 continue;
             }
-            let want = Want { container: index, resource, for_comparison: false };
-            let made = estimate::estimate(want, container, &image, &sources, ranges, context, settings, &mut notes);
+            let target = EstimateTarget { container: index, resource, for_comparison: false };
+            let made = estimate::estimate(target, container, &image, &sources, ranges, context, settings, &mut notes);
             let Some(mut made) = made else {
                 unknown(&no_usable_history(&sources, resource, estimate_settings));
                 continue;
@@ -220,7 +220,7 @@ fn is_of_the_pod(pod: &Pod<'_>, resource: Resource) -> bool {
 fn no_usable_history(sources: &Sources<'_, '_>, resource: Resource, settings: &EstimateSettings<'_>) -> String {
     // Problems of a profile were noted when the estimate was tried.
     let (_, skipped) = sources.choose(resource, settings, &mut Vec::new());
-    of_skipped(&skipped)
+    of_rejected(&skipped)
 }
 
 fn measurements(

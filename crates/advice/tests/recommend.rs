@@ -55,8 +55,8 @@ fn advice(situation: &Situation) -> Vec<String> {
     let found = recommend(&request, &context, &settings).unwrap().unwrap();
     let mut words = Vec::new();
     for evidence in &found.advice.estimates.estimates {
-        let name = evidence.want.resource.name();
-        let container = &found.after.containers[evidence.want.container];
+        let name = evidence.target.resource.name();
+        let container = &found.after.containers[evidence.target.container];
         let set = container.resources.quantity(Requirement::Request, name).unwrap();
         assert_eq!(*set, evidence.quantity, "the pod does not have the recommended request");
         let adjustments: Vec<String> = evidence.adjustments.iter().map(ToString::to_string).collect();

@@ -1,10 +1,10 @@
 //! Sets requests and limits, and the targets of autoscalers, in manifests where they stand, and leaves every other byte alone: comments, order, quotes, line ends.
 //!
-//! [`tree`] says where things stand; here is decided what is put there. What cannot be edited for certain (anchors,
+//! [`yaml_spans`] says where things stand; here is decided what is put there. What cannot be edited for certain (anchors,
 //! aliases, merge keys, two objects of one name) is refused with its line. After each edit the text is read again, and
 //! must say what it said before and the new amounts.
 
-pub use headroom_dryrun::manifest::tree;
+pub use headroom_dryrun::manifest::yaml_spans;
 mod target;
 mod verify;
 
@@ -12,7 +12,7 @@ use granit_parser::ScalarStyle;
 use headroom_core::amount::{Quantity, Requirement};
 
 pub use target::{Target, set_targets};
-use tree::{Content, Node};
+use yaml_spans::{Content, Node};
 
 /// Requests or limits of one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub enum EditError {
 
 /// The text with the changes in it; none if it says all that already.
 pub fn set_amounts(text: &str, changes: &[Change]) -> Result<Option<String>, EditError> {
-    let documents = tree::documents(text).map_err(EditError::Unreadable)?;
+    let documents = yaml_spans::documents(text).map_err(EditError::Unreadable)?;
     let mut splices = Vec::new();
     for change in changes {
         let object = change.object.find(&documents)?;

@@ -7,17 +7,17 @@ use headroom_advice::recommend;
 use headroom_core::cluster::lookup::{Lookup, Missing};
 use headroom_core::json::{Document, Malformed};
 use headroom_core::timestamp::Timestamp;
-use headroom_core::{Answers, Context, Decision, Inquiry, Request, Settings};
+use headroom_core::{Context, Decision, Evaluation, FetchedObjects, Request, Settings};
 use serde_json::Value;
 
-use crate::surroundings::Surroundings;
+use crate::surroundings::ClusterReader;
 use crate::{clock, judge};
 
 /// Hands a request, what surrounds it, and the settings to `answer`. The error is one line.
 pub fn with_context<T>(
     request: &Value,
     settings: &Value,
-    around: &mut dyn Surroundings,
+    around: &mut dyn ClusterReader,
     answer: impl for<'d> FnOnce(&'d Request<'d>, &Context<'d>, &'d Settings<'d>) -> Result<T, Malformed>,
 ) -> Result<T, String> {
     let (request, settings) = (request.to_string(), settings.to_string());
@@ -50,7 +50,7 @@ pub fn with_context<T>(
 pub fn with_decision<T>(
     request: &Value,
     settings: &Value,
-    around: &mut dyn Surroundings,
+    around: &mut dyn ClusterReader,
     answer: impl for<'d> FnOnce(&'d Request<'d>, &Decision<'d>, &Context<'d>, &'d Settings<'d>) -> Result<T, Malformed>,
 ) -> Result<T, String> {
     let (request, settings) = (request.to_string(), settings.to_string());
@@ -58,11 +58,11 @@ pub fn with_decision<T>(
     let settings = Document::read(&settings).map_err(|error| format!("invalid settings: {error}"))?;
     let request = Request::read(document.root()).map_err(|malformed| malformed.to_string())?;
     let settings = Settings::read(Some(settings.root())).map_err(|error| error.to_string())?;
-    let answers = Answers::default();
-    let mut inquiry = Inquiry::new(&request, &settings, &answers);
+    let answers = FetchedObjects::default();
+    let mut evaluation = Evaluation::new(&request, &settings, &answers);
     let read = |lookups: &[Lookup<'_>]| lookups.iter().map(|lookup| judge::read(lookup, around, &settings)).collect();
-    let decision = inquiry.run(read, || Timestamp::from_unix_seconds(clock::now()));
-    answer(&request, &decision, inquiry.context(), &settings).map_err(|malformed| malformed.to_string())
+    let decision = evaluation.run(read, || Timestamp::from_unix_seconds(clock::now()));
+    answer(&request, &decision, evaluation.context(), &settings).map_err(|malformed| malformed.to_string())
 }
 
 /// The moment that a question is asked at: the settings', where something recorded is looked at again, else the clock's.

@@ -21,7 +21,7 @@ use headroom_core::cluster::usage::read::Age;
 use headroom_core::estimate::{Basis, Estimate};
 use headroom_core::json::Malformed;
 use headroom_core::request::{Container, Origin, Pod, Requirement, Role, rollout};
-use headroom_core::settings::Whose;
+use headroom_core::settings::HistoryOwner;
 use headroom_core::{Context, Request, Settings};
 use serde::Serialize;
 
@@ -265,7 +265,7 @@ fn of_resource(
         return advice;
     }
     let mut all = found.advice.estimates.estimates.iter();
-    let Some(estimate) = all.find(|estimate| is_this(estimate.want.container, estimate.want.resource)) else {
+    let Some(estimate) = all.find(|estimate| is_this(estimate.target.container, estimate.target.resource)) else {
         advice.unknown = Some("no amount satisfies the LimitRanges; see the notes".to_owned());
         return advice;
     };
@@ -298,13 +298,13 @@ fn evidence_of(estimate: &Estimate<'_>, measured: Option<&Measurements>) -> Evid
         text.push_str(adjustment);
     }
     let history = match &estimate.basis {
-        Basis::History { percentile, window, key, whose, samples, age } => Some(History {
+        Basis::History { percentile, window, key, owner, samples, age } => Some(History {
             percentile: percentile.name().to_owned(),
             window: window.to_string(),
             key: key.clone(),
-            scope: match whose {
-                Whose::OwnNamespace => "namespace",
-                Whose::AllNamespaces => "cluster",
+            scope: match owner {
+                HistoryOwner::OwnNamespace => "namespace",
+                HistoryOwner::AllNamespaces => "cluster",
             },
             samples: *samples,
             age_seconds: age.as_secs(),
@@ -315,7 +315,7 @@ fn evidence_of(estimate: &Estimate<'_>, measured: Option<&Measurements>) -> Evid
         }),
         Basis::WellKnown { .. } => None,
     };
-    let passed_over = estimate.skipped.iter().map(ToString::to_string).collect();
+    let passed_over = estimate.rejected.iter().map(ToString::to_string).collect();
     Evidence { text, history, adjustments, passed_over }
 }
 

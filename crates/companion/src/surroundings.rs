@@ -3,7 +3,7 @@
 pub mod at_once;
 pub mod cluster;
 
-pub use headroom_dryrun::surroundings::*;
+pub use headroom_dryrun::cluster_reader::*;
 
 pub use at_once::AtOnce;
 pub use cluster::Cluster;

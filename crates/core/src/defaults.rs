@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::amount::{ByResource, Quantity, Requirement, ResourceName};
 use crate::cut::shortened;
-use crate::ranges::Range;
+use crate::limit_rules::Range;
 use crate::request::{Container, Origin, Pod, RangeName, Repair, Resources, Value};
 
 /// Adds the default limits and requests of the ranges, for the resources that `may_set` allows.

@@ -1,10 +1,10 @@
 //! Estimates missing requests from the image's usage history.
 //!
 //! An estimate is made for each container and each resource that the settings choose, if the author set neither request
-//! nor limit. It is the largest of the configured percentiles of the first history with enough samples ([`step`]), else
+//! nor limit. It is the largest of the configured percentiles of the first history with enough samples ([`history_lookup`]), else
 //! the value in the table of well-known images, else none. Only a request is set. It is raised by the margin, by more
 //! if the history is short or of few pods, by out-of-memory kills ([`oom`]) and to the floor; then it is rounded up,
-//! and kept within the ranges of the container ([`caps`]) and of the pod ([`give_way`]). An estimate never refuses
+//! and kept within the ranges of the container ([`caps`]) and of the pod ([`fit_to_limits`]). An estimate never refuses
 //! anything: a problem with a history becomes a note.
 //!
 //! This does what the retired
@@ -13,11 +13,11 @@
 
 mod caps;
 mod explanation;
-mod give_way;
+mod fit_to_limits;
+mod from_history;
 pub mod history;
-mod measured;
+pub mod history_lookup;
 mod oom;
-pub mod step;
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -29,17 +29,17 @@ use crate::cluster::usage::{Resource, workload};
 use crate::cut::shortened;
 use crate::image::ImageName;
 use crate::json::{Malformed, Node};
-use crate::plan::Want;
-use crate::ranges::Range;
+use crate::limit_rules::Range;
+use crate::plan::EstimateTarget;
 use crate::request::{Container, EstimateOrigin, Origin, Pod, Request, Value};
 use crate::settings::Settings;
 use crate::well_known;
 
-pub use explanation::{Adjustment, Basis, Reason, is_of_estimate, of_skipped};
-pub use give_way::may_shrink;
-pub use step::{Skipped, Sources};
+pub use explanation::{Adjustment, Basis, Reason, is_of_estimate, of_rejected};
+pub use fit_to_limits::may_shrink;
+pub use history_lookup::{RejectedHistory, Sources};
 
-use measured::Measured;
+use from_history::HistoryEstimate;
 
 /// The estimates for a pod.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ pub struct Estimates<'d> {
 /// One estimate.
 #[derive(Debug)]
 pub struct Estimate<'d> {
-    pub want: Want,
+    pub target: EstimateTarget,
     container: Cow<'d, str>,
     /// What the author set, if the estimate is only for comparison with it.
     set: Option<Quantity>,
@@ -61,7 +61,7 @@ pub struct Estimate<'d> {
     least: Quantity,
     pub basis: Basis,
     pub adjustments: Vec<Adjustment<'d>>,
-    pub skipped: Vec<Skipped>,
+    pub rejected: Vec<RejectedHistory>,
     /// Reported, and not set.
     pub only_reported: bool,
 }
@@ -70,7 +70,7 @@ pub struct Estimate<'d> {
 pub fn make<'d>(
     request: &Request<'d>,
     pod: &Pod<'d>,
-    wants: &[Want],
+    targets: &[EstimateTarget],
     ranges: &[Range<'d>],
     context: &Context<'d>,
     settings: &Settings<'d>,
@@ -78,23 +78,23 @@ pub fn make<'d>(
     let mut made = Estimates::default();
     let workload = workload::of(request);
     let owners = if context.autoscalers.is_empty() { Vec::new() } else { owners(request, pod)? };
-    for wants in wants.chunk_by(|one, other| one.container == other.container) {
-        let container = wants.first().and_then(|want| pod.containers.get(want.container));
+    for targets in targets.chunk_by(|one, other| one.container == other.container) {
+        let container = targets.first().and_then(|target| pod.containers.get(target.container));
         let Some(container) = container else { continue };
         // A runtime cannot pull an image whose name cannot be parsed.
         let Ok(image) = ImageName::parse(&container.image) else { continue };
         let sources = Sources::find(&image, (workload, &container.name), context, &settings.estimates, &mut made.notes);
-        for want in wants {
-            let scales = |scaler: &Autoscaler<'_>| scaler.scales_by(&owners, &container.name, want.resource);
+        for target in targets {
+            let scales = |scaler: &Autoscaler<'_>| scaler.scales_by(&owners, &container.name, target.resource);
             if context.autoscalers.iter().any(scales) {
                 made.notes.push(format!(
                     "container {}: no {} estimate, because a HorizontalPodAutoscaler scales by it",
                     shortened(&container.name),
-                    want.resource.name()
+                    target.resource.name()
                 ));
                 continue;
             }
-            let estimate = estimate(*want, container, &image, &sources, ranges, context, settings, &mut made.notes);
+            let estimate = estimate(*target, container, &image, &sources, ranges, context, settings, &mut made.notes);
             made.estimates.extend(estimate);
         }
     }
@@ -130,7 +130,7 @@ pub fn owners<'d>(request: &Request<'d>, pod: &Pod<'d>) -> Result<Vec<Owner<'d>>
 
 #[expect(clippy::too_many_arguments, reason = "the inputs of an estimate, passed once")]
 pub fn estimate<'d>(
-    want: Want,
+    target: EstimateTarget,
     container: &Container<'d>,
     image: &ImageName<'_>,
     sources: &Sources<'_, 'd>,
@@ -139,21 +139,21 @@ pub fn estimate<'d>(
     settings: &Settings<'d>,
     notes: &mut Vec<String>,
 ) -> Option<Estimate<'d>> {
-    let resource = want.resource;
+    let resource = target.resource;
     let chosen_by = &settings.estimates;
-    let (chosen, skipped) = sources.choose(resource, chosen_by, notes);
+    let (chosen, rejected) = sources.choose(resource, chosen_by, notes);
     let mut adjustments = Vec::new();
     let from_history = chosen.and_then(|chosen| {
-        let measured = Measured::of(&chosen, resource, context, settings, &mut adjustments);
-        measured
+        let estimate = HistoryEstimate::of(&chosen, resource, context, settings, &mut adjustments);
+        estimate
             .map_err(|unusable| {
                 adjustments.clear();
                 notes.push(sources.unused(&unusable));
             })
             .ok()
     });
-    let Measured { quantity, basis } = match from_history {
-        Some(measured) => measured,
+    let HistoryEstimate { quantity, basis } = match from_history {
+        Some(estimate) => estimate,
         None if chosen_by.well_known_images => {
             let known = well_known::requests(image.repository())?;
             let quantity = match resource {
@@ -161,7 +161,7 @@ pub fn estimate<'d>(
                 Resource::Memory => known.memory,
                 Resource::EphemeralStorage => return None,
             };
-            Measured { quantity, basis: Basis::WellKnown { source: known.source } }
+            HistoryEstimate { quantity, basis: Basis::WellKnown { source: known.source } }
         }
         None => return None,
     };
@@ -174,17 +174,17 @@ pub fn estimate<'d>(
     let rounding = chosen_by.rounding.of(resource);
     quantity = quantity.rounded_up_to_multiple_of(rounding);
     let mut least = Quantity::ZERO;
-    if !want.for_comparison {
+    if !target.for_comparison {
         let repairs = settings.limit_ranges.repair_default_limit;
         let capped = caps::fit(quantity, container, resource, ranges, repairs, rounding);
         (quantity, least) = (capped.quantity, capped.least);
         adjustments.extend(capped.adjustments);
     }
-    let only_reported = want.for_comparison || chosen_by.dry_run;
+    let only_reported = target.for_comparison || chosen_by.dry_run;
     let amount = |requirement| container.resources.quantity(requirement, resource.name());
-    let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| want.for_comparison).cloned();
+    let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| target.for_comparison).cloned();
     let container = container.name.clone();
-    Some(Estimate { want, container, set, quantity, least, basis, adjustments, skipped, only_reported })
+    Some(Estimate { target, container, set, quantity, least, basis, adjustments, rejected, only_reported })
 }
 
 /// The same amount in the usual notation: `250m` for cpu, `100Mi` for memory.
@@ -208,27 +208,27 @@ pub fn dedup(notes: &mut Vec<String>) {
 
 impl<'d> Estimates<'d> {
     /// Whether any estimate sets a value.
-    pub fn set_anything(&self) -> bool {
+    pub fn sets_any_value(&self) -> bool {
         self.estimates.iter().any(|estimate| !estimate.only_reported)
     }
 
     /// Sets the estimates in the pod, or adds them to the container's reported values if the author set a value.
     pub fn apply(&self, pod: &mut Pod<'d>) {
         for estimate in &self.estimates {
-            let Some(container) = pod.containers.get_mut(estimate.want.container) else { continue };
-            let values = match (estimate.only_reported, estimate.want.for_comparison) {
+            let Some(container) = pod.containers.get_mut(estimate.target.container) else { continue };
+            let values = match (estimate.only_reported, estimate.target.for_comparison) {
                 (false, _) => &mut container.resources.requests,
                 (true, true) => &mut container.reported,
                 (true, false) => continue,
             };
             let value = Value { quantity: estimate.quantity.clone(), origin: estimate.origin() };
-            values.set(estimate.want.resource.name().into(), value);
+            values.set(estimate.target.resource.name().into(), value);
         }
     }
 
-    /// Describes each estimate in a text that begins with `whose`.
-    pub fn reports(&self, whose: &str) -> Vec<Report> {
-        self.estimates.iter().map(|estimate| estimate.report(whose)).collect()
+    /// Describes each estimate in a text that begins with `prefix`.
+    pub fn reports(&self, prefix: &str) -> Vec<Report> {
+        self.estimates.iter().map(|estimate| estimate.report(prefix)).collect()
     }
 }
 
@@ -240,7 +240,7 @@ pub struct Report {
     /// The full basis of the estimate, if no annotation of the pod contains it.
     pub full: Option<String>,
     /// False for an estimate close to what the author set.
-    pub is_worth_a_warning: bool,
+    pub should_warn: bool,
 }
 
 /// If the author's value differs from the estimate by more than this, in percent of the estimate, it differs much.
@@ -250,15 +250,15 @@ impl Estimate<'_> {
     /// The origin of the amount.
     fn origin<'d>(&self) -> Origin<'d> {
         let basis = explanation::of(&self.basis, &self.adjustments);
-        Origin::Estimate(Box::new(EstimateOrigin { basis, skipped: explanation::of_skipped(&self.skipped) }))
+        Origin::Estimate(Box::new(EstimateOrigin { basis, skipped: explanation::of_rejected(&self.rejected) }))
     }
 
-    fn report(&self, whose: &str) -> Report {
+    fn report(&self, prefix: &str) -> Report {
         let Self { container, set, quantity, .. } = self;
-        let name = self.want.resource.name();
+        let name = self.target.resource.name();
         // Room for the longest usual text: growing a text costs more than writing it.
         let mut text = String::with_capacity(192);
-        text.extend([whose, &shortened(container), ": ", name]);
+        text.extend([prefix, &shortened(container), ": ", name]);
         match set {
             Some(set) => push(&mut text, format_args!(" is set to {set}, estimated at {quantity}")),
             None if self.only_reported => push(&mut text, format_args!(" request would be set to {quantity}")),
@@ -266,13 +266,13 @@ impl Estimate<'_> {
         }
         let full = self.only_reported.then(|| format!("{text} ({})", self.origin()));
         text.push_str(" (");
-        explanation::push_brief(&mut text, &self.basis, &self.adjustments, &self.skipped);
+        explanation::push_brief(&mut text, &self.basis, &self.adjustments, &self.rejected);
         text.push(')');
         let is_much = |set: &Quantity| {
             *set > quantity.scaled(100 + MUCH_PERCENT, 100) || *set < quantity.scaled(100 - MUCH_PERCENT, 100)
         };
-        let is_worth_a_warning = set.as_ref().is_none_or(is_much);
-        Report { text, full, is_worth_a_warning }
+        let should_warn = set.as_ref().is_none_or(is_much);
+        Report { text, full, should_warn }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Judges a request: fills in missing values, checks the result against the ranges, and charges the quotas.
 //!
-//! The plan decides what is judged; the inquiry decides what is read for it.
+//! The plan decides what is judged; the evaluation decides what is read for it.
 
 pub mod charge;
 pub mod fill;
@@ -11,7 +11,7 @@ use crate::defaults;
 use crate::estimate::Estimates;
 use crate::json::Malformed;
 use crate::limits;
-use crate::plan::{Plan, Subject, Want, wants};
+use crate::plan::{EstimateTarget, Plan, RequestKind, estimate_targets};
 use crate::quota;
 use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::{Mode, OnMissingContext, Settings};
@@ -49,9 +49,9 @@ pub fn judge<'d>(
     let fills = plan.is_defaulted || plan.is_estimated;
     let ranges = std::mem::take(&mut plan.ranges);
     let filling = Filling { request, context, settings, ranges: &ranges, is_defaulted: plan.is_defaulted };
-    let filled = |mut pod: Pod<'d>, wants: &[Want]| {
+    let filled = |mut pod: Pod<'d>, targets: &[EstimateTarget]| {
         if fills {
-            return filling.fill(pod, wants);
+            return filling.fill(pod, targets);
         }
         api_server_defaults::pod_level(&mut pod, settings.server);
         Ok(Filled { pod, estimates: Estimates::default(), breaches: None })
@@ -59,23 +59,23 @@ pub fn judge<'d>(
     let mut pods = Pods::default();
     let mut breaches = None;
     if let Some(pod) = plan.pod.take() {
-        let filled = filled(pod, &plan.wants)?;
-        report_estimates(&mut decision, plan.subject, &filled, notes);
+        let filled = filled(pod, &plan.targets)?;
+        report_estimates(&mut decision, plan.kind, &filled, notes);
         breaches = filled.breaches;
         pods.new = Some(filled.pod);
     }
-    pods.old = match plan.subject {
-        Subject::Resize | Subject::Deadline => request.old_pod()?.map(|mut pod| {
+    pods.old = match plan.kind {
+        RequestKind::Resize | RequestKind::Deadline => request.old_pod()?.map(|mut pod| {
             api_server_defaults::pod_level(&mut pod, settings.server);
             pod
         }),
         // The existing pods were filled in, too.
-        Subject::Workload if plan.rollout.is_some() => {
+        RequestKind::Workload if plan.rollout.is_some() => {
             let old = request.old_pod()?.map(|mut pod| {
                 let mut ignored = Vec::new();
-                let wants = plan.prepare(&mut pod, context, settings, &mut ignored)?;
-                let wants = wants::restrict_by_namespace(wants, context.namespace, &mut ignored)?;
-                Ok(filled(pod, &wants)?.pod)
+                let targets = plan.prepare(&mut pod, context, settings, &mut ignored)?;
+                let targets = estimate_targets::restrict_by_namespace(targets, context.namespace, &mut ignored)?;
+                Ok(filled(pod, &targets)?.pod)
             });
             old.transpose()?
         }
@@ -86,10 +86,10 @@ pub fn judge<'d>(
             for found in defaults::limits_below_requests(pod) {
                 decision.warn(|| found.to_string());
             }
-            let stored = pods.old.as_ref().filter(|_| plan.subject == Subject::Resize);
+            let stored = pods.old.as_ref().filter(|_| plan.kind == RequestKind::Resize);
             let breaches = breaches.unwrap_or_else(|| limits::check_pod(pod, stored, &ranges));
             add_limit_breaches(&mut decision, plan, request, breaches);
-        } else if plan.subject == Subject::Claim {
+        } else if plan.kind == RequestKind::Claim {
             add_limit_breaches(&mut decision, plan, request, limits::check_claim(object, request.old(), &ranges)?);
         }
     }
@@ -150,10 +150,10 @@ fn report_missing<'d>(decision: &mut Decision<'d>, plan: &Plan<'d>, context: &Co
 }
 
 /// Records every estimate, and warns of problems with the usage history.
-fn report_estimates<'d>(decision: &mut Decision<'d>, subject: Subject, filled: &Filled<'d>, notes: Vec<String>) {
-    let whose = if subject == Subject::Workload { "its pods: " } else { "" };
+fn report_estimates<'d>(decision: &mut Decision<'d>, kind: RequestKind, filled: &Filled<'d>, notes: Vec<String>) {
+    let whose = if kind == RequestKind::Workload { "its pods: " } else { "" };
     for report in filled.estimates.reports(whose) {
-        if report.is_worth_a_warning {
+        if report.should_warn {
             decision.warn(|| report.text.clone());
         }
         decision.estimates.push(report);
@@ -172,7 +172,7 @@ fn add_limit_breaches<'d>(
     if breaches.is_empty() {
         return;
     }
-    let is_workload = plan.subject == Subject::Workload;
+    let is_workload = plan.kind == RequestKind::Workload;
     if plan.limits == Mode::Enforce {
         let (resource, name) = (request.qualified_resource(), request.name.to_string());
         decision.violations.push(Violation::Limits { resource, name, is_workload, breaches });

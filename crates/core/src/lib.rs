@@ -23,7 +23,7 @@ pub mod cut;
 pub mod request;
 
 pub mod annotations;
-pub mod ranges;
+pub mod limit_rules;
 
 pub mod plan;
 
@@ -36,13 +36,13 @@ pub mod judge;
 pub mod patch;
 pub mod verdict;
 
-pub mod inquiry;
+pub mod evaluation;
 
 #[cfg(test)]
 mod complexity_test;
 
 pub use cluster::Context;
-pub use inquiry::{Answers, Inquiry, Step};
+pub use evaluation::{Evaluation, FetchedObjects, NextStep};
 pub use request::Request;
 pub use settings::Settings;
 pub use verdict::Decision;

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use crate::amount::{Quantity, Requirement, ResourceList};
 use crate::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use crate::json::Malformed;
-use crate::ranges::Range;
+use crate::limit_rules::Range;
 use crate::request::pod::ContainerIndex;
 use crate::request::{Container, Object, Pod, pod_totals};
 

@@ -4,25 +4,25 @@
 //! [`Plan::of`] needs only the request, and decides what to read; [`Plan::complete`] adds what depends on the ranges;
 //! [`Plan::restrict_by_namespace`] removes the estimates that the namespace opts out of.
 
+pub mod estimate_targets;
 pub mod exempt;
-pub mod subject;
-pub mod wants;
+pub mod request_kind;
 
 use crate::annotations::{headroom_annotation, limit_ranger};
 use crate::cluster::Context;
 use crate::json::Malformed;
-use crate::ranges::{self, Range};
+use crate::limit_rules::{self, Range};
 use crate::request::rollout::{self, Rollout};
 use crate::request::{Pod, Request};
 use crate::settings::{EstimateMode, Mode, OnQuota, Role, Settings};
 
-pub use subject::Subject;
-pub use wants::Want;
+pub use estimate_targets::EstimateTarget;
+pub use request_kind::RequestKind;
 
 /// The plan for one request.
 #[derive(Debug)]
 pub struct Plan<'d> {
-    pub subject: Subject,
+    pub kind: RequestKind,
     /// The mode for breaches of the ranges.
     pub limits: Mode,
     /// The mode for breaches of a quota by the object itself.
@@ -40,47 +40,47 @@ pub struct Plan<'d> {
     pub pod: Option<Pod<'d>>,
     pub ranges: Vec<Range<'d>>,
     /// The estimates to make for the pod.
-    pub wants: Vec<Want>,
+    pub targets: Vec<EstimateTarget>,
 }
 
 impl<'d> Plan<'d> {
     /// The plan for a request; none if there is nothing to judge.
     pub fn of(request: &'d Request<'d>, settings: &'d Settings<'d>) -> Result<Option<Self>, Malformed> {
-        let Some(subject) = Subject::of(request)? else { return Ok(None) };
+        let Some(kind) = RequestKind::of(request)? else { return Ok(None) };
         let role = settings.role;
         let judges = role != Role::Fill;
-        let is_workload = matches!(subject, Subject::Workload | Subject::Scale);
+        let is_workload = matches!(kind, RequestKind::Workload | RequestKind::Scale);
         let pods = if is_workload && !request.is_audit { settings.quotas.of_workloads() } else { Mode::Off };
-        let may_keep_pods = subject == Subject::Workload && request.old().is_some();
+        let may_keep_pods = kind == RequestKind::Workload && request.old().is_some();
         let rollout = if pods == Mode::Off && !may_keep_pods { None } else { rollout::rollout(request)? };
         if may_keep_pods && rollout.is_none() && rollout::keeps_template(request)? {
             // Neither the pods that it has nor their number change.
             return Ok(None);
         }
         let has_rollout = rollout.is_some() && pods != Mode::Off;
-        let limits = match subject {
-            Subject::Workload => settings.limit_ranges.of_workloads(),
-            Subject::Pod | Subject::Resize | Subject::Claim => settings.limit_ranges.mode,
-            Subject::Deadline | Subject::Scale | Subject::ClaimStatus | Subject::Counted => Mode::Off,
+        let limits = match kind {
+            RequestKind::Workload => settings.limit_ranges.of_workloads(),
+            RequestKind::Pod | RequestKind::Resize | RequestKind::Claim => settings.limit_ranges.mode,
+            RequestKind::Deadline | RequestKind::Scale | RequestKind::ClaimStatus | RequestKind::Counted => Mode::Off,
         };
         let mut plan = Self {
-            subject,
+            kind,
             limits,
-            quotas: if judges && subject.is_counted(request) { settings.quotas.mode } else { Mode::Off },
+            quotas: if judges && kind.is_counted(request) { settings.quotas.mode } else { Mode::Off },
             pods: if has_rollout { pods } else { Mode::Off },
             rollout: rollout.filter(|_| has_rollout),
-            is_defaulted: subject != Subject::Claim && limits != Mode::Off
+            is_defaulted: kind != RequestKind::Claim && limits != Mode::Off
                 || has_rollout && settings.limit_ranges.mode != Mode::Off,
-            is_estimated: subject.makes_pods() && settings.estimates.mode != EstimateMode::Never,
+            is_estimated: kind.makes_pods() && settings.estimates.mode != EstimateMode::Never,
             may_change: false,
             pod: None,
             ranges: Vec::new(),
-            wants: Vec::new(),
+            targets: Vec::new(),
         };
-        plan.may_change = match subject {
-            Subject::Pod => role != Role::Judge,
+        plan.may_change = match kind {
+            RequestKind::Pod => role != Role::Judge,
             // With `limitRanges` off for workloads, defaults serve only to count the pods for a quota.
-            Subject::Workload => {
+            RequestKind::Workload => {
                 role != Role::Judge
                     && settings.mutate_templates
                     && (limits != Mode::Off || !plan.is_defaulted)
@@ -97,21 +97,21 @@ impl<'d> Plan<'d> {
         if plan.is_off() {
             return Ok(None);
         }
-        if subject.is_pod() || subject == Subject::Workload {
+        if kind.is_pod() || kind == RequestKind::Workload {
             plan.pod = request.pod()?;
         }
         // If the pod cannot use an estimate, nothing is read for one. If the ranges are read anyway, this is decided
         // later, when they are known.
         if plan.is_estimated && (plan.limits == Mode::Off && !plan.is_defaulted || settings.estimates.reads_more()) {
             plan.is_estimated =
-                plan.pod.as_ref().map_or(Ok(false), |pod| wants::is_possible(pod, &settings.estimates))?;
+                plan.pod.as_ref().map_or(Ok(false), |pod| estimate_targets::is_possible(pod, &settings.estimates))?;
         }
         Ok(Some(plan))
     }
 
     /// Keeps only the part of this policy, where two policies share the work.
     fn restrict_to(&mut self, role: Role) {
-        let is_workload = matches!(self.subject, Subject::Workload | Subject::Scale);
+        let is_workload = matches!(self.kind, RequestKind::Workload | RequestKind::Scale);
         match role {
             Role::Both => {}
             // This policy refuses nothing, but may warn about the pods of a workload.
@@ -131,7 +131,7 @@ impl<'d> Plan<'d> {
                 self.is_estimated &= judges;
             }
             Role::Judge => {
-                self.is_defaulted &= self.subject == Subject::Resize;
+                self.is_defaulted &= self.kind == RequestKind::Resize;
                 self.is_estimated = false;
             }
         }
@@ -165,9 +165,9 @@ impl<'d> Plan<'d> {
         settings: &'d Settings<'d>,
         notes: &mut Vec<String>,
     ) -> Result<(), Malformed> {
-        self.ranges = ranges::applicable(request, self.pod.as_ref(), context, settings)?;
+        self.ranges = limit_rules::applicable(request, self.pod.as_ref(), context, settings)?;
         if let Some(mut pod) = self.pod.take() {
-            self.wants = self.prepare(&mut pod, context, settings, notes)?;
+            self.targets = self.prepare(&mut pod, context, settings, notes)?;
             self.pod = Some(pod);
         }
         Ok(())
@@ -180,7 +180,7 @@ impl<'d> Plan<'d> {
         context: &Context<'d>,
         settings: &Settings<'d>,
         notes: &mut Vec<String>,
-    ) -> Result<Vec<Want>, Malformed> {
+    ) -> Result<Vec<EstimateTarget>, Malformed> {
         if !self.is_defaulted && !self.is_estimated {
             return Ok(Vec::new());
         }
@@ -190,13 +190,14 @@ impl<'d> Plan<'d> {
         if !self.is_estimated || context.limit_ranges.is_none() {
             return Ok(Vec::new());
         }
-        let mode = settings.estimates.mode.min(wants::chosen_by_pod(pod, notes)?);
-        Ok(wants::all(pod, mode, &settings.estimates, notes))
+        let mode = settings.estimates.mode.min(estimate_targets::chosen_by_pod(pod, notes)?);
+        Ok(estimate_targets::all(pod, mode, &settings.estimates, notes))
     }
 
     /// Drops the estimates that the namespace opts out of.
     pub fn restrict_by_namespace(&mut self, context: &Context<'_>, notes: &mut Vec<String>) -> Result<(), Malformed> {
-        self.wants = wants::restrict_by_namespace(std::mem::take(&mut self.wants), context.namespace, notes)?;
+        self.targets =
+            estimate_targets::restrict_by_namespace(std::mem::take(&mut self.targets), context.namespace, notes)?;
         Ok(())
     }
 }

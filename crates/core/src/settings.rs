@@ -17,7 +17,8 @@ use crate::glob;
 use crate::json::{Malformed, Node};
 
 pub use estimates::{
-    EstimateMode, EstimateSettings, Figure, HistoryScope, Margin, Matching, OnQuota, PerResource, Step, Whose,
+    EstimateMode, EstimateSettings, HistoryMatch, HistoryOwner, HistoryScope, Margin, OnQuota, PerResource,
+    PercentileChoice, Step,
 };
 pub use quotas::{Freshness, LimitedResource, QuotaSettings};
 pub use reader::Reader;

@@ -3,25 +3,25 @@
 //!
 //! Where the objects come from is the surroundings' business; how a judgement is told is the commands'.
 
-mod apply;
 mod autoscaled;
 mod bounds;
 mod judgement;
+mod kubectl_apply;
 pub mod request;
 mod run;
-pub mod tenants;
+pub mod tenant_quotas;
 
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::{Document, Malformed};
-use headroom_core::ranges;
+use headroom_core::limit_rules;
 use headroom_core::settings::Mode;
 use headroom_core::timestamp::Timestamp;
 use headroom_core::verdict::Violation;
-use headroom_core::{Answers, Context, Decision, Inquiry, Request, Settings};
+use headroom_core::{Context, Decision, Evaluation, FetchedObjects, Request, Settings};
 use serde_json::{Value, json};
 
 use crate::clock;
-use crate::surroundings::Surroundings;
+use crate::cluster_reader::ClusterReader;
 
 pub use bounds::{Edge, HeldAgainst};
 pub use judgement::{
@@ -30,11 +30,11 @@ pub use judgement::{
 pub use run::{Run, problems};
 
 /// Judges a request in its surroundings. `settings` is the JSON of valid settings.
-pub fn judge(request: Value, settings: &str, around: &mut dyn Surroundings) -> Judgement {
+pub fn judge(request: Value, settings: &str, cluster: &mut dyn ClusterReader) -> Judgement {
     // In its envelope as the policy gets it, so that places in it are told alike.
     let text = format!("{{\"request\":{request}}}");
     let mut judgement = Judgement::of(request);
-    if let Err(problem) = decide_on(&text, settings, around, &mut judgement) {
+    if let Err(problem) = decide_on(&text, settings, cluster, &mut judgement) {
         judgement.verdict = Verdict::NotJudged;
         judgement.reasons = vec![Reason { topic: Topic::Unreadable, text: problem, cause: None }];
     }
@@ -45,7 +45,7 @@ pub fn judge(request: Value, settings: &str, around: &mut dyn Surroundings) -> J
 fn decide_on(
     text: &str,
     settings: &str,
-    around: &mut dyn Surroundings,
+    cluster: &mut dyn ClusterReader,
     judgement: &mut Judgement,
 ) -> Result<(), String> {
     let document = Document::read(text).map_err(|error| error.to_string())?;
@@ -59,13 +59,13 @@ fn decide_on(
     };
     let settings_document = Document::read(settings).map_err(|error| format!("invalid settings: {error}"))?;
     let settings = Settings::read(Some(settings_document.root())).map_err(|error| error.to_string())?;
-    let answers = Answers::default();
-    let mut inquiry = Inquiry::new(&request, &settings, &answers);
+    let answers = FetchedObjects::default();
+    let mut evaluation = Evaluation::new(&request, &settings, &answers);
     let now = || Timestamp::from_unix_seconds(clock::now());
-    let decision = inquiry.run(|lookups| fetch(lookups, around, &settings, judgement), now);
-    judgement.take(&decision, inquiry.context(), changed(&decision, &request)?);
+    let decision = evaluation.run(|lookups| fetch(lookups, cluster, &settings, judgement), now);
+    judgement.take(&decision, evaluation.context(), changed(&decision, &request)?);
     if settings.limit_ranges.mode != Mode::Off {
-        let held = held_against(&request, &decision, inquiry.context(), &settings);
+        let held = held_against(&request, &decision, evaluation.context(), &settings);
         judgement.held_against = held.map_err(|malformed| malformed.to_string())?;
     }
     Ok(())
@@ -80,12 +80,12 @@ fn held_against<'d>(
 ) -> Result<Vec<HeldAgainst>, Malformed> {
     match (&decision.pod, request.object) {
         (Some(pod), _) => {
-            let ranges = ranges::applicable(request, Some(pod), context, settings)?;
+            let ranges = limit_rules::applicable(request, Some(pod), context, settings)?;
             Ok(bounds::of_pod(pod, &ranges))
         }
         // What cannot be read was refused for that, and is held against nothing.
         (None, Some(claim)) if request.is("", "persistentvolumeclaims", "") && !is_unreadable(decision) => {
-            bounds::of_claim(&claim, &ranges::applicable(request, None, context, settings)?)
+            bounds::of_claim(&claim, &limit_rules::applicable(request, None, context, settings)?)
         }
         _ => Ok(Vec::new()),
     }
@@ -106,13 +106,13 @@ fn changed(decision: &Decision<'_>, request: &Request<'_>) -> Result<Option<Valu
 /// Reads what some lookups ask for, in their order, and notes what was asked and answered.
 fn fetch(
     lookups: &[Lookup<'_>],
-    around: &mut dyn Surroundings,
+    cluster: &mut dyn ClusterReader,
     settings: &Settings<'_>,
     judgement: &mut Judgement,
 ) -> Vec<Result<Vec<u8>, String>> {
     let mut answers = Vec::new();
     for lookup in lookups {
-        let answer = read(lookup, around, settings);
+        let answer = read(lookup, cluster, settings);
         judgement.exchanges.push(Exchange::new(&lookup.call(), &answer));
         answers.push(answer);
     }
@@ -123,8 +123,8 @@ fn fetch(
 ///
 /// An object is only sent if its namespace exists. A namespace without an object has no annotations about
 /// estimates; but its labels are not guessed where settings select by them.
-pub fn read(lookup: &Lookup<'_>, around: &mut dyn Surroundings, settings: &Settings<'_>) -> Result<Vec<u8>, String> {
-    let answer = around.read(&lookup.call());
+pub fn read(lookup: &Lookup<'_>, cluster: &mut dyn ClusterReader, settings: &Settings<'_>) -> Result<Vec<u8>, String> {
+    let answer = cluster.read(&lookup.call());
     match (lookup, &answer) {
         (Lookup::Namespace { name }, Err(problem))
             if problem.starts_with("Cannot find") && !settings.selects_by_namespace_labels() =>

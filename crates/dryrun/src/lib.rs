@@ -1,7 +1,7 @@
 //! The desk: objects and what surrounds them in, judgements with their explanations out, by the policy's own core.
 //!
 //! The companion answers questions with it at a terminal, the page in a browser. So it opens no file and no connection:
-//! objects arrive as text or as values, and a live cluster is one more implementation of [`surroundings::Surroundings`].
+//! objects arrive as text or as values, and a live cluster is one more implementation of [`cluster_reader::ClusterReader`].
 //! The clock is the one thing that it reads itself.
 //!
 //! Modules in reading order.
@@ -9,13 +9,13 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod clock;
+pub mod cluster_reader;
 pub mod kinds;
 pub mod manifest;
 pub mod settings;
-pub mod surroundings;
 
 pub mod judge;
 
+pub mod explanation;
 pub mod recording;
 pub mod simulate;
-pub mod story;

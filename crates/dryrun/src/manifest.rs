@@ -4,8 +4,8 @@
 //! others. A key that is written twice in one YAML mapping is refused: which of the two its author meant is unknown.
 
 pub mod documents;
-pub mod tree;
 pub mod yaml;
+pub mod yaml_spans;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -13,17 +13,17 @@ use serde_json::{Value, json};
 pub use effect::{Change, Effect, Effects, QuotaEffect, Simulation, ValueChange};
 pub use subjects::{KINDS, Subject, Subjects};
 
-use crate::judge::tenants::TENANT_QUOTA;
+use crate::cluster_reader::{ClusterReader, Overlay};
+use crate::judge::tenant_quotas::TENANT_QUOTA;
 use crate::kinds::metadata;
-use crate::surroundings::{Overlay, Surroundings};
 
 /// Puts a change where it would be. A quota that is there keeps its usage; a new one is counted.
-pub fn put(mut object: Value, around: &mut Overlay) -> Result<(), String> {
+pub fn put(mut object: Value, cluster: &mut Overlay) -> Result<(), String> {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     let (namespace, name) = (metadata(&object, "namespace"), metadata(&object, "name"));
     let there = match kind {
-        "ResourceQuota" => Some((around.get("v1", kind, Some(namespace), name)?, "/spec/hard")),
-        kind if kind == TENANT_QUOTA.1 => Some((around.get(TENANT_QUOTA.0, kind, None, name)?, "/spec/quota/hard")),
+        "ResourceQuota" => Some((cluster.get("v1", kind, Some(namespace), name)?, "/spec/hard")),
+        kind if kind == TENANT_QUOTA.1 => Some((cluster.get(TENANT_QUOTA.0, kind, None, name)?, "/spec/quota/hard")),
         _ => None,
     };
     if let Some((there, hard)) = there {
@@ -36,5 +36,5 @@ pub fn put(mut object: Value, around: &mut Overlay) -> Result<(), String> {
             fields.insert("status".to_owned(), status);
         }
     }
-    around.put(object).map_err(|malformed| malformed.to_string())
+    cluster.put(object).map_err(|malformed| malformed.to_string())
 }

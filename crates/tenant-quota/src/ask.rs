@@ -7,7 +7,7 @@ use std::sync::Arc;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Malformed;
-use headroom_core::plan::Subject;
+use headroom_core::plan::RequestKind;
 use headroom_core::quota::{self, Bounds, Change, DeviceContext, Fault, Kind, Object};
 use headroom_core::request::{self, Operation, Pod, Request};
 
@@ -63,13 +63,13 @@ struct Objects<'a, 'd> {
 impl<'a, 'd> Objects<'a, 'd> {
     /// None if quotas do not charge the request.
     fn of(request: &'a Request<'d>) -> Result<Option<Self>, Malformed> {
-        let Some(subject) = Subject::of(request)? else { return Ok(None) };
+        let Some(kind) = RequestKind::of(request)? else { return Ok(None) };
         // A status update reports what has already happened, so it is counted from the watch.
-        if !subject.is_counted(request) || subject == Subject::ClaimStatus {
+        if !kind.is_counted(request) || kind == RequestKind::ClaimStatus {
             return Ok(None);
         }
         let Some(object) = request.object else { return Ok(None) };
-        let is_pod = subject.is_pod();
+        let is_pod = kind.is_pod();
         let pod = if is_pod { request.pod()? } else { None };
         let old = match request.old() {
             Some(old) => Some((*old, if is_pod { request.old_pod()? } else { None })),

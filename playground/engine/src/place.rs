@@ -1,12 +1,12 @@
 //! The line that a problem is about.
 
-use headroom_dryrun::manifest::tree;
+use headroom_dryrun::manifest::yaml_spans;
 
 /// The line of the field that a problem of settings names in its first backticks, as far as the text has it; the first
 /// line if it has none of it.
 pub fn of_setting(text: &str, problem: &str) -> usize {
     let path = problem.split('`').nth(1).unwrap_or_default();
-    let documents = tree::documents(text).unwrap_or_default();
+    let documents = yaml_spans::documents(text).unwrap_or_default();
     // Settings may stand within a policy object.
     let lines = documents.iter().map(|document| {
         let settings = document.get("spec").and_then(|spec| spec.get("settings")).unwrap_or(document);
@@ -17,7 +17,7 @@ pub fn of_setting(text: &str, problem: &str) -> usize {
 
 /// The line of the field that a problem of an object begins with (`spec.limits[0].min[cpu]: …`), as far as the object that
 /// begins at a line has it; else that line.
-pub fn of_field(documents: &[tree::Node], object: usize, problem: &str) -> usize {
+pub fn of_field(documents: &[yaml_spans::Node], object: usize, problem: &str) -> usize {
     let path = problem.split_once(": ").map_or("", |(path, _)| path);
     let begun = documents.get(documents.partition_point(|document| document.line < object));
     let found = begun.map(|document| deepest(document, path)).filter(|(steps, _)| *steps > 0);
@@ -25,7 +25,7 @@ pub fn of_field(documents: &[tree::Node], object: usize, problem: &str) -> usize
 }
 
 /// How many steps of a path (`limitRanges.rules[0].limits`, `min[example.com/gpu]`) a node has, and the line of the last.
-fn deepest(node: &tree::Node, path: &str) -> (usize, usize) {
+fn deepest(node: &yaml_spans::Node, path: &str) -> (usize, usize) {
     let (mut node, mut found) = (node, (0, node.line));
     // What is in brackets is one step: an index, or a key with dots of its own.
     let steps = path.split('[').flat_map(|part| {
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn problems_of_objects_are_at_their_fields() {
         let ranges = "kind: LimitRange\nspec:\n  limits: []\n---\nkind: LimitRange\nspec:\n  limits:\n  - type: Pod\n  - min:\n      memory: 1Gi\n      example.com/gpu: 3\n";
-        let documents = tree::documents(ranges).unwrap();
+        let documents = yaml_spans::documents(ranges).unwrap();
         let check = |problem: &str, line: usize| assert_eq!(of_field(&documents, 5, problem), line, "{problem}");
         check("spec.limits[1].min[memory]: is above", 10);
         check("spec.limits[1].min[example.com/gpu]: is above", 11);

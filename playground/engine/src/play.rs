@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use headroom_core::amount::Quantity;
+use headroom_dryrun::cluster_reader::folder::in_namespace;
+use headroom_dryrun::cluster_reader::{ClusterReader, Folder, Overlay};
+use headroom_dryrun::explanation::Explanation;
 use headroom_dryrun::judge::{self, Judgement, Run, Verdict, request};
 use headroom_dryrun::kinds::metadata;
-use headroom_dryrun::manifest::{self, Malformed, Manifest, tree};
+use headroom_dryrun::manifest::{self, Malformed, Manifest, yaml_spans};
 use headroom_dryrun::settings;
-use headroom_dryrun::story::Story;
-use headroom_dryrun::surroundings::folder::in_namespace;
-use headroom_dryrun::surroundings::{Folder, Overlay, Surroundings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ pub struct Detail {
     pub row: usize,
     /// The whole refusal as the policy words it; empty if there is none.
     pub message: String,
-    pub story: Story,
+    pub story: Explanation,
     /// The object after admission.
     pub diff: Vec<Part>,
     /// Of a workload: a pod that it makes, after admission.
@@ -128,19 +128,19 @@ const DEFAULT_NAMESPACE: &str = "default";
 impl Play {
     pub fn judge(&self) -> Outcome {
         let Scene { manifests, mut run, problems, .. } = self.scene();
-        let levels_before = levels(&mut run.around);
+        let levels_before = levels(&mut run.cluster);
         let mut outcome = Outcome { rows: Vec::new(), details: Vec::new(), quotas: Vec::new(), problems };
         for (row, Manifest { origin, object }) in manifests.iter().enumerate() {
             let is_wanted = row >= self.from && row - self.from < self.count;
             // The pod first: what is judged leaves itself behind.
-            let pod = if is_wanted { run.look_at_pod_of(object) } else { None };
+            let pod = if is_wanted { run.preview_pod_of(object) } else { None };
             let judgement = run.judge(object);
             outcome.rows.push(Row::of(&judgement, origin.line));
             if is_wanted {
                 outcome.details.push(Detail::of(row, &judgement, pod.as_ref(), object, self.namespace()));
             }
         }
-        outcome.quotas = quotas(&levels_before, &levels(&mut run.around));
+        outcome.quotas = quotas(&levels_before, &levels(&mut run.cluster));
         outcome
     }
 
@@ -170,7 +170,7 @@ impl Play {
     /// The objects of a panel, with what the API server would find wrong with its LimitRanges and quotas.
     pub fn read_sound(&self, panel: Panel, problems: &mut Vec<Problem>) -> Vec<Manifest> {
         let manifests = self.read(panel, problems);
-        let documents = LazyCell::new(|| tree::documents(self.text(panel)).unwrap_or_default());
+        let documents = LazyCell::new(|| yaml_spans::documents(self.text(panel)).unwrap_or_default());
         for Manifest { origin, object } in &manifests {
             for text in judge::problems(object) {
                 problems.push(Problem { panel, line: place::of_field(&documents, origin.line, &text), text });
@@ -237,7 +237,7 @@ impl Detail {
         Self {
             row,
             message: judgement.message(),
-            story: Story::of(judgement, pod, object),
+            story: Explanation::of(judgement, pod, object),
             diff: diff::between(&written, judgement.outcome()),
             pod_diff,
             note: note(judgement),

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
-use headroom_dryrun::judge::tenants::TENANT_QUOTA;
+use headroom_dryrun::cluster_reader::folder::in_namespace;
+use headroom_dryrun::cluster_reader::{ClusterReader, Folder, Overlay};
+use headroom_dryrun::explanation::Explanation;
+use headroom_dryrun::judge::tenant_quotas::TENANT_QUOTA;
 use headroom_dryrun::judge::{self, request};
 use headroom_dryrun::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_dryrun::manifest::{self, Manifest, yaml};
 use headroom_dryrun::settings;
 use headroom_dryrun::simulate::report::{Report, report};
 use headroom_dryrun::simulate::{Simulation, Subjects, put};
-use headroom_dryrun::story::Story;
-use headroom_dryrun::surroundings::folder::in_namespace;
-use headroom_dryrun::surroundings::{Folder, Overlay, Surroundings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ pub struct Trial {
 #[derive(Debug, Serialize)]
 pub struct Limits {
     pub namespace: String,
-    pub story: Story,
+    pub story: Explanation,
 }
 
 /// Of more namespaces the limits are not worked out: nobody reads them all.
@@ -145,7 +145,7 @@ impl Limits {
             "spec": {"containers": [{"name": "any", "image": "any"}]}});
         // As one that is counted already: quotas are shown by themselves.
         let judgement = judge::judge(request::audit(pod.clone(), &ApiKind::of(&pod)), settings, around);
-        Self { namespace: namespace.to_owned(), story: Story::of(&judgement, None, &pod) }
+        Self { namespace: namespace.to_owned(), story: Explanation::of(&judgement, None, &pod) }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::kinds::{ApiKind, metadata};
 use crate::output::{self, Exit, Paint};
 use crate::progress::Progress;
 use crate::selector::Selector;
-use crate::surroundings::{Surroundings, is_of_unknown_kind};
+use crate::surroundings::{ClusterReader, is_of_unknown_kind};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -176,7 +176,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 
 fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
-    let listed = opened.around.list("headroom.dev/v1alpha1", "TenantQuota", None);
+    let listed = opened.cluster.list("headroom.dev/v1alpha1", "TenantQuota", None);
     let mut objects = listed.map_err(|problem| anyhow!(rights::advised(problem, true)))?;
     let is_wanted = |object: &Value| {
         args.name.as_ref().is_none_or(|name| metadata(object, "name") == name)
@@ -220,7 +220,7 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
         let limits = gather::with_decision(
             &request,
             &opened.settings,
-            &mut opened.around,
+            &mut opened.cluster,
             |request, decision, context, settings| {
                 let mut limits = limits::limits(request, decision, context, settings)?;
                 limits.notes.extend(gather::told(&context.missing));
@@ -262,7 +262,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
             bail!(not_there("ResourceQuota", name, &namespace, all.map(|quota| metadata(quota, "name"))));
         }
         let asked = Asked { namespace: &namespace, top: args.top, now: gather::now(&opened.settings) };
-        told.push(quotas_of(&asked, &wanted, &mut opened.around).map_err(|problem| anyhow!(problem))?);
+        told.push(quotas_of(&asked, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
     }
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
     print(&told, args.output.output, "No ResourceQuotas.\n", |quotas| quotas.text(charset, paint))
@@ -270,7 +270,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
 
 fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
-    let profiles = opened.around.list(API_VERSION, KIND, Some(&profiles_namespace(&opened.settings)));
+    let profiles = opened.cluster.list(API_VERSION, KIND, Some(&profiles_namespace(&opened.settings)));
     let profiles = profiles.map_err(|problem| match is_of_unknown_kind(&problem) {
         true => anyhow!(
             "the cluster does not know the kind {KIND}: apply deploy/crd.yaml, and run `kubectl headroom collect`"
@@ -335,7 +335,7 @@ fn kinds_of<'q>(quotas: &[&'q Value]) -> (BTreeMap<String, ApiKind>, BTreeSet<&'
 }
 
 /// The quotas of a namespace with what is charged to them.
-fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn Surroundings) -> Result<Quotas, String> {
+fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn ClusterReader) -> Result<Quotas, String> {
     let mut notes = Vec::new();
     let (kinds, uncounted) = kinds_of(quotas);
     if !uncounted.is_empty() {
@@ -418,7 +418,7 @@ fn owner_of(object: &Value) -> String {
 
 /// All objects of a kind where the target looks; refused with advice on rights.
 fn list(opened: &mut Opened, api_version: &str, kind: &str) -> anyhow::Result<Vec<Value>> {
-    let listed = opened.scope.list(&mut opened.around, api_version, kind);
+    let listed = opened.scope.list(&mut opened.cluster, api_version, kind);
     listed.map_err(|problem| anyhow!(rights::advised(problem, opened.scope.is_all())))
 }
 

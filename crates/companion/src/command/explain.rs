@@ -3,13 +3,13 @@
 //!
 //! An object that is there already is explained as if it were made again, in the place that it leaves.
 
-mod story;
+mod text;
 
 use anyhow::bail;
 use clap::ValueEnum;
 use serde_json::Value;
 
-use headroom_dryrun::story::Story;
+use headroom_dryrun::explanation::Explanation;
 
 use super::target::{Objects, Target, find, is_kind, one_by_one};
 use crate::judge::{Judgement, Verdict};
@@ -55,7 +55,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let opened = args.target.open()?;
     let namespace = opened.namespace.clone();
     let mut run = opened.into_run();
-    let mut stories = Vec::new();
+    let mut explanations = Vec::new();
     let mut exit = Exit::Fine;
     let mut tell = |judgement: &Judgement, pod: Option<&Judgement>, object: &Value| {
         exit = exit.max(match judgement.verdict {
@@ -63,22 +63,22 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
             Verdict::Refused => Exit::Refused,
             Verdict::NotJudged => Exit::NotJudged,
         });
-        stories.push(Story::of(judgement, pod, object));
+        explanations.push(Explanation::of(judgement, pod, object));
     };
     for manifest in &manifests {
         // The pod first: what is judged leaves itself behind.
-        let pod = run.look_at_pod_of(&manifest.object);
+        let pod = run.preview_pod_of(&manifest.object);
         tell(&run.judge(&manifest.object), pod.as_ref(), &manifest.object);
     }
     for name in &one_by_one(&args.objects.names, is_kind) {
         let object = find(&mut run, name, &namespace)?;
-        let pod = run.look_at_pod_of(&object);
-        tell(&run.look_at_as_new(&object), pod.as_ref(), &object);
+        let pod = run.preview_pod_of(&object);
+        tell(&run.preview_as_new(&object), pod.as_ref(), &object);
     }
     output::print(&match args.output {
-        Format::Text => story::text(&stories, Paint::for_stdout()),
-        Format::Json => output::json(&stories)?,
-        Format::Yaml => output::yaml(&stories)?,
+        Format::Text => text::table(&explanations, Paint::for_stdout()),
+        Format::Json => output::json(&explanations)?,
+        Format::Yaml => output::yaml(&explanations)?,
     })?;
     Ok(exit)
 }

@@ -27,7 +27,7 @@ use crate::recommend::table::View;
 use crate::recommend::{Advice, QuotaEffect, Subject, Workload, advise, autoscaler, effect, picture, table};
 use crate::scan::owners::Key;
 use crate::selector::Selector;
-use crate::surroundings::Surroundings;
+use crate::surroundings::ClusterReader;
 use crate::surroundings::folder::in_namespace;
 
 #[derive(Debug, clap::Args)]
@@ -210,7 +210,7 @@ fn on(
         is_running: asked.is_running,
     };
     let mut missing = Vec::new();
-    let answer = gather::with_context(&request, &opened.settings, &mut opened.around, |request, context, settings| {
+    let answer = gather::with_context(&request, &opened.settings, &mut opened.cluster, |request, context, settings| {
         missing = gather::told(&context.missing);
         advise(&subject, request, context, settings)
     });
@@ -229,7 +229,7 @@ fn on(
 /// What the advice means for those who scale the workload.
 fn scaled(workload: &Workload, opened: &mut Opened, notes: &mut Vec<String>) -> Vec<autoscaler::Scaled> {
     let key = Key::new(&workload.namespace, &workload.kind, &workload.name);
-    match autoscaler::list(&mut opened.around, Some(&workload.namespace)) {
+    match autoscaler::list(&mut opened.cluster, Some(&workload.namespace)) {
         Ok(autoscalers) => autoscaler::effects(&key, &autoscalers, &workload.requested(), workload.pods),
         Err(problem) => {
             let problem = rights::advised(format!("HorizontalPodAutoscalers are not looked at: {problem}"), false);
@@ -272,7 +272,7 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
         let object = in_namespace(manifest.object.clone(), &opened.namespace);
         // The manifests' own autoscalers count, whatever the cluster has.
         if kind.kind == "HorizontalPodAutoscaler" {
-            opened.around.put(object).map_err(|malformed| anyhow!("{}: {malformed}", manifest.origin))?;
+            opened.cluster.put(object).map_err(|malformed| anyhow!("{}: {malformed}", manifest.origin))?;
             continue;
         }
         if !makes_pods(&kind) {
@@ -280,7 +280,7 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
         }
         let (namespace, name) = (metadata(&object, "namespace"), metadata(&object, "name"));
         // Where that cannot be known, the quotas are told the worst.
-        let there = opened.around.get(&kind.api_version(), &kind.kind, Some(namespace), name);
+        let there = opened.cluster.get(&kind.api_version(), &kind.kind, Some(namespace), name);
         let is_running = matches!(there, Ok(Some(_)));
         asked.push(Asked {
             object: manifest.object,
@@ -329,10 +329,10 @@ fn of_names(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
         }
         let namespace = opened.namespace.clone();
         let (api_version, namespace) = (kind.api_version(), namespace.as_str());
-        let found = opened.around.get(&api_version, &kind.kind, Some(namespace), &name);
+        let found = opened.cluster.get(&api_version, &kind.kind, Some(namespace), &name);
         let Some(object) = found.map_err(|problem| anyhow!(rights::advised(problem, false)))? else {
             // The names help after a typing error; an error of listing them would only distract.
-            let all = opened.around.list(&api_version, &kind.kind, Some(namespace)).unwrap_or_default();
+            let all = opened.cluster.list(&api_version, &kind.kind, Some(namespace)).unwrap_or_default();
             bail!(not_there(&kind.kind, &name, namespace, all.iter().map(|object| metadata(object, "name"))));
         };
         asked.push(Asked { object, kind, origin: None, is_running: true, request: None, owner: None });
@@ -345,7 +345,7 @@ fn of_scope(opened: &mut Opened, notes: &mut Vec<String>) -> anyhow::Result<Vec<
     let mut asked = Vec::new();
     let mut problems = Vec::new();
     for (api_version, kind) in KINDS {
-        match opened.scope.list(&mut opened.around, api_version, kind) {
+        match opened.scope.list(&mut opened.cluster, api_version, kind) {
             Ok(objects) => {
                 for object in objects.into_iter().filter(|object| !has_ended(object)) {
                     let Some(owner) = unknown_owner(&object) else { continue };

@@ -54,7 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     for name in &one_by_one(&args.objects.names, is_kind) {
         let mut object = find(&mut run, name, &namespace)?;
         redaction.redact(&mut object);
-        text.push_str(&write(&args.to, &run.look_at_as_new(&object), &settings)?);
+        text.push_str(&write(&args.to, &run.preview_as_new(&object), &settings)?);
     }
     if text.is_empty() {
         bail!("nothing to record: the files hold no objects");

@@ -206,7 +206,7 @@ fn write_manifests(args: &Args, opened: &Opened, report: &Report) -> anyhow::Res
 fn look_around(args: &Args, opened: &mut Opened) -> anyhow::Result<(World, Places)> {
     let advised = |problem: String| rights::advised(problem, args.target.all_namespaces);
     let (mut world, mut places) =
-        world::read(&mut opened.around, &opened.scope.parts(), advised).map_err(|problem| anyhow!(problem))?;
+        world::read(&mut opened.cluster, &opened.scope.parts(), advised).map_err(|problem| anyhow!(problem))?;
     if !args.objects.is_empty() {
         if args.target.all_namespaces {
             bail!("-A looks at everything: leave out the names, or choose a namespace with -n");
@@ -262,7 +262,7 @@ fn advise(
     let (mut rows, mut effects, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     progress.begin(world.workloads.len() as u64, "Recommending");
     for (number, workload) in world.workloads.iter().enumerate() {
-        match advice::on(number, workload, &scan, &mut opened.around, &mut notes) {
+        match advice::on(number, workload, &scan, &mut opened.cluster, &mut notes) {
             Ok(Some((row, of_row))) => {
                 rows.push(row);
                 effects.extend(of_row);

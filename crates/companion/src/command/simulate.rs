@@ -83,17 +83,17 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     if namespaces.is_none() || !args.target.namespaces.is_empty() {
         opened.prefetch(&headroom_dryrun::simulate::KINDS, &Progress::for_people());
     }
-    let Opened { mut around, namespace, scope, .. } = opened;
+    let Opened { mut cluster, namespace, scope, .. } = opened;
     let is_wanted = |object: &Value| args.selector.as_ref().is_none_or(|selector| selector.matches(object));
-    let subjects = Subjects::find(&mut around, namespaces.as_deref(), &is_wanted, &now.to_string());
-    let simulation = Simulation::begin(subjects, &now.to_string(), &mut around);
+    let subjects = Subjects::find(&mut cluster, namespaces.as_deref(), &is_wanted, &now.to_string());
+    let simulation = Simulation::begin(subjects, &now.to_string(), &mut cluster);
     let everywhere = simulation.namespaces();
     for Manifest { object, .. } in changes {
         for object in placed(object, &namespace, &scope, &everywhere) {
-            put(object, &mut around).map_err(|problem| anyhow!(problem))?;
+            put(object, &mut cluster).map_err(|problem| anyhow!(problem))?;
         }
     }
-    let effects = simulation.end(&then.to_string(), &mut around);
+    let effects = simulation.end(&then.to_string(), &mut cluster);
     output::print(&match args.output {
         Format::Table => told::table(&effects, Paint::for_stdout()),
         Format::Json => output::json(&report::report(&effects))?,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
-use headroom_dryrun::judge::tenants::TENANT_QUOTA;
+use headroom_dryrun::judge::tenant_quotas::TENANT_QUOTA;
 use headroom_dryrun::kinds::SNAPSHOT;
 use headroom_dryrun::recording::redact::Redaction;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use super::target::{Scope, Target, profiles_namespace};
 use crate::output::{self, Exit};
 use crate::progress::Progress;
 use crate::recommend::summary;
-use crate::surroundings::{Surroundings, is_of_unknown_kind};
+use crate::surroundings::{ClusterReader, is_of_unknown_kind};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -104,25 +104,25 @@ pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
         match (kind, &opened.scope) {
             ("Namespace", Scope::In(names)) => {
                 for name in names {
-                    let found = opened.around.get(api_version, kind, None, name);
+                    let found = opened.cluster.get(api_version, kind, None, name);
                     snapshot.take(found.map(|found| found.into_iter().collect()));
                 }
             }
             (KIND, Scope::In(namespaces)) => {
-                let profiles = opened.around.list(api_version, kind, Some(&profiles_namespace(&opened.settings)));
+                let profiles = opened.cluster.list(api_version, kind, Some(&profiles_namespace(&opened.settings)));
                 snapshot
                     .take(profiles.map(|profiles| profiles.into_iter().map(|it| only_of(it, namespaces)).collect()));
             }
             (_, scope) if OF_ADMINISTRATORS.contains(&(api_version, kind)) => {
                 let is_of_all = scope.is_all();
-                match opened.around.list(api_version, kind, None) {
+                match opened.cluster.list(api_version, kind, None) {
                     Ok(found) if is_of_all => snapshot.take(Ok(found)),
                     Ok(found) => snapshot.take(Ok(found.into_iter().map(without_other_namespaces).collect())),
                     Err(problem) if is_of_unknown_kind(&problem) => {}
                     Err(problem) => snapshot.notes.push(problem),
                 }
             }
-            (_, scope) => snapshot.take(scope.list(&mut opened.around, api_version, kind)),
+            (_, scope) => snapshot.take(scope.list(&mut opened.cluster, api_version, kind)),
         }
     }
     // OK because what cannot be listed for it was missed above.

@@ -20,7 +20,7 @@ use crate::kinds::ApiKind;
 use crate::kubeconfig::Chosen;
 use crate::manifest::{self, Manifest};
 use crate::progress::Progress;
-use crate::surroundings::{AtOnce, Cluster, Folder, List, Overlay, Surroundings};
+use crate::surroundings::{AtOnce, Cluster, ClusterReader, Folder, List, Overlay};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Where to look")]
@@ -71,7 +71,7 @@ impl Objects {
 /// An object that is there, by what was typed.
 pub fn find(run: &mut Run, name: &str, namespace: &str) -> anyhow::Result<Value> {
     let (kind, name) = named(name)?;
-    let found = run.around.get(&kind.api_version(), &kind.kind, Some(namespace), &name);
+    let found = run.cluster.get(&kind.api_version(), &kind.kind, Some(namespace), &name);
     found.map_err(|problem| anyhow!(problem))?.ok_or_else(|| {
         anyhow!("{} is not in namespace {namespace}: look with -n elsewhere, or give a file with -f", kind.told(&name))
     })
@@ -95,10 +95,10 @@ impl Scope {
     }
 
     /// All objects of a kind.
-    pub fn list(&self, around: &mut dyn Surroundings, api_version: &str, kind: &str) -> Result<Vec<Value>, String> {
+    pub fn list(&self, cluster: &mut dyn ClusterReader, api_version: &str, kind: &str) -> Result<Vec<Value>, String> {
         let mut objects = Vec::new();
         for namespace in self.parts() {
-            objects.extend(around.list(api_version, kind, namespace)?);
+            objects.extend(cluster.list(api_version, kind, namespace)?);
         }
         Ok(objects)
     }
@@ -123,7 +123,7 @@ impl fmt::Display for Scope {
 
 /// A target that was found.
 pub struct Opened {
-    pub around: Overlay,
+    pub cluster: Overlay,
     /// Of objects that name none.
     pub namespace: String,
     /// Where objects are listed.
@@ -149,10 +149,10 @@ impl Target {
         };
         let files = manifest::read(&self.cluster_dir, true, &mut std::io::stdin())?;
         let top = Folder::of(files, &namespace)?;
-        let bottom = cluster.map(|(cluster, _)| -> Box<dyn Surroundings> {
+        let bottom = cluster.map(|(cluster, _)| -> Box<dyn ClusterReader> {
             if self.all_namespaces { Box::new(AtOnce::new(cluster)) } else { Box::new(cluster) }
         });
-        Ok(Opened { around: Overlay::new(top, bottom), namespace, scope, settings })
+        Ok(Opened { cluster: Overlay::new(top, bottom), namespace, scope, settings })
     }
 
     /// For what is about objects of one namespace.
@@ -186,12 +186,12 @@ impl Opened {
             lists.extend(kinds.iter().map(|(api_version, kind)| (*api_version, *kind, part)));
         }
         progress.begin(lists.len() as u64, "Reading");
-        self.around.prefetch(&lists, &mut || progress.advance(1));
+        self.cluster.prefetch(&lists, &mut || progress.advance(1));
         progress.end();
     }
 
     pub fn into_run(self) -> Run {
-        Run::new(self.around, &self.settings, &self.namespace)
+        Run::new(self.cluster, &self.settings, &self.namespace)
     }
 }
 

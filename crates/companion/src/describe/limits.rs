@@ -6,7 +6,7 @@ use headroom_advice::describe;
 use headroom_core::amount::{Quantity, ResourceName};
 use headroom_core::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use headroom_core::json::Malformed;
-use headroom_core::ranges::{self, Range};
+use headroom_core::limit_rules::{self, Range};
 use headroom_core::request::{Container, Requirement, Value};
 use headroom_core::settings::EstimateMode;
 use headroom_core::{Context, Decision, Request, Settings};
@@ -89,7 +89,7 @@ pub fn limits<'d>(
     settings: &'d Settings<'d>,
 ) -> Result<Limits, Malformed> {
     let pod = request.pod()?;
-    let ranges = ranges::applicable(request, pod.as_ref(), context, settings)?;
+    let ranges = limit_rules::applicable(request, pod.as_ref(), context, settings)?;
     let of_cluster = context.limit_ranges.as_deref().unwrap_or_default();
     let container = pod.as_ref().and_then(|pod| pod.containers.first());
     let filled = decision.pod.as_ref().and_then(|pod| pod.containers.first());

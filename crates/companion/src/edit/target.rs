@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::tree::{self, Content, Node};
+use super::yaml_spans::{self, Content, Node};
 use super::{EditError, Identity, Splice, refuse_shared, spliced, verify};
 
 /// A target that is a share of the requests.
@@ -20,7 +20,7 @@ const FIRST_VERSION: &str = "targetCPUUtilizationPercentage";
 
 /// The text with the targets in it; none if it says all that already.
 pub fn set_targets(text: &str, targets: &[Target]) -> Result<Option<String>, EditError> {
-    let documents = tree::documents(text).map_err(EditError::Unreadable)?;
+    let documents = yaml_spans::documents(text).map_err(EditError::Unreadable)?;
     let mut splices = Vec::new();
     for target in targets {
         let found = target.find(target.object.find(&documents)?)?;

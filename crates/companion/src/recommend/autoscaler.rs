@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::kinds::{ApiKind, metadata};
 use crate::scan::owners::Key;
-use crate::surroundings::{Surroundings, is_of_unknown_kind};
+use crate::surroundings::{ClusterReader, is_of_unknown_kind};
 
 /// A target that is a share of the requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -59,7 +59,7 @@ impl Scaled {
 const VERSIONS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
 
 /// Those of a namespace, or of all, by the first version that the cluster serves.
-pub fn list(around: &mut dyn Surroundings, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+pub fn list(around: &mut dyn ClusterReader, namespace: Option<&str>) -> Result<Vec<Value>, String> {
     for version in VERSIONS {
         match around.list(version, "HorizontalPodAutoscaler", namespace) {
             Err(unknown) if is_of_unknown_kind(&unknown) => {}

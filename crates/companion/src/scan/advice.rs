@@ -12,7 +12,7 @@ use headroom_core::image::ImageName;
 use headroom_core::json::Malformed;
 use headroom_core::request::{Pod, Requirement};
 use headroom_core::timestamp::Timestamp;
-use headroom_core::{Context, Request, Settings, limits as bounds, ranges};
+use headroom_core::{Context, Request, Settings, limit_rules, limits as bounds};
 use serde_json::{Value, json};
 
 use super::history::{Histories, Kept};
@@ -27,7 +27,7 @@ use crate::kinds::{ApiKind, metadata};
 use crate::recommend::autoscaler;
 use crate::recommend::effect::{self, Charge, QuotaEffect};
 use crate::recommend::{self as desk, Current, Subject, advise};
-use crate::surroundings::Surroundings;
+use crate::surroundings::ClusterReader;
 
 /// What all workloads of a scan have in common.
 pub struct Scan<'s> {
@@ -51,7 +51,7 @@ pub fn on(
     number: usize,
     workload: &Workload,
     scan: &Scan<'_>,
-    around: &mut dyn Surroundings,
+    around: &mut dyn ClusterReader,
     notes: &mut Vec<String>,
 ) -> Result<Option<(Row, Vec<QuotaEffect>)>, String> {
     let kind = ApiKind::of(&workload.object);
@@ -145,7 +145,7 @@ fn look(
     object: &Value,
     kind: &ApiKind,
     settings: &Value,
-    around: &mut dyn Surroundings,
+    around: &mut dyn ClusterReader,
 ) -> Result<Option<Look>, String> {
     let request = request::create(object.clone(), kind, metadata(object, "namespace"));
     let subject = Subject { api_version: kind.api_version(), kind: kind.kind.clone(), file: None, is_running: true };
@@ -163,7 +163,7 @@ fn looked<'d>(
     let Some((advice, _)) = advise(subject, request, context, settings)? else { return Ok(None) };
     let Some(found) = core::recommend(request, context, settings)? else { return Ok(None) };
     let admitted = &found.before;
-    let ranges = ranges::applicable(request, Some(admitted), context, settings)?;
+    let ranges = limit_rules::applicable(request, Some(admitted), context, settings)?;
     let breaches = bounds::check_pod(admitted, None, &ranges).first.iter().map(ToString::to_string).collect();
     Ok(Some(Look {
         advice,
@@ -194,7 +194,7 @@ impl Asked<'_> {
         &mut self,
         object: &Value,
         now: &Look,
-        around: &mut dyn Surroundings,
+        around: &mut dyn ClusterReader,
     ) -> Result<Vec<Option<Quantity>>, String> {
         let containers = &now.advice.containers;
         let mut limits: Vec<Option<Quantity>> =
@@ -227,7 +227,7 @@ impl Asked<'_> {
         &mut self,
         object: &Value,
         now: &Look,
-        around: &mut dyn Surroundings,
+        around: &mut dyn ClusterReader,
     ) -> Result<(Vec<desk::ContainerAdvice>, Look), String> {
         let mut advised = now.advice.containers.clone();
         let turns = turns(&now.advice.containers);

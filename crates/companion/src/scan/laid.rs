@@ -12,7 +12,7 @@ use headroom_core::timestamp::Timestamp;
 use serde_json::Value;
 
 use crate::kinds::ApiKind;
-use crate::surroundings::Surroundings;
+use crate::surroundings::ClusterReader;
 
 /// A container with a history.
 pub struct Container<'c> {
@@ -29,21 +29,21 @@ fn nothing(now: Timestamp) -> History {
     History { last_seen: now, days: 0, oom_kills: Vec::new(), windows: BTreeMap::new() }
 }
 
-/// Surroundings in which a namespace's history is that of one workload's containers.
+/// ClusterReader in which a namespace's history is that of one workload's containers.
 pub struct Laid<'s> {
-    below: &'s mut dyn Surroundings,
+    below: &'s mut dyn ClusterReader,
     profiles: Vec<Value>,
 }
 
 impl<'s> Laid<'s> {
     /// With no history at all.
-    pub fn without(below: &'s mut dyn Surroundings) -> Self {
+    pub fn without(below: &'s mut dyn ClusterReader) -> Self {
         Self { below, profiles: Vec::new() }
     }
 
     /// With those of a workload's containers. Images that cannot be read have none.
     pub fn with<'c>(
-        below: &'s mut dyn Surroundings,
+        below: &'s mut dyn ClusterReader,
         namespace: &str,
         now: Timestamp,
         workload: &str,
@@ -70,7 +70,7 @@ impl<'s> Laid<'s> {
     }
 }
 
-impl Surroundings for Laid<'_> {
+impl ClusterReader for Laid<'_> {
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
         if kind == KIND {
             return Ok(self.profiles.clone());

@@ -13,7 +13,7 @@ use self::found::Found;
 pub use self::running::Running;
 use super::owners::{Key, Places};
 use crate::recommend::autoscaler;
-use crate::surroundings::{Surroundings, is_of_unknown_kind};
+use crate::surroundings::{ClusterReader, is_of_unknown_kind};
 
 /// Something whose containers are advised on.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ const TEMPLATES: [(&str, &str); 7] = [
 
 /// Reads what runs in some namespaces, or for none in all; `problem` words what could not be read.
 pub fn read(
-    around: &mut dyn Surroundings,
+    around: &mut dyn ClusterReader,
     namespaces: &[Option<&str>],
     problem: impl Fn(String) -> String,
 ) -> Result<(World, Places), String> {

@@ -1,11 +1,11 @@
-//! Surroundings of which every kind is listed once for all namespaces, instead of once for each: for questions about a
+//! ClusterReader of which every kind is listed once for all namespaces, instead of once for each: for questions about a
 //! whole cluster. Where that is not allowed, each namespace is asked about.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::{List, Surroundings};
+use super::{ClusterReader, List};
 use crate::kinds::{ApiKind, metadata};
 
 /// By namespace, or why a list of all is not to be had.
@@ -16,7 +16,7 @@ pub struct AtOnce<S> {
     lists: HashMap<(String, String), Listed>,
 }
 
-impl<S: Surroundings> AtOnce<S> {
+impl<S: ClusterReader> AtOnce<S> {
     pub fn new(below: S) -> Self {
         Self { below, lists: HashMap::new() }
     }
@@ -34,7 +34,7 @@ impl<S: Surroundings> AtOnce<S> {
     }
 }
 
-impl<S: Surroundings> Surroundings for AtOnce<S> {
+impl<S: ClusterReader> ClusterReader for AtOnce<S> {
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
         match (self.all(api_version, kind), namespace) {
             (Ok(listed), Some(namespace)) => Ok(listed.get(namespace).cloned().unwrap_or_default()),
@@ -92,7 +92,7 @@ mod tests {
         refuses_all: bool,
     }
 
-    impl Surroundings for Counted {
+    impl ClusterReader for Counted {
         fn list(&mut self, _: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
             self.asked.push(format!("{kind} {}", namespace.unwrap_or("*")));
             if namespace.is_none() && self.refuses_all {

@@ -1,4 +1,4 @@
-//! Surroundings that are a live cluster: the kubeconfig's, asked as little as possible.
+//! ClusterReader that are a live cluster: the kubeconfig's, asked as little as possible.
 //!
 //! Lists and objects are asked for once in a run. Nothing is written, and nothing but `get` and `list` of what a command
 //! looks at is needed; a namespace's own rights suffice where only that namespace is looked at.
@@ -14,7 +14,7 @@ use kube::{Client, Error, discovery};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::{List, Surroundings, UNKNOWN_KIND, is_of_unknown_kind};
+use super::{ClusterReader, List, UNKNOWN_KIND, is_of_unknown_kind};
 use crate::cause::innermost;
 use crate::kinds::ApiKind;
 use crate::kubeconfig::{self, Chosen};
@@ -115,7 +115,7 @@ impl Cluster {
     }
 }
 
-impl Surroundings for Cluster {
+impl ClusterReader for Cluster {
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
         let query = query(api_version, kind, namespace);
         if let Some(known) = self.lists.get(&query) {

@@ -4,7 +4,7 @@ use std::fs;
 
 use headroom_companion::judge;
 use headroom_companion::manifest;
-use headroom_companion::surroundings::Surroundings;
+use headroom_companion::surroundings::ClusterReader;
 use serde_json::{Value, json};
 
 use crate::host::{self, Objects};
@@ -13,7 +13,7 @@ use crate::support::root;
 /// The objects of a cluster unchanged, without the defaults that the desk adds to files.
 struct Around<'o>(&'o Objects);
 
-impl Surroundings for Around<'_> {
+impl ClusterReader for Around<'_> {
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
         let call = json!({"api_version": api_version, "kind": kind, "namespace": namespace});
         let list = self.0.answer("list_resources_by_namespace", &call)?;

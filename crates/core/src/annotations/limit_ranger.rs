@@ -11,8 +11,8 @@ use super::headroom_annotation;
 use crate::cut::shortened;
 use crate::find;
 use crate::json::{Document, Malformed, Node};
+use crate::limit_rules::Range;
 use crate::order;
-use crate::ranges::Range;
 use crate::request::pod::ContainerIndex;
 use crate::request::{Container, Origin, Pod, Requirement, Resources};
 

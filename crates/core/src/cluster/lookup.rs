@@ -1,7 +1,7 @@
 //! The objects and lists to read for a request, as calls to the policy host.
 //!
 //! A policy host keeps one watch for ever for each distinct list query, and replayed sessions need the same calls in
-//! the same order. So the field masks are constant, and [`crate::inquiry`] fixes the order.
+//! the same order. So the field masks are constant, and [`crate::evaluation`] fixes the order.
 
 use std::borrow::Cow;
 use std::fmt;

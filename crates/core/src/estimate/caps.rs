@@ -3,7 +3,7 @@
 use super::explanation::{Adjustment, Reason};
 use crate::amount::Quantity;
 use crate::cluster::usage::Resource;
-use crate::ranges::Range;
+use crate::limit_rules::Range;
 use crate::request::{Container, RangeName, Requirement};
 
 /// An estimate within bounds.
@@ -34,10 +34,10 @@ pub fn fit<'d>(
         }
     }
     let limit = final_limit(container, ranges, name);
-    if let Some((limit, whose)) = &limit
+    if let Some((limit, range)) = &limit
         && !repairs
     {
-        capped.lower_to(limit, Reason::Limit(whose.clone()));
+        capped.lower_to(limit, Reason::Limit(range.clone()));
     }
     for (range, item) in items() {
         if let Some(min) = item.min.get(name) {

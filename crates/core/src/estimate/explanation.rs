@@ -3,17 +3,17 @@
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-use super::step::Skipped;
+use super::history_lookup::RejectedHistory;
 use crate::amount::Quantity;
 use crate::cluster::usage::read::Age;
 use crate::cluster::usage::{Percentile, Window};
 use crate::request::RangeName;
-use crate::settings::{Margin, Whose};
+use crate::settings::{HistoryOwner, Margin};
 
 /// What an estimate is based on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Basis {
-    History { percentile: Percentile, window: Window, key: String, whose: Whose, samples: u64, age: Duration },
+    History { percentile: Percentile, window: Window, key: String, owner: HistoryOwner, samples: u64, age: Duration },
     WellKnown { source: &'static str },
 }
 
@@ -33,7 +33,7 @@ impl Basis {
     /// `p90 of 7d nginx:1.27 in this namespace`, built without `format!`, which costs several times as much.
     fn push_brief(&self, text: &mut String) {
         match self {
-            Self::History { percentile, window, key, whose, .. } => {
+            Self::History { percentile, window, key, owner, .. } => {
                 text.extend([
                     percentile.prefix(),
                     percentile.name(),
@@ -42,7 +42,7 @@ impl Basis {
                     " ",
                     key,
                     " ",
-                    whose.place(),
+                    owner.place(),
                 ]);
             }
             Self::WellKnown { .. } => text.push_str(WELL_KNOWN),
@@ -102,7 +102,7 @@ pub enum Reason<'d> {
 
 impl Reason<'_> {
     /// Whether a bound or an event is the reason, instead of arithmetic that always applies.
-    fn is_from_outside(&self) -> bool {
+    fn is_external(&self) -> bool {
         !matches!(self, Self::Margin(_) | Self::ShortHistory { .. } | Self::FewPods { .. } | Self::Floor)
     }
 }
@@ -142,34 +142,34 @@ pub fn of(basis: &Basis, adjustments: &[Adjustment<'_>]) -> String {
     text
 }
 
-/// The part that a person has to know: whose history, and which bounds apply. Samples, margins and skipped histories
+/// The part that a person has to know: whose history, and which bounds apply. Samples, margins and rejected histories
 /// are for the annotation.
-pub fn push_brief(text: &mut String, basis: &Basis, adjustments: &[Adjustment<'_>], skipped: &[Skipped]) {
+pub fn push_brief(text: &mut String, basis: &Basis, adjustments: &[Adjustment<'_>], rejected: &[RejectedHistory]) {
     basis.push_brief(text);
-    for adjustment in adjustments.iter().filter(|adjustment| adjustment.reason.is_from_outside()) {
+    for adjustment in adjustments.iter().filter(|adjustment| adjustment.reason.is_external()) {
         // Writing to a string cannot fail.
         let _ = write!(text, "; {adjustment}");
     }
-    if is_without_history(skipped) {
+    if is_without_history(rejected) {
         text.extend(["; ", NO_HISTORY]);
     }
 }
 
 const NO_HISTORY: &str = "no usage history yet";
 
-fn is_without_history(skipped: &[Skipped]) -> bool {
-    !skipped.is_empty() && skipped.iter().all(Skipped::is_empty)
+fn is_without_history(rejected: &[RejectedHistory]) -> bool {
+    !rejected.is_empty() && rejected.iter().all(RejectedHistory::is_empty)
 }
 
 /// `skipped: 7d nginx:1.27 in this namespace: 12 samples, 60 needed; …`
-pub fn of_skipped(skipped: &[Skipped]) -> String {
-    if is_without_history(skipped) {
+pub fn of_rejected(rejected: &[RejectedHistory]) -> String {
+    if is_without_history(rejected) {
         return NO_HISTORY.to_owned();
     }
-    if skipped.is_empty() {
+    if rejected.is_empty() {
         return String::new();
     }
-    format!("skipped: {}", skipped.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    format!("skipped: {}", rejected.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
 #[cfg(test)]
@@ -182,7 +182,7 @@ mod tests {
             percentile: Percentile::P99_9,
             window: Window::Recent,
             key: "nginx:1.27".to_owned(),
-            whose: Whose::OwnNamespace,
+            owner: HistoryOwner::OwnNamespace,
             samples: 1,
             age: Duration::ZERO,
         };

@@ -10,14 +10,14 @@ use crate::cluster::usage::profile_layout::{HEADER_MASK, Parts, ProfileKey, Prof
 use crate::cluster::usage::workload;
 use crate::image::ImageName;
 use crate::request::{Pod, Request};
-use crate::settings::{Matching, Settings, Whose};
+use crate::settings::{HistoryMatch, HistoryOwner, Settings};
 
 /// The images of containers that need an estimate.
 #[derive(Debug, Default)]
-pub struct WantedHistory<'d>(Vec<WantedImage<'d>>);
+pub struct HistoryLookups<'d>(Vec<ImageLookup<'d>>);
 
 #[derive(Debug)]
-struct WantedImage<'d> {
+struct ImageLookup<'d> {
     text: &'d str,
     name: ImageName<'d>,
     place: Rc<ProfileKey>,
@@ -25,10 +25,10 @@ struct WantedImage<'d> {
     workloads: Vec<String>,
 }
 
-impl<'d> WantedHistory<'d> {
+impl<'d> HistoryLookups<'d> {
     /// The images of these containers of a pod. An image whose name cannot be parsed has no history.
     pub fn of(request: &Request<'d>, pod: Option<&Pod<'d>>, containers: impl IntoIterator<Item = usize>) -> Self {
-        let mut images: Vec<WantedImage<'d>> = Vec::new();
+        let mut images: Vec<ImageLookup<'d>> = Vec::new();
         let Some(pod) = pod else { return Self(images) };
         let workload = workload::of(request);
         let containers = containers.into_iter().filter_map(|container| pod.containers.get(container));
@@ -42,7 +42,7 @@ impl<'d> WantedHistory<'d> {
                 None => {
                     let Ok(name) = ImageName::parse(text) else { continue };
                     let place = Rc::new(ProfileKey::of(name.repository()));
-                    images.push(WantedImage { text, name, place, workloads: vec![key] });
+                    images.push(ImageLookup { text, name, place, workloads: vec![key] });
                 }
             }
         }
@@ -83,17 +83,17 @@ impl<'d> WantedHistory<'d> {
 /// Adds the parts of an image's history to the lookups; the lookup of the same object is extended if there is one.
 fn add<'d>(
     lookups: &mut Vec<Lookup<'d>>,
-    image: &WantedImage<'d>,
+    image: &ImageLookup<'d>,
     name: ProfileName,
     request: &'d Request<'d>,
     settings: &Settings<'d>,
 ) {
     let chosen_by = &settings.estimates;
     let is_by = |matching| chosen_by.history.iter().any(|step| step.matching == matching);
-    let tags: Vec<TagKey> = if is_by(Matching::Tag) { TagKey::of(&image.name).collect() } else { Vec::new() };
-    let workloads: &[String] = if is_by(Matching::Workload) { &image.workloads } else { &[] };
-    let own = chosen_by.reads(Whose::OwnNamespace).then_some(request.namespace.as_ref());
-    let parts = Parts { own, pool: chosen_by.reads(Whose::AllNamespaces), tags: &tags, workloads };
+    let tags: Vec<TagKey> = if is_by(HistoryMatch::Tag) { TagKey::of(&image.name).collect() } else { Vec::new() };
+    let workloads: &[String] = if is_by(HistoryMatch::Workload) { &image.workloads } else { &[] };
+    let own = chosen_by.reads(HistoryOwner::OwnNamespace).then_some(request.namespace.as_ref());
+    let parts = Parts { own, pool: chosen_by.reads(HistoryOwner::AllNamespaces), tags: &tags, workloads };
     let masks = field_masks(&image.place, parts);
     let of_object = lookups.iter_mut().find_map(|lookup| match lookup {
         Lookup::UsageProfile { name: known, places, field_masks, .. } if *known == name => Some((places, field_masks)),

@@ -7,7 +7,7 @@ use crate::amount::ResourceList;
 use crate::cluster::Context;
 use crate::cluster::usage::Resource;
 use crate::json::Malformed;
-use crate::plan::{Plan, Subject};
+use crate::plan::{Plan, RequestKind};
 use crate::quota::{self, Bounds, Change, DeviceContext, Kind, Object, Outcome};
 use crate::request::{self, Operation, Pod, Request};
 use crate::settings::{Freshness, Mode, Settings};
@@ -68,7 +68,7 @@ fn of_object<'d>(
     let kind = Kind::of(request);
     let of_pod = devices::of_pod(request, context, bounds.now)?;
     let devices = DeviceContext { classes: context.device_classes.as_deref().unwrap_or_default(), of_pod: &of_pod };
-    let is_pod = plan.subject.is_pod();
+    let is_pod = plan.kind.is_pod();
     let pod = pods.new.as_ref().filter(|_| is_pod);
     let object = Object { kind, source, pod, replaces: request.old(), devices };
     let change = match &request.operation {
@@ -76,7 +76,7 @@ fn of_object<'d>(
         Operation::Update { old } => {
             let pod = pods.old.as_ref().filter(|_| is_pod);
             let old = old.map(|source| Object { kind, source, pod, replaces: None, devices });
-            if plan.subject == Subject::ClaimStatus { Change::Report { old } } else { Change::Update { old } }
+            if plan.kind == RequestKind::ClaimStatus { Change::Report { old } } else { Change::Update { old } }
         }
         Operation::Create | Operation::Delete | Operation::Connect => Change::Create,
     };

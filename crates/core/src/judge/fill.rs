@@ -4,9 +4,9 @@ use crate::cluster::Context;
 use crate::defaults;
 use crate::estimate::{self, Estimates};
 use crate::json::Malformed;
+use crate::limit_rules::Range;
 use crate::limits::{self, Breaches};
-use crate::plan::Want;
-use crate::ranges::Range;
+use crate::plan::EstimateTarget;
 use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::{OnQuota, Settings};
 
@@ -35,16 +35,16 @@ pub struct Filled<'d> {
 
 impl<'d> Filling<'_, 'd> {
     /// Fills a pod whose values are marked with their origins.
-    pub fn fill(&self, pod: Pod<'d>, wants: &[Want]) -> Result<Filled<'d>, Malformed> {
+    pub fn fill(&self, pod: Pod<'d>, targets: &[EstimateTarget]) -> Result<Filled<'d>, Malformed> {
         let Self { request, context, settings, ranges, .. } = *self;
         let mut estimates = Estimates::default();
-        if !wants.is_empty() {
-            estimates = estimate::make(request, &pod, wants, ranges, context, settings)?;
+        if !targets.is_empty() {
+            estimates = estimate::make(request, &pod, targets, ranges, context, settings)?;
         }
-        if !estimates.set_anything() {
+        if !estimates.sets_any_value() {
             let mut pod = pod;
             estimates.apply(&mut pod);
-            self.default(&mut pod);
+            self.apply_defaults(&mut pod);
             return Ok(Filled { pod, estimates, breaches: None });
         }
         // Estimates that would make the pod break a bound give way, and the pod is filled again.
@@ -52,10 +52,10 @@ impl<'d> Filling<'_, 'd> {
         loop {
             let mut filled = pod.clone();
             estimates.apply(&mut filled);
-            self.default(&mut filled);
+            self.apply_defaults(&mut filled);
             let breaches = limits::check_pod(&filled, None, ranges);
-            if !estimates.give_way(&filled, &breaches, round)
-                && !self.give_way_to_quota(&mut estimates, &filled, round)?
+            if !estimates.fit_to_limits(&filled, &breaches, round)
+                && !self.fit_to_quota(&mut estimates, &filled, round)?
             {
                 return Ok(Filled { pod: filled, estimates, breaches: Some(breaches) });
             }
@@ -65,7 +65,7 @@ impl<'d> Filling<'_, 'd> {
     }
 
     /// Adds defaults, and the values that the API server derives from them.
-    pub fn default(&self, pod: &mut Pod<'d>) {
+    pub fn apply_defaults(&self, pod: &mut Pod<'d>) {
         if self.is_defaulted {
             // A resize may add only these names, and changes nothing that its author did not change.
             let is_resize = self.request.subresource == "resize";
@@ -78,13 +78,13 @@ impl<'d> Filling<'_, 'd> {
         api_server_defaults::pod_level(pod, self.settings.server);
     }
 
-    fn give_way_to_quota(&self, estimates: &mut Estimates<'d>, filled: &Pod<'d>, round: u8) -> Result<bool, Malformed> {
+    fn fit_to_quota(&self, estimates: &mut Estimates<'d>, filled: &Pod<'d>, round: u8) -> Result<bool, Malformed> {
         let Self { request, context, settings, .. } = *self;
         let is_new_pod = request.is("", "pods", "");
         if settings.estimates.on_quota == OnQuota::Keep || !is_new_pod || !estimate::may_shrink(round) {
             return Ok(false);
         }
         let free = charge::free_for(request, filled, context, settings)?;
-        Ok(estimates.give_way_to_quota(filled, &free, &settings.estimates.floor))
+        Ok(estimates.fit_to_quota(filled, &free, &settings.estimates.floor))
     }
 }

@@ -19,7 +19,7 @@ pub struct EstimateSettings<'d> {
     /// Which resources are estimated.
     pub resources: PerResource<bool>,
     /// The largest of these figures is used.
-    pub percentile: PerResource<Cow<'static, [Figure]>>,
+    pub percentile: PerResource<Cow<'static, [PercentileChoice]>>,
     /// What is added to the figure.
     pub margin: PerResource<Margin>,
     /// Percents that are added for a history of one day; half of them for two days, and so on.
@@ -75,12 +75,12 @@ const SCOPES: &[(&str, HistoryScope)] = &[
 
 /// The namespaces whose containers were observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum HistoryOwner {
     OwnNamespace,
     AllNamespaces,
 }
 
-impl Whose {
+impl HistoryOwner {
     pub fn place(self) -> &'static str {
         match self {
             Self::OwnNamespace => "in this namespace",
@@ -89,7 +89,7 @@ impl Whose {
     }
 }
 
-impl fmt::Display for Whose {
+impl fmt::Display for HistoryOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.place())
     }
@@ -105,23 +105,26 @@ pub enum OnQuota {
 
 /// A percentile of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Figure {
+pub struct PercentileChoice {
     pub percentile: Percentile,
     /// The window; the step's if not given.
     pub window: Option<Window>,
 }
 
-const fn figure(percentile: Percentile, window: Window) -> Figure {
-    Figure { percentile, window: Some(window) }
+const fn figure(percentile: Percentile, window: Window) -> PercentileChoice {
+    PercentileChoice { percentile, window: Some(window) }
 }
 
 /// A container's recent usual load, and that of a week, so that a weekend does not hide the load of office hours.
-const CPU_FIGURES: &[Figure] = &[figure(Percentile::P90, Window::Recent), figure(Percentile::P80, Window::WEEK)];
+const CPU_FIGURES: &[PercentileChoice] =
+    &[figure(Percentile::P90, Window::Recent), figure(Percentile::P80, Window::WEEK)];
 /// All but ten minutes of a week; and peaks of a month that lasted longer, such as at its beginning.
-const MEMORY_FIGURES: &[Figure] = &[figure(Percentile::P99_9, Window::WEEK), figure(Percentile::P98, Window::MONTH)];
+const MEMORY_FIGURES: &[PercentileChoice] =
+    &[figure(Percentile::P99_9, Window::WEEK), figure(Percentile::P98, Window::MONTH)];
 
 /// Logs and scratch files grow until they are rotated, so the peak counts.
-const STORAGE_FIGURES: &[Figure] = &[figure(Percentile::PEAK, Window::WEEK), figure(Percentile::P98, Window::MONTH)];
+const STORAGE_FIGURES: &[PercentileChoice] =
+    &[figure(Percentile::PEAK, Window::WEEK), figure(Percentile::P98, Window::MONTH)];
 
 /// What is added to a measured amount: a percentage, and a fixed amount, which matters for small amounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +158,7 @@ impl fmt::Display for Margin {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     pub window: Window,
-    pub matching: Matching,
+    pub matching: HistoryMatch,
     /// The least number of samples.
     pub samples: u64,
     /// The scope of this step, if it differs from the one for all steps.
@@ -164,7 +167,7 @@ pub struct Step {
 
 /// Which containers' history is used for an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Matching {
+pub enum HistoryMatch {
     /// The same container of the pod's own workload, with any tag, in its namespace.
     Workload,
     /// Containers with the same digest, then those with the same tag.
@@ -173,15 +176,15 @@ pub enum Matching {
     Image,
 }
 
-const MATCHINGS: &[(&str, Matching)] =
-    &[("workload", Matching::Workload), ("tag", Matching::Tag), ("image", Matching::Image)];
+const MATCHINGS: &[(&str, HistoryMatch)] =
+    &[("workload", HistoryMatch::Workload), ("tag", HistoryMatch::Tag), ("image", HistoryMatch::Image)];
 
 const DEFAULT_HISTORY: &[Step] = &[
-    Step { window: Window::WEEK, matching: Matching::Workload, samples: 60, scope: None },
-    Step { window: Window::MONTH, matching: Matching::Workload, samples: 60, scope: None },
-    Step { window: Window::WEEK, matching: Matching::Tag, samples: 60, scope: None },
-    Step { window: Window::MONTH, matching: Matching::Tag, samples: 60, scope: None },
-    Step { window: Window::MONTH, matching: Matching::Image, samples: 1, scope: None },
+    Step { window: Window::WEEK, matching: HistoryMatch::Workload, samples: 60, scope: None },
+    Step { window: Window::MONTH, matching: HistoryMatch::Workload, samples: 60, scope: None },
+    Step { window: Window::WEEK, matching: HistoryMatch::Tag, samples: 60, scope: None },
+    Step { window: Window::MONTH, matching: HistoryMatch::Tag, samples: 60, scope: None },
+    Step { window: Window::MONTH, matching: HistoryMatch::Image, samples: 1, scope: None },
 ];
 
 /// `pool`: the history of all namespaces together.
@@ -306,7 +309,7 @@ impl<'d> EstimateSettings<'d> {
         if self.namespace.is_empty() {
             section.problem("namespace", "is empty: name the namespace that the companion runs in");
         }
-        if pool_is_set && !self.reads(Whose::AllNamespaces) {
+        if pool_is_set && !self.reads(HistoryOwner::AllNamespaces) {
             section.problem("pool", "has no effect, because every step uses only the history of the pod's namespace");
         }
         for (index, step) in self.history.iter().enumerate() {
@@ -332,10 +335,10 @@ impl<'d> EstimateSettings<'d> {
     }
 
     /// Whether any step uses this history.
-    pub fn reads(&self, whose: Whose) -> bool {
-        let elsewhere = match whose {
-            Whose::OwnNamespace => HistoryScope::Cluster,
-            Whose::AllNamespaces => HistoryScope::Namespace,
+    pub fn reads(&self, owner: HistoryOwner) -> bool {
+        let elsewhere = match owner {
+            HistoryOwner::OwnNamespace => HistoryScope::Cluster,
+            HistoryOwner::AllNamespaces => HistoryScope::Namespace,
         };
         self.history.iter().any(|step| self.scope_of(step) != elsewhere)
     }
@@ -345,7 +348,7 @@ impl Step {
     fn read(step: &mut Reader<'_, '_>) -> Self {
         let read = Self {
             window: step.choice("window", &[("7d", Window::WEEK), ("30d", Window::MONTH)], Window::WEEK),
-            matching: step.choice("match", MATCHINGS, Matching::Tag),
+            matching: step.choice("match", MATCHINGS, HistoryMatch::Tag),
             samples: step.field("samples", read_count).unwrap_or(60),
             scope: step.field("scope", Ok).map(|_| step.choice("scope", SCOPES, HistoryScope::Namespace)),
         };
@@ -394,8 +397,8 @@ impl<'d> Reader<'_, 'd> {
 /// Reads the same figures for all resources, or separate ones for each.
 fn read_figures(
     section: &mut Reader<'_, '_>,
-    default: PerResource<Cow<'static, [Figure]>>,
-) -> PerResource<Cow<'static, [Figure]>> {
+    default: PerResource<Cow<'static, [PercentileChoice]>>,
+) -> PerResource<Cow<'static, [PercentileChoice]>> {
     let read = |node: Node<'_>| figures(node).map(Cow::Owned);
     match section.field("percentile", Ok) {
         Some(node) if node.fields().is_ok() => section.per_resource("percentile", default, read),
@@ -408,7 +411,7 @@ fn read_figures(
 }
 
 /// Reads one figure, or a list of them.
-fn figures(node: Node<'_>) -> Result<Vec<Figure>, Malformed> {
+fn figures(node: Node<'_>) -> Result<Vec<PercentileChoice>, Malformed> {
     /// More than there are windows, and few enough to evaluate for every container.
     const MAX: usize = 4;
     let Ok(items) = node.items() else { return Ok(vec![read_figure(node)?]) };
@@ -421,7 +424,7 @@ fn figures(node: Node<'_>) -> Result<Vec<Figure>, Malformed> {
 }
 
 /// `90`, `p99.9 of 7d`, `peak of 30d`
-fn read_figure(node: Node<'_>) -> Result<Figure, Malformed> {
+fn read_figure(node: Node<'_>) -> Result<PercentileChoice, Malformed> {
     let text = node.scalar()?;
     let (percentile, window) = match text.split_once(" of ") {
         Some((percentile, window)) => (percentile, Some(window)),
@@ -435,7 +438,7 @@ fn read_figure(node: Node<'_>) -> Result<Figure, Malformed> {
             Some(known.ok_or_else(|| node.expected("`of` one of `recent`, `7d`, `30d`, such as `p90 of recent`"))?)
         }
     };
-    Ok(Figure { percentile, window })
+    Ok(PercentileChoice { percentile, window })
 }
 
 fn read_resources(list: Node<'_>) -> Result<PerResource<bool>, Malformed> {

@@ -36,10 +36,10 @@ pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer 
         answer_of(lookup, lists)
     };
     let (request, settings) = (payload["request"].to_string(), settings.to_string());
-    let mut answer = entry::judge(&request, &settings, now, read, |request, decision, inquiry| {
+    let mut answer = entry::judge(&request, &settings, now, read, |request, decision, evaluation| {
         let mut used = Map::new();
         for charge in decision.charges.iter().filter(|_| decision.is_admitted()) {
-            let quotas = inquiry.context().quotas.as_deref().unwrap_or_default();
+            let quotas = evaluation.context().quotas.as_deref().unwrap_or_default();
             let quota = quotas.iter().find(|quota| quota.name == charge.quota).unwrap();
             let mut level = quota.used.clone();
             charge.added.iter().for_each(|added| level.set(added.name.clone(), added.used.clone()));

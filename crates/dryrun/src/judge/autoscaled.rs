@@ -3,22 +3,22 @@
 use serde_json::{Value, json};
 
 use super::{judge, request};
+use crate::cluster_reader::ClusterReader;
 use crate::kinds::{ApiKind, metadata};
-use crate::surroundings::Surroundings;
 
 pub fn is_autoscaler(kind: &ApiKind) -> bool {
     kind.group == "autoscaling" && kind.kind == "HorizontalPodAutoscaler"
 }
 
 /// What would be warned of at the largest number of replicas, and is not warned of as the target stands.
-pub fn warnings(autoscaler: &Value, settings: &str, around: &mut dyn Surroundings) -> Vec<String> {
+pub fn warnings(autoscaler: &Value, settings: &str, cluster: &mut dyn ClusterReader) -> Vec<String> {
     let text = |path: &str| autoscaler.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind, name) =
         (text("/spec/scaleTargetRef/apiVersion"), text("/spec/scaleTargetRef/kind"), text("/spec/scaleTargetRef/name"));
     let Some(most) = autoscaler.pointer("/spec/maxReplicas").and_then(Value::as_u64) else { return Vec::new() };
     let namespace = metadata(autoscaler, "namespace");
-    let kind = around.kind(api_version, kind);
-    let target = match around.get(api_version, &kind.kind, Some(namespace), name) {
+    let kind = cluster.kind(api_version, kind);
+    let target = match cluster.get(api_version, &kind.kind, Some(namespace), name) {
         Ok(Some(target)) => target,
         Ok(None) => {
             return vec![format!("maxReplicas is not checked against the quotas: there is no {}", kind.told(name))];
@@ -34,7 +34,7 @@ pub fn warnings(autoscaler: &Value, settings: &str, around: &mut dyn Surrounding
         spec.insert("replicas".to_owned(), json!(most));
     }
     let mut warned = |request: Value| {
-        let judgement = judge(request, settings, around);
+        let judgement = judge(request, settings, cluster);
         let reasons: Vec<String> = judgement.reasons.iter().map(|reason| reason.text.clone()).collect();
         [reasons, judgement.warnings].concat()
     };
@@ -48,7 +48,7 @@ pub fn warnings(autoscaler: &Value, settings: &str, around: &mut dyn Surrounding
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::surroundings::{Folder, Overlay};
+    use crate::cluster_reader::{Folder, Overlay};
 
     fn check(most: u64, expected: &[&str]) {
         let mut folder = Folder::default();
@@ -63,11 +63,11 @@ mod tests {
         ] {
             folder.put(object).unwrap();
         }
-        let mut around = Overlay::new(folder, None);
+        let mut cluster = Overlay::new(folder, None);
         let autoscaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
             "metadata": {"name": "web", "namespace": "shop"},
             "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": most}});
-        assert_eq!(warnings(&autoscaler, "{}", &mut around), expected);
+        assert_eq!(warnings(&autoscaler, "{}", &mut cluster), expected);
     }
 
     #[test]

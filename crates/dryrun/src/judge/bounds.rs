@@ -5,8 +5,8 @@
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use headroom_core::json::Malformed;
+use headroom_core::limit_rules::Range;
 use headroom_core::limits::{self, BoundTarget, Breach, Fault};
-use headroom_core::ranges::Range;
 use headroom_core::request::{Container, Object, pod_totals};
 use headroom_core::request::{Pod, Requirement};
 

@@ -15,14 +15,14 @@ use headroom_tenant_quota::tenant_quota::TenantQuota;
 use serde_json::{Value, json};
 
 use super::judgement::{Charge, Judgement, Operation, Reason, Topic, Verdict};
-use super::{apply, autoscaled, judge, request, tenants};
+use super::{autoscaled, judge, kubectl_apply, request, tenant_quotas};
+use crate::cluster_reader::folder::in_namespace;
+use crate::cluster_reader::{ClusterReader, Overlay, is_of_unknown_kind};
 use crate::kinds::{ApiKind, metadata};
-use crate::surroundings::folder::in_namespace;
-use crate::surroundings::{Overlay, Surroundings, is_of_unknown_kind};
 
 /// A run over several objects.
 pub struct Run {
-    pub around: Overlay,
+    pub cluster: Overlay,
     /// The JSON of valid settings.
     settings: String,
     /// Where objects go that name no namespace.
@@ -34,9 +34,9 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn new(around: Overlay, settings: &Value, namespace: &str) -> Self {
+    pub fn new(cluster: Overlay, settings: &Value, namespace: &str) -> Self {
         let (settings, namespace) = (settings.to_string(), namespace.to_owned());
-        Self { around, settings, namespace, workloads: Vec::new(), has_tenants: None }
+        Self { cluster, settings, namespace, workloads: Vec::new(), has_tenants: None }
     }
 
     /// Adds what TenantQuotas say to a request that everybody else admits.
@@ -45,7 +45,7 @@ impl Run {
             Some(known) => known,
             None => {
                 // That they cannot be read is told once.
-                let found = tenants::prepare(&mut self.around);
+                let found = tenant_quotas::prepare(&mut self.cluster);
                 self.has_tenants = Some(found == Ok(true));
                 found?
             }
@@ -54,7 +54,7 @@ impl Run {
             return Ok(());
         }
         let object = judgement.outcome().clone();
-        let outcome = tenants::judge(&judgement.request, &object, &mut self.around)?;
+        let outcome = tenant_quotas::judge(&judgement.request, &object, &mut self.cluster)?;
         judgement.charges.extend(outcome.charges);
         if !outcome.refusals.is_empty() {
             judgement.verdict = Verdict::Refused;
@@ -67,11 +67,11 @@ impl Run {
             return Ok(());
         }
         // As its pods would be made, now and before.
-        let pod = |run: &mut Self, workload: &Value| run.look_at_pod_of(workload).map(|pod| pod.outcome().clone());
+        let pod = |run: &mut Self, workload: &Value| run.preview_pod_of(workload).map(|pod| pod.outcome().clone());
         let Some(new) = pod(self, &object) else { return Ok(()) };
         let old = judgement.request.get("oldObject").filter(|old| old.is_object()).cloned();
         let old = old.and_then(|old| pod(self, &old));
-        let forecast = tenants::forecast(&judgement.request, &new, old.as_ref(), &mut self.around)?;
+        let forecast = tenant_quotas::forecast(&judgement.request, &new, old.as_ref(), &mut self.cluster)?;
         judgement.pod_charges.extend(forecast.charges);
         judgement.warnings.extend(forecast.refusals.iter().map(|text| format!("its pods would be refused: {text}")));
         Ok(())
@@ -84,9 +84,9 @@ impl Run {
 
     /// The same, with something taken out of the object first, and of the one that is there already.
     pub fn judge_redacted(&mut self, object: &Value, redact: impl FnMut(&mut Value)) -> Judgement {
-        let mut judgement = self.look_at(object, redact);
+        let mut judgement = self.preview(object, redact);
         if judgement.is_admitted()
-            && let Err(problem) = self.leave_behind(&judgement)
+            && let Err(problem) = self.commit(&judgement)
         {
             judgement.verdict = Verdict::NotJudged;
             judgement.reasons.push(Reason {
@@ -99,14 +99,14 @@ impl Run {
     }
 
     /// Judges an object, and leaves everything as it was.
-    fn look_at(&mut self, object: &Value, mut redact: impl FnMut(&mut Value)) -> Judgement {
+    fn preview(&mut self, object: &Value, mut redact: impl FnMut(&mut Value)) -> Judgement {
         let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-        let kind = self.around.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
+        let kind = self.cluster.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
         let object = if kind.is_namespaced { in_namespace(object.clone(), &self.namespace) } else { object.clone() };
         let (there, note) = self.find(&kind, &object);
         let request = match there {
             Some(mut there) => {
-                let mut applied = apply::applied(&object, &there);
+                let mut applied = kubectl_apply::applied(&object, &there);
                 redact(&mut applied);
                 redact(&mut there);
                 request::update(applied, there, &kind, &self.namespace)
@@ -117,14 +117,14 @@ impl Run {
                 request::create(object, &kind, &self.namespace)
             }
         };
-        let mut judgement = judge(request, &self.settings, &mut self.around);
+        let mut judgement = judge(request, &self.settings, &mut self.cluster);
         judgement.warnings.extend(note);
         if let Err(problem) = self.ask_tenants(&mut judgement) {
             judgement.warnings.push(problem);
         }
         if autoscaled::is_autoscaler(&kind) {
             let object = judgement.outcome().clone();
-            judgement.warnings.extend(autoscaled::warnings(&object, &self.settings, &mut self.around));
+            judgement.warnings.extend(autoscaled::warnings(&object, &self.settings, &mut self.cluster));
         }
         let problems = problems(judgement.outcome());
         if !problems.is_empty() {
@@ -136,15 +136,15 @@ impl Run {
     }
 
     /// Judges an object that is there already as if it were made again, in the place that it leaves in the quotas.
-    pub fn look_at_as_new(&mut self, object: &Value) -> Judgement {
+    pub fn preview_as_new(&mut self, object: &Value) -> Judgement {
         let kind = ApiKind::of(object);
         let request = request::create(object.clone(), &kind, &self.namespace);
-        let counted = judge(request.clone(), &self.settings, &mut self.around);
+        let counted = judge(request.clone(), &self.settings, &mut self.cluster);
         for charge in counted.charges.iter().chain(&counted.pod_charges) {
             // OK because a quota that cannot be read now could not be read for the charge either.
             let _ = self.charge(&counted.namespace, charge, Quantity::minus);
         }
-        let judgement = judge(request, &self.settings, &mut self.around);
+        let judgement = judge(request, &self.settings, &mut self.cluster);
         for charge in counted.charges.iter().chain(&counted.pod_charges) {
             let _ = self.charge(&counted.namespace, charge, Quantity::plus);
         }
@@ -152,10 +152,10 @@ impl Run {
     }
 
     /// A pod as a workload would make it, judged; none if the object makes no pods of its own.
-    pub fn look_at_pod_of(&mut self, workload: &Value) -> Option<Judgement> {
+    pub fn preview_pod_of(&mut self, workload: &Value) -> Option<Judgement> {
         let pod = request::pod_of(workload)?;
         let kind = ApiKind::of(&pod);
-        Some(judge(request::create(pod, &kind, &self.namespace), &self.settings, &mut self.around))
+        Some(judge(request::create(pod, &kind, &self.namespace), &self.settings, &mut self.cluster))
     }
 
     /// The object of that name, if it is there already; and what to say if that cannot be known.
@@ -165,7 +165,7 @@ impl Run {
             return (None, None);
         }
         let namespace = kind.is_namespaced.then(|| metadata(object, "namespace"));
-        match self.around.get(&kind.api_version(), &kind.kind, namespace, name) {
+        match self.cluster.get(&kind.api_version(), &kind.kind, namespace, name) {
             Ok(there) => (there, None),
             // A kind that the cluster does not know has no objects yet.
             Err(problem) if is_of_unknown_kind(&problem) => (None, None),
@@ -173,7 +173,7 @@ impl Run {
         }
     }
 
-    fn leave_behind(&mut self, judgement: &Judgement) -> Result<(), String> {
+    fn commit(&mut self, judgement: &Judgement) -> Result<(), String> {
         for charge in judgement.charges.iter().chain(&judgement.pod_charges) {
             self.charge(&judgement.namespace, charge, Quantity::plus)?;
         }
@@ -190,10 +190,10 @@ impl Run {
                 fields.insert("status".to_owned(), status.unwrap_or_else(|| json!({})));
             }
         }
-        if ApiKind::of(&object).kind == tenants::TENANT_QUOTA.1 {
+        if ApiKind::of(&object).kind == tenant_quotas::TENANT_QUOTA.1 {
             self.has_tenants = None;
         }
-        self.around.put(object).map_err(|malformed| malformed.to_string())?;
+        self.cluster.put(object).map_err(|malformed| malformed.to_string())?;
         if is_quota && judgement.operation == Operation::Create {
             self.charge_pods_to(&judgement.namespace, &judgement.name)?;
         }
@@ -204,7 +204,7 @@ impl Run {
     fn charge_pods_to(&mut self, namespace: &str, quota: &str) -> Result<(), String> {
         for request in self.workloads.clone() {
             if request.get("namespace").and_then(Value::as_str) == Some(namespace) {
-                let judgement = judge(request, &self.settings, &mut self.around);
+                let judgement = judge(request, &self.settings, &mut self.cluster);
                 for charge in judgement.pod_charges.iter().filter(|charge| charge.quota == quota) {
                     self.charge(namespace, charge, Quantity::plus)?;
                 }
@@ -221,10 +221,10 @@ impl Run {
         change: fn(&Quantity, &Quantity) -> Quantity,
     ) -> Result<(), String> {
         let ((api_version, kind), namespace) = match charge.is_tenant {
-            true => (tenants::TENANT_QUOTA, None),
+            true => (tenant_quotas::TENANT_QUOTA, None),
             false => (("v1", "ResourceQuota"), Some(namespace)),
         };
-        let quota = self.around.get(api_version, kind, namespace, &charge.quota)?;
+        let quota = self.cluster.get(api_version, kind, namespace, &charge.quota)?;
         let Some(mut quota) = quota else { return Ok(()) };
         let used = quota.pointer_mut("/status/used").and_then(Value::as_object_mut);
         for (name, level) in used.into_iter().flatten() {
@@ -234,7 +234,7 @@ impl Run {
                 *level = json!(change(&before, &added).to_string());
             }
         }
-        self.around.put(quota).map_err(|malformed| malformed.to_string())
+        self.cluster.put(quota).map_err(|malformed| malformed.to_string())
     }
 }
 

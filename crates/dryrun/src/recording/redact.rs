@@ -9,7 +9,7 @@ use headroom_core::annotations::OURS;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
-use crate::surroundings::without_bookkeeping;
+use crate::cluster_reader::without_bookkeeping;
 
 /// What was left out so far, and its number.
 #[derive(Debug, Default)]

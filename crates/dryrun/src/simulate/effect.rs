@@ -8,10 +8,10 @@ use headroom_core::request::{Pod, Requirement, pod_totals};
 use serde_json::Value;
 
 use super::subjects::{Subject, Subjects};
-use crate::judge::tenants::{self, TENANT_QUOTA};
+use crate::cluster_reader::{ClusterReader, Overlay};
+use crate::judge::tenant_quotas::{self, TENANT_QUOTA};
 use crate::judge::{self, Judgement, Reason, Verdict, request};
 use crate::kinds::{ApiKind, metadata};
-use crate::surroundings::{Overlay, Surroundings};
 
 /// A simulation of which the first half is done: things as they are.
 pub struct Simulation {
@@ -110,10 +110,10 @@ pub struct QuotaEffect {
 }
 
 impl Simulation {
-    pub fn begin(subjects: Subjects, settings: &str, around: &mut Overlay) -> Self {
-        let now = subjects.found.iter().map(|subject| look(subject, settings, around)).collect();
+    pub fn begin(subjects: Subjects, settings: &str, cluster: &mut Overlay) -> Self {
+        let now = subjects.found.iter().map(|subject| look(subject, settings, cluster)).collect();
         let mut simulation = Self { subjects, now, quotas: BTreeMap::new() };
-        simulation.quotas = simulation.levels(around);
+        simulation.quotas = simulation.levels(cluster);
         simulation
     }
 
@@ -124,9 +124,9 @@ impl Simulation {
     }
 
     /// Looks at everything again as it would be.
-    pub fn end(&self, settings: &str, around: &mut Overlay) -> Effects {
-        let then: Vec<Looked> = self.subjects.found.iter().map(|subject| look(subject, settings, around)).collect();
-        let quotas = self.levels(around);
+    pub fn end(&self, settings: &str, cluster: &mut Overlay) -> Effects {
+        let then: Vec<Looked> = self.subjects.found.iter().map(|subject| look(subject, settings, cluster)).collect();
+        let quotas = self.levels(cluster);
         let mut effects = Effects { missed: self.subjects.missed.clone(), ..Effects::default() };
         for ((subject, now), then) in self.subjects.found.iter().zip(&self.now).zip(&then) {
             let effect = Effect::of(subject, &now.judgement, &then.judgement);
@@ -140,17 +140,17 @@ impl Simulation {
         effects
     }
 
-    fn levels(&self, around: &mut Overlay) -> BTreeMap<QuotaName, Levels> {
+    fn levels(&self, cluster: &mut Overlay) -> BTreeMap<QuotaName, Levels> {
         let mut all = BTreeMap::new();
-        if tenants::prepare(around) == Ok(true) {
+        if tenant_quotas::prepare(cluster) == Ok(true) {
             let (api_version, kind) = TENANT_QUOTA;
-            for quota in around.list(api_version, kind, None).unwrap_or_default() {
+            for quota in cluster.list(api_version, kind, None).unwrap_or_default() {
                 all.insert((String::new(), metadata(&quota, "name").to_owned()), levels_of(&quota));
             }
         }
         for namespace in self.namespaces() {
             // What cannot be read was told of the subjects already.
-            for quota in around.list("v1", "ResourceQuota", Some(&namespace)).unwrap_or_default() {
+            for quota in cluster.list("v1", "ResourceQuota", Some(&namespace)).unwrap_or_default() {
                 all.insert((namespace.clone(), metadata(&quota, "name").to_owned()), levels_of(&quota));
             }
         }
@@ -210,14 +210,14 @@ impl Simulation {
     }
 }
 
-fn look(subject: &Subject, settings: &str, around: &mut Overlay) -> Looked {
+fn look(subject: &Subject, settings: &str, cluster: &mut Overlay) -> Looked {
     let kind = ApiKind::of(&subject.object);
     // As an object that is already counted, so that no quota refuses it: quotas are reported as a sum.
-    let judgement = judge::judge(request::audit(subject.object.clone(), &kind), settings, around);
-    let made = judge::judge(request::create(subject.object.clone(), &kind, &subject.namespace), settings, around);
+    let judgement = judge::judge(request::audit(subject.object.clone(), &kind), settings, cluster);
+    let made = judge::judge(request::create(subject.object.clone(), &kind, &subject.namespace), settings, cluster);
     let mut adds = BTreeMap::new();
     // What cannot be read of them was told when they were listed.
-    let of_tenants = tenants::charges(&made.request, made.outcome(), around).unwrap_or_default();
+    let of_tenants = tenant_quotas::charges(&made.request, made.outcome(), cluster).unwrap_or_default();
     for charge in made.charges.iter().chain(&of_tenants) {
         let namespace = if charge.is_tenant { String::new() } else { subject.namespace.clone() };
         for amount in &charge.added {

@@ -6,9 +6,9 @@ use headroom_core::annotations::OURS;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
+use crate::cluster_reader::{ClusterReader, is_of_unknown_kind};
 use crate::judge::{self, ContainerValues, SetBy, request};
 use crate::kinds::{ApiKind, metadata};
-use crate::surroundings::{Surroundings, is_of_unknown_kind};
 
 /// Everything to look at, and what could not be.
 #[derive(Debug, Default)]
@@ -53,17 +53,17 @@ type Owner = (String, String, String);
 impl Subjects {
     /// Looks into some namespaces, or into all, for the workloads, pods and claims that are wanted.
     pub fn find(
-        around: &mut dyn Surroundings,
+        cluster: &mut dyn ClusterReader,
         namespaces: Option<&[String]>,
         is_wanted: &dyn Fn(&Value) -> bool,
         settings: &str,
     ) -> Self {
         let mut subjects = Self::default();
         match namespaces {
-            None => subjects.look_into(None, around, is_wanted, settings),
+            None => subjects.look_into(None, cluster, is_wanted, settings),
             Some(namespaces) => {
                 let each = namespaces.iter();
-                each.for_each(|namespace| subjects.look_into(Some(namespace), around, is_wanted, settings));
+                each.for_each(|namespace| subjects.look_into(Some(namespace), cluster, is_wanted, settings));
             }
         }
         subjects.found.sort_by(|a, b| (&a.namespace, &a.told).cmp(&(&b.namespace, &b.told)));
@@ -73,14 +73,14 @@ impl Subjects {
     fn look_into(
         &mut self,
         namespace: Option<&str>,
-        around: &mut dyn Surroundings,
+        cluster: &mut dyn ClusterReader,
         is_wanted: &dyn Fn(&Value) -> bool,
         settings: &str,
     ) {
         let mut owners: BTreeMap<Owner, Owner> = BTreeMap::new();
         let mut workloads: Vec<Value> = Vec::new();
         for (api_version, kind) in WORKLOADS {
-            for workload in self.list(around, api_version, kind, namespace) {
+            for workload in self.list(cluster, api_version, kind, namespace) {
                 match owner_of(&workload) {
                     Some(owner) => {
                         owners.insert(key(&workload), owner);
@@ -91,7 +91,7 @@ impl Subjects {
         }
         let mut pods: BTreeMap<Owner, u64> = BTreeMap::new();
         let known: Vec<Owner> = workloads.iter().map(key).collect();
-        for pod in self.list(around, "v1", "Pod", namespace) {
+        for pod in self.list(cluster, "v1", "Pod", namespace) {
             if has_ended(&pod) {
                 continue;
             }
@@ -99,7 +99,7 @@ impl Subjects {
                 .map(|owner| owners.get(&owner).cloned().or_else(|| deployment_of(&pod, &owner)).unwrap_or(owner));
             match owner.filter(|owner| known.contains(owner)) {
                 Some(owner) => *pods.entry(owner).or_default() += 1,
-                None if is_wanted(&pod) => self.found.push(Subject::of_pod(pod, around, settings)),
+                None if is_wanted(&pod) => self.found.push(Subject::of_pod(pod, cluster, settings)),
                 None => {}
             }
         }
@@ -107,18 +107,18 @@ impl Subjects {
             let count = pods.get(&key(&workload)).copied().unwrap_or(0);
             self.found.extend(Subject::of_workload(&workload, count));
         }
-        let claims = self.list(around, "v1", "PersistentVolumeClaim", namespace);
+        let claims = self.list(cluster, "v1", "PersistentVolumeClaim", namespace);
         self.found.extend(claims.into_iter().filter(is_wanted).map(|claim| Subject::of(claim.clone(), &claim, 1)));
     }
 
     fn list(
         &mut self,
-        around: &mut dyn Surroundings,
+        cluster: &mut dyn ClusterReader,
         api_version: &str,
         kind: &str,
         namespace: Option<&str>,
     ) -> Vec<Value> {
-        around.list(api_version, kind, namespace).unwrap_or_else(|problem| {
+        cluster.list(api_version, kind, namespace).unwrap_or_else(|problem| {
             if !is_of_unknown_kind(&problem) {
                 self.missed.push(problem);
             }
@@ -138,9 +138,9 @@ impl Subject {
     }
 
     /// A pod without what LimitRanger and we put in, as far as that can be told.
-    fn of_pod(pod: Value, around: &mut dyn Surroundings, settings: &str) -> Self {
+    fn of_pod(pod: Value, cluster: &mut dyn ClusterReader, settings: &str) -> Self {
         let kind = ApiKind::new("v1", "Pod");
-        let judgement = judge::judge(request::audit(pod.clone(), &kind), settings, around);
+        let judgement = judge::judge(request::audit(pod.clone(), &kind), settings, cluster);
         let mut written = pod.clone();
         if let Some(containers) = &judgement.pod {
             containers.iter().for_each(|container| take_back(&mut written, container));

@@ -10,7 +10,7 @@ use super::{TEMPLATES, Workload, World};
 use crate::kinds::{ApiKind, metadata};
 use crate::recommend::owner::{self, Owner};
 use crate::scan::owners::{Key, Owners, Places, comes_and_goes};
-use crate::surroundings::{Surroundings, without_bookkeeping};
+use crate::surroundings::{ClusterReader, without_bookkeeping};
 
 /// What may become a workload when all is read.
 #[derive(Default)]
@@ -88,7 +88,7 @@ impl Found {
         }
     }
 
-    pub fn close(mut self, around: &mut dyn Surroundings, world: &mut World) -> Places {
+    pub fn close(mut self, around: &mut dyn ClusterReader, world: &mut World) -> Places {
         // Of what an unknown kind made, the newest stands for its owner.
         self.made.sort_by(|(_, a), (_, b)| metadata(a, "creationTimestamp").cmp(metadata(b, "creationTimestamp")));
         for (owner, object) in std::mem::take(&mut self.made) {

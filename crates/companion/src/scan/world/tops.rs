@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Workload;
 use crate::recommend::owner::Owner;
 use crate::scan::owners::Key;
-use crate::surroundings::{Surroundings, is_of_unknown_kind};
+use crate::surroundings::{ClusterReader, is_of_unknown_kind};
 
 /// Longer chains do not exist but by mistake.
 const LONGEST_CHAIN: usize = 8;
@@ -23,7 +23,7 @@ pub struct Tops {
 
 impl Tops {
     /// What manages a workload, seen from the very top.
-    pub fn above(&mut self, workload: &Workload, around: &mut dyn Surroundings) -> Option<String> {
+    pub fn above(&mut self, workload: &Workload, around: &mut dyn ClusterReader) -> Option<String> {
         let first = match workload.through {
             // The workload itself is the owner of what was read.
             Some(_) => self.next(&workload.api_version, &workload.key, around),
@@ -42,7 +42,7 @@ impl Tops {
         Some(key.told())
     }
 
-    fn next(&mut self, api_version: &str, key: &Key, around: &mut dyn Surroundings) -> Option<(Owner, Key)> {
+    fn next(&mut self, api_version: &str, key: &Key, around: &mut dyn ClusterReader) -> Option<(Owner, Key)> {
         if let Some(known) = self.above.get(key) {
             return known.clone();
         }
@@ -55,7 +55,7 @@ impl Tops {
         next
     }
 
-    fn read(&mut self, api_version: &str, key: &Key, around: &mut dyn Surroundings) -> Option<Value> {
+    fn read(&mut self, api_version: &str, key: &Key, around: &mut dyn ClusterReader) -> Option<Value> {
         let kind = format!("{api_version} {}", key.kind);
         if self.refused.contains(&kind) {
             return None;

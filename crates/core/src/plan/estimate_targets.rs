@@ -15,7 +15,7 @@ pub const CHOICE: &str = "headroom.dev/estimates";
 
 /// One estimate to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Want {
+pub struct EstimateTarget {
     /// The container's place in the pod.
     pub container: usize,
     pub resource: Resource,
@@ -28,19 +28,19 @@ pub fn chosen_by_pod(pod: &Pod<'_>, notes: &mut Vec<String>) -> Result<EstimateM
     Ok(chosen("the pod", pod.annotation(CHOICE)?, notes))
 }
 
-/// The wants that remain in a namespace that asks for fewer by a label or an annotation.
+/// The targets that remain in a namespace that asks for fewer by a label or an annotation.
 pub fn restrict_by_namespace(
-    mut wants: Vec<Want>,
+    mut targets: Vec<EstimateTarget>,
     namespace: Option<Node<'_>>,
     notes: &mut Vec<String>,
-) -> Result<Vec<Want>, Malformed> {
+) -> Result<Vec<EstimateTarget>, Malformed> {
     let mut mode = EstimateMode::Always;
     for field in ["labels", "annotations"] {
         let choice = namespace.map(|namespace| namespace.at(&["metadata", field, CHOICE])).transpose()?.flatten();
         mode = mode.min(chosen("the namespace", choice.map(Node::str).transpose()?, notes));
     }
-    wants.retain(|want| mode >= if want.for_comparison { EstimateMode::Always } else { EstimateMode::IfNotSet });
-    Ok(wants)
+    targets.retain(|target| mode >= if target.for_comparison { EstimateMode::Always } else { EstimateMode::IfNotSet });
+    Ok(targets)
 }
 
 /// An unknown choice restricts nothing and is noted.
@@ -58,16 +58,21 @@ fn chosen(whose: &str, choice: Option<Cow<'_, str>>, notes: &mut Vec<String>) ->
     EstimateMode::Always
 }
 
-/// Whether a pod whose values are not marked with their origins yet could want any estimate.
+/// Whether a pod whose values are not marked with their origins yet could use any estimate.
 pub fn is_possible(pod: &Pod<'_>, settings: &EstimateSettings<'_>) -> Result<bool, Malformed> {
     Ok(pod.annotation(LIMIT_RANGER)?.is_some() || !all(pod, settings.mode, settings, &mut Vec::new()).is_empty())
 }
 
 /// All estimates to make for a pod whose values are marked with their origins.
-pub fn all(pod: &Pod<'_>, mode: EstimateMode, settings: &EstimateSettings<'_>, notes: &mut Vec<String>) -> Vec<Want> {
-    let mut wants = Vec::new();
+pub fn all(
+    pod: &Pod<'_>,
+    mode: EstimateMode,
+    settings: &EstimateSettings<'_>,
+    notes: &mut Vec<String>,
+) -> Vec<EstimateTarget> {
+    let mut targets = Vec::new();
     if mode == EstimateMode::Never {
-        return wants;
+        return targets;
     }
     // A value that the author sets at pod level is shared by the containers; a container's request could only
     // contradict it.
@@ -85,19 +90,21 @@ pub fn all(pod: &Pod<'_>, mode: EstimateMode, settings: &EstimateSettings<'_>, n
         for (resource, is_wanted) in Resource::ALL.into_iter().zip(wanted) {
             let set_by = if is_wanted { SetBy::of(container, resource) } else { SetBy::Us };
             match set_by {
-                SetBy::Replaceable => wants.push(Want { container: index, resource, for_comparison: false }),
+                SetBy::Replaceable => {
+                    targets.push(EstimateTarget { container: index, resource, for_comparison: false })
+                }
                 SetBy::Author if is_first(index, container) => {
-                    wants.push(Want { container: index, resource, for_comparison: true });
+                    targets.push(EstimateTarget { container: index, resource, for_comparison: true });
                 }
                 SetBy::Author | SetBy::Us => {}
             }
         }
-        if wants.len() >= MAX {
+        if targets.len() >= MAX {
             notes.push(format!("only the first {MAX} missing requests are estimated"));
             break;
         }
     }
-    wants
+    targets
 }
 
 /// A limit, because an estimate costs far more than parsing a container.

@@ -19,7 +19,7 @@ pub fn may_shrink(round: u8) -> bool {
 impl<'d> Estimates<'d> {
     /// Changes the estimates that make `filled`, the pod with estimates and defaults, break bounds. Returns whether
     /// anything changed; then the pod must be filled again.
-    pub fn give_way(&mut self, filled: &Pod<'d>, breaches: &Breaches<'d>, round: u8) -> bool {
+    pub fn fit_to_limits(&mut self, filled: &Pod<'d>, breaches: &Breaches<'d>, round: u8) -> bool {
         let mut changed = false;
         for breach in breaches.first.iter().filter(|breach| is_about_an_amount(&breach.fault)) {
             let resource = breach.resource.as_ref();
@@ -35,7 +35,7 @@ impl<'d> Estimates<'d> {
                 _ => self.withdraw(breach, filled),
             };
         }
-        if !changed && breaches.more > 0 && self.set_anything() {
+        if !changed && breaches.more > 0 && self.sets_any_value() {
             // The breaches beyond the first ones are not known individually.
             self.estimates.retain(|estimate| estimate.only_reported);
             self.notes.push("no estimates, because too many bounds are broken".to_owned());
@@ -46,12 +46,7 @@ impl<'d> Estimates<'d> {
 
     /// Shrinks estimates so that the pod's requests fit into what the quotas have left (`free`), but not below `floor`.
     /// If that is not enough, nothing changes, and the quota judges the estimates as they are.
-    pub fn give_way_to_quota(
-        &mut self,
-        filled: &Pod<'d>,
-        free: &ResourceList<'_>,
-        floor: &PerResource<Quantity>,
-    ) -> bool {
+    pub fn fit_to_quota(&mut self, filled: &Pod<'d>, free: &ResourceList<'_>, floor: &PerResource<Quantity>) -> bool {
         let mut changed = false;
         for resource in Resource::ALL {
             if let Some(free) = free.get(resource.name()) {
@@ -129,7 +124,8 @@ impl<'d> Estimates<'d> {
         let mut spare = Vec::new();
         let mut total_spare = Quantity::ZERO;
         for (index, estimate) in self.estimates.iter().enumerate() {
-            let is_among = containers.contains(&estimate.want.container) && estimate.want.resource.name() == resource;
+            let is_among =
+                containers.contains(&estimate.target.container) && estimate.target.resource.name() == resource;
             if is_among && !estimate.only_reported {
                 let least = estimate.least.clone().max(floor.clone());
                 let spared = estimate.quantity.minus(&least);
@@ -157,12 +153,12 @@ impl Estimate<'_> {
     fn is_part_of(&self, subject: &BoundTarget<'_>, resource: &str, pod: &Pod<'_>) -> bool {
         let is_of = match subject {
             BoundTarget::Container(name) => {
-                pod.containers.get(self.want.container).is_some_and(|container| container.name == *name)
+                pod.containers.get(self.target.container).is_some_and(|container| container.name == *name)
             }
             BoundTarget::Pod => true,
             BoundTarget::Claim => false,
         };
-        is_of && !self.only_reported && self.want.resource.name() == resource
+        is_of && !self.only_reported && self.target.resource.name() == resource
     }
 }
 

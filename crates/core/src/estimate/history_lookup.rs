@@ -8,7 +8,7 @@ use crate::cluster::usage::read::{Histories, HistoryNode, Observed, Unusable};
 use crate::cluster::usage::{Percentile, ProfileName, Resource, TagKey, Window, workload};
 use crate::cut::count_of;
 use crate::image::ImageName;
-use crate::settings::{EstimateSettings, HistoryScope, Matching, Step, Whose};
+use crate::settings::{EstimateSettings, HistoryMatch, HistoryOwner, HistoryScope, Step};
 use crate::timestamp::Timestamp;
 
 /// The history that an estimate is made from.
@@ -17,7 +17,7 @@ pub struct Chosen<'d> {
     pub window: Window,
     /// The image as it was looked up: `nginx:1.27`.
     pub key: String,
-    pub whose: Whose,
+    pub owner: HistoryOwner,
     pub age: Duration,
     pub collected_at: Timestamp,
     pub history: HistoryNode<'d>,
@@ -26,10 +26,10 @@ pub struct Chosen<'d> {
 
 /// A history that was considered and not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skipped {
+pub struct RejectedHistory {
     window: Window,
     key: String,
-    whose: Whose,
+    owner: HistoryOwner,
     why: Why,
 }
 
@@ -44,7 +44,7 @@ enum Why {
     Unusable,
 }
 
-impl Skipped {
+impl RejectedHistory {
     /// Whether there was no history.
     pub fn is_empty(&self) -> bool {
         self.why == Why::NoHistory
@@ -52,10 +52,10 @@ impl Skipped {
 }
 
 /// `7d nginx:1.27 in this namespace: 12 samples, 60 needed`
-impl fmt::Display for Skipped {
+impl fmt::Display for RejectedHistory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { window, key, whose, why } = self;
-        write!(f, "{window} {key} {whose}: ")?;
+        let Self { window, key, owner, why } = self;
+        write!(f, "{window} {key} {owner}: ")?;
         match why {
             Why::NoHistory => f.write_str("none"),
             Why::FewSamples { found, needed } => write!(f, "{}, {needed} needed", count_of(*found, "sample")),
@@ -145,26 +145,26 @@ impl<'i, 'd> Sources<'i, 'd> {
         sources
     }
 
-    /// The first history with enough samples of a resource, and those skipped before it.
+    /// The first history with enough samples of a resource, and those rejected before it.
     pub fn choose(
         &self,
         resource: Resource,
         settings: &EstimateSettings<'_>,
         notes: &mut Vec<String>,
-    ) -> (Option<Chosen<'d>>, Vec<Skipped>) {
-        let mut skipped = Vec::new();
+    ) -> (Option<Chosen<'d>>, Vec<RejectedHistory>) {
+        let mut rejected = Vec::new();
         for step in settings.history.iter() {
-            for whose in places(settings.scope_of(step), step.matching) {
-                let source = match whose {
-                    Whose::OwnNamespace => self.own,
-                    Whose::AllNamespaces => self.pool,
+            for owner in places(settings.scope_of(step), step.matching) {
+                let source = match owner {
+                    HistoryOwner::OwnNamespace => self.own,
+                    HistoryOwner::AllNamespaces => self.pool,
                 };
                 for key in self.keys(step.matching) {
                     let mut skip = |why| {
                         // Most pods belong to new workloads, so this is not reported.
-                        if !(step.matching == Matching::Workload && why == Why::NoHistory) {
+                        if !(step.matching == HistoryMatch::Workload && why == Why::NoHistory) {
                             let key = self.name_of(key);
-                            skipped.push(Skipped { window: step.window, key, whose: *whose, why });
+                            rejected.push(RejectedHistory { window: step.window, key, owner: *owner, why });
                         }
                     };
                     let Some(Source { histories, age }) = source else {
@@ -172,7 +172,7 @@ impl<'i, 'd> Sources<'i, 'd> {
                         continue;
                     };
                     let looked_up = look_up(&histories, key, step.window, resource).and_then(|found| {
-                        let too_little = |observed| too_little(histories.quorum, observed, step, *whose, settings);
+                        let too_little = |observed| too_little(histories.quorum, observed, step, *owner, settings);
                         let reason = found.as_ref().map(|(_, observed)| too_little(observed));
                         Ok(found.zip(reason.transpose()?))
                     });
@@ -195,17 +195,17 @@ impl<'i, 'd> Sources<'i, 'd> {
                     let chosen = Chosen {
                         window: step.window,
                         key: self.name_of(key),
-                        whose: *whose,
+                        owner: *owner,
                         age,
                         collected_at: histories.collected_at,
                         history,
                         observed,
                     };
-                    return (Some(chosen), skipped);
+                    return (Some(chosen), rejected);
                 }
             }
         }
-        (None, skipped)
+        (None, rejected)
     }
 
     /// A note that a history is not used.
@@ -215,11 +215,11 @@ impl<'i, 'd> Sources<'i, 'd> {
     }
 
     /// The keys to look up for a step: the workload; the digest, then the tag; or all tags together.
-    fn keys(&self, matching: Matching) -> &[Key<'i>] {
+    fn keys(&self, matching: HistoryMatch) -> &[Key<'i>] {
         match matching {
-            Matching::Workload => std::slice::from_ref(&self.workload),
-            Matching::Tag => &self.tags,
-            Matching::Image => &[Key::All],
+            HistoryMatch::Workload => std::slice::from_ref(&self.workload),
+            HistoryMatch::Tag => &self.tags,
+            HistoryMatch::Image => &[Key::All],
         }
     }
 
@@ -244,15 +244,15 @@ impl<'i, 'd> Sources<'i, 'd> {
 }
 
 /// The scopes to look in. A workload belongs to one namespace.
-fn places(scope: HistoryScope, matching: Matching) -> &'static [Whose] {
+fn places(scope: HistoryScope, matching: HistoryMatch) -> &'static [HistoryOwner] {
     match scope {
-        HistoryScope::NamespaceFirst | HistoryScope::Namespace if matching == Matching::Workload => {
-            &[Whose::OwnNamespace]
+        HistoryScope::NamespaceFirst | HistoryScope::Namespace if matching == HistoryMatch::Workload => {
+            &[HistoryOwner::OwnNamespace]
         }
-        HistoryScope::Cluster if matching == Matching::Workload => &[],
-        HistoryScope::NamespaceFirst => &[Whose::OwnNamespace, Whose::AllNamespaces],
-        HistoryScope::Namespace => &[Whose::OwnNamespace],
-        HistoryScope::Cluster => &[Whose::AllNamespaces],
+        HistoryScope::Cluster if matching == HistoryMatch::Workload => &[],
+        HistoryScope::NamespaceFirst => &[HistoryOwner::OwnNamespace, HistoryOwner::AllNamespaces],
+        HistoryScope::Namespace => &[HistoryOwner::OwnNamespace],
+        HistoryScope::Cluster => &[HistoryOwner::AllNamespaces],
     }
 }
 
@@ -277,14 +277,14 @@ fn too_little(
     quorum: u64,
     observed: &Observed<'_>,
     step: &Step,
-    whose: Whose,
+    owner: HistoryOwner,
     settings: &EstimateSettings<'_>,
 ) -> Result<Option<Why>, Unusable> {
     let pool = &settings.pool;
     if observed.samples < step.samples {
         return Ok(Some(Why::FewSamples { found: observed.samples, needed: step.samples }));
     }
-    if whose == Whose::OwnNamespace {
+    if owner == HistoryOwner::OwnNamespace {
         return Ok(None);
     }
     let (namespaces, pods) = (observed.namespaces()?, observed.pods()?);
@@ -306,9 +306,9 @@ fn too_little(
 pub(super) fn is_usable(
     observed: &Observed<'_>,
     percentile: Percentile,
-    whose: Whose,
+    owner: HistoryOwner,
     settings: &EstimateSettings<'_>,
 ) -> Result<bool, Unusable> {
-    Ok(whose == Whose::OwnNamespace
+    Ok(owner == HistoryOwner::OwnNamespace
         || observed.has(percentile) && observed.namespaces()? >= settings.pool.min_namespaces)
 }

@@ -6,7 +6,7 @@ use crate::request::{Object, Operation, Request};
 
 /// What a request is about, if this policy judges it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
+pub enum RequestKind {
     /// A new pod.
     Pod,
     /// A pod whose `activeDeadlineSeconds` is added or removed, which quota scopes depend on.
@@ -25,7 +25,7 @@ pub enum Subject {
     Counted,
 }
 
-impl Subject {
+impl RequestKind {
     pub fn of(request: &Request<'_>) -> Result<Option<Self>, Malformed> {
         let is_create = match request.operation {
             Operation::Create => true,
@@ -35,7 +35,7 @@ impl Subject {
         if request.namespace.is_empty() {
             return Ok(None);
         }
-        let only_if = |condition: bool, subject: Self| condition.then_some(subject);
+        let only_if = |condition: bool, kind: Self| condition.then_some(kind);
         Ok(match (request.group.as_ref(), request.resource.as_ref(), request.subresource.as_ref()) {
             ("", "pods", "") if is_create => Some(Self::Pod),
             ("", "pods", "") => only_if(changes_deadline(request)?, Self::Deadline),

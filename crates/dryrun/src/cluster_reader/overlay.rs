@@ -10,13 +10,13 @@ use headroom_core::json::Malformed;
 use serde_json::Value;
 
 use super::folder::Folder;
-use super::{List, Surroundings, recount};
+use super::{ClusterReader, List, quota_status};
 use crate::kinds::{ApiKind, metadata};
 
 /// A top of objects over a bottom that is only read; without a bottom there is nothing but the top.
 pub struct Overlay {
     top: Folder,
-    bottom: Option<Box<dyn Surroundings>>,
+    bottom: Option<Box<dyn ClusterReader>>,
     /// Kinds of which only the top's objects count.
     replaced: Vec<(String, String)>,
     /// What was answered since an object of the kind was put here: many objects ask for the same.
@@ -29,7 +29,7 @@ type Asked = (String, String, Option<String>, Option<String>, Vec<String>);
 const QUOTA: (&str, &str) = ("v1", "ResourceQuota");
 
 impl Overlay {
-    pub fn new(top: Folder, bottom: Option<Box<dyn Surroundings>>) -> Self {
+    pub fn new(top: Folder, bottom: Option<Box<dyn ClusterReader>>) -> Self {
         Self { top, bottom, replaced: Vec::new(), answers: BTreeMap::new() }
     }
 
@@ -46,22 +46,25 @@ impl Overlay {
         self.replaced.push((api_version.to_owned(), kind.to_owned()));
     }
 
-    fn below(&mut self, api_version: &str, kind: &str) -> Option<&mut Box<dyn Surroundings>> {
+    fn below(&mut self, api_version: &str, kind: &str) -> Option<&mut Box<dyn ClusterReader>> {
         let is_replaced = |other: &(String, String)| (other.0.as_str(), other.1.as_str()) == (api_version, kind);
         if self.replaced.iter().any(is_replaced) { None } else { self.bottom.as_mut() }
     }
 }
 
-impl Surroundings for Overlay {
+impl ClusterReader for Overlay {
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
         let mut objects = Uncounted(self).list(api_version, kind, namespace)?;
         if (api_version, kind) == QUOTA {
             // Only a file's quotas: one in the cluster without a status is one that refuses everything until it has one.
-            for quota in
-                self.top.list(api_version, kind, namespace)?.into_iter().filter(|quota| !recount::is_counted(quota))
+            for quota in self
+                .top
+                .list(api_version, kind, namespace)?
+                .into_iter()
+                .filter(|quota| !quota_status::is_counted(quota))
             {
                 let mut counted = quota;
-                recount::count(&mut counted, &mut Uncounted(self))?;
+                quota_status::count(&mut counted, &mut Uncounted(self))?;
                 if let Some(listed) = objects.iter_mut().find(|listed| is_same(listed, &counted)) {
                     *listed = counted.clone();
                 }
@@ -138,7 +141,7 @@ impl Surroundings for Overlay {
 /// The same with quotas as they were written.
 struct Uncounted<'o>(&'o mut Overlay);
 
-impl Surroundings for Uncounted<'_> {
+impl ClusterReader for Uncounted<'_> {
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
         let above = self.0.top.list(api_version, kind, namespace)?;
         let below = match self.0.below(api_version, kind) {

@@ -11,7 +11,7 @@ use headroom_core::quota::{Kind, Object};
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use super::Surroundings;
+use super::ClusterReader;
 use super::folder::amounts;
 use crate::clock;
 use crate::kinds::{ApiKind, metadata};
@@ -23,7 +23,7 @@ pub fn is_counted(quota: &Value) -> bool {
 }
 
 /// Gives a quota the status that the quota controller would give it. What cannot be listed is not counted.
-pub fn count(quota: &mut Value, around: &mut dyn Surroundings) -> Result<(), String> {
+pub fn count(quota: &mut Value, cluster: &mut dyn ClusterReader) -> Result<(), String> {
     let namespace = metadata(quota, "namespace").to_owned();
     let hard = quota.pointer("/spec/hard").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut kinds: BTreeMap<String, ApiKind> = BTreeMap::new();
@@ -32,7 +32,7 @@ pub fn count(quota: &mut Value, around: &mut dyn Surroundings) -> Result<(), Str
     }
     let mut texts: Vec<(String, String)> = Vec::new();
     for (qualified, kind) in kinds {
-        let objects = around.list(&kind.api_version(), &kind.kind, Some(&namespace))?;
+        let objects = cluster.list(&kind.api_version(), &kind.kind, Some(&namespace))?;
         texts.extend(objects.iter().map(|object| (qualified.clone(), object.to_string())));
     }
     let text = quota.to_string();

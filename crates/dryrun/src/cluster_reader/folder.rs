@@ -1,8 +1,8 @@
-//! Surroundings made of files: `kubectl get -o yaml`, or manifests that are not applied yet.
+//! ClusterReader made of files: `kubectl get -o yaml`, or manifests that are not applied yet.
 //!
 //! What has not been through an API server is completed here as the API server would complete it: a LimitRange gets the
 //! defaults that derive from its bounds, an object without a namespace goes into the one that is asked about. The status
-//! of a quota is another matter, because it needs all the objects around: see `recount`.
+//! of a quota is another matter, because it needs all the objects around: see `quota_status`.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use headroom_core::cluster::limit_range::LimitRange;
 use headroom_core::json::{Document, Malformed};
 use serde_json::{Map, Value, json};
 
-use super::Surroundings;
+use super::ClusterReader;
 use crate::kinds::{ApiKind, metadata};
 use crate::manifest::{Manifest, Origin};
 
@@ -76,7 +76,7 @@ impl Folder {
     }
 }
 
-impl Surroundings for Folder {
+impl ClusterReader for Folder {
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
         Ok(self.objects(api_version, kind, namespace))
     }
@@ -93,7 +93,7 @@ impl Surroundings for Folder {
 }
 
 /// A folder that several look at.
-impl Surroundings for Rc<Folder> {
+impl ClusterReader for Rc<Folder> {
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
         Ok(self.objects(api_version, kind, namespace))
     }

@@ -1,4 +1,4 @@
-//! A decision as a story: what was decided, why, and where each value comes from, as data for people and for programs.
+//! A decision as a explanation: what was decided, why, and where each value comes from, as data for people and for programs.
 
 use headroom_core::request::{Requirement, Role};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::judge::{
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Story {
+pub struct Explanation {
     pub object: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
@@ -84,8 +84,8 @@ pub struct Taken {
 /// Values that are shown even if they are unset.
 const EXPECTED: [&str; 2] = ["cpu", "memory"];
 
-impl Story {
-    /// The story of a judgement; of a workload with the judgement of a pod that it makes. `object` is as its author
+impl Explanation {
+    /// The explanation of a judgement; of a workload with the judgement of a pod that it makes. `object` is as its author
     /// wrote it.
     pub fn of(judgement: &Judgement, pod: Option<&Judgement>, object: &Value) -> Self {
         let of_pod = pod.unwrap_or(judgement);

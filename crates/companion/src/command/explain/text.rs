@@ -1,38 +1,38 @@
 //! Stories at a terminal.
 
-use headroom_dryrun::story::{Check, Container, Field, Story, Taken};
+use headroom_dryrun::explanation::{Check, Container, Explanation, Field, Taken};
 
 use crate::judge::Verdict;
 use crate::output::{Paint, Table};
 
-/// The stories, one after the other.
-pub fn text(stories: &[Story], paint: Paint) -> String {
-    stories.iter().map(|story| of_story(story, paint)).collect::<Vec<_>>().join("\n")
+/// The explanations, one after the other.
+pub fn table(explanations: &[Explanation], paint: Paint) -> String {
+    explanations.iter().map(|explanation| of_explanation(explanation, paint)).collect::<Vec<_>>().join("\n")
 }
 
-fn of_story(story: &Story, paint: Paint) -> String {
-    let mut text = headline(story, paint) + "\n";
-    for reason in &story.reasons {
+fn of_explanation(explanation: &Explanation, paint: Paint) -> String {
+    let mut text = headline(explanation, paint) + "\n";
+    for reason in &explanation.reasons {
         for part in reason.split("; ") {
             text.push_str(&format!("  {part}\n"));
         }
     }
-    for warning in &story.warnings {
+    for warning in &explanation.warnings {
         text.push_str(&format!("  {} {warning}\n", paint.doubtful("warning:")));
     }
-    for estimate in &story.estimates {
+    for estimate in &explanation.estimates {
         text.push_str(&format!("  estimate: {estimate}\n"));
     }
-    if story.is_of_pods && !story.containers.is_empty() {
+    if explanation.is_of_pods && !explanation.containers.is_empty() {
         text.push_str("\nEach of its pods:\n");
     }
-    for container in &story.containers {
+    for container in &explanation.containers {
         text.push_str(&of_container(container, paint));
     }
-    if !story.in_all.is_empty() {
-        let noun = if story.containers.is_empty() { "claim" } else { "pod total" };
+    if !explanation.in_all.is_empty() {
+        let noun = if explanation.containers.is_empty() { "claim" } else { "pod total" };
         text.push_str(&format!("\n{}\n", paint.strong(noun)));
-        for check in &story.in_all {
+        for check in &explanation.in_all {
             let amounts = [("request", &check.request), ("limit", &check.limit)];
             let amounts = amounts.iter().filter_map(|(noun, amount)| Some(format!("{noun} {}", amount.as_ref()?)));
             let amounts: Vec<String> = amounts.collect();
@@ -40,10 +40,10 @@ fn of_story(story: &Story, paint: Paint) -> String {
             text.push_str(&format!("  {}: {amounts}; {}\n", check.resource, told(check, paint).1));
         }
     }
-    if !story.quotas.is_empty() {
-        let noun = if story.is_of_pods { "all its pods" } else { "this object" };
+    if !explanation.quotas.is_empty() {
+        let noun = if explanation.is_of_pods { "all its pods" } else { "this object" };
         let mut table = Table::new(&["QUOTA", "RESOURCE", "USED", "CHANGE", "AFTER", "HARD", "AVAILABLE"]);
-        for taken in &story.quotas {
+        for taken in &explanation.quotas {
             let Taken { quota, name, before, adds, after, hard, left } = taken;
             let change = if adds.starts_with('-') { adds.clone() } else { format!("+{adds}") };
             let painted = if left.starts_with('-') { paint.bad(left) } else { left.clone() };
@@ -57,14 +57,18 @@ fn of_story(story: &Story, paint: Paint) -> String {
 }
 
 /// `pod/migrate in namespace shop: changed, 3 values are filled in`
-fn headline(story: &Story, paint: Paint) -> String {
-    let place = if story.namespace.is_empty() { String::new() } else { format!(" in namespace {}", story.namespace) };
-    let verdict = match story.outcome {
-        Verdict::Admitted => paint.good(story.verdict),
-        Verdict::Changed => paint.fresh(story.verdict),
-        Verdict::Refused | Verdict::NotJudged => paint.bad(story.verdict),
+fn headline(explanation: &Explanation, paint: Paint) -> String {
+    let place = if explanation.namespace.is_empty() {
+        String::new()
+    } else {
+        format!(" in namespace {}", explanation.namespace)
     };
-    format!("{}{place}: {verdict}", paint.strong(&story.object))
+    let verdict = match explanation.outcome {
+        Verdict::Admitted => paint.good(explanation.verdict),
+        Verdict::Changed => paint.fresh(explanation.verdict),
+        Verdict::Refused | Verdict::NotJudged => paint.bad(explanation.verdict),
+    };
+    format!("{}{place}: {verdict}", paint.strong(&explanation.object))
 }
 
 fn of_container(container: &Container, paint: Paint) -> String {

@@ -6,7 +6,7 @@
 pub mod folder;
 mod masks;
 pub mod overlay;
-mod recount;
+mod quota_status;
 
 use headroom_core::cluster::lookup::HostCall;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use crate::kinds::{ApiKind, metadata};
 pub type List<'l> = (&'l str, &'l str, Option<&'l str>);
 
 /// Where objects are read from. An error is one line that says what could not be read and why.
-pub trait Surroundings {
+pub trait ClusterReader {
     /// All objects of a kind, in a namespace or in all.
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String>;
 
@@ -66,18 +66,18 @@ pub trait Surroundings {
 }
 
 /// The answer to a host call out of lists and objects.
-fn answer<S: Surroundings + ?Sized>(around: &mut S, call: &HostCall<'_>) -> Result<Vec<u8>, String> {
+fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Result<Vec<u8>, String> {
     let HostCall { api_version, kind, namespace, .. } = *call;
     let answer = match &call.name {
         Some(name) => {
-            let found = around.get(api_version, kind, namespace, name)?;
+            let found = cluster.get(api_version, kind, namespace, name)?;
             // The host's own words; the core knows them.
             let absent =
                 || format!("Cannot find {api_version}/{kind} named '{name}' inside of namespace '{namespace:?}'");
             as_the_host_tells(found.ok_or_else(absent)?, call)
         }
         None => {
-            let objects = around.list(api_version, kind, namespace)?;
+            let objects = cluster.list(api_version, kind, namespace)?;
             let items: Vec<Value> = objects.into_iter().map(|object| as_the_host_tells(object, call)).collect();
             json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}, "items": items})
         }
@@ -85,7 +85,7 @@ fn answer<S: Surroundings + ?Sized>(around: &mut S, call: &HostCall<'_>) -> Resu
     Ok(answer.to_string().into_bytes())
 }
 
-impl<S: Surroundings + ?Sized> Surroundings for Box<S> {
+impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
         self.as_mut().list(api_version, kind, namespace)
     }

@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 use super::judgement::{Amount, Charge};
 use super::request;
 use crate::clock;
+use crate::cluster_reader::folder::amounts;
+use crate::cluster_reader::{ClusterReader, Overlay, is_of_unknown_kind};
 use crate::kinds::{ApiKind, metadata};
-use crate::surroundings::folder::amounts;
-use crate::surroundings::{Overlay, Surroundings, is_of_unknown_kind};
 
 pub const TENANT_QUOTA: (&str, &str) = ("headroom.dev/v1alpha1", "TenantQuota");
 
@@ -35,19 +35,19 @@ pub struct Outcome {
 }
 
 /// Whether there are TenantQuotas that may be read; those without a status are counted.
-pub fn prepare(around: &mut Overlay) -> Result<bool, String> {
-    let quotas = match around.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None) {
+pub fn prepare(cluster: &mut Overlay) -> Result<bool, String> {
+    let quotas = match cluster.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None) {
         Ok(quotas) => quotas,
         Err(problem) if is_of_unknown_kind(&problem) => Vec::new(),
         Err(problem) => return Err(format!("TenantQuotas are not checked: {problem}")),
     };
     let is_counted = |quota: &Value| quota.pointer("/status/used").is_some_and(Value::is_object);
     if !quotas.iter().all(is_counted) {
-        let counted = count(&quotas, around)?;
+        let counted = count(&quotas, cluster)?;
         for (mut quota, status) in quotas.iter().cloned().zip(counted).filter(|(quota, _)| !is_counted(quota)) {
             if let (Some(status), Value::Object(fields)) = (status, &mut quota) {
                 fields.insert("status".to_owned(), status);
-                around.put(quota).map_err(|malformed| malformed.to_string())?;
+                cluster.put(quota).map_err(|malformed| malformed.to_string())?;
             }
         }
     }
@@ -55,13 +55,13 @@ pub fn prepare(around: &mut Overlay) -> Result<bool, String> {
 }
 
 /// The status of each quota as the ledger would write it; none of one that is not valid.
-fn count(objects: &[Value], around: &mut Overlay) -> Result<Vec<Option<Value>>, String> {
+fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>, String> {
     let quotas = read(objects)?;
     let mut namespaces = std::collections::BTreeMap::new();
-    let listed = around.list("v1", "Namespace", None)?;
+    let listed = cluster.list("v1", "Namespace", None)?;
     let named = quotas.iter().flat_map(|quota| quota.names.iter().cloned());
     for name in listed.iter().map(|namespace| metadata(namespace, "name").to_owned()).chain(named) {
-        let labels = labels(&name, around)?;
+        let labels = labels(&name, cluster)?;
         namespaces.insert(name, labels);
     }
     namespaces.retain(|name, _| !NEVER_CHARGED.contains(&name.as_str()));
@@ -79,7 +79,7 @@ fn count(objects: &[Value], around: &mut Overlay) -> Result<Vec<Option<Value>>, 
             }
             cache.advance(&qualified, 1);
             for namespace in plan.namespaces.keys() {
-                for object in around.list(&kind.api_version(), &kind.kind, Some(namespace))? {
+                for object in cluster.list(&kind.api_version(), &kind.kind, Some(namespace))? {
                     let text = object.to_string();
                     let document = Document::read(&text).map_err(|error| error.to_string())?;
                     let shape =
@@ -124,8 +124,8 @@ fn covering(namespace: &str, objects: &[Value]) -> Result<Vec<TenantQuota>, Stri
 }
 
 /// The labels of a namespace; a namespace without an object has only its name.
-fn labels(namespace: &str, around: &mut Overlay) -> Result<Labels, String> {
-    let object = around.get("v1", "Namespace", None, namespace)?.unwrap_or_default();
+fn labels(namespace: &str, cluster: &mut Overlay) -> Result<Labels, String> {
+    let object = cluster.get("v1", "Namespace", None, namespace)?.unwrap_or_default();
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
     let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
     let mut labels: Labels = labels.into_iter().flatten().filter_map(text).collect();
@@ -134,27 +134,27 @@ fn labels(namespace: &str, around: &mut Overlay) -> Result<Labels, String> {
 }
 
 /// What the ledger would say to a request that makes `object` of it. To be asked after [`prepare`].
-pub fn judge(request: &Value, object: &Value, around: &mut Overlay) -> Result<Outcome, String> {
-    judge_if(request, object, around, false)
+pub fn judge(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<Outcome, String> {
+    judge_if(request, object, cluster, false)
 }
 
 /// What a request adds to TenantQuotas, whether there is room for it or not.
-pub fn charges(request: &Value, object: &Value, around: &mut Overlay) -> Result<Vec<Charge>, String> {
-    Ok(judge_if(request, object, around, true)?.charges)
+pub fn charges(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<Vec<Charge>, String> {
+    Ok(judge_if(request, object, cluster, true)?.charges)
 }
 
-fn judge_if(request: &Value, object: &Value, around: &mut Overlay, may_exceed: bool) -> Result<Outcome, String> {
+fn judge_if(request: &Value, object: &Value, cluster: &mut Overlay, may_exceed: bool) -> Result<Outcome, String> {
     let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default().to_owned();
     if namespace.is_empty() {
         return Ok(Outcome::default());
     }
-    let objects = match around.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None) {
+    let objects = match cluster.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None) {
         Ok(objects) if objects.is_empty() => return Ok(Outcome::default()),
         Err(problem) if is_of_unknown_kind(&problem) => return Ok(Outcome::default()),
         objects => objects?,
     };
     let quotas = covering(&namespace, &objects)?;
-    let namespaces = [(namespace.clone(), labels(&namespace, around)?)].into();
+    let namespaces = [(namespace.clone(), labels(&namespace, cluster)?)].into();
     let text = as_reviewed(request, object).to_string();
     let document = Document::read(&text).map_err(|error| error.to_string())?;
     let request = Request::read(document.root()).map_err(|error| error.to_string())?;
@@ -174,10 +174,10 @@ fn judge_if(request: &Value, object: &Value, around: &mut Overlay, may_exceed: b
 }
 
 /// What the pods of a workload would meet: `new` is one as it would be made, `old` one as it was made before.
-pub fn forecast(request: &Value, new: &Value, old: Option<&Value>, around: &mut Overlay) -> Result<Outcome, String> {
+pub fn forecast(request: &Value, new: &Value, old: Option<&Value>, cluster: &mut Overlay) -> Result<Outcome, String> {
     let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
-    let objects = around.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None)?;
-    let quotas = bounding(namespace, &objects, around)?;
+    let objects = cluster.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None)?;
+    let quotas = bounding(namespace, &objects, cluster)?;
     let (request, new, old) = (request.to_string(), new.to_string(), old.map(Value::to_string));
     forecast_by(&quotas, &request, &new, old.as_deref())
 }
@@ -201,8 +201,8 @@ fn forecast_by(quotas: &[ResourceQuota<'_>], request: &str, new: &str, old: Opti
 }
 
 /// The quotas in force that a namespace is charged to, as ResourceQuotas of which all is used that is counted or reserved.
-fn bounding(namespace: &str, objects: &[Value], around: &mut Overlay) -> Result<Vec<ResourceQuota<'static>>, String> {
-    let namespaces = [(namespace.to_owned(), labels(namespace, around)?)].into();
+fn bounding(namespace: &str, objects: &[Value], cluster: &mut Overlay) -> Result<Vec<ResourceQuota<'static>>, String> {
+    let namespaces = [(namespace.to_owned(), labels(namespace, cluster)?)].into();
     let mut bounding = Vec::new();
     for tree in trees(&covering(namespace, objects)?).0 {
         let plan = Plan::of_tree(&tree, &namespaces);
@@ -317,7 +317,7 @@ fn list(amounts: Option<&Value>) -> ResourceList<'static> {
 mod tests {
     use super::super::{Judgement, Run, Verdict as Judged};
     use super::*;
-    use crate::surroundings::folder::{Folder, in_namespace};
+    use crate::cluster_reader::folder::{Folder, in_namespace};
 
     fn tenant_quota(name: &str, parent: Option<&str>, pods: &str, status: Value) -> Value {
         json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": name},

@@ -1,22 +1,22 @@
 //! The entry point: takes one request from its plan through rounds of reading to the decision.
 //!
 //! ```text
-//! plan -> objects -> ranges, origins, wants -> namespace -> roots, pages of history -> fill, bounds -> quotas -> decision
+//! plan -> objects -> ranges, origins, targets -> namespace -> roots, pages of history -> fill, bounds -> quotas -> decision
 //!                                                                                     fresh quotas <-^
 //! ```
 //!
-//! A shell loops: it reads the lookups of a [`Step`], and passes the answers back. Only needed objects are requested.
+//! A shell loops: it reads the lookups of a [`NextStep`], and passes the answers back. Only needed objects are requested.
 
 use std::cell::OnceCell;
 
 use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
-use crate::estimate::history::WantedHistory;
+use crate::estimate::history::HistoryLookups;
 use crate::json::{Document, Malformed};
 use crate::judge::charge::{self, Charges, devices};
 use crate::judge::{self, Judgement};
 use crate::order;
-use crate::plan::{Plan, Subject, exempt};
+use crate::plan::{Plan, RequestKind, exempt};
 use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::Settings;
 use crate::timestamp::Timestamp;
@@ -24,7 +24,7 @@ use crate::verdict::{Decision, Violation};
 
 /// The next step for the shell.
 #[derive(Debug)]
-pub enum Step<'s, 'd> {
+pub enum NextStep<'s, 'd> {
     /// Read these in this order, and pass the answers back.
     Read(&'s [Lookup<'d>]),
     Done(Box<Decision<'d>>),
@@ -32,7 +32,7 @@ pub enum Step<'s, 'd> {
 
 /// The rounds of reading, in order. Each can use what earlier rounds have read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Round {
+enum ReadPhase {
     /// The namespace, for exemption by its labels.
     Exemption,
     Objects,
@@ -47,43 +47,43 @@ enum Round {
     FreshQuotas,
 }
 
-const ROUNDS: [Round; 8] = [
-    Round::Exemption,
-    Round::Objects,
-    Round::Devices,
-    Round::Siblings,
-    Round::Namespace,
-    Round::Roots,
-    Round::Pages,
-    Round::FreshQuotas,
+const READ_PHASES: [ReadPhase; 8] = [
+    ReadPhase::Exemption,
+    ReadPhase::Objects,
+    ReadPhase::Devices,
+    ReadPhase::Siblings,
+    ReadPhase::Namespace,
+    ReadPhase::Roots,
+    ReadPhase::Pages,
+    ReadPhase::FreshQuotas,
 ];
 
 /// Stores the answers, because the decision borrows from them.
 #[derive(Debug, Default)]
-pub struct Answers([OnceCell<Vec<Result<Document<'static>, String>>>; ROUNDS.len()]);
+pub struct FetchedObjects([OnceCell<Vec<Result<Document<'static>, String>>>; READ_PHASES.len()]);
 
 /// The most quotas that are read again for one request.
 const FRESH_AT_MOST: usize = 8;
 
 /// The judgement of one request, in steps.
 #[derive(Debug)]
-pub struct Inquiry<'d> {
+pub struct Evaluation<'d> {
     request: &'d Request<'d>,
     settings: &'d Settings<'d>,
-    answers: &'d Answers,
+    answers: &'d FetchedObjects,
     context: Context<'d>,
     plan: Option<Plan<'d>>,
     /// Problems with annotations and collected history.
     notes: Vec<String>,
-    history: WantedHistory<'d>,
+    history: HistoryLookups<'d>,
     judgement: Option<(Judgement<'d>, Charges<'d>)>,
     /// The next round, and the lookups of the one before it.
     next: usize,
     lookups: Vec<Lookup<'d>>,
 }
 
-impl<'d> Inquiry<'d> {
-    pub fn new(request: &'d Request<'d>, settings: &'d Settings<'d>, answers: &'d Answers) -> Self {
+impl<'d> Evaluation<'d> {
+    pub fn new(request: &'d Request<'d>, settings: &'d Settings<'d>, answers: &'d FetchedObjects) -> Self {
         Self {
             request,
             settings,
@@ -91,7 +91,7 @@ impl<'d> Inquiry<'d> {
             context: Context::default(),
             plan: None,
             notes: Vec::new(),
-            history: WantedHistory::default(),
+            history: HistoryLookups::default(),
             judgement: None,
             next: 0,
             lookups: Vec::new(),
@@ -106,19 +106,19 @@ impl<'d> Inquiry<'d> {
     ) -> Box<Decision<'d>> {
         loop {
             let answers = match self.step() {
-                Step::Read(lookups) => read(lookups),
-                Step::Done(decision) => return decision,
+                NextStep::Read(lookups) => read(lookups),
+                NextStep::Done(decision) => return decision,
             };
             self.answer(answers, now());
         }
     }
 
     /// Advances to the next round that has something to read, or to the end.
-    pub fn step(&mut self) -> Step<'_, 'd> {
+    pub fn step(&mut self) -> NextStep<'_, 'd> {
         match self.advance() {
-            Ok(None) => Step::Read(&self.lookups),
-            Ok(Some(decision)) => Step::Done(Box::new(decision)),
-            Err(malformed) => Step::Done(Box::new(Decision::refusing(Violation::Unreadable(malformed)))),
+            Ok(None) => NextStep::Read(&self.lookups),
+            Ok(Some(decision)) => NextStep::Done(Box::new(decision)),
+            Err(malformed) => NextStep::Done(Box::new(Decision::refusing(Violation::Unreadable(malformed)))),
         }
     }
 
@@ -148,29 +148,31 @@ impl<'d> Inquiry<'d> {
                 self.plan = None;
             }
         }
-        while let Some(round) = ROUNDS.get(self.next) {
+        while let Some(round) = READ_PHASES.get(self.next) {
             let Some(plan) = &mut self.plan else { return Ok(Some(Decision::default())) };
             self.next += 1;
             self.lookups = match round {
-                Round::Exemption if self.settings.exempt.namespace_labels.is_some() => vec![namespace(self.request)],
-                Round::Exemption => Vec::new(),
-                Round::Objects => {
+                ReadPhase::Exemption if self.settings.exempt.namespace_labels.is_some() => {
+                    vec![namespace(self.request)]
+                }
+                ReadPhase::Exemption => Vec::new(),
+                ReadPhase::Objects => {
                     if exempt::by_namespace(&self.context, self.settings)? {
                         return Ok(Some(Decision::default()));
                     }
                     objects(self.request, plan, &self.context, self.settings)
                 }
-                Round::Devices if devices::needs_classes(self.request, &self.context) => {
+                ReadPhase::Devices if devices::needs_classes(self.request, &self.context) => {
                     let mut lookups = vec![Lookup::DeviceClasses];
                     lookups.extend(devices::lookup(self.request)?);
                     lookups
                 }
-                Round::Siblings if devices::needs_claims(&self.context)? => {
+                ReadPhase::Siblings if devices::needs_claims(&self.context)? => {
                     vec![Lookup::ResourceClaims { namespace: &self.request.namespace }]
                 }
-                Round::Devices | Round::Siblings => Vec::new(),
-                Round::Namespace => {
-                    if plan.subject == Subject::Scale {
+                ReadPhase::Devices | ReadPhase::Siblings => Vec::new(),
+                ReadPhase::Namespace => {
+                    if plan.kind == RequestKind::Scale {
                         plan.pod = scaled_pod(&self.context)?;
                         let pod = plan.pod.as_ref();
                         if exempt::by_request(self.request, pod, self.context.scaled, self.settings)? {
@@ -178,17 +180,17 @@ impl<'d> Inquiry<'d> {
                         }
                     }
                     plan.complete(self.request, &self.context, self.settings, &mut self.notes)?;
-                    let is_needed = !plan.wants.is_empty() && !self.context.asked_for_namespace;
+                    let is_needed = !plan.targets.is_empty() && !self.context.asked_for_namespace;
                     if is_needed { vec![namespace(self.request)] } else { Vec::new() }
                 }
-                Round::Roots => {
+                ReadPhase::Roots => {
                     plan.restrict_by_namespace(&self.context, &mut self.notes)?;
-                    let containers = plan.wants.iter().map(|want| want.container);
-                    self.history = WantedHistory::of(self.request, plan.pod.as_ref(), containers);
+                    let containers = plan.targets.iter().map(|target| target.container);
+                    self.history = HistoryLookups::of(self.request, plan.pod.as_ref(), containers);
                     self.history.roots(self.request, self.settings)
                 }
-                Round::Pages => self.history.pages(self.request, self.settings, &self.context),
-                Round::FreshQuotas => {
+                ReadPhase::Pages => self.history.pages(self.request, self.settings, &self.context),
+                ReadPhase::FreshQuotas => {
                     let notes = std::mem::take(&mut self.notes);
                     let judgement = judge::judge(self.request, plan, &self.context, self.settings, notes)?;
                     let charges = charge::charge(self.request, plan, &judgement.pods, &self.context, self.settings)?;
@@ -245,7 +247,7 @@ fn objects<'d>(
     if plan.needs_tenant_quotas(settings) {
         lookups.push(Lookup::TenantQuotas);
     }
-    if let (Subject::Scale, Some(kind)) = (plan.subject, request.pod_kind()) {
+    if let (RequestKind::Scale, Some(kind)) = (plan.kind, request.pod_kind()) {
         let (namespace, name) = (request.namespace.as_ref(), request.name.as_ref());
         lookups.push(Lookup::Scaled { api_version: kind.api_version, kind: kind.kind, namespace, name });
     }

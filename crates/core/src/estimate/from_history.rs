@@ -1,23 +1,23 @@
 //! The amount from a history: the largest of the chosen figures, and what is added to it.
 
 use super::explanation::{Adjustment, Basis, Reason};
-use super::{in_usual_suffixes, oom, step};
+use super::{history_lookup, in_usual_suffixes, oom};
 use crate::amount::Quantity;
 use crate::cluster::Context;
 use crate::cluster::usage::read::Unusable;
 use crate::cluster::usage::{Percentile, Resource, Window};
-use crate::settings::{EstimateSettings, Settings, Whose};
+use crate::settings::{EstimateSettings, HistoryOwner, Settings};
 
 /// An amount from the history.
-pub struct Measured {
+pub struct HistoryEstimate {
     pub quantity: Quantity,
     pub basis: Basis,
 }
 
-impl Measured {
+impl HistoryEstimate {
     /// The largest of the figures, with the margins and what out-of-memory kills add.
     pub fn of(
-        chosen: &step::Chosen<'_>,
+        chosen: &history_lookup::Chosen<'_>,
         resource: Resource,
         context: &Context<'_>,
         settings: &Settings<'_>,
@@ -47,7 +47,7 @@ impl Measured {
             let raised = by_percent(&quantity, percent);
             raise(&mut quantity, raised, Reason::ShortHistory { percent, days });
         }
-        if chosen.whose == Whose::AllNamespaces {
+        if chosen.owner == HistoryOwner::AllNamespaces {
             let pods = chosen.observed.pods()?;
             let percent = settings.pool.few_pods / pods.max(1);
             let raised = by_percent(&quantity, percent);
@@ -66,7 +66,7 @@ impl Measured {
             percentile: figure,
             window,
             key: chosen.key.clone(),
-            whose: chosen.whose,
+            owner: chosen.owner,
             samples: chosen.observed.samples,
             age: chosen.age,
         };
@@ -77,7 +77,7 @@ impl Measured {
 /// The largest of the figures that the settings choose and whose windows have samples. If no window has, the percentile
 /// of the first figure in the window of the step.
 fn largest_figure(
-    chosen: &step::Chosen<'_>,
+    chosen: &history_lookup::Chosen<'_>,
     resource: Resource,
     settings: &EstimateSettings<'_>,
 ) -> Result<(Percentile, Window, Quantity), Unusable> {
@@ -88,7 +88,7 @@ fn largest_figure(
         let observed =
             if window == chosen.window { Some(chosen.observed) } else { chosen.history.observed(window, resource)? };
         let Some(observed) = observed else { continue };
-        if !step::is_usable(&observed, figure.percentile, chosen.whose, settings)? {
+        if !history_lookup::is_usable(&observed, figure.percentile, chosen.owner, settings)? {
             continue;
         }
         let amount = observed.percentile(figure.percentile)?;
