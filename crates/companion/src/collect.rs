@@ -1,11 +1,8 @@
 //! From a source into the store: which windows are read, how gently, and what one commit holds.
 //!
-//! Files: [`gathered`] sums up what was read, [`compared`] holds it against what was estimated, [`windows`] reads sources that answer by time, [`import`] reads files,
-//! [`pace`] says how much is asked for at once and what is done about
-//! failures, and [`rounds`] repeats it all.
+//! Files: [`windows`] reads sources that answer by time, [`import`] reads files, [`pace`] says how much is asked for at
+//! once and what is done about failures, and [`rounds`] repeats it all.
 
-pub mod compared;
-pub mod gathered;
 pub mod import;
 pub mod pace;
 pub mod rounds;

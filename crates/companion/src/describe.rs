@@ -3,6 +3,7 @@
 //! Each room takes what the core read and gives data; the data words itself as a table, and is JSON as it is.
 
 pub mod accuracy;
+pub mod kubectl;
 pub mod limits;
 pub mod quotas;
 pub mod usage;

@@ -12,8 +12,6 @@ pub mod cli;
 pub mod command;
 pub mod source;
 
-pub mod history;
-
 pub mod collect;
 pub mod store;
 

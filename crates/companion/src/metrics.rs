@@ -7,6 +7,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use headroom_core::cluster::usage::Resource;
+use headroom_usage::accuracy::{Sum, Sums};
+use headroom_usage::batch::Gathered;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -14,9 +16,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::collect::gathered::Gathered;
 use crate::families::{Endings, Families, count, set};
-use crate::profile::accuracy::{Sum, Sums};
 use crate::source::SourceError;
 
 /// What figures of estimates are about.

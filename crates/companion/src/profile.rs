@@ -1,33 +1,32 @@
 //! From what the store holds to what is published: windows, percentiles, and counts.
 //!
 //! Decides which days a window has and how amounts are rounded; [`pool`] decides what many namespaces say together. The
-//! format, its bounds and its text are core's (`headroom_advice::profile`), because the policy reads by the same.
+//! format, its bounds and its text are core's (`headroom_usage_profile`), because the policy reads by the same.
 //!
 //! Days are UTC days, and a window has every day it touches: `7d` is today so far and the seven days before, so that a
 //! week's rhythm is in it whole. `recent` has the days of `30d`, each weighing half of the day after it.
 
 pub mod accuracy;
 pub mod adopted;
-pub(crate) mod open;
 mod pool;
 mod tags;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use headroom_advice::profile::{Dropped, Histories, History, ImageHistory, Images, Share};
-use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Repository, Root, TagKey};
 use headroom_core::glob;
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
+use headroom_usage::accuracy::published;
+use headroom_usage::batch::WorkloadPlace;
+use headroom_usage::day_of;
+use headroom_usage::varint::Damaged;
+use headroom_usage::window_merge::OpenHistory;
+use headroom_usage_profile::{Dropped, Histories, History, ImageHistory, Images, Share};
 
-use self::open::OpenHistory;
 use self::pool::{Gathering, InNamespaces};
 use self::tags::{NewestTags, Wanted};
-use crate::collect::gathered::WorkloadPlace;
-use crate::history::bytes::Damaged;
-use crate::history::day_of;
 use crate::store::{Store, StoreError, StoredDay, WorkloadDay};
 
 /// Whose word counts in the pool.
@@ -80,7 +79,7 @@ pub fn build(
         let Ok(image) = ImageName::parse(&repository) else { continue };
         let image = images.get_mut(&Repository::of(&image));
         if let Some(own) = image.and_then(|image| image.own.get_mut(&namespace)) {
-            own.estimates = accuracy::published(&sums);
+            own.estimates = published(&sums);
         }
     }
     let mut share = Share {
@@ -231,30 +230,5 @@ impl Workloads {
             }
         }
         Ok(images)
-    }
-}
-
-/// Cores, of nanocores. From a thousandth of a core up whole millionths are written, at most 0.1 % more: nobody asks
-/// for billionths, and they triple the length of the text.
-fn cores(nanocores: u64) -> Quantity {
-    const MICRO: u64 = 1_000;
-    const MILLI: u64 = 1_000_000;
-    let nanocores = if nanocores < MILLI { nanocores } else { nanocores.div_ceil(MICRO).saturating_mul(MICRO) };
-    Quantity::from_units(i64::try_from(nanocores).unwrap_or(i64::MAX)).scaled(1, 1_000_000_000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cores_are_written_in_millionths_unless_there_are_few() {
-        let check = |nanocores, text| assert_eq!(cores(nanocores).to_string(), text);
-        check(0, "0");
-        check(999_999, "999999n");
-        check(1_000_000, "1m");
-        check(12_345_678, "12346u");
-        check(2_500_000_000, "2500m");
-        check(3_000_000_000, "3");
     }
 }

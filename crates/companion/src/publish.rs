@@ -17,15 +17,17 @@ pub mod turns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use headroom_advice::profile::{Share, UsageProfile, layout};
 use headroom_core::cluster::usage::{ProfileName, Root};
 use headroom_core::timestamp::Timestamp;
+use headroom_usage::accuracy::{Sums, published};
+use headroom_usage_profile::{Share, UsageProfile, layout};
 use serde_json::Value;
 
 use self::cluster::ClusterError;
 pub use self::outcome::{PublishError, Published, Written};
+use headroom_usage::DAY;
+
 use crate::clock;
-use crate::history::DAY;
 use crate::metrics::Metrics;
 use crate::profile::adopted::Adopted;
 use crate::profile::{self, Collected, Pooling, accuracy};
@@ -123,11 +125,11 @@ impl Publisher<'_> {
 
     /// Shows how good estimates were as metrics, and in the log that some are off.
     fn tell_accuracy(&self) -> Result<(), StoreError> {
-        let mut of_namespaces: BTreeMap<String, accuracy::Sums> = BTreeMap::new();
+        let mut of_namespaces: BTreeMap<String, Sums> = BTreeMap::new();
         let mut off = Vec::new();
         for root in Root::all() {
             for ((repository, namespace), sums) in accuracy::of_root(self.store, root)? {
-                if accuracy::published(&sums).iter().any(|(resource, accuracy)| accuracy.off(*resource).is_some()) {
+                if published(&sums).iter().any(|(resource, accuracy)| accuracy.off(*resource).is_some()) {
                     off.push(format!("{repository} in namespace {namespace}"));
                 }
                 let of_namespace = of_namespaces.entry(namespace).or_default();

@@ -30,15 +30,14 @@ use redb::{
 pub use self::days::{Seen, StoredDay, WorkloadDay};
 pub use self::origin::Origin;
 pub use self::reading::Piece;
-use crate::history::bytes::Damaged;
+use headroom_usage::varint::Damaged;
+
 use crate::source::cluster_id::ClusterId;
 
 /// The version of everything below. A store of a later version is not read.
 const FORMAT: i64 = 3;
 /// The version before, which knew no workloads. What it has is kept.
 const FORMAT_WITHOUT_WORKLOADS: i64 = 2;
-/// The oldest day that is kept is this many before the newest: 30 whole days and what the newest has so far.
-pub const DAYS_KEPT: u32 = 30;
 /// The database's own cache. Rows are read once and written once, so more would only cost memory.
 const CACHE_BYTES: usize = 16 << 20;
 
@@ -217,11 +216,25 @@ enum Trouble {
     OtherSource(String, String),
 }
 
-impl<E: Into<redb::Error>> From<E> for Trouble {
-    fn from(error: E) -> Self {
-        Self::Database(error.into())
-    }
+/// Not for all that becomes a [`redb::Error`]: the compiler could not tell whether [`Damaged`], a type of another crate, does.
+macro_rules! from_database_errors {
+    ($($error:ty),+) => {$(
+        impl From<$error> for Trouble {
+            fn from(error: $error) -> Self {
+                Self::Database(error.into())
+            }
+        }
+    )+};
 }
+
+from_database_errors!(
+    DatabaseError,
+    StorageError,
+    io::Error,
+    redb::CommitError,
+    redb::TableError,
+    redb::TransactionError
+);
 
 impl From<Damaged> for Trouble {
     fn from(damaged: Damaged) -> Self {

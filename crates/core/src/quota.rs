@@ -12,8 +12,10 @@ pub mod charged_names;
 mod limited_resources;
 mod near_limit;
 mod pods;
+pub mod recount;
 mod required_values;
 pub mod scope;
+pub mod stored;
 mod usage;
 pub mod workload;
 

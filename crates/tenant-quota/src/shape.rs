@@ -63,7 +63,7 @@ impl Shape {
 
     /// The shape of a stored object.
     pub fn of_stored(kind: &str, node: Node<'_>, now: Option<Timestamp>) -> Result<Self, Malformed> {
-        let stored = headroom_advice::stored::Stored::read(Kind::from_qualified(kind), node)?;
+        let stored = headroom_core::quota::stored::Stored::read(Kind::from_qualified(kind), node)?;
         Self::of(&stored.object(), now)
     }
 
@@ -210,7 +210,7 @@ mod tests {
         }
         for pod in pods {
             let document = Document::read(pod).unwrap();
-            let stored = headroom_advice::stored::Stored::read(Kind::POD, document.root()).unwrap();
+            let stored = headroom_core::quota::stored::Stored::read(Kind::POD, document.root()).unwrap();
             let shape = Shape::of(&stored.object(), None).unwrap();
             for requirement in &requirements {
                 let expected = scope::matches(&stored.object(), requirement).unwrap();

@@ -1,8 +1,7 @@
 //! `TenantQuota`: a quota for several namespaces, optionally with a parent.
 
-use headroom_advice::validate;
 use headroom_core::cluster::problem::Problem;
-use headroom_core::cluster::resource_quota::ResourceQuota;
+use headroom_core::cluster::resource_quota::{ResourceQuota, validate};
 pub use headroom_core::cluster::tenant_quota::NEVER_CHARGED;
 use headroom_core::json::{Malformed, Node};
 

@@ -32,7 +32,7 @@ impl Default for Pace {
             concurrency: 4,
             window: 6 * 3600,
             lag: 120,
-            days: crate::store::DAYS_KEPT,
+            days: headroom_usage::window_merge::DAYS_KEPT,
             attempts: 6,
             first_wait: Duration::from_secs(1),
             longest_wait: Duration::from_secs(60),

@@ -7,15 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headroom_core::timestamp::Timestamp;
+use headroom_usage::accuracy::Estimates;
+use headroom_usage::window_merge::DAYS_KEPT;
+use headroom_usage::{DAY, day_of};
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
-use super::compared::Estimates;
 use super::import::{Import, ImportError};
 use super::pace::Pace;
 use super::windows::{Outcome, Run, RunError};
 use crate::clock;
-use crate::history::{DAY, day_of};
 use crate::metrics::Metrics;
 use crate::profile::Pooling;
 use crate::progress::Progress;
@@ -24,7 +25,7 @@ use crate::publish::turns::{LEASE, Turn, Turns};
 use crate::publish::{Destination, PublishError, Publisher};
 use crate::source::cluster_id::ClusterId;
 use crate::source::{Reach, Source};
-use crate::store::{DAYS_KEPT, Origin, Store, StoreError};
+use crate::store::{Origin, Store, StoreError};
 
 /// A sign of life is given at least so often while nothing is to be done.
 const TICK: Duration = Duration::from_secs(30);

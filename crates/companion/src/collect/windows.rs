@@ -11,17 +11,18 @@
 use std::collections::BTreeMap;
 
 use futures::stream::{self, StreamExt};
+use headroom_usage::DAY;
+use headroom_usage::accuracy::Estimates;
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::Window;
 use tokio_util::sync::CancellationToken;
 
-use super::compared::Estimates;
-use super::gathered::Gathered;
 use super::pace::{Pace, Span};
 use crate::clock;
-use crate::history::DAY;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
 use crate::source::cluster_id::ClusterId;
-use crate::source::{Source, SourceError, Window};
+use crate::source::{Source, SourceError};
 use crate::store::{Piece, Store, StoreError};
 
 /// One run over a source.

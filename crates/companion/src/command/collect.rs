@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
-use headroom_advice::profile::definition::NAMESPACE;
 use headroom_core::amount::{ParseQuantityError, Quantity};
 use headroom_core::timestamp::{ParseTimestampError, Timestamp};
+use headroom_usage::window_merge::DAYS_KEPT;
+use headroom_usage::{DAY, cardinality};
+use headroom_usage_profile::definition::NAMESPACE;
 use tokio::net::TcpListener;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
 use super::seconds;
 use super::source::Place;
-use crate::clock;
 use crate::collect::pace::Pace;
 use crate::collect::rounds::{Feed, Rounds};
-use crate::history::{DAY, distinct};
 use crate::metrics::Metrics;
 use crate::profile::Pooling;
 use crate::progress::Progress;
@@ -30,8 +30,8 @@ use crate::publish::folder::Folder;
 use crate::publish::manifest::Format;
 use crate::publish::turns::Timing;
 use crate::source::cluster_id::ClusterId;
-use crate::store::{DAYS_KEPT, Store};
-use crate::{log, serve, signals};
+use crate::store::Store;
+use crate::{clock, log, serve, signals};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -268,7 +268,7 @@ fn default_store(source: &str, cluster: &ClusterId) -> PathBuf {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
     let kind = source.split(' ').next().unwrap_or_default();
-    let hash = distinct::hash(cluster.uid.as_deref().unwrap_or_default(), source);
+    let hash = cardinality::hash(cluster.uid.as_deref().unwrap_or_default(), source);
     state.or_else(home).unwrap_or_default().join("headroom").join(format!("{kind}-{hash:08x}.redb"))
 }
 

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{anyhow, bail};
 use clap::{Subcommand, ValueEnum};
-use headroom_advice::stored::Stored;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
 use headroom_core::cluster::usage::{ParseWindowError, Window};
 use headroom_core::json::{Document, Malformed};
 use headroom_core::quota::Kind;
+use headroom_core::quota::stored::Stored;
 use headroom_core::timestamp::Timestamp;
 use serde::Serialize;
 use serde_json::Value;

@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use headroom_advice::profile::definition::NAMESPACE;
 use headroom_dryrun::settings;
+use headroom_usage_profile::definition::NAMESPACE;
 use serde_json::{Value, json};
 
 use super::manifests::Manifests;

@@ -1,10 +1,10 @@
 //! How good the estimates of a namespace were: what was estimated for its containers, and what they then used.
 
-use headroom_advice::profile::Accuracy;
-use headroom_advice::profile::accuracy::Off;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_core::json::{Malformed, Node};
+use headroom_usage_profile::Accuracy;
+use headroom_usage_profile::accuracy::Off;
 use serde::Serialize;
 
 use super::section;

@@ -2,7 +2,6 @@
 //!
 //! What a container gets that has nothing set is what a decision gives such a container; nothing of it is computed here.
 
-use headroom_advice::describe;
 use headroom_core::amount::{Quantity, ResourceName};
 use headroom_core::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use headroom_core::json::Malformed;
@@ -10,6 +9,8 @@ use headroom_core::limit_rules::{self, Range};
 use headroom_core::request::{Container, Requirement, Value};
 use headroom_core::settings::EstimateMode;
 use headroom_core::{Context, Decision, Request, Settings};
+
+use super::kubectl;
 use serde::Serialize;
 use serde_json::json;
 
@@ -107,7 +108,7 @@ pub fn limits<'d>(
     let is_told = |warning: &String| decision.estimates.iter().any(|told| told.text == *warning);
     Ok(Limits {
         namespace: request.namespace.to_string(),
-        as_kubectl: of_cluster.iter().map(|range| describe::limit_range(range, &request.namespace)).collect(),
+        as_kubectl: of_cluster.iter().map(|range| kubectl::limit_range(range, &request.namespace)).collect(),
         limit_ranges: of_cluster.iter().map(|range| range.name.to_string()).collect(),
         defaults: filled.map(defaults).unwrap_or_default(),
         refused: (!decision.is_admitted()).then(|| decision.message()),

@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use headroom_advice::describe;
-use headroom_advice::recalculate;
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Malformed;
-use headroom_core::quota::{Charged, Object, Usage, scope};
+use headroom_core::quota::{Charged, Object, Usage, recount, scope};
 use headroom_core::request::Requirement;
 use headroom_core::timestamp::Timestamp;
+
+use super::kubectl;
 use serde::Serialize;
 
 use super::section;
@@ -116,7 +116,7 @@ impl Inventory<'_, '_> {
 
     fn quota(&self, quota: &ResourceQuota<'_>) -> Result<Quota, Malformed> {
         let objects: Vec<Object<'_, '_>> = self.objects.iter().map(|owned| owned.object).collect();
-        let recounted = recalculate::used(quota, &objects, self.counted, self.now)?;
+        let recounted = recount::used(quota, &objects, self.counted, self.now)?;
         let consumption = self.consumption(quota)?;
         let levels = quota.hard.iter().map(|(name, hard)| {
             let used = quota.used.get(name).cloned().unwrap_or(Quantity::ZERO);
@@ -133,7 +133,7 @@ impl Inventory<'_, '_> {
                 parts: (thousandths(&used), thousandths(hard)),
             }
         });
-        Ok(Quota { name: quota.name.to_string(), as_kubectl: describe::quota(quota), resources: levels.collect() })
+        Ok(Quota { name: quota.name.to_string(), as_kubectl: kubectl::quota(quota), resources: levels.collect() })
     }
 
     /// What each owner uses of a quota, and with how many objects.
@@ -339,8 +339,7 @@ impl Quota {
 #[cfg(test)]
 mod tests {
     use headroom_core::json::Document;
-    use headroom_core::request;
-    use headroom_core::request::Pod;
+    use headroom_core::request::{self, Pod};
     use serde_json::{Value, json};
 
     use super::*;

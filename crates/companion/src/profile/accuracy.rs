@@ -1,54 +1,11 @@
-//! How good estimates were, summed up from what is known of each container.
+//! The accuracy of the estimates of each image, from the comparisons in the store.
 
 use std::collections::BTreeMap;
 
-use headroom_advice::profile::Accuracy;
-use headroom_advice::profile::accuracy::RARELY;
 use headroom_core::cluster::usage::{Resource, Root};
+use headroom_usage::accuracy::Sums;
 
-use super::open::quantity;
-use crate::collect::compared::Compared;
 use crate::store::{Store, StoreError};
-
-/// A container that was observed for less has hardly started.
-const LEAST_SECONDS: u64 = 3_600;
-
-/// Of one resource, in nanocores or bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sum {
-    pub containers: u64,
-    /// Those that used more than was estimated for more than [`RARELY`] of their time.
-    pub above: u64,
-    pub estimated: u64,
-    pub used: u64,
-}
-
-/// In the order of [`Resource::ALL`].
-pub type Sums = [Sum; Resource::ALL.len()];
-
-impl Sum {
-    fn add(&mut self, compared: &Compared) {
-        if compared.seconds < LEAST_SECONDS {
-            return;
-        }
-        let is_above = compared.seconds_above.saturating_mul(RARELY) > compared.seconds;
-        let (estimated, used) = (compared.estimate, compared.mean());
-        self.merge(&Self { containers: 1, above: is_above.into(), estimated, used });
-    }
-
-    pub fn merge(&mut self, other: &Self) {
-        self.containers = self.containers.saturating_add(other.containers);
-        self.above = self.above.saturating_add(other.above);
-        self.estimated = self.estimated.saturating_add(other.estimated);
-        self.used = self.used.saturating_add(other.used);
-    }
-
-    fn accuracy(&self, resource: Resource) -> Option<Accuracy> {
-        let Self { containers, above, estimated, used } = *self;
-        let [estimated, used] = [estimated, used].map(|amount| quantity(amount, resource));
-        (containers > 0).then_some(Accuracy { containers, above, estimated, used })
-    }
-}
 
 /// Of a root's images, by repository and namespace.
 pub fn of_root(store: &Store, root: Root) -> Result<BTreeMap<(String, String), Sums>, StoreError> {
@@ -60,38 +17,4 @@ pub fn of_root(store: &Store, root: Root) -> Result<BTreeMap<(String, String), S
         }
     })?;
     Ok(all)
-}
-
-/// As they are published: of the resources that there is anything to say about.
-pub fn published(sums: &Sums) -> Vec<(Resource, Accuracy)> {
-    let all = Resource::ALL.into_iter().zip(sums);
-    all.filter_map(|(resource, sum)| Some((resource, sum.accuracy(resource)?))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_container_is_above_its_estimate_if_it_is_so_for_more_than_a_twentieth_of_its_time() {
-        let check = |seconds, seconds_above, expected: (u64, u64)| {
-            let mut sum = Sum::default();
-            sum.add(&Compared { estimate: 1, seconds, seconds_above, ..Compared::default() });
-            assert_eq!((sum.containers, sum.above), expected, "{seconds_above} of {seconds} s");
-        };
-        check(3_599, 3_599, (0, 0));
-        check(3_600, 180, (1, 0));
-        check(3_600, 181, (1, 1));
-        check(u64::MAX, u64::MAX, (1, 0));
-    }
-
-    #[test]
-    fn sums_of_whatever_size_are_told() {
-        let most = Sum { containers: u64::MAX, above: 0, estimated: u64::MAX, used: 1 };
-        let mut sum = most;
-        sum.merge(&most);
-        let [(_, cpu), (_, memory)] = published(&[sum, sum, Sum::default()]).try_into().unwrap();
-        assert_eq!((cpu.used.to_string(), memory.used.to_string()), ("2n".to_owned(), "2".to_owned()));
-        assert_eq!(published(&Sums::default()), []);
-    }
 }

@@ -7,14 +7,14 @@
 
 use std::collections::BTreeMap;
 
-use headroom_advice::profile::{Histories, History, ImageHistory, Images, Percentiles, Share, Usage, WindowUsage};
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{FORMAT, OomKill, Repository, Resource, TagKey, Window, find_in_usage};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
+use headroom_usage_profile::{Histories, History, ImageHistory, Images, Percentiles, Share, Usage, WindowUsage};
 use serde_json::Value;
 
-use crate::history::DAY;
+use headroom_usage::DAY;
 
 /// A published history, read back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -203,8 +203,8 @@ fn moment(value: &Value) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_advice::profile::Dropped;
     use headroom_core::cluster::usage::Root;
+    use headroom_usage_profile::Dropped;
 
     const NOW: i64 = 1_795_219_200;
 

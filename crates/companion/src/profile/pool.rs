@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use headroom_advice::profile::quorum::agreed;
-use headroom_advice::profile::{History, Percentiles, Usage, WindowUsage};
 use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window};
+use headroom_usage::cardinality::Distinct;
+use headroom_usage::varint::Damaged;
+use headroom_usage::window_merge::{OpenHistory, moment, oom_kill, quantity};
+use headroom_usage_profile::quorum::agreed;
+use headroom_usage_profile::{History, Percentiles, Usage, WindowUsage};
 
 use super::Pooling;
-use super::open::{OpenHistory, moment, oom_kill, quantity};
-use crate::history::bytes::Damaged;
-use crate::history::distinct::Distinct;
 use crate::store::StoredDay;
 
 /// Of so many per mille of the namespaces an estimate is to be enough. More of memory and storage, because a container that has

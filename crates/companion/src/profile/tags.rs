@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::cluster::usage::{TagKey, Window};
 use headroom_core::image::ImageName;
+use headroom_usage::batch::Place;
 
-use crate::collect::gathered::Place;
 use crate::store::Seen;
 
 /// Tags of one repository that are looked at closely, in all namespaces together and in each: some more than a profile

@@ -8,10 +8,10 @@ pub(super) mod error;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use headroom_advice::profile::definition::ROOT_LABEL;
 use headroom_core::annotations::headroom_annotation;
 use headroom_core::cluster::usage::Root;
 use headroom_core::cluster::usage::profile_layout::{GROUP, KIND, VERSION};
+use headroom_usage_profile::definition::ROOT_LABEL;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, Patch, PatchParams,
@@ -21,11 +21,12 @@ use kube::{Client, Error, ResourceExt};
 use serde_json::Value;
 
 pub use self::error::ClusterError;
+use headroom_usage::accuracy::Estimates;
+
 use self::error::{is_namespace_gone, is_passing};
 use super::Written;
 use super::manifest::MANAGER;
 use super::turns::{Timing, Turns};
-use crate::collect::compared::Estimates;
 use crate::collect::pace::Pace;
 use crate::kubeconfig;
 use crate::source::cluster_id::{ClusterId, KUBE_SYSTEM};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use headroom_advice::profile::definition::ROOT_LABEL;
 use headroom_core::cluster::usage::Root;
+use headroom_usage_profile::definition::ROOT_LABEL;
 use serde_json::{Value, json};
 
 /// Who writes the objects; also the name of the field manager.

@@ -9,10 +9,10 @@ mod read;
 use std::collections::{BTreeMap, HashMap};
 
 use headroom_core::cluster::usage::{self, Window as Span};
+use headroom_usage::cardinality;
+use headroom_usage::observed::Observed;
+use headroom_usage::window_merge::OpenHistory;
 
-use crate::history::distinct;
-use crate::history::observed::Observed;
-use crate::profile::open::OpenHistory;
 use crate::source::prometheus::survey::Throttling;
 
 pub use now::look;
@@ -28,7 +28,7 @@ pub struct Kept {
 
 impl Kept {
     /// The days of the whole reading, whatever their number.
-    pub fn sketch(&self, resource: usage::Resource) -> &crate::history::sketch::Sketch {
+    pub fn sketch(&self, resource: usage::Resource) -> &headroom_usage::sketch::Sketch {
         self.usage.sketch(Span::MONTH, resource)
     }
 }
@@ -76,7 +76,7 @@ struct Part {
     usage: HashMap<(usize, String), BTreeMap<u32, Observed>>,
     throttling: HashMap<(usize, String), Throttling>,
     /// Pods whose workload is gone.
-    strangers: distinct::Distinct,
+    strangers: cardinality::Distinct,
 }
 
 impl Part {

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use headroom_advice::profile::definition::NAMESPACE;
-use headroom_advice::profile::{Dropped, Histories, History, Images, Share};
 use headroom_core::cluster::usage::profile_layout::KIND;
 use headroom_core::cluster::usage::{Repository, Root, workload};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
+use headroom_usage_profile::definition::NAMESPACE;
+use headroom_usage_profile::{Dropped, Histories, History, Images, Share};
 use serde_json::Value;
 
 use crate::kinds::ApiKind;

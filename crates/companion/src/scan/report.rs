@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
+use headroom_usage::sketch::Sketch;
+use headroom_usage::window_merge::quantity;
 use serde::{Serialize, Serializer};
 
 use super::history::Kept;
 use super::owners::Key;
 use super::price::{Money, Prices};
-use crate::history::sketch::Sketch;
-use crate::profile::open::quantity;
 use crate::recommend::autoscaler::{Requested, Scaled};
 use crate::recommend::{Change, Current, QuotaEffect};
 

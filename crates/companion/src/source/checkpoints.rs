@@ -9,13 +9,14 @@ mod histogram;
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use headroom_usage::sample::{Batch, Distribution, Resource, Window};
 use serde::Deserialize;
 
 use self::histogram::{Status, VERSION};
 use super::cluster_id::{self, ClusterId};
 use super::examination::Finding;
 use super::http::Http;
-use super::{Batch, Distribution, Reach, Resource, Sink, Source, SourceError, Window, listing};
+use super::{Reach, Sink, Source, SourceError, listing};
 
 const NO_AUTOSCALER: &str = "there are no checkpoints: the Vertical Pod Autoscaler is not installed";
 

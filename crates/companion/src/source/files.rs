@@ -26,12 +26,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 pub use self::examine::examine;
+use headroom_usage::batch::{Gathered, PlaceId, RowId};
+use headroom_usage::observed::Kill;
+use headroom_usage::sample::Resource;
+use headroom_usage::{cardinality, day_of};
+
 use self::otlp::Point;
-use super::Resource;
-use crate::collect::gathered::{Gathered, PlaceId, RowId};
-use crate::history::day_of;
-use crate::history::distinct;
-use crate::history::observed::Kill;
 
 /// Seconds after this are beyond any calendar; milliseconds are.
 const LATEST: i64 = 100_000_000_000;
@@ -427,7 +427,7 @@ impl<'a> Lines<'a> {
                 let pod = text(Column::Pod, pod)?;
                 let container = text(Column::Container, container)?;
                 let place = gathered.place(namespace, text(Column::Image, image)?);
-                let (of, pod) = (distinct::hash(pod, container), distinct::hash(namespace, pod));
+                let (of, pod) = (cardinality::hash(pod, container), cardinality::hash(namespace, pod));
                 self.met.push(Met { place, pod, container: of, row: None, last: Default::default() });
                 self.met_as.insert(self.name.as_slice().into(), self.met.len() - 1);
                 self.met.len() - 1

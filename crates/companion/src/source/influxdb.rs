@@ -18,11 +18,13 @@ use tokio::sync::OnceCell;
 
 use self::answer::Point;
 pub use self::examine::examine;
+use headroom_usage::sample::{Batch, Container, OomKill, Resource, Series, Window};
+
 use self::images::Images;
 use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, POD, Questions, Schema};
 use super::framing::{self, Pieces, Shape};
 use super::http::{Endpoint, Http};
-use super::{Batch, Container, OomKill, Reach, Resource, Series, Sink, Source, SourceError, Window};
+use super::{Reach, Sink, Source, SourceError};
 
 /// Points in one portion of an answer: what is in memory at a time.
 const PORTION: &str = "10000";

@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
+use headroom_usage::sample::{Batch, Container, OomKill, Resource, Sample, Series, Window};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::cluster_id::{self, ClusterId};
 use super::examination::Finding;
 use super::http::Http;
-use super::{Batch, Container, OomKill, Reach, Resource, Sample, Series, Sink, Source, SourceError, Window, listing};
+use super::{Reach, Sink, Source, SourceError, listing};
 
 /// How old a measurement may be: metrics-server measures every 15 s by default, and takes its time.
 const OLDEST_SECONDS: i64 = 120;
@@ -178,7 +179,7 @@ pub fn join(namespace: &str, metrics: &PodMetrics, pod: &Pod, window: Window, st
 
 /// Whole nanocores or bytes.
 fn amount(text: &str, resource: Resource) -> Option<u64> {
-    super::amount(resource, &text.parse().ok()?)
+    headroom_usage::sample::amount(resource, &text.parse().ok()?)
 }
 
 /// Containers of this pod that ended for want of memory: name, when, and how much they may have used. A pod's status

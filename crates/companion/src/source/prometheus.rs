@@ -22,12 +22,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use headroom_usage::sample::Window;
 
 use self::api::Api;
 use self::reader::Reader;
 use super::cluster_id::ClusterId;
 use super::http::{Endpoint, Http};
-use super::{Reach, Sink, Source, SourceError, Window};
+use super::{Reach, Sink, Source, SourceError};
 
 pub use self::examine::examine;
 pub use self::names::Overrides;

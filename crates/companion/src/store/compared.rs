@@ -1,12 +1,12 @@
 //! How good estimates were, container by container, for as long as it is of interest.
 
 use headroom_core::cluster::usage::Root;
+use headroom_usage::accuracy::{ComparedPlace, Comparison};
+use headroom_usage::batch::Gathered;
 use redb::{ReadableTable, WriteTransaction};
 
 use super::days::number_of;
 use super::{COMPARED, Store, StoreError, Trouble};
-use crate::collect::compared::{ComparedPlace, Comparison};
-use crate::collect::gathered::Gathered;
 
 /// Containers that were not seen for so many days no longer count.
 pub(super) const DAYS_COMPARED: u32 = 7;

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use headroom_core::cluster::usage::Root;
+use headroom_usage::batch::{Gathered, Place, WorkloadPlace};
+use headroom_usage::observed::Observed;
+use headroom_usage::varint::Damaged;
 use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 
 use super::{DAYS, FACTS, NEWEST_FACT, PLACES, SUBJECTS, Store, StoreError, Trouble, WORKLOADS, compared};
-use crate::collect::gathered::{Gathered, Place, WorkloadPlace};
-use crate::history::bytes::Damaged;
-use crate::history::observed::Observed;
 
 /// One row, as profiles are built of it.
 #[derive(Debug)]

@@ -1,13 +1,14 @@
 //! What is dropped: days that are too old for any window, and with the last of them the claim that an image has a history
 //! in a namespace.
 
+use headroom_usage::window_merge::DAYS_KEPT;
+use headroom_usage::{DAY, day_of};
 use redb::{ReadableTable, WriteTransaction};
 
 use super::compared::{self, DAYS_COMPARED};
 use super::days::number_of;
 use super::published::drop_adopted_before;
-use super::{DAYS, DAYS_KEPT, EXPIRED_FACT, FACTS, OWED, PLACES, SUBJECTS, Store, StoreError, Trouble, WORKLOADS};
-use crate::history::{DAY, day_of};
+use super::{DAYS, EXPIRED_FACT, FACTS, OWED, PLACES, SUBJECTS, Store, StoreError, Trouble, WORKLOADS};
 
 impl Store {
     /// The oldest day that is kept, as the newest observation has it. A clock that is wrong cannot move it.

@@ -1,16 +1,16 @@
 //! What the store remembers of published objects: histories of other stores that it took over.
 
 use headroom_core::cluster::usage::Root;
+use headroom_usage::varint;
 use redb::WriteTransaction;
 
 use super::{ADOPTED, Store, StoreError, Trouble};
-use crate::history::bytes;
 
 impl Store {
     /// Keeps a history that another store published, as of when it was collected.
     pub fn adopt(&self, namespace: &str, name: &str, collected_at: i64, text: &str) -> Result<(), StoreError> {
         let mut row = Vec::with_capacity(text.len() + 10);
-        bytes::write(&mut row, collected_at.max(0) as u64);
+        varint::write(&mut row, collected_at.max(0) as u64);
         row.extend_from_slice(text.as_bytes());
         self.write(|txn| {
             txn.open_table(ADOPTED)?.insert((namespace, name), row.as_slice())?;
@@ -31,7 +31,7 @@ impl Store {
                     break;
                 }
                 let mut text = row.value();
-                bytes::read(&mut text)?;
+                varint::read(&mut text)?;
                 histories.push(String::from_utf8_lossy(text).into_owned());
             }
             Ok(histories)
@@ -41,7 +41,7 @@ impl Store {
 
 /// Drops adopted histories that were collected before a moment.
 pub(super) fn drop_adopted_before(txn: &WriteTransaction, moment: i64) -> Result<(), Trouble> {
-    let is_young = |mut row: &[u8]| bytes::read(&mut row).is_ok_and(|collected_at| collected_at as i64 >= moment);
+    let is_young = |mut row: &[u8]| varint::read(&mut row).is_ok_and(|collected_at| collected_at as i64 >= moment);
     txn.open_table(ADOPTED)?.retain(|_, row| is_young(row))?;
     Ok(())
 }

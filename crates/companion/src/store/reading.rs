@@ -1,11 +1,11 @@
 //! What was read, and what is still to be read. Each step adds what was read in the transaction that notes it.
 
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::Window;
 use redb::ReadableTable;
 
 use super::days::add;
 use super::{FACTS, FILES, MEMORY, OWED, PLANNED_FACT, Store, StoreError, Trouble};
-use crate::collect::gathered::Gathered;
-use crate::source::Window;
 
 /// A namespace's usage in a window that was not read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]

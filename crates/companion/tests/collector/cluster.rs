@@ -4,9 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::api_server::{ApiServer, NGINX_ROOT, Scenario};
-use crate::support::*;
-use headroom_companion::collect::gathered::Gathered;
 use headroom_companion::collect::rounds::{Feed, Rounds};
 use headroom_companion::metrics::Metrics;
 use headroom_companion::profile::Pooling;
@@ -14,9 +11,14 @@ use headroom_companion::progress::Progress;
 use headroom_companion::publish::cluster::Cluster;
 use headroom_companion::publish::turns::Turns;
 use headroom_companion::publish::{Destination, PublishError, Published, Publisher};
-use headroom_companion::source::{Batch, Container, Resource, Sample, Series, Source, Window};
+use headroom_companion::source::Source;
 use headroom_companion::store::Store;
 use headroom_core::timestamp::Timestamp;
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
+
+use crate::api_server::{ApiServer, NGINX_ROOT, Scenario};
+use crate::support::*;
 use serde_json::json;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;

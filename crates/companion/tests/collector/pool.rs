@@ -1,10 +1,10 @@
 //! Colluding namespaces, whatever they run: fewer than the quorum cannot move a figure of the pool out of the range of
 //! the others.
 
-use headroom_companion::collect::gathered::Gathered;
 use headroom_companion::profile::Pooling;
-use headroom_companion::source::{Batch, Container, OomKill, Resource, Sample, Series, Window};
 use headroom_core::amount::Quantity;
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::{Batch, Container, OomKill, Resource, Sample, Series, Window};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;

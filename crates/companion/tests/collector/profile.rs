@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headroom_companion::collect::gathered::Gathered;
 use headroom_companion::profile::Pooling;
-use headroom_companion::source::{Batch, Container, Resource, Sample, Series, Window};
 use headroom_companion::store::Store;
-use headroom_core::cluster::usage::Percentile;
-use headroom_core::cluster::usage::find_in_usage;
+use headroom_core::cluster::usage::{Percentile, find_in_usage};
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
 use serde_json::Value;
 
 use crate::support::*;

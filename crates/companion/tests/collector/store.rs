@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use headroom_companion::collect::gathered::Gathered;
-use headroom_companion::source::{Batch, Container, Distribution, Resource, Sample, Series, Window};
 use headroom_companion::store::{Piece, Store, StoreError};
 use headroom_core::cluster::usage::Root;
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::{Batch, Container, Distribution, Resource, Sample, Series, Window};
 use redb::{Database, TableDefinition};
 
 use crate::support::*;

@@ -32,7 +32,7 @@ fn a_store_refuses_another_cluster_and_another_source() {
     // An empty store accepts any origin.
     store.claim(&origin(id("staging"), "files"), false).unwrap();
     store.claim(&origin(id("prod"), prometheus), false).unwrap();
-    store.plan(headroom_companion::source::Window { from: 0, to: 60 }, &[]).unwrap();
+    store.plan(headroom_usage::sample::Window { from: 0, to: 60 }, &[]).unwrap();
     store.claim(&origin(id("prod"), prometheus), false).unwrap();
     store.claim(&origin(ClusterId::default(), prometheus), false).unwrap();
     drop(store);

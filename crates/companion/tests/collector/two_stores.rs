@@ -1,16 +1,17 @@
 //! A new store when an older one has published profiles: it deletes only its own profiles, and never replaces a history
 //! by a shorter one.
 
-use headroom_companion::collect::gathered::Gathered;
 use headroom_companion::metrics::Metrics;
 use headroom_companion::profile::Pooling;
 use headroom_companion::publish::folder::Folder;
 use headroom_companion::publish::manifest::Format;
 use headroom_companion::publish::{Destination, Published, Publisher};
-use headroom_companion::source::{Reach, Source, Window};
+use headroom_companion::source::{Reach, Source};
 use headroom_companion::store::Store;
 use headroom_core::cluster::usage::{Root, find_in_usage};
 use headroom_core::timestamp::Timestamp;
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::Window;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

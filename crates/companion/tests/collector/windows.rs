@@ -2,14 +2,16 @@
 
 use std::sync::Mutex;
 
-use crate::support::*;
-use headroom_companion::collect::compared::Estimates;
-use headroom_companion::collect::gathered::Gathered;
 use headroom_companion::collect::pace::Pace;
 use headroom_companion::collect::windows::Run;
 use headroom_companion::metrics::Metrics;
 use headroom_companion::progress::Progress;
-use headroom_companion::source::{Reach, Source, Window};
+use headroom_companion::source::{Reach, Source};
+use headroom_usage::accuracy::Estimates;
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::Window;
+
+use crate::support::*;
 use tokio_util::sync::CancellationToken;
 
 /// The profiles if everything is read in one window.

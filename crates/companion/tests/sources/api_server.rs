@@ -9,7 +9,8 @@ use headroom_companion::source::checkpoints::{self, Checkpoints};
 use headroom_companion::source::examination::Verdict;
 use headroom_companion::source::http::Http;
 use headroom_companion::source::metrics_api::{self, MetricsApi};
-use headroom_companion::source::{Batch, Resource, Source, SourceError, Window};
+use headroom_companion::source::{Source, SourceError};
+use headroom_usage::sample::{Batch, Resource, Window};
 use serde_json::{Value, json};
 
 use crate::data::Read;

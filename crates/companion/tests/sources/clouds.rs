@@ -170,7 +170,7 @@ async fn google_cloud_monitoring_is_read_without_scraped_metrics() {
     let host = format!("127.0.0.1:{}", metadata.port);
     let endpoint = endpoint(Cloud::Google, &store.url(), &[("GCE_METADATA_HOST", &host)]).unwrap();
     let source = connect(endpoint).await.unwrap();
-    let window = headroom_companion::source::Window { from: 6000, to: 9600 };
+    let window = headroom_usage::sample::Window { from: 6000, to: 9600 };
     headroom_companion::source::Source::read(&source, "shop", window, &mut |_| {}).await.unwrap();
     let asked = store.asked_for("GET /api/v1/query_range?");
     let question = |words: &[&str]| asked.iter().any(|head| words.iter().all(|word| head.contains(word)));
@@ -299,7 +299,7 @@ async fn check_amazon(store: &Fake, environment: &[(&str, &str)]) -> Result<(), 
     let environment: Vec<_> = environment.iter().copied().chain([REGION]).collect();
     let url = format!("{}/workspaces/ws-1", store.url());
     let source = connect(endpoint(Cloud::Aws, &url, &environment).unwrap()).await?;
-    let window = headroom_companion::source::Window { from: 6000, to: 9600 };
+    let window = headroom_usage::sample::Window { from: 6000, to: 9600 };
     headroom_companion::source::Source::read(&source, "a shop", window, &mut |_| {}).await
 }
 

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use headroom_companion::source::{Resource, Window};
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::find_in_usage;
-use headroom_core::cluster::usage::{Percentile, profile_layout};
+use headroom_core::cluster::usage::{Percentile, find_in_usage, profile_layout};
 use headroom_core::image::ImageName;
+use headroom_usage::sample::{Resource, Window};
 use serde_json::Value;
 
 use crate::data::{self, Cluster, percentile};

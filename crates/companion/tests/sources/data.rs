@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use headroom_companion::source::{Batch, OomKill, Resource, Sample, Series, Window};
+use headroom_usage::sample::{Batch, OomKill, Resource, Sample, Series, Window};
 
 /// The exporters are scraped four times a minute.
 pub const SCRAPE: i64 = 15;

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use headroom_companion::source::http::{Authentication, Endpoint, Http};
 use headroom_companion::source::prometheus::{Options, Prometheus};
-use headroom_companion::source::{Source, SourceError, Window};
+use headroom_companion::source::{Source, SourceError};
+use headroom_usage::sample::Window;
 
 use crate::fake::{Fake, Reply, answer};
 use crate::servers::free_port;

@@ -4,11 +4,11 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
-use headroom_companion::source::SourceError;
 use headroom_companion::source::forward::{self, Target};
 use headroom_companion::source::http::{Authentication, Endpoint};
 use headroom_companion::source::prometheus::{Options, Prometheus};
-use headroom_companion::source::{Source, Window};
+use headroom_companion::source::{Source, SourceError};
+use headroom_usage::sample::Window;
 use ring::digest;
 use serde_json::{Value, json};
 

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use headroom_companion::source::examination::Verdict;
 use headroom_companion::source::http::{Authentication, Endpoint};
 use headroom_companion::source::influxdb::{InfluxDb, Options, examine};
-use headroom_companion::source::{Resource, Source, SourceError, Window};
+use headroom_companion::source::{Source, SourceError};
+use headroom_usage::sample::{Resource, Window};
 
 use crate::data::{self, Cluster, Key};
 use crate::fake::{Fake, Reply, answer, header};
@@ -276,7 +277,7 @@ async fn a_kill_that_telegrafs_inventory_shows_for_hours_is_reported_once() {
     for hour in 0..30 {
         let window = Window { from: 864_000 + hour * 3600, to: 864_000 + hour * 3600 + 3600 };
         let mut sink = |batch| {
-            if let headroom_companion::source::Batch::OomKills(kills) = batch {
+            if let headroom_usage::sample::Batch::OomKills(kills) = batch {
                 reported.extend(kills.into_iter().map(|kill| (kill.at, kill.memory, kill.container.image)));
             }
         };
@@ -367,6 +368,6 @@ async fn clusters_that_share_a_database_are_distinguished() {
     let mut found = Vec::new();
     let window = Window { from: now as i64 / 3600 * 3600 - 3600, to: now as i64 / 3600 * 3600 + 3600 };
     source.read("shop", window, &mut |batch| found.push(batch)).await.unwrap();
-    let [headroom_companion::source::Batch::Usage(series)] = found.as_slice() else { panic!("{found:?}") };
+    let [headroom_usage::sample::Batch::Usage(series)] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!(series[0].samples.iter().map(|sample| sample.value).collect::<Vec<_>>(), [5]);
 }

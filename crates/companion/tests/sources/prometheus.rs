@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use headroom_companion::source::examination::Verdict;
 use headroom_companion::source::http::{Authentication, Endpoint, Http};
 use headroom_companion::source::prometheus::{Options, Prometheus, examine};
-use headroom_companion::source::{OomKill, Resource, Source, SourceError, Window};
+use headroom_companion::source::{Source, SourceError};
+use headroom_usage::sample::{OomKill, Resource, Window};
 
 use crate::data::{self, Cluster, Read};
 use crate::servers::{PrometheusServer, Server};

@@ -1,7 +1,7 @@
 //! Against a real VictoriaMetrics, whose Prometheus API differs in details.
 
-use headroom_companion::source::Window;
 use headroom_companion::source::prometheus::Prometheus;
+use headroom_usage::sample::Window;
 
 use crate::data::{self, Cluster};
 use crate::prometheus::{options, read};

@@ -6,20 +6,19 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use headroom_companion::collect::compared::Estimates;
 use headroom_companion::collect::pace::Pace;
 use headroom_companion::collect::windows::{Outcome, Run, RunError};
 use headroom_companion::metrics::Metrics;
 use headroom_companion::profile::{self, Collected, Pooling};
 use headroom_companion::progress::Progress;
 use headroom_companion::source::cluster_id::ClusterId;
-use headroom_companion::source::{
-    Batch, Container, OomKill, Reach, Resource, Sample, Series, Sink, Source, SourceError, Window,
-};
+use headroom_companion::source::{Reach, Sink, Source, SourceError};
 use headroom_companion::store::Store;
 use headroom_core::cluster::usage::Root;
 use headroom_core::cluster::usage::profile_layout::key_of;
 use headroom_core::timestamp::Timestamp;
+use headroom_usage::accuracy::Estimates;
+use headroom_usage::sample::{Batch, Container, OomKill, Resource, Sample, Series, Window};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

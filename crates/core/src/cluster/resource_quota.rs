@@ -3,6 +3,8 @@
 //! Admission uses the usage and the bounds in the quota's status; only the quota controller and validation use the
 //! bounds in the spec. See <https://kubernetes.io/docs/concepts/policy/resource-quotas/>.
 
+pub mod validate;
+
 use std::borrow::Cow;
 use std::fmt;
 

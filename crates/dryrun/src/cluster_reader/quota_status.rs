@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use headroom_advice::recalculate;
-use headroom_advice::stored::Stored;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Document;
-use headroom_core::quota::{Kind, Object};
+use headroom_core::quota::stored::Stored;
+use headroom_core::quota::{Kind, Object, recount};
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
@@ -59,7 +58,7 @@ fn status_of(quota: &str, objects: &[(String, String)]) -> Result<Value, String>
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| error.to_string())?;
     let objects: Vec<Object<'_, '_>> = stored.iter().map(Stored::object).collect();
-    let used = recalculate::used(&quota, &objects, |_| true, Timestamp::from_unix_seconds(clock::now()))
+    let used = recount::used(&quota, &objects, |_| true, Timestamp::from_unix_seconds(clock::now()))
         .map_err(|error| error.to_string())?;
     Ok(json!({"hard": amounts(&quota.spec_hard), "used": amounts(&used)}))
 }

@@ -6,10 +6,9 @@
 //! starts with what is there by then. An object that is there already is judged as the update that `kubectl apply` would
 //! make of it.
 
-use headroom_advice::validate;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::limit_range::LimitRange;
-use headroom_core::cluster::resource_quota::ResourceQuota;
+use headroom_core::cluster::resource_quota::{ResourceQuota, validate};
 use headroom_core::json::Document;
 use headroom_tenant_quota::tenant_quota::TenantQuota;
 use serde_json::{Value, json};

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use headroom_advice::profile::{Dropped, Histories, History, ImageHistory, Percentiles, Share, Usage, WindowUsage};
 use headroom_companion::collect::pace::Pace;
 use headroom_companion::collect::rounds::{Feed, RoundError, Rounds};
 use headroom_companion::metrics::Metrics;
@@ -26,6 +25,7 @@ use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::Deployment;
 use headroom_e2e::webhook::WebhookServer;
 use headroom_testkit::built::workspace_file;
+use headroom_usage_profile::{Dropped, Histories, History, ImageHistory, Percentiles, Share, Usage, WindowUsage};
 use kube::Client;
 use kube::api::{Api, DynamicObject};
 use serde_json::{Value, json};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use headroom_core::cut::count_of;
 use headroom_core::timestamp::Timestamp;
+use headroom_usage::sample::Window;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +21,7 @@ use crate::scan::report::Source;
 use crate::source::http::{Authentication, Endpoint, Http, Url};
 use crate::source::prometheus::Options;
 use crate::source::prometheus::survey::Survey;
-use crate::source::{SourceError, Window, forward, metrics_api, proxy};
+use crate::source::{SourceError, forward, metrics_api, proxy};
 use crate::surroundings::ClusterReader;
 use crate::{clock, gather, kubeconfig};
 

@@ -1,15 +1,15 @@
 //! What a scan recommends is what admission gives to the next pod of the workload.
 
+use headroom_usage::observed::{Kill, Observed};
+use headroom_usage::sample::Resource;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::history::observed::{Kill, Observed};
 use crate::judge::{Verdict, judge};
 use crate::scan::history::Histories;
 use crate::scan::owners::Key;
 use crate::scan::world::Running;
-use crate::source;
 use crate::surroundings::{Folder, Overlay};
 
 /// 2026-11-22T12:00:00Z
@@ -19,8 +19,8 @@ const MEBI: u64 = 1 << 20;
 fn observed(cpu_milli: u64, memory_mebi: u64, kill: Option<u64>) -> Observed {
     let mut observed = Observed::default();
     observed.pods.add(1);
-    observed.add(source::Resource::Cpu, NOW - 600, cpu_milli * 1_000_000, 3_600);
-    observed.add(source::Resource::Memory, NOW - 600, memory_mebi * MEBI, 3_600);
+    observed.add(Resource::Cpu, NOW - 600, cpu_milli * 1_000_000, 3_600);
+    observed.add(Resource::Memory, NOW - 600, memory_mebi * MEBI, 3_600);
     if let Some(memory) = kill {
         observed.add_kill(Kill { at: NOW - 3_000, memory: memory * MEBI, of: 1 });
     }

@@ -1,10 +1,12 @@
 //! One look at a source of the present.
 
+use headroom_usage::observed::Kill;
+use headroom_usage::sample::{Batch, Window};
+use headroom_usage::{cardinality, day_of};
+
 use super::{Histories, Part};
-use crate::history::observed::Kill;
-use crate::history::{day_of, distinct};
 use crate::scan::owners::Places;
-use crate::source::{Batch, Source, SourceError, Window};
+use crate::source::{Source, SourceError};
 
 /// One look at a source of the present, the metrics API: at some namespaces, or at all.
 pub async fn look(
@@ -22,14 +24,14 @@ pub async fn look(
             let Some(workload) = places.of_pod(&place.namespace, &place.pod) else { return };
             for sample in &series.samples {
                 let observed = part.day(workload, &place.name, day_of(sample.time));
-                observed.pods.add(distinct::hash(&place.namespace, &place.pod));
+                observed.pods.add(cardinality::hash(&place.namespace, &place.pod));
                 observed.add(series.resource, sample.time, sample.value, series.step_seconds.into());
             }
         }),
         Batch::OomKills(all) => all.into_iter().for_each(|kill| {
             let place = &kill.container;
             if let Some(workload) = places.of_pod(&place.namespace, &place.pod) {
-                let of = distinct::hash(&place.pod, &place.name);
+                let of = cardinality::hash(&place.pod, &place.name);
                 let observed = part.day(workload, &place.name, day_of(kill.at));
                 observed.add_kill(Kill { at: kill.at, memory: kill.memory, of });
             }

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::history::DAY;
+use headroom_usage::DAY;
+use headroom_usage::sample::{Resource, Window};
+
 use crate::source::prometheus::survey::Survey;
-use crate::source::{Resource, Window};
 
 /// About so many samples are read in one piece: a second of work, and some ten megabytes on the way.
 const SAMPLES_IN_PIECE: i64 = 400_000;

@@ -7,17 +7,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use headroom_usage::observed::Kill;
+use headroom_usage::sample::Window;
+use headroom_usage::{cardinality, day_of};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::pieces::{MOST_NAMESPACES, Piece, Question, plan};
 use super::{Histories, Part};
-use crate::history::observed::Kill;
-use crate::history::{day_of, distinct};
 use crate::progress::Progress;
 use crate::scan::owners::{Key, Owners, Places};
+use crate::source::SourceError;
 use crate::source::prometheus::survey::Survey;
-use crate::source::{SourceError, Window};
 
 /// How long to wait before a piece is tried again.
 const PATIENCE: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(9)];
@@ -68,7 +69,7 @@ pub async fn read(
     };
     progress.begin(pieces.len() as u64, "Reading usage");
     let (places, today) = (Arc::new(places), day_of(window.to - 1));
-    let mut strangers = distinct::Distinct::default();
+    let mut strangers = cardinality::Distinct::default();
     let mut running: JoinSet<(Piece, Result<Part, SourceError>)> = JoinSet::new();
     loop {
         while running.len() < parallel.max(1)
@@ -125,7 +126,7 @@ async fn read_piece(survey: &Survey, places: &Places, piece: &Piece) -> Result<P
         Question::Usage(resource) => {
             survey
                 .usage(&piece.namespaces, resource, window, &mut |place, samples| {
-                    let hash = distinct::hash(&place.namespace, &place.pod);
+                    let hash = cardinality::hash(&place.namespace, &place.pod);
                     let Some(workload) = places.of_pod(&place.namespace, &place.pod) else {
                         return part.strangers.add(hash);
                     };
@@ -155,7 +156,7 @@ async fn read_piece(survey: &Survey, places: &Places, piece: &Piece) -> Result<P
             for namespace in &piece.namespaces {
                 for (place, kill) in survey.kills(namespace, window).await? {
                     if let Some(workload) = places.of_pod(&place.namespace, &place.pod) {
-                        let of = distinct::hash(&place.pod, &place.container);
+                        let of = cardinality::hash(&place.pod, &place.container);
                         let observed = part.day(workload, &place.container, day_of(kill.at));
                         observed.add_kill(Kill { at: kill.at, memory: kill.memory, of });
                     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::source::Resource;
+use headroom_usage::sample::Resource;
 
 /// The only version whose buckets are known.
 pub const VERSION: &str = "v3";

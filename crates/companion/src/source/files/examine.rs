@@ -6,10 +6,10 @@ use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
 
 use headroom_core::timestamp::Timestamp;
+use headroom_usage::DAY;
+use headroom_usage::batch::Gathered;
 
 use super::{Format, Limits, Lines};
-use crate::collect::gathered::Gathered;
-use crate::history::DAY;
 use crate::source::examination::Finding;
 
 /// Memory for what was read, before it is counted and forgotten.

@@ -5,10 +5,10 @@
 
 use std::borrow::Cow;
 
+use headroom_usage::sample::Resource;
 use serde::Deserialize;
 
 use super::LineError;
-use crate::source::Resource;
 
 /// How an export begins, by the kind of its data.
 const KINDS: [&[u8]; 4] = [b"\"resourceMetrics\"", b"\"resourceLogs\"", b"\"resourceSpans\"", b"\"resourceProfiles\""];

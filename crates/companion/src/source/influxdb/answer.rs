@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use headroom_usage::sample::Sample;
 use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::source::{Sample, SourceError, http as edge};
+use crate::source::{SourceError, http as edge};
 
 /// One portion of an answer; `Row` is a tuple of the columns.
 #[derive(Debug, Deserialize)]

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use headroom_usage::sample::Window;
+
 use super::answer::Point;
 use super::images::Images;
 use super::query::{CONTAINER, IMAGE, POD};
 use super::{Api, Known, NAME_IT, Options, RESOURCES, no_schema};
+use crate::source::SourceError;
 use crate::source::examination::{self, Finding, duration};
-use crate::source::{SourceError, Window};
 
 /// Everything `doctor` has to say about an InfluxDB.
 pub async fn examine(options: &Options, our_clock: i64) -> Result<Vec<Finding>, SourceError> {

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use headroom_usage::sample::Sample;
+
 use super::answer::{Point, Series};
 use super::query::{CONTAINER, IMAGE_NAME, IMAGE_VERSION, POD};
-use crate::source::Sample;
 
 /// The images of a namespace's containers, by pod and container, each with when it was told last.
 #[derive(Debug, Default)]

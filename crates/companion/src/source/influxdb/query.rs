@@ -1,6 +1,6 @@
 //! The questions, as InfluxQL text. Nothing is sent from here.
 
-use crate::source::{Resource, Window};
+use headroom_usage::sample::{Resource, Window};
 
 /// How the data is laid out, by who wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

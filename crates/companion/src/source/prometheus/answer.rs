@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use headroom_usage::sample::{Resource, Sample};
 use http::StatusCode;
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
-use crate::source::{Resource, Sample, SourceError, framing, http as edge};
+use crate::source::{SourceError, framing, http as edge};
 
 /// One series of an answer: a range's (matrix) or a moment's (vector).
 #[derive(Debug, Default, PartialEq, Deserialize)]

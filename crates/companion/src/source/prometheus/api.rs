@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use headroom_usage::sample::Window;
+
 use super::Options;
 use super::answer::{self, Row};
+use crate::source::SourceError;
 use crate::source::framing::{Pieces, Shape};
 use crate::source::http::{Authentication, Http};
 use crate::source::identity::Cloud;
-use crate::source::{SourceError, Window};
 
 /// Prometheus refuses to answer with more points than this in one series.
 const MOST_POINTS: i64 = 11_000;

@@ -1,15 +1,17 @@
 //! What `doctor` has to say about a store: each name that was found or not, and a look at the last minutes.
 
+use headroom_usage::sample::{Batch, Window};
+
 use super::Options;
 use super::api::Api;
 use super::images::Images;
 use super::probe::{Counted, Probe, labels, probe};
 use super::query::{self, rate_seconds};
 use super::reader::Reader;
+use crate::source::SourceError;
 use crate::source::cluster_id::ClusterId;
 use crate::source::examination::{Finding, clock, duration};
 use crate::source::http::{Authentication, Http};
-use crate::source::{Batch, SourceError, Window};
 
 /// How far back the store is asked whether it remembers, in days. 30 is what the policy's longest window needs.
 const DAYS: [i64; 3] = [1, 7, 30];

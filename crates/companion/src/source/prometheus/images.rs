@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::source::{Resource, Sample};
+use headroom_usage::sample::{Resource, Sample};
 
 use super::answer::Row;
 use super::names::State;

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::source::Window;
+use headroom_usage::sample::Window;
 
 use super::answer::Row;
 use super::names::State;

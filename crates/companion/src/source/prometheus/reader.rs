@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::Options;
+use headroom_usage::sample::{Batch, Container, OomKill, Resource, Series, Window};
+
 use super::api::{Api, EachRow};
 use super::images::{self, Images};
 use super::names::{Names, State};
-use super::oom;
 use super::query::Queries;
+use super::{Options, oom};
 use crate::source::cluster_id::ClusterId;
-use crate::source::{Batch, Container, OomKill, Resource, Series, Sink, SourceError, Window};
+use crate::source::{Sink, SourceError};
 
 /// How finely a window is searched for namespaces.
 const LISTING_SECONDS: u32 = 300;

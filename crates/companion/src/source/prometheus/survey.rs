@@ -6,11 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use headroom_usage::sample::{Resource, Sample, Window};
+
 use super::names::State;
 use super::reader::{Killed, Reader};
 use super::{Options, Prometheus, answer};
+use crate::source::SourceError;
 use crate::source::http::Http;
-use crate::source::{Resource, Sample, SourceError, Window};
 
 /// How finely counters are read, in seconds.
 const COUNTING_SECONDS: u32 = 3_600;

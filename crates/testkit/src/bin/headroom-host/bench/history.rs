@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use headroom_advice::profile::{
-    Dropped, Histories, History, ImageHistory, Images, Percentiles, Share, Usage, UsageProfile, WindowUsage,
-};
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
 use headroom_core::cluster::usage::{Percentile, Repository, Root, TagKey, Window, workload};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
+use headroom_usage_profile::{
+    Dropped, Histories, History, ImageHistory, Images, Percentiles, Share, Usage, UsageProfile, WindowUsage,
+};
 use serde_json::{Value, json};
 
 const HOUR: u64 = 3_600;

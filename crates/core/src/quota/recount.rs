@@ -1,10 +1,10 @@
 //! The usage that the quota controller would write, recounted from the objects of a namespace.
 
-use headroom_core::amount::{Quantity, ResourceList};
-use headroom_core::cluster::resource_quota::ResourceQuota;
-use headroom_core::json::Malformed;
-use headroom_core::quota::{Object, Usage, scope};
-use headroom_core::timestamp::Timestamp;
+use crate::amount::{Quantity, ResourceList};
+use crate::cluster::resource_quota::ResourceQuota;
+use crate::json::Malformed;
+use crate::quota::{Object, Usage, scope};
+use crate::timestamp::Timestamp;
 
 /// The `status.used` of a quota, from all objects of its namespace that could be listed.
 ///

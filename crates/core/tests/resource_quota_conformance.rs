@@ -2,14 +2,12 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
 
-#[path = "../../core/tests/problems/mod.rs"]
 mod problems;
 
-use headroom_advice::{recalculate, validate};
 use headroom_core::amount::ResourceList;
-use headroom_core::cluster::resource_quota::ResourceQuota;
+use headroom_core::cluster::resource_quota::{ResourceQuota, validate};
 use headroom_core::json::Document;
-use headroom_core::quota::{Object, charged_names};
+use headroom_core::quota::{Object, charged_names, recount};
 use headroom_core::request::{self, Pod};
 use serde_json::Value;
 
@@ -43,7 +41,7 @@ fn quotas_are_recounted_as_the_controller_recounts_them() {
             let text = quota.to_string();
             let document = Document::read(&text).unwrap();
             let quota = ResourceQuota::read(document.root()).unwrap();
-            let used = recalculate::used(&quota, &objects, charged_names::is_known, now).unwrap();
+            let used = recount::used(&quota, &objects, charged_names::is_known, now).unwrap();
             let expected = &case["expect"]["quotas"][quota.name.as_ref()];
             assert_amounts(name, &quota.spec_hard, &expected["hard"]);
             assert_amounts(name, &used, &expected["used"]);

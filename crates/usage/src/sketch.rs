@@ -8,7 +8,7 @@
 //!
 //! What is counted are seconds: a sample stands for its step, so samples of different resolution can be merged.
 
-use super::bytes::{self, Damaged};
+use crate::varint::{self, Damaged};
 
 /// Buckets per power of two.
 const CUTS: u64 = 64;
@@ -160,25 +160,25 @@ impl Sketch {
     /// and its count over the divisor. With one-minute samples a bucket takes two bytes or three.
     pub fn write(&self, out: &mut Vec<u8>) {
         let divisor = self.counted().fold(0, |divisor, (_, seconds)| gcd(divisor, seconds)).max(1);
-        bytes::write(out, self.peak);
-        bytes::write(out, divisor);
-        bytes::write(out, self.counted().count() as u64);
+        varint::write(out, self.peak);
+        varint::write(out, divisor);
+        varint::write(out, self.counted().count() as u64);
         let mut last = 0;
         for (bucket, seconds) in self.counted() {
-            bytes::write(out, (bucket - last) as u64);
-            bytes::write(out, seconds / divisor);
+            varint::write(out, (bucket - last) as u64);
+            varint::write(out, seconds / divisor);
             last = bucket;
         }
     }
 
     pub fn read(rest: &mut &[u8]) -> Result<Self, Damaged> {
-        let peak = bytes::read(rest)?;
-        let divisor = bytes::read(rest)?;
+        let peak = varint::read(rest)?;
+        let divisor = varint::read(rest)?;
         let mut sketch = Self { peak, ..Self::default() };
         let mut bucket = 0_u64;
-        for _ in 0..bytes::read(rest)? {
-            bucket = bucket.checked_add(bytes::read(rest)?).filter(|bucket| *bucket < BUCKETS).ok_or(Damaged)?;
-            let seconds = bytes::read(rest)?.checked_mul(divisor).ok_or(Damaged)?;
+        for _ in 0..varint::read(rest)? {
+            bucket = bucket.checked_add(varint::read(rest)?).filter(|bucket| *bucket < BUCKETS).ok_or(Damaged)?;
+            let seconds = varint::read(rest)?.checked_mul(divisor).ok_or(Damaged)?;
             sketch.total = sketch.total.checked_add(seconds).ok_or(Damaged)?;
             sketch.count(bucket as usize, seconds);
         }

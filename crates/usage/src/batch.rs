@@ -8,11 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use headroom_core::cluster::usage::workload;
 use headroom_core::image::ImageName;
 
-use super::compared::{ComparedPlace, Comparison, Estimates};
-use crate::history::day_of;
-use crate::history::distinct;
-use crate::history::observed::{Kill, Observed};
-use crate::source::{Batch, Container, Distribution, OomKill, Series, Window};
+use crate::accuracy::{ComparedPlace, Comparison, Estimates};
+use crate::observed::{Kill, Observed};
+use crate::sample::{Batch, Container, Distribution, OomKill, Series, Window};
+use crate::{cardinality, day_of};
 
 /// An image in a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -204,7 +203,7 @@ impl Gathered {
     fn take_series(&mut self, series: &Series, window: Window) {
         let container = &series.container;
         let Some(place) = self.place(&container.namespace, &container.image) else { return };
-        let pod = distinct::hash(&container.namespace, &container.pod);
+        let pod = cardinality::hash(&container.namespace, &container.pod);
         let mut current: Option<(u32, RowId)> = None;
         let mut of_workload: Option<(u32, Observed)> = None;
         for sample in &series.samples {
@@ -258,9 +257,9 @@ impl Gathered {
         let Some(place) = self.place(&container.namespace, &container.image) else { return };
         let day = day_of(kill.at);
         let mut killed = Observed::default();
-        let of = distinct::hash(&container.pod, &container.name);
+        let of = cardinality::hash(&container.pod, &container.name);
         killed.add_kill(Kill { at: kill.at, memory: kill.memory, of });
-        killed.pods.add(distinct::hash(&container.namespace, &container.pod));
+        killed.pods.add(cardinality::hash(&container.namespace, &container.pod));
         let row = self.row(place, day);
         if let Some(observed) = self.observed(row) {
             observed.merge(&killed);
@@ -277,7 +276,7 @@ impl Gathered {
         for (amount, seconds) in &part.buckets {
             observed.add(part.resource, part.last_seen, *amount, *seconds);
         }
-        observed.pods.add(distinct::hash(&part.namespace, &part.subject));
+        observed.pods.add(cardinality::hash(&part.namespace, &part.subject));
         self.samples += part.buckets.len() as u64;
         let subject = format!("{}/{}", part.subject, part.resource.name());
         self.replacements.push(Replacement { place, subject, day: day_of(part.last_seen), observed });
@@ -287,9 +286,8 @@ impl Gathered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::DAY;
-    use crate::source::Resource;
-    use crate::source::{Container, Sample};
+    use crate::DAY;
+    use crate::sample::{Container, Resource, Sample};
 
     fn container(image: &str) -> Container {
         Container { namespace: "shop".into(), pod: "web-0".into(), name: "web".into(), image: image.into() }

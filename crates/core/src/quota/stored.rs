@@ -1,8 +1,8 @@
 //! Stored objects as quota evaluation needs them.
 
-use headroom_core::json::{Malformed, Node};
-use headroom_core::quota::{DeviceContext, Kind, Measure, Object};
-use headroom_core::request::{self, Pod};
+use crate::json::{Malformed, Node};
+use crate::quota::{DeviceContext, Kind, Measure, Object};
+use crate::request::{self, Pod};
 
 /// A stored object, and what [`Self::object`] borrows.
 #[derive(Debug, Clone)]

@@ -3,6 +3,8 @@
 //! An estimate is what our annotation on a pod says, and anybody who may write the pod may write that. So it is believed
 //! within the bounds of what is possible, and moves no figure but those of its own namespace.
 
+mod sums;
+
 use std::collections::{BTreeMap, HashMap};
 
 use headroom_core::amount::Quantity;
@@ -11,8 +13,10 @@ use headroom_core::cluster::usage::read::is_possible;
 use headroom_core::estimate::is_of_estimate;
 use headroom_core::request::Requirement;
 
-use crate::history::bytes::{self, Damaged};
-use crate::source::{self, Container, Resource, Series, Window};
+use crate::sample::{self, Container, Resource, Series, Window};
+use crate::varint::{self, Damaged};
+
+pub use self::sums::{Sum, Sums, published};
 
 /// The estimates of running pods.
 #[derive(Debug, Default)]
@@ -78,7 +82,7 @@ impl Estimates {
 fn amount(resource: &str, value: &str) -> Option<(Resource, u64)> {
     let resource = Resource::ALL.into_iter().find(|of| of.name() == resource)?;
     let quantity: Quantity = value.parse().ok().filter(|quantity| is_possible(quantity, resource))?;
-    Some((resource, source::amount(resource, &quantity)?))
+    Some((resource, sample::amount(resource, &quantity)?))
 }
 
 /// Whose container it is that was compared.
@@ -139,13 +143,13 @@ impl Compared {
     fn write(&self, out: &mut Vec<u8>) {
         let Self { estimate, seconds, seconds_above, used } = self;
         for number in [*estimate, *seconds, *seconds_above, (used >> 64) as u64, *used as u64] {
-            bytes::write(out, number);
+            varint::write(out, number);
         }
     }
 
     fn read(rest: &mut &[u8]) -> Result<Self, Damaged> {
-        let (estimate, seconds, seconds_above) = (bytes::read(rest)?, bytes::read(rest)?, bytes::read(rest)?);
-        let used = u128::from(bytes::read(rest)?) << 64 | u128::from(bytes::read(rest)?);
+        let (estimate, seconds, seconds_above) = (varint::read(rest)?, varint::read(rest)?, varint::read(rest)?);
+        let used = u128::from(varint::read(rest)?) << 64 | u128::from(varint::read(rest)?);
         Ok(Self { estimate, seconds, seconds_above, used })
     }
 }
@@ -162,20 +166,20 @@ impl Comparison {
     }
 
     pub fn write(&self, out: &mut Vec<u8>) {
-        bytes::write(out, self.last_seen.max(0) as u64);
+        varint::write(out, self.last_seen.max(0) as u64);
         for resource in Resource::ALL {
             let compared = self.resources.get(&resource);
-            bytes::write(out, compared.is_some().into());
+            varint::write(out, compared.is_some().into());
             compared.iter().for_each(|compared| compared.write(out));
         }
     }
 
     pub fn read(mut rest: &[u8]) -> Result<Self, Damaged> {
         let rest = &mut rest;
-        let last_seen = i64::try_from(bytes::read(rest)?).map_err(|_| Damaged)?;
+        let last_seen = i64::try_from(varint::read(rest)?).map_err(|_| Damaged)?;
         let mut resources = BTreeMap::new();
         for resource in Resource::ALL {
-            match bytes::read(rest)? {
+            match varint::read(rest)? {
                 0 => {}
                 1 => drop(resources.insert(resource, Compared::read(rest)?)),
                 _ => return Err(Damaged),
@@ -188,7 +192,7 @@ impl Comparison {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Sample;
+    use crate::sample::Sample;
 
     const ALL: Window = Window { from: 0, to: 1_000 };
 

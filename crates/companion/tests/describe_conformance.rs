@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
 
-use headroom_advice::describe;
+use headroom_companion::describe::kubectl;
 use headroom_core::cluster::limit_range::LimitRange;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Document;
@@ -28,10 +28,10 @@ fn with_objects<T>(case: &Value, examine: impl FnOnce(&[ResourceQuota<'_>], &[Li
 fn objects_are_described_as_kubectl_describes_them() {
     for case in cases("describe") {
         let text = with_objects(&case, |quotas, ranges| match (quotas, ranges) {
-            ([quota], []) => describe::quota(quota),
+            ([quota], []) => kubectl::quota(quota),
             ([], [range]) => {
                 let namespace = &case["input"]["limitRanges"][0]["metadata"]["namespace"];
-                describe::limit_range(range, namespace.as_str().unwrap())
+                kubectl::limit_range(range, namespace.as_str().unwrap())
             }
             _ => panic!("{}: expected exactly one object", case["name"]),
         });
@@ -42,7 +42,7 @@ fn objects_are_described_as_kubectl_describes_them() {
 #[test]
 fn namespaces_are_described_as_kubectl_describes_them() {
     for case in cases("describe-namespace") {
-        let text = with_objects(&case, describe::namespace);
+        let text = with_objects(&case, kubectl::namespace);
         assert_eq!(text, case["expect"]["text"].as_str().unwrap(), "{}", case["name"]);
     }
 }
@@ -50,7 +50,7 @@ fn namespaces_are_described_as_kubectl_describes_them() {
 #[test]
 fn quotas_are_listed_as_kubectl_lists_them() {
     for case in cases("get") {
-        let (request, limit) = with_objects(&case, |quotas, _| describe::quota_cells(&quotas[0]));
+        let (request, limit) = with_objects(&case, |quotas, _| kubectl::quota_cells(&quotas[0]));
         assert_eq!(
             (json!(request), json!(limit)),
             (case["expect"]["request"].clone(), case["expect"]["limit"].clone())

@@ -1,9 +1,9 @@
 //! Everything that is remembered of one image in one namespace on one day.
 
-use super::bytes::{self, Damaged};
-use super::distinct::Distinct;
 use super::sketch::Sketch;
-use crate::source::Resource;
+use crate::cardinality::Distinct;
+use crate::sample::Resource;
+use crate::varint::{self, Damaged};
 
 /// Kills kept a day; a profile shows the newest five.
 const MOST_KILLS: usize = 5;
@@ -80,15 +80,15 @@ impl Observed {
     }
 
     pub fn write(&self, out: &mut Vec<u8>) {
-        bytes::write(out, self.last_seen.max(0) as u64);
+        varint::write(out, self.last_seen.max(0) as u64);
         self.cpu.write(out);
         self.memory.write(out);
         self.pods.write(out);
-        bytes::write(out, self.kills.len() as u64);
+        varint::write(out, self.kills.len() as u64);
         for kill in &self.kills {
-            bytes::write(out, kill.at.max(0) as u64);
-            bytes::write(out, kill.memory);
-            bytes::write(out, kill.of.into());
+            varint::write(out, kill.at.max(0) as u64);
+            varint::write(out, kill.memory);
+            varint::write(out, kill.of.into());
         }
         // Last, and only where a source knows it: most do not.
         if !self.ephemeral_storage.is_empty() {
@@ -106,9 +106,9 @@ impl Observed {
         let last_seen = moment(rest)?;
         let (cpu, memory, pods) = (Sketch::read(rest)?, Sketch::read(rest)?, Distinct::read(rest)?);
         let mut observed = Self { cpu, memory, pods, last_seen, ..Self::default() };
-        for _ in 0..bytes::read(rest)? {
-            let (at, memory) = (moment(rest)?, bytes::read(rest)?);
-            let of = u32::try_from(bytes::read(rest)?).map_err(|_| Damaged)?;
+        for _ in 0..varint::read(rest)? {
+            let (at, memory) = (moment(rest)?, varint::read(rest)?);
+            let of = u32::try_from(varint::read(rest)?).map_err(|_| Damaged)?;
             observed.add_kill(Kill { at, memory, of });
         }
         if !rest.is_empty() {
@@ -119,7 +119,7 @@ impl Observed {
 }
 
 fn moment(rest: &mut &[u8]) -> Result<i64, Damaged> {
-    i64::try_from(bytes::read(rest)?).map_err(|_| Damaged)
+    i64::try_from(varint::read(rest)?).map_err(|_| Damaged)
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
 //! `UsageProfile`s as the companion writes them: the data of one root ([`Share`]), the accuracy of estimates
 //! ([`accuracy`]), what is dropped if there is too much data ([`bounds`]), the layout in objects ([`layout`]), the text
 //! of an object ([`manifest`]) and the CustomResourceDefinition ([`definition`]).
+//!
+//! Like the core, this crate does no I/O.
+
+#![deny(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
 
 pub mod accuracy;
 pub mod bounds;

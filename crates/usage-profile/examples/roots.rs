@@ -1,6 +1,6 @@
 //! Prints `deploy/roots.yaml`.
 
-use headroom_advice::profile::definition::EmptyRoots;
+use headroom_usage_profile::definition::EmptyRoots;
 
 fn main() {
     print!("{EmptyRoots}");

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Accuracy, Dropped, Histories, History, Images, OomKill, Percentiles, Share, Usage, UsageProfile, WindowUsage,
-};
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Repository, Resource, Root, TagKey, Window};
 use headroom_core::image::ImageName;
 use headroom_core::timestamp::Timestamp;
+
+use super::{
+    Accuracy, Dropped, Histories, History, Images, OomKill, Percentiles, Share, Usage, UsageProfile, WindowUsage,
+};
 
 pub fn at(text: &str) -> Timestamp {
     text.parse().unwrap()

@@ -4,7 +4,7 @@
 //! reader asks whether two or five pods stand behind a figure. Beyond, the largest hash kept tells how densely hashes
 //! lie, and the count is right within about 6 % (one standard deviation, 1/√[`MOST`]).
 
-use super::bytes::{self, Damaged};
+use crate::varint::{self, Damaged};
 
 /// How many hashes are kept; four bytes each.
 const MOST: usize = 256;
@@ -43,13 +43,13 @@ impl Distinct {
     }
 
     pub fn write(&self, out: &mut Vec<u8>) {
-        bytes::write(out, self.hashes.len() as u64);
+        varint::write(out, self.hashes.len() as u64);
         self.hashes.iter().for_each(|hash| out.extend_from_slice(&hash.to_le_bytes()));
     }
 
     pub fn read(rest: &mut &[u8]) -> Result<Self, Damaged> {
         let mut distinct = Self::default();
-        for _ in 0..bytes::read(rest)? {
+        for _ in 0..varint::read(rest)? {
             let (hash, tail) = rest.split_first_chunk().ok_or(Damaged)?;
             *rest = tail;
             distinct.add(u32::from_le_bytes(*hash));

@@ -1,12 +1,24 @@
 //! What is remembered of usage: mergeable summaries that stay small however many samples there were.
 //!
-//! Decides how a sample is kept and what merging means. Where the summaries lie is [`crate::store`]'s business, and
-//! what is published of them [`crate::profile`]'s.
+//! Decides how a sample is kept and what merging means. Where the summaries lie and what is published of them is the
+//! collector's business.
+//!
+//! Modules in reading order.
 
-pub mod bytes;
-pub mod distinct;
-pub mod observed;
+#![deny(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
+
+pub mod sample;
+
+pub mod varint;
+
+pub mod cardinality;
 pub mod sketch;
+
+pub mod observed;
+
+pub mod accuracy;
+pub mod batch;
+pub mod window_merge;
 
 /// Seconds in a day; summaries are kept by day.
 pub const DAY: i64 = 86_400;

@@ -13,8 +13,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-use super::{Histories, History, Share, manifest};
 use headroom_core::cluster::usage::MAX_OOM_KILLS;
+
+use super::{Histories, History, Share, manifest};
 
 /// Most tags, and most workloads.
 pub(super) const MOST_PARTS: usize = 8;

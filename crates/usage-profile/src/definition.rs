@@ -31,7 +31,7 @@ pub const NAMESPACE: &str = "headroom";
 impl fmt::Display for EmptyRoots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "# Made from crates/advice/src/profile/definition.rs by `cargo run -p headroom-advice --example roots`\n",
+            "# Made from crates/usage-profile/src/definition.rs by `cargo run -p headroom-usage-profile --example roots`\n",
         )?;
         Root::all().try_for_each(|root| {
             write!(
@@ -276,7 +276,7 @@ impl fmt::Display for CustomResourceDefinition {
         write!(
             f,
             "\
-# Made from crates/advice/src/profile/definition.rs by `cargo run -p headroom-advice --example crd`
+# Made from crates/usage-profile/src/definition.rs by `cargo run -p headroom-usage-profile --example crd`
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
@@ -414,16 +414,16 @@ mod tests {
     #[test]
     fn deployed_roots_are_up_to_date() {
         assert!(
-            include_str!("../../../../deploy/roots.yaml") == EmptyRoots.to_string(),
-            "deploy/roots.yaml is out of date: cargo run -p headroom-advice --example roots > deploy/roots.yaml"
+            include_str!("../../../deploy/roots.yaml") == EmptyRoots.to_string(),
+            "deploy/roots.yaml is out of date: cargo run -p headroom-usage-profile --example roots > deploy/roots.yaml"
         );
     }
 
     #[test]
     fn deployed_definition_is_up_to_date() {
         assert!(
-            include_str!("../../../../deploy/crd.yaml") == CustomResourceDefinition.to_string(),
-            "deploy/crd.yaml is out of date: cargo run -p headroom-advice --example crd > deploy/crd.yaml"
+            include_str!("../../../deploy/crd.yaml") == CustomResourceDefinition.to_string(),
+            "deploy/crd.yaml is out of date: cargo run -p headroom-usage-profile --example crd > deploy/crd.yaml"
         );
     }
 }

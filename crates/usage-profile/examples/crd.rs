@@ -1,6 +1,6 @@
 //! Prints `deploy/crd.yaml`.
 
-use headroom_advice::profile::definition::CustomResourceDefinition;
+use headroom_usage_profile::definition::CustomResourceDefinition;
 
 fn main() {
     print!("{CustomResourceDefinition}");

@@ -1,9 +1,9 @@
 //! The API server's validation of ResourceQuotas, with its texts. All problems are collected.
 
-use headroom_core::amount::{ResourceList, is_device};
-use headroom_core::cluster::limit_range::validate::{COUNTED, is_qualified};
-use headroom_core::cluster::problem::Problem;
-use headroom_core::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
+use crate::amount::{ResourceList, is_device};
+use crate::cluster::limit_range::validate::{COUNTED, is_qualified};
+use crate::cluster::problem::Problem;
+use crate::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
 
 const SELECTOR: &str = "spec.scopeSelector.matchExpressions";
 
@@ -131,7 +131,7 @@ fn counts_whole(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_core::json::Document;
+    use crate::json::Document;
 
     #[track_caller]
     fn check(quota: &str, expected: &[&str]) {

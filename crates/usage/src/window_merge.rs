@@ -1,15 +1,16 @@
 //! The days of one history merged, window by window.
 
-use headroom_advice::profile::{History, Percentiles, Usage, WindowUsage};
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{OomKill, Percentile, Resource, Window};
 use headroom_core::timestamp::Timestamp;
+use headroom_usage_profile::{History, Percentiles, Usage, WindowUsage};
 
-use super::cores;
-use crate::history::bytes::{self, Damaged};
-use crate::history::observed::{Kill, Observed};
-use crate::history::sketch::Sketch;
-use crate::store::DAYS_KEPT;
+use crate::observed::{Kill, Observed};
+use crate::sketch::Sketch;
+use crate::varint::{self, Damaged};
+
+/// The oldest day that is kept is this many before the newest: 30 whole days and what the newest has so far.
+pub const DAYS_KEPT: u32 = 30;
 
 /// What was observed in one namespace.
 #[derive(Debug, Default)]
@@ -113,13 +114,13 @@ impl OpenHistory {
 
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        bytes::write(&mut out, self.days);
+        varint::write(&mut out, self.days);
         self.recent.cpu.write(&mut out);
         self.recent.memory.write(&mut out);
         self.recent.ephemeral_storage.write(&mut out);
         let mut week = Vec::new();
         self.week.write(&mut week);
-        bytes::write(&mut out, week.len() as u64);
+        varint::write(&mut out, week.len() as u64);
         out.extend_from_slice(&week);
         self.month.write(&mut out);
         out.shrink_to_fit();
@@ -127,10 +128,10 @@ impl OpenHistory {
     }
 
     pub fn read(mut rest: &[u8]) -> Result<Self, Damaged> {
-        let days = bytes::read(&mut rest)?;
+        let days = varint::read(&mut rest)?;
         let mut sketch = || Sketch::read(&mut rest);
         let recent = Recent { cpu: sketch()?, memory: sketch()?, ephemeral_storage: sketch()? };
-        let length = usize::try_from(bytes::read(&mut rest)?).map_err(|_| Damaged)?;
+        let length = usize::try_from(varint::read(&mut rest)?).map_err(|_| Damaged)?;
         let (week, month) = rest.split_at_checked(length).ok_or(Damaged)?;
         Ok(Self { week: Observed::read(week)?, month: Observed::read(month)?, recent, days })
     }
@@ -141,6 +142,15 @@ pub fn quantity(amount: u64, resource: Resource) -> Quantity {
         Resource::Cpu => cores(amount),
         Resource::Memory | Resource::EphemeralStorage => Quantity::from_bytes(amount),
     }
+}
+
+/// Cores, of nanocores. From a thousandth of a core up whole millionths are written, at most 0.1 % more: nobody asks
+/// for billionths, and they triple the length of the text.
+fn cores(nanocores: u64) -> Quantity {
+    const MICRO: u64 = 1_000;
+    const MILLI: u64 = 1_000_000;
+    let nanocores = if nanocores < MILLI { nanocores } else { nanocores.div_ceil(MICRO).saturating_mul(MICRO) };
+    Quantity::from_units(i64::try_from(nanocores).unwrap_or(i64::MAX)).scaled(1, 1_000_000_000)
 }
 
 pub fn oom_kill(at: i64, memory: u64) -> Option<OomKill> {
@@ -161,6 +171,17 @@ mod tests {
         observed.cpu.add(amount, 86_400);
         observed.last_seen = 1_000;
         observed
+    }
+
+    #[test]
+    fn cores_are_written_in_millionths_unless_there_are_few() {
+        let check = |nanocores, text| assert_eq!(cores(nanocores).to_string(), text);
+        check(0, "0");
+        check(999_999, "999999n");
+        check(1_000_000, "1m");
+        check(12_345_678, "12346u");
+        check(2_500_000_000, "2500m");
+        check(3_000_000_000, "3");
     }
 
     #[test]
