@@ -16,6 +16,7 @@ help:
 	@echo "make e2e-tests          e2e.bats on kwctl, or on our own host if kwctl is not installed"
 	@echo "make page               the page, a folder for any web host;  test-page: the page in Chromium"
 	@echo "make test-deploy        the Helm chart, alerts, dashboard, workflows and release scripts;  e2e-chart: the chart at a real API server"
+	@echo "make manifests          the chart as plain manifests, for kubectl apply and kustomize"
 	@echo "make image              the companion's OCI image, without a container runtime;  push REGISTRY=...: it and the policy"
 	@echo "make docs               the documentation as a book, docs/book;  test-docs: its links, commands and examples"
 	@echo "make e2e-cluster        the policy at a real API server: the one in KUBECONFIG, or one built from Debian's packages"
@@ -110,6 +111,16 @@ test-deploy: annotated-policy.wasm host
 	hack/test-monitoring $(TARGET)/debug/kubectl-headroom
 	hack/test-image $(HOST) annotated-policy.wasm $(TARGET)/debug/kubectl-headroom
 	hack/test-release
+
+# The chart with default values, and the ledger alone, for `kubectl apply` and kustomize.
+MANIFESTS ?= $(TARGET)/manifests
+.PHONY: manifests
+manifests:
+	mkdir -p $(MANIFESTS)
+	"$$(scripts/setup-debian.sh helm)" template headroom deploy/charts/headroom -n headroom --set namespace.create=true >$(MANIFESTS)/manifests.yaml
+	"$$(scripts/setup-debian.sh helm)" template headroom deploy/charts/headroom -n headroom \
+	  --set namespace.create=true,ledger.enabled=true,policies.enabled=false,collector.enabled=false \
+	  --set people.reader.create=false,people.poolReader.create=false >$(MANIFESTS)/manifests-ledger.yaml
 
 # The image of a release build, for this machine's architecture or PLATFORM=linux-arm64 or linux-amd64. `push` uploads the
 # image and the policy to your own registry, such as REGISTRY=registry.example.com/headroom, after `skopeo login` or

@@ -61,7 +61,10 @@ fn blocks() -> Vec<Block> {
 }
 
 fn deployed_policies() -> Vec<Value> {
-    documents("policies.yaml", &fs::read_to_string(built::workspace_file("deploy/policies.yaml")).unwrap())
+    documents(
+        "policies.yaml",
+        &fs::read_to_string(built::workspace_file("deploy/charts/headroom/files/policies.yaml")).unwrap(),
+    )
 }
 
 #[test]

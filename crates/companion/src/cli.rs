@@ -91,28 +91,6 @@ fn answered(answer: anyhow::Result<Exit>) -> ExitCode {
 mod tests {
     use super::*;
 
-    /// The arguments in a manifest below deploy/, where the pod template is found by this path.
-    fn arguments(manifest: &str, path: &[&str]) -> Vec<String> {
-        let file = format!("{}/../../deploy/collector/{manifest}", env!("CARGO_MANIFEST_DIR"));
-        let object: serde_json::Value = serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
-        let template = path.iter().fold(&object, |object, key| &object[*key]);
-        let arguments = template["spec"]["containers"][0]["args"].as_array().unwrap();
-        arguments.iter().map(|argument| argument.as_str().unwrap().to_owned()).collect()
-    }
-
-    #[test]
-    fn the_manifests_give_arguments_that_are_understood() {
-        for (manifest, path) in [
-            ("deployment/deployment.yaml", ["spec", "template"].as_slice()),
-            ("cronjob/cronjob.yaml", ["spec", "jobTemplate", "spec", "template"].as_slice()),
-        ] {
-            let arguments = arguments(manifest, path);
-            let typed = ["kubectl-headroom".to_owned()].into_iter().chain(arguments);
-            let cli = Cli::try_parse_from(typed).unwrap();
-            assert!(matches!(cli.command, Command::Collect(_)));
-        }
-    }
-
     /// What a shell makes of a command's first part: its words, up to a pipe, a redirection or a comment.
     fn words(command: &str) -> Vec<String> {
         let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
@@ -164,16 +142,6 @@ mod tests {
             }
         }
         assert!(count > 20, "the documentation has commands");
-    }
-
-    #[test]
-    fn the_ledger_is_deployed_with_arguments_that_are_understood() {
-        let file = format!("{}/../../deploy/ledger/deployment.yaml", env!("CARGO_MANIFEST_DIR"));
-        let text = std::fs::read_to_string(file).unwrap();
-        let deployment: serde_json::Value = serde_saphyr::from_str(text.split("\n---\n").next().unwrap()).unwrap();
-        let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
-        let typed = std::iter::once("kubectl-headroom").chain(arguments.iter().map(|word| word.as_str().unwrap()));
-        assert!(matches!(Cli::try_parse_from(typed).unwrap().command, Command::Ledger(_)));
     }
 
     #[test]

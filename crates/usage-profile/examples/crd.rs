@@ -1,4 +1,4 @@
-//! Prints `deploy/crd.yaml`.
+//! Prints the CustomResourceDefinition of UsageProfiles, for `cargo xtask codegen`.
 
 use headroom_usage_profile::definition::CustomResourceDefinition;
 

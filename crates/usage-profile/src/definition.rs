@@ -6,49 +6,21 @@
 
 use std::fmt::{self, Write};
 
-use headroom_core::cluster::usage::profile_layout::{API_VERSION, GROUP, KIND, VERSION};
-use headroom_core::cluster::usage::{MAX_OOM_KILLS, Root};
+use headroom_core::cluster::usage::MAX_OOM_KILLS;
+use headroom_core::cluster::usage::profile_layout::{GROUP, KIND, VERSION};
 
 use super::bounds::MOST_PARTS;
 use super::layout::MOST_NODES;
 
-/// The text of `deploy/crd.yaml`.
+/// The CustomResourceDefinition of the chart, `deploy/charts/headroom/files/crd.yaml`.
 #[derive(Debug, Clone, Copy)]
 pub struct CustomResourceDefinition;
-
-/// The text of `deploy/roots.yaml`: every root, for clusters in which the policy is installed before a collector. A
-/// policy host asks the API server for a missing object on every request. The roots have no `spec`, so that the
-/// collector can set it.
-#[derive(Debug, Clone, Copy)]
-pub struct EmptyRoots;
 
 /// The label with the root of an object, for listing all objects of a root.
 pub const ROOT_LABEL: &str = "headroom.dev/root";
 
 /// The default namespace of the collector.
 pub const NAMESPACE: &str = "headroom";
-
-impl fmt::Display for EmptyRoots {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "# Made from crates/usage-profile/src/definition.rs by `cargo run -p headroom-usage-profile --example roots`\n",
-        )?;
-        Root::all().try_for_each(|root| {
-            write!(
-                f,
-                "\
----
-apiVersion: {API_VERSION}
-kind: {KIND}
-metadata:
-  name: {root}
-  namespace: {NAMESPACE}
-  labels: {{{ROOT_LABEL}: {root}}}
-"
-            )
-        })
-    }
-}
 
 /// The schema of a value.
 enum Schema {
@@ -412,18 +384,10 @@ mod tests {
     }
 
     #[test]
-    fn deployed_roots_are_up_to_date() {
-        assert!(
-            include_str!("../../../deploy/roots.yaml") == EmptyRoots.to_string(),
-            "deploy/roots.yaml is out of date: cargo run -p headroom-usage-profile --example roots > deploy/roots.yaml"
-        );
-    }
-
-    #[test]
     fn deployed_definition_is_up_to_date() {
         assert!(
-            include_str!("../../../deploy/crd.yaml") == CustomResourceDefinition.to_string(),
-            "deploy/crd.yaml is out of date: cargo run -p headroom-usage-profile --example crd > deploy/crd.yaml"
+            include_str!("../../../deploy/charts/headroom/files/crd.yaml") == CustomResourceDefinition.to_string(),
+            "the chart's CustomResourceDefinition is out of date: run `cargo xtask codegen`"
         );
     }
 }

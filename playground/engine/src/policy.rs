@@ -13,7 +13,7 @@ pub struct Wanted {
 }
 
 /// The policy objects as people deploy them.
-const POLICIES: &str = include_str!("../../../deploy/policies.yaml");
+const POLICIES: &str = include_str!("../../../deploy/charts/headroom/files/policies.yaml");
 
 impl Wanted {
     /// One policy that fills in, one that judges, and one for subresources, as they are deployed. Settings that choose

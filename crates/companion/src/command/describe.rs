@@ -273,7 +273,7 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     let profiles = opened.cluster.list(API_VERSION, KIND, Some(&profiles_namespace(&opened.settings)));
     let profiles = profiles.map_err(|problem| match is_of_unknown_kind(&problem) {
         true => anyhow!(
-            "the cluster does not know the kind {KIND}: apply deploy/crd.yaml, and run `kubectl headroom collect`"
+            "the cluster does not know the kind {KIND}: install the Helm chart or a release's manifests.yaml, and run `kubectl headroom collect`"
         ),
         false => anyhow!(rights::advised(problem, opened.scope.is_all())),
     })?;

@@ -31,7 +31,7 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  # In a cluster, as deploy/ledger does it: two replicas or more
+  # In a cluster, as the Helm chart runs it: two replicas or more
   kubectl headroom ledger serve --namespace headroom
 
   # Outside of the cluster, where its API servers reach this machine

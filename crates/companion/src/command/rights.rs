@@ -7,13 +7,13 @@ pub fn advised(problem: String, all_namespaces: bool) -> String {
     }
     let advice = match all_namespaces {
         _ if problem.contains("usageprofiles") => {
-            "usage history is in the collector's namespace: bind this account to the Role of deploy/people/pool.yaml"
+            "usage history is in the collector's namespace: bind this account to the Role headroom-pool-reader there"
         }
         true => {
-            "-A needs permission to list in all namespaces: bind this account to the ClusterRole of \
-             deploy/people/cluster.yaml, or look at one namespace with -n"
+            "-A needs permission to list in all namespaces: bind this account to the ClusterRole headroom-reader by a \
+             ClusterRoleBinding, or look at one namespace with -n"
         }
-        false => "bind this account to the Role of deploy/people/namespace.yaml",
+        false => "bind this account to the ClusterRole headroom-reader",
     };
     format!("{problem}; {advice}")
 }
@@ -25,11 +25,11 @@ mod tests {
     #[test]
     fn a_refusal_names_the_role_that_is_missing() {
         let refused = || "cannot read pods in namespace shop: pods is forbidden: User \"eve\" cannot list".to_owned();
-        assert!(advised(refused(), false).ends_with("; bind this account to the Role of deploy/people/namespace.yaml"));
+        assert!(advised(refused(), false).ends_with("; bind this account to the ClusterRole headroom-reader"));
         assert!(advised(refused(), true).contains("; -A needs permission to list in all namespaces: "));
         let history = "usageprofiles.headroom.dev is forbidden: User \"eve\" cannot list".to_owned();
         assert!(advised(history, false).ends_with(
-            "; usage history is in the collector's namespace: bind this account to the Role of deploy/people/pool.yaml"
+            "; usage history is in the collector's namespace: bind this account to the Role headroom-pool-reader there"
         ));
         assert_eq!(advised("no answer".to_owned(), true), "no answer");
     }

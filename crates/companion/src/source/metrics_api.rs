@@ -311,8 +311,8 @@ impl Source for MetricsApi {
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
         let Some(mut after) = self.look(&format!("/namespaces/{namespace}"), window, sink).await? else {
             return Err(SourceError::Permanent(format!(
-                "not allowed to list pods and their metrics in namespace `{namespace}`: bind this account to the role in \
-                 deploy/collector/sources/metrics-api"
+                "not allowed to list pods and their metrics in namespace `{namespace}`: give this account the \
+                 permissions of the Helm chart with collector.source.type=metrics-api"
             )));
         };
         let mut told = self.told();
@@ -363,7 +363,7 @@ pub async fn examine(http: Http, our_clock: i64) -> Result<Vec<Finding>, SourceE
         findings.push(Finding::doubtful(
             "permissions",
             "not allowed to list the pods of all namespaces and their metrics at once",
-            "bind this account to the role in deploy/collector/sources/metrics-api; without it each namespace costs two calls",
+            "give this account the permissions of the Helm chart with collector.source.type=metrics-api; without them each namespace costs two calls",
         ));
         for namespace in source.namespaces(window).await? {
             let within = format!("/namespaces/{namespace}");

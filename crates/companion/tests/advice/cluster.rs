@@ -166,13 +166,13 @@ fn a_cluster_and_its_objects_in_files_give_the_same_output() {
     }
 }
 
-const NO_HISTORY: &str = "; usage history is in the collector's namespace: bind this account to the Role of \
-                          deploy/people/pool.yaml\n";
+const NO_HISTORY: &str = "; usage history is in the collector's namespace: bind this account to the Role \
+                          headroom-pool-reader there\n";
 
 #[test]
 fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
-    let role = documents("../../../../deploy/people/namespace.yaml").remove(0);
-    let pool = documents("../../../../deploy/people/pool.yaml").remove(0);
+    let role = documents("../../../../deploy/charts/headroom/files/people/reader.yaml").remove(0);
+    let pool = documents("../../../../deploy/charts/headroom/files/people/pool-reader.yaml").remove(0);
     let allowing = (role.clone(), pool.clone());
     let is_of_pool = |path: &str| path.contains("/namespaces/headroom/");
     // The server only answers what the roles allow, so nothing else is needed.
@@ -199,7 +199,7 @@ fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
 
 #[test]
 fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
-    let role = documents("../../../../deploy/people/cluster.yaml").remove(0);
+    let role = documents("../../../../deploy/charts/headroom/files/people/reader.yaml").remove(0);
     assert_eq!(role["kind"], "ClusterRole");
     let allowing = role.clone();
     let server = ApiServer::start(move |path| !allows(&allowing, path));
@@ -216,8 +216,8 @@ fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
     for question in ["describe limits -A", "describe quota -A", "describe usage -A", "recommend -A"] {
         let said = refusing.run(question);
         assert_eq!(said.exit, 2, "{question}");
-        let advice = "; -A needs permission to list in all namespaces: bind this account to the ClusterRole of \
-                      deploy/people/cluster.yaml, or look at one namespace with -n\n";
+        let advice = "; -A needs permission to list in all namespaces: bind this account to the ClusterRole headroom-reader \
+                      by a ClusterRoleBinding, or look at one namespace with -n\n";
         let advice = if question.contains("usage") { NO_HISTORY } else { advice };
         assert!(said.err.starts_with("error: cannot read ") && said.err.ends_with(advice), "{}", said.err);
     }
@@ -239,7 +239,7 @@ fn forbidden_kinds_are_named_with_the_role_that_allows_them() {
     let server = ApiServer::start(|path| path.ends_with("/resourcequotas"));
     let said = server.run("describe quota");
     assert_eq!(said.exit, 2);
-    assert!(said.err.ends_with("; bind this account to the Role of deploy/people/namespace.yaml\n"), "{}", said.err);
+    assert!(said.err.ends_with("; bind this account to the ClusterRole headroom-reader\n"), "{}", said.err);
     // Recommendations still work without quotas, and say what is missing.
     let said = server.run("recommend deployment/web");
     assert_eq!(said.exit, 0);
@@ -263,7 +263,7 @@ fn a_missing_kind_is_reported() {
     assert_eq!(said.exit, 2);
     assert_eq!(
         said.err,
-        "error: the cluster does not know the kind UsageProfile: apply deploy/crd.yaml, and run `kubectl headroom collect`\n"
+        "error: the cluster does not know the kind UsageProfile: install the Helm chart or a release's manifests.yaml, and run `kubectl headroom collect`\n"
     );
 }
 

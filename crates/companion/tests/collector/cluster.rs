@@ -252,13 +252,16 @@ async fn errors_for_all_profiles_are_reported_once_with_advice() {
     let (_folder, store) = store().await;
     let server = ApiServer::new("1");
     for (scenario, expected) in [
-        (Scenario::NotInstalled, "the cluster does not know the kind UsageProfile: apply deploy/crd.yaml"),
+        (
+            Scenario::NotInstalled,
+            "the cluster does not know the kind UsageProfile: install the Helm chart or a release's manifests.yaml",
+        ),
         (
             Scenario::Forbidden,
             "not allowed to patch usageprofiles (usageprofiles.headroom.dev \"usage-00\" is forbidden: User \
              \"system:serviceaccount:headroom:collector\" cannot patch resource \"usageprofiles\" in API group \
-             \"headroom.dev\" in the namespace \"headroom\"): bind this account to the roles in \
-             deploy/collector/base/rbac.yaml",
+             \"headroom.dev\" in the namespace \"headroom\"): bind this account to the Role and \
+             ClusterRole headroom-collector",
         ),
     ] {
         *server.scenario.lock().unwrap() = scenario;

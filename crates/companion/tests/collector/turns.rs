@@ -119,7 +119,7 @@ async fn a_missing_namespace_is_named() {
     let error = turns(&server, "aaaa").await.take().await.unwrap_err().to_string();
     assert_eq!(
         error,
-        "there is no namespace `headroom` for the profiles: create it (deploy/collector/base/namespace.yaml), or name \
-         another with --profiles-namespace"
+        "there is no namespace `headroom` for the profiles: create it, or name another \
+         with --profiles-namespace"
     );
 }

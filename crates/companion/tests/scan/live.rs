@@ -189,7 +189,7 @@ fn missing_permissions_to_reach_the_store_are_named() {
     let server = ApiServer::start(Rules { forbidden: vec!["/proxy", "portforward"], ..rules.clone() });
     let said = server.scan("");
     assert_eq!(said.exit, 2);
-    assert!(said.err.contains("bind it to the Role of deploy/people/metrics.yaml there"), "{}", said.err);
+    assert!(said.err.contains("bind it to the Role headroom-metrics there"), "{}", said.err);
     // Without permission to list Services in all namespaces, the usual namespaces are searched.
     let server = ApiServer::start(Rules { forbidden: vec!["/api/v1/services"], ..rules });
     let said = server.scan("-o json");

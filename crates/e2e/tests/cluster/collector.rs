@@ -1,9 +1,9 @@
 //! From usage to requests: the collector writes profiles with its own permissions, by server-side apply, and the policy
 //! estimates from them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -30,6 +30,7 @@ use kube::Client;
 use kube::api::{Api, DynamicObject};
 use serde_json::{Value, json};
 
+use crate::chart;
 use crate::guarded::{Guarded, ID, guard, resources};
 use crate::objects::{limit_range, pod};
 
@@ -44,50 +45,41 @@ fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
     said
 }
 
-fn apply(cluster: &Cluster, manifest: &str) {
-    let manifest = workspace_file("deploy").join(manifest);
-    kubectl(cluster, &["apply", "--namespace=headroom", "-f", manifest.to_str().unwrap()]);
-}
-
-/// The files of a kustomization, in its order.
-fn manifests(folder: &Path) -> Vec<PathBuf> {
-    let text = std::fs::read_to_string(folder.join("kustomization.yaml")).unwrap();
-    let kustomization: Value = serde_yaml::from_str(&text).unwrap();
-    let named = kustomization["resources"].as_array().unwrap().iter().map(|name| folder.join(name.as_str().unwrap()));
-    named.flat_map(|path| if path.is_dir() { manifests(&path) } else { vec![path] }).collect()
+/// Applies some of the objects that the Helm chart makes with these arguments of `helm template`.
+fn apply(cluster: &Cluster, arguments: &[&str], is_wanted: impl Fn(&Value) -> bool) -> usize {
+    let objects: Vec<Value> = chart::render(arguments).into_iter().filter(is_wanted).collect();
+    let list = tempfile::NamedTempFile::new().unwrap();
+    let text = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
+    // This API server is older than these versions of the two kinds.
+    let text = text.replace(r#""batch/v1","kind":"CronJob""#, r#""batch/v1beta1","kind":"CronJob""#);
+    let text =
+        text.replace(r#""policy/v1","kind":"PodDisruptionBudget""#, r#""policy/v1beta1","kind":"PodDisruptionBudget""#);
+    std::fs::write(list.path(), text).unwrap();
+    kubectl(cluster, &["apply", "-f", list.path().to_str().unwrap()]);
+    objects.len()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn the_api_server_accepts_every_manifest() {
     let cluster = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
-    let mut taken = BTreeSet::new();
-    for folder in [
-        "",
-        "collector/deployment",
-        "collector/cronjob",
-        "collector/sources/metrics-api",
-        "collector/sources/checkpoints",
-        "ledger",
+    kubectl(&cluster, &["apply", "-f", workspace_file("test_data/charts/crds.yaml").to_str().unwrap()]);
+    kubectl(&cluster, &["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]);
+    for arguments in [
+        "namespace.create=true",
+        "collector.kind=CronJob",
+        "collector.source.type=metrics-api",
+        "collector.source.type=checkpoints",
+        "ledger.enabled=true,ledger.resourceQuotas=true",
     ] {
-        for path in manifests(&workspace_file("deploy").join(folder)) {
-            // This API server is older than these versions of the two kinds.
-            let text = std::fs::read_to_string(&path)
-                .unwrap()
-                .replace("batch/v1\nkind: CronJob", "batch/v1beta1\nkind: CronJob")
-                .replace("policy/v1\nkind: PodDisruptionBudget", "policy/v1beta1\nkind: PodDisruptionBudget");
-            let copy = tempfile::NamedTempFile::new().unwrap();
-            std::fs::write(copy.path(), text).unwrap();
-            kubectl(&cluster, &["apply", "--namespace=headroom", "-f", copy.path().to_str().unwrap()]);
-            taken.insert(path.file_name().unwrap().to_owned());
-        }
+        assert!(apply(&cluster, &["--set", arguments], |_| true) >= 15, "{arguments}");
     }
-    assert!(taken.len() >= 6, "{taken:?}");
 }
 
 /// Waits until the API server serves the kind.
 async fn install_definition(cluster: &Cluster) {
-    apply(cluster, "crd.yaml");
+    let crd = workspace_file("deploy/charts/headroom/files/crd.yaml");
+    kubectl(cluster, &["apply", "-f", crd.to_str().unwrap()]);
     let definition = "crd/usageprofiles.headroom.dev";
     kubectl(cluster, &["wait", "--for=condition=established", "--timeout=60s", definition]);
 }
@@ -175,18 +167,21 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     let deployment = Deployment { reinvoked: true, ..Deployment::mutating(estimating) };
     let collector = cluster.client_as(COLLECTOR).await.unwrap();
 
-    // An error names each missing permission or kind, with the file that provides it.
+    // An error names each missing permission or kind, and what provides it.
     let csv = samples("early");
-    apply(&cluster, "collector/base/namespace.yaml");
+    kubectl(&cluster, &["create", "namespace", "headroom"]);
     let error = collect(collector.clone(), folder.path(), &csv).await.unwrap_err().to_string();
     assert!(error.contains("not allowed to get namespace kube-system"), "{error}");
-    assert!(error.contains("deploy/collector/base/rbac.yaml"), "{error}");
-    apply(&cluster, "collector/base/rbac.yaml");
-    apply(&cluster, "collector/base/store.yaml");
+    assert!(error.contains("ClusterRole headroom-collector"), "{error}");
+    let is_of_collector = |object: &Value| {
+        let not_running = object["kind"] != "Deployment" && object["kind"] != "Service";
+        object["metadata"]["name"] == "headroom-collector" && not_running
+    };
+    assert_eq!(apply(&cluster, &[], is_of_collector), 7);
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let error = collect(collector.clone(), folder.path(), &csv).await.unwrap_err().to_string();
-        if error.contains("the cluster does not know the kind UsageProfile: apply deploy/crd.yaml") {
+        if error.contains("the cluster does not know the kind UsageProfile") {
             break;
         }
         assert!(Instant::now() < deadline, "{error}");
@@ -302,9 +297,7 @@ fn share(images: usize, namespaces: usize, of: &str) -> Share {
 async fn pages_are_accepted_and_read_at_once_and_larger_objects_are_refused() {
     let cluster = Cluster::start(InTreePlugins::Off, Controllers::Off).await.unwrap();
     install_definition(&cluster).await;
-    apply(&cluster, "collector/base/namespace.yaml");
-    // Roots that are applied by hand do not overwrite the collector's data.
-    apply(&cluster, "roots.yaml");
+    kubectl(&cluster, &["create", "namespace", "headroom"]);
     let shop = guard(cluster, Deployment::mutating(json!({"estimates": {"mode": "ifNotSet"}}))).await;
     let empty = create(&shop.client, pod(&shop.namespace, "early", json!({}))).await.unwrap();
     assert!(resources(&empty)["requests"]["cpu"].is_null(), "{}", empty.data);

@@ -1,4 +1,4 @@
-//! The policies of deploy/policies.yaml, which the documentation tells users to apply.
+//! The policies of the Helm chart, without its values.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use serde_json::Value;
 
 /// All policies, by name.
 pub fn policies() -> BTreeMap<String, Deployment> {
-    policies_in(&std::fs::read_to_string(workspace_file("deploy/policies.yaml")).unwrap()).collect()
+    policies_in(&std::fs::read_to_string(workspace_file("deploy/charts/headroom/files/policies.yaml")).unwrap())
+        .collect()
 }
 
 /// The name of the validating policy that judges pods before they are stored.

@@ -1,5 +1,5 @@
 //! Sends the same requests to API servers with the in-tree LimitRanger and ResourceQuota, and to API servers with our
-//! policy: instead of the plugins as one mutating policy, instead of them as the pair of deploy/policies.yaml, and as
+//! policy: instead of the plugins as one mutating policy, instead of them as the policies of the Helm chart, and as
 //! that pair together with the plugins. Verdicts and values must be equal, and we must give every reason of the
 //! plugins.
 //!
@@ -97,7 +97,7 @@ fn alone() -> BTreeMap<String, Deployment> {
     BTreeMap::from([(ID.to_owned(), without_estimates(deployment))])
 }
 
-/// The policies of deploy/policies.yaml: one fills in, the others judge. With rules for further counted kinds, as the
+/// The policies of the Helm chart: one fills in, the others judge. With rules for further counted kinds, as the
 /// documentation recommends.
 fn paired() -> BTreeMap<String, Deployment> {
     let mut policies: BTreeMap<_, _> =

@@ -8,6 +8,7 @@
     reason = "a test may panic if the cluster is in an unexpected state"
 )]
 
+mod chart;
 mod deployed;
 mod guarded;
 mod objects;

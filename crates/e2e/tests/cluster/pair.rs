@@ -1,4 +1,4 @@
-//! The deployment of deploy/policies.yaml: a mutating policy that fills in and warns, and a validating one of the same
+//! The policies of the Helm chart: a mutating policy that fills in and warns, and a validating one of the same
 //! module that judges objects before they are stored. The plugins are off, so that every refusal is ours.
 
 use std::collections::BTreeMap;

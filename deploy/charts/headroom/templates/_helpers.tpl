@@ -33,10 +33,10 @@ app.kubernetes.io/name: headroom-ledger
 {{- end -}}
 {{- end }}
 
-{{/* What the policy objects have in common, beside their rules. Takes {root, settings}. */}}
+{{/* What the values choose for all policy objects. */}}
 {{- define "headroom.policy.spec" -}}
-{{- $policies := .root.Values.policies -}}
-module: registry://{{ include "headroom.reference" (dict "place" $policies.module "appVersion" .root.Chart.AppVersion) }}
+{{- $policies := .Values.policies -}}
+module: registry://{{ include "headroom.reference" (dict "place" $policies.module "appVersion" .Chart.AppVersion) }}
 mode: {{ $policies.mode }}
 policyServer: {{ $policies.policyServer }}
 failurePolicy: {{ $policies.failurePolicy }}
@@ -45,7 +45,6 @@ timeoutEvalSeconds: {{ $policies.timeoutEvalSeconds }}
 {{- with $policies.namespaceSelector }}
 namespaceSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
-settings: {{- toYaml .settings | nindent 2 }}
 {{- end }}
 
 {{/* "true" if any selector of the settings needs the labels of namespaces. */}}

@@ -131,8 +131,8 @@ impl Reading<'_> {
                         _ if !self.notes.is_empty() => self.notes.join("; "),
                         None => "no Service of the cluster looks like a metrics store".to_owned(),
                         Some(refused) => format!(
-                            "no metrics store was found, because {refused}: bind this account to the Role of \
-                             deploy/people/metrics.yaml in the store's namespace"
+                            "no metrics store was found, because {refused}: bind this account to the Role \
+                             headroom-metrics in the store's namespace"
                         ),
                     };
                     anyhow!(
@@ -227,7 +227,7 @@ impl Reading<'_> {
         forwarded.await.map_err(|error| {
             anyhow!(
                 "{refused}; a port-forward does not reach it either: {error}; this account needs `get services/proxy` or \
-                 `create pods/portforward` in namespace {}: bind it to the Role of deploy/people/metrics.yaml there",
+                 `create pods/portforward` in namespace {}: bind it to the Role headroom-metrics there",
                 target.namespace
             )
         })

@@ -16,7 +16,7 @@ pub enum ClusterError {
     )]
     Conflict { object: String, message: String },
     #[error(
-        "not allowed to {verb} {what} ({message}): bind this account to the roles in deploy/collector/base/rbac.yaml"
+        "not allowed to {verb} {what} ({message}): bind this account to the Role and ClusterRole headroom-collector"
     )]
     Forbidden { verb: &'static str, what: &'static str, message: String },
     #[error(
@@ -25,9 +25,11 @@ pub enum ClusterError {
     Refused { object: String, message: String },
     #[error("the cluster does not know this account ({message}): check the kubeconfig or the service account's token")]
     Unauthenticated { message: String },
-    #[error("the cluster does not know the kind {KIND}: apply deploy/crd.yaml")]
+    #[error("the cluster does not know the kind {KIND}: install the Helm chart or a release's manifests.yaml")]
     NotInstalled,
-    #[error("the cluster refuses usageprofile `{object}` ({message}): apply the deploy/crd.yaml of this version")]
+    #[error(
+        "the cluster refuses usageprofile `{object}` ({message}): apply the CustomResourceDefinition of this version"
+    )]
     Invalid { object: String, message: String },
     #[error("cannot {verb} {what}: {message}")]
     Failed { verb: &'static str, what: &'static str, message: String },
@@ -43,8 +45,8 @@ pub enum ClusterError {
     )]
     LostTurn,
     #[error(
-        "there is no namespace `{namespace}` for the profiles: create it (deploy/collector/base/namespace.yaml), or name \
-         another with --profiles-namespace"
+        "there is no namespace `{namespace}` for the profiles: create it, or name another \
+         with --profiles-namespace"
     )]
     NoNamespace { namespace: String },
     #[error("no cluster to write to ({message}): give a kubeconfig, or choose --output with a folder or `stdout`")]
@@ -130,7 +132,7 @@ mod tests {
             403,
             rights,
             &format!(
-                "not allowed to patch usageprofiles ({rights}): bind this account to the roles in deploy/collector/base/rbac.yaml"
+                "not allowed to patch usageprofiles ({rights}): bind this account to the Role and ClusterRole headroom-collector"
             ),
             true,
         );

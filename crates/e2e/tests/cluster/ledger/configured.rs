@@ -1,4 +1,5 @@
-//! A replica with exactly the permissions of `deploy/ledger`, which makes its certificate and webhook configuration.
+//! A replica with the permissions of the Helm chart, and those to create its certificate and webhook configuration, which the chart
+//! creates itself.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -55,7 +56,7 @@ where
     }
 }
 
-/// A replica that answers an API server, as `deploy/ledger` runs it.
+/// A replica that answers an API server, as the Helm chart runs it.
 struct Configured {
     cluster: Cluster,
     client: Client,
@@ -72,8 +73,16 @@ impl Configured {
             let output = cluster.kubectl().unwrap().args(arguments).output().unwrap();
             assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         };
-        for manifest in ["crds.yaml", "namespace.yaml", "rbac.yaml", "create.yaml", "resource-quotas.yaml"] {
-            let path = workspace_file("deploy/ledger").join(manifest);
+        kubectl(&["create", "namespace", "headroom"]);
+        let chart = "deploy/charts/headroom/files/ledger";
+        let own = "crates/e2e/tests/cluster/ledger/create.yaml";
+        for manifest in [
+            &format!("{chart}/crds.yaml"),
+            &format!("{chart}/rbac.yaml"),
+            &format!("{chart}/resource-quotas.yaml"),
+            own,
+        ] {
+            let path = workspace_file(manifest);
             kubectl(&["apply", "--namespace=headroom", "-f", path.to_str().unwrap()]);
         }
         kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]);

@@ -109,7 +109,7 @@ impl Ledger {
     pub async fn start_in(hard: Value, arguments: &[&str], see: impl FnOnce([World; 2]) -> [World; 2]) -> Self {
         let arguments = [&["--request-timeout=10s"], arguments].concat();
         let cluster = Cluster::start_with(InTreePlugins::Off, Controllers::Off, &arguments).await.unwrap();
-        let definitions = workspace_file("deploy/ledger/crds.yaml");
+        let definitions = workspace_file("deploy/charts/headroom/files/ledger/crds.yaml");
         let kubectl = |arguments: &[&str]| {
             let output = cluster.kubectl().unwrap().args(arguments).output().unwrap();
             assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -38,7 +38,7 @@ async fn a_patch_is_tried_then_applied_and_can_be_rolled_back() {
     let scene = Scene::start().await;
     let shop = scene.shop.namespace.as_str();
     scene.bind(DAN, shop, "clusterrole/edit", &["patch", "deployments.apps"]);
-    scene.grant(DAN, MONITORING, "metrics.yaml", "role/headroom-metrics", &["get", "services/proxy"]);
+    scene.grant(DAN, MONITORING, "metrics-reader.yaml", "role/headroom-metrics", &["get", "services/proxy"]);
     scene.shop.create(autoscaler(shop)).await.unwrap();
     let before = scene.deployment().await;
     let patch = |more: &[&str]| scene.run_as(DAN, &[&["scan", "-n", shop, "--no-headers", "--patch"], more].concat());

@@ -1,4 +1,4 @@
-//! Errors name a missing permission and the manifest that grants it; read permissions are sufficient.
+//! Errors name a missing permission and the role that grants it; read permissions are sufficient.
 
 use crate::scan::scene::{MONITORING, STORE, Scene};
 
@@ -6,7 +6,7 @@ const EVE: &str = "eve";
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
-async fn each_missing_permission_is_named_with_the_manifest_that_grants_it() {
+async fn each_missing_permission_is_named_with_the_role_that_grants_it() {
     let scene = Scene::start().await;
     let shop = scene.shop.namespace.as_str();
     let refused = |arguments: &[&str], expected: &[&str]| {
@@ -16,25 +16,22 @@ async fn each_missing_permission_is_named_with_the_manifest_that_grants_it() {
             assert!(said.err.contains(part), "{part}: {}", said.err);
         }
     };
-    refused(
-        &["-n", shop],
-        &["User \"eve\" cannot list", "bind this account to the Role of deploy/people/namespace.yaml"],
-    );
+    refused(&["-n", shop], &["User \"eve\" cannot list", "bind this account to the ClusterRole headroom-reader"]);
 
-    scene.grant(EVE, shop, "namespace.yaml", "role/headroom-reader", &["list", "pods"]);
-    let store = "bind this account to the Role of deploy/people/metrics.yaml in the store's namespace";
+    scene.grant(EVE, shop, "reader.yaml", "clusterrole/headroom-reader", &["list", "pods"]);
+    let store = "bind this account to the Role headroom-metrics in the store's namespace";
     refused(&["-n", shop], &["no metrics store was found, because cannot read services in all namespaces", store]);
     let reach = "this account needs `get services/proxy` or `create pods/portforward` in namespace monitoring: bind it to \
-                 the Role of deploy/people/metrics.yaml there";
+                 the Role headroom-metrics there";
     refused(&["-n", shop, "--service", STORE], &[reach]);
 
-    scene.grant(EVE, MONITORING, "metrics.yaml", "role/headroom-metrics", &["get", "services/proxy"]);
+    scene.grant(EVE, MONITORING, "metrics-reader.yaml", "role/headroom-metrics", &["get", "services/proxy"]);
     let said = scene.run_as(EVE, &["scan", "-n", shop, "-o", "json"]);
     assert_eq!(said.exit, 0, "{}", said.err);
     assert!(said.out.contains("\"Prometheus at monitoring/metrics:9090\""), "{}", said.out);
-    refused(&["-A"], &["-A needs permission to list in all namespaces", "deploy/people/cluster.yaml"]);
+    refused(&["-A"], &["-A needs permission to list in all namespaces", "headroom-reader by a ClusterRoleBinding"]);
 
-    scene.grant(EVE, "", "cluster.yaml", "clusterrole/headroom-reader", &["list", "pods"]);
+    scene.grant(EVE, "", "reader.yaml", "clusterrole/headroom-reader", &["list", "pods"]);
     let said = scene.run_as(EVE, &["scan", "-A"]);
     assert_eq!(said.exit, 0, "{}", said.err);
 

@@ -104,9 +104,9 @@ impl Scene {
         said.out
     }
 
-    /// Applies a file of deploy/people, binds a user to its role, and waits until that is effective.
+    /// Applies a role of the Helm chart, binds a user to its role, and waits until that is effective.
     pub fn grant(&self, user: &str, namespace: &str, file: &str, role: &str, can: &[&str]) {
-        let path = workspace_file("deploy/people").join(file);
+        let path = workspace_file("deploy/charts/headroom/files/people").join(file);
         self.kubectl(&["apply", "-n", namespace, "-f", path.to_str().unwrap()]);
         self.bind(user, namespace, role, can);
     }

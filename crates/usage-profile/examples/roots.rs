@@ -1,7 +1,0 @@
-//! Prints `deploy/roots.yaml`.
-
-use headroom_usage_profile::definition::EmptyRoots;
-
-fn main() {
-    print!("{EmptyRoots}");
-}
