@@ -1,26 +1,27 @@
-//! Stored objects as reported by watches: uid, version and shape by key, and the number of objects of each shape by
-//! namespace. So the cost of counting grows with the number of distinct shapes, not of objects.
+//! Stored objects as reported by watches: uid, version and footprint by key, and the number of objects of each
+//! footprint by namespace. So the cost of counting grows with the number of distinct footprints, not of objects.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use headroom_core::amount::{Quantity, ResourceList};
+use headroom_core::quota::charged_names::kind_charged_under;
 
-use crate::plan::{Plan, kind_of};
-use crate::shape::Shape;
+use crate::footprint::Footprint;
+use crate::plan::Plan;
 use crate::state::Key;
 
-/// How many uids of deleted objects are remembered: enough for all objects that are claimed at one time.
-const MOST_DELETED: usize = 8192;
+/// The maximum number of remembered uids of deleted objects: enough for all objects that are claimed at one time.
+const MAX_DELETED: usize = 8192;
 
 /// A stored object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
     pub uid: String,
     pub version: u64,
-    pub shape: Arc<Shape>,
-    /// The Unix second from which it has another shape: for a pod whose deletion is overdue.
-    pub ends: Option<Box<(i64, Shape)>>,
+    pub footprint: Arc<Footprint>,
+    /// The Unix second from which it has another footprint: for a pod whose deletion is overdue.
+    pub ends: Option<Box<(i64, Footprint)>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -40,8 +41,8 @@ struct OfKind {
     objects: BTreeMap<(String, String), Stored>,
 }
 
-/// How many objects of a namespace have each shape, by the shape's text.
-type Tally = BTreeMap<String, (Arc<Shape>, u64)>;
+/// The number of objects of a namespace by footprint; the keys are the footprints' texts.
+type Tally = BTreeMap<String, (Arc<Footprint>, u64)>;
 
 impl Cache {
     /// Replaces all objects of a kind by those listed at a revision.
@@ -71,11 +72,11 @@ impl Cache {
     pub fn put(&mut self, key: Key, mut stored: Stored) {
         self.advance(&key.kind, stored.version);
         self.remove_object(&key, Some(&stored.uid));
-        let line = stored.shape.to_string();
+        let line = stored.footprint.to_string();
         let tally = self.tallies.entry(key.namespace.clone()).or_default();
-        let (shape, count) = tally.entry(line).or_insert_with(|| (Arc::clone(&stored.shape), 0));
+        let (footprint, count) = tally.entry(line).or_insert_with(|| (Arc::clone(&stored.footprint), 0));
         *count += 1;
-        stored.shape = Arc::clone(shape);
+        stored.footprint = Arc::clone(footprint);
         if let Some(ends) = &stored.ends {
             self.ending.insert((ends.0, key.clone()), ());
         }
@@ -95,7 +96,7 @@ impl Cache {
         kind.revision = kind.revision.max(revision);
     }
 
-    /// Switches objects to their later shape where it is due. Returns whether there were any.
+    /// Switches objects to their later footprint where it is due. Returns whether there were any.
     pub fn tick(&mut self, now: i64) -> bool {
         let mut any = false;
         while let Some(((_, key), ())) = self.ending.first_key_value().filter(|((at, _), ())| *at <= now) {
@@ -103,7 +104,7 @@ impl Cache {
             self.ending.pop_first();
             let Some(mut stored) = self.get(&key).cloned() else { continue };
             if let Some(ends) = stored.ends.take_if(|ends| ends.0 <= now) {
-                stored.shape = Arc::new(ends.1);
+                stored.footprint = Arc::new(ends.1);
                 self.put(key, stored);
                 any = true;
             }
@@ -121,7 +122,7 @@ impl Cache {
         self.kinds.get(kind).map(|kind| kind.revision)
     }
 
-    /// Whether an object with this uid was stored and has been deleted.
+    /// Returns true if an object with this uid was stored and has been deleted.
     pub fn was_deleted(&self, uid: &str) -> bool {
         self.deleted.contains(uid)
     }
@@ -136,7 +137,8 @@ impl Cache {
             .nodes
             .iter()
             .map(|node| {
-                let is_counted = |name: &str| kind_of(name).is_some_and(|kind| self.kinds.contains_key(&kind));
+                let is_counted =
+                    |name: &str| kind_charged_under(name).is_some_and(|kind| self.kinds.contains_key(kind));
                 ResourceList::in_order(
                     node.hard.names().filter(|name| is_counted(name)).map(|name| (name.clone(), Quantity::ZERO)),
                 )
@@ -167,10 +169,12 @@ impl Cache {
         nodes: &[usize],
         add: &mut dyn FnMut(usize, &headroom_core::amount::ResourceName<'static>, &Quantity),
     ) {
-        for (shape, count) in self.tallies.get(namespace).into_iter().flat_map(BTreeMap::values) {
+        for (footprint, count) in self.tallies.get(namespace).into_iter().flat_map(BTreeMap::values) {
             for at in nodes {
-                let Some(node) = plan.nodes.get(*at).filter(|node| shape.matches(&node.requirements)) else { continue };
-                for (name, _, amount) in node.hard.paired_with(&shape.amounts) {
+                let Some(node) = plan.nodes.get(*at).filter(|node| footprint.matches(&node.requirements)) else {
+                    continue;
+                };
+                for (name, _, amount) in node.hard.paired_with(&footprint.amounts) {
                     if let Some(amount) = amount {
                         add(*at, name, &amount.times_count(*count));
                     }
@@ -194,7 +198,7 @@ impl Cache {
             self.ending.remove(&(ends.0, key.clone()));
         }
         let Some(tally) = self.tallies.get_mut(&key.namespace) else { return };
-        let line = stored.shape.to_string();
+        let line = stored.footprint.to_string();
         if let Some((_, count)) = tally.get_mut(&line) {
             *count = count.saturating_sub(1);
             if *count == 0 {
@@ -211,7 +215,7 @@ impl Cache {
         if self.deleted.insert(Arc::clone(&uid)) {
             self.deletion_order.push_back(uid);
         }
-        if self.deletion_order.len() > MOST_DELETED
+        if self.deletion_order.len() > MAX_DELETED
             && let Some(forgotten) = self.deletion_order.pop_front()
         {
             self.deleted.remove(&forgotten);

@@ -4,8 +4,8 @@ use headroom_core::amount::Quantity;
 use headroom_core::cut::shortened;
 use headroom_core::quota::Fault;
 
+use crate::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Refusal, Retry, Shortage, TooLarge};
 use crate::plan::Plan;
-use crate::reserve::{Busy, MOST_BYTES, MOST_CLAIM_BYTES, MOST_CLAIMS, Refusal, Short, Unfit};
 use crate::state::Key;
 
 /// Usage of a bound by namespace and by child quota, the largest first.
@@ -24,11 +24,11 @@ impl Consumers {
     }
 }
 
-/// How many consumers a message names.
-const MOST_NAMED: usize = 3;
+/// The maximum number of consumers that a message names.
+const MAX_NAMED: usize = 3;
 
-/// Why a request is refused. `noun` is the type of the plan's quotas, such as `tenant quota`. `consumers` returns the
-/// largest consumers of a quota and resource, or none if the message must not name any.
+/// The message of a refused request. `noun` is the type of the plan's quotas, such as `tenant quota`. `consumers`
+/// returns the largest consumers of a quota and resource, or none if the message must not name any.
 pub fn refusal(
     noun: &str,
     key: &Key,
@@ -51,11 +51,11 @@ pub fn refusal(
     text
 }
 
-/// What is short at one quota. `own` are the nodes that the namespace is charged to directly; all others are ancestors.
+/// The shortage at one quota. `own` are the nodes that the namespace is charged to directly; all others are ancestors.
 fn shortage(
     noun: &str,
     plan: &Plan,
-    short: &Short,
+    short: &Shortage,
     own: &[usize],
     consumers: &dyn Fn(&str, &str) -> Consumers,
 ) -> String {
@@ -84,7 +84,7 @@ fn shortage(
                 None => ("namespaces", consumers.namespaces),
             };
             let list: Vec<String> =
-                list.iter().take(MOST_NAMED).map(|(name, amount)| format!("{name} {amount}")).collect();
+                list.iter().take(MAX_NAMED).map(|(name, amount)| format!("{name} {amount}")).collect();
             if !list.is_empty() {
                 top = format!("; top {what}: {}", list.join(", "));
             }
@@ -110,14 +110,14 @@ fn child_towards(plan: &Plan, node: usize, below: usize) -> Option<&str> {
     }
 }
 
-/// Why an object is refused whatever is used.
-pub fn unfit(key: &Key, unfit: &Unfit) -> String {
-    let problem = match unfit {
-        Unfit::Amount(name) => {
+/// The message of an object that is refused whatever is used.
+pub fn too_large(key: &Key, too_large: &TooLarge) -> String {
+    let problem = match too_large {
+        TooLarge::Amount(name) => {
             format!("{} is 1e30 or more, which quotas cannot count: set a smaller amount", shortened(name))
         }
-        Unfit::Size { resources } => format!(
-            "its name ({} bytes) and {resources} counted resources need more than {MOST_CLAIM_BYTES} bytes in the ledger: \
+        TooLarge::Size { resources } => format!(
+            "its name ({} bytes) and {resources} counted resources need more than {MAX_CLAIM_BYTES} bytes in the ledger: \
              use a shorter name or fewer resources",
             key.name.len()
         ),
@@ -125,18 +125,18 @@ pub fn unfit(key: &Key, unfit: &Unfit) -> String {
     format!("{} \"{}\" is invalid: {problem}", key.kind, shortened(&key.name))
 }
 
-/// Why a request must be retried.
-pub fn busy(ledger: &str, busy: Busy) -> String {
-    match busy {
-        Busy::Claims => format!("quota {ledger}: too many unfinished requests ({MOST_CLAIMS}); retry"),
-        Busy::Bytes => {
-            format!("quota {ledger}: unfinished requests fill the ledger ({} KiB); retry", MOST_BYTES / 1024)
+/// The message of a request that must be retried.
+pub fn retry(ledger: &str, retry: Retry) -> String {
+    match retry {
+        Retry::Claims => format!("quota {ledger}: too many unfinished requests ({MAX_CLAIMS}); retry"),
+        Retry::Bytes => {
+            format!("quota {ledger}: unfinished requests fill the ledger ({} KiB); retry", MAX_BYTES / 1024)
         }
-        Busy::Key => format!("quota {ledger}: too many unfinished requests for this object; retry"),
+        Retry::Key => format!("quota {ledger}: too many unfinished requests for this object; retry"),
     }
 }
 
-/// Why a request must be retried if the ledger could not be read or written.
+/// The message of a request that must be retried because the ledger could not be read or written.
 pub fn not_writable(ledger: &str, cause: &str) -> String {
     format!("quota {ledger}: ledger not writable ({cause}); retry")
 }

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::amount::ResourceList;
 use headroom_core::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
+use headroom_core::quota::charged_names::kind_charged_under;
 use headroom_core::quota::{Breach, Fault, Kind, Measure};
 
+use crate::encoding::{self, Unreadable};
 use crate::selector::Labels;
-use crate::text::{self, Unreadable};
 use crate::tree::Tree;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,7 +85,7 @@ impl Plan {
         Self { number: 0, nodes, namespaces }
     }
 
-    /// Whether both plans are equal except for their numbers.
+    /// Returns true if both plans are equal except for their numbers.
     pub fn is_same_as(&self, other: &Self) -> bool {
         self.nodes == other.nodes && self.namespaces == other.namespaces
     }
@@ -106,26 +107,31 @@ impl Plan {
 
     /// The kinds whose objects are charged, such as `pods` and `deployments.apps`.
     pub fn kinds(&self) -> BTreeSet<String> {
-        self.nodes.iter().flat_map(|node| node.hard.names()).filter_map(|name| kind_of(name)).collect()
+        self.nodes
+            .iter()
+            .flat_map(|node| node.hard.names())
+            .filter_map(|name| kind_charged_under(name))
+            .map(str::to_owned)
+            .collect()
     }
 
-    /// Such as `payments 3 0 pods=500 requests.cpu=100 ~PriorityClass:In:high,mid`: name, generation, parent, bounds,
-    /// scopes.
+    /// Writes a node as name, generation, parent, bounds and scopes:
+    /// `payments 3 0 pods=500 requests.cpu=100 ~PriorityClass:In:high,mid`.
     pub fn write(&self) -> Lines {
         let node = |node: &Node| {
             let parent = node.parent.map_or("-".to_owned(), |parent| parent.to_string());
-            let mut words = vec![text::escape(&node.quota), node.generation.to_string(), parent];
+            let mut words = vec![encoding::escape(&node.quota), node.generation.to_string(), parent];
             words.extend(node.is_suspended.then(|| SUSPENDED.to_owned()));
-            words.push(text::line_of_amounts(&node.hard));
+            words.push(encoding::line_of_amounts(&node.hard));
             words.extend(node.requirements.iter().map(|ScopeRequirement { scope, operator, values }| {
-                let values: Vec<String> = values.iter().map(|value| text::escape(value)).collect();
-                format!("~{}:{}:{}", text::escape(scope), text::escape(operator), values.join(","))
+                let values: Vec<String> = values.iter().map(|value| encoding::escape(value)).collect();
+                format!("~{}:{}:{}", encoding::escape(scope), encoding::escape(operator), values.join(","))
             }));
             words.join(" ")
         };
         let namespace = |(name, nodes): (&String, &Vec<usize>)| {
             let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-            format!("{} {}", text::escape(name), nodes.join(","))
+            format!("{} {}", encoding::escape(name), nodes.join(","))
         };
         Lines {
             nodes: self.nodes.iter().map(node).collect(),
@@ -141,18 +147,18 @@ impl Plan {
         for line in &lines.namespaces {
             let (name, nodes) = line.split_once(' ').ok_or_else(|| Unreadable::new(line, "expected nodes"))?;
             let place = |word: &str| {
-                let place = text::read_number(word)?.try_into().unwrap_or(usize::MAX);
+                let place = encoding::read_number(word)?.try_into().unwrap_or(usize::MAX);
                 if place < plan.nodes.len() { Ok(place) } else { Err(Unreadable::new(line, "there is no such node")) }
             };
-            plan.namespaces.insert(text::unescape(name)?, nodes.split(',').map(place).collect::<Result<_, _>>()?);
+            plan.namespaces.insert(encoding::unescape(name)?, nodes.split(',').map(place).collect::<Result<_, _>>()?);
         }
         Ok(plan)
     }
 }
 
-/// Bounds that can be read back: no cluster has as much as the most that is left of them.
+/// The bounds, lowered to amounts that can be read back. No cluster has as much as [`encoding::max_amount`].
 fn hard(quota: &ResourceQuota<'static>) -> ResourceList<'static> {
-    let bounds = quota.spec_hard.iter().map(|(name, hard)| (name.clone(), text::capped(hard.clone())));
+    let bounds = quota.spec_hard.iter().map(|(name, hard)| (name.clone(), encoding::capped(hard.clone())));
     ResourceList::in_order(bounds)
 }
 
@@ -164,20 +170,20 @@ fn read_node(line: &str, place: usize) -> Result<Node, Unreadable> {
     let parent = match parent {
         "-" => None,
         // Every node comes after its parent, so there is no cycle.
-        number => match usize::try_from(text::read_number(number)?) {
+        number => match usize::try_from(encoding::read_number(number)?) {
             Ok(parent) if parent < place => Some(parent),
             _ => return Err(Unreadable::new(line, "the parent must be on an earlier line")),
         },
     };
-    let generation = text::read_number(generation)?;
-    let mut node = Node { quota: text::unescape(quota)?, generation, parent, ..Node::default() };
+    let generation = encoding::read_number(generation)?;
+    let mut node = Node { quota: encoding::unescape(quota)?, generation, parent, ..Node::default() };
     for word in words {
         if word == SUSPENDED {
             node.is_suspended = true;
             continue;
         }
         let Some(requirement) = word.strip_prefix('~') else {
-            let (name, amount) = text::read_amount(word)?;
+            let (name, amount) = encoding::read_amount(word)?;
             node.hard.set(name.into(), amount);
             continue;
         };
@@ -187,34 +193,15 @@ fn read_node(line: &str, place: usize) -> Result<Node, Unreadable> {
         };
         let values = values.split(',').filter(|value| !value.is_empty());
         node.requirements.push(ScopeRequirement {
-            scope: text::unescape(scope)?.into(),
-            operator: text::unescape(operator)?.into(),
-            values: values.map(|value| text::unescape(value).map(Into::into)).collect::<Result<_, _>>()?,
+            scope: encoding::unescape(scope)?.into(),
+            operator: encoding::unescape(operator)?.into(),
+            values: values.map(|value| encoding::unescape(value).map(Into::into)).collect::<Result<_, _>>()?,
         });
     }
     Ok(node)
 }
 
-/// The kind whose objects are charged under a name, if known. Extended resources are charged for pods only.
-pub fn kind_of(name: &str) -> Option<String> {
-    const KINDS: [&str; 8] = [
-        "pods",
-        "services",
-        "persistentvolumeclaims",
-        "resourceclaims.resource.k8s.io",
-        "configmaps",
-        "secrets",
-        "replicationcontrollers",
-        "resourcequotas",
-    ];
-    if let Some(counted) = name.strip_prefix("count/") {
-        return Some(counted.to_owned());
-    }
-    let kind = KINDS.iter().find(|kind| Kind::from_qualified(kind).charged_under(name).is_some());
-    kind.map(|kind| (*kind).to_owned())
-}
-
-/// Whether an update can change the charge of objects of a kind.
+/// Returns true if an update can change the charge of objects of a kind.
 pub fn is_charged_on_update(kind: &str) -> bool {
     Kind::from_qualified(kind).measure != Measure::Count
 }

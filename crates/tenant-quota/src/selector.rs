@@ -44,7 +44,7 @@ impl Selector {
         &self.requirements
     }
 
-    /// Whether the selector matches a namespace with these labels.
+    /// Returns true if the selector matches a namespace with these labels.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements.iter().all(|Requirement { key, operator, values }| {
             let value = labels.get(key);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use headroom_core::amount::ResourceList;
 
-use crate::shape::Shape;
-use crate::text::{self, Unreadable};
+use crate::encoding::{self, Unreadable};
+use crate::footprint::Footprint;
 
 /// Read from the ledger's object, changed by a reservation or a recount, and written back by compare-and-swap.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct State {
     pub plan: u64,
     /// By node of the plan. Amounts that could not be counted are absent.
     pub used: Vec<ResourceList<'static>>,
-    /// The revision of each kind that `used` was counted at. A replica that has seen less must not settle.
+    /// The revision of each kind that `used` was counted at. A replica that has seen less must not recount.
     pub counted_at: BTreeMap<String, u64>,
     pub claims: BTreeMap<Key, Claim>,
 }
@@ -34,7 +34,7 @@ pub struct Key {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Claim {
     /// The least of these is the key's part of `used`. Empty if the key has no part in it.
-    pub base: Vec<Arc<Shape>>,
+    pub base: Vec<Arc<Footprint>>,
     pub entries: Vec<Entry>,
 }
 
@@ -45,7 +45,7 @@ pub struct Entry {
     /// The write that is expected. None for a merged entry.
     pub attempt: Option<Attempt>,
     /// The charge of the object once it is stored. A merged entry has several; one of them applies.
-    pub shapes: Vec<Arc<Shape>>,
+    pub footprints: Vec<Arc<Footprint>>,
 }
 
 /// Identifies a write once it is stored.
@@ -62,7 +62,7 @@ pub struct Lines {
     pub plan: u64,
     pub used: Vec<String>,
     pub counted_at: Vec<String>,
-    pub shapes: Vec<String>,
+    pub footprints: Vec<String>,
     pub claims: Vec<String>,
 }
 
@@ -84,61 +84,61 @@ impl State {
         self.claims.iter().flat_map(|(key, claim)| claim.entries.iter().map(move |entry| (key, entry)))
     }
 
-    /// A claim is `key base entries...`, an entry `token:uid:version:shapes`; shapes are numbers, `-` means none.
+    /// A claim is `key base entries...`, an entry `token:uid:version:footprints`; footprints are numbers, `-` means none.
     pub fn write(&self) -> Lines {
-        let mut shapes: Vec<String> = Vec::new();
+        let mut footprints: Vec<String> = Vec::new();
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
-        let mut number = |shape: &Arc<Shape>| {
-            let line = shape.to_string();
-            let number = *numbers.entry(line.clone()).or_insert(shapes.len());
-            if number == shapes.len() {
-                shapes.push(line);
+        let mut number = |footprint: &Arc<Footprint>| {
+            let line = footprint.to_string();
+            let number = *numbers.entry(line.clone()).or_insert(footprints.len());
+            if number == footprints.len() {
+                footprints.push(line);
             }
             number.to_string()
         };
-        let mut numbered = |list: &[Arc<Shape>]| match list {
+        let mut numbered = |list: &[Arc<Footprint>]| match list {
             [] => "-".to_owned(),
             list => list.iter().map(&mut number).collect::<Vec<_>>().join(","),
         };
         let mut claims = Vec::with_capacity(self.claims.len());
         for (key, claim) in &self.claims {
-            let mut words = vec![text::escape(&key.to_string()), numbered(&claim.base)];
-            for Entry { token, attempt, shapes } in &claim.entries {
+            let mut words = vec![encoding::escape(&key.to_string()), numbered(&claim.base)];
+            for Entry { token, attempt, footprints } in &claim.entries {
                 let (uid, version) = match attempt {
-                    Some(Attempt { uid, version }) => (text::escape(uid), *version),
+                    Some(Attempt { uid, version }) => (encoding::escape(uid), *version),
                     None => ("*".to_owned(), None),
                 };
                 let version = version.map_or("-".to_owned(), |version| version.to_string());
-                words.push(format!("{}:{uid}:{version}:{}", text::escape(token), numbered(shapes)));
+                words.push(format!("{}:{uid}:{version}:{}", encoding::escape(token), numbered(footprints)));
             }
             claims.push(words.join(" "));
         }
         Lines {
             plan: self.plan,
-            used: self.used.iter().map(text::line_of_amounts).collect(),
-            counted_at: self.counted_at.iter().map(|(kind, at)| format!("{} {at}", text::escape(kind))).collect(),
-            shapes,
+            used: self.used.iter().map(encoding::line_of_amounts).collect(),
+            counted_at: self.counted_at.iter().map(|(kind, at)| format!("{} {at}", encoding::escape(kind))).collect(),
+            footprints,
             claims,
         }
     }
 
     /// The size of the claims' text.
     pub fn claim_bytes(&self) -> usize {
-        let Lines { shapes, claims, .. } = self.write();
-        shapes.iter().chain(&claims).map(String::len).sum()
+        let Lines { footprints, claims, .. } = self.write();
+        footprints.iter().chain(&claims).map(String::len).sum()
     }
 
     pub fn read(lines: &Lines) -> Result<Self, Unreadable> {
-        let shapes = lines.shapes.iter().map(|line| Shape::read(line).map(Arc::new));
-        let shapes = shapes.collect::<Result<Vec<_>, _>>()?;
+        let footprints = lines.footprints.iter().map(|line| Footprint::read(line).map(Arc::new));
+        let footprints = footprints.collect::<Result<Vec<_>, _>>()?;
         let mut state = Self { plan: lines.plan, ..Self::default() };
-        state.used = lines.used.iter().map(|line| text::read_amounts(line)).collect::<Result<_, _>>()?;
+        state.used = lines.used.iter().map(|line| encoding::read_amounts(line)).collect::<Result<_, _>>()?;
         for line in &lines.counted_at {
             let (kind, at) = line.split_once(' ').ok_or_else(|| Unreadable::new(line, "expected `kind revision`"))?;
-            state.counted_at.insert(text::unescape(kind)?, text::read_number(at)?);
+            state.counted_at.insert(encoding::unescape(kind)?, encoding::read_number(at)?);
         }
         for line in &lines.claims {
-            let (key, claim) = read_claim(line, &shapes)?;
+            let (key, claim) = read_claim(line, &footprints)?;
             if state.claims.insert(key, claim).is_some() {
                 return Err(Unreadable::new(line, "duplicate claim for this key"));
             }
@@ -147,22 +147,22 @@ impl State {
     }
 }
 
-fn read_claim(line: &str, shapes: &[Arc<Shape>]) -> Result<(Key, Claim), Unreadable> {
-    let numbered = |word: &str| -> Result<Vec<Arc<Shape>>, Unreadable> {
+fn read_claim(line: &str, footprints: &[Arc<Footprint>]) -> Result<(Key, Claim), Unreadable> {
+    let numbered = |word: &str| -> Result<Vec<Arc<Footprint>>, Unreadable> {
         if word == "-" {
             return Ok(Vec::new());
         }
-        let shape = |word: &str| {
-            let number = usize::try_from(text::read_number(word)?).unwrap_or(usize::MAX);
-            shapes.get(number).cloned().ok_or_else(|| Unreadable::new(line, "there is no such shape"))
+        let footprint = |word: &str| {
+            let number = usize::try_from(encoding::read_number(word)?).unwrap_or(usize::MAX);
+            footprints.get(number).cloned().ok_or_else(|| Unreadable::new(line, "there is no such shape"))
         };
-        word.split(',').map(shape).collect()
+        word.split(',').map(footprint).collect()
     };
     let mut words = line.split_whitespace();
     let (Some(key), Some(base)) = (words.next(), words.next()) else {
         return Err(Unreadable::new(line, "expected a key, a base and entries"));
     };
-    let key = text::unescape(key)?;
+    let key = encoding::unescape(key)?;
     let mut parts = key.splitn(3, '/');
     let (Some(kind), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
         return Err(Unreadable::new(line, "expected a key such as `pods/shop/web-0`"));
@@ -170,12 +170,12 @@ fn read_claim(line: &str, shapes: &[Arc<Shape>]) -> Result<(Key, Claim), Unreada
     let mut claim = Claim { base: numbered(base)?, entries: Vec::new() };
     for word in words {
         let parts: Vec<&str> = word.split(':').collect();
-        let [token, uid, version, shapes] = parts.as_slice() else {
-            return Err(Unreadable::new(word, "expected `token:uid:version:shapes`"));
+        let [token, uid, version, footprints] = parts.as_slice() else {
+            return Err(Unreadable::new(word, "expected `token:uid:version:footprints`"));
         };
-        let version = if *version == "-" { None } else { Some(text::read_number(version)?) };
-        let attempt = if *uid == "*" { None } else { Some(Attempt { uid: text::unescape(uid)?, version }) };
-        claim.entries.push(Entry { token: text::unescape(token)?, attempt, shapes: numbered(shapes)? });
+        let version = if *version == "-" { None } else { Some(encoding::read_number(version)?) };
+        let attempt = if *uid == "*" { None } else { Some(Attempt { uid: encoding::unescape(uid)?, version }) };
+        claim.entries.push(Entry { token: encoding::unescape(token)?, attempt, footprints: numbered(footprints)? });
     }
     if claim.entries.is_empty() {
         return Err(Unreadable::new(line, "the claim has no entry"));

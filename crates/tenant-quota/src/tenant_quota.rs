@@ -23,10 +23,10 @@ pub struct TenantQuota {
     pub quota: ResourceQuota<'static>,
 }
 
-/// Most namespaces by name; for more, use a selector.
-const MOST_NAMES: usize = 1000;
-/// Most bounded names; every claim and every count iterates over all of them.
-const MOST_BOUNDS: usize = 100;
+/// The maximum number of namespaces by name; for more, use a selector.
+const MAX_NAMES: usize = 1000;
+/// The maximum number of bounded names; every claim and every count iterates over all of them.
+const MAX_BOUNDS: usize = 100;
 
 impl TenantQuota {
     pub fn read(node: Node<'_>) -> Result<Self, Malformed> {
@@ -50,7 +50,7 @@ impl TenantQuota {
         Ok(quota)
     }
 
-    /// Whether it covers a namespace directly, not only through its children.
+    /// Returns true if it covers a namespace directly, not only through its children.
     pub fn covers(&self, namespace: &str, labels: &Labels) -> bool {
         self.names.iter().any(|name| name == namespace)
             || self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
@@ -66,14 +66,14 @@ impl TenantQuota {
         if self.parent.as_deref() == Some(self.name.as_str()) {
             add("spec.parent", "must not be the quota itself".to_owned());
         }
-        if self.names.len() > MOST_NAMES {
-            add("spec.namespaces.names", format!("has more than {MOST_NAMES} names: select namespaces by a label"));
+        if self.names.len() > MAX_NAMES {
+            add("spec.namespaces.names", format!("has more than {MAX_NAMES} names: select namespaces by a label"));
         }
         if self.quota.spec_hard.is_empty() {
             add("spec.quota.hard", "must bound at least one name".to_owned());
         }
-        if self.quota.spec_hard.len() > MOST_BOUNDS {
-            add("spec.quota.hard", format!("bounds more than {MOST_BOUNDS} names"));
+        if self.quota.spec_hard.len() > MAX_BOUNDS {
+            add("spec.quota.hard", format!("bounds more than {MAX_BOUNDS} names"));
         }
         if let Some(selector) = &self.selector {
             problems.extend(selector.problems("spec.namespaces.selector"));

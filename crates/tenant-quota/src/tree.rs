@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::tenant_quota::TenantQuota;
 
-/// Most levels of a tree: every request is charged at each level.
-pub const MOST_LEVELS: usize = 8;
-/// Most quotas of a tree: all of them are stored in one object.
-pub const MOST_QUOTAS: usize = 64;
+/// The maximum number of levels of a tree: every request is charged at each level.
+pub const MAX_LEVELS: usize = 8;
+/// The maximum number of quotas of a tree: all of them are stored in one object.
+pub const MAX_QUOTAS: usize = 64;
 
 /// A tree of quotas.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Tree<'_> {
         self.quotas.first().map_or("", |(root, _)| root.name.as_str())
     }
 
-    /// Whether the quota or an ancestor may refuse requests in the quota's namespaces.
+    /// Returns true if the quota or an ancestor may refuse requests in the quota's namespaces.
     pub fn refuses(&self, at: usize) -> bool {
         let mut next = Some(at);
         while let Some((quota, parent)) = next.and_then(|at| self.quotas.get(at)) {
@@ -71,10 +71,10 @@ pub fn trees<'q>(quotas: &'q [TenantQuota]) -> (Vec<Tree<'q>>, BTreeMap<&'q str,
         let mut at = 0;
         while let (Some((quota, _)), Some(level)) = (tree.quotas.get(at).copied(), levels.get(at).copied()) {
             for child in children.get(quota.name.as_str()).into_iter().flatten() {
-                let problem = if level == MOST_LEVELS {
-                    Some(format!("a tree has at most {MOST_LEVELS} levels, and {} is on the last one", quota.name))
-                } else if tree.quotas.len() == MOST_QUOTAS {
-                    Some(format!("the tree of {} already has {MOST_QUOTAS} quotas", root.name))
+                let problem = if level == MAX_LEVELS {
+                    Some(format!("a tree has at most {MAX_LEVELS} levels, and {} is on the last one", quota.name))
+                } else if tree.quotas.len() == MAX_QUOTAS {
+                    Some(format!("the tree of {} already has {MAX_QUOTAS} quotas", root.name))
                 } else {
                     None
                 };

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use headroom_core::json::Document;
 use headroom_core::request::Request;
-use headroom_tenant_quota::ask::{Ask, faults};
 use headroom_tenant_quota::cache::Stored;
+use headroom_tenant_quota::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Retry};
 use headroom_tenant_quota::plan::{self, Plan};
-use headroom_tenant_quota::reserve::{Busy, MOST_BYTES, MOST_CLAIM_BYTES, MOST_CLAIMS};
+use headroom_tenant_quota::reservation_request::{ReservationRequest, faults};
 use headroom_tenant_quota::state::{Attempt, Key, Lines};
-use headroom_tenant_quota::{Book, Cache, Shape, State, Verdict, message, settle};
+use headroom_tenant_quota::{Cache, Footprint, OpenLedger, State, Verdict, message, recount};
 use proptest::prelude::*;
 
 fn plan(nodes: &[&str], namespaces: &[&str]) -> Plan {
@@ -25,15 +25,15 @@ fn state(used: &[&str]) -> State {
         .unwrap()
 }
 
-/// Asks to create the pod `namespace/name` with a shape, or to update it from an old shape and version.
-fn ask(pod: &str, token: &str, shape: &str, old: Option<(&str, u64)>) -> Ask {
+/// Asks to create the pod `namespace/name` with a footprint, or to update it from an old footprint and version.
+fn request(pod: &str, token: &str, footprint: &str, old: Option<(&str, u64)>) -> ReservationRequest {
     let (namespace, name) = pod.split_once('/').unwrap();
-    Ask {
+    ReservationRequest {
         key: Key::new("pods", namespace, name),
         token: token.to_owned(),
         attempt: Attempt { uid: format!("uid-{name}"), version: old.map(|(_, version)| version) },
-        shape: Arc::new(Shape::read(shape).unwrap()),
-        old: old.map(|(shape, _)| Arc::new(Shape::read(shape).unwrap())),
+        footprint: Arc::new(Footprint::read(footprint).unwrap()),
+        old: old.map(|(footprint, _)| Arc::new(Footprint::read(footprint).unwrap())),
         may_exceed: false,
     }
 }
@@ -48,10 +48,10 @@ fn refusal(plan: &Plan, verdict: Verdict) -> String {
 #[test]
 fn a_refusal_starts_with_kubernetes_text_and_states_what_is_reserved() {
     let plan = plan(&["acme 1 - requests.cpu=300", "payments 1 0 pods=500 requests.cpu=100"], &["shop 1"]);
-    let mut book = Book::open(&plan, state(&["requests.cpu=120", "pods=3 requests.cpu=99100m"]));
-    assert_eq!(book.reserve(&ask("shop/a", "1", "pods=1 requests.cpu=200m", None)), Verdict::Granted);
-    assert_eq!(book.reserve(&ask("shop/b", "2", "pods=1 requests.cpu=500m", None)), Verdict::Granted);
-    let refused = refusal(&plan, book.reserve(&ask("shop/web-0", "3", "pods=1 requests.cpu=500m", None)));
+    let mut ledger = OpenLedger::new(&plan, state(&["requests.cpu=120", "pods=3 requests.cpu=99100m"]));
+    assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1 requests.cpu=200m", None)), Verdict::Granted);
+    assert_eq!(ledger.reserve(&request("shop/b", "2", "pods=1 requests.cpu=500m", None)), Verdict::Granted);
+    let refused = refusal(&plan, ledger.reserve(&request("shop/web-0", "3", "pods=1 requests.cpu=500m", None)));
     assert_eq!(
         refused,
         "pods \"web-0\" is forbidden: exceeded quota: payments, requested: requests.cpu=500m, used: requests.cpu=99800m, \
@@ -59,7 +59,8 @@ fn a_refusal_starts_with_kubernetes_text_and_states_what_is_reserved() {
          reserved by 2 unfinished requests)"
     );
     // Without the two claims there would be room, so waiting for them is worthwhile.
-    let Verdict::Refused(refusal) = book.reserve(&ask("shop/web-0", "3", "pods=1 requests.cpu=500m", None)) else {
+    let Verdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "3", "pods=1 requests.cpu=500m", None))
+    else {
         panic!("granted");
     };
     assert_eq!(refusal.waits_for, ["1", "2"]);
@@ -68,8 +69,10 @@ fn a_refusal_starts_with_kubernetes_text_and_states_what_is_reserved() {
 #[test]
 fn a_refusal_by_an_ancestor_names_its_children_and_no_namespaces() {
     let plan = plan(&["acme 1 - pods=2", "payments 1 0 pods=500"], &["shop 1"]);
-    let mut book = Book::open(&plan, state(&["pods=2", "pods=1"]));
-    let Verdict::Refused(refusal) = book.reserve(&ask("shop/web-0", "1", "pods=1", None)) else { panic!("granted") };
+    let mut ledger = OpenLedger::new(&plan, state(&["pods=2", "pods=1"]));
+    let Verdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "1", "pods=1", None)) else {
+        panic!("granted")
+    };
     let consumers = |quota: &str, name: &str| {
         assert_eq!((quota, name), ("acme", "pods"));
         message::Consumers {
@@ -88,9 +91,9 @@ fn a_refusal_by_an_ancestor_names_its_children_and_no_namespaces() {
 #[test]
 fn a_request_is_refused_if_usage_is_unknown() {
     let plan = plan(&["a 1 - pods=500 services=5"], &["shop 0"]);
-    let mut book = Book::open(&plan, state(&["services=1"]));
+    let mut ledger = OpenLedger::new(&plan, state(&["services=1"]));
     assert_eq!(
-        refusal(&plan, book.reserve(&ask("shop/web-0", "1", "pods=1", None))),
+        refusal(&plan, ledger.reserve(&request("shop/web-0", "1", "pods=1", None))),
         "pods \"web-0\" is forbidden: status unknown for quota: a, resources: pods; tenant quota a: not counted yet, or a \
          kind of object cannot be listed"
     );
@@ -99,70 +102,70 @@ fn a_request_is_refused_if_usage_is_unknown() {
 #[test]
 fn only_amounts_that_grow_are_checked_against_a_bound() {
     let plan = plan(&["a 1 - pods=1 requests.cpu=1"], &["shop 0"]);
-    let mut book = Book::open(&plan, state(&["pods=5 requests.cpu=500m"]));
+    let mut ledger = OpenLedger::new(&plan, state(&["pods=5 requests.cpu=500m"]));
     // The number of pods exceeds its bound, but does not change.
-    let grown = ask("shop/a", "1", "pods=1 requests.cpu=700m", Some(("pods=1 requests.cpu=200m", 7)));
-    assert_eq!(book.reserve(&grown), Verdict::Granted);
-    assert!(!ask("shop/a", "2", "pods=1 requests.cpu=200m", Some(("pods=1 requests.cpu=700m", 7))).grows(&plan));
-    assert!(!ask("other/a", "2", "pods=1", None).grows(&plan));
+    let grown = request("shop/a", "1", "pods=1 requests.cpu=700m", Some(("pods=1 requests.cpu=200m", 7)));
+    assert_eq!(ledger.reserve(&grown), Verdict::Granted);
+    assert!(!request("shop/a", "2", "pods=1 requests.cpu=200m", Some(("pods=1 requests.cpu=700m", 7))).grows(&plan));
+    assert!(!request("other/a", "2", "pods=1", None).grows(&plan));
 }
 
 #[test]
-fn a_claim_is_charged_where_its_shape_matches_even_after_the_plan_has_changed() {
+fn a_claim_is_charged_where_its_footprint_matches_even_after_the_plan_has_changed() {
     let old = plan(&["a 1 - pods=9"], &["shop 0"]);
-    let mut book = Book::open(&old, state(&["pods=0"]));
-    assert_eq!(book.reserve(&ask("shop/a", "1", "pods=1 ~Terminating", None)), Verdict::Granted);
-    let claimed = book.close();
+    let mut ledger = OpenLedger::new(&old, state(&["pods=0"]));
+    assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1 ~Terminating", None)), Verdict::Granted);
+    let claimed = ledger.into_state();
     let new = plan(
         &["a 2 - pods=9", "b 1 0 pods=9 ~NotTerminating:Exists:", "c 1 0 pods=9 ~Terminating:Exists:"],
         &["shop 1,2"],
     );
     let state = State { used: state(&["pods=0", "pods=0", "pods=0"]).used, ..claimed };
-    let book = Book::open(&new, state);
-    let held: Vec<i64> = book.held().iter().map(|held| held.get("pods").unwrap().value()).collect();
+    let ledger = OpenLedger::new(&new, state);
+    let held: Vec<i64> = ledger.usage_with_claims().iter().map(|held| held.get("pods").unwrap().value()).collect();
     assert_eq!(held, [1, 0, 1]);
 }
 
 #[test]
-fn requests_beyond_the_most_claims_must_retry_and_merged_entries_are_bounded() {
+fn requests_beyond_the_maximum_of_claims_must_retry_and_merged_entries_are_bounded() {
     let plan = plan(&["a 1 - pods=100000"], &["shop 0"]);
-    let mut book = Book::open(&plan, state(&["pods=0"]));
-    for at in 0..MOST_CLAIMS {
-        assert_eq!(book.reserve(&ask(&format!("shop/p{at}"), &at.to_string(), "pods=1", None)), Verdict::Granted);
+    let mut ledger = OpenLedger::new(&plan, state(&["pods=0"]));
+    for at in 0..MAX_CLAIMS {
+        assert_eq!(ledger.reserve(&request(&format!("shop/p{at}"), &at.to_string(), "pods=1", None)), Verdict::Granted);
     }
-    assert_eq!(book.reserve(&ask("shop/more", "x", "pods=1", None)), Verdict::Busy(Busy::Claims));
+    assert_eq!(ledger.reserve(&request("shop/more", "x", "pods=1", None)), Verdict::Retry(Retry::Claims));
     // The same name again and again.
     for at in 0..50 {
-        assert_eq!(book.reserve(&ask("shop/p0", &format!("loop-{at}"), "pods=1", None)), Verdict::Granted);
+        assert_eq!(ledger.reserve(&request("shop/p0", &format!("loop-{at}"), "pods=1", None)), Verdict::Granted);
     }
-    let claim = &book.state().claims[&Key::new("pods", "shop", "p0")];
+    let claim = &ledger.state().claims[&Key::new("pods", "shop", "p0")];
     assert!(claim.entries.len() <= 4, "{claim:?}");
-    assert_eq!(book.held()[0].get("pods").unwrap().value(), 512);
+    assert_eq!(ledger.usage_with_claims()[0].get("pods").unwrap().value(), 512);
 }
 
-/// A shape whose text has at least so many bytes.
-fn long_shape(bytes: usize, seed: usize) -> String {
+/// A footprint whose text has at least so many bytes.
+fn long_footprint(bytes: usize, seed: usize) -> String {
     let names = (0..bytes / 20).map(|at| format!("a.b/{seed:06}-{at:06}=1"));
     ["pods=1".to_owned()].into_iter().chain(names).collect::<Vec<_>>().join(" ")
 }
 
 /// The size of the ledger's lists.
 fn bytes(state: &State) -> usize {
-    let Lines { used, shapes, claims, .. } = state.write();
-    used.iter().chain(&shapes).chain(&claims).map(String::len).sum()
+    let Lines { used, footprints, claims, .. } = state.write();
+    used.iter().chain(&footprints).chain(&claims).map(String::len).sum()
 }
 
 #[test]
 fn an_object_that_takes_too_much_of_the_ledger_is_refused() {
     let plan = plan(&["a 1 - pods=100000"], &["shop 0"]);
-    let mut book = Book::open(&plan, state(&["pods=0"]));
-    let mut check = |ask: &Ask, expected: &str| {
-        let Verdict::Unfit(unfit) = book.reserve(ask) else { panic!("not refused") };
-        assert_eq!(message::unfit(&ask.key, &unfit), expected);
-        assert_eq!(book.state(), &state(&["pods=0"]));
+    let mut ledger = OpenLedger::new(&plan, state(&["pods=0"]));
+    let mut check = |request: &ReservationRequest, expected: &str| {
+        let Verdict::TooLarge(too_large) = ledger.reserve(request) else { panic!("not refused") };
+        assert_eq!(message::too_large(&request.key, &too_large), expected);
+        assert_eq!(ledger.state(), &state(&["pods=0"]));
     };
     check(
-        &ask("shop/big", "1", &long_shape(1_800_000, 0), None),
+        &request("shop/big", "1", &long_footprint(1_800_000, 0), None),
         "pods \"big\" is invalid: its name (3 bytes) and 90001 counted resources need more than 2048 bytes in the ledger: \
          use a shorter name or fewer resources",
     );
@@ -170,50 +173,51 @@ fn an_object_that_takes_too_much_of_the_ledger_is_refused() {
     let name = "a:".repeat(1_000_000);
     let cut = headroom_core::cut::shortened(&name).into_owned();
     check(
-        &ask(&format!("shop/{name}"), "1", "pods=1", None),
+        &request(&format!("shop/{name}"), "1", "pods=1", None),
         &format!(
             "pods \"{cut}\" is invalid: its name (2000000 bytes) and 1 counted resources need more than 2048 bytes in \
              the ledger: use a shorter name or fewer resources"
         ),
     );
-    let old = long_shape(1_800_000, 0);
-    let shrunk = ask("shop/big", "1", "pods=1", Some((&old, 7)));
-    assert_eq!(book.reserve(&shrunk), Verdict::Granted);
-    assert!(bytes(book.state()) < MOST_CLAIM_BYTES);
+    let old = long_footprint(1_800_000, 0);
+    let shrunk = request("shop/big", "1", "pods=1", Some((&old, 7)));
+    assert_eq!(ledger.reserve(&shrunk), Verdict::Granted);
+    assert!(bytes(ledger.state()) < MAX_CLAIM_BYTES);
 }
 
-/// Also with the shapes of stored objects, which may be of any size.
+/// Also with the footprints of stored objects, which may be of any size.
 #[test]
 fn the_size_of_all_claims_is_bounded() {
     let plan = plan(&["a 1 - pods=100000"], &["shop 0"]);
-    let mut book = Book::open(&plan, state(&["pods=0"]));
-    let of = |at: usize| ask(&format!("shop/p{at}"), &at.to_string(), &long_shape(1900, at), None);
-    let granted = (0..MOST_CLAIMS).take_while(|at| book.reserve(&of(*at)) == Verdict::Granted).count();
+    let mut ledger = OpenLedger::new(&plan, state(&["pods=0"]));
+    let of = |at: usize| request(&format!("shop/p{at}"), &at.to_string(), &long_footprint(1900, at), None);
+    let granted = (0..MAX_CLAIMS).take_while(|at| ledger.reserve(&of(*at)) == Verdict::Granted).count();
     assert!((200..300).contains(&granted), "{granted}");
-    let verdict = book.reserve(&of(granted));
-    assert_eq!(verdict, Verdict::Busy(Busy::Bytes));
-    let state = book.close();
+    let verdict = ledger.reserve(&of(granted));
+    assert_eq!(verdict, Verdict::Retry(Retry::Bytes));
+    let state = ledger.into_state();
     assert_eq!(state.claims.len(), granted);
-    assert!((MOST_BYTES * 9 / 10..MOST_BYTES).contains(&bytes(&state)), "{}", bytes(&state));
-    // As soon as one claim is settled, there is room.
-    let mut settled = state.clone();
-    settled.claims.remove(&of(0).key);
-    assert_eq!(Book::open(&plan, settled).reserve(&of(granted)), Verdict::Granted);
+    assert!((MAX_BYTES * 9 / 10..MAX_BYTES).contains(&bytes(&state)), "{}", bytes(&state));
+    // As soon as one claim is recounted, there is room.
+    let mut recounted = state.clone();
+    recounted.claims.remove(&of(0).key);
+    assert_eq!(OpenLedger::new(&plan, recounted).reserve(&of(granted)), Verdict::Granted);
 
     // Some of the keys have stored objects, and of those some are large.
     let mut cache = Cache::default();
     let objects = (0..granted).map(|at| {
-        let shape = Arc::new(Shape::read(&long_shape(if at < 3 { 1_000_000 } else { 900 }, 1000 + at)).unwrap());
-        (of(at).key, Stored { uid: "other".to_owned(), version: 1, shape, ends: None })
+        let footprint =
+            Arc::new(Footprint::read(&long_footprint(if at < 3 { 1_000_000 } else { 900 }, 1000 + at)).unwrap());
+        (of(at).key, Stored { uid: "other".to_owned(), version: 1, footprint, ends: None })
     });
     cache.list("pods", 5, objects);
-    let settled = settle(&plan, &state, &cache, &BTreeSet::new()).unwrap().unwrap();
-    assert_eq!(settled.claims.len(), granted);
-    assert_eq!(settled.claims.values().filter(|claim| claim.base.is_empty()).count(), 3);
-    assert!(bytes(&settled) < MOST_BYTES + granted * 1024, "{}", bytes(&settled));
+    let recounted = recount(&plan, &state, &cache, &BTreeSet::new()).unwrap().unwrap();
+    assert_eq!(recounted.claims.len(), granted);
+    assert_eq!(recounted.claims.values().filter(|claim| claim.base.is_empty()).count(), 3);
+    assert!(bytes(&recounted) < MAX_BYTES + granted * 1024, "{}", bytes(&recounted));
 }
 
-fn request(operation: &str, object: &str, old: &str) -> String {
+fn review(operation: &str, object: &str, old: &str) -> String {
     format!(
         r#"{{"uid": "r", "operation": "{operation}", "resource": {{"group": "", "version": "v1", "resource": "pods"}},
             "namespace": "shop", "name": "web-0", "userInfo": {{"username": "ann"}}, "object": {object}, "oldObject": {old}}}"#
@@ -224,46 +228,46 @@ fn request(operation: &str, object: &str, old: &str) -> String {
 fn a_review_asks_for_the_full_charge_of_its_object() {
     let pod = r#"{"metadata": {"name": "web-0", "uid": "u1"}, "spec": {"containers": [{"name": "a",
         "resources": {"requests": {"cpu": "500m"}}}]}}"#;
-    let text = request("CREATE", pod, "null");
+    let text = review("CREATE", pod, "null");
     let document = Document::read(&text).unwrap();
-    let request = Request::read(document.root()).unwrap();
-    let ask = Ask::of(&request, || "t".to_owned()).unwrap().unwrap();
-    assert_eq!(ask.key.to_string(), "pods/shop/web-0");
-    assert_eq!(ask.attempt, Attempt { uid: "u1".to_owned(), version: None });
+    let review = Request::read(document.root()).unwrap();
+    let request = ReservationRequest::of(&review, || "t".to_owned()).unwrap().unwrap();
+    assert_eq!(request.key.to_string(), "pods/shop/web-0");
+    assert_eq!(request.attempt, Attempt { uid: "u1".to_owned(), version: None });
     assert_eq!(
-        ask.shape.to_string(),
+        request.footprint.to_string(),
         "count/pods=1 cpu=500m pods=1 requests.cpu=500m ~NotBestEffort ~NotTerminating ~PriorityClass"
     );
     let demanding = plan(&["a 1 - limits.cpu=9 requests.cpu=100m"], &["shop 0"]);
     assert_eq!(
-        faults(&request, &demanding).unwrap(),
+        faults(&review, &demanding).unwrap(),
         [
             "failed quota: a: must specify limits.cpu for: a; quota a: set limits.cpu in a, or add defaults to a LimitRange"
         ]
     );
     // Only the ledger decides whether there is room.
-    assert_eq!(faults(&request, &plan(&["a 1 - requests.cpu=100m"], &["shop 0"])).unwrap(), Vec::<String>::new());
+    assert_eq!(faults(&review, &plan(&["a 1 - requests.cpu=100m"], &["shop 0"])).unwrap(), Vec::<String>::new());
 }
 
 #[test]
 fn a_forged_review_is_recognized() {
     let without_uid = r#"{"metadata": {"name": "web-0"}, "spec": {"containers": []}}"#;
-    let text = request("CREATE", without_uid, "null");
+    let text = review("CREATE", without_uid, "null");
     let document = Document::read(&text).unwrap();
-    let asked = Ask::of(&Request::read(document.root()).unwrap(), String::new);
+    let asked = ReservationRequest::of(&Request::read(document.root()).unwrap(), String::new);
     assert_eq!(asked.unwrap_err().to_string(), "not a request of an API server: metadata.uid is missing");
-    let text = request("DELETE", "null", without_uid);
+    let text = review("DELETE", "null", without_uid);
     let document = Document::read(&text).unwrap();
-    assert_eq!(Ask::of(&Request::read(document.root()).unwrap(), String::new), Ok(None));
+    assert_eq!(ReservationRequest::of(&Request::read(document.root()).unwrap(), String::new), Ok(None));
 }
 
 #[test]
 fn a_pod_whose_deletion_is_overdue_is_no_longer_counted() {
     let plan = plan(&["a 1 - count/pods=9 pods=9"], &["shop 0"]);
     let mut cache = Cache::default();
-    let ended = Shape::read("count/pods=1").unwrap();
-    let shape = Arc::new(Shape::read("count/pods=1 pods=1").unwrap());
-    let stored = Stored { uid: "u".to_owned(), version: 5, shape, ends: Some(Box::new((100, ended))) };
+    let ended = Footprint::read("count/pods=1").unwrap();
+    let footprint = Arc::new(Footprint::read("count/pods=1 pods=1").unwrap());
+    let stored = Stored { uid: "u".to_owned(), version: 5, footprint, ends: Some(Box::new((100, ended))) };
     cache.list("pods", 5, [(Key::new("pods", "shop", "a"), stored)]);
     let used = |cache: &Cache| cache.count(&plan)[0].get("pods").unwrap().value();
     assert!(!cache.tick(99));
@@ -274,18 +278,18 @@ fn a_pod_whose_deletion_is_overdue_is_no_longer_counted() {
 }
 
 #[test]
-fn a_replica_that_has_seen_less_does_not_settle() {
+fn a_replica_that_has_seen_less_does_not_recount() {
     let plan = plan(&["a 1 - pods=9"], &["shop 0"]);
     let mut cache = Cache::default();
     cache.list("pods", 10, []);
     let mut counted = state(&["pods=1"]);
     counted.counted_at.insert("pods".to_owned(), 11);
-    let behind = settle(&plan, &counted, &cache, &BTreeSet::new()).unwrap_err();
+    let behind = recount(&plan, &counted, &cache, &BTreeSet::new()).unwrap_err();
     let expected = "pods were already counted at revision 11; this replica has seen only revision 10";
     assert_eq!(behind.to_string(), expected);
     cache.advance("pods", 11);
-    let settled = settle(&plan, &counted, &cache, &BTreeSet::new()).unwrap().unwrap();
-    assert_eq!(settled.write().used, ["pods=0"]);
+    let recounted = recount(&plan, &counted, &cache, &BTreeSet::new()).unwrap().unwrap();
+    assert_eq!(recounted.write().used, ["pods=0"]);
 }
 
 #[test]
@@ -296,18 +300,18 @@ fn an_amount_that_cannot_be_counted_is_refused() {
             {{"name": "b", "resources": {{"requests": {{"ephemeral-storage": "{nines}"}}}}}}"#
     );
     let pod = format!(r#"{{"metadata": {{"name": "web-0", "uid": "u1"}}, "spec": {{"containers": [{containers}]}}}}"#);
-    let text = request("CREATE", &pod, "null");
+    let text = review("CREATE", &pod, "null");
     let document = Document::read(&text).unwrap();
-    let asked = Ask::of(&Request::read(document.root()).unwrap(), || "t".to_owned()).unwrap().unwrap();
+    let asked = ReservationRequest::of(&Request::read(document.root()).unwrap(), || "t".to_owned()).unwrap().unwrap();
     // No quota bounds what is too large, but it would be written.
     let plan = plan(&["a 1 - pods=9"], &["shop 0"]);
-    let mut book = Book::open(&plan, state(&["pods=1"]));
-    let Verdict::Unfit(unfit) = book.reserve(&asked) else { panic!("not refused") };
+    let mut ledger = OpenLedger::new(&plan, state(&["pods=1"]));
+    let Verdict::TooLarge(too_large) = ledger.reserve(&asked) else { panic!("not refused") };
     assert_eq!(
-        message::unfit(&asked.key, &unfit),
+        message::too_large(&asked.key, &too_large),
         "pods \"web-0\" is invalid: ephemeral-storage is 1e30 or more, which quotas cannot count: set a smaller amount"
     );
-    assert_eq!(book.state(), &state(&["pods=1"]));
+    assert_eq!(ledger.state(), &state(&["pods=1"]));
 }
 
 #[test]
@@ -320,93 +324,93 @@ fn usage_beyond_what_can_be_read_in_binary_suffixes_reads_back() {
             r#"{{"spec": {{"containers": [{{"resources": {{"requests":
                 {{"memory": "8Ei", "ephemeral-storage": "{nines}"}}}}}}]}}}}"#
         );
-        let shape = Shape::of_stored("pods", Document::read(&pod).unwrap().root(), None).unwrap();
-        let stored = Stored { uid: name.to_owned(), version: 1, shape: Arc::new(shape), ends: None };
+        let footprint = Footprint::of_stored("pods", Document::read(&pod).unwrap().root(), None).unwrap();
+        let stored = Stored { uid: name.to_owned(), version: 1, footprint: Arc::new(footprint), ends: None };
         (Key::new("pods", "shop", name), stored)
     });
     cache.list("pods", 5, objects);
-    let counted = settle(&plan, &state(&[""]), &cache, &BTreeSet::new()).unwrap().unwrap();
+    let counted = recount(&plan, &state(&[""]), &cache, &BTreeSet::new()).unwrap().unwrap();
     assert_eq!(State::read(&counted.write()), Ok(counted.clone()));
     // Three times 2^63-1 does not fit into 20E.
-    let mut book = Book::open(&plan, State::read(&counted.write()).unwrap());
-    assert!(matches!(book.reserve(&ask("shop/d", "1", "requests.memory=1", None)), Verdict::Refused(_)));
+    let mut ledger = OpenLedger::new(&plan, State::read(&counted.write()).unwrap());
+    assert!(matches!(ledger.reserve(&request("shop/d", "1", "requests.memory=1", None)), Verdict::Refused(_)));
 }
 
 /// Asks for few keys, so that several are for the same key.
-fn asks() -> impl Strategy<Value = Vec<Ask>> {
+fn requests() -> impl Strategy<Value = Vec<ReservationRequest>> {
     let old = prop::option::of((0..4_u8, 1..9_u64));
     let one = (0..4_u8, 0..3_u8, 0..4_u8, old).prop_map(|(name, token, amount, old)| {
         let old = old.map(|(amount, version)| (format!("pods={amount}"), version));
-        let old = old.as_ref().map(|(shape, version)| (shape.as_str(), *version));
-        ask(&format!("shop/{name}"), &format!("{name}-{token}"), &format!("pods={amount} ~Terminating"), old)
+        let old = old.as_ref().map(|(footprint, version)| (footprint.as_str(), *version));
+        request(&format!("shop/{name}"), &format!("{name}-{token}"), &format!("pods={amount} ~Terminating"), old)
     });
     prop::collection::vec(one, 0..20)
 }
 
 proptest! {
     #[test]
-    fn a_written_state_reads_back_unchanged(asks in asks()) {
+    fn a_written_state_reads_back_unchanged(requests in requests()) {
         let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
-        let mut book = Book::open(&plan, state(&["pods=3"]));
-        asks.iter().for_each(|ask| _ = book.reserve(ask));
-        let state = book.close();
+        let mut ledger = OpenLedger::new(&plan, state(&["pods=3"]));
+        requests.iter().for_each(|request| _ = ledger.reserve(request));
+        let state = ledger.into_state();
         prop_assert_eq!(State::read(&state.write()).unwrap(), state);
     }
 
     #[test]
-    fn reserving_is_idempotent(asks in asks()) {
+    fn reserving_is_idempotent(requests in requests()) {
         let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
-        let mut book = Book::open(&plan, state(&["pods=3"]));
-        for ask in &asks {
-            if book.reserve(ask) == Verdict::Granted {
-                let before = book.state().clone();
-                prop_assert_eq!(book.reserve(ask), Verdict::Granted);
-                prop_assert_eq!(book.state(), &before);
+        let mut ledger = OpenLedger::new(&plan, state(&["pods=3"]));
+        for request in &requests {
+            if ledger.reserve(request) == Verdict::Granted {
+                let before = ledger.state().clone();
+                prop_assert_eq!(ledger.reserve(request), Verdict::Granted);
+                prop_assert_eq!(ledger.state(), &before);
             }
             // `held` is the same as if the ledger were opened again, and never above the bound.
-            let reopened = Book::open(&plan, book.state().clone());
-            prop_assert_eq!(reopened.held(), book.held());
-            prop_assert!(book.held()[0].get("pods").unwrap().value() <= 12);
+            let reopened = OpenLedger::new(&plan, ledger.state().clone());
+            prop_assert_eq!(reopened.usage_with_claims(), ledger.usage_with_claims());
+            prop_assert!(ledger.usage_with_claims()[0].get("pods").unwrap().value() <= 12);
         }
     }
 
     #[test]
-    fn taking_back_removes_the_entry(asks in asks()) {
+    fn cancelling_removes_the_entry(requests in requests()) {
         let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
-        let mut book = Book::open(&plan, state(&["pods=3"])).merging_beyond(100);
-        for ask in &asks {
-            let is_there = book.state().entries().any(|(_, entry)| entry.token == ask.token);
-            let (claims, held) = (book.state().entries().count(), book.held().to_vec());
-            if !is_there && book.reserve(ask) == Verdict::Granted && ask.old.is_some() {
-                book.take_back(&ask.key, &ask.token);
-                prop_assert_eq!(book.state().entries().count(), claims);
+        let mut ledger = OpenLedger::new(&plan, state(&["pods=3"])).with_max_entries(100);
+        for request in &requests {
+            let is_there = ledger.state().entries().any(|(_, entry)| entry.token == request.token);
+            let (claims, held) = (ledger.state().entries().count(), ledger.usage_with_claims().to_vec());
+            if !is_there && ledger.reserve(request) == Verdict::Granted && request.old.is_some() {
+                ledger.cancel(&request.key, &request.token);
+                prop_assert_eq!(ledger.state().entries().count(), claims);
                 // A lower base stays: that leaves less room, never more.
-                prop_assert!(book.held()[0].get("pods") >= held[0].get("pods"));
+                prop_assert!(ledger.usage_with_claims()[0].get("pods") >= held[0].get("pods"));
             }
         }
     }
 
     #[test]
-    fn settling_is_idempotent(asks in asks(), stored in prop::collection::vec((0..4_u8, 0..4_u8, 1..12_u64), 0..4)) {
+    fn recounting_is_idempotent(requests in requests(), stored in prop::collection::vec((0..4_u8, 0..4_u8, 1..12_u64), 0..4)) {
         let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
-        let mut book = Book::open(&plan, state(&["pods=3"]));
-        asks.iter().for_each(|ask| _ = book.reserve(ask));
+        let mut ledger = OpenLedger::new(&plan, state(&["pods=3"]));
+        requests.iter().for_each(|request| _ = ledger.reserve(request));
         let mut cache = Cache::default();
         let objects = stored.iter().map(|(name, amount, version)| {
-            let shape = Arc::new(Shape::read(&format!("pods={amount} ~Terminating")).unwrap());
+            let footprint = Arc::new(Footprint::read(&format!("pods={amount} ~Terminating")).unwrap());
             let key = Key::new("pods", "shop", &name.to_string());
-            (key, Stored { uid: format!("uid-{name}"), version: *version, shape, ends: None })
+            (key, Stored { uid: format!("uid-{name}"), version: *version, footprint, ends: None })
         });
         cache.list("pods", 12, objects);
-        let once = settle(&plan, &book.close(), &cache, &BTreeSet::new()).unwrap();
+        let once = recount(&plan, &ledger.into_state(), &cache, &BTreeSet::new()).unwrap();
         if let Some(once) = once {
-            prop_assert_eq!(settle(&plan, &once, &cache, &BTreeSet::new()).unwrap(), None);
+            prop_assert_eq!(recount(&plan, &once, &cache, &BTreeSet::new()).unwrap(), None);
         }
     }
 
     #[test]
     fn no_edited_ledger_causes_a_panic(lines in prop::collection::vec(".*", 0..4), claim in ".*") {
-        let _ = State::read(&Lines { used: lines.clone(), shapes: lines.clone(), counted_at: lines.clone(), claims: vec![claim], plan: 1 });
+        let _ = State::read(&Lines { used: lines.clone(), footprints: lines.clone(), counted_at: lines.clone(), claims: vec![claim], plan: 1 });
         let _ = Plan::read(1, &plan::Lines { nodes: lines.clone(), namespaces: lines });
     }
 }
@@ -414,19 +418,22 @@ proptest! {
 #[test]
 fn a_suspended_quota_is_charged_but_refuses_nothing() {
     let plan = plan(&["acme 1 - pods=2", "payments 1 0 !suspended pods=1"], &["shop 1"]);
-    let mut book = Book::open(&plan, state(&["pods=1", "pods=1"]));
-    assert_eq!(book.reserve(&ask("shop/a", "1", "pods=1", None)), Verdict::Granted);
-    assert_eq!(book.held().iter().map(|held| held.get("pods").unwrap().to_string()).collect::<Vec<_>>(), ["2", "2"]);
-    let refused = refusal(&plan, book.reserve(&ask("shop/b", "2", "pods=1", None)));
+    let mut ledger = OpenLedger::new(&plan, state(&["pods=1", "pods=1"]));
+    assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1", None)), Verdict::Granted);
+    assert_eq!(
+        ledger.usage_with_claims().iter().map(|held| held.get("pods").unwrap().to_string()).collect::<Vec<_>>(),
+        ["2", "2"]
+    );
+    let refused = refusal(&plan, ledger.reserve(&request("shop/b", "2", "pods=1", None)));
     assert!(refused.contains("exceeded quota: acme") && !refused.contains("exceeded quota: payments"), "{refused}");
 }
 
 #[test]
 fn a_request_that_may_exceed_a_quota_is_still_charged() {
     let plan = plan(&["payments 1 - pods=1"], &["shop 0"]);
-    let mut book = Book::open(&plan, state(&["pods=1"]));
-    let exempt = Ask { may_exceed: true, ..ask("shop/a", "1", "pods=1", None) };
-    assert_eq!(book.reserve(&exempt), Verdict::Granted);
-    assert_eq!(book.held()[0].get("pods").unwrap().to_string(), "2");
-    assert!(matches!(book.reserve(&ask("shop/b", "2", "pods=1", None)), Verdict::Refused(_)));
+    let mut ledger = OpenLedger::new(&plan, state(&["pods=1"]));
+    let exempt = ReservationRequest { may_exceed: true, ..request("shop/a", "1", "pods=1", None) };
+    assert_eq!(ledger.reserve(&exempt), Verdict::Granted);
+    assert_eq!(ledger.usage_with_claims()[0].get("pods").unwrap().to_string(), "2");
+    assert!(matches!(ledger.reserve(&request("shop/b", "2", "pods=1", None)), Verdict::Refused(_)));
 }

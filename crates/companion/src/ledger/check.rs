@@ -9,7 +9,7 @@ use super::api::Api;
 use super::board::{Board, View};
 use super::count::{Collection, stored};
 use super::objects::{RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of};
-use super::planner::recount;
+use super::planner::count_from_scratch;
 use super::tenants::{Tenants, by_namespace};
 use super::watch::Seen;
 
@@ -90,7 +90,7 @@ pub async fn check(api: &Api, namespace: &str, exempt: &[String]) -> Result<Repo
 }
 
 fn differences(view: &View, cache: &Cache) -> Vec<[String; 5]> {
-    let counted = recount(&view.plan, cache).map(|state| state.used).unwrap_or_default();
+    let counted = count_from_scratch(&view.plan, cache).map(|state| state.used).unwrap_or_default();
     let mut differences = Vec::new();
     for ((node, used), counted) in view.plan.nodes.iter().zip(&view.state.used).zip(&counted) {
         let names: BTreeMap<&str, ()> = used.names().chain(counted.names()).map(|name| (name.as_ref(), ())).collect();

@@ -8,7 +8,7 @@ use headroom_core::json::Document;
 use headroom_core::timestamp::Timestamp;
 use headroom_tenant_quota::cache::{Cache, Stored};
 use headroom_tenant_quota::state::Key;
-use headroom_tenant_quota::{Plan, Shape, State, settle};
+use headroom_tenant_quota::{Footprint, Plan, State, recount};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -237,7 +237,7 @@ impl Counter {
         if !inner.is_leading || !plan.kinds().iter().all(|kind| inner.is_known(kind)) {
             return None;
         }
-        match settle(plan, state, &inner.cache, &inner.released) {
+        match recount(plan, state, &inner.cache, &inner.released) {
             Ok(settled) => Some(Counted { state: settled.unwrap_or_else(|| state.clone()), turn: inner.turn }),
             Err(behind) => {
                 tracing::debug!(ledger, %behind, "not settled");
@@ -336,21 +336,21 @@ pub fn stored(kind: &str, object: &Value) -> Option<(Key, Stored)> {
     let key = Key::new(kind, metadata(object, "namespace"), metadata(object, "name"));
     let text = object.to_string();
     let document = Document::read(&text).ok()?;
-    let shape = Shape::of_stored(kind, document.root(), None).unwrap_or_else(|malformed| {
+    let footprint = Footprint::of_stored(kind, document.root(), None).unwrap_or_else(|malformed| {
         tracing::error!(%key, %malformed, "an object cannot be read");
         let count = format!("count/{kind}").into();
-        let mut shape = Shape::default();
-        shape.amounts.set(count, headroom_core::amount::Quantity::from_units(1));
-        shape
+        let mut footprint = Footprint::default();
+        footprint.amounts.set(count, headroom_core::amount::Quantity::from_units(1));
+        footprint
     });
     let ends = ends_at(object).and_then(|at| {
         let later = Timestamp::from_unix_seconds(at.saturating_add(1))?;
-        let ended = Shape::of_stored(kind, document.root(), Some(later)).ok()?;
+        let ended = Footprint::of_stored(kind, document.root(), Some(later)).ok()?;
         // Five seconds later, because clocks differ.
-        (ended != shape).then(|| Box::new((at.saturating_add(5), ended)))
+        (ended != footprint).then(|| Box::new((at.saturating_add(5), ended)))
     });
     let (uid, version) = (metadata(object, "uid").to_owned(), revision_of(object)?);
-    Some((key, Stored { uid, version, shape: Arc::new(shape), ends }))
+    Some((key, Stored { uid, version, footprint: Arc::new(footprint), ends }))
 }
 
 /// The Unix second after which a terminating pod is overdue.
@@ -381,7 +381,7 @@ mod tests {
 
     fn store(counter: &Counter, namespace: &str, version: u64) {
         let name = format!("pod-{version}");
-        let stored = Stored { uid: name.clone(), version, shape: Arc::new(Shape::default()), ends: None };
+        let stored = Stored { uid: name.clone(), version, footprint: Arc::new(Footprint::default()), ends: None };
         counter.take("pods", Seen::Stored((Key::new("pods", namespace, &name), stored)));
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::amount::{Quantity, ResourceList};
-use headroom_tenant_quota::reserve::Book;
+use headroom_tenant_quota::ledger::OpenLedger;
 use headroom_tenant_quota::state::Key;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -203,8 +203,8 @@ fn is_urgent(view: &View) -> bool {
     if view.state.claims.len() >= MANY_CLAIMS {
         return true;
     }
-    let book = Book::open(&view.plan, view.state.as_ref().clone());
-    view.plan.nodes.iter().zip(book.held()).any(|(node, held)| {
+    let open = OpenLedger::new(&view.plan, view.state.as_ref().clone());
+    view.plan.nodes.iter().zip(open.usage_with_claims()).any(|(node, held)| {
         node.hard.paired_with(held).any(|(_, hard, held)| held.is_some_and(|held| held.scaled(10, 9) >= *hard))
     })
 }
@@ -263,8 +263,8 @@ async fn is_as_counted(replica: &Replica, key: &Key) -> bool {
 
 /// Usage, and what claims hold beyond it, by node.
 pub fn used_and_reserved(view: &View) -> Vec<(ResourceList<'static>, ResourceList<'static>)> {
-    let book = Book::open(&view.plan, view.state.as_ref().clone());
-    let pairs = book.held().iter().zip(&view.state.used);
+    let open = OpenLedger::new(&view.plan, view.state.as_ref().clone());
+    let pairs = open.usage_with_claims().iter().zip(&view.state.used);
     pairs
         .map(|(held, used)| {
             let reserved = held

@@ -1,8 +1,8 @@
 //! The ledger's objects as the API server stores them.
 
+use headroom_tenant_quota::encoding::Unreadable;
 use headroom_tenant_quota::plan::{self, Plan};
 use headroom_tenant_quota::state::{self, State};
-use headroom_tenant_quota::text::Unreadable;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub const PLAN_LABEL: &str = "headroom.dev/plan";
 /// On the object of a plan: the name of its ledger.
 pub const LEDGER_LABEL: &str = "headroom.dev/ledger";
 
-/// Either a plan's lists or a state's lists. Never nested: see `headroom_tenant_quota::text`.
+/// Either a plan's lists or a state's lists. Never nested: see `headroom_tenant_quota::encoding`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Ledger {
@@ -83,7 +83,7 @@ pub fn read(object: &Value) -> Result<Kept, Unreadable> {
         return Ok(Kept::Plan { ledger: of, plan: Plan::read(number, &lines)? });
     }
     let Ledger { plan, used, counted_at, shapes, claims, .. } = ledger;
-    let state = State::read(&state::Lines { plan, used, counted_at, shapes, claims })?;
+    let state = State::read(&state::Lines { plan, used, counted_at, footprints: shapes, claims })?;
     let revision = revision_of(object).ok_or_else(|| broken("expected a resourceVersion that is a number"))?;
     Ok(Kept::State { ledger: name_of(object).to_owned(), revision, state })
 }
@@ -96,7 +96,7 @@ pub fn write_plan(namespace: &str, ledger: &str, plan: &Plan) -> Value {
 
 /// The object of a state, to replace the one with `revision`, or to be created if there is none.
 pub fn write_state(namespace: &str, ledger: &str, state: &State, revision: Option<u64>) -> Value {
-    let state::Lines { plan, used, counted_at, shapes, claims } = state.write();
+    let state::Lines { plan, used, counted_at, footprints: shapes, claims } = state.write();
     let labels = json!({PLAN_LABEL: plan.to_string()});
     let lines = Ledger { plan, used, counted_at, shapes, claims, ..Ledger::default() };
     object(namespace, ledger, &labels, revision, lines)
@@ -132,7 +132,7 @@ mod tests {
             plan: 7,
             used: vec!["pods=1".to_owned()],
             counted_at: vec!["pods 88".to_owned()],
-            shapes: vec!["pods=1".to_owned()],
+            footprints: vec!["pods=1".to_owned()],
             claims: vec!["pods/shop/web-0 - 3f9a:8c1e:-:0".to_owned()],
         };
         let state = State::read(&lines).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_tenant_quota::settle;
+use headroom_tenant_quota::recount;
 use headroom_tenant_quota::tree::{Tree, trees};
 use headroom_tenant_quota::{Cache, Plan, State};
 use tokio::time::Instant;
@@ -168,7 +168,7 @@ async fn remove_stale(replica: &Replica, replaced: &mut Vec<(Instant, String, u6
 }
 
 /// The state of a ledger counted from scratch.
-pub fn recount(plan: &Plan, cache: &Cache) -> Option<State> {
+pub fn count_from_scratch(plan: &Plan, cache: &Cache) -> Option<State> {
     let begin = State { plan: plan.number, ..State::default() };
-    settle(plan, &begin, cache, &BTreeSet::new()).ok().flatten()
+    recount(plan, &begin, cache, &BTreeSet::new()).ok().flatten()
 }

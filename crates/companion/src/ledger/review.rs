@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use headroom_core::json::{Document, Node};
 use headroom_core::request::Request;
-use headroom_tenant_quota::ask::{self, Ask, Unasked};
-use headroom_tenant_quota::reserve::{Book, Refusal};
+use headroom_tenant_quota::ledger::{OpenLedger, Refusal};
+use headroom_tenant_quota::reservation_request::{self, RequestError, ReservationRequest};
 use headroom_tenant_quota::{Plan, Verdict, message};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -72,8 +72,8 @@ pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String
         Ok(Asked::Nothing) => Reply::Allowed,
         Ok(Asked::Quota(problems)) if problems.is_empty() => Reply::Allowed,
         Ok(Asked::Quota(problems)) => Reply::Invalid(problems),
-        Ok(Asked::Room { ask, is_dry_run, namespace, name }) => {
-            let reply = room(replica, text, *ask, is_dry_run, &namespace, &name, began + PATIENCE).await;
+        Ok(Asked::Room { reservation, is_dry_run, namespace, name }) => {
+            let reply = room(replica, text, *reservation, is_dry_run, &namespace, &name, began + PATIENCE).await;
             let result = match reply {
                 Reply::Allowed => "allowed",
                 Reply::Busy(_) => "busy",
@@ -99,7 +99,7 @@ enum Asked {
     /// A TenantQuota is written, with these problems.
     Quota(String),
     Room {
-        ask: Box<Ask>,
+        reservation: Box<ReservationRequest>,
         is_dry_run: bool,
         namespace: String,
         name: String,
@@ -120,26 +120,31 @@ impl Asked {
         if request.namespace.is_empty() || replica.tenants.is_exempt(&request.namespace) {
             return Ok(Self::Nothing);
         }
-        let ask = Ask::of(request, token).map_err(|unasked| match unasked {
+        let reservation = ReservationRequest::of(request, token).map_err(|unasked| match unasked {
             // The charge is unknown.
-            Unasked::Malformed(_) => Reply::Invalid(unasked.to_string()),
-            Unasked::Forged(_) => Reply::Forged(unasked.to_string()),
+            RequestError::Malformed(_) => Reply::Invalid(unasked.to_string()),
+            RequestError::MissingField(_) => Reply::Forged(unasked.to_string()),
         })?;
-        let Some(mut ask) = ask else { return Ok(Self::Nothing) };
-        ask.may_exceed = is_in_one_of(node, &replica.options.exempt_groups);
+        let Some(mut reservation) = reservation else { return Ok(Self::Nothing) };
+        reservation.may_exceed = is_in_one_of(node, &replica.options.exempt_groups);
         if request.user.is_empty() {
             return Err(Reply::Forged("not a request of an API server: userInfo.username is missing".to_owned()));
         }
         let is_dry_run = node.get("dryRun").ok().flatten().and_then(|dry| dry.bool().ok()).unwrap_or_default();
-        let name = ask.key.name.clone();
-        Ok(Self::Room { ask: Box::new(ask), is_dry_run, namespace: request.namespace.to_string(), name })
+        let name = reservation.key.name.clone();
+        Ok(Self::Room {
+            reservation: Box::new(reservation),
+            is_dry_run,
+            namespace: request.namespace.to_string(),
+            name,
+        })
     }
 }
 
 async fn room(
     replica: &Arc<Replica>,
     text: &str,
-    ask: Ask,
+    reservation: ReservationRequest,
     is_dry_run: bool,
     namespace: &str,
     name: &str,
@@ -147,14 +152,14 @@ async fn room(
 ) -> Reply {
     let views = match covering(replica, namespace).await {
         Ok(views) => views,
-        Err(_) if ask.may_exceed => return Reply::Allowed,
+        Err(_) if reservation.may_exceed => return Reply::Allowed,
         Err(reply) => return reply,
     };
     let mut growing = Vec::new();
-    for view in views.into_iter().filter(|view| ask.grows(&view.plan)) {
+    for view in views.into_iter().filter(|view| reservation.grows(&view.plan)) {
         let faults = faults(text, &view.plan);
-        if !faults.is_empty() && !ask.may_exceed {
-            return Reply::Refused(format!("{} \"{name}\" is forbidden: {}", ask.key.kind, faults.join("; ")));
+        if !faults.is_empty() && !reservation.may_exceed {
+            return Reply::Refused(format!("{} \"{name}\" is forbidden: {}", reservation.key.kind, faults.join("; ")));
         }
         growing.push(view);
     }
@@ -162,17 +167,17 @@ async fn room(
         return Reply::Allowed;
     }
     if is_dry_run {
-        return if ask.may_exceed { Reply::Allowed } else { dry_run(replica, &ask, &growing) };
+        return if reservation.may_exceed { Reply::Allowed } else { dry_run(replica, &reservation, &growing) };
     }
-    let mut reserved = Reserved { replica, ask: &ask, ledgers: Vec::new() };
+    let mut reserved = Reserved { replica, reservation: &reservation, ledgers: Vec::new() };
     for view in &growing {
         reserved.ledgers.push(&view.ledger);
-        let reply = match replica.writers.reserve(&view.ledger, ask.clone(), until).await {
+        let reply = match replica.writers.reserve(&view.ledger, reservation.clone(), until).await {
             Answer::Granted => continue,
             // Too many claims, one that no ledger can hold, or the ledger is not writable: the object is counted once it
             // is stored.
-            Answer::Busy(_) | Answer::Invalid(_) if ask.may_exceed => continue,
-            Answer::Refused { plan, refusal } => refused(replica, &ask, view, &plan, &refusal),
+            Answer::Busy(_) | Answer::Invalid(_) if reservation.may_exceed => continue,
+            Answer::Refused { plan, refusal } => refused(replica, &reservation, view, &plan, &refusal),
             Answer::Invalid(text) => Reply::Invalid(text),
             Answer::Busy(text) => Reply::Busy(text),
         };
@@ -189,14 +194,14 @@ async fn room(
 /// given back.
 struct Reserved<'a> {
     replica: &'a Replica,
-    ask: &'a Ask,
+    reservation: &'a ReservationRequest,
     ledgers: Vec<&'a str>,
 }
 
 impl Reserved<'_> {
     async fn take_back(mut self) {
         while let Some(ledger) = self.ledgers.last() {
-            self.replica.writers.take_back(ledger, self.ask.key.clone(), self.ask.token.clone()).await;
+            self.replica.writers.take_back(ledger, self.reservation.key.clone(), self.reservation.token.clone()).await;
             self.ledgers.pop();
         }
     }
@@ -205,7 +210,7 @@ impl Reserved<'_> {
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         for ledger in &self.ledgers {
-            self.replica.writers.give_back(ledger, self.ask.key.clone(), self.ask.token.clone());
+            self.replica.writers.give_back(ledger, self.reservation.key.clone(), self.reservation.token.clone());
         }
     }
 }
@@ -246,33 +251,33 @@ fn faults(text: &str, plan: &Plan) -> Vec<String> {
     let found = || {
         let document = Document::read(text).ok()?;
         let request = Request::read(document.root().get("request").ok()??).ok()?;
-        ask::faults(&request, plan).ok()
+        reservation_request::faults(&request, plan).ok()
     };
     found().unwrap_or_else(|| vec!["the request cannot be read".to_owned()])
 }
 
 /// The verdict by the known state, without writing anything.
-fn dry_run(replica: &Replica, ask: &Ask, views: &[View]) -> Reply {
+fn dry_run(replica: &Replica, reservation: &ReservationRequest, views: &[View]) -> Reply {
     for view in views {
-        let mut book = Book::open(&view.plan, view.state.as_ref().clone());
-        match book.reserve(ask) {
+        let mut open = OpenLedger::new(&view.plan, view.state.as_ref().clone());
+        match open.reserve(reservation) {
             Verdict::Granted => {}
-            Verdict::Refused(refusal) => return refused(replica, ask, view, &view.plan, &refusal),
-            Verdict::Unfit(unfit) => return Reply::Invalid(message::unfit(&ask.key, &unfit)),
-            Verdict::Busy(busy) => return Reply::Busy(message::busy(&view.ledger, busy)),
+            Verdict::Refused(refusal) => return refused(replica, reservation, view, &view.plan, &refusal),
+            Verdict::TooLarge(too_large) => return Reply::Invalid(message::too_large(&reservation.key, &too_large)),
+            Verdict::Retry(busy) => return Reply::Busy(message::retry(&view.ledger, busy)),
         }
     }
     Reply::Allowed
 }
 
-fn refused(replica: &Replica, ask: &Ask, view: &View, plan: &Plan, refusal: &Refusal) -> Reply {
+fn refused(replica: &Replica, reservation: &ReservationRequest, view: &View, plan: &Plan, refusal: &Refusal) -> Reply {
     let is_plain = namespace_of(&view.ledger).is_some();
     let consumers = |quota: &str, name: &str| match replica.options.message_names && !is_plain {
         true => replica.tenants.consumers(quota, name),
         false => message::Consumers::default(),
     };
     let noun = if is_plain { "quota" } else { "tenant quota" };
-    let mut text = message::refusal(noun, &ask.key, plan, refusal, &consumers);
+    let mut text = message::refusal(noun, &reservation.key, plan, refusal, &consumers);
     if !refusal.waits_for.is_empty() {
         text.push_str(&message::until_released(replica.options.request_lifetime.as_secs()));
     }

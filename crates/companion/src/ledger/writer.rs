@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use headroom_tenant_quota::ask::Ask;
-use headroom_tenant_quota::reserve::Refusal;
+use headroom_tenant_quota::ledger::Refusal;
+use headroom_tenant_quota::reservation_request::ReservationRequest;
 use headroom_tenant_quota::state::Key;
-use headroom_tenant_quota::{Book, Plan, State, Verdict, message};
+use headroom_tenant_quota::{OpenLedger, Plan, State, Verdict, message};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -46,7 +46,7 @@ enum Job {
 }
 
 struct Waiting {
-    ask: Ask,
+    reservation: ReservationRequest,
     /// After this time the client must retry.
     until: Instant,
     answer: oneshot::Sender<Answer>,
@@ -128,9 +128,9 @@ impl Writers {
     }
 
     /// Reserves room for an object. Returns when the claim is written or refused.
-    pub async fn reserve(self: &Arc<Self>, ledger: &str, ask: Ask, until: Instant) -> Answer {
+    pub async fn reserve(self: &Arc<Self>, ledger: &str, reservation: ReservationRequest, until: Instant) -> Answer {
         let (answer, answered) = oneshot::channel();
-        self.send(ledger, Job::Reserve(Waiting { ask, until, answer }));
+        self.send(ledger, Job::Reserve(Waiting { reservation, until, answer }));
         answered.await.unwrap_or_else(|_| Answer::Busy(message::not_writable(ledger, "shutting down")))
     }
 
@@ -295,12 +295,13 @@ impl Writer {
         let now = Instant::now();
         // Drop requests whose client has disconnected.
         self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
-        let mut book = Book::open(&plan, state);
+        let mut open = OpenLedger::new(&plan, state);
         for Back { key, token, .. } in &self.batch.back {
-            book.take_back(key, token);
+            open.cancel(key, token);
         }
-        let verdicts: Vec<Verdict> = self.batch.waiting.iter().map(|waiting| book.reserve(&waiting.ask)).collect();
-        let state = book.close();
+        let verdicts: Vec<Verdict> =
+            self.batch.waiting.iter().map(|waiting| open.reserve(&waiting.reservation)).collect();
+        let state = open.into_state();
         self.first_seen.retain(|token, _| state.entries().any(|(_, entry)| entry.token == *token));
         for (_, entry) in state.entries() {
             self.first_seen.entry(entry.token.clone()).or_insert(now);
@@ -336,8 +337,10 @@ impl Writer {
         for (waiting, verdict) in self.batch.waiting.drain(..).zip(verdicts) {
             let answer = match verdict {
                 Verdict::Granted => Answer::Granted,
-                Verdict::Unfit(unfit) => Answer::Invalid(message::unfit(&waiting.ask.key, &unfit)),
-                Verdict::Busy(busy) => Answer::Busy(message::busy(&self.ledger, busy)),
+                Verdict::TooLarge(too_large) => {
+                    Answer::Invalid(message::too_large(&waiting.reservation.key, &too_large))
+                }
+                Verdict::Retry(busy) => Answer::Busy(message::retry(&self.ledger, busy)),
                 Verdict::Refused(refusal) => {
                     let is_young = |token: &String| {
                         self.first_seen.get(token).is_some_and(|seen| now.duration_since(*seen) < WAITS_FOR)

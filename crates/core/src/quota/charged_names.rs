@@ -159,8 +159,14 @@ pub(super) fn candidates(resource: &str) -> [String; 3] {
     [resource.to_owned(), format!("requests.{resource}"), format!("limits.{resource}")]
 }
 
-/// Whether any object is charged under a name: of the kinds that quotas know, or by count.
+/// Returns true if any object is charged under a name: one of the kinds that quotas know, or any kind by its count.
 pub fn is_known(name: &str) -> bool {
+    kind_charged_under(name).is_some()
+}
+
+/// The kind whose objects are charged under a name, such as `pods` or `deployments.apps`. Extended resources are charged
+/// for pods only.
+pub fn kind_charged_under(name: &str) -> Option<&str> {
     const KINDS: [&str; 8] = [
         "pods",
         "services",
@@ -171,7 +177,8 @@ pub fn is_known(name: &str) -> bool {
         "replicationcontrollers",
         "resourcequotas",
     ];
-    name.starts_with("count/") || KINDS.iter().any(|kind| Kind::from_qualified(kind).charged_under(name).is_some())
+    let is_charged = |kind: &&str| Kind::from_qualified(kind).charged_under(name).is_some();
+    name.strip_prefix("count/").or_else(|| KINDS.into_iter().find(is_charged))
 }
 
 #[cfg(test)]

@@ -8,13 +8,13 @@ use headroom_core::quota::{self, Bounds, Breach, workload};
 use headroom_core::request::rollout::rollout;
 use headroom_core::request::{Pod, Request};
 use headroom_core::timestamp::Timestamp;
-use headroom_tenant_quota::ask::{self, Ask};
 use headroom_tenant_quota::cache::Stored;
 use headroom_tenant_quota::message::{self, Consumers};
+use headroom_tenant_quota::reservation_request::{self, ReservationRequest};
 use headroom_tenant_quota::selector::Labels;
 use headroom_tenant_quota::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use headroom_tenant_quota::tree::trees;
-use headroom_tenant_quota::{Book, Cache, Key, Plan, Shape, State, Verdict};
+use headroom_tenant_quota::{Cache, Footprint, Key, OpenLedger, Plan, State, Verdict};
 use serde_json::{Value, json};
 
 use super::judgement::{Amount, Charge};
@@ -82,10 +82,10 @@ fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>,
                 for object in cluster.list(&kind.api_version(), &kind.kind, Some(namespace))? {
                     let text = object.to_string();
                     let document = Document::read(&text).map_err(|error| error.to_string())?;
-                    let shape =
-                        Shape::of_stored(&qualified, document.root(), now).map_err(|error| error.to_string())?;
+                    let footprint =
+                        Footprint::of_stored(&qualified, document.root(), now).map_err(|error| error.to_string())?;
                     let key = Key::new(&qualified, namespace, metadata(&object, "name"));
-                    cache.put(key, Stored { uid: String::new(), version: 1, shape: shape.into(), ends: None });
+                    cache.put(key, Stored { uid: String::new(), version: 1, footprint: footprint.into(), ends: None });
                 }
             }
         }
@@ -158,17 +158,17 @@ fn judge_if(request: &Value, object: &Value, cluster: &mut Overlay, may_exceed: 
     let text = as_reviewed(request, object).to_string();
     let document = Document::read(&text).map_err(|error| error.to_string())?;
     let request = Request::read(document.root()).map_err(|error| error.to_string())?;
-    let Some(ask) = Ask::of(&request, String::new).map_err(|error| error.to_string())? else {
+    let Some(reservation) = ReservationRequest::of(&request, String::new).map_err(|error| error.to_string())? else {
         return Ok(Outcome::default());
     };
-    let ask = Ask { may_exceed, ..ask };
+    let reservation = ReservationRequest { may_exceed, ..reservation };
     let mut outcome = Outcome::default();
     for tree in trees(&quotas).0 {
         let plan = Plan::of_tree(&tree, &namespaces);
-        if !plan.namespaces.contains_key(&namespace) || !ask.grows(&plan) {
+        if !plan.namespaces.contains_key(&namespace) || !reservation.grows(&plan) {
             continue;
         }
-        add(&request, &ask, &plan, &objects, &mut outcome).map_err(|malformed| malformed.to_string())?;
+        add(&request, &reservation, &plan, &objects, &mut outcome).map_err(|malformed| malformed.to_string())?;
     }
     Ok(outcome)
 }
@@ -230,19 +230,19 @@ fn held(quota: &str, objects: &[Value]) -> ResourceList<'static> {
 
 fn add(
     request: &Request<'_>,
-    ask: &Ask,
+    reservation: &ReservationRequest,
     plan: &Plan,
     objects: &[Value],
     outcome: &mut Outcome,
 ) -> Result<(), Malformed> {
     let used: Vec<ResourceList<'static>> = plan.nodes.iter().map(|node| held(&node.quota, objects)).collect();
-    let name = headroom_core::cut::shortened(&ask.key.name).into_owned();
-    let faults = ask::faults(request, plan)?;
-    if !faults.is_empty() && !ask.may_exceed {
-        outcome.refusals.push(format!("{} \"{name}\" is forbidden: {}", ask.key.kind, faults.join("; ")));
+    let name = headroom_core::cut::shortened(&reservation.key.name).into_owned();
+    let faults = reservation_request::faults(request, plan)?;
+    if !faults.is_empty() && !reservation.may_exceed {
+        outcome.refusals.push(format!("{} \"{name}\" is forbidden: {}", reservation.key.kind, faults.join("; ")));
         return Ok(());
     }
-    let mut book = Book::open(plan, State { used: used.clone(), ..State::default() });
+    let mut open = OpenLedger::new(plan, State { used: used.clone(), ..State::default() });
     let consumers = |quota: &str, name: &str| {
         let of = |field: &str| {
             let object = objects.iter().find(|object| metadata(object, "name") == quota);
@@ -253,17 +253,17 @@ fn add(
         };
         Consumers { namespaces: of("namespaces"), children: of("children") }
     };
-    match book.reserve(ask) {
+    match open.reserve(reservation) {
         Verdict::Granted => {}
         Verdict::Refused(refusal) => {
-            outcome.refusals.push(message::refusal("tenant quota", &ask.key, plan, &refusal, &consumers));
+            outcome.refusals.push(message::refusal("tenant quota", &reservation.key, plan, &refusal, &consumers));
         }
-        Verdict::Unfit(_) if ask.may_exceed => {}
-        Verdict::Unfit(unfit) => outcome.refusals.push(message::unfit(&ask.key, &unfit)),
+        Verdict::TooLarge(_) if reservation.may_exceed => {}
+        Verdict::TooLarge(too_large) => outcome.refusals.push(message::too_large(&reservation.key, &too_large)),
         // Nothing else is under way here.
-        Verdict::Busy(_) => {}
+        Verdict::Retry(_) => {}
     }
-    for ((node, held), used) in plan.nodes.iter().zip(book.held()).zip(&used) {
+    for ((node, held), used) in plan.nodes.iter().zip(open.usage_with_claims()).zip(&used) {
         let added: Vec<Amount> = held
             .paired_with(used)
             .filter_map(|(name, held, used)| {

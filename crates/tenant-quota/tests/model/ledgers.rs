@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use headroom_core::amount::{Quantity, ResourceList};
-use headroom_tenant_quota::ask::Ask;
 use headroom_tenant_quota::cache::{Cache, Stored};
 use headroom_tenant_quota::plan::{Node, Plan};
+use headroom_tenant_quota::reservation_request::ReservationRequest;
 use headroom_tenant_quota::state::{Attempt, Key};
-use headroom_tenant_quota::{Book, Shape, State, Verdict, settle};
+use headroom_tenant_quota::{Footprint, OpenLedger, State, Verdict, recount};
 
 use super::scenarios::Scenario;
 use super::world::{Flaw, Thing};
@@ -19,7 +19,7 @@ const NAME: &str = "pods";
 
 /// The reservation that a handler asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Asked {
+pub struct Reservation {
     pub key: usize,
     pub token: u8,
     pub uid: u8,
@@ -47,27 +47,27 @@ pub struct KnownEntry {
     pub token: u8,
     /// The uid of a create.
     pub creates: Option<u8>,
-    /// Whether several entries were merged into it.
+    /// True if several entries were merged into it.
     pub is_merged: bool,
 }
 
 pub struct Ledgers {
     plans: Vec<Plan>,
     flaw: Flaw,
-    most_entries: usize,
+    max_entries: usize,
     states: Vec<State>,
     numbers: HashMap<String, usize>,
-    reserved: HashMap<(usize, usize, Asked), Option<usize>>,
-    settled: HashMap<(usize, usize, Seen), Option<usize>>,
+    reserved: HashMap<(usize, usize, Reservation), Option<usize>>,
+    recounted: HashMap<(usize, usize, Seen), Option<usize>>,
 }
 
 fn kind(key: usize) -> String {
     format!("k{key}")
 }
 
-fn shape(charge: u8) -> Arc<Shape> {
+fn footprint(charge: u8) -> Arc<Footprint> {
     let amounts = [(NAME.into(), Quantity::from_units(charge.into()))].into_iter().filter(|_| charge > 0);
-    Arc::new(Shape { amounts: amounts.collect(), ..Shape::default() })
+    Arc::new(Footprint { amounts: amounts.collect(), ..Footprint::default() })
 }
 
 fn key(key: usize) -> Key {
@@ -102,11 +102,11 @@ impl Ledgers {
         Self {
             plans: (0..scenario.hard.len()).map(plan).collect(),
             flaw,
-            most_entries: scenario.most_entries,
+            max_entries: scenario.max_entries,
             states: Vec::new(),
             numbers: HashMap::new(),
             reserved: HashMap::new(),
-            settled: HashMap::new(),
+            recounted: HashMap::new(),
         }
     }
 
@@ -123,7 +123,7 @@ impl Ledgers {
     pub fn first(&mut self, ledger: usize, things: &[Thing]) -> usize {
         let seen = Seen { things: things.to_vec(), deleted: 0, released: 0, epoch: 0 };
         let start = State { plan: 1, ..State::default() };
-        let state = settle(&self.plans[ledger], &start, &self.cache(&seen), &BTreeSet::new());
+        let state = recount(&self.plans[ledger], &start, &self.cache(&seen), &BTreeSet::new());
         let mut state = state.unwrap().unwrap();
         self.weaken_fence(&mut state);
         self.keep(state)
@@ -145,69 +145,70 @@ impl Ledgers {
         // A deleted object must have been stored before.
         for uid in (0..16).filter(|uid| seen.deleted & (1 << uid) != 0) {
             let gone = Key::new("k0", "n0", "gone");
-            cache.put(gone.clone(), Stored { uid: format!("u{uid}"), version: 0, shape: shape(0), ends: None });
+            cache.put(gone.clone(), Stored { uid: format!("u{uid}"), version: 0, footprint: footprint(0), ends: None });
             cache.remove(&gone, 0);
         }
         for (at, thing) in seen.things.iter().enumerate() {
             cache.advance(&kind(at), thing.version.into());
             if let Some(uid) = thing.uid {
                 let (uid, version) = (format!("u{uid}"), thing.version.into());
-                cache.put(key(at), Stored { uid, version, shape: shape(thing.charge), ends: None });
+                cache.put(key(at), Stored { uid, version, footprint: footprint(thing.charge), ends: None });
             }
         }
         cache
     }
 
     /// The ledger with the entry; none if there is no room.
-    pub fn reserve(&mut self, ledger: usize, state: usize, asked: Asked) -> Option<usize> {
-        if let Some(known) = self.reserved.get(&(ledger, state, asked)) {
+    pub fn reserve(&mut self, ledger: usize, state: usize, reservation: Reservation) -> Option<usize> {
+        if let Some(known) = self.reserved.get(&(ledger, state, reservation)) {
             return *known;
         }
-        let after = self.reserve_now(ledger, self.states[state].clone(), asked).map(|after| self.keep(after));
-        self.reserved.insert((ledger, state, asked), after);
+        let after = self.reserve_now(ledger, self.states[state].clone(), reservation).map(|after| self.keep(after));
+        self.reserved.insert((ledger, state, reservation), after);
         after
     }
 
-    fn reserve_now(&self, ledger: usize, mut state: State, asked: Asked) -> Option<State> {
-        let was = state.claims.get(&key(asked.key)).cloned();
-        let attempt = Attempt { uid: format!("u{}", asked.uid), version: asked.old.map(|old| old.version.into()) };
-        let mut ask = Ask {
-            key: key(asked.key),
-            token: format!("t{}", asked.token),
+    fn reserve_now(&self, ledger: usize, mut state: State, reservation: Reservation) -> Option<State> {
+        let was = state.claims.get(&key(reservation.key)).cloned();
+        let attempt =
+            Attempt { uid: format!("u{}", reservation.uid), version: reservation.old.map(|old| old.version.into()) };
+        let mut request = ReservationRequest {
+            key: key(reservation.key),
+            token: format!("t{}", reservation.token),
             attempt,
-            shape: shape(asked.charge),
-            old: asked.old.map(|old| shape(old.charge)),
+            footprint: footprint(reservation.charge),
+            old: reservation.old.map(|old| footprint(old.charge)),
             may_exceed: false,
         };
         match (self.flaw, &was) {
-            (Flaw::BaseOfFirstEntry, Some(was)) => ask.old = was.base.first().cloned(),
+            (Flaw::BaseOfFirstEntry, Some(was)) => request.old = was.base.first().cloned(),
             (Flaw::ClaimedByUid, Some(was)) => {
-                let is_known = |known: &Attempt| known.uid == ask.attempt.uid;
+                let is_known = |known: &Attempt| known.uid == request.attempt.uid;
                 if was.entries.iter().any(|entry| entry.attempt.as_ref().is_some_and(is_known)) {
                     return Some(state);
                 }
             }
             (Flaw::ChargedAtReview, _) => {
                 // As in other implementations: usage is raised at once, and recounted at some later time.
-                let mut book = Book::open(&self.plans[ledger], state.clone());
-                if book.reserve(&ask) != Verdict::Granted {
+                let mut open = OpenLedger::new(&self.plans[ledger], state.clone());
+                if open.reserve(&request) != Verdict::Granted {
                     return None;
                 }
-                state.used = book.held().to_vec();
+                state.used = open.usage_with_claims().to_vec();
                 return Some(state);
             }
             _ => {}
         }
-        let mut book = Book::open(&self.plans[ledger], state).merging_beyond(self.most_entries);
-        if book.reserve(&ask) != Verdict::Granted {
+        let mut open = OpenLedger::new(&self.plans[ledger], state).with_max_entries(self.max_entries);
+        if open.reserve(&request) != Verdict::Granted {
             return None;
         }
-        let mut state = book.close();
-        if let (Flaw::DecreasesCredited, Some(old)) = (self.flaw, asked.old)
-            && old.charge > asked.charge
+        let mut state = open.into_state();
+        if let (Flaw::DecreasesCredited, Some(old)) = (self.flaw, reservation.old)
+            && old.charge > reservation.charge
         {
-            let less = Quantity::from_units((old.charge - asked.charge).into());
-            for node in self.plans[ledger].nodes_of(&format!("n{}", asked.key)) {
+            let less = Quantity::from_units((old.charge - reservation.charge).into());
+            for node in self.plans[ledger].nodes_of(&format!("n{}", reservation.key)) {
                 let used = state.used[node].get_mut(NAME).unwrap();
                 *used = used.minus(&less);
             }
@@ -215,31 +216,32 @@ impl Ledgers {
         Some(state)
     }
 
-    pub fn take_back(&mut self, ledger: usize, state: usize, at: usize, tokens: &[u8]) -> usize {
-        let mut book = Book::open(&self.plans[ledger], self.states[state].clone()).merging_beyond(self.most_entries);
+    pub fn cancel(&mut self, ledger: usize, state: usize, at: usize, tokens: &[u8]) -> usize {
+        let mut open =
+            OpenLedger::new(&self.plans[ledger], self.states[state].clone()).with_max_entries(self.max_entries);
         for token in tokens {
-            book.take_back(&key(at), &format!("t{token}"));
+            open.cancel(&key(at), &format!("t{token}"));
         }
-        let state = book.close();
+        let state = open.into_state();
         self.keep(state)
     }
 
-    /// The ledger as settled by a leader; none if the leader has seen too little.
-    pub fn settle(&mut self, ledger: usize, state: usize, seen: &Seen) -> Option<usize> {
+    /// The ledger as recounted by a leader; none if the leader has seen too little.
+    pub fn recount(&mut self, ledger: usize, state: usize, seen: &Seen) -> Option<usize> {
         let question = (ledger, state, seen.clone());
-        if let Some(known) = self.settled.get(&question) {
+        if let Some(known) = self.recounted.get(&question) {
             return *known;
         }
         let before = self.states[state].clone();
-        let after = self.settle_now(ledger, &before, seen).map(|after| match after {
+        let after = self.recount_now(ledger, &before, seen).map(|after| match after {
             Some(after) => self.keep(after),
             None => state,
         });
-        self.settled.insert(question, after);
+        self.recounted.insert(question, after);
         after
     }
 
-    fn settle_now(&self, ledger: usize, state: &State, seen: &Seen) -> Option<Option<State>> {
+    fn recount_now(&self, ledger: usize, state: &State, seen: &Seen) -> Option<Option<State>> {
         let cache = self.cache(seen);
         let mut released: BTreeSet<String> =
             (0..64).filter(|token| seen.released & (1 << token) != 0).map(|token| format!("t{token}")).collect();
@@ -261,7 +263,7 @@ impl Ledgers {
                     stored.map_or(cache.revision(&at.kind), |s| Some(s.version)) != Some(version)
                 }),
                 Flaw::SettledByIncrease => {
-                    let amount = entry.shapes[0].get(NAME).map_or(0, Quantity::value);
+                    let amount = entry.footprints[0].get(NAME).map_or(0, Quantity::value);
                     let resolved = increase >= amount && amount > 0;
                     increase -= if resolved { amount } else { 0 };
                     resolved
@@ -273,13 +275,13 @@ impl Ledgers {
             }
         }
         if self.flaw == Flaw::SettledByIncrease {
-            return Some(Some(settled_by_increase(state, &self.plans[ledger], &cache, &released)));
+            return Some(Some(recounted_by_increase(state, &self.plans[ledger], &cache, &released)));
         }
-        let mut settled = settle(&self.plans[ledger], state, &cache, &released).ok()?;
-        if let Some(settled) = &mut settled {
-            self.weaken_fence(settled);
+        let mut recounted = recount(&self.plans[ledger], state, &cache, &released).ok()?;
+        if let Some(recounted) = &mut recounted {
+            self.weaken_fence(recounted);
         }
-        Some(settled)
+        Some(recounted)
     }
 
     /// The ledger with a leader's term; none if it has a later term.
@@ -318,8 +320,8 @@ impl Ledgers {
         Self::amounts(&self.states[state].used)
     }
 
-    pub fn held(&self, ledger: usize, state: usize) -> Vec<i64> {
-        Self::amounts(Book::open(&self.plans[ledger], self.states[state].clone()).held())
+    pub fn usage_with_claims(&self, ledger: usize, state: usize) -> Vec<i64> {
+        Self::amounts(OpenLedger::new(&self.plans[ledger], self.states[state].clone()).usage_with_claims())
     }
 
     /// The nodes that a key is charged to.
@@ -329,17 +331,17 @@ impl Ledgers {
 }
 
 /// Recounts usage and drops the entries with these tokens, but resolves no others from the cache.
-fn settled_by_increase(state: &State, plan: &Plan, cache: &Cache, resolved: &BTreeSet<String>) -> State {
-    let mut settled = state.clone();
-    settled.used = cache.count(plan);
+fn recounted_by_increase(state: &State, plan: &Plan, cache: &Cache, resolved: &BTreeSet<String>) -> State {
+    let mut recounted = state.clone();
+    recounted.used = cache.count(plan);
     let mut claims = BTreeMap::new();
-    for (key, claim) in settled.claims {
+    for (key, claim) in recounted.claims {
         let mut claim = claim;
         claim.entries.retain(|entry| !resolved.contains(&entry.token));
         if !claim.entries.is_empty() {
             claims.insert(key, claim);
         }
     }
-    settled.claims = claims;
-    settled
+    recounted.claims = claims;
+    recounted
 }

@@ -1,5 +1,5 @@
 //! An exhaustive search of the ledger's protocol: every interleaving of requests, their handlers on any number of
-//! replicas, the API server, deletions, and leaders that settle, with the same functions that the program calls.
+//! replicas, the API server, deletions, and leaders that recount, with the same functions that the program calls.
 //!
 //! Checked in every reachable state:
 //!

@@ -25,14 +25,14 @@ pub struct Scenario {
     /// Keys that may be deleted, once each.
     pub deletes: Vec<usize>,
     pub leaders: usize,
-    /// How often a leader starts, in total.
+    /// The number of times that a leader starts, in total.
     pub terms: u8,
-    /// How often each request may be reviewed.
+    /// The number of times that each request may be reviewed.
     pub deliveries: Vec<u8>,
-    /// Whether responses to writes can be lost.
+    /// True if responses to writes can be lost.
     pub lost: bool,
-    pub most_entries: usize,
-    /// Whether leaders may list from an API server that lags behind.
+    pub max_entries: usize,
+    /// True if leaders may list from an API server that lags behind.
     pub lagging: bool,
 }
 
@@ -49,7 +49,7 @@ fn scenario(name: &str, hard: u8, objects: &[u8], requests: &[(Verb, usize, u8)]
         terms: 2,
         deliveries: vec![1; requests.len()],
         lost: false,
-        most_entries: 4,
+        max_entries: 4,
         lagging: false,
     }
 }
@@ -77,7 +77,7 @@ fn lowering() -> Scenario {
     scenario("lowering", 3, &[2, 0], &[(Update, 0, 1), (Update, 0, 3), (Create, 1, 1)])
 }
 
-/// A handler that is late: its object was lowered and the ledger settled before.
+/// A handler that is late: its object was lowered and the ledger recounted before.
 fn late() -> Scenario {
     let requests = [(Update, 0, 1), (Update, 0, 3), (Update, 0, 3), (Create, 1, 1)];
     Scenario { leaders: 1, terms: 1, ..scenario("late", 3, &[2, 0], &requests) }
@@ -107,10 +107,10 @@ fn tree() -> Scenario {
     }
 }
 
-fn one_name(most_entries: usize) -> Scenario {
-    let name = if most_entries == 1 { "one name, merged" } else { "one name" };
+fn one_name(max_entries: usize) -> Scenario {
+    let name = if max_entries == 1 { "one name, merged" } else { "one name" };
     let requests = [(Create, 0, 2), (Create, 0, 1), (Create, 1, 1)];
-    Scenario { deletes: vec![0], most_entries, ..scenario(name, 2, &[1, 0], &requests) }
+    Scenario { deletes: vec![0], max_entries, ..scenario(name, 2, &[1, 0], &requests) }
 }
 
 pub fn small() -> Vec<Scenario> {

@@ -4,7 +4,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use super::ledgers::{Asked, KnownEntry, Ledgers, Seen};
+use super::ledgers::{KnownEntry, Ledgers, Reservation, Seen};
 use super::scenarios::{Scenario, Verb};
 
 /// How a naive variant differs from the protocol.
@@ -30,7 +30,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    /// Whether the leader's term is the fence.
+    /// Returns true if the leader's term is the fence.
     pub fn has_epochs(self) -> bool {
         matches!(self, Self::EpochsListingFirst | Self::EpochsLaggingList)
     }
@@ -72,7 +72,7 @@ enum Stage {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Handler {
     token: u8,
-    /// Whether the API server still waits for its response.
+    /// True if the API server still waits for its response.
     attached: bool,
     stage: Stage,
     /// The index of the next ledger, among those that the key is charged to.
@@ -135,7 +135,7 @@ impl fmt::Display for Step {
 
 /// The first uid of objects that are stored at the start.
 const FIRST_UID: u8 = 100;
-/// Most reviews of one request.
+/// The maximum number of reviews of one request.
 const REVIEWS: u8 = 3;
 
 pub struct Model<'s> {
@@ -281,8 +281,8 @@ impl Model<'_> {
                 }
                 let old = handler.old.filter(|_| verb == Verb::Update);
                 let uid = old.map_or(at as u8, |old| old.uid.unwrap());
-                let asked = Asked { key, token: handler.token, uid, charge, old };
-                match self.ledgers.reserve(ledger, state, asked) {
+                let reservation = Reservation { key, token: handler.token, uid, charge, old };
+                match self.ledgers.reserve(ledger, state, reservation) {
                     None if handler.at == 0 => {
                         step("finds no room", put(Handler { stage: Stage::Deny, read: None, ..handler.clone() }));
                     }
@@ -306,7 +306,7 @@ impl Model<'_> {
                 let ledger = places[handler.at].0;
                 let all = (0..REVIEWS).map(|delivery| at as u8 * REVIEWS + delivery).collect();
                 let tokens = if self.flaw == Flaw::UndoneByReview { all } else { vec![handler.token] };
-                let back = self.ledgers.take_back(ledger, world.ledgers[ledger], key, &tokens);
+                let back = self.ledgers.cancel(ledger, world.ledgers[ledger], key, &tokens);
                 let mut after = put(match handler.at {
                     0 => Handler { stage: Stage::Deny, ..handler.clone() },
                     at => Handler { at: at - 1, ..handler.clone() },
@@ -390,16 +390,16 @@ impl Model<'_> {
             acting.released |= (0..world.store.len()).fold(0, |all, key| all | self.over(world, key));
         }
         for ledger in 0..world.ledgers.len() {
-            let Some(settled) = self.ledgers.settle(ledger, world.ledgers[ledger], &acting) else { continue };
-            if settled == world.ledgers[ledger] {
+            let Some(recounted) = self.ledgers.recount(ledger, world.ledgers[ledger], &acting) else { continue };
+            if recounted == world.ledgers[ledger] {
                 continue;
             }
             let mut after = world.clone();
-            after.ledgers[ledger] = settled;
+            after.ledgers[ledger] = recounted;
             let left = after.ledgers.iter().flat_map(|state| self.ledgers.entries(*state));
             let left = left.fold(0, |bits, entry| bits | 1 << entry.token);
             after.leaders[at].seen.as_mut().unwrap().released &= left;
-            step("settles", after);
+            step("recounts", after);
         }
     }
 
@@ -436,7 +436,7 @@ impl Model<'_> {
             if stored.iter().zip(hard).any(|(stored, hard)| *stored > i64::from(*hard)) {
                 return Some("SAFE: stored objects exceed the bound");
             }
-            let held = self.ledgers.held(ledger, world.ledgers[ledger]);
+            let held = self.ledgers.usage_with_claims(ledger, world.ledgers[ledger]);
             if self.flaw == Flaw::None && held.iter().zip(&stored).any(|(held, stored)| held < stored) {
                 return Some("SAFE: the ledger holds less than what is stored");
             }
@@ -444,7 +444,7 @@ impl Model<'_> {
         self.unclean(world)
     }
 
-    /// Ends all requests and handlers, then settles: by each active leader, and by a new one.
+    /// Ends all requests and handlers, then recounts: by each active leader, and by a new one.
     fn unclean(&mut self, world: &World) -> Option<&'static str> {
         let mut ended = world.clone();
         for request in &mut ended.requests {
@@ -464,16 +464,18 @@ impl Model<'_> {
         for seen in up_to_date.chain([fresh]).collect::<Vec<_>>() {
             for ledger in 0..world.ledgers.len() {
                 let state = world.ledgers[ledger];
-                // A leader with an earlier term does not settle.
-                let Some(settled) = self.ledgers.settle(ledger, state, &seen) else { continue };
-                let mut left = self.ledgers.entries(settled);
+                // A leader with an earlier term does not recount.
+                let Some(recounted) = self.ledgers.recount(ledger, state, &seen) else { continue };
+                let mut left = self.ledgers.entries(recounted);
                 if left.any(|entry| entry.creates.is_some() && entry.creates == world.store[entry.key].uid) {
                     return Some("PROMPT: a claim remains although its object has been seen");
                 }
                 drop(left);
                 let seen = Seen { released: seen.released | over, ..seen.clone() };
-                let Some(settled) = self.ledgers.settle(ledger, state, &seen) else { continue };
-                if self.ledgers.has_claims(settled) || self.ledgers.used(settled) != self.count(ledger, &world.store) {
+                let Some(recounted) = self.ledgers.recount(ledger, state, &seen) else { continue };
+                if self.ledgers.has_claims(recounted)
+                    || self.ledgers.used(recounted) != self.count(ledger, &world.store)
+                {
                     return Some("CLEAN: settling leaves a claim or a wrong count");
                 }
             }

@@ -1,25 +1,25 @@
-//! Settling: `used` is recounted from stored objects, and claims whose outcome is known are removed.
+//! Recount: `used` is recounted from stored objects, and claims whose outcome is known are removed.
 //!
-//! Settling is safe without a lease: the ledger records the revision that it was counted at, and a replica that has
-//! seen less must not settle it.
+//! A recount is safe without a lease: the ledger records the revision that it was counted at, and a replica that has
+//! seen less must not recount it.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::cache::Cache;
+use crate::ledger::base_of;
 use crate::plan::Plan;
-use crate::reserve::base_of;
 use crate::state::{Attempt, Claim, Entry, Key, State};
 
-/// The cache has seen less of a kind than the replica that settled before.
+/// A cache that has seen less of a kind than the replica that recounted before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Behind {
+pub struct StaleCache {
     pub kind: String,
     pub seen: u64,
     pub counted: u64,
 }
 
-impl fmt::Display for Behind {
+impl fmt::Display for StaleCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, seen, counted } = self;
         write!(f, "{kind} were already counted at revision {counted}; this replica has seen only revision {seen}")
@@ -28,11 +28,16 @@ impl fmt::Display for Behind {
 
 /// The state recounted from a cache by a plan; none if nothing changes. `released` are the tokens of entries whose
 /// request is over and for which a live read showed nothing that the cache lacks.
-pub fn settle(plan: &Plan, state: &State, cache: &Cache, released: &BTreeSet<String>) -> Result<Option<State>, Behind> {
+pub fn recount(
+    plan: &Plan,
+    state: &State,
+    cache: &Cache,
+    released: &BTreeSet<String>,
+) -> Result<Option<State>, StaleCache> {
     let kinds = plan.kinds();
     for (kind, counted) in &state.counted_at {
         if let Some(seen) = cache.revision(kind).filter(|seen| seen < counted) {
-            return Err(Behind { kind: kind.clone(), seen, counted: *counted });
+            return Err(StaleCache { kind: kind.clone(), seen, counted: *counted });
         }
     }
     let mut counted_at = state.counted_at.clone();
@@ -41,7 +46,7 @@ pub fn settle(plan: &Plan, state: &State, cache: &Cache, released: &BTreeSet<Str
             counted_at.insert(kind.clone(), seen);
         }
     }
-    let mut settled = State { plan: plan.number, used: cache.count(plan), counted_at, ..State::default() };
+    let mut recounted = State { plan: plan.number, used: cache.count(plan), counted_at, ..State::default() };
     for (key, claim) in &state.claims {
         let is_charged = kinds.contains(&key.kind) && plan.namespaces.contains_key(&key.namespace);
         if !is_charged {
@@ -56,14 +61,14 @@ pub fn settle(plan: &Plan, state: &State, cache: &Cache, released: &BTreeSet<Str
         if entries.is_empty() {
             continue;
         }
-        let base = cache.get(key).and_then(|stored| base_of(&stored.shape)).into_iter().collect();
-        settled.claims.insert(key.clone(), Claim { base, entries });
+        let base = cache.get(key).and_then(|stored| base_of(&stored.footprint)).into_iter().collect();
+        recounted.claims.insert(key.clone(), Claim { base, entries });
     }
-    let is_new = settled.plan != state.plan || settled.used != state.used || settled.claims != state.claims;
-    Ok(is_new.then_some(settled))
+    let is_new = recounted.plan != state.plan || recounted.used != state.used || recounted.claims != state.claims;
+    Ok(is_new.then_some(recounted))
 }
 
-/// Whether the cache shows the outcome of an attempt.
+/// Returns true if the cache shows the outcome of an attempt.
 fn is_resolved(key: &Key, entry: &Entry, cache: &Cache) -> bool {
     let Some(Attempt { uid, version }) = &entry.attempt else { return false };
     let stored = cache.get(key);

@@ -60,24 +60,24 @@ pub fn unescape(word: &str) -> Result<String, Unreadable> {
 
 /// The largest amount that an object or a bound may have, 1e30: far more than any cluster has, and so little that the
 /// sum of any number of objects can be read back.
-pub fn most() -> Quantity {
+pub fn max_amount() -> Quantity {
     Quantity::from_units(1_000_000_000_000_000).times_count(1_000_000_000_000_000)
 }
 
-/// The amount, but at most [`most`].
+/// The amount, but at most [`max_amount`].
 pub fn capped(amount: Quantity) -> Quantity {
     if is_small(&amount) {
         return amount;
     }
-    amount.clamp(Quantity::ZERO.minus(&most()), most())
+    amount.clamp(Quantity::ZERO.minus(&max_amount()), max_amount())
 }
 
-/// Whether [`capped`] may have lowered this amount.
+/// Returns true if [`capped`] may have lowered this amount.
 pub fn is_capped(amount: &Quantity) -> bool {
-    !is_small(amount) && *amount >= most()
+    !is_small(amount) && *amount >= max_amount()
 }
 
-/// Whether the amount is below 2^63, which every family of suffixes can express.
+/// Returns true if the amount is below 2^63, which every family of suffixes can express.
 fn is_small(amount: &Quantity) -> bool {
     amount.value().unsigned_abs() < i64::MAX.unsigned_abs()
 }
@@ -102,8 +102,8 @@ pub fn line_of_amounts(amounts: &ResourceList<'_>) -> String {
     line
 }
 
-/// The length of a text; none if it is longer than `most`. A longer text is not made.
-pub fn length(text: &impl fmt::Display, most: usize) -> Option<usize> {
+/// The length of a text; none if it is longer than `max`. A longer text is not made.
+pub fn length(text: &impl fmt::Display, max: usize) -> Option<usize> {
     struct Room(usize);
 
     impl Write for Room {
@@ -113,9 +113,9 @@ pub fn length(text: &impl fmt::Display, most: usize) -> Option<usize> {
         }
     }
 
-    let mut room = Room(most);
+    let mut room = Room(max);
     write!(room, "{text}").ok()?;
-    most.checked_sub(room.0)
+    max.checked_sub(room.0)
 }
 
 /// Reads one word of such a line.

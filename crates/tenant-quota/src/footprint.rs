@@ -1,7 +1,7 @@
 //! The charge of an object under every name, and the scopes that it matches.
 //!
-//! A shape does not depend on quotas, so claims and counts stay valid when quotas change. Many objects have the same
-//! shape.
+//! A footprint does not depend on quotas, so claims and counts stay valid when quotas change. Many objects have the same
+//! footprint.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use headroom_core::json::{Malformed, Node};
 use headroom_core::quota::{Kind, Measure, Object, Usage, scope};
 use headroom_core::timestamp::Timestamp;
 
-use crate::text::{self, Unreadable};
+use crate::encoding::{self, Unreadable};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Shape {
-    /// Without zero amounts, and none above [`text::most`].
+pub struct Footprint {
+    /// Without zero amounts, and none above [`encoding::max_amount`].
     pub amounts: ResourceList<'static>,
     /// The values that scope selectors match, by scope.
     pub scopes: BTreeMap<String, Vec<String>>,
@@ -28,13 +28,13 @@ const PLAIN: [&str; 5] = ["Terminating", "NotTerminating", "BestEffort", "NotBes
 const PRIORITY: &str = "PriorityClass";
 const ATTRIBUTES: &str = "VolumeAttributesClass";
 
-impl Shape {
-    /// The shape of an object at a time. Without a time, no pod's deletion is overdue.
+impl Footprint {
+    /// The footprint of an object at a time. Without a time, no pod's deletion is overdue.
     pub fn of(object: &Object<'_, '_>, now: Option<Timestamp>) -> Result<Self, Malformed> {
         let amounts = Usage::of(object, now)?.list(object.kind).into_iter();
         let amounts = amounts.filter(|(_, amount)| !amount.is_zero());
-        let mut shape = Self {
-            amounts: amounts.map(|(name, amount)| (Cow::Owned(name.into_owned()), text::capped(amount))).collect(),
+        let mut footprint = Self {
+            amounts: amounts.map(|(name, amount)| (Cow::Owned(name.into_owned()), encoding::capped(amount))).collect(),
             scopes: BTreeMap::new(),
         };
         match (object.kind.measure, object.pod) {
@@ -46,28 +46,28 @@ impl Shape {
                         values: Vec::new(),
                     };
                     if scope::matches(object, &exists)? {
-                        shape.scopes.insert(name.to_owned(), Vec::new());
+                        footprint.scopes.insert(name.to_owned(), Vec::new());
                     }
                 }
                 let class = pod.spec.string("priorityClassName")?.filter(|class| !class.is_empty());
-                shape.scopes.insert(PRIORITY.to_owned(), class.into_iter().map(Cow::into_owned).collect());
+                footprint.scopes.insert(PRIORITY.to_owned(), class.into_iter().map(Cow::into_owned).collect());
             }
             (Measure::Claim, _) => {
                 let classes = scope::attributes_classes(&object.source)?;
-                shape.scopes.insert(ATTRIBUTES.to_owned(), classes.into_iter().map(Cow::into_owned).collect());
+                footprint.scopes.insert(ATTRIBUTES.to_owned(), classes.into_iter().map(Cow::into_owned).collect());
             }
             _ => {}
         }
-        Ok(shape)
+        Ok(footprint)
     }
 
-    /// The shape of a stored object.
+    /// The footprint of a stored object.
     pub fn of_stored(kind: &str, node: Node<'_>, now: Option<Timestamp>) -> Result<Self, Malformed> {
         let stored = headroom_core::quota::stored::Stored::read(Kind::from_qualified(kind), node)?;
         Self::of(&stored.object(), now)
     }
 
-    /// Whether a quota with these scopes charges the object.
+    /// Returns true if a quota with these scopes charges the object.
     pub fn matches(&self, requirements: &[ScopeRequirement<'_>]) -> bool {
         requirements.iter().all(|requirement| {
             let Some(values) = self.scopes.get(requirement.scope.as_ref()) else { return false };
@@ -83,33 +83,33 @@ impl Shape {
 
     /// A name whose amount is too large to be counted exactly.
     pub fn uncountable(&self) -> Option<&str> {
-        self.amounts.iter().find(|(_, amount)| text::is_capped(amount)).map(|(name, _)| name.as_ref())
+        self.amounts.iter().find(|(_, amount)| encoding::is_capped(amount)).map(|(name, _)| name.as_ref())
     }
 
     /// `pods=1 requests.cpu=500m ~NotTerminating ~PriorityClass:high`
     pub fn read(line: &str) -> Result<Self, Unreadable> {
-        let mut shape = Self::default();
+        let mut footprint = Self::default();
         for word in line.split_whitespace() {
             let Some(scope) = word.strip_prefix('~') else {
-                let (name, amount) = text::read_amount(word)?;
-                shape.amounts.set(name.into(), amount);
+                let (name, amount) = encoding::read_amount(word)?;
+                footprint.amounts.set(name.into(), amount);
                 continue;
             };
             let (scope, values) = scope.split_once(':').unwrap_or((scope, ""));
-            let values = values.split(',').filter(|value| !value.is_empty()).map(text::unescape);
-            shape.scopes.insert(text::unescape(scope)?, values.collect::<Result<_, _>>()?);
+            let values = values.split(',').filter(|value| !value.is_empty()).map(encoding::unescape);
+            footprint.scopes.insert(encoding::unescape(scope)?, values.collect::<Result<_, _>>()?);
         }
-        Ok(shape)
+        Ok(footprint)
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for Footprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        text::write_amounts(f, &self.amounts)?;
+        encoding::write_amounts(f, &self.amounts)?;
         for (index, (scope, values)) in self.scopes.iter().enumerate() {
             let space = if index == 0 && self.amounts.is_empty() { "" } else { " " };
-            write!(f, "{space}~{}", text::escape(scope))?;
-            let values: Vec<String> = values.iter().map(|value| text::escape(value)).collect();
+            write!(f, "{space}~{}", encoding::escape(scope))?;
+            let values: Vec<String> = values.iter().map(|value| encoding::escape(value)).collect();
             if !values.is_empty() {
                 write!(f, ":{}", values.join(","))?;
             }
@@ -137,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_shape_of_any_pod_reads_back_unchanged(
+        fn the_footprint_of_any_pod_reads_back_unchanged(
             containers in prop::collection::vec(prop::collection::btree_map("[a-z./]{1,8}|cpu|memory|ephemeral-storage", amount(), 0..4), 1..4),
             class in ".*",
         ) {
@@ -149,25 +149,25 @@ mod tests {
             let containers = containers.collect::<Vec<_>>().join(",");
             let class = class.replace(['\\', '"'], "").replace(char::is_control, "");
             let pod = format!(r#"{{"spec": {{"priorityClassName": "{class}", "containers": [{containers}]}}}}"#);
-            let shape = shape("pods", &pod);
-            prop_assert_eq!(Shape::read(&shape.to_string()), Ok(shape));
+            let footprint = footprint("pods", &pod);
+            prop_assert_eq!(Footprint::read(&footprint.to_string()), Ok(footprint));
         }
     }
 
-    fn shape(kind: &str, object: &str) -> Shape {
+    fn footprint(kind: &str, object: &str) -> Footprint {
         let document = Document::read(object).unwrap();
-        Shape::of_stored(kind, document.root(), None).unwrap()
+        Footprint::of_stored(kind, document.root(), None).unwrap()
     }
 
     #[track_caller]
     fn check(kind: &str, object: &str, line: &str) {
-        let shape = shape(kind, object);
-        assert_eq!(shape.to_string(), line);
-        assert_eq!(Shape::read(line).unwrap(), shape);
+        let footprint = footprint(kind, object);
+        assert_eq!(footprint.to_string(), line);
+        assert_eq!(Footprint::read(line).unwrap(), footprint);
     }
 
     #[test]
-    fn a_shape_has_every_amount_and_scope_that_a_quota_can_use() {
+    fn a_footprint_has_every_amount_and_scope_that_a_quota_can_use() {
         check(
             "pods",
             r#"{"metadata": {"name": "a"}, "spec": {"priorityClassName": "high", "containers": [
@@ -211,10 +211,10 @@ mod tests {
         for pod in pods {
             let document = Document::read(pod).unwrap();
             let stored = headroom_core::quota::stored::Stored::read(Kind::POD, document.root()).unwrap();
-            let shape = Shape::of(&stored.object(), None).unwrap();
+            let footprint = Footprint::of(&stored.object(), None).unwrap();
             for requirement in &requirements {
                 let expected = scope::matches(&stored.object(), requirement).unwrap();
-                assert_eq!(shape.matches(std::slice::from_ref(requirement)), expected, "{requirement} of {pod}");
+                assert_eq!(footprint.matches(std::slice::from_ref(requirement)), expected, "{requirement} of {pod}");
             }
         }
     }

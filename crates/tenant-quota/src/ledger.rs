@@ -1,0 +1,344 @@
+//! Reservation: a claim is added if there is room for it, and the request is allowed once the ledger is written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use headroom_core::amount::{Quantity, ResourceList, ResourceName};
+use headroom_core::cut::Names;
+use headroom_core::quota::{Breach, Excess, Fault};
+
+use crate::encoding;
+use crate::footprint::Footprint;
+use crate::plan::{Node, Plan};
+use crate::reservation_request::ReservationRequest;
+use crate::state::{Claim, Entry, Key, State};
+
+/// The maximum number of claims in one ledger. About this many are written in a second, and claims are resolved sooner
+/// than that.
+pub const MAX_CLAIMS: usize = 512;
+/// The maximum bytes of the text of one claim: some thirty resources. So no single request can fill a ledger.
+pub const MAX_CLAIM_BYTES: usize = 2048;
+/// The maximum bytes of the text of all claims before requests must wait. A recount may add bases of
+/// [`MAX_BASE_BYTES`] each; together they are well below the 1.5 MiB that etcd stores of one object.
+pub const MAX_BYTES: usize = 512 * 1024;
+/// The maximum bytes of a base. Without its base, a claim holds more than it needs, never less.
+const MAX_BASE_BYTES: usize = 1024;
+/// The bytes of an entry's token, version and numbers of footprints, and more.
+const ENTRY_BYTES: usize = 64;
+/// The maximum number of entries of one key before they are merged, and of footprints of a merged entry.
+const MAX_ENTRIES: usize = 4;
+
+/// A ledger that is open for a batch of requests. Each request sees the claims of the requests before it.
+#[derive(Debug, Clone)]
+pub struct OpenLedger<'p> {
+    plan: &'p Plan,
+    state: State,
+    /// By node: usage, plus what is claimed beyond it.
+    usage_with_claims: Vec<ResourceList<'static>>,
+    max_entries: usize,
+    /// The size of the claims' text, at most; none before it is needed.
+    bytes: Option<usize>,
+    /// By node and name: the claims that hold part of a bound. Cached, because every refusal needs them and only a new
+    /// claim changes them.
+    blocking_claims: BTreeMap<(usize, ResourceName<'static>), BlockingClaims>,
+}
+
+/// Claims that hold part of a bound.
+#[derive(Debug, Clone, Default)]
+struct BlockingClaims {
+    claims: usize,
+    tokens: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The claim was added to the state. It is valid once the state is written.
+    Granted,
+    Refused(Refusal),
+    /// No ledger can hold a claim for this object, however much room there is.
+    TooLarge(TooLarge),
+    Retry(Retry),
+}
+
+/// A claim that no ledger can hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TooLarge {
+    /// The amount under this name is too large to be counted.
+    Amount(String),
+    /// The object's name and so many resources would take too much of a ledger.
+    Size { resources: usize },
+}
+
+/// A request that must be retried although there may be room for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    Claims,
+    /// The claims are too long together.
+    Bytes,
+    Key,
+}
+
+/// The quotas without room for a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The nearest quota first, then ancestors.
+    pub quotas: Vec<Shortage>,
+    /// Tokens of the entries that block the request, if it would fit without them.
+    pub waits_for: Vec<String>,
+}
+
+/// A quota that refuses the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortage {
+    pub node: usize,
+    pub breach: Breach<'static>,
+    /// For each exceeded bound: the amount that unfinished requests hold, and their number.
+    pub reserved: Vec<(Quantity, usize)>,
+}
+
+impl<'p> OpenLedger<'p> {
+    pub fn new(plan: &'p Plan, state: State) -> Self {
+        let mut usage_with_claims = state.used.clone();
+        usage_with_claims.resize(plan.nodes.len(), ResourceList::default());
+        let (max_entries, blocking_claims) = (MAX_ENTRIES, BTreeMap::new());
+        let mut ledger = Self { plan, usage_with_claims, state, max_entries, bytes: None, blocking_claims };
+        for (key, claim) in &ledger.state.claims {
+            for node in plan.nodes_of(&key.namespace) {
+                if let (Some(total), Some(node)) = (ledger.usage_with_claims.get_mut(node), plan.nodes.get(node)) {
+                    total.add_all(&reserved(claim, node));
+                }
+            }
+        }
+        ledger
+    }
+
+    /// Sets how many entries a key may have before they are merged.
+    pub fn with_max_entries(self, max_entries: usize) -> Self {
+        Self { max_entries, ..self }
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub fn into_state(self) -> State {
+        self.state
+    }
+
+    /// Usage and claims, by node.
+    pub fn usage_with_claims(&self) -> &[ResourceList<'static>] {
+        &self.usage_with_claims
+    }
+
+    /// Adds a claim if there is room for it; otherwise changes nothing.
+    pub fn reserve(&mut self, request: &ReservationRequest) -> Verdict {
+        let was = self.state.claims.get(&request.key).cloned();
+        let was = was.as_ref();
+        if was.is_some_and(|claim| claim.entries.iter().any(|entry| entry.token == request.token)) {
+            // An earlier write succeeded, but its response was lost.
+            return Verdict::Granted;
+        }
+        let Some(added) = bytes_of(request) else {
+            return Verdict::TooLarge(TooLarge::Size { resources: request.footprint.amounts.len() });
+        };
+        if let Some(name) = request.footprint.uncountable() {
+            return Verdict::TooLarge(TooLarge::Amount(name.to_owned()));
+        }
+        if was.is_none() && self.state.claims.len() >= MAX_CLAIMS {
+            return Verdict::Retry(Retry::Claims);
+        }
+        let bytes = *self.bytes.get_or_insert_with(|| self.state.claim_bytes()) + added;
+        if bytes > MAX_BYTES {
+            return Verdict::Retry(Retry::Bytes);
+        }
+        let Some(now) = with_entry(was, request, self.max_entries) else { return Verdict::Retry(Retry::Key) };
+        let mut growths = Vec::new();
+        let mut quotas = Vec::new();
+        let mut fits_without_claims = true;
+        let plan = self.plan;
+        for at in plan.nodes_of(&request.key.namespace) {
+            let Some(node) = plan.nodes.get(at) else { continue };
+            let before = was.map(|was| reserved(was, node)).unwrap_or_default();
+            let growth: ResourceList<'static> = reserved(&now, node)
+                .paired_with(&before)
+                .map(|(name, after, before)| (name.clone(), before.map_or(after.clone(), |before| after.minus(before))))
+                .filter(|(_, growth)| growth.is_positive())
+                .collect();
+            if node.is_suspended || request.may_exceed {
+                growths.push((at, growth));
+                continue;
+            }
+            if let Some(short) = self.unknown_usage(at, node, &growth) {
+                quotas.push(short);
+                fits_without_claims = false;
+            } else if let Some(short) = self.short(at, node, &growth) {
+                fits_without_claims &= self.fits_in_used(at, node, &growth);
+                quotas.push(short);
+            }
+            growths.push((at, growth));
+        }
+        if !quotas.is_empty() {
+            let waits_for = if fits_without_claims { self.blocking_tokens(&quotas) } else { Vec::new() };
+            return Verdict::Refused(Refusal { quotas, waits_for });
+        }
+        self.blocking_claims.clear();
+        for (at, growth) in growths {
+            if let Some(total) = self.usage_with_claims.get_mut(at) {
+                total.add_all(&growth);
+            }
+        }
+        self.state.claims.insert(request.key.clone(), now);
+        self.bytes = Some(bytes);
+        Verdict::Granted
+    }
+
+    /// Removes the entry with this token: the reservation made before another ledger refused the request.
+    pub fn cancel(&mut self, key: &Key, token: &str) {
+        let Some(claim) = self.state.claims.get_mut(key) else { return };
+        // A merged entry belongs to other requests too.
+        claim.entries.retain(|entry| entry.token != token || entry.attempt.is_none());
+        if claim.entries.is_empty() {
+            self.state.claims.remove(key);
+        }
+        *self = Self::new(self.plan, std::mem::take(&mut self.state)).with_max_entries(self.max_entries);
+    }
+
+    /// The breach for bounds that grow but whose usage is unknown.
+    fn unknown_usage(&self, at: usize, node: &Node, growth: &ResourceList<'static>) -> Option<Shortage> {
+        let used = self.state.used.get(at);
+        let is_unknown = |name: &&ResourceName<'static>| !used.is_some_and(|used| used.contains(name));
+        let names: Vec<String> = growth.names().filter(is_unknown).map(ToString::to_string).collect();
+        let fault = Fault::UnknownStatus { names };
+        let is_any = matches!(&fault, Fault::UnknownStatus { names } if !names.is_empty());
+        is_any.then(|| Shortage { node: at, breach: node.breach(fault), reserved: Vec::new() })
+    }
+
+    fn short(&mut self, at: usize, node: &Node, growth: &ResourceList<'static>) -> Option<Shortage> {
+        let (mut excesses, mut reserved) = (Vec::new(), Vec::new());
+        for (name, requested) in growth.iter() {
+            let total = self.usage_with_claims.get(at).and_then(|total| total.get(name));
+            let (Some(hard), Some(total)) = (node.hard.get(name), total) else { continue };
+            if total.plus(requested) <= *hard {
+                continue;
+            }
+            let used = self.state.used.get(at).and_then(|used| used.get(name));
+            let claimed = used.map_or(Quantity::ZERO, |used| total.minus(used));
+            excesses.push(Excess {
+                name: name.clone(),
+                requested: requested.clone(),
+                used: total.clone(),
+                hard: hard.clone(),
+                origins: Names::default(),
+            });
+            reserved.push((claimed, self.blocking_claims(at, node, name).claims));
+        }
+        if excesses.is_empty() {
+            return None;
+        }
+        let fault = Fault::Exceeded { excesses, growth: None };
+        Some(Shortage { node: at, breach: node.breach(fault), reserved })
+    }
+
+    fn fits_in_used(&self, at: usize, node: &Node, growth: &ResourceList<'static>) -> bool {
+        let used = self.state.used.get(at);
+        growth.iter().all(|(name, growth)| match (used.and_then(|used| used.get(name)), node.hard.get(name)) {
+            (Some(used), Some(hard)) => used.plus(growth) <= *hard,
+            _ => true,
+        })
+    }
+
+    fn blocking_claims(&mut self, at: usize, node: &Node, name: &ResourceName<'static>) -> &BlockingClaims {
+        self.blocking_claims.entry((at, name.clone())).or_insert_with(|| {
+            let mut blocking_claims = BlockingClaims::default();
+            for (key, claim) in &self.state.claims {
+                if self.plan.nodes_of(&key.namespace).contains(&at) && reserved(claim, node).contains(name) {
+                    blocking_claims.claims += 1;
+                    blocking_claims.tokens.extend(claim.entries.iter().map(|entry| entry.token.clone()));
+                }
+            }
+            blocking_claims
+        })
+    }
+
+    fn blocking_tokens(&mut self, quotas: &[Shortage]) -> Vec<String> {
+        let mut tokens: Vec<String> = Vec::new();
+        let plan = self.plan;
+        for short in quotas {
+            let (Some(node), Fault::Exceeded { excesses, .. }) = (plan.nodes.get(short.node), &short.breach.fault)
+            else {
+                continue;
+            };
+            for excess in excesses {
+                tokens.extend_from_slice(&self.blocking_claims(short.node, node, &excess.name).tokens);
+            }
+        }
+        tokens.sort_unstable();
+        tokens.dedup();
+        tokens
+    }
+}
+
+/// The amounts that a claim adds to `used` at a node: the largest that may be stored, minus what is certainly counted.
+pub fn reserved(claim: &Claim, node: &Node) -> ResourceList<'static> {
+    let footprints = || claim.entries.iter().flat_map(|entry| entry.footprints.iter());
+    let at = |footprint: &Arc<Footprint>, name: &str| -> Option<Quantity> {
+        footprint.get(name).filter(|_| footprint.matches(&node.requirements)).cloned()
+    };
+    let amount = |name: &ResourceName<'static>| {
+        let largest = footprints().filter_map(|footprint| at(footprint, name)).max()?;
+        let counted = claim.base.iter().map(|footprint| at(footprint, name).unwrap_or(Quantity::ZERO)).min();
+        let reserved = counted.map_or(largest.clone(), |counted| largest.minus(&counted));
+        reserved.is_positive().then(|| (name.clone(), reserved))
+    };
+    ResourceList::in_order(node.hard.names().filter_map(amount))
+}
+
+/// The part of `used` that certainly belongs to the key of this object, if it is short enough to be kept.
+pub fn base_of(stored: &Arc<Footprint>) -> Option<Arc<Footprint>> {
+    encoding::length(stored, MAX_BASE_BYTES).map(|_| Arc::clone(stored))
+}
+
+/// The upper bound of the bytes that a request adds to the ledger's text; none if they are too many.
+fn bytes_of(request: &ReservationRequest) -> Option<usize> {
+    let escaped = |word: &str| (word.len() < MAX_CLAIM_BYTES).then(|| encoding::escape(word).len());
+    let entry = escaped(&request.key.to_string())? + escaped(&request.attempt.uid)? + ENTRY_BYTES;
+    let rest = MAX_CLAIM_BYTES.checked_sub(entry)?;
+    let footprint = encoding::length(&request.footprint, rest)?;
+    let base = request.old.as_ref().and_then(|old| encoding::length(old, MAX_BASE_BYTES)).unwrap_or_default();
+    Some(MAX_CLAIM_BYTES - rest + footprint + base)
+}
+
+/// The claim with an added entry; none if too many requests for its key are unfinished.
+fn with_entry(was: Option<&Claim>, request: &ReservationRequest, max_entries: usize) -> Option<Claim> {
+    let mut claim = match (was, request.old.as_ref().and_then(base_of)) {
+        (None, old) => Claim { base: old.into_iter().collect(), entries: Vec::new() },
+        // The base is the least that any of the requests found: the others may be too late to be stored.
+        (Some(was), None) => Claim { base: Vec::new(), ..was.clone() },
+        (Some(was), Some(old)) => {
+            let mut claim = was.clone();
+            if !claim.base.is_empty() && !claim.base.contains(&old) {
+                claim.base.push(old);
+            }
+            if claim.base.len() > MAX_ENTRIES {
+                claim.base.clear();
+            }
+            claim
+        }
+    };
+    let (attempt, footprints) = (Some(request.attempt.clone()), vec![Arc::clone(&request.footprint)]);
+    claim.entries.push(Entry { token: request.token.clone(), attempt, footprints });
+    if claim.entries.len() > max_entries {
+        let mut footprints: Vec<Arc<Footprint>> = Vec::new();
+        for footprint in claim.entries.into_iter().flat_map(|entry| entry.footprints) {
+            if !footprints.contains(&footprint) {
+                footprints.push(footprint);
+            }
+        }
+        if footprints.len() > MAX_ENTRIES {
+            return None;
+        }
+        // The merged entry's age starts again, because the newest of the requests may last longest.
+        claim.entries = vec![Entry { token: request.token.clone(), attempt: None, footprints }];
+    }
+    Some(claim)
+}
