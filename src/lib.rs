@@ -1,6 +1,6 @@
 //! The policy: a thin waPC shell around the core, without any rule of its own.
 //!
-//! read the request and the settings -> fetch the lookups of each step of the evaluation -> respond
+//! read the request and the settings -> evaluate, fetching the objects of each phase -> respond
 
 mod clock;
 #[cfg(any(target_arch = "wasm32", test))]
@@ -14,9 +14,10 @@ mod wapc;
 
 use std::mem::ManuallyDrop;
 
+use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::{Document, Malformed, Node};
 use headroom_core::verdict::Violation;
-use headroom_core::{Decision, Evaluation, FetchedObjects, Request, Settings};
+use headroom_core::{Decision, FetchedObjects, Request, Settings, evaluate};
 
 /// Answers an operation of Kubewarden; none if the operation is unknown.
 pub fn answer(operation: &[u8], payload: &[u8], host: host::Host<'_>) -> Option<Vec<u8>> {
@@ -51,10 +52,10 @@ pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
         Ok(settings) => ManuallyDrop::new(settings),
         Err(error) => return respond::refuse(&error.to_string()),
     };
-    let answers = ManuallyDrop::new(FetchedObjects::default());
-    let mut evaluation = ManuallyDrop::new(Evaluation::new(&request, &settings, &answers));
-    let decision = ManuallyDrop::new(evaluation.run(|lookups| host::fetch_all(lookups, host), clock::now));
-    respond::with(&decision, request.object).unwrap_or_else(refuse)
+    let fetched = ManuallyDrop::new(FetchedObjects::default());
+    let fetch = |lookups: &[Lookup<'_>]| host::fetch_all(lookups, host);
+    let evaluation = ManuallyDrop::new(evaluate(&request, &settings, &fetched, fetch, clock::now));
+    respond::with(&evaluation.decision, request.object).unwrap_or_else(refuse)
 }
 
 /// The request and the settings in a payload.

@@ -3,7 +3,7 @@
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::{Document, Node};
 use headroom_core::timestamp::Timestamp;
-use headroom_core::{FetchedObjects, Evaluation, Request, Settings};
+use headroom_core::{FetchedObjects, Request, Settings, evaluate};
 
 /// Judges a request. `cluster` has the host's answer for each kind that can be read; other reads fail.
 ///
@@ -29,10 +29,10 @@ fn outcome(request: &str, settings: Node<'_>, cluster: Node<'_>) -> Outcome {
     let Ok(document) = Document::read(request) else { return Outcome::Invalid };
     let Ok(read) = Request::read(document.root()) else { return Outcome::Invalid };
     let Ok(settings) = Settings::read(Some(settings)) else { return Outcome::Invalid };
-    let answers = FetchedObjects::default();
-    let mut evaluation = Evaluation::new(&read, &settings, &answers);
+    let fetched = FetchedObjects::default();
     let now = "2026-11-21T06:00:00Z".parse::<Timestamp>().ok();
-    let decision = evaluation.run(|lookups| lookups.iter().map(|lookup| answer(lookup, cluster)).collect(), || now);
+    let fetch = |lookups: &[Lookup<'_>]| lookups.iter().map(|lookup| answer(lookup, cluster)).collect();
+    let decision = evaluate(&read, &settings, &fetched, fetch, || now).decision;
     let changed = read.object.and_then(|object| decision.changed_object(object.node).ok().flatten());
     decision.audit_annotations();
     if !decision.is_admitted() {

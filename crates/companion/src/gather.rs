@@ -7,7 +7,7 @@ use headroom_advice::recommend;
 use headroom_core::cluster::lookup::{Lookup, Missing};
 use headroom_core::json::{Document, Malformed};
 use headroom_core::timestamp::Timestamp;
-use headroom_core::{Context, Decision, Evaluation, FetchedObjects, Request, Settings};
+use headroom_core::{Context, Decision, Evaluation, FetchedObjects, Request, Settings, evaluate};
 use serde_json::Value;
 
 use crate::surroundings::ClusterReader;
@@ -58,11 +58,11 @@ pub fn with_decision<T>(
     let settings = Document::read(&settings).map_err(|error| format!("invalid settings: {error}"))?;
     let request = Request::read(document.root()).map_err(|malformed| malformed.to_string())?;
     let settings = Settings::read(Some(settings.root())).map_err(|error| error.to_string())?;
-    let answers = FetchedObjects::default();
-    let mut evaluation = Evaluation::new(&request, &settings, &answers);
+    let fetched = FetchedObjects::default();
     let read = |lookups: &[Lookup<'_>]| lookups.iter().map(|lookup| judge::read(lookup, around, &settings)).collect();
-    let decision = evaluation.run(read, || Timestamp::from_unix_seconds(clock::now()));
-    answer(&request, &decision, evaluation.context(), &settings).map_err(|malformed| malformed.to_string())
+    let now = || Timestamp::from_unix_seconds(clock::now());
+    let Evaluation { decision, context } = evaluate(&request, &settings, &fetched, read, now);
+    answer(&request, &decision, &context, &settings).map_err(|malformed| malformed.to_string())
 }
 
 /// The moment that a question is asked at: the settings', where something recorded is looked at again, else the clock's.

@@ -1,235 +1,147 @@
-//! The entry point: takes one request from its plan through rounds of reading to the decision.
+//! The entry point: evaluates one request, from its plan to the decision.
 //!
 //! ```text
 //! plan -> objects -> ranges, origins, targets -> namespace -> roots, pages of history -> fill, bounds -> quotas -> decision
-//!                                                                                     fresh quotas <-^
+//!                                                                                        fresh quotas <-^
 //! ```
 //!
-//! A shell loops: it reads the lookups of a [`NextStep`], and passes the answers back. Only needed objects are requested.
+//! Objects are read in phases, because a later phase depends on what an earlier one has found. Only needed objects are
+//! read, and always in the same order.
 
 use std::cell::OnceCell;
 
+use crate::charge::{self, Charges, devices};
 use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
+use crate::decide::Draft;
 use crate::estimate::history::HistoryLookups;
 use crate::json::{Document, Malformed};
-use crate::judge::charge::{self, Charges, devices};
-use crate::judge::{self, Judgement};
 use crate::order;
-use crate::plan::{Plan, RequestKind, exempt};
+use crate::plan::{Plan, RequestKind, Subject, estimate_targets, exempt};
 use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::Settings;
 use crate::timestamp::Timestamp;
 use crate::verdict::{Decision, Violation};
 
-/// The next step for the shell.
-#[derive(Debug)]
-pub enum NextStep<'s, 'd> {
-    /// Read these in this order, and pass the answers back.
-    Read(&'s [Lookup<'d>]),
-    Done(Box<Decision<'d>>),
-}
-
-/// The rounds of reading, in order. Each can use what earlier rounds have read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum ReadPhase {
-    /// The namespace, for exemption by its labels.
-    Exemption,
-    Objects,
-    /// Other objects that decide how a resource claim is charged.
-    Devices,
-    Siblings,
-    /// The namespace, for its choice of estimates, if the pod could use some.
-    Namespace,
-    /// The roots of the images' histories, and the pages that they point to.
-    Roots,
-    Pages,
-    FreshQuotas,
-}
-
-const READ_PHASES: [ReadPhase; 8] = [
-    ReadPhase::Exemption,
-    ReadPhase::Objects,
-    ReadPhase::Devices,
-    ReadPhase::Siblings,
-    ReadPhase::Namespace,
-    ReadPhase::Roots,
-    ReadPhase::Pages,
-    ReadPhase::FreshQuotas,
-];
-
-/// Stores the answers, because the decision borrows from them.
-#[derive(Debug, Default)]
-pub struct FetchedObjects([OnceCell<Vec<Result<Document<'static>, String>>>; READ_PHASES.len()]);
-
-/// The most quotas that are read again for one request.
-const FRESH_AT_MOST: usize = 8;
-
-/// The judgement of one request, in steps.
+/// A decision, and the objects that it rests on.
 #[derive(Debug)]
 pub struct Evaluation<'d> {
+    pub decision: Decision<'d>,
+    pub context: Context<'d>,
+}
+
+/// Stores what was read in one phase and in those after it, because the decision borrows from it.
+#[derive(Debug, Default)]
+pub struct FetchedObjects(OnceCell<(Vec<Fetched>, Box<FetchedObjects>)>);
+
+type Fetched = Result<Document<'static>, String>;
+
+/// The most quotas that are read again for one request.
+const MAX_FRESH: usize = 8;
+
+/// Evaluates a request. `fetch` returns the answers to the lookups of a phase, in their order; `now` is asked for the time
+/// of each phase.
+pub fn evaluate<'d>(
     request: &'d Request<'d>,
     settings: &'d Settings<'d>,
-    answers: &'d FetchedObjects,
+    fetched: &'d FetchedObjects,
+    mut fetch: impl FnMut(&[Lookup<'d>]) -> Vec<Result<Vec<u8>, String>>,
+    now: impl Fn() -> Option<Timestamp>,
+) -> Evaluation<'d> {
+    let mut reader = Reader { fetch: &mut fetch, now: &now, fetched, context: Context::default() };
+    let decision = decide(request, settings, &mut reader)
+        .unwrap_or_else(|malformed| Decision::refusing(Violation::Unreadable(malformed)));
+    Evaluation { decision, context: reader.context }
+}
+
+/// Reads objects from the cluster, phase by phase.
+struct Reader<'s, 'd> {
+    fetch: &'s mut dyn FnMut(&[Lookup<'d>]) -> Vec<Result<Vec<u8>, String>>,
+    now: &'s dyn Fn() -> Option<Timestamp>,
+    /// Where the next phase is stored.
+    fetched: &'d FetchedObjects,
     context: Context<'d>,
-    plan: Option<Plan<'d>>,
-    /// Problems with annotations and collected history.
-    notes: Vec<String>,
-    history: HistoryLookups<'d>,
-    judgement: Option<(Judgement<'d>, Charges<'d>)>,
-    /// The next round, and the lookups of the one before it.
-    next: usize,
-    lookups: Vec<Lookup<'d>>,
 }
 
-impl<'d> Evaluation<'d> {
-    pub fn new(request: &'d Request<'d>, settings: &'d Settings<'d>, answers: &'d FetchedObjects) -> Self {
-        Self {
-            request,
-            settings,
-            answers,
-            context: Context::default(),
-            plan: None,
-            notes: Vec::new(),
-            history: HistoryLookups::default(),
-            judgement: None,
-            next: 0,
-            lookups: Vec::new(),
+impl<'d> Reader<'_, 'd> {
+    /// Reads the objects of one phase, if there are any.
+    fn read(&mut self, lookups: &[Lookup<'d>]) {
+        if lookups.is_empty() {
+            return;
         }
+        let documents = (self.fetch)(lookups).into_iter().map(|answer| {
+            let document = Document::own(answer?);
+            document.map_err(|error| error.to_string())
+        });
+        let (documents, next) = self.fetched.0.get_or_init(|| (documents.collect(), Box::default()));
+        self.context.add_all(lookups, documents);
+        self.context.now = self.context.now.or_else(self.now);
+        self.fetched = next;
     }
+}
 
-    /// Runs all steps, for shells that can read synchronously.
-    pub fn run(
-        &mut self,
-        mut read: impl FnMut(&[Lookup<'d>]) -> Vec<Result<Vec<u8>, String>>,
-        now: impl Fn() -> Option<Timestamp>,
-    ) -> Box<Decision<'d>> {
-        loop {
-            let answers = match self.step() {
-                NextStep::Read(lookups) => read(lookups),
-                NextStep::Done(decision) => return decision,
-            };
-            self.answer(answers, now());
-        }
+/// Decides on a request. The order of reading is fixed here.
+fn decide<'d>(
+    request: &'d Request<'d>,
+    settings: &'d Settings<'d>,
+    reader: &mut Reader<'_, 'd>,
+) -> Result<Decision<'d>, Malformed> {
+    let Some((plan, mut pod)) = Plan::of(request, settings)? else { return Ok(Decision::default()) };
+    let is_scale = plan.kind == RequestKind::Scale;
+    // The workload that is scaled is not known yet.
+    if exempt::by_namespace_name(request, settings)
+        || !is_scale && exempt::by_object(request, pod.as_ref(), None, settings)?
+    {
+        return Ok(Decision::default());
     }
-
-    /// Advances to the next round that has something to read, or to the end.
-    pub fn step(&mut self) -> NextStep<'_, 'd> {
-        match self.advance() {
-            Ok(None) => NextStep::Read(&self.lookups),
-            Ok(Some(decision)) => NextStep::Done(Box::new(decision)),
-            Err(malformed) => NextStep::Done(Box::new(Decision::refusing(Violation::Unreadable(malformed)))),
-        }
-    }
-
-    /// Accepts the answers to the lookups of the last step, and the time.
-    pub fn answer(&mut self, read: Vec<Result<Vec<u8>, String>>, now: Option<Timestamp>) {
-        let Some(stored) = self.next.checked_sub(1).and_then(|round| self.answers.0.get(round)) else { return };
-        let documents = stored.get_or_init(|| read.into_iter().map(document).collect());
-        self.context.add_all(&self.lookups, documents);
-        self.context.now = self.context.now.or(now);
-    }
-
-    /// The objects read from the cluster, for explanations.
-    pub fn context(&self) -> &Context<'d> {
-        &self.context
-    }
-
-    /// The plan; none if there was nothing to judge.
-    pub fn plan(&self) -> Option<&Plan<'d>> {
-        self.plan.as_ref()
-    }
-
-    fn advance(&mut self) -> Result<Option<Decision<'d>>, Malformed> {
-        if self.next == 0 {
-            self.plan = Plan::of(self.request, self.settings)?;
-            let pod = self.plan.as_ref().and_then(|plan| plan.pod.as_ref());
-            if exempt::by_request(self.request, pod, None, self.settings)? {
-                self.plan = None;
-            }
-        }
-        while let Some(round) = READ_PHASES.get(self.next) {
-            let Some(plan) = &mut self.plan else { return Ok(Some(Decision::default())) };
-            self.next += 1;
-            self.lookups = match round {
-                ReadPhase::Exemption if self.settings.exempt.namespace_labels.is_some() => {
-                    vec![namespace(self.request)]
-                }
-                ReadPhase::Exemption => Vec::new(),
-                ReadPhase::Objects => {
-                    if exempt::by_namespace(&self.context, self.settings)? {
-                        return Ok(Some(Decision::default()));
-                    }
-                    objects(self.request, plan, &self.context, self.settings)
-                }
-                ReadPhase::Devices if devices::needs_classes(self.request, &self.context) => {
-                    let mut lookups = vec![Lookup::DeviceClasses];
-                    lookups.extend(devices::lookup(self.request)?);
-                    lookups
-                }
-                ReadPhase::Siblings if devices::needs_claims(&self.context)? => {
-                    vec![Lookup::ResourceClaims { namespace: &self.request.namespace }]
-                }
-                ReadPhase::Devices | ReadPhase::Siblings => Vec::new(),
-                ReadPhase::Namespace => {
-                    if plan.kind == RequestKind::Scale {
-                        plan.pod = scaled_pod(&self.context)?;
-                        let pod = plan.pod.as_ref();
-                        if exempt::by_request(self.request, pod, self.context.scaled, self.settings)? {
-                            return Ok(Some(Decision::default()));
-                        }
-                    }
-                    plan.complete(self.request, &self.context, self.settings, &mut self.notes)?;
-                    let is_needed = !plan.targets.is_empty() && !self.context.asked_for_namespace;
-                    if is_needed { vec![namespace(self.request)] } else { Vec::new() }
-                }
-                ReadPhase::Roots => {
-                    plan.restrict_by_namespace(&self.context, &mut self.notes)?;
-                    let containers = plan.targets.iter().map(|target| target.container);
-                    self.history = HistoryLookups::of(self.request, plan.pod.as_ref(), containers);
-                    self.history.roots(self.request, self.settings)
-                }
-                ReadPhase::Pages => self.history.pages(self.request, self.settings, &self.context),
-                ReadPhase::FreshQuotas => {
-                    let notes = std::mem::take(&mut self.notes);
-                    let judgement = judge::judge(self.request, plan, &self.context, self.settings, notes)?;
-                    let charges = charge::charge(self.request, plan, &judgement.pods, &self.context, self.settings)?;
-                    let fresh_quotas = fresh_quotas(self.request, &charges);
-                    self.judgement = Some((judgement, charges));
-                    fresh_quotas
-                }
-            };
-            if !self.lookups.is_empty() {
-                return Ok(None);
-            }
-        }
-        self.finish().map(Some)
-    }
-
-    fn finish(&mut self) -> Result<Decision<'d>, Malformed> {
-        let (Some(plan), Some((mut judgement, mut charges))) = (&self.plan, self.judgement.take()) else {
+    if settings.exempt.namespace_labels.is_some() {
+        reader.read(&[namespace(request)]);
+        if exempt::by_namespace_labels(&reader.context, settings)? {
             return Ok(Decision::default());
-        };
-        if !self.lookups.is_empty() {
-            charges = charge::charge(self.request, plan, &judgement.pods, &self.context, self.settings)?;
-            judgement.warn_of_stale_quotas(&self.context);
         }
-        Ok(judgement.finish(self.request, plan, charges))
     }
-}
-
-fn document(answer: Result<Vec<u8>, String>) -> Result<Document<'static>, String> {
-    Document::own(answer?).map_err(|error| error.to_string())
+    reader.read(&objects(request, &plan, &reader.context, settings));
+    if devices::needs_classes(request, &reader.context) {
+        reader.read(&devices::lookups(request)?);
+    }
+    if devices::needs_claims(&reader.context)? {
+        reader.read(&[Lookup::ResourceClaims { namespace: &request.namespace }]);
+    }
+    if is_scale {
+        pod = scaled_pod(&reader.context)?;
+        if exempt::by_object(request, pod.as_ref(), reader.context.scaled, settings)? {
+            return Ok(Decision::default());
+        }
+    }
+    let mut notes = Vec::new();
+    let mut subject = Subject::of(&plan, pod, request, &reader.context, settings, &mut notes)?;
+    if !subject.targets.is_empty() && !reader.context.asked_for_namespace {
+        reader.read(&[namespace(request)]);
+    }
+    subject.targets = estimate_targets::restrict_by_namespace(subject.targets, reader.context.namespace, &mut notes)?;
+    let containers = subject.targets.iter().map(|target| target.container);
+    let history = HistoryLookups::of(request, subject.pod.as_ref(), containers);
+    reader.read(&history.roots(request, settings));
+    reader.read(&history.pages(request, settings, &reader.context));
+    let draft = Draft::of(request, &plan, subject, &reader.context, settings, &notes)?;
+    let charges = charge::charge(request, &plan, &draft.pods, &reader.context, settings)?;
+    let fresh_quotas = fresh_quotas(request, &charges);
+    if fresh_quotas.is_empty() {
+        return Ok(draft.finish(request, &plan, charges));
+    }
+    reader.read(&fresh_quotas);
+    let charges = charge::charge(request, &plan, &draft.pods, &reader.context, settings)?;
+    Ok(draft.with_stale_quotas(&reader.context).finish(request, &plan, charges))
 }
 
 fn namespace<'d>(request: &'d Request<'d>) -> Lookup<'d> {
     Lookup::Namespace { name: &request.namespace }
 }
 
-/// The objects that every judgement of this plan needs.
+/// The objects that every evaluation by this plan needs.
 fn objects<'d>(
     request: &'d Request<'d>,
-    plan: &Plan<'d>,
+    plan: &Plan,
     context: &Context<'d>,
     settings: &Settings<'d>,
 ) -> Vec<Lookup<'d>> {
@@ -269,7 +181,7 @@ fn scaled_pod<'d>(context: &Context<'d>) -> Result<Option<Pod<'d>>, Malformed> {
 
 /// The quotas to read again with live usage; sorted, and bounded in number.
 fn fresh_quotas<'d>(request: &'d Request<'d>, charges: &Charges<'d>) -> Vec<Lookup<'d>> {
-    let mut names: Vec<_> = charges.near_limit.iter().take(FRESH_AT_MOST).cloned().collect();
+    let mut names: Vec<_> = charges.near_limit.iter().take(MAX_FRESH).cloned().collect();
     order::sort_by(&mut names, Ord::cmp);
     names.into_iter().map(|name| Lookup::FreshQuota { namespace: &request.namespace, name }).collect()
 }

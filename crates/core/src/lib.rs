@@ -32,17 +32,20 @@ pub mod estimate;
 pub mod limits;
 pub mod quota;
 
-pub mod judge;
+pub mod fill;
+
+mod charge;
 pub mod patch;
 pub mod verdict;
 
+mod decide;
 pub mod evaluation;
 
 #[cfg(test)]
 mod complexity_test;
 
 pub use cluster::Context;
-pub use evaluation::{Evaluation, FetchedObjects, NextStep};
+pub use evaluation::{Evaluation, FetchedObjects, evaluate};
 pub use request::Request;
 pub use settings::Settings;
 pub use verdict::Decision;

@@ -1,8 +1,8 @@
-//! Decides once, in one place, which parts of a request are judged, by what, and with which consequence, so that what
-//! is read always matches what is judged.
+//! Decides once, in one place, which parts of a request are evaluated, by what, and with which consequence, so that what
+//! is read always matches what is checked.
 //!
-//! [`Plan::of`] needs only the request, and decides what to read; [`Plan::complete`] adds what depends on the ranges;
-//! [`Plan::restrict_by_namespace`] removes the estimates that the namespace opts out of.
+//! A [`Plan`] follows from the request and the settings alone, and does not change. A [`Subject`] is what it is about:
+//! the pod, the ranges that apply to it, and the estimates to make for it, as far as they are known.
 
 pub mod estimate_targets;
 pub mod exempt;
@@ -21,7 +21,7 @@ pub use request_kind::RequestKind;
 
 /// The plan for one request.
 #[derive(Debug)]
-pub struct Plan<'d> {
+pub struct Plan {
     pub kind: RequestKind,
     /// The mode for breaches of the ranges.
     pub limits: Mode,
@@ -36,16 +36,14 @@ pub struct Plan<'d> {
     pub is_estimated: bool,
     /// Whether filled-in values are also written into the object.
     pub may_change: bool,
-    /// The pod, each value with its origin; for a `scale`, set once the workload was read.
-    pub pod: Option<Pod<'d>>,
-    pub ranges: Vec<Range<'d>>,
-    /// The estimates to make for the pod.
-    pub targets: Vec<EstimateTarget>,
 }
 
-impl<'d> Plan<'d> {
-    /// The plan for a request; none if there is nothing to judge.
-    pub fn of(request: &'d Request<'d>, settings: &'d Settings<'d>) -> Result<Option<Self>, Malformed> {
+impl Plan {
+    /// The plan for a request, with the request's pod; none if there is nothing to evaluate.
+    pub fn of<'d>(
+        request: &'d Request<'d>,
+        settings: &Settings<'_>,
+    ) -> Result<Option<(Self, Option<Pod<'d>>)>, Malformed> {
         let Some(kind) = RequestKind::of(request)? else { return Ok(None) };
         let role = settings.role;
         let judges = role != Role::Fill;
@@ -73,9 +71,6 @@ impl<'d> Plan<'d> {
                 || has_rollout && settings.limit_ranges.mode != Mode::Off,
             is_estimated: kind.makes_pods() && settings.estimates.mode != EstimateMode::Never,
             may_change: false,
-            pod: None,
-            ranges: Vec::new(),
-            targets: Vec::new(),
         };
         plan.may_change = match kind {
             RequestKind::Pod => role != Role::Judge,
@@ -97,16 +92,14 @@ impl<'d> Plan<'d> {
         if plan.is_off() {
             return Ok(None);
         }
-        if kind.is_pod() || kind == RequestKind::Workload {
-            plan.pod = request.pod()?;
-        }
+        let pod = if kind.is_pod() || kind == RequestKind::Workload { request.pod()? } else { None };
         // If the pod cannot use an estimate, nothing is read for one. If the ranges are read anyway, this is decided
         // later, when they are known.
         if plan.is_estimated && (plan.limits == Mode::Off && !plan.is_defaulted || settings.estimates.reads_more()) {
             plan.is_estimated =
-                plan.pod.as_ref().map_or(Ok(false), |pod| estimate_targets::is_possible(pod, &settings.estimates))?;
+                pod.as_ref().map_or(Ok(false), |pod| estimate_targets::is_possible(pod, &settings.estimates))?;
         }
-        Ok(Some(plan))
+        Ok(Some((plan, pod)))
     }
 
     /// Keeps only the part of this policy, where two policies share the work.
@@ -157,35 +150,20 @@ impl<'d> Plan<'d> {
         settings.quotas.tenant_quotas && self.pods != Mode::Off
     }
 
-    /// Adds the ranges, and what follows from them: the origin of each value, and the estimates to make.
-    pub fn complete(
-        &mut self,
-        request: &'d Request<'d>,
-        context: &Context<'d>,
-        settings: &'d Settings<'d>,
-        notes: &mut Vec<String>,
-    ) -> Result<(), Malformed> {
-        self.ranges = limit_rules::applicable(request, self.pod.as_ref(), context, settings)?;
-        if let Some(mut pod) = self.pod.take() {
-            self.targets = self.prepare(&mut pod, context, settings, notes)?;
-            self.pod = Some(pod);
-        }
-        Ok(())
-    }
-
     /// Marks a pod's values with their origins, and returns the estimates to make for it.
-    pub fn prepare(
+    pub fn prepare<'d>(
         &self,
         pod: &mut Pod<'d>,
+        ranges: &[Range<'d>],
         context: &Context<'d>,
-        settings: &Settings<'d>,
+        settings: &Settings<'_>,
         notes: &mut Vec<String>,
     ) -> Result<Vec<EstimateTarget>, Malformed> {
         if !self.is_defaulted && !self.is_estimated {
             return Ok(Vec::new());
         }
         headroom_annotation::mark(pod)?;
-        limit_ranger::mark(pod, context.limit_ranges.is_some().then_some(self.ranges.as_slice()))?;
+        limit_ranger::mark(pod, context.limit_ranges.is_some().then_some(ranges))?;
         // If the LimitRanges are unknown, estimates cannot be kept within them.
         if !self.is_estimated || context.limit_ranges.is_none() {
             return Ok(Vec::new());
@@ -193,11 +171,33 @@ impl<'d> Plan<'d> {
         let mode = settings.estimates.mode.min(estimate_targets::chosen_by_pod(pod, notes)?);
         Ok(estimate_targets::all(pod, mode, &settings.estimates, notes))
     }
+}
 
-    /// Drops the estimates that the namespace opts out of.
-    pub fn restrict_by_namespace(&mut self, context: &Context<'_>, notes: &mut Vec<String>) -> Result<(), Malformed> {
-        self.targets =
-            estimate_targets::restrict_by_namespace(std::mem::take(&mut self.targets), context.namespace, notes)?;
-        Ok(())
+/// The pod to evaluate, and what the ranges decide about it.
+#[derive(Debug)]
+pub struct Subject<'d> {
+    /// Each value with its origin; none if the object has no pod.
+    pub pod: Option<Pod<'d>>,
+    pub ranges: Vec<Range<'d>>,
+    /// The estimates to make for the pod.
+    pub targets: Vec<EstimateTarget>,
+}
+
+impl<'d> Subject<'d> {
+    /// Finds the ranges for a pod, and what follows from them: the origin of each value, and the estimates to make.
+    pub fn of(
+        plan: &Plan,
+        mut pod: Option<Pod<'d>>,
+        request: &Request<'d>,
+        context: &Context<'d>,
+        settings: &'d Settings<'d>,
+        notes: &mut Vec<String>,
+    ) -> Result<Self, Malformed> {
+        let ranges = limit_rules::applicable(request, pod.as_ref(), context, settings)?;
+        let targets = match &mut pod {
+            Some(pod) => plan.prepare(pod, &ranges, context, settings, notes)?,
+            None => Vec::new(),
+        };
+        Ok(Self { pod, ranges, targets })
     }
 }

@@ -14,6 +14,7 @@ mod near_limit;
 mod pods;
 pub mod recount;
 mod required_values;
+mod room;
 pub mod scope;
 pub mod stored;
 mod usage;
@@ -34,6 +35,7 @@ pub use charge::{Added, Change, Charge};
 pub use charged_names::{Charged, Kind, Measure};
 pub use near_limit::near_limit;
 pub use pods::is_live;
+pub use room::room_for;
 pub use usage::Usage;
 
 /// An object as quotas see it.

@@ -17,7 +17,7 @@ use headroom_core::limit_rules;
 use headroom_core::settings::Mode;
 use headroom_core::timestamp::Timestamp;
 use headroom_core::verdict::Violation;
-use headroom_core::{Context, Decision, Evaluation, FetchedObjects, Request, Settings};
+use headroom_core::{Context, Decision, Evaluation, FetchedObjects, Request, Settings, evaluate};
 use serde_json::{Value, json};
 
 use crate::clock;
@@ -59,13 +59,13 @@ fn decide_on(
     };
     let settings_document = Document::read(settings).map_err(|error| format!("invalid settings: {error}"))?;
     let settings = Settings::read(Some(settings_document.root())).map_err(|error| error.to_string())?;
-    let answers = FetchedObjects::default();
-    let mut evaluation = Evaluation::new(&request, &settings, &answers);
+    let fetched = FetchedObjects::default();
     let now = || Timestamp::from_unix_seconds(clock::now());
-    let decision = evaluation.run(|lookups| fetch(lookups, cluster, &settings, judgement), now);
-    judgement.take(&decision, evaluation.context(), changed(&decision, &request)?);
+    let fetch = |lookups: &[Lookup<'_>]| fetch(lookups, cluster, &settings, judgement);
+    let Evaluation { decision, context } = evaluate(&request, &settings, &fetched, fetch, now);
+    judgement.take(&decision, &context, changed(&decision, &request)?);
     if settings.limit_ranges.mode != Mode::Off {
-        let held = held_against(&request, &decision, evaluation.context(), &settings);
+        let held = held_against(&request, &decision, &context, &settings);
         judgement.held_against = held.map_err(|malformed| malformed.to_string())?;
     }
     Ok(())

@@ -5,17 +5,25 @@ use crate::json::{Malformed, Node};
 use crate::request::{Pod, Request};
 use crate::settings::{Settings, any_matches};
 
-/// Whether the setting `exempt` covers this object, judging by the request and the workload that it scales.
-pub fn by_request(
+/// Tells whether the setting `exempt` names the namespace of a request.
+pub fn by_namespace_name(request: &Request<'_>, settings: &Settings<'_>) -> bool {
+    any_matches(&settings.exempt.namespaces, &request.namespace)
+}
+
+/// Tells whether the setting `exempt` selects the namespace by its labels. An unknown namespace is not exempt.
+pub fn by_namespace_labels(context: &Context<'_>, settings: &Settings<'_>) -> Result<bool, Malformed> {
+    let selector = settings.exempt.namespace_labels.as_ref();
+    selector.map_or(Ok(false), |selector| selector.matches_namespace(context.namespace))
+}
+
+/// Tells whether the setting `exempt` covers the object, or the workload that a `scale` is about (`scaled`).
+pub fn by_object(
     request: &Request<'_>,
     pod: Option<&Pod<'_>>,
     scaled: Option<Node<'_>>,
     settings: &Settings<'_>,
 ) -> Result<bool, Malformed> {
     let exempt = &settings.exempt;
-    if any_matches(&exempt.namespaces, &request.namespace) {
-        return Ok(true);
-    }
     if let (Some(pod), false) = (pod, exempt.service_accounts.is_empty()) {
         // The pod's own service account. The requesting user does not help: a controller creates nearly every pod.
         let name = pod.spec.string("serviceAccountName")?.filter(|name| !name.is_empty());
@@ -34,10 +42,4 @@ pub fn by_request(
         (Some(selector), Some(object)) => selector.matches(object.at(&["metadata", "labels"])?),
         _ => Ok(false),
     }
-}
-
-/// Whether the setting `exempt` covers the namespace by its labels. An unknown namespace is not exempt.
-pub fn by_namespace(context: &Context<'_>, settings: &Settings<'_>) -> Result<bool, Malformed> {
-    let selector = settings.exempt.namespace_labels.as_ref();
-    selector.map_or(Ok(false), |selector| selector.matches_namespace(context.namespace))
 }

@@ -3,22 +3,20 @@
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::Document;
 use headroom_core::timestamp::Timestamp;
-use headroom_core::{Decision, Evaluation, FetchedObjects, Request, Settings};
+use headroom_core::{Evaluation, FetchedObjects, Request, Settings, evaluate};
 
-/// Judges a request and passes the decision to `then`, with the evaluation and the objects that it read.
+/// Evaluates a request and passes the decision to `then`, with the objects that were read for it.
 pub fn judge<T>(
     request: &str,
     settings: &str,
     now: Option<Timestamp>,
     mut read: impl FnMut(&Lookup<'_>) -> Result<String, String>,
-    then: impl for<'d> FnOnce(&Request<'d>, &Decision<'d>, &Evaluation<'d>) -> T,
+    then: impl for<'d> FnOnce(&Request<'d>, &Evaluation<'d>) -> T,
 ) -> T {
     let documents = [request, settings].map(|text| Document::read(text).unwrap());
     let request = Request::read(documents[0].root()).unwrap();
     let settings = Settings::read(Some(documents[1].root())).unwrap();
-    let answers = FetchedObjects::default();
-    let mut evaluation = Evaluation::new(&request, &settings, &answers);
+    let fetched = FetchedObjects::default();
     let read = |lookups: &[Lookup<'_>]| lookups.iter().map(|lookup| read(lookup).map(String::into_bytes)).collect();
-    let decision = evaluation.run(read, || now);
-    then(&request, &decision, &evaluation)
+    then(&request, &evaluate(&request, &settings, &fetched, read, || now))
 }

@@ -1,5 +1,6 @@
 //! The core with an interface like the policy's: payload and lists in, answer out.
 
+use headroom_core::Evaluation;
 use headroom_core::amount::ResourceList;
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::timestamp::Timestamp;
@@ -36,10 +37,10 @@ pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer 
         answer_of(lookup, lists)
     };
     let (request, settings) = (payload["request"].to_string(), settings.to_string());
-    let mut answer = entry::judge(&request, &settings, now, read, |request, decision, evaluation| {
+    let mut answer = entry::judge(&request, &settings, now, read, |request, Evaluation { decision, context }| {
         let mut used = Map::new();
         for charge in decision.charges.iter().filter(|_| decision.is_admitted()) {
-            let quotas = evaluation.context().quotas.as_deref().unwrap_or_default();
+            let quotas = context.quotas.as_deref().unwrap_or_default();
             let quota = quotas.iter().find(|quota| quota.name == charge.quota).unwrap();
             let mut level = quota.used.clone();
             charge.added.iter().for_each(|added| level.set(added.name.clone(), added.used.clone()));

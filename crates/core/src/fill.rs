@@ -7,10 +7,16 @@ use crate::json::Malformed;
 use crate::limit_rules::Range;
 use crate::limits::{self, Breaches};
 use crate::plan::EstimateTarget;
+use crate::quota::{self, Bounds};
 use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::{OnQuota, Settings};
 
-use super::charge;
+/// The pod of a request after the change, and before it where that matters; both filled in.
+#[derive(Debug, Default)]
+pub struct Pods<'d> {
+    pub new: Option<Pod<'d>>,
+    pub old: Option<Pod<'d>>,
+}
 
 /// Everything that filling a pod depends on.
 #[derive(Debug, Clone, Copy)]
@@ -78,13 +84,16 @@ impl<'d> Filling<'_, 'd> {
         api_server_defaults::pod_level(pod, self.settings.server);
     }
 
+    /// Makes the estimates for a new pod smaller if they exceed a quota, and the settings ask for that.
     fn fit_to_quota(&self, estimates: &mut Estimates<'d>, filled: &Pod<'d>, round: u8) -> Result<bool, Malformed> {
         let Self { request, context, settings, .. } = *self;
         let is_new_pod = request.is("", "pods", "");
         if settings.estimates.on_quota == OnQuota::Keep || !is_new_pod || !estimate::may_shrink(round) {
             return Ok(false);
         }
-        let free = charge::free_for(request, filled, context, settings)?;
-        Ok(estimates.fit_to_quota(filled, &free, &settings.estimates.floor))
+        let (Some(quotas), Some(source)) = (&context.quotas, request.object) else { return Ok(false) };
+        let bounds = Bounds { quotas, limited_resources: &settings.quotas.limited_resources, now: context.now };
+        let room = quota::room_for(filled, source, &bounds)?;
+        Ok(estimates.fit_to_quota(filled, &room, &settings.estimates.floor))
     }
 }

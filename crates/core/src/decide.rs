@@ -1,111 +1,103 @@
-//! Judges a request: fills in missing values, checks the result against the ranges, and charges the quotas.
+//! Turns what each step finds into the decision: what is refused, what is only warned of, and what is changed.
 //!
-//! The plan decides what is judged; the evaluation decides what is read for it.
+//! Everything but the quotas is decided first, as a [`Draft`], because the usage of quotas may have to be read again.
 
-pub mod charge;
-pub mod fill;
-
+use crate::charge::Charges;
 use crate::cluster::Context;
 use crate::cluster::lookup::{Lookup, Missing};
 use crate::defaults;
 use crate::estimate::Estimates;
+use crate::fill::{Filled, Filling, Pods};
 use crate::json::Malformed;
 use crate::limits;
-use crate::plan::{EstimateTarget, Plan, RequestKind, estimate_targets};
+use crate::plan::{EstimateTarget, Plan, RequestKind, Subject, estimate_targets};
 use crate::quota;
 use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::{Mode, OnMissingContext, Settings};
 use crate::verdict::{Decision, Violation};
-use charge::Charges;
-use fill::{Filled, Filling};
 
-/// The pod of a request after the change, and before it where that matters.
-#[derive(Debug, Default)]
-pub struct Pods<'d> {
-    pub new: Option<Pod<'d>>,
-    pub old: Option<Pod<'d>>,
-}
-
-/// A judgement without the quotas, whose usage may have to be read again.
+/// A decision without the quotas.
 #[derive(Debug)]
-pub struct Judgement<'d> {
+pub struct Draft<'d> {
     pub pods: Pods<'d>,
     decision: Decision<'d>,
 }
 
-/// Judges everything but the quotas. `notes` are warnings from making the plan.
-pub fn judge<'d>(
-    request: &Request<'d>,
-    plan: &mut Plan<'d>,
-    context: &Context<'d>,
-    settings: &'d Settings<'d>,
-    notes: Vec<String>,
-) -> Result<Judgement<'d>, Malformed> {
-    let Some(object) = &request.object else {
-        return Err(Malformed { path: "object".to_owned(), problem: "is missing".to_owned() });
-    };
-    let mut decision = Decision::default();
-    report_missing(&mut decision, plan, context, settings);
-    let fills = plan.is_defaulted || plan.is_estimated;
-    let ranges = std::mem::take(&mut plan.ranges);
-    let filling = Filling { request, context, settings, ranges: &ranges, is_defaulted: plan.is_defaulted };
-    let filled = |mut pod: Pod<'d>, targets: &[EstimateTarget]| {
-        if fills {
-            return filling.fill(pod, targets);
-        }
-        api_server_defaults::pod_level(&mut pod, settings.server);
-        Ok(Filled { pod, estimates: Estimates::default(), breaches: None })
-    };
-    let mut pods = Pods::default();
-    let mut breaches = None;
-    if let Some(pod) = plan.pod.take() {
-        let filled = filled(pod, &plan.targets)?;
-        report_estimates(&mut decision, plan.kind, &filled, notes);
-        breaches = filled.breaches;
-        pods.new = Some(filled.pod);
-    }
-    pods.old = match plan.kind {
-        RequestKind::Resize | RequestKind::Deadline => request.old_pod()?.map(|mut pod| {
-            api_server_defaults::pod_level(&mut pod, settings.server);
-            pod
-        }),
-        // The existing pods were filled in, too.
-        RequestKind::Workload if plan.rollout.is_some() => {
-            let old = request.old_pod()?.map(|mut pod| {
-                let mut ignored = Vec::new();
-                let targets = plan.prepare(&mut pod, context, settings, &mut ignored)?;
-                let targets = estimate_targets::restrict_by_namespace(targets, context.namespace, &mut ignored)?;
-                Ok(filled(pod, &targets)?.pod)
-            });
-            old.transpose()?
-        }
-        _ => None,
-    };
-    if plan.limits != Mode::Off {
-        if let Some(pod) = &pods.new {
-            for found in defaults::limits_below_requests(pod) {
-                decision.warn(|| found.to_string());
+impl<'d> Draft<'d> {
+    /// Fills in missing values and checks the bounds of the ranges. `notes` are warnings about the estimates to make.
+    pub fn of(
+        request: &Request<'d>,
+        plan: &Plan,
+        subject: Subject<'d>,
+        context: &Context<'d>,
+        settings: &'d Settings<'d>,
+        notes: &[String],
+    ) -> Result<Self, Malformed> {
+        let Some(object) = &request.object else {
+            return Err(Malformed { path: "object".to_owned(), problem: "is missing".to_owned() });
+        };
+        let mut decision = Decision::default();
+        report_missing(&mut decision, plan, context, settings);
+        let Subject { pod, ranges, targets } = subject;
+        let fills = plan.is_defaulted || plan.is_estimated;
+        let filling = Filling { request, context, settings, ranges: &ranges, is_defaulted: plan.is_defaulted };
+        let filled = |mut pod: Pod<'d>, targets: &[EstimateTarget]| {
+            if fills {
+                return filling.fill(pod, targets);
             }
-            let stored = pods.old.as_ref().filter(|_| plan.kind == RequestKind::Resize);
-            let breaches = breaches.unwrap_or_else(|| limits::check_pod(pod, stored, &ranges));
-            add_limit_breaches(&mut decision, plan, request, breaches);
-        } else if plan.kind == RequestKind::Claim {
-            add_limit_breaches(&mut decision, plan, request, limits::check_claim(object, request.old(), &ranges)?);
+            api_server_defaults::pod_level(&mut pod, settings.server);
+            Ok(Filled { pod, estimates: Estimates::default(), breaches: None })
+        };
+        let mut pods = Pods::default();
+        let mut breaches = None;
+        if let Some(pod) = pod {
+            let filled = filled(pod, &targets)?;
+            report_estimates(&mut decision, plan.kind, &filled, notes);
+            breaches = filled.breaches;
+            pods.new = Some(filled.pod);
         }
+        pods.old = match plan.kind {
+            RequestKind::Resize | RequestKind::Deadline => request.old_pod()?.map(|mut pod| {
+                api_server_defaults::pod_level(&mut pod, settings.server);
+                pod
+            }),
+            // The existing pods were filled in, too.
+            RequestKind::Workload if plan.rollout.is_some() => {
+                let old = request.old_pod()?.map(|mut pod| {
+                    let mut ignored = Vec::new();
+                    let targets = plan.prepare(&mut pod, &ranges, context, settings, &mut ignored)?;
+                    let targets = estimate_targets::restrict_by_namespace(targets, context.namespace, &mut ignored)?;
+                    Ok(filled(pod, &targets)?.pod)
+                });
+                old.transpose()?
+            }
+            _ => None,
+        };
+        if plan.limits != Mode::Off {
+            if let Some(pod) = &pods.new {
+                for found in defaults::limits_below_requests(pod) {
+                    decision.warn(|| found.to_string());
+                }
+                let stored = pods.old.as_ref().filter(|_| plan.kind == RequestKind::Resize);
+                let breaches = breaches.unwrap_or_else(|| limits::check_pod(pod, stored, &ranges));
+                add_limit_breaches(&mut decision, plan, request, breaches);
+            } else if plan.kind == RequestKind::Claim {
+                let breaches = limits::check_claim(object, request.old(), &ranges)?;
+                add_limit_breaches(&mut decision, plan, request, breaches);
+            }
+        }
+        Ok(Self { pods, decision })
     }
-    plan.ranges = ranges;
-    Ok(Judgement { pods, decision })
-}
 
-impl<'d> Judgement<'d> {
-    /// Warns of the quotas whose live usage could not be read.
-    pub fn warn_of_stale_quotas(&mut self, context: &Context<'d>) {
+    /// Adds warnings of the quotas whose live usage could not be read.
+    pub fn with_stale_quotas(mut self, context: &Context<'d>) -> Self {
         let is_stale = |missing: &&Missing<'d>| matches!(missing.lookup, Lookup::FreshQuota { .. });
         context.missing.iter().filter(is_stale).for_each(|missing| self.decision.warn(|| missing.warning()));
+        self
     }
 
     /// The decision, including the quotas.
-    pub fn finish(self, request: &Request<'d>, plan: &Plan<'d>, charges: Charges<'d>) -> Decision<'d> {
+    pub fn finish(self, request: &Request<'d>, plan: &Plan, charges: Charges<'d>) -> Decision<'d> {
         let Self { pods, mut decision } = self;
         let Charges { of_object, of_pods, .. } = charges;
         add_quota_breaches(&mut decision, plan.quotas, request, false, of_object.breaches);
@@ -120,7 +112,7 @@ impl<'d> Judgement<'d> {
 }
 
 /// A failed lookup refuses the request if a breach found with that lookup would, and if the settings say so.
-fn report_missing<'d>(decision: &mut Decision<'d>, plan: &Plan<'d>, context: &Context<'d>, settings: &Settings<'d>) {
+fn report_missing<'d>(decision: &mut Decision<'d>, plan: &Plan, context: &Context<'d>, settings: &Settings<'d>) {
     for missing in &context.missing {
         let modes: &[Mode] = match missing.lookup {
             Lookup::LimitRanges { .. } if plan.limits != Mode::Off => &[plan.limits],
@@ -150,7 +142,7 @@ fn report_missing<'d>(decision: &mut Decision<'d>, plan: &Plan<'d>, context: &Co
 }
 
 /// Records every estimate, and warns of problems with the usage history.
-fn report_estimates<'d>(decision: &mut Decision<'d>, kind: RequestKind, filled: &Filled<'d>, notes: Vec<String>) {
+fn report_estimates<'d>(decision: &mut Decision<'d>, kind: RequestKind, filled: &Filled<'d>, notes: &[String]) {
     let whose = if kind == RequestKind::Workload { "its pods: " } else { "" };
     for report in filled.estimates.reports(whose) {
         if report.should_warn {
@@ -165,7 +157,7 @@ fn report_estimates<'d>(decision: &mut Decision<'d>, kind: RequestKind, filled: 
 
 fn add_limit_breaches<'d>(
     decision: &mut Decision<'d>,
-    plan: &Plan<'d>,
+    plan: &Plan,
     request: &Request<'d>,
     breaches: limits::Breaches<'d>,
 ) {

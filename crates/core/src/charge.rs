@@ -1,15 +1,13 @@
-//! The quota steps of a judgement: the object itself, then the pods that it would create.
+//! Charges a request to the namespace's quotas: the object itself, then the pods that it would create.
 
 use std::borrow::Cow;
 
-use super::Pods;
-use crate::amount::ResourceList;
 use crate::cluster::Context;
-use crate::cluster::usage::Resource;
+use crate::fill::Pods;
 use crate::json::Malformed;
 use crate::plan::{Plan, RequestKind};
 use crate::quota::{self, Bounds, Change, DeviceContext, Kind, Object, Outcome};
-use crate::request::{self, Operation, Pod, Request};
+use crate::request::{self, Operation, Request};
 use crate::settings::{Freshness, Mode, Settings};
 
 pub mod devices;
@@ -27,7 +25,7 @@ pub struct Charges<'d> {
 /// Checks the namespace's quotas. Without quotas there is nothing to check.
 pub fn charge<'d>(
     request: &Request<'d>,
-    plan: &Plan<'d>,
+    plan: &Plan,
     pods: &Pods<'d>,
     context: &Context<'d>,
     settings: &Settings<'d>,
@@ -59,7 +57,7 @@ pub fn charge<'d>(
 /// Charges the object that the request is about.
 fn of_object<'d>(
     request: &Request<'d>,
-    plan: &Plan<'d>,
+    plan: &Plan,
     source: request::Object<'d>,
     pods: &Pods<'d>,
     bounds: &Bounds<'_, 'd>,
@@ -81,36 +79,4 @@ fn of_object<'d>(
         Operation::Create | Operation::Delete | Operation::Connect => Change::Create,
     };
     quota::check(&object, &change, bounds)
-}
-
-/// What the quotas that a new pod exceeds leave for its containers.
-pub(super) fn free_for<'d>(
-    request: &Request<'d>,
-    pod: &Pod<'d>,
-    context: &Context<'d>,
-    settings: &Settings<'d>,
-) -> Result<ResourceList<'d>, Malformed> {
-    let mut free = ResourceList::default();
-    let (Some(quotas), Some(source)) = (&context.quotas, request.object) else { return Ok(free) };
-    let bounds = Bounds { quotas, limited_resources: &settings.quotas.limited_resources, now: context.now };
-    let object = Object::of_pod(pod, source);
-    for breach in quota::check(&object, &Change::Create, &bounds)?.breaches {
-        let quota::Fault::Exceeded { excesses, .. } = breach.fault else { continue };
-        for excess in excesses {
-            let Some(resource) = Resource::ALL.iter().find(|resource| {
-                let name = excess.name.strip_prefix("requests.").unwrap_or(&excess.name);
-                name == resource.name()
-            }) else {
-                continue;
-            };
-            let mut left = excess.hard.minus(&excess.used);
-            if let Some(overhead) = pod.overhead.get(resource.name()) {
-                left = left.minus(overhead);
-            }
-            if free.get(resource.name()).is_none_or(|least| left < *least) {
-                free.set(resource.name().into(), left);
-            }
-        }
-    }
-    Ok(free)
 }

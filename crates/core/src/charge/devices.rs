@@ -28,10 +28,11 @@ pub fn needs_classes(request: &Request<'_>, context: &Context<'_>) -> bool {
         && context.quotas.iter().flatten().any(|quota| quota.hard.names().any(|name| is_mapped(name)))
 }
 
-/// The lookup of the pod that owns the claim of a request, according to the claim.
-pub fn lookup<'d>(request: &'d Request<'d>) -> Result<Option<Lookup<'d>>, Malformed> {
+/// The lookups of the device classes, and of the pod that owns the claim of a request, according to the claim.
+pub fn lookups<'d>(request: &'d Request<'d>) -> Result<Vec<Lookup<'d>>, Malformed> {
     let owner = request.object.map(|object| owner(object.node)).transpose()?.flatten();
-    Ok(owner.map(|(name, _)| Lookup::PodOfClaim { namespace: &request.namespace, name }))
+    let pod = owner.map(|(name, _)| Lookup::PodOfClaim { namespace: &request.namespace, name });
+    Ok([Lookup::DeviceClasses].into_iter().chain(pod).collect())
 }
 
 /// Whether the namespace's other claims are needed to see that this claim is the pod's first.
