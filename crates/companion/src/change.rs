@@ -6,10 +6,10 @@
 use std::path::Path;
 
 use headroom_core::amount::Requirement;
+use headroom_dryrun::kinds::{ApiKind, metadata};
 use serde_json::{Map, Value, json};
 
 use crate::edit::{self, Identity};
-use crate::kinds::{ApiKind, metadata};
 use crate::output;
 use crate::recommend::autoscaler::{Kept, Scaled, kept};
 

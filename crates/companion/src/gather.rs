@@ -10,8 +10,9 @@ use headroom_core::timestamp::Timestamp;
 use headroom_core::{Context, Decision, Evaluation, FetchedObjects, Request, Settings, evaluate};
 use serde_json::Value;
 
-use crate::surroundings::ClusterReader;
-use crate::{clock, judge};
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::judge;
+use headroom_kube::clock;
 
 /// Hands a request, what surrounds it, and the settings to `answer`. The error is one line.
 pub fn with_context<T>(

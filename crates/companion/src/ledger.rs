@@ -47,7 +47,7 @@ use tenants::Tenants;
 use tls::Certificate;
 use writer::Writers;
 
-use crate::clock;
+use headroom_kube::clock;
 
 /// How a replica runs.
 #[derive(Debug, Clone)]

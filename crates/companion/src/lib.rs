@@ -18,10 +18,7 @@ pub mod store;
 pub mod profile;
 pub mod publish;
 
-pub use headroom_dryrun::{clock, judge, kinds};
-
 pub mod manifest;
-pub mod surroundings;
 
 pub mod distribution;
 
@@ -39,11 +36,6 @@ pub mod ledger;
 pub mod draw;
 pub mod output;
 
-pub mod cause;
-pub mod families;
-pub mod kubeconfig;
-pub mod log;
 pub mod metrics;
 pub mod progress;
 pub mod serve;
-pub mod signals;

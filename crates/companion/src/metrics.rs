@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use headroom_core::cluster::usage::Resource;
+use headroom_kube::metric_registry::{Endings, Families, count, set};
 use headroom_usage::accuracy::{Sum, Sums};
 use headroom_usage::batch::Gathered;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -16,7 +17,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::families::{Endings, Families, count, set};
 use crate::source::SourceError;
 
 /// What figures of estimates are about.

@@ -12,7 +12,7 @@ use std::io::Write as _;
 use anyhow::Context;
 use serde::Serialize;
 
-use crate::manifest::Origin;
+use headroom_dryrun::manifest::Origin;
 
 pub use paint::Paint;
 pub use table::Table;

@@ -25,9 +25,9 @@ use serde_json::Value;
 
 use self::cluster::ClusterError;
 pub use self::outcome::{PublishError, Published, Written};
+use headroom_kube::clock;
 use headroom_usage::DAY;
 
-use crate::clock;
 use crate::metrics::Metrics;
 use crate::profile::adopted::Adopted;
 use crate::profile::{self, Collected, Pooling, accuracy};

@@ -1,60 +1,23 @@
-//! `/healthz` and `/metrics`, for the cluster's probes and scrapes; and the connections of any server of ours.
+//! `/healthz` and `/metrics`, for the cluster's probes and scrapes.
 
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
+use headroom_kube::clock;
+use headroom_kube::http_server::connections;
+use headroom_kube::metric_registry::CONTENT_TYPE;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
-use crate::clock;
-use crate::families::CONTENT_TYPE;
 use crate::metrics::Metrics;
 
 /// A collector that gave no sign of life for so long is stuck: longer than any answer is waited for.
 const STUCK_AFTER: i64 = 15 * 60;
-/// How long a client may take over its request.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Answers probes and scrapes until the program ends.
 pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
     connections(listener, move |request| std::future::ready(answer(&request, &metrics, clock::now()))).await;
-}
-
-/// Answers every request by `respond`, until the program ends.
-pub async fn connections<R>(listener: TcpListener, respond: impl Fn(Request<Incoming>) -> R + Clone + Send + 'static)
-where
-    R: Future<Output = Response<Full<Bytes>>> + Send + 'static,
-{
-    loop {
-        let connection = match listener.accept().await {
-            Ok((connection, _)) => connection,
-            Err(error) => {
-                // Mostly too many open files: no use in trying at once.
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                continue;
-            }
-        };
-        let respond = respond.clone();
-        tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let answer = respond(request);
-                async move { Ok::<_, Infallible>(answer.await) }
-            });
-            let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .serve_connection(TokioIo::new(connection), service);
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended early");
-            }
-        });
-    }
 }
 
 fn answer(request: &Request<Incoming>, metrics: &Metrics, now: i64) -> Response<Full<Bytes>> {

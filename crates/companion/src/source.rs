@@ -17,7 +17,6 @@ pub mod influxdb;
 pub mod listing;
 pub mod metrics_api;
 pub mod prometheus;
-pub mod proxy;
 
 use async_trait::async_trait;
 use headroom_usage::sample::{Batch, Window};

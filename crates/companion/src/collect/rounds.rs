@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headroom_core::timestamp::Timestamp;
+use headroom_kube::clock;
 use headroom_usage::accuracy::Estimates;
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, day_of};
@@ -16,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 use super::import::{Import, ImportError};
 use super::pace::Pace;
 use super::windows::{Outcome, Run, RunError};
-use crate::clock;
 use crate::metrics::Metrics;
 use crate::profile::Pooling;
 use crate::progress::Progress;

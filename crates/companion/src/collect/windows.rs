@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use futures::stream::{self, StreamExt};
+use headroom_kube::clock;
 use headroom_usage::DAY;
 use headroom_usage::accuracy::Estimates;
 use headroom_usage::batch::Gathered;
@@ -18,7 +19,6 @@ use headroom_usage::sample::Window;
 use tokio_util::sync::CancellationToken;
 
 use super::pace::{Pace, Span};
-use crate::clock;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
 use crate::source::cluster_id::ClusterId;

@@ -6,12 +6,12 @@ mod told;
 
 use anyhow::bail;
 use clap::{ArgGroup, ValueEnum};
+use headroom_dryrun::judge::{Judgement, Verdict};
+use headroom_dryrun::kinds::metadata;
+use headroom_dryrun::manifest::{Manifest, Origin};
 
 use super::manifests::Manifests;
 use super::target::Target;
-use crate::judge::{Judgement, Verdict};
-use crate::kinds::metadata;
-use crate::manifest::{Manifest, Origin};
 use crate::output::{self, Exit, Paint, junit, sarif};
 use crate::selector::Selector;
 

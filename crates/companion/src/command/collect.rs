@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use headroom_core::amount::{ParseQuantityError, Quantity};
 use headroom_core::timestamp::{ParseTimestampError, Timestamp};
+use headroom_kube::{clock, log, signals};
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, cardinality};
 use headroom_usage_profile::definition::NAMESPACE;
@@ -29,9 +30,9 @@ use crate::publish::cluster::Cluster;
 use crate::publish::folder::Folder;
 use crate::publish::manifest::Format;
 use crate::publish::turns::Timing;
+use crate::serve;
 use crate::source::cluster_id::ClusterId;
 use crate::store::Store;
-use crate::{clock, log, serve, signals};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

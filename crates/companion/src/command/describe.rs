@@ -11,6 +11,8 @@ use headroom_core::json::{Document, Malformed};
 use headroom_core::quota::Kind;
 use headroom_core::quota::stored::Stored;
 use headroom_core::timestamp::Timestamp;
+use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
+use headroom_dryrun::kinds::{ApiKind, metadata};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,11 +24,9 @@ use crate::describe::quotas::{Inventory, Owned, Quotas};
 use crate::describe::usage::{self, Selection};
 use crate::draw::Charset;
 use crate::gather;
-use crate::kinds::{ApiKind, metadata};
 use crate::output::{self, Exit, Paint};
 use crate::progress::Progress;
 use crate::selector::Selector;
-use crate::surroundings::{ClusterReader, is_of_unknown_kind};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {

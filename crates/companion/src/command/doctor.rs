@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
+use headroom_kube::clock;
 
 use super::seconds;
 use super::source::Place;
-use crate::clock;
 use crate::source::examination::{Examination, Verdict};
 use crate::source::files;
 

@@ -7,12 +7,12 @@ mod text;
 
 use anyhow::bail;
 use clap::ValueEnum;
+use headroom_dryrun::judge::{Judgement, Verdict};
 use serde_json::Value;
 
 use headroom_dryrun::explanation::Explanation;
 
 use super::target::{Objects, Target, find, is_kind, one_by_one};
-use crate::judge::{Judgement, Verdict};
 use crate::output::{self, Exit, Paint};
 
 const EXAMPLES: &str = "\

@@ -7,21 +7,18 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
+use headroom_kube::kubeconfig::{self, Chosen};
+use headroom_kube::{clock, log, proxy, signals};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::seconds;
-use crate::clock;
-use crate::kubeconfig::{self, Chosen};
 use crate::ledger::api::{Api, Failure};
 use crate::ledger::check::check;
 use crate::ledger::configure::Webhook;
 use crate::ledger::suspend::suspend;
 use crate::ledger::{Options, Replica};
-use crate::log;
 use crate::output::{self, Exit, Table};
-use crate::signals;
-use crate::source::proxy;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::manifest::{self, Manifest, ManifestError};
+use headroom_dryrun::manifest::Manifest;
+
+use crate::manifest::{self, ManifestError};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Manifests {

@@ -8,27 +8,25 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use headroom_core::image::ImageName;
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::cluster_reader::folder::in_namespace;
+use headroom_dryrun::judge::request;
+use headroom_dryrun::kinds::{ApiKind, metadata};
 use serde_json::Value;
 
 use super::manifests::Manifests;
 use super::rights;
 use super::target::{Opened, Target, is_kind, named, one_by_one};
-use crate::change;
 use crate::describe::{limits, not_there};
 use crate::draw::Charset;
-use crate::gather;
-use crate::judge::request;
-use crate::kinds::{ApiKind, metadata};
-use crate::manifest;
 use crate::output::{self, Exit, Paint};
 use crate::progress::Progress;
 use crate::recommend::owner::{self, Owner};
-use crate::recommend::table::View;
-use crate::recommend::{Advice, QuotaEffect, Subject, Workload, advise, autoscaler, effect, picture, table};
+use crate::recommend::table::{self, View};
+use crate::recommend::{Advice, QuotaEffect, Subject, Workload, advise, autoscaler, effect, picture};
 use crate::scan::owners::Key;
 use crate::selector::Selector;
-use crate::surroundings::ClusterReader;
-use crate::surroundings::folder::in_namespace;
+use crate::{change, gather, manifest};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

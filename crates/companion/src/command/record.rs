@@ -8,12 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use headroom_dryrun::judge::Judgement;
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_dryrun::recording::{file_name, session};
 use serde_json::{Value, json};
 
 use super::target::{Objects, Target, find, is_kind, one_by_one};
-use crate::judge::Judgement;
 use crate::output::{self, Exit};
 
 const EXAMPLES: &str = "\

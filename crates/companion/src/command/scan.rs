@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum;
 use headroom_core::cluster::usage::Resource;
+use headroom_kube::clock;
 use serde_json::{Value, json};
 
 use self::store::Found;
@@ -25,12 +26,12 @@ use crate::scan::advice::{self, Scan};
 use crate::scan::owners::{Key, Places};
 use crate::scan::price::{Price, Prices};
 use crate::scan::report::{Order, Report, Row};
-use crate::scan::table::View;
+use crate::scan::table::{self, View};
 use crate::scan::world::{self, World};
-use crate::scan::{page, table, texts};
+use crate::scan::{page, texts};
 use crate::selector::Selector;
 use crate::source::http::Url;
-use crate::{clock, gather, manifest};
+use crate::{gather, manifest};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

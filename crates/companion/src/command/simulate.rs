@@ -11,18 +11,18 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
+use headroom_dryrun::cluster_reader::folder::in_namespace;
+use headroom_dryrun::judge;
+use headroom_dryrun::kinds::metadata;
+use headroom_dryrun::manifest::Manifest;
 use headroom_dryrun::simulate::{Change, Effects, Simulation, Subjects, put, report};
 use serde_json::{Value, json};
 
 use super::manifests::Manifests;
 use super::target::{Opened, Scope, Target, read_settings};
-use crate::judge;
-use crate::kinds::metadata;
-use crate::manifest::Manifest;
 use crate::output::{self, Exit, Paint};
 use crate::progress::Progress;
 use crate::selector::Selector;
-use crate::surroundings::folder::in_namespace;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
+use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
 use headroom_dryrun::judge::tenant_quotas::TENANT_QUOTA;
 use headroom_dryrun::kinds::SNAPSHOT;
 use headroom_dryrun::recording::redact::Redaction;
@@ -19,7 +20,6 @@ use super::target::{Scope, Target, profiles_namespace};
 use crate::output::{self, Exit};
 use crate::progress::Progress;
 use crate::recommend::summary;
-use crate::surroundings::{ClusterReader, is_of_unknown_kind};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
+use headroom_kube::kubeconfig;
+use headroom_kube::secret::Secret;
 
-use crate::kubeconfig;
 use crate::source::examination::{Examination, Finding};
 use crate::source::forward::{self, Target};
-use crate::source::http::{Authentication, Endpoint, Http, Secret, Url};
+use crate::source::http::{Authentication, Endpoint, Http, Url};
 use crate::source::identity::{Cloud, Identity};
 use crate::source::{Source, SourceError, checkpoints, influxdb, metrics_api, prometheus};
 

@@ -10,17 +10,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use headroom_dryrun::cluster_reader::{ClusterReader, Folder, List, Overlay};
+use headroom_dryrun::judge::Run;
+use headroom_dryrun::kinds::ApiKind;
+use headroom_dryrun::manifest::Manifest;
 use headroom_dryrun::settings;
+use headroom_kube::cluster_reader::Cluster;
+use headroom_kube::kubeconfig::Chosen;
+use headroom_kube::list_all_namespaces::AtOnce;
 use headroom_usage_profile::definition::NAMESPACE;
 use serde_json::{Value, json};
 
 use super::manifests::Manifests;
-use crate::judge::Run;
-use crate::kinds::ApiKind;
-use crate::kubeconfig::Chosen;
-use crate::manifest::{self, Manifest};
+use crate::manifest;
 use crate::progress::Progress;
-use crate::surroundings::{AtOnce, Cluster, ClusterReader, Folder, List, Overlay};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Where to look")]

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
+use headroom_kube::signals;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use super::snapshot;
 use super::target::Target;
 use crate::output::{self, Exit};
-use crate::signals;
 use server::{Asked, Invitation, Key, Server, Taken, Visitors};
 use site::Site;
 

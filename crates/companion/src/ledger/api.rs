@@ -7,7 +7,7 @@ use http::{Method, Request, header};
 use kube::{Client, Error};
 use serde_json::Value;
 
-use crate::cause::innermost;
+use headroom_kube::error_chain::innermost;
 
 /// How long one request may take. After that, the result of a write is unknown.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use headroom_core::json::Document;
 use headroom_core::timestamp::Timestamp;
+use headroom_dryrun::kinds::metadata;
 use headroom_tenant_quota::cache::{Cache, Stored};
 use headroom_tenant_quota::state::Key;
 use headroom_tenant_quota::{Footprint, Plan, State, recount};
@@ -17,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 use super::api::{Api, Failure, revision_of, segment};
 use super::board::View;
 use super::watch::{Seen, follow};
-use crate::kinds::metadata;
 
 /// Counts stored objects while this replica is the leader.
 #[derive(Debug, Default)]

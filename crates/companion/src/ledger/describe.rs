@@ -30,8 +30,9 @@ impl Quotas {
     pub fn read(objects: Vec<Value>) -> Result<Self, String> {
         let mut quotas = BTreeMap::new();
         for object in objects {
-            let spec = read_quota(&object)
-                .map_err(|problem| format!("tenant quota {}: {problem}", crate::kinds::metadata(&object, "name")))?;
+            let spec = read_quota(&object).map_err(|problem| {
+                format!("tenant quota {}: {problem}", headroom_dryrun::kinds::metadata(&object, "name"))
+            })?;
             let list = |field: &str| amounts(object.pointer(&format!("/status/{field}")));
             let (used, reserved) = (list("used"), list("reserved"));
             let hard = spec.quota.spec_hard.clone();

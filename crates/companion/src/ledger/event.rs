@@ -1,11 +1,11 @@
 //! Events about quotas, which `kubectl describe` shows.
 
+use headroom_dryrun::kinds::metadata;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Replica;
 use super::token::token;
-use crate::kinds::metadata;
 
 /// The namespace of events about cluster-scoped objects.
 const DEFAULT: &str = "default";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::amount::{Quantity, ResourceList};
+use headroom_kube::metric_registry::set;
 use headroom_tenant_quota::ledger::OpenLedger;
 use headroom_tenant_quota::state::Key;
 use jiff::Timestamp;
@@ -12,11 +13,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Replica;
 use super::api::{Api, Failure, revision_of};
 use super::board::View;
-use super::{configure, plain, planner, status};
-use crate::families::set;
+use super::{Replica, configure, plain, planner, status};
 
 /// How long a Lease stays taken after its holder was killed.
 const LEASE: Duration = Duration::from_secs(15);
@@ -247,7 +246,7 @@ async fn is_as_counted(replica: &Replica, key: &Key) -> bool {
     let Some((collection, _)) = replica.counter.look(key) else { return false };
     let live = match replica.api.get(&collection.object(key)).await {
         Ok(object) => {
-            let uid = crate::kinds::metadata(&object, "uid").to_owned();
+            let uid = headroom_dryrun::kinds::metadata(&object, "uid").to_owned();
             let Some(version) = revision_of(&object) else { return false };
             Some((uid, version))
         }

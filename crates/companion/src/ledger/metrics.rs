@@ -15,7 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::families::{Ending, Endings, Families, count};
+use headroom_kube::metric_registry::{Ending, Endings, Families, count};
 
 #[derive(Debug)]
 pub struct Metrics {

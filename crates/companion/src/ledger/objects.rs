@@ -69,7 +69,7 @@ pub fn namespace_of(ledger: &str) -> Option<&str> {
 }
 
 pub fn name_of(object: &Value) -> &str {
-    crate::kinds::metadata(object, "name")
+    headroom_dryrun::kinds::metadata(object, "name")
 }
 
 pub fn read(object: &Value) -> Result<Kept, Unreadable> {

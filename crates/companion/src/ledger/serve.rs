@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use headroom_kube::metric_registry;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -14,7 +15,6 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use super::{Replica, review};
-use crate::families;
 
 /// The API server sends objects of up to 3 MiB; an update includes the old object.
 const LARGEST_REVIEW: usize = 8 << 20;
@@ -113,7 +113,7 @@ pub async fn status(replica: Arc<Replica>, listener: TcpListener) {
 fn page(replica: &Replica, path: &str) -> Response<Full<Bytes>> {
     match path {
         "/metrics" => {
-            let kind = header::HeaderValue::from_static(families::CONTENT_TYPE);
+            let kind = header::HeaderValue::from_static(metric_registry::CONTENT_TYPE);
             let mut response = text(StatusCode::OK, replica.metrics.to_string());
             response.headers_mut().insert(header::CONTENT_TYPE, kind);
             response

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::Document;
+use headroom_dryrun::kinds::metadata;
 use headroom_tenant_quota::message::Consumers;
 use headroom_tenant_quota::selector::Labels;
 use headroom_tenant_quota::tenant_quota::{NEVER_CHARGED, TenantQuota, read_spec};
@@ -14,7 +15,6 @@ use tokio::sync::watch;
 
 use super::objects::name_of;
 use super::watch::Seen;
-use crate::kinds::metadata;
 
 #[derive(Debug)]
 pub struct Tenants {

@@ -21,6 +21,7 @@ use kube::{Client, Error, ResourceExt};
 use serde_json::Value;
 
 pub use self::error::ClusterError;
+use headroom_kube::{kubeconfig, proxy};
 use headroom_usage::accuracy::Estimates;
 
 use self::error::{is_namespace_gone, is_passing};
@@ -28,9 +29,7 @@ use super::Written;
 use super::manifest::MANAGER;
 use super::turns::{Timing, Turns};
 use crate::collect::pace::Pace;
-use crate::kubeconfig;
 use crate::source::cluster_id::{ClusterId, KUBE_SYSTEM};
-use crate::source::proxy;
 
 /// Tries of one request that may work when tried again.
 const ATTEMPTS: u32 = 4;

@@ -2,12 +2,12 @@
 //! share. Told are the target that keeps everything as it is, and how many pods there would be without it.
 
 use headroom_core::amount::Quantity;
+use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
+use headroom_dryrun::kinds::{ApiKind, metadata};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::kinds::{ApiKind, metadata};
 use crate::scan::owners::Key;
-use crate::surroundings::{ClusterReader, is_of_unknown_kind};
 
 /// A target that is a share of the requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

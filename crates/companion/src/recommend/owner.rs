@@ -1,10 +1,10 @@
 //! Workloads of unknown kinds: an Argo Rollout's ReplicaSets, an operator's StatefulSets and pods. Advice on what they
 //! own carries their name, because changes to an owned object would not last.
 
+use headroom_dryrun::kinds::metadata;
 use serde_json::Value;
 
 use super::{Advice, Workload};
-use crate::kinds::metadata;
 
 /// Who controls an object.
 #[derive(Debug, Clone, PartialEq, Eq)]

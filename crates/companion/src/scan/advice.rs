@@ -7,12 +7,14 @@
 use headroom_advice::recommend as core;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Resource, workload};
-use headroom_core::glob;
 use headroom_core::image::ImageName;
 use headroom_core::json::Malformed;
 use headroom_core::request::{Pod, Requirement};
 use headroom_core::timestamp::Timestamp;
-use headroom_core::{Context, Request, Settings, limit_rules, limits as bounds};
+use headroom_core::{Context, Request, Settings, glob, limit_rules, limits as bounds};
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::judge::request;
+use headroom_dryrun::kinds::{ApiKind, metadata};
 use serde_json::{Value, json};
 
 use super::history::{Histories, Kept};
@@ -22,12 +24,8 @@ use super::report::{Amounts, ContainerRow, Evidence, ResourceRow, Row, Used};
 use super::world::Workload;
 use crate::change::containers_at;
 use crate::gather;
-use crate::judge::request;
-use crate::kinds::{ApiKind, metadata};
-use crate::recommend::autoscaler;
 use crate::recommend::effect::{self, Charge, QuotaEffect};
-use crate::recommend::{self as desk, Current, Subject, advise};
-use crate::surroundings::ClusterReader;
+use crate::recommend::{self as desk, Current, Subject, advise, autoscaler};
 
 /// What all workloads of a scan have in common.
 pub struct Scan<'s> {

@@ -1,9 +1,9 @@
 //! Which Services of a cluster look like a metrics store, by the labels and names that the usual installations give them,
 //! best first. Whether one really is such a store is found out by asking it.
 
+use headroom_dryrun::kinds::metadata;
 use serde_json::Value;
 
-use crate::kinds::metadata;
 use crate::source::forward::Target;
 
 /// A Service that looks like a store.

@@ -11,8 +11,8 @@ use headroom_usage_profile::definition::NAMESPACE;
 use headroom_usage_profile::{Dropped, Histories, History, Images, Share};
 use serde_json::Value;
 
-use crate::kinds::ApiKind;
-use crate::surroundings::ClusterReader;
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::kinds::ApiKind;
 
 /// A container with a history.
 pub struct Container<'c> {

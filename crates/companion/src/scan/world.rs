@@ -11,9 +11,10 @@ use serde_json::Value;
 
 use self::found::Found;
 pub use self::running::Running;
+use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
+
 use super::owners::{Key, Places};
 use crate::recommend::autoscaler;
-use crate::surroundings::{ClusterReader, is_of_unknown_kind};
 
 /// Something whose containers are advised on.
 #[derive(Debug, Clone)]
@@ -83,7 +84,7 @@ pub fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::surroundings::{Folder, Overlay};
+    use headroom_dryrun::cluster_reader::{Folder, Overlay};
     use serde_json::json;
 
     fn owned(kind: &str, api: &str, name: &str, owner: Option<(&str, &str, &str)>, more: Value) -> Value {

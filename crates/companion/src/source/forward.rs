@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use headroom_kube::error_chain::innermost;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::{Api, ListParams};
@@ -15,7 +16,6 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::SourceError;
 use super::http::{Endpoint, Http};
-use crate::cause::innermost;
 
 /// A port of a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]

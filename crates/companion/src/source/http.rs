@@ -20,11 +20,13 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::Instant;
 
 pub use self::refusal::refusal;
-pub use self::url::{Secret, Url};
+pub use self::url::Url;
+use headroom_kube::error_chain::innermost;
+use headroom_kube::proxy::{self, Proxies};
+use headroom_kube::secret::Secret;
+
 use super::SourceError;
 use super::identity::Identity;
-use super::proxy::{self, Proxies};
-use crate::cause::innermost;
 
 /// Longest text of an error answer, or of one that is wanted whole, that is kept.
 const LONGEST_TEXT: usize = 64 << 10;

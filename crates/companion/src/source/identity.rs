@@ -13,14 +13,15 @@ mod signature;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use headroom_kube::clock;
+use headroom_kube::secret::Secret;
 use http::header::AUTHORIZATION;
 use http::{Request, Uri};
 use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 
 use super::SourceError;
-use super::http::{Answer, Endpoint, Http, Secret, refusal, token_header};
-use crate::clock;
+use super::http::{Answer, Endpoint, Http, refusal, token_header};
 
 /// What is asked for again so many seconds before it ends.
 const RENEW_BEFORE: i64 = 300;

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use headroom_companion::judge;
 use headroom_companion::manifest;
-use headroom_companion::surroundings::ClusterReader;
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::judge;
 use serde_json::{Value, json};
 
 use crate::host::{self, Objects};

@@ -1,9 +1,9 @@
 //! Judgements as people and their tools read them.
 
+use headroom_dryrun::judge::{Judgement, Operation, Topic, Verdict};
 use serde::Serialize;
 
 use super::Judged;
-use crate::judge::{Judgement, Operation, Topic, Verdict};
 use crate::output::junit::Case;
 use crate::output::{Finding, Level, Paint, Rule, Table};
 

@@ -1,8 +1,8 @@
 //! Stories at a terminal.
 
 use headroom_dryrun::explanation::{Check, Container, Explanation, Field, Taken};
+use headroom_dryrun::judge::Verdict;
 
-use crate::judge::Verdict;
 use crate::output::{Paint, Table};
 
 /// The explanations, one after the other.

@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use headroom_dryrun::cluster_reader::folder::in_namespace;
+use headroom_dryrun::manifest::Manifest;
 
 use crate::change::Change;
 use crate::edit::{self, EditError};
-use crate::manifest::Manifest;
 use crate::output::Exit;
-use crate::surroundings::folder::in_namespace;
 
 /// What is to be edited in a file.
 #[derive(Default)]

@@ -161,7 +161,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kubeconfig::Chosen;
+    use headroom_kube::kubeconfig::Chosen;
 
     #[test]
     fn no_name_ends_its_quotes() {

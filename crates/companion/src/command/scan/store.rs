@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use headroom_core::cut::count_of;
 use headroom_core::timestamp::Timestamp;
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_kube::{clock, kubeconfig, proxy};
 use headroom_usage::sample::Window;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::Args;
 use crate::command::source::{behind_service, needs_port_forward, service_named};
 use crate::command::target::{Opened, Target};
+use crate::gather;
 use crate::progress::Progress;
 use crate::scan::discover::{self, Candidate, USUAL_NAMESPACES};
 use crate::scan::history::{self, Histories};
@@ -21,9 +24,7 @@ use crate::scan::report::Source;
 use crate::source::http::{Authentication, Endpoint, Http, Url};
 use crate::source::prometheus::Options;
 use crate::source::prometheus::survey::Survey;
-use crate::source::{SourceError, forward, metrics_api, proxy};
-use crate::surroundings::ClusterReader;
-use crate::{clock, gather, kubeconfig};
+use crate::source::{SourceError, forward, metrics_api};
 
 /// What was found and read.
 pub struct Found {

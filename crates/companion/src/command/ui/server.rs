@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use headroom_kube::secret::Secret;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -22,7 +23,6 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::site::Site;
-use crate::source::http::Secret;
 
 pub struct Server {
     site: Site,
@@ -107,7 +107,10 @@ enum Answer<'s> {
 
 /// Answers until the program ends.
 pub async fn serve(listener: TcpListener, server: Arc<Server>) {
-    crate::serve::connections(listener, move |request| respond(Arc::clone(&server), request.into_parts().0)).await;
+    headroom_kube::http_server::connections(listener, move |request| {
+        respond(Arc::clone(&server), request.into_parts().0)
+    })
+    .await;
 }
 
 async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {

@@ -4,7 +4,7 @@ use headroom_core::cluster::usage::profile_layout::KIND;
 use kube::Error;
 use kube::core::Status;
 
-use crate::cause::innermost;
+use headroom_kube::error_chain::innermost;
 
 /// A longer message of the API server is cut; a conflict over a whole profile names every field of it.
 const LONGEST_MESSAGE: usize = 300;

@@ -1,16 +1,16 @@
 //! What a scan recommends is what admission gives to the next pod of the workload.
 
+use headroom_dryrun::cluster_reader::{Folder, Overlay};
+use headroom_dryrun::judge::{Verdict, judge};
 use headroom_usage::observed::{Kill, Observed};
 use headroom_usage::sample::Resource;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::judge::{Verdict, judge};
 use crate::scan::history::Histories;
 use crate::scan::owners::Key;
 use crate::scan::world::Running;
-use crate::surroundings::{Folder, Overlay};
 
 /// 2026-11-22T12:00:00Z
 const NOW: i64 = 1_795_348_800;

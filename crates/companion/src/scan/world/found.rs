@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use headroom_dryrun::cluster_reader::{ClusterReader, without_bookkeeping};
+use headroom_dryrun::kinds::{ApiKind, metadata};
 use serde_json::Value;
 
 use super::running::Running;
 use super::tops::Tops;
 use super::{TEMPLATES, Workload, World};
-use crate::kinds::{ApiKind, metadata};
 use crate::recommend::owner::{self, Owner};
 use crate::scan::owners::{Key, Owners, Places, comes_and_goes};
-use crate::surroundings::{ClusterReader, without_bookkeeping};
 
 /// What may become a workload when all is read.
 #[derive(Default)]

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
 use serde_json::Value;
 
 use super::Workload;
 use crate::recommend::owner::Owner;
 use crate::scan::owners::Key;
-use crate::surroundings::{ClusterReader, is_of_unknown_kind};
 
 /// Longer chains do not exist but by mistake.
 const LONGEST_CHAIN: usize = 8;

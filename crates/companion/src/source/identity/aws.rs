@@ -4,13 +4,14 @@
 use std::path::PathBuf;
 
 use form_urlencoded::Serializer;
+use headroom_kube::secret::Secret;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::Deserialize;
 
 use super::{Credentials, Environment, Kept, json, parts, server, text};
 use crate::source::SourceError;
-use crate::source::http::{Http, Secret};
+use crate::source::http::Http;
 
 const ADVICE: &str = "does the role exist, and does it trust this service account or machine?";
 /// How long a token for the metadata server is to last, in seconds.

@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 
 use form_urlencoded::Serializer;
+use headroom_kube::clock;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::{Deserialize, Deserializer};
 
 use super::{Credentials, Environment, Kept, json, server};
-use crate::clock;
 use crate::source::SourceError;
 use crate::source::http::Http;
 

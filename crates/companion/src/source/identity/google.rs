@@ -3,12 +3,12 @@
 
 mod file;
 
+use headroom_kube::clock;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 
 use self::file::CredentialsFile;
 use super::{Credentials, Environment, Kept, json, server};
-use crate::clock;
 use crate::source::SourceError;
 use crate::source::http::Http;
 

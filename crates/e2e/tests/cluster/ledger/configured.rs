@@ -302,7 +302,7 @@ async fn a_certificate_is_renewed_under_load() {
     let load: Vec<_> = (0..4).map(load).collect();
     // Simulates a certificate made 61 days ago, and then a successor made a minute ago.
     let made_at = |annotation: &str, seconds: i64| {
-        let made_at = (headroom_companion::clock::now() - seconds).to_string();
+        let made_at = (headroom_kube::clock::now() - seconds).to_string();
         let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation: made_at}}}));
         let secrets = secrets.clone();
         async move { drop(secrets.patch("headroom-ledger-tls", &PatchParams::default(), &patch).await.unwrap()) }

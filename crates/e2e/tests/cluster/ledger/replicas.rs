@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
-use headroom_companion::clock;
-use headroom_companion::kubeconfig::Chosen;
 use headroom_companion::ledger::watch::{Seen, follow};
 use headroom_companion::ledger::{Options, Replica, api};
 use headroom_e2e::certificate::Authority;
 use headroom_e2e::cluster::{Cluster, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_kube::clock;
+use headroom_kube::kubeconfig::Chosen;
 use headroom_testkit::built::workspace_file;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -158,8 +158,8 @@ impl Ledger {
         let (started, is_started) = tokio::sync::oneshot::channel();
         let address = self.addresses[which];
         runtime.spawn(async move {
-            let config = headroom_companion::kubeconfig::config(&chosen).await.unwrap();
-            let client = headroom_companion::source::proxy::client(config).unwrap();
+            let config = headroom_kube::kubeconfig::config(&chosen).await.unwrap();
+            let client = headroom_kube::proxy::client(config).unwrap();
             let client = watches.map_or(client.clone(), |watches| watches.behind(client));
             let replica = Replica::new(options, client, CancellationToken::new());
             let listener = TcpListener::bind(address).await.unwrap();

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use form_urlencoded::Serializer;
+use headroom_kube::clock;
+use headroom_kube::secret::Secret;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use ring::rand::SystemRandom;
@@ -14,9 +16,8 @@ use serde::Deserialize;
 use serde_json::{Value, json as object};
 
 use super::{SCOPE, Token};
-use crate::clock;
 use crate::source::SourceError;
-use crate::source::http::{Http, Secret, token_header};
+use crate::source::http::{Http, token_header};
 use crate::source::identity::{Credentials, Kept, json, parts, server};
 
 const ADVICE: &str = "does the account have the role roles/monitoring.viewer, and are the credentials still good?";

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
-use crate::source::http::Secret;
-use crate::source::proxy::{self, Proxies};
+use crate::proxy::{self, Proxies};
+use crate::secret::Secret;
 
 /// Which cluster is meant, and as whom it is asked.
 #[derive(Debug, Clone, Default, clap::Args)]

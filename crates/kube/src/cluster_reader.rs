@@ -1,4 +1,4 @@
-//! ClusterReader that are a live cluster: the kubeconfig's, asked as little as possible.
+//! The live cluster of a kubeconfig as a [`ClusterReader`], asked as little as possible.
 //!
 //! Lists and objects are asked for once in a run. Nothing is written, and nothing but `get` and `list` of what a command
 //! looks at is needed; a namespace's own rights suffice where only that namespace is looked at.
@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
 use headroom_core::cluster::usage::profile_layout::GROUP;
+use headroom_dryrun::cluster_reader::{ClusterReader, List, UNKNOWN_KIND, is_of_unknown_kind};
+use headroom_dryrun::kinds::ApiKind;
 use kube::api::{ApiResource, GetParams, ListParams};
 use kube::core::{GroupVersionKind, Request};
 use kube::{Client, Error, discovery};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::{ClusterReader, List, UNKNOWN_KIND, is_of_unknown_kind};
-use crate::cause::innermost;
-use crate::kinds::ApiKind;
+use crate::error_chain::innermost;
 use crate::kubeconfig::{self, Chosen};
+use crate::proxy;
 
 /// Objects listed at a time.
 const PAGE: u32 = 500;
@@ -48,7 +49,7 @@ impl Cluster {
         let (client, namespace) = runtime.block_on(async {
             let config = kubeconfig::config(chosen).await?;
             let namespace = config.default_namespace.clone();
-            Ok::<_, String>((Client::try_from(config).map_err(|error| error.to_string())?, namespace))
+            Ok::<_, String>((proxy::client(config).map_err(|error| error.to_string())?, namespace))
         })?;
         let cluster =
             Self { runtime, client, lists: BTreeMap::new(), objects: BTreeMap::new(), kinds: BTreeMap::new() };

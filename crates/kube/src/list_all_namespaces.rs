@@ -1,12 +1,12 @@
-//! ClusterReader of which every kind is listed once for all namespaces, instead of once for each: for questions about a
+//! A [`ClusterReader`] that lists every kind once for all namespaces, instead of once for each: for questions about a
 //! whole cluster. Where that is not allowed, each namespace is asked about.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::{ClusterReader, List};
-use crate::kinds::{ApiKind, metadata};
+use headroom_dryrun::cluster_reader::{ClusterReader, List};
+use headroom_dryrun::kinds::{ApiKind, metadata};
 
 /// By namespace, or why a list of all is not to be had.
 type Listed = Result<BTreeMap<String, Vec<Value>>, String>;

@@ -1,0 +1,21 @@
+//! The cluster's API server as our programs use it, and what programs that run in a cluster share.
+//!
+//! Modules in reading order.
+
+pub mod secret;
+
+pub mod proxy;
+
+pub mod kubeconfig;
+
+pub mod error_chain;
+
+pub mod cluster_reader;
+pub mod list_all_namespaces;
+
+pub mod http_server;
+pub mod log;
+pub mod metric_registry;
+pub mod signals;
+
+pub use headroom_dryrun::clock;
