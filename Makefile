@@ -23,7 +23,7 @@ help:
 	@echo "make bench              fuel, time and size;  make budgets: only the budgets"
 	@echo "make fuzz               coverage-guided random inputs, FUZZ_SECONDS=60 in total"
 	@echo "make bench-collect      cost of collecting a month of usage from files"
-	@echo "make bench-scan         cost of a scan of 1,000 workloads with a real Prometheus"
+	@echo "make bench-scan         cost of recommending for 1,000 workloads with a real Prometheus"
 	@echo "make bench-estimates    accuracy of estimates on recorded usage: TRACES=folder"
 	@echo "make bench-ledger       latency and throughput of the ledger at a real API server"
 	@echo "make fmt lint clean"
@@ -73,7 +73,7 @@ test-benches: test-servers
 test-servers:
 	scripts/setup-debian.sh test-servers
 
-# Chromium, for the tests of `kubectl headroom scan -o html`.
+# Chromium, for the tests of `kubectl headroom recommend -o html`.
 .PHONY: browser
 browser:
 	scripts/setup-debian.sh chromium

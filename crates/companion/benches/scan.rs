@@ -1,6 +1,6 @@
-//! What a scan of a large cluster costs, and whose work it is: `make bench-scan`.
+//! What recommending for a large cluster costs, and whose work it is: `make bench-scan`.
 //!
-//! Fills a real Prometheus with days of usage, scraped each minute, and lets the real program scan the workloads, which it
+//! Fills a real Prometheus with days of usage, scraped each minute, and lets the real program recommend for the workloads, which it
 //! reads from files; then asks the same store about each workload by itself, as other tools do. Reports wall time, and the processor time and peak memory of both sides. `HEADROOM_BENCH_DAYS` and
 //! `HEADROOM_BENCH_WORKLOADS` change its size; `HEADROOM_BENCH_HOLD=1` leaves Prometheus running until Enter is pressed,
 //! so that another tool can be run on the same data.
@@ -199,7 +199,7 @@ fn report(what: &str, server: &Server, world: &Path, more: &[&str]) -> Result<()
     let before = processor_seconds_of(server.child.id());
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
     command
-        .args(["scan", "-A", "-o", "json", "--prometheus", &server.url(), "--cluster-dir"])
+        .args(["recommend", "-A", "-o", "json", "--prometheus", &server.url(), "--cluster-dir"])
         .arg(world)
         .args(more)
         .env("KUBECONFIG", "/dev/null")

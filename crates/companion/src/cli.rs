@@ -16,14 +16,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Recommend requests for everything that runs, from the metrics store that the cluster has; installs nothing
-    Scan(Box<command::scan::Args>),
     /// Judge manifests before they are applied: what would be admitted, changed or refused, and why
     Check(command::check::Args),
     /// Explain an admission decision field by field: source, bounds, quota usage
     Explain(command::explain::Args),
-    /// Recommend requests from what the same images have used before
-    Recommend(command::recommend::Args),
+    /// Recommend requests from what containers have used, by collected history or the cluster's metrics store
+    Recommend(Box<command::recommend::Args>),
+    /// The name of `recommend` for one release, where it reads a metrics store
+    #[command(hide = true)]
+    Scan(Box<command::recommend::Args>),
     /// Show effective limits, quota usage and recorded usage
     Describe(command::describe::Args),
     /// Record a decision as files that kwctl replays without the cluster, for bug reports
@@ -50,10 +51,10 @@ enum Command {
 /// question: 0 all is fine, 1 something is refused, 2 it cannot be answered. Arguments that are not understood: 2.
 pub fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Scan(args) => answered(command::scan::run(*args)),
         Command::Check(args) => answered(command::check::run(args)),
         Command::Explain(args) => answered(command::explain::run(args)),
-        Command::Recommend(args) => answered(command::recommend::run(args)),
+        Command::Recommend(args) => answered(command::recommend::run(*args)),
+        Command::Scan(args) => answered(command::recommend::run_as_scan(*args)),
         Command::Describe(args) => answered(command::describe::run(args)),
         Command::Record(args) => answered(command::record::run(args)),
         Command::Simulate(args) => answered(command::simulate::run(args)),

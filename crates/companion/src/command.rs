@@ -11,7 +11,6 @@ pub mod manifests;
 pub mod recommend;
 pub mod record;
 mod rights;
-pub mod scan;
 pub mod simulate;
 pub mod snapshot;
 pub mod source;

@@ -20,16 +20,10 @@ pub mod publish;
 
 pub mod manifest;
 
-pub mod distribution;
-
-pub mod change;
 pub mod describe;
-pub mod edit;
-pub mod gather;
-pub mod recommend;
 pub mod selector;
 
-pub mod scan;
+pub mod rightsize;
 
 pub mod ledger;
 

@@ -23,9 +23,9 @@ use crate::describe::not_there;
 use crate::describe::quotas::{Inventory, Owned, Quotas};
 use crate::describe::usage::{self, Selection};
 use crate::draw::Charset;
-use crate::gather;
 use crate::output::{self, Exit, Paint};
 use crate::progress::Progress;
+use crate::rightsize::evaluate_with_history as evaluate;
 use crate::selector::Selector;
 
 #[derive(Debug, clap::Args)]
@@ -217,13 +217,13 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
     let ranges = list(&mut opened, "v1", "LimitRange")?;
     for namespace in namespaces(&ranges, &opened) {
         let request = limits::empty_pod(&namespace, &args.container, &args.image);
-        let limits = gather::with_decision(
+        let limits = evaluate::with_decision(
             &request,
             &opened.settings,
             &mut opened.cluster,
             |request, decision, context, settings| {
                 let mut limits = limits::limits(request, decision, context, settings)?;
-                limits.notes.extend(gather::told(&context.missing));
+                limits.notes.extend(evaluate::missing(context));
                 Ok(limits)
             },
         );
@@ -261,7 +261,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
             let all = quotas.iter().filter(|quota| metadata(quota, "namespace") == namespace);
             bail!(not_there("ResourceQuota", name, &namespace, all.map(|quota| metadata(quota, "name"))));
         }
-        let asked = Asked { namespace: &namespace, top: args.top, now: gather::now(&opened.settings) };
+        let asked = Asked { namespace: &namespace, top: args.top, now: evaluate::now(&opened.settings) };
         told.push(quotas_of(&asked, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
     }
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
@@ -282,7 +282,7 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
         Scope::In(namespaces) => Some(namespaces.as_slice()),
     };
     let selection = Selection { namespaces, image: args.image.as_deref(), window: args.window };
-    let now = gather::now(&opened.settings).ok_or_else(|| anyhow!("the clock cannot be read"))?;
+    let now = evaluate::now(&opened.settings).ok_or_else(|| anyhow!("the clock cannot be read"))?;
     let mut told = usage::Told::new(selection, now);
     for object in &profiles {
         let text = object.to_string();

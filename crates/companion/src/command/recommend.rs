@@ -1,385 +1,524 @@
-//! `kubectl headroom recommend`: finds the objects that are asked about, and prints or writes the advice on them. The
-//! advice is `crate::recommend`'s, its place in files `crate::edit`'s.
+//! `kubectl headroom recommend`: finds the workloads that are asked about and the source of their usage, and prints, writes
+//! or applies what they should request. The recommendations are `crate::rightsize`'s.
 
-pub(super) mod write;
+mod apply;
+mod store;
+mod workloads;
+mod write;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum;
+use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND, ProfileName};
+use headroom_core::cluster::usage::{Resource, Root};
 use headroom_core::image::ImageName;
-use headroom_dryrun::cluster_reader::ClusterReader;
-use headroom_dryrun::cluster_reader::folder::in_namespace;
-use headroom_dryrun::judge::request;
-use headroom_dryrun::kinds::{ApiKind, metadata};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use self::store::Found;
 use super::manifests::Manifests;
 use super::rights;
-use super::target::{Opened, Target, is_kind, named, one_by_one};
-use crate::describe::{limits, not_there};
+use super::source::{Access, Names};
+use super::target::{Opened, Target, profiles_namespace};
 use crate::draw::Charset;
-use crate::output::{self, Exit, Paint};
+use crate::manifest;
+use crate::output::{self, Exit, Paint, junit, sarif};
 use crate::progress::Progress;
-use crate::recommend::owner::{self, Owner};
-use crate::recommend::table::{self, View};
-use crate::recommend::{Advice, QuotaEffect, Subject, Workload, advise, autoscaler, effect, picture};
-use crate::scan::owners::Key;
+use crate::rightsize::engine::{Engine, Usage};
+use crate::rightsize::evaluate_with_history as evaluate;
+use crate::rightsize::history::Histories;
+use crate::rightsize::inventory::{Entry, Inventory};
+use crate::rightsize::patches;
+use crate::rightsize::price::{Price, Prices};
+use crate::rightsize::quota_effect;
+use crate::rightsize::report::{Order, Report, Source, Workload};
+use crate::rightsize::table::{self, View};
+use crate::rightsize::{csv, findings, html, markdown, picture};
 use crate::selector::Selector;
-use crate::{change, gather, manifest};
+use crate::source::http::Url;
+use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
+use headroom_kube::clock;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Objects such as `deployment/web` or `pod/db-0`; everything that runs in the namespace unless given
+    /// Workloads such as `deployment/web`, `rollout canary` or `pod/db-0`; everything that runs in the namespace unless given
     #[arg(value_name = "KIND/NAME", conflicts_with_all = ["files", "kustomizations"])]
     objects: Vec<String>,
     #[command(flatten)]
     manifests: Manifests,
-    /// Only objects with these labels, such as `app=web,tier!=cache`
-    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with_all = ["objects", "image"])]
+    /// Only workloads with these labels, such as `app=web,tier!=cache`
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "image")]
     selector: Option<Selector>,
-    /// Advise on a container of this image that does not exist yet
+    /// Only workloads of these kinds, such as `Deployment,Rollout`
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    kind: Vec<String>,
+    /// Only containers with such a name; `*` stands for anything
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    container: Vec<String>,
+    /// Recommend for a container of this image that does not exist yet
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["objects", "files", "kustomizations"])]
     image: Vec<String>,
-    /// Output format: `kustomize` is a patch for each object, `helm` values for a chart
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
+    /// Print the rows of the table only
+    #[arg(long)]
+    no_headers: bool,
+    /// Sort workloads by
+    #[arg(long, value_enum, default_value_t = Order::Waste)]
+    sort_by: Order,
+    /// Price of a core for a month
+    #[arg(long, value_name = "PRICE")]
+    price_cpu: Option<Price>,
+    /// Price of a GiB of memory for a month
+    #[arg(long, value_name = "PRICE")]
+    price_memory: Option<Price>,
+    /// Exit with 1 if a request is missing, or off its recommendation by more than this
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_above: Option<u64>,
     /// Path of a container's resources in the chart's values; {kind}, {name} and {container} are replaced
-    #[arg(long, value_name = "PATH", default_value = change::VALUES_PATH)]
+    #[arg(long, value_name = "PATH", default_value = patches::VALUES_PATH)]
     values_path: String,
-    /// Set the requests in the manifests; everything else is left unchanged
-    #[arg(long, requires = "files", conflicts_with = "kustomizations")]
-    write: bool,
     /// Draw the distributions into an SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
+    /// Set what is recommended in manifests: those of -f, or these files and folders; everything else is left unchanged
+    #[arg(long, value_name = "PATH", num_args = 0.., conflicts_with = "kustomizations")]
+    write: Option<Vec<PathBuf>>,
+    #[command(flatten)]
+    patch: apply::Patching,
+    #[command(flatten)]
+    store: Store,
+    #[command(flatten)]
+    access: Access,
+    #[command(flatten)]
+    names: Names,
     #[command(flatten)]
     target: Target,
 }
 
+/// Where usage is read from, and how much.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Source of usage")]
+struct Store {
+    /// Source of usage; UsageProfiles where the collector has published some, else the metrics store unless given
+    #[arg(long, value_enum, value_name = "SOURCE")]
+    from: Option<From>,
+    /// URL of Prometheus, or of anything that speaks its API
+    #[arg(long, value_name = "URL", conflicts_with_all = ["service", "metrics_api"])]
+    prometheus: Option<Url>,
+    /// The store's Service as NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS), reached through the API server
+    #[arg(long, value_name = "SERVICE", conflicts_with = "metrics_api")]
+    service: Option<String>,
+    /// The same as --from metrics-api
+    #[arg(long, conflicts_with = "from")]
+    metrics_api: bool,
+    /// Days of history to read from a metrics store, today included
+    #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=30))]
+    days: u16,
+    /// Query step: memory counts with its peak in each step, CPU with its average
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = super::seconds)]
+    step: i64,
+    /// Matchers for every query, such as 'cluster="prod"', where several clusters share a store
+    #[arg(long, default_value = "")]
+    matchers: String,
+    /// Accept partial responses
+    #[arg(long)]
+    accept_partial: bool,
+    /// Queries at a time
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
+    parallel: u8,
+}
+
+/// A source of usage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum From {
+    /// The history that `kubectl headroom collect` has published, by image and workload
+    Profiles,
+    /// A store that speaks Prometheus' API, found in the cluster unless --service or --prometheus names it
+    Prometheus,
+    /// One current sample per container, from metrics-server
+    MetricsApi,
+}
+
 const EXAMPLES: &str = "Examples:
-  # What the containers of a Deployment should ask for, and why
+  # What the containers of a Deployment should request, and why
   kubectl headroom recommend deployment/web
 
-  # Everything in a namespace, and what taking the advice does to its quotas
-  kubectl headroom recommend -n shop
+  # The whole cluster as a page to send around, with what it would save
+  kubectl headroom recommend -A -o html --price-cpu 23 --price-memory 3 > report.html
+
+  # Two weeks of the Prometheus in the cluster, whether or not the collector runs; or of a store that is not found by itself
+  kubectl headroom recommend -n shop --from prometheus
+  kubectl headroom recommend -A --service monitoring/my-prometheus:9090
+  kubectl headroom recommend -A --prometheus https://prometheus.example --token-file token
 
   # An image that does not run here yet
   kubectl headroom recommend --image postgres:16
 
   # Write the requests into manifests; comments, order and quotes stay
   kubectl headroom recommend -f app/ --write
+  kubectl headroom recommend -n shop --write app/
 
-  # A patch for kustomize, and values for a chart that has them at `resources`
+  # A patch for kustomize, values for a chart that has them at `resources`, or the cluster itself
   kubectl headroom recommend deployment/web -o kustomize > requests.yaml
   kubectl headroom recommend deployment/web -o helm --values-path resources > requests.yaml
+  kubectl headroom recommend -n shop deployment/web --patch
 
-Only requests are recommended: a limit that nobody wrote is never made up.";
+  # A gate: fail if a request of the shop is off by more than half
+  kubectl headroom recommend -n shop -l app=shop --fail-above 50 -o junit > report.xml
+
+Without --patch nothing in the cluster is changed. A memory limit is only recommended from a metrics store and where there \
+is one, and a CPU limit never.
+
+Exit codes: 0 done, 1 a request is off by more than --fail-above, or something was not written or patched, 2 not everything \
+could be read.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     Table,
+    /// The table with changes, distributions, limits, QoS classes, kills, throttling, restarts, autoscalers and images
+    Wide,
     Json,
     Yaml,
+    Csv,
+    Markdown,
+    /// One page that needs no network
+    Html,
+    Sarif,
+    Junit,
+    /// A patch for each workload
     Kustomize,
+    /// Values for a chart
     Helm,
 }
 
-/// An object to advise on.
-struct Asked {
-    object: Value,
-    kind: ApiKind,
-    /// Where it was read, for those from files.
-    origin: Option<manifest::Origin>,
-    is_running: bool,
-    /// The name in place of the object's, for what is no object.
-    request: Option<Value>,
-    /// Its controller, if that is of an unknown kind.
-    owner: Option<Owner>,
+/// So many containers without a recommendation are named in a note.
+const MAX_NAMED: usize = 5;
+
+fn percent(text: &str) -> Result<u64, String> {
+    text.strip_suffix('%').unwrap_or(text).parse().map_err(|_| "expected a number of percent such as `20`".to_owned())
+}
+
+/// `kubectl headroom scan`, as this command was called where it reads a metrics store.
+pub fn run_as_scan(mut args: Args) -> anyhow::Result<Exit> {
+    eprintln!("`kubectl headroom scan` is now `kubectl headroom recommend --from prometheus`");
+    if !args.store.metrics_api {
+        args.store.from.get_or_insert(From::Prometheus);
+    }
+    run(args)
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
+    args.check_write()?;
     let mut opened = args.target.open()?;
-    let mut advice = Advice::default();
-    let mut asked = if args.manifests.is_given() {
-        of_files(&args, &mut opened)?
-    } else if !args.image.is_empty() {
-        of_images(&args, &opened)?
-    } else if !args.objects.is_empty() {
-        of_names(&args, &mut opened)?
-    } else {
-        opened.prefetch(&[KINDS.as_slice(), &AROUND].concat(), &Progress::for_people());
-        of_scope(&mut opened, &mut advice.notes)?
-    };
-    if let Some(selector) = &args.selector {
-        asked.retain(|asked| selector.matches(&asked.object));
-    }
     let progress = Progress::for_people();
-    progress.begin(asked.len() as u64, "Recommending");
-    for asked in &asked {
-        progress.advance(1);
-        add(asked, &mut opened, &mut advice)?;
-    }
-    progress.end();
-    advice.quotas = effect::together(advice.quotas);
-    if advice.workloads.iter().all(Workload::is_without_advice) && !advice.workloads.is_empty() {
-        advice.notes.push(
-            "no usage history for any image here: `kubectl headroom collect` gathers it, and `kubectl headroom doctor` \
-             checks its source"
-                .to_owned(),
-        );
-    }
+    let mut inventory = workloads::read(&args, &mut opened, &progress)?;
+    let from = args.source(&mut opened, &inventory)?;
+    let found = match from {
+        From::Profiles => None,
+        From::Prometheus | From::MetricsApi => {
+            workloads::check_readable(&args, &mut opened, &mut inventory)?;
+            let pods = std::mem::take(&mut inventory.pods);
+            Some(store::read(&args, from, &mut opened, &inventory.namespaces(), pods, &progress)?)
+        }
+    };
+    let report = recommend(&args, &mut opened, inventory, found, &progress)?;
+    let exit_at_best = if report.source.is_partial { Exit::NotJudged } else { Exit::Fine };
     if let Some(file) = &args.plot {
-        let Some(picture) = picture::svg(&advice) else {
+        let Some(picture) = picture::svg(&report) else {
             bail!("there is no history to draw into `{}`", file.display());
         };
         std::fs::write(file, picture).with_context(|| format!("cannot write `{}`", file.display()))?;
     }
-    print(&args, &advice)?;
-    if args.write { write::all(&args.manifests.read()?, &opened.namespace, &changes(&advice)) } else { Ok(Exit::Fine) }
+    let is_above = print(&args, &report)?;
+    let exit = if is_above { Exit::Refused } else { exit_at_best };
+    if let Some(paths) = &args.write {
+        let manifests = match paths.as_slice() {
+            [] => args.manifests.read()?,
+            paths => manifest::read(paths, args.manifests.recursive, &mut std::io::empty())?,
+        };
+        return Ok(write::all(&manifests, &opened.namespace, &report.changes())?.max(exit));
+    }
+    if args.patch.patch {
+        let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+        let patched = runtime.block_on(async {
+            let client = store::client(&args.target).await?;
+            apply::run(&args.patch, &report, client, &apply::kubectl(&args.target)).await
+        });
+        return Ok(patched?.max(exit));
+    }
+    Ok(exit)
 }
 
-/// Advice on everything that runs. An object that cannot be advised on becomes a note.
-pub fn on_all(opened: &mut Opened, progress: &Progress) -> anyhow::Result<Advice> {
-    let mut advice = Advice::default();
-    let asked = of_scope(opened, &mut advice.notes)?;
-    progress.begin(asked.len() as u64, "Recommending");
-    for asked in &asked {
-        progress.advance(1);
-        if let Err(problem) = add(asked, opened, &mut advice) {
-            advice.notes.push(format!("{problem:#}"));
+/// The recommendations for everything that runs, from UsageProfiles. A workload that cannot be evaluated becomes a note.
+pub fn on_all(opened: &mut Opened, progress: &Progress) -> anyhow::Result<Report> {
+    let all_namespaces = opened.scope.is_all();
+    let advised = |problem| rights::advised(problem, all_namespaces);
+    let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised);
+    let inventory = inventory.map_err(|problem| anyhow!(problem))?;
+    let mut run = Run { inventory, usage: Usage::Profiles, containers: &[], notes: Vec::new() };
+    let settings = opened.settings.clone();
+    let (workloads, effects) = run.evaluate(opened, &settings, progress)?;
+    let notes = run.all_notes(all_namespaces).collect();
+    let (source, quotas) = (profiles(opened), quota_effect::together(effects));
+    Ok(Report::new(source, workloads, quotas, notes, Prices::default(), Order::Name))
+}
+
+impl Args {
+    fn is_of_files(&self) -> bool {
+        self.manifests.is_given()
+    }
+
+    fn check_write(&self) -> anyhow::Result<()> {
+        let Some(paths) = &self.write else { return Ok(()) };
+        if paths.is_empty() && self.manifests.files.is_empty() {
+            bail!("--write needs the manifests to write: give them to it, or with --filename");
+        }
+        if !paths.is_empty() && self.is_of_files() {
+            bail!("--write takes no paths beside --filename, whose manifests it writes");
+        }
+        if paths.iter().chain(&self.manifests.files).any(|path| path.as_os_str() == "-") {
+            bail!("--write needs files, not standard input");
+        }
+        Ok(())
+    }
+
+    /// The source that is asked for, or else the history that was collected for these images, or else the metrics store.
+    fn source(&self, opened: &mut Opened, inventory: &Inventory) -> anyhow::Result<From> {
+        let store = &self.store;
+        let names_store = store.prometheus.is_some() || store.service.is_some();
+        let from = match store.from {
+            Some(from) if names_store && from != From::Prometheus => {
+                bail!("--prometheus and --service name a metrics store: leave them out, or choose --from prometheus")
+            }
+            Some(from) => from,
+            None if store.metrics_api => From::MetricsApi,
+            None if names_store => From::Prometheus,
+            None if !self.image.is_empty() || !self.target.wants_cluster() => From::Profiles,
+            None if has_profiles(opened, inventory) => From::Profiles,
+            None => From::Prometheus,
+        };
+        if from != From::Profiles && !self.image.is_empty() {
+            bail!("--image needs --from profiles: usage in a metrics store is read by workload");
+        }
+        Ok(from)
+    }
+}
+
+/// Whether the collector has published usage for any of these images. One that may not be read is not the same as none.
+fn has_profiles(opened: &mut Opened, inventory: &Inventory) -> bool {
+    let namespace = profiles_namespace(&opened.settings);
+    let containers = inventory.entries.iter().flat_map(Entry::images);
+    let mut roots: Vec<String> = containers
+        .filter_map(|image| ImageName::parse(&image).ok().map(|image| Root::of(image.repository())))
+        .map(|root| ProfileName::of_root(root).to_string())
+        .collect();
+    roots.sort();
+    roots.dedup();
+    for root in roots {
+        match opened.cluster.get(API_VERSION, KIND, Some(&namespace), &root) {
+            Ok(Some(profile)) if profile.get("spec").is_some() => return true,
+            Ok(_) => {}
+            Err(problem) if is_of_unknown_kind(&problem) => return false,
+            // Who may not read one is told so whether or not the kind is there; a list tells.
+            Err(_) => {
+                let listed = opened.cluster.list(API_VERSION, KIND, Some(&namespace));
+                return !listed.is_err_and(|problem| is_of_unknown_kind(&problem));
+            }
         }
     }
-    progress.end();
-    advice.quotas = effect::together(advice.quotas);
-    Ok(advice)
+    false
 }
 
-/// Adds the advice on one object, and what it does to each quota.
-fn add(asked: &Asked, opened: &mut Opened, advice: &mut Advice) -> anyhow::Result<()> {
-    if let Some((mut workload, effects)) = on(asked, opened, &mut advice.notes)? {
-        if let Some(owner) = &asked.owner {
-            owner::attribute(&mut workload, owner, &asked.object);
-        }
-        workload.autoscalers = scaled(&workload, opened, &mut advice.notes);
-        advice.quotas.extend(effects);
-        owner::add(advice, workload);
+fn profiles(opened: &Opened) -> Source {
+    let name = format!("UsageProfiles in namespace {}", profiles_namespace(&opened.settings));
+    Source { name, ..Source::default() }
+}
+
+fn recommend(
+    args: &Args,
+    opened: &mut Opened,
+    inventory: Inventory,
+    found: Option<Found>,
+    progress: &Progress,
+) -> anyhow::Result<Report> {
+    let mut settings = opened.settings.clone();
+    let estimates = settings.as_object_mut().map(|settings| settings.entry("estimates").or_insert_with(|| json!({})));
+    if let Some(Value::Object(estimates)) = estimates.filter(|_| args.names.ephemeral_storage) {
+        estimates.entry("resources").or_insert_with(|| json!(Resource::ALL.map(Resource::name)));
     }
-    Ok(())
+    let (source, histories, mut notes) = match found {
+        Some(Found { source, histories, notes }) => (source, Some(histories), notes),
+        None => (profiles(opened), None, Vec::new()),
+    };
+    let usage = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
+    let mut run = Run { inventory, usage, containers: &args.container, notes: Vec::new() };
+    let (workloads, effects) = run.evaluate(opened, &settings, progress)?;
+    notes.extend(without_advice(&workloads, histories.as_ref()));
+    notes.extend(run.all_notes(args.target.all_namespaces));
+    let prices = Prices { cpu: args.price_cpu, memory: args.price_memory };
+    Ok(Report::new(source, workloads, quota_effect::together(effects), notes, prices, args.sort_by))
 }
 
-fn print(args: &Args, advice: &Advice) -> anyhow::Result<()> {
+/// One run over an inventory.
+struct Run<'a> {
+    inventory: Inventory,
+    usage: Usage<'a>,
+    containers: &'a [String],
+    /// What could not be taken into account.
+    notes: Vec<String>,
+}
+
+impl Run<'_> {
+    fn evaluate(
+        &mut self,
+        opened: &mut Opened,
+        settings: &Value,
+        progress: &Progress,
+    ) -> anyhow::Result<(Vec<Workload>, Vec<quota_effect::QuotaEffect>)> {
+        let now = evaluate::now(settings).ok_or_else(|| anyhow!("this machine's clock is not set"))?;
+        let Inventory { entries, autoscalers, .. } = &self.inventory;
+        let engine = Engine { usage: self.usage, autoscalers, settings, now, containers: self.containers };
+        let (mut workloads, mut effects) = (Vec::new(), Vec::new());
+        progress.begin(entries.len() as u64, "Recommending");
+        for (number, entry) in entries.iter().enumerate() {
+            match (engine.recommend(number, entry, &mut opened.cluster, &mut self.notes), &entry.origin) {
+                (Ok(None), _) => {}
+                (Ok(Some((workload, of_workload))), _) => {
+                    workloads.push(workload);
+                    effects.extend(of_workload);
+                }
+                (Err(problem), Some(origin)) => bail!("{origin}: {problem}"),
+                (Err(problem), None) => {
+                    self.notes.push(format!("no advice on {} {}: {problem}", entry.key.namespace, entry.key));
+                }
+            }
+            progress.advance(1);
+        }
+        progress.end();
+        Ok((workloads, effects))
+    }
+
+    fn all_notes(self, all_namespaces: bool) -> impl Iterator<Item = String> {
+        let notes = self.notes.into_iter().map(move |problem| rights::advised(problem, all_namespaces));
+        self.inventory.notes.into_iter().chain(notes)
+    }
+}
+
+/// Nobody is left out without being named.
+fn without_advice(workloads: &[Workload], histories: Option<&Histories>) -> Option<String> {
+    let containers = || workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)));
+    let without = || containers().filter(|(_, container)| container.is_without_advice());
+    let count = without().count();
+    if histories.is_none() && count == containers().count() && count > 0 {
+        return Some(
+            "no usage history for any image here: `kubectl headroom collect` gathers it, and `kubectl headroom doctor` \
+             checks its source; --from prometheus reads a metrics store instead"
+                .to_owned(),
+        );
+    }
+    let named: Vec<String> = without()
+        .take(MAX_NAMED)
+        .map(|(of, container)| format!("{} {} {}", of.key.namespace, of.key, container.name))
+        .collect();
+    let more = count.saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more (all of them in -o csv)") } else { String::new() };
+    (count > 0).then(|| format!("no advice, because nothing is known of what they use: {}{more}", named.join(", ")))
+}
+
+/// Prints the report; whether something in it is above the bound.
+fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
+    let findings = findings::of(report, args.fail_above);
     let text = match args.output {
-        Format::Table if advice.workloads.is_empty() => "Nothing here runs containers.\n".to_owned(),
-        Format::Table => table::text(advice, View { charset: Charset::of_stdout(), paint: Paint::for_stdout() }),
-        Format::Json => output::json(advice)?,
-        Format::Yaml => output::yaml(advice)?,
+        Format::Table | Format::Wide => {
+            let view = View {
+                is_wide: args.output == Format::Wide,
+                is_bare: args.no_headers,
+                charset: Charset::of_stdout(),
+                paint: Paint::for_stdout(),
+            };
+            table::text(report, view)
+        }
+        Format::Json => output::json(report)?,
+        Format::Yaml => output::yaml(report)?,
+        Format::Csv => csv::text(report, !args.no_headers),
+        Format::Markdown => markdown::text(report),
+        Format::Html => html::text(report, &made_at()),
+        Format::Sarif => output::json(&sarif::log(&findings::RULES, &findings))?,
+        Format::Junit => junit::report("headroom recommend", &findings::cases(report, &findings)),
         Format::Kustomize | Format::Helm if !args.image.is_empty() => {
             bail!("an image alone has no object to patch: choose another --output, or name an object")
         }
-        Format::Kustomize => change::kustomize(&changes(advice))?,
+        Format::Kustomize => patches::kustomize(&report.changes())?,
         Format::Helm => {
-            let values = change::helm(&changes(advice), &args.values_path).map_err(|problem| anyhow!(problem))?;
-            output::yaml(&values)?
+            let values = patches::helm(&report.changes(), &args.values_path);
+            output::yaml(&values.map_err(|problem| anyhow!(problem))?)?
         }
     };
-    output::print(&text)
-}
-
-fn changes(advice: &Advice) -> Vec<change::Change> {
-    advice.workloads.iter().filter_map(Workload::change).collect()
-}
-
-/// Advice on one object. What could not be read becomes notes.
-fn on(
-    asked: &Asked,
-    opened: &mut Opened,
-    notes: &mut Vec<String>,
-) -> anyhow::Result<Option<(Workload, Vec<QuotaEffect>)>> {
-    let request = match &asked.request {
-        Some(request) => request.clone(),
-        None => request::create(asked.object.clone(), &asked.kind, &opened.namespace),
-    };
-    let subject = Subject {
-        api_version: asked.kind.api_version(),
-        kind: if asked.request.is_some() { "Image".to_owned() } else { asked.kind.kind.clone() },
-        file: asked.origin.as_ref().map(|origin| origin.file.display().to_string()),
-        is_running: asked.is_running,
-    };
-    let mut missing = Vec::new();
-    let answer = gather::with_context(&request, &opened.settings, &mut opened.cluster, |request, context, settings| {
-        missing = gather::told(&context.missing);
-        advise(&subject, request, context, settings)
-    });
-    for problem in missing {
-        let problem = rights::advised(problem, false);
-        if !notes.contains(&problem) {
-            notes.push(problem);
-        }
+    output::print(&text)?;
+    let above: Vec<_> = findings.iter().filter(|finding| finding.level == output::Level::Error).collect();
+    if let (Some(first), Some(bound)) = (above.first(), args.fail_above) {
+        let more = if above.len() > 1 { format!(", and {} more", above.len() - 1) } else { String::new() };
+        eprintln!("error: off by more than {bound}%: {}: {}{more}", first.subject, first.text);
     }
-    answer.map_err(|problem| match &asked.origin {
-        Some(origin) => anyhow!("{origin}: {problem}"),
-        None => anyhow!("{}: {problem}", asked.kind.told(metadata(&asked.object, "name"))),
-    })
+    Ok(!above.is_empty())
 }
 
-/// What the advice means for those who scale the workload.
-fn scaled(workload: &Workload, opened: &mut Opened, notes: &mut Vec<String>) -> Vec<autoscaler::Scaled> {
-    let key = Key::new(&workload.namespace, &workload.kind, &workload.name);
-    match autoscaler::list(&mut opened.cluster, Some(&workload.namespace)) {
-        Ok(autoscalers) => autoscaler::effects(&key, &autoscalers, &workload.requested(), workload.pods),
-        Err(problem) => {
-            let problem = rights::advised(format!("HorizontalPodAutoscalers are not looked at: {problem}"), false);
-            if !notes.contains(&problem) {
-                notes.push(problem);
-            }
-            Vec::new()
-        }
-    }
+fn made_at() -> String {
+    jiff::Timestamp::from_second(clock::now()).map(|moment| moment.to_string()).unwrap_or_default()
 }
 
-/// Kinds that make pods, and pods.
-const KINDS: [(&str, &str); 8] = [
-    ("apps/v1", "Deployment"),
-    ("apps/v1", "StatefulSet"),
-    ("apps/v1", "DaemonSet"),
-    ("apps/v1", "ReplicaSet"),
-    ("v1", "ReplicationController"),
-    ("batch/v1", "CronJob"),
-    ("batch/v1", "Job"),
-    ("v1", "Pod"),
-];
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
 
-/// What else is read for advice on them.
-const AROUND: [(&str, &str); 3] =
-    [("v1", "LimitRange"), ("v1", "ResourceQuota"), ("autoscaling/v2", "HorizontalPodAutoscaler")];
-
-fn makes_pods(kind: &ApiKind) -> bool {
-    KINDS.iter().any(|(api_version, name)| ApiKind::new(api_version, name).group == kind.group && *name == kind.kind)
-}
-
-fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
-    args.target.check_single()?;
-    if args.write && args.manifests.files.iter().any(|path| path.as_os_str() == "-") {
-        bail!("standard input cannot be written back: give --write the files themselves");
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
     }
-    let mut asked = Vec::new();
-    for manifest in args.manifests.read()? {
-        let kind = ApiKind::of(&manifest.object);
-        let object = in_namespace(manifest.object.clone(), &opened.namespace);
-        // The manifests' own autoscalers count, whatever the cluster has.
-        if kind.kind == "HorizontalPodAutoscaler" {
-            opened.cluster.put(object).map_err(|malformed| anyhow!("{}: {malformed}", manifest.origin))?;
-            continue;
-        }
-        if !makes_pods(&kind) {
-            continue;
-        }
-        let (namespace, name) = (metadata(&object, "namespace"), metadata(&object, "name"));
-        // Where that cannot be known, the quotas are told the worst.
-        let there = opened.cluster.get(&kind.api_version(), &kind.kind, Some(namespace), name);
-        let is_running = matches!(there, Ok(Some(_)));
-        asked.push(Asked {
-            object: manifest.object,
-            kind,
-            origin: Some(manifest.origin),
-            is_running,
-            request: None,
-            owner: None,
-        });
-    }
-    Ok(asked)
-}
 
-fn of_images(args: &Args, opened: &Opened) -> anyhow::Result<Vec<Asked>> {
-    let mut asked = Vec::new();
-    for image in &args.image {
-        let read = ImageName::parse(image).map_err(|error| anyhow!("--image: {error}"))?;
-        let name = read.repository().rsplit('/').next().unwrap_or_default();
-        let mut request = limits::empty_pod(&opened.namespace, name, image);
-        if let Value::Object(fields) = &mut request {
-            fields.insert("name".to_owned(), Value::from(image.as_str()));
-        }
-        let kind = ApiKind::new("v1", "Pod");
-        asked.push(Asked {
-            object: Value::Null,
-            kind,
-            origin: None,
-            is_running: false,
-            request: Some(request),
-            owner: None,
-        });
+    fn parse(text: &str) -> Result<Args, clap::Error> {
+        Cli::try_parse_from(["recommend"].into_iter().chain(text.split_whitespace())).map(|cli| cli.args)
     }
-    Ok(asked)
-}
 
-fn of_names(args: &Args, opened: &mut Opened) -> anyhow::Result<Vec<Asked>> {
-    if args.target.all_namespaces {
-        bail!("-A looks at everything: leave out the names, or choose a namespace with -n");
-    }
-    args.target.check_single()?;
-    let mut asked = Vec::new();
-    for text in &one_by_one(&args.objects, is_kind) {
-        let (kind, name) = named(text)?;
-        if !makes_pods(&kind) {
-            bail!("`{text}` has no containers: expected for example `deployment/web` or `pod/db-0`");
+    #[test]
+    fn contradictory_arguments_are_rejected() {
+        for wrong in [
+            "--prometheus http://a --service a/b:1",
+            "--metrics-api --service a/b:1",
+            "--metrics-api --from profiles",
+            "--from influxdb",
+            "--days 0",
+            "--days 31",
+            "--fail-above x",
+            "--price-cpu 1Gi",
+            "-l a=(",
+            "-n a -A",
+            "deployment/web -f a.yaml",
+            "-k a --write",
+            "--image a -l app=a",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
         }
-        let namespace = opened.namespace.clone();
-        let (api_version, namespace) = (kind.api_version(), namespace.as_str());
-        let found = opened.cluster.get(&api_version, &kind.kind, Some(namespace), &name);
-        let Some(object) = found.map_err(|problem| anyhow!(rights::advised(problem, false)))? else {
-            // The names help after a typing error; an error of listing them would only distract.
-            let all = opened.cluster.list(&api_version, &kind.kind, Some(namespace)).unwrap_or_default();
-            bail!(not_there(&kind.kind, &name, namespace, all.iter().map(|object| metadata(object, "name"))));
+        let args = parse("--fail-above 20% --kind deployment,Rollout deployment/web").unwrap();
+        assert_eq!((args.fail_above, args.kind.len(), args.objects.len()), (Some(20), 2, 1));
+    }
+
+    #[test]
+    fn what_is_written_is_named_once() {
+        let check = |text: &str, is_good: bool| {
+            assert_eq!(parse(text).unwrap().check_write().is_ok(), is_good, "{text}");
         };
-        asked.push(Asked { object, kind, origin: None, is_running: true, request: None, owner: None });
+        check("--write -f app", true);
+        check("-f app --write", true);
+        check("--write app other", true);
+        check("--write", false);
+        check("-f app --write other", false);
+        check("-f - --write", false);
+        check("--write -", false);
     }
-    Ok(asked)
-}
-
-/// Everything in the namespaces that nothing known here controls.
-fn of_scope(opened: &mut Opened, notes: &mut Vec<String>) -> anyhow::Result<Vec<Asked>> {
-    let mut asked = Vec::new();
-    let mut problems = Vec::new();
-    for (api_version, kind) in KINDS {
-        match opened.scope.list(&mut opened.cluster, api_version, kind) {
-            Ok(objects) => {
-                for object in objects.into_iter().filter(|object| !has_ended(object)) {
-                    let Some(owner) = unknown_owner(&object) else { continue };
-                    if owner.is_none() || owner::is_scaled(&object) {
-                        let kind = ApiKind::new(api_version, kind);
-                        asked.push(Asked { object, kind, origin: None, is_running: true, request: None, owner });
-                    }
-                }
-            }
-            Err(problem) => problems.push(rights::advised(problem, opened.scope.is_all())),
-        }
-    }
-    if problems.len() == KINDS.len() {
-        bail!(problems.swap_remove(0));
-    }
-    notes.extend(problems);
-    let place = |asked: &Asked| {
-        let kind = KINDS.iter().position(|(_, kind)| *kind == asked.kind.kind);
-        (metadata(&asked.object, "namespace").to_owned(), kind, metadata(&asked.object, "name").to_owned())
-    };
-    asked.sort_by_key(place);
-    Ok(asked)
-}
-
-/// The owner, if its kind is not listed here. `None` for an object whose owner is listed itself.
-fn unknown_owner(object: &Value) -> Option<Option<Owner>> {
-    match Owner::of(object) {
-        Some(owner) if makes_pods(&ApiKind::new(&owner.api_version, &owner.kind)) => None,
-        // A static pod is owned by its node, which has no template.
-        Some(owner) if owner.kind == "Node" => Some(None),
-        owner => Some(owner),
-    }
-}
-
-/// A pod or a job that will never ask for anything again.
-fn has_ended(object: &Value) -> bool {
-    let phase = object.pointer("/status/phase").and_then(Value::as_str);
-    matches!(phase, Some("Succeeded" | "Failed")) || object.pointer("/status/completionTime").is_some()
 }

@@ -19,7 +19,7 @@ use super::recommend;
 use super::target::{Scope, Target, profiles_namespace};
 use crate::output::{self, Exit};
 use crate::progress::Progress;
-use crate::recommend::summary;
+use crate::rightsize::summary;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -126,10 +126,10 @@ pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
         }
     }
     // OK because what cannot be listed for it was missed above.
-    let advice = recommend::on_all(&mut opened, &Progress::for_people()).unwrap_or_default();
+    let report = recommend::on_all(&mut opened, &Progress::for_people()).ok();
     let (api_version, kind) = SNAPSHOT;
     snapshot.about = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "snapshot"},
-        "spec": {"settings": opened.settings, "advice": summary::of(&advice)}});
+        "spec": {"settings": opened.settings, "advice": report.as_ref().and_then(summary::of)}});
     Ok(snapshot)
 }
 

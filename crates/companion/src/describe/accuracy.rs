@@ -8,8 +8,8 @@ use headroom_usage_profile::accuracy::Off;
 use serde::Serialize;
 
 use super::section;
-use crate::distribution::shown;
 use crate::output::Table;
+use crate::rightsize::distribution::shown;
 
 /// Of one image and resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -14,9 +14,9 @@ use serde::Serialize;
 
 use super::accuracy::{self, Estimates};
 use super::section;
-use crate::distribution::Distribution;
 use crate::draw::Charset;
 use crate::output::Table;
+use crate::rightsize::distribution::Distribution;
 
 /// What was used in a namespace, or in all together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -278,7 +278,7 @@ fn distribution(observed: Observed<'_>, resource: Resource) -> Result<Distributi
     let at = |at| Ok((at, observed.percentile(at)?));
     let known = Percentile::PUBLISHED.into_iter().filter(|at| observed.has(*at));
     let percentiles = known.map(at).collect::<Result<_, Unusable>>()?;
-    Ok(Distribution::new(resource, observed.samples, percentiles, &observed.peak()?))
+    Ok(Distribution::new(resource, observed.samples, percentiles, observed.peak()?))
 }
 
 /// With so few rows each is drawn at length.
@@ -315,7 +315,7 @@ impl Usage {
         ]);
         for image in &self.images {
             let cell = |usage: &Option<Distribution>, label| {
-                usage.as_ref().map_or("-", |usage| usage.shown_at(label)).to_owned()
+                usage.as_ref().map_or_else(|| "-".to_owned(), |usage| usage.shown_at(label))
             };
             let samples = [&image.cpu, &image.memory].into_iter().flatten().map(|usage| usage.samples).max();
             let drawn =

@@ -244,7 +244,7 @@ fn forbidden_kinds_are_named_with_the_role_that_allows_them() {
     let said = server.run("recommend deployment/web");
     assert_eq!(said.exit, 0);
     assert!(
-        said.out.contains("Note: not taken into account: cannot read resourcequotas in namespace shop"),
+        said.out.contains("  not taken into account: cannot read resourcequotas in namespace shop"),
         "{}",
         said.out
     );
@@ -315,7 +315,10 @@ fn workloads_of_unknown_kinds_get_recommendations_under_their_names() {
     has("Pod", "static-node-1", "", 1);
     assert_eq!(workloads.iter().filter(|(_, name, ..)| name.contains("front")).count(), 1, "{workloads:?}");
     let table = server.run("recommend").out;
-    assert!(table.contains("rollout/front") && table.contains("set the requests in its own template"), "{table}");
+    assert!(
+        table.contains("rollout/front") && table.contains("set the requests in the template of rollout/front"),
+        "{table}"
+    );
     let patches = server.run("recommend -o kustomize").out;
     assert!(!patches.contains("Rollout") && patches.contains("static-node-1"), "{patches}");
 }

@@ -85,10 +85,10 @@ fn kubectl_completes_the_plugin() {
         said(Command::new("sh").arg(&script).args(words).env("PATH", path).current_dir(here())).out
     };
     let all = asked(&[""]);
-    assert!(all.contains("recommend\tRecommend requests from what the same images have used before\n"), "{all}");
+    assert!(all.contains("recommend\tRecommend requests from what containers have used, by collected history or the cluster's metrics store\n"), "{all}");
     assert!(!all.contains("__complete"), "{all}");
     assert!(all.ends_with(":4\n"), "{all}");
-    assert_eq!(asked(&["recommend", "-o", "ku"]), "kustomize\n:4\n");
+    assert_eq!(asked(&["recommend", "-o", "ku"]), "kustomize\tA patch for each workload\n:4\n");
     assert_eq!(asked(&["describe", "quota", "--to"]).split('\t').next(), Some("--top"));
     assert_eq!(asked(&["describe", "limits", "--cluster-dir", "wor"]), "world/\n:6\n");
 }

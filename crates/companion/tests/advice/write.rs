@@ -149,7 +149,7 @@ fn only_files_can_be_written() {
     let folder = tempfile::tempdir().unwrap();
     let said = recommend(folder.path(), &["-f", "-"]);
     assert_eq!(said.exit, 2);
-    assert_eq!(said.err, "error: standard input cannot be written back: give --write the files themselves\n");
+    assert_eq!(said.err, "error: --write needs files, not standard input\n");
     let said = recommend(folder.path(), &[]);
     assert_eq!(said.exit, 2);
     assert!(said.err.contains("--filename"), "{}", said.err);

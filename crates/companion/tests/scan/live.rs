@@ -119,15 +119,15 @@ impl ApiServer {
         Self { kubeconfig, folder, asked }
     }
 
-    /// Scans at the end of the tests' history.
-    fn scan(&self, arguments: &str) -> Said {
-        self.scan_now(&format!("--settings {} {arguments}", here().join("moment.yaml").display()))
+    /// Recommends at the end of the tests' history.
+    fn recommend(&self, arguments: &str) -> Said {
+        self.recommend_now(&format!("--settings {} {arguments}", here().join("moment.yaml").display()))
     }
 
-    fn scan_now(&self, arguments: &str) -> Said {
+    fn recommend_now(&self, arguments: &str) -> Said {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
         command.current_dir(self.folder.path()).env("KUBECONFIG", &self.kubeconfig).env("LC_ALL", "C.UTF-8");
-        let output = command.arg("scan").args(arguments.split_whitespace()).output().unwrap();
+        let output = command.arg("recommend").args(arguments.split_whitespace()).output().unwrap();
         Said {
             exit: output.status.code().unwrap(),
             out: String::from_utf8(output.stdout).unwrap(),
@@ -172,7 +172,7 @@ fn the_store_is_found_and_read_through_the_api_server() {
     let store = prometheus(cluster::history(true));
     let server = ApiServer::start(Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() });
     for arguments in ["-o json", "-A -o json"] {
-        let said = server.scan(arguments);
+        let said = server.recommend(arguments);
         assert_eq!(said.exit, 0, "{}", said.err);
         let report: Value = serde_json::from_str(&said.out).unwrap();
         assert_eq!(report["source"]["name"], "Prometheus at monitoring/prometheus-k8s:9090");
@@ -187,12 +187,12 @@ fn missing_permissions_to_reach_the_store_are_named() {
     let store = prometheus(cluster::history(true));
     let rules = Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() };
     let server = ApiServer::start(Rules { forbidden: vec!["/proxy", "portforward"], ..rules.clone() });
-    let said = server.scan("");
+    let said = server.recommend("");
     assert_eq!(said.exit, 2);
     assert!(said.err.contains("bind it to the Role headroom-metrics there"), "{}", said.err);
     // Without permission to list Services in all namespaces, the usual namespaces are searched.
     let server = ApiServer::start(Rules { forbidden: vec!["/api/v1/services"], ..rules });
-    let said = server.scan("-o json");
+    let said = server.recommend("-o json");
     assert_eq!(said.exit, 0, "{}", said.err);
     assert!(said.out.contains("Prometheus at monitoring/prometheus-k8s:9090"));
 }
@@ -200,12 +200,12 @@ fn missing_permissions_to_reach_the_store_are_named() {
 #[test]
 fn without_a_store_output_says_that_the_metrics_api_has_no_history() {
     let server = ApiServer::start(Rules { has_metrics_api: true, ..Rules::default() });
-    let said = server.scan_now("deployment/web --container front");
+    let said = server.recommend_now("deployment/web --container front");
     assert_eq!(said.exit, 0, "{}", said.err);
     assert!(said.out.contains("no history: the metrics API has one current sample per container"), "{}", said.out);
     assert!(said.out.contains("1d, 1 pod"), "{}", said.out);
     let server = ApiServer::start(Rules::default());
-    let said = server.scan("");
+    let said = server.recommend("");
     assert_eq!(said.exit, 2);
     assert!(
         said.err.starts_with(
@@ -227,7 +227,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
         asked.map(|(_, target, body)| (target, serde_json::from_str(&body).unwrap())).collect()
     };
     // There is no terminal for a confirmation, so the patch is only tried.
-    let said = server.scan("statefulset/db --patch --no-headers");
+    let said = server.recommend("statefulset/db --patch --no-headers");
     assert_eq!(said.exit, 0, "{}", said.err);
     assert!(
         said.err.contains("1 objects would be changed, and the API server would accept that: give --yes"),
@@ -244,7 +244,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     let rollback = server.folder.path().join("headroom-rollback.sh");
     assert!(!rollback.exists());
 
-    let said = server.scan("statefulset/db --patch --yes --no-headers");
+    let said = server.recommend("statefulset/db --patch --yes --no-headers");
     assert_eq!(said.exit, 0, "{}", said.err);
     let made = patches(&server);
     assert_eq!(made.len(), 3);
@@ -258,12 +258,12 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
         format!("kubectl patch 'statefulset.v1.apps/db' --namespace 'shop' --type strategic --patch '{back}'");
     assert_eq!(text.lines().last(), Some(command.as_str()));
     // The rollback file of an earlier run is never overwritten.
-    let said = server.scan("statefulset/db --patch --yes");
+    let said = server.recommend("statefulset/db --patch --yes");
     assert_eq!(said.exit, 2);
     assert!(said.err.contains("exists already: choose another file with --rollback"), "{}", said.err);
 
     let server = ApiServer::start(Rules { conflicts: true, ..rules });
-    let said = server.scan("--patch --yes --no-headers");
+    let said = server.recommend("--patch --yes --no-headers");
     assert_eq!(said.exit, 1);
     assert!(
         said.err.contains("conflict with \"helm\": .spec.template; --force-conflicts takes the fields over"),

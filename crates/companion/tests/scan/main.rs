@@ -1,4 +1,5 @@
-//! `kubectl headroom scan`, by running the program: a small cluster in files, and a real Prometheus with its usage.
+//! `kubectl headroom recommend` from a metrics store, by running the program: a small cluster in files, and a real
+//! Prometheus with its usage.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
 
@@ -32,11 +33,15 @@ pub fn prometheus(history: String) -> Server {
 }
 
 /// Runs with arguments separated by spaces, without a cluster, at the end of the history.
-pub fn scan(arguments: &str) -> Said {
+pub fn recommend(arguments: &str) -> Said {
+    run("recommend", arguments)
+}
+
+pub fn run(command_name: &str, arguments: &str) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
     command.current_dir(here()).env("KUBECONFIG", "/dev/null").env("LC_ALL", "C.UTF-8");
     let output =
-        command.args(["scan", "--settings", "moment.yaml"]).args(arguments.split_whitespace()).output().unwrap();
+        command.args([command_name, "--settings", "moment.yaml"]).args(arguments.split_whitespace()).output().unwrap();
     Said {
         exit: output.status.code().unwrap(),
         out: String::from_utf8(output.stdout).unwrap(),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{cluster, prometheus, scan};
+use crate::{cluster, prometheus, recommend};
 
 /// The document after its scripts have run.
 fn opened(page: &Path) -> String {
@@ -22,7 +22,7 @@ fn opened(page: &Path) -> String {
 
 fn page(url: &str, world: &str) -> String {
     let said =
-        scan(&format!("-n shop --cluster-dir {world} -o html --price-cpu 23 --price-memory 3 --prometheus {url}"));
+        recommend(&format!("-n shop --cluster-dir {world} -o html --price-cpu 23 --price-memory 3 --prometheus {url}"));
     assert_eq!(said.exit, 0, "{}", said.err);
     said.out
 }
@@ -80,9 +80,9 @@ fn names_are_never_run_as_scripts() {
     let file = folder.path().join("page.html");
     fs::write(&file, &html).unwrap();
     let document = opened(&file);
-    assert_eq!(title(&document), "Headroom scan");
+    assert_eq!(title(&document), "Headroom recommendations");
     assert!(document.contains("onerror=") && !document.contains("<img"), "{document}");
     // Even if it were unescaped, the page's policy would not run it.
     fs::write(&file, html.replace("</body>", &format!("{hostile}</body>"))).unwrap();
-    assert_eq!(title(&opened(&file)), "Headroom scan");
+    assert_eq!(title(&opened(&file)), "Headroom recommendations");
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{Said, cluster, here, prometheus, scan};
+use crate::{Said, cluster, here, prometheus, recommend, run};
 
 /// Replaces text that differs in every run.
 fn steady(text: &str, url: &str) -> String {
@@ -23,6 +23,12 @@ fn steady(text: &str, url: &str) -> String {
         Some((before, after)) if after.trim_end_matches(',').ends_with(|end: char| end.is_ascii_digit()) => {
             format!("{before}samples{}N", after.trim_end_matches(|end: char| end.is_ascii_digit() || end == ','))
         }
+        Some((before, after)) if before.ends_with(' ') => {
+            let number = before.trim_end().rsplit(' ').next().unwrap();
+            let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+            let before = before.trim_end().trim_end_matches(number);
+            if is_number { format!("{before}N samples{after}") } else { line.to_owned() }
+        }
         _ => line.to_owned(),
     };
     steady.lines().map(|line| without_count(line) + "\n").collect()
@@ -30,8 +36,8 @@ fn steady(text: &str, url: &str) -> String {
 
 #[track_caller]
 fn check(name: &str, arguments: &str, url: &str) {
-    let Said { exit, out, err } = scan(&format!("{arguments} --prometheus {url}"));
-    let said = format!("$ kubectl headroom scan {arguments}\n# exit code {exit}\n{out}{err}");
+    let Said { exit, out, err } = recommend(&format!("{arguments} --prometheus {url}"));
+    let said = format!("$ kubectl headroom recommend {arguments}\n# exit code {exit}\n{out}{err}");
     let said = steady(&said, url);
     let path = here().join("expected").join(name);
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
@@ -72,10 +78,31 @@ fn without_kube_state_metrics_workloads_are_derived_from_pod_names() {
 fn the_error_for_a_store_without_usage_has_advice() {
     let server = prometheus("# TYPE up gauge\nup 1 1795219200\n# EOF\n".to_owned());
     check("no-usage.txt", "-n shop --cluster-dir world", &server.url());
-    let Said { exit, err, .. } = scan("-n shop --cluster-dir world --prometheus http://127.0.0.1:9");
+    let Said { exit, err, .. } = recommend("-n shop --cluster-dir world --prometheus http://127.0.0.1:9");
     assert_eq!(exit, 2);
     assert!(err.contains("cannot reach `http://127.0.0.1:9"), "{err}");
-    let Said { exit, err, .. } = scan("-n shop --cluster-dir world");
+    let Said { exit, err, .. } = recommend("-n shop --cluster-dir world --from prometheus");
     assert_eq!(exit, 2);
     assert!(err.contains("name the store with --service NAMESPACE/SERVICE:PORT or --prometheus URL"), "{err}");
+}
+
+#[test]
+fn scan_is_an_alias_that_says_so() {
+    let server = prometheus(cluster::history(true));
+    let arguments = format!("-n shop --cluster-dir world --prometheus {} --no-headers", server.url());
+    let [now, before] = ["recommend", "scan"].map(|command| run(command, &arguments));
+    assert_eq!((before.exit, &before.out), (now.exit, &now.out));
+    assert_eq!(before.err, "`kubectl headroom scan` is now `kubectl headroom recommend --from prometheus`\n");
+}
+
+#[test]
+fn manifests_are_compared_with_what_their_workloads_used() {
+    let server = prometheus(cluster::history(true));
+    let of_files = |arguments: &str| {
+        let arguments = format!("-n shop --cluster-dir world --prometheus {} --no-headers {arguments}", server.url());
+        let said = recommend(&arguments);
+        assert_eq!(said.exit, 0, "{}", said.err);
+        said.out
+    };
+    assert_eq!(of_files("-f world/shop.yaml -l app=db"), of_files("statefulset/db"));
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{cluster, here, prometheus, scan};
+use crate::{cluster, here, prometheus, recommend};
 
 #[test]
 fn manifests_get_the_recommended_requests_and_nothing_else_changes() {
@@ -15,7 +15,7 @@ fn manifests_get_the_recommended_requests_and_nothing_else_changes() {
         server.url(),
         folder.path().display()
     );
-    let said = scan(&arguments);
+    let said = recommend(&arguments);
     assert_eq!((said.exit, said.err), (0, format!("wrote {}\n", manifest.display())));
     let (before, after) =
         (fs::read_to_string(here().join("world/shop.yaml")).unwrap(), fs::read_to_string(&manifest).unwrap());
@@ -27,8 +27,8 @@ fn manifests_get_the_recommended_requests_and_nothing_else_changes() {
     assert!(changed[2].1.contains("{requests: {cpu: 49m, memory: 367Mi}, limits: {memory: 367Mi}}"), "{changed:?}");
     // The Deployment's autoscaler has a utilization target, which changes with the request.
     assert!(changed[3].1.contains("averageUtilization: 2"), "{changed:?}");
-    // A scan of the written manifests recommends nothing more.
-    let said = scan(&format!(
+    // From the written manifests nothing more is recommended.
+    let said = recommend(&format!(
         "statefulset/db -n shop --cluster-dir {0} --prometheus {1} --no-headers --write {0}",
         folder.path().display(),
         server.url()
@@ -44,7 +44,7 @@ fn an_autoscaler_that_is_not_in_the_manifests_is_named() {
     let text = fs::read_to_string(here().join("world/shop.yaml")).unwrap();
     let without = text.split("---\n").filter(|document| !document.contains("HorizontalPodAutoscaler"));
     fs::write(&manifest, without.collect::<Vec<_>>().join("---\n")).unwrap();
-    let said = scan(&format!(
+    let said = recommend(&format!(
         "deployment/web -n shop --cluster-dir world --prometheus {} --no-headers --write {}",
         server.url(),
         manifest.display()
@@ -60,11 +60,12 @@ fn an_autoscaler_that_is_not_in_the_manifests_is_named() {
 #[test]
 fn an_autoscaler_is_patched_after_requests_were_lowered() {
     let server = prometheus(cluster::history(true));
-    let said = scan(&format!("deployment/web -n shop --cluster-dir world -o kustomize --prometheus {}", server.url()));
+    let said =
+        recommend(&format!("deployment/web -n shop --cluster-dir world -o kustomize --prometheus {}", server.url()));
     let kinds: Vec<&str> = said.out.lines().filter_map(|line| line.strip_prefix("kind: ")).collect();
     assert_eq!(kinds, ["Deployment", "HorizontalPodAutoscaler"], "{}", said.out);
     // With only one container, the container's share equals the pod's.
-    let said = scan(&format!(
+    let said = recommend(&format!(
         "deployment/web -n shop --container worker --cluster-dir world -o kustomize --prometheus {}",
         server.url()
     ));
@@ -74,14 +75,14 @@ fn an_autoscaler_is_patched_after_requests_were_lowered() {
 #[test]
 fn patches_and_values_have_requests_and_limits() {
     let server = prometheus(cluster::history(true));
-    let said = scan(&format!("-l app=db -n shop --cluster-dir world -o kustomize --prometheus {}", server.url()));
+    let said = recommend(&format!("-l app=db -n shop --cluster-dir world -o kustomize --prometheus {}", server.url()));
     assert_eq!(
         said.out,
         "apiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n  name: db\n  namespace: shop\nspec:\n  template:\n    spec:\n      \
          containers:\n      - name: postgres\n        resources:\n          limits:\n            memory: 367Mi\n          \
          requests:\n            cpu: 49m\n            memory: 367Mi\n"
     );
-    let said = scan(&format!(
+    let said = recommend(&format!(
         "-l app=db -n shop --cluster-dir world -o helm --values-path {{name}}.resources --prometheus {}",
         server.url()
     ));

@@ -1,4 +1,4 @@
-//! `kubectl headroom scan` with a real Prometheus behind a Service of a real API server: its permissions and errors
+//! `kubectl headroom recommend` with a real Prometheus behind a Service of a real API server: its permissions and errors
 //! without them, its recommendations compared with admission, and its patches.
 
 mod advice;

@@ -1,16 +1,16 @@
-//! Advice written into manifests, file by file, each as a whole or not at all.
+//! Recommendations written into manifests, file by file, each as a whole or not at all.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+
+use crate::output::Exit;
+use crate::rightsize::edit::{self, EditError};
+use crate::rightsize::patches::RecommendedChange;
 use headroom_dryrun::cluster_reader::folder::in_namespace;
 use headroom_dryrun::manifest::Manifest;
-
-use crate::change::Change;
-use crate::edit::{self, EditError};
-use crate::output::Exit;
 
 /// What is to be edited in a file.
 #[derive(Default)]
@@ -21,9 +21,9 @@ struct Edits {
 
 /// Writes all that is not written yet, and says so on standard error. What cannot be edited leaves its file alone. The
 /// namespace is that of manifests that name none.
-pub(in crate::command) fn all(manifests: &[Manifest], namespace: &str, changes: &[Change]) -> anyhow::Result<Exit> {
+pub fn all(manifests: &[Manifest], namespace: &str, changes: &[RecommendedChange]) -> anyhow::Result<Exit> {
     let mut files: BTreeMap<PathBuf, Edits> = BTreeMap::new();
-    let mut edited: Vec<&Change> = Vec::new();
+    let mut edited: Vec<&RecommendedChange> = Vec::new();
     for manifest in manifests {
         let object = in_namespace(manifest.object.clone(), namespace);
         for change in changes.iter().filter(|change| change.is_of(&object, &manifest.origin.file)) {
@@ -47,7 +47,7 @@ pub(in crate::command) fn all(manifests: &[Manifest], namespace: &str, changes: 
             targets.into_iter().for_each(|target| add(of_file, target));
         }
         let missing = change.autoscalers.iter().filter(|scaled| names.contains(&scaled.name.as_str()));
-        missing.for_each(|scaled| eprintln!("warning: not in the manifests: {}", scaled.told()));
+        missing.for_each(|scaled| eprintln!("warning: not in the manifests: {}", scaled));
     }
     write(files)
 }

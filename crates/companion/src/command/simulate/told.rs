@@ -4,7 +4,7 @@ use headroom_dryrun::simulate::report::worth_telling;
 use headroom_dryrun::simulate::{Change, Effect, Effects, QuotaEffect, ValueChange};
 
 use crate::output::{Paint, Table};
-use crate::recommend::signed;
+use crate::rightsize::report::signed;
 
 pub fn table(effects: &Effects, paint: Paint) -> String {
     let mut text = summary(effects) + "\n";

@@ -1,4 +1,5 @@
-//! A scan recommends the requests that the policy gives the next pod of the image, once the same usage is published.
+//! A metrics store yields the recommendations that the policy gives the next pod of the image, once the same usage is
+//! published.
 
 use headroom_testkit::built::workspace_file;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use crate::scan::scene::{STORE, Scene};
 async fn the_next_pod_gets_the_recommended_requests() {
     let scene = Scene::start().await;
     let shop = scene.shop.namespace.as_str();
-    let said = scene.run(&["scan", "-n", shop, "-o", "json", "--step", "1m"]);
+    let said = scene.run(&["recommend", "-n", shop, "-o", "json", "--step", "1m"]);
     assert_eq!(said.exit, 0, "{}", said.err);
     let report: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(report["source"]["name"], "Prometheus at monitoring/metrics:9090");

@@ -41,7 +41,8 @@ async fn a_patch_is_tried_then_applied_and_can_be_rolled_back() {
     scene.grant(DAN, MONITORING, "metrics-reader.yaml", "role/headroom-metrics", &["get", "services/proxy"]);
     scene.shop.create(autoscaler(shop)).await.unwrap();
     let before = scene.deployment().await;
-    let patch = |more: &[&str]| scene.run_as(DAN, &[&["scan", "-n", shop, "--no-headers", "--patch"], more].concat());
+    let patch =
+        |more: &[&str]| scene.run_as(DAN, &[&["recommend", "-n", shop, "--no-headers", "--patch"], more].concat());
     let is_as_before = |deployment: &DynamicObject| {
         deployment.metadata.generation == before.metadata.generation && containers(deployment) == containers(&before)
     };

@@ -10,7 +10,7 @@ async fn each_missing_permission_is_named_with_the_role_that_grants_it() {
     let scene = Scene::start().await;
     let shop = scene.shop.namespace.as_str();
     let refused = |arguments: &[&str], expected: &[&str]| {
-        let said = scene.run_as(EVE, &[&["scan"], arguments].concat());
+        let said = scene.run_as(EVE, &[&["recommend"], arguments].concat());
         assert_eq!(said.exit, 2, "{}{}", said.out, said.err);
         for part in expected {
             assert!(said.err.contains(part), "{part}: {}", said.err);
@@ -26,13 +26,13 @@ async fn each_missing_permission_is_named_with_the_role_that_grants_it() {
     refused(&["-n", shop, "--service", STORE], &[reach]);
 
     scene.grant(EVE, MONITORING, "metrics-reader.yaml", "role/headroom-metrics", &["get", "services/proxy"]);
-    let said = scene.run_as(EVE, &["scan", "-n", shop, "-o", "json"]);
+    let said = scene.run_as(EVE, &["recommend", "-n", shop, "-o", "json"]);
     assert_eq!(said.exit, 0, "{}", said.err);
     assert!(said.out.contains("\"Prometheus at monitoring/metrics:9090\""), "{}", said.out);
     refused(&["-A"], &["-A needs permission to list in all namespaces", "headroom-reader by a ClusterRoleBinding"]);
 
     scene.grant(EVE, "", "reader.yaml", "clusterrole/headroom-reader", &["list", "pods"]);
-    let said = scene.run_as(EVE, &["scan", "-A"]);
+    let said = scene.run_as(EVE, &["recommend", "-A"]);
     assert_eq!(said.exit, 0, "{}", said.err);
 
     let asked = scene.asked_by(EVE);

@@ -1,0 +1,40 @@
+//! Recommended requests from usage: `kubectl headroom recommend`.
+//!
+//! `inventory` reads the workloads, and `owners` knows whose pods are whose. Their usage is in UsageProfiles, or `discover`
+//! finds a metrics store and `history` reads it into memory, which `history_overlay` shows to the policy as if it had been
+//! published. `engine` asks the policy (`recommendation`, `evaluate_with_history`) and makes a `report` of what it says, with
+//! a `reason` for each amount and the effects on quotas and autoscalers. Every output is made of the report: `table`, `csv`,
+//! `markdown`, `findings`, `html`, `picture`, the `summary` of a snapshot, and `patches`, which `edit` sets in manifests.
+
+pub mod distribution;
+pub mod reason;
+pub mod recommendation;
+
+pub mod evaluate_with_history;
+
+pub mod owners;
+
+pub mod inventory;
+
+pub mod discover;
+pub mod history;
+pub mod history_overlay;
+
+pub mod autoscaler;
+pub mod memory_limit;
+pub mod price;
+pub mod quota_effect;
+pub mod report;
+
+pub mod engine;
+
+pub mod csv;
+pub mod findings;
+pub mod html;
+pub mod markdown;
+pub mod picture;
+pub mod summary;
+pub mod table;
+
+pub mod edit;
+pub mod patches;

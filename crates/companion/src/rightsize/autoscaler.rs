@@ -1,0 +1,258 @@
+//! What other requests mean for a HorizontalPodAutoscaler that scales by a share of them: the same usage is another
+//! share. Told are the target that keeps everything as it is, and how many pods there would be without it.
+
+use std::fmt;
+
+use headroom_core::amount::Quantity;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::owners::WorkloadRef;
+use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
+use headroom_dryrun::kinds::{ApiKind, metadata};
+
+/// A target that is a share of the requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Scaled {
+    pub name: String,
+    pub resource: String,
+    /// Of one container; else of all in the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    pub target_percent: u64,
+    /// The target at which it scales by the same usage as now.
+    pub target_to_keep: u64,
+    pub pods: u64,
+    /// If the target stays.
+    pub pods_after: u64,
+    #[serde(skip)]
+    pub api_version: String,
+    /// All targets as they stand, and which of them this is.
+    #[serde(skip)]
+    pub metrics: Value,
+    #[serde(skip)]
+    pub place: usize,
+}
+
+/// What a container that runs requests of a resource, now and with the advice.
+#[derive(Debug, Clone)]
+pub struct Requested<'c> {
+    pub container: &'c str,
+    pub resource: &'static str,
+    pub before: Option<Quantity>,
+    /// None if it stays.
+    pub after: Option<Quantity>,
+}
+
+impl fmt::Display for Scaled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, resource, target_percent, target_to_keep, pods, pods_after, .. } = self;
+        let of = self.container.as_ref().map(|container| format!(" of container {container}")).unwrap_or_default();
+        write!(
+            f,
+            "HorizontalPodAutoscaler {name} scales at {target_percent}% of the {resource} request{of}: set the target to \
+             {target_to_keep}% to keep scaling as it is, or expect {pods} -> {pods_after} pods"
+        )
+    }
+}
+
+/// The versions of the kind with several metrics, newest first.
+const VERSIONS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
+
+/// Those of a namespace, or of all, by the first version that the cluster serves.
+pub fn list(around: &mut dyn ClusterReader, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+    for version in VERSIONS {
+        match around.list(version, "HorizontalPodAutoscaler", namespace) {
+            Err(unknown) if is_of_unknown_kind(&unknown) => {}
+            listed => return listed,
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Of each target that would mean something else afterwards.
+pub fn effects(workload: &WorkloadRef, autoscalers: &[Value], requested: &[Requested<'_>], pods: u64) -> Vec<Scaled> {
+    let mut effects = Vec::new();
+    for autoscaler in autoscalers.iter().filter(|autoscaler| is_about(autoscaler, workload)) {
+        let number = |path: &str| autoscaler.pointer(path).and_then(Value::as_u64);
+        let pods = number("/status/currentReplicas").filter(|pods| *pods > 0).unwrap_or(pods).max(1);
+        let (least, most) = (number("/spec/minReplicas").unwrap_or(1), number("/spec/maxReplicas").unwrap_or(u64::MAX));
+        let metrics = autoscaler.pointer("/spec/metrics").cloned().unwrap_or_default();
+        let targets = metrics.as_array().into_iter().flatten().enumerate();
+        for (place, target) in targets.filter_map(|(place, metric)| Some((place, Target::of(metric)?))) {
+            let Some((before, after)) = target.sums(requested).filter(|(before, after)| before != after) else {
+                continue;
+            };
+            let target_to_keep = share(target.percent, &before, &after).max(1);
+            if target_to_keep == target.percent {
+                continue;
+            }
+            let now = current(autoscaler, &target).unwrap_or(target.percent);
+            let wanted = share(pods.saturating_mul(now), &before, &after).div_ceil(target.percent.max(1));
+            effects.push(Scaled {
+                name: metadata(autoscaler, "name").to_owned(),
+                resource: target.resource.clone(),
+                container: target.container.clone(),
+                target_percent: target.percent,
+                target_to_keep,
+                pods,
+                pods_after: wanted.clamp(least.min(most), most.max(least)),
+                api_version: ApiKind::of(autoscaler).api_version(),
+                metrics: metrics.clone(),
+                place,
+            });
+        }
+    }
+    effects
+}
+
+struct Target {
+    resource: String,
+    container: Option<String>,
+    percent: u64,
+}
+
+impl Target {
+    fn of(metric: &Value) -> Option<Self> {
+        let (source, is_of_container) = match metric.get("type").and_then(Value::as_str)? {
+            "Resource" => (metric.get("resource")?, false),
+            "ContainerResource" => (metric.get("containerResource")?, true),
+            _ => return None,
+        };
+        let text = |field: &str| source.get(field).and_then(Value::as_str).map(str::to_owned);
+        Some(Self {
+            resource: text("name")?,
+            container: if is_of_container { Some(text("container")?) } else { None },
+            percent: source.pointer("/target/averageUtilization").and_then(Value::as_u64)?,
+        })
+    }
+
+    /// What is requested now and afterwards; none if the autoscaler cannot tell its share, because a request is missing.
+    fn sums(&self, requested: &[Requested<'_>]) -> Option<(Quantity, Quantity)> {
+        let (mut sum_before, mut sum_after) = (Quantity::ZERO, Quantity::ZERO);
+        let is_about = |container: &str| self.container.as_ref().is_none_or(|name| name == container);
+        let all = requested.iter().filter(|of| is_about(of.container) && of.resource == self.resource);
+        for Requested { before, after, .. } in all {
+            let before = before.as_ref()?;
+            sum_before = sum_before.plus(before);
+            sum_after = sum_after.plus(after.as_ref().unwrap_or(before));
+        }
+        (sum_before.is_positive() && sum_after.is_positive()).then_some((sum_before, sum_after))
+    }
+}
+
+/// What the autoscaler itself measured last, in percent of the requests.
+fn current(autoscaler: &Value, target: &Target) -> Option<u64> {
+    let metrics = autoscaler.pointer("/status/currentMetrics").and_then(Value::as_array)?;
+    metrics.iter().find_map(|metric| {
+        let (source, container) = match &target.container {
+            None => (metric.get("resource")?, None),
+            Some(_) => {
+                let source = metric.get("containerResource")?;
+                (source, source.get("container").and_then(Value::as_str))
+            }
+        };
+        let is_it = source.get("name").and_then(Value::as_str) == Some(&target.resource)
+            && container == target.container.as_deref();
+        source.pointer("/current/averageUtilization").and_then(Value::as_u64).filter(|_| is_it)
+    })
+}
+
+fn is_about(autoscaler: &Value, workload: &WorkloadRef) -> bool {
+    let text = |path: &str| autoscaler.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    metadata(autoscaler, "namespace") == workload.namespace
+        && text("/spec/scaleTargetRef/kind") == workload.kind
+        && text("/spec/scaleTargetRef/name") == workload.name
+}
+
+/// An autoscaler with the targets at which it goes on as before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetargetedHpa {
+    pub name: String,
+    pub api_version: String,
+    /// All of its targets.
+    pub metrics: Value,
+    /// Whether each target that changes becomes smaller.
+    pub is_lowered: bool,
+}
+
+/// Autoscalers, each with all of its targets.
+pub fn retargeted(scaled: &[Scaled]) -> Vec<RetargetedHpa> {
+    let mut all: Vec<RetargetedHpa> = Vec::new();
+    for Scaled { name, api_version, metrics, place, target_percent, target_to_keep, .. } in scaled {
+        if all.last().is_none_or(|last| last.name != *name) {
+            let (name, api_version, metrics) = (name.clone(), api_version.clone(), metrics.clone());
+            all.push(RetargetedHpa { name, api_version, metrics, is_lowered: true });
+        }
+        let Some(last) = all.last_mut() else { continue };
+        last.is_lowered &= target_to_keep < target_percent;
+        for source in ["resource", "containerResource"] {
+            let target = last.metrics.pointer_mut(&format!("/{place}/{source}/target/averageUtilization"));
+            if let Some(target) = target {
+                *target = (*target_to_keep).into();
+            }
+        }
+    }
+    all
+}
+
+/// A number of percent of the one amount, in percent of the other, rounded up.
+fn share(percent: u64, before: &Quantity, after: &Quantity) -> u64 {
+    let (before, after) = (i128::from(before.milli_value()), i128::from(after.milli_value()));
+    let scaled = (i128::from(percent) * before + after - 1) / after.max(1);
+    u64::try_from(scaled).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn container<'c>(container: &'c str, before: Option<&str>, after: Option<&str>) -> Requested<'c> {
+        let parsed = |text: Option<&str>| text.map(|text| text.parse().unwrap());
+        Requested { container, resource: "cpu", before: parsed(before), after: parsed(after) }
+    }
+
+    fn autoscaler(metric: Value, status: Value) -> Value {
+        json!({"metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "minReplicas": 2, "maxReplicas": 10,
+                "metrics": [metric]},
+            "status": status})
+    }
+
+    fn check(autoscaler: Value, containers: &[Requested<'_>], expected: Option<(u64, u64)>) {
+        let effects = effects(&WorkloadRef::new("shop", "Deployment", "web"), &[autoscaler], containers, 4);
+        assert_eq!(effects.first().map(|effect| (effect.target_to_keep, effect.pods_after)), expected);
+    }
+
+    #[test]
+    fn half_the_request_is_twice_the_share() {
+        let by_cpu = json!({"type": "Resource", "resource": {"name": "cpu",
+            "target": {"type": "Utilization", "averageUtilization": 70}}});
+        let both = [container("a", Some("500m"), Some("200m")), container("b", Some("100m"), Some("100m"))];
+        check(autoscaler(by_cpu.clone(), json!({})), &both, Some((140, 8)));
+        // What it measured itself counts, and its bounds do.
+        let measured = |percent: u64| {
+            json!({"currentReplicas": 4, "currentMetrics": [{"type": "Resource",
+            "resource": {"name": "cpu", "current": {"averageUtilization": percent}}}]})
+        };
+        check(autoscaler(by_cpu.clone(), measured(35)), &both, Some((140, 4)));
+        check(autoscaler(by_cpu.clone(), measured(10)), &both, Some((140, 2)));
+        check(autoscaler(by_cpu.clone(), measured(700)), &both, Some((140, 10)));
+        // Nothing is different, or there is no share.
+        check(autoscaler(by_cpu.clone(), json!({})), &[container("a", Some("500m"), None)], None);
+        check(autoscaler(by_cpu, json!({})), &[container("a", None, Some("500m"))], None);
+    }
+
+    #[test]
+    fn a_container_may_be_looked_at_alone() {
+        let by_container = json!({"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "a",
+            "target": {"type": "Utilization", "averageUtilization": 50}}});
+        let both = [container("a", Some("500m"), Some("250m")), container("b", Some("100m"), Some("900m"))];
+        check(autoscaler(by_container, json!({})), &both, Some((100, 8)));
+        let by_value = json!({"type": "Resource", "resource": {"name": "cpu",
+            "target": {"type": "AverageValue", "averageValue": "500m"}}});
+        check(autoscaler(by_value, json!({})), &both, None);
+    }
+}

@@ -1,0 +1,100 @@
+//! A report as CSV, for spreadsheets: one row a container and resource, amounts as Kubernetes writes them.
+
+use headroom_core::amount::Quantity;
+
+use super::report::{Container, Report, ResourceAdvice, Workload};
+
+const COLUMNS: [&str; 24] = [
+    "namespace",
+    "kind",
+    "name",
+    "container",
+    "init",
+    "pods",
+    "resource",
+    "request",
+    "limit",
+    "recommended",
+    "recommended_limit",
+    "p50",
+    "p95",
+    "p99",
+    "peak",
+    "saved",
+    "days",
+    "observed_pods",
+    "oom_kills",
+    "throttled_percent",
+    "restarts",
+    "qos",
+    "qos_after",
+    "image",
+];
+
+/// As RFC 4180 has it.
+pub fn text(report: &Report, has_header: bool) -> String {
+    let mut text = if has_header { COLUMNS.join(",") + "\r\n" } else { String::new() };
+    for (of, container) in report.containers() {
+        for advice in &container.resources {
+            let cells: Vec<String> = cells(of, container, advice).iter().map(|cell| quoted(cell)).collect();
+            text.push_str(&(cells.join(",") + "\r\n"));
+        }
+    }
+    text
+}
+
+fn cells(of: &Workload, container: &Container, advice: &ResourceAdvice) -> [String; 24] {
+    let amount = |amount: Option<&Quantity>| amount.map(ToString::to_string).unwrap_or_default();
+    let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+    let used = advice.used.as_ref();
+    let [p50, p95, p99] = [500, 950, 990].map(|permille| amount(used.and_then(|used| used.percentile(permille))));
+    [
+        of.key.namespace.clone(),
+        of.key.kind.clone(),
+        of.key.name.clone(),
+        container.name.clone(),
+        container.is_init.to_string(),
+        of.pods.to_string(),
+        advice.resource.name().to_owned(),
+        amount(advice.request.as_ref().map(|request| &request.value)),
+        amount(advice.limit.as_ref()),
+        amount(advice.recommended.as_ref()),
+        amount(advice.recommended_limit.as_ref()),
+        p50,
+        p95,
+        p99,
+        amount(used.map(|used| used.peak())),
+        amount(advice.saved(of.pods).as_ref()),
+        number(container.evidence.map(|evidence| evidence.days)),
+        number(container.evidence.map(|evidence| evidence.pods)),
+        container.oom_kills.to_string(),
+        number(container.throttled_percent),
+        container.restarts.to_string(),
+        of.qos.to_owned(),
+        of.qos_after.to_owned(),
+        container.image.clone(),
+    ]
+}
+
+/// A spreadsheet takes a text that begins like this for a formula; a number may begin with a sign.
+fn quoted(cell: &str) -> String {
+    let is_formula = cell.starts_with(['=', '+', '@', '\t'])
+        || (cell.starts_with('-') && !cell.bytes().skip(1).all(|byte| byte.is_ascii_alphanumeric() || byte == b'.'));
+    let guarded = if is_formula { format!("'{cell}") } else { cell.to_owned() };
+    if guarded.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", guarded.replace('"', "\"\"")) } else { guarded }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cell_becomes_a_formula_or_ends_early() {
+        let check = |cell: &str, expected: &str| assert_eq!(quoted(cell), expected);
+        check("web", "web");
+        check("-120m", "-120m");
+        check("-1+cmd|' /C calc'!A0", "'-1+cmd|' /C calc'!A0");
+        check("=HYPERLINK(\"x\")", "\"'=HYPERLINK(\"\"x\"\")\"");
+        check("a,b", "\"a,b\"");
+    }
+}

@@ -1,0 +1,262 @@
+//! Which Services of a cluster look like a metrics store, by the labels and names that the usual installations give them,
+//! best first. Whether one really is such a store is found out by asking it.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::source::forward::Target;
+use headroom_dryrun::kinds::metadata;
+
+/// A Service that looks like a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    pub target: Target,
+    /// What it seems to be.
+    pub product: &'static str,
+    /// In front of Prometheus' API.
+    pub path: &'static str,
+    /// It answers only to a token of the cluster.
+    pub wants_token: bool,
+}
+
+/// As `--service` takes it.
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Target { namespace, service, port, is_tls } = &self.target;
+        write!(f, "{namespace}/{}{service}:{port}", if *is_tls { "https:" } else { "" })
+    }
+}
+
+/// How an installation is known.
+struct Product {
+    name: &'static str,
+    /// Any of these sets of labels.
+    labels: &'static [&'static [(&'static str, &'static str)]],
+    /// Or any of these names.
+    names: &'static [&'static str],
+    /// The likeliest first, by name or number.
+    ports: &'static [&'static str],
+    path: &'static str,
+}
+
+const NAME: &str = "app.kubernetes.io/name";
+const COMPONENT: &str = "app.kubernetes.io/component";
+
+/// What sees most comes first: a query layer over several stores, then a single store.
+const PRODUCTS: [Product; 6] = [
+    Product {
+        name: "Thanos",
+        labels: &[
+            &[(NAME, "thanos-query")],
+            &[(NAME, "thanos"), (COMPONENT, "query")],
+            &[(NAME, "thanos"), (COMPONENT, "query-layer")],
+            &[("app", "thanos-query")],
+            &[("app", "thanos-querier")],
+        ],
+        names: &["thanos-querier", "thanos-query"],
+        ports: &["http", "http-web", "web", "9090", "10902"],
+        path: "",
+    },
+    Product {
+        name: "VictoriaMetrics cluster",
+        labels: &[&[(NAME, "vmselect")], &[("app", "vmselect")]],
+        names: &[],
+        ports: &["http", "8481"],
+        path: "/select/0/prometheus",
+    },
+    Product {
+        name: "VictoriaMetrics",
+        labels: &[
+            &[(NAME, "vmsingle")],
+            &[(NAME, "victoria-metrics-single")],
+            &[("app", "vmsingle")],
+            &[("app", "victoria-metrics-single")],
+        ],
+        names: &["victoria-metrics"],
+        ports: &["http", "8428", "8429"],
+        path: "",
+    },
+    Product {
+        name: "Mimir",
+        labels: &[&[(NAME, "mimir"), (COMPONENT, "gateway")], &[(NAME, "mimir"), (COMPONENT, "query-frontend")]],
+        names: &[],
+        ports: &["http-metrics", "http", "80", "8080"],
+        path: "/prometheus",
+    },
+    Product {
+        name: "Cortex",
+        labels: &[&[(NAME, "cortex"), (COMPONENT, "query-frontend")]],
+        names: &[],
+        ports: &["http-metrics", "http", "8080"],
+        path: "/prometheus",
+    },
+    Product {
+        name: "Prometheus",
+        labels: &[
+            &[("app", "kube-prometheus-stack-prometheus")],
+            &[("app", "prometheus-operator-prometheus")],
+            &[("app", "rancher-monitoring-prometheus")],
+            &[("app", "prometheus"), ("component", "server")],
+            &[("app", "prometheus-server")],
+            &[("app", "prometheus-prometheus")],
+            &[(NAME, "prometheus"), (COMPONENT, "server")],
+            &[(NAME, "prometheus"), (COMPONENT, "prometheus")],
+            &[(NAME, "prometheus"), ("app.kubernetes.io/part-of", "kube-prometheus")],
+            &[("operated-prometheus", "true")],
+        ],
+        names: &["prometheus", "prometheus-server", "prometheus-k8s", "prometheus-operated"],
+        ports: &["http-web", "web", "http", "9090", "80"],
+        path: "",
+    },
+];
+
+/// Where stores usually are, for those who may not look at the Services of all namespaces.
+pub const USUAL_NAMESPACES: [&str; 10] = [
+    "monitoring",
+    "prometheus",
+    "observability",
+    "kube-prometheus-stack",
+    "openshift-monitoring",
+    "cattle-monitoring-system",
+    "metrics",
+    "victoria-metrics",
+    "mimir",
+    "thanos",
+];
+
+/// The Services that look like a store, best first.
+pub fn candidates(services: &[Value]) -> Vec<Candidate> {
+    let mut found: Vec<(usize, bool, Candidate)> = Vec::new();
+    for service in services {
+        let matched = PRODUCTS.iter().enumerate().find(|(_, product)| product.is(service));
+        if let Some((rank, product)) = matched
+            && let Some(candidate) = product.candidate(service)
+        {
+            // A Service with an address of its own is meant to be used; one without lists its pods.
+            let is_headless = service.pointer("/spec/clusterIP").and_then(Value::as_str) == Some("None");
+            found.push((rank, is_headless, candidate));
+        }
+    }
+    found.sort_by(|(a_rank, a_headless, a), (b_rank, b_headless, b)| {
+        (a_rank, a_headless, a.to_string()).cmp(&(b_rank, b_headless, b.to_string()))
+    });
+    found.into_iter().map(|(_, _, candidate)| candidate).collect()
+}
+
+impl Product {
+    fn is(&self, service: &Value) -> bool {
+        let label = |key: &str| {
+            let labels = service.pointer("/metadata/labels").and_then(Value::as_object);
+            labels.and_then(|labels| labels.get(key)).and_then(Value::as_str)
+        };
+        // Its companions carry some of the same labels.
+        let is_other = matches!(
+            label(COMPONENT).or_else(|| label("component")),
+            Some("alertmanager" | "exporter" | "node-exporter" | "pushgateway" | "operator" | "metrics" | "controller")
+        );
+        let has_all = |set: &&[(&str, &str)]| set.iter().all(|(key, value)| label(key) == Some(*value));
+        !is_other && (self.labels.iter().any(has_all) || self.names.contains(&metadata(service, "name")))
+    }
+
+    fn candidate(&self, service: &Value) -> Option<Candidate> {
+        let ports = service.pointer("/spec/ports").and_then(Value::as_array)?;
+        let name = |port: &Value| port.get("name").and_then(Value::as_str).map(str::to_owned);
+        let number = |port: &Value| port.get("port").and_then(Value::as_u64).map(|number| number.to_string());
+        let wanted = self.ports.iter().find_map(|wanted| {
+            ports.iter().find(|port| [name(port), number(port)].contains(&Some((*wanted).to_owned())))
+        });
+        let port = wanted.or_else(|| ports.first())?;
+        let namespace = metadata(service, "namespace");
+        let is_openshift = namespace.starts_with("openshift-");
+        Some(Candidate {
+            target: Target {
+                namespace: namespace.to_owned(),
+                service: metadata(service, "name").to_owned(),
+                port: number(port)?,
+                is_tls: is_openshift || name(port).as_deref() == Some("https"),
+            },
+            product: self.name,
+            path: self.path,
+            wants_token: is_openshift,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn service(namespace: &str, name: &str, labels: Value, ports: Value) -> Value {
+        json!({"metadata": {"namespace": namespace, "name": name, "labels": labels},
+            "spec": {"ports": ports, "clusterIP": if name.ends_with("operated") { "None" } else { "10.0.0.1" }}})
+    }
+
+    fn check(services: &[Value], expected: &[&str]) {
+        let told: Vec<String> = candidates(services)
+            .iter()
+            .map(|candidate| format!("{} {}{}", candidate.product, candidate.to_string(), candidate.path))
+            .collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn the_usual_installations_are_known() {
+        let web = json!([{"name": "http-web", "port": 9090}, {"name": "reloader-web", "port": 8080}]);
+        check(
+            &[
+                service(
+                    "monitoring",
+                    "kps-prometheus",
+                    json!({"app": "kube-prometheus-stack-prometheus"}),
+                    web.clone(),
+                ),
+                service("monitoring", "prometheus-operated", json!({"operated-prometheus": "true"}), web.clone()),
+                service("monitoring", "kps-alertmanager", json!({"app": "kube-prometheus-stack-alertmanager"}), web),
+            ],
+            &["Prometheus monitoring/kps-prometheus:9090", "Prometheus monitoring/prometheus-operated:9090"],
+        );
+        check(
+            &[service("kube", "prometheus-server", json!({}), json!([{"port": 80}]))],
+            &["Prometheus kube/prometheus-server:80"],
+        );
+        check(
+            &[
+                service(
+                    "m",
+                    "prom-node-exporter",
+                    json!({NAME: "prometheus", COMPONENT: "exporter"}),
+                    json!([{"port": 9100}]),
+                ),
+                service(
+                    "m",
+                    "mimir-query-frontend",
+                    json!({NAME: "mimir", COMPONENT: "query-frontend"}),
+                    json!([{"name": "grpc", "port": 9095}, {"name": "http-metrics", "port": 8080}]),
+                ),
+                service("m", "vmselect", json!({NAME: "vmselect"}), json!([{"name": "http", "port": 8481}])),
+                service("m", "vmsingle-a", json!({NAME: "vmsingle"}), json!([{"name": "http", "port": 8428}])),
+            ],
+            &[
+                "VictoriaMetrics cluster m/vmselect:8481/select/0/prometheus",
+                "VictoriaMetrics m/vmsingle-a:8428",
+                "Mimir m/mimir-query-frontend:8080/prometheus",
+            ],
+        );
+    }
+
+    #[test]
+    fn openshift_wants_a_token() {
+        let ports = json!([{"name": "web", "port": 9091}, {"name": "tenancy", "port": 9092}]);
+        let found = candidates(&[service("openshift-monitoring", "thanos-querier", json!({}), ports)]);
+        assert_eq!(found[0].to_string(), "openshift-monitoring/https:thanos-querier:9091");
+        assert!(found[0].wants_token);
+    }
+
+    #[test]
+    fn other_services_are_no_stores() {
+        check(&[service("shop", "web", json!({"app": "web"}), json!([{"port": 80}]))], &[]);
+        check(&[service("shop", "prometheus", json!({}), json!([]))], &[]);
+    }
+}

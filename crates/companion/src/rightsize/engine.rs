@@ -1,0 +1,561 @@
+//! The recommendation for one workload: the policy's own estimate, and what would be different with it.
+//!
+//! The engine evaluates a workload as it stands, and with everything recommended written into it: what admission would make
+//! of the next pod, which QoS class it has, what it is charged, and whether the LimitRanges let it in. Where usage was read
+//! from a source instead of UsageProfiles, it evaluates it in between with that usage in their place, and with a new memory
+//! limit where the author has one.
+
+use std::collections::BTreeMap;
+
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::{Resource, workload};
+use headroom_core::glob;
+use headroom_core::image::ImageName;
+use headroom_core::json::Malformed;
+use headroom_core::request::{self, Origin, Pod, Requirement, Role, rollout};
+use headroom_core::timestamp::Timestamp;
+use headroom_core::{Context, Request, Settings, limit_rules, limits as bounds};
+use serde_json::{Value, json};
+
+use super::autoscaler;
+use super::distribution::Distribution;
+use super::evaluate_with_history as evaluate;
+use super::history::{ContainerUsage, Histories};
+use super::history_overlay::{self, HistoryOverlay};
+use super::inventory::Entry;
+use super::memory_limit;
+use super::patches::containers_at;
+use super::quota_effect::{self, Charge, QuotaEffect};
+use super::reason::Reason;
+use super::recommendation::{self, Measurements, Recommendation, Why};
+use super::report::{Container, CurrentRequest, Delta, Evidence, ResourceAdvice, SetBy, Workload};
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::judge::request as review;
+use headroom_dryrun::kinds::{ApiKind, metadata};
+
+/// What the recommendations of all workloads have in common.
+pub struct Engine<'s> {
+    pub usage: Usage<'s>,
+    pub autoscalers: &'s [Value],
+    pub settings: &'s Value,
+    pub now: Timestamp,
+    /// Patterns of the names of containers; all unless given. The others stay as they are.
+    pub containers: &'s [String],
+}
+
+/// Where the usage of a workload comes from.
+#[derive(Clone, Copy)]
+pub enum Usage<'s> {
+    /// The cluster's UsageProfiles, as for admission.
+    Profiles,
+    /// A metrics store or the metrics API; UsageProfiles do not count.
+    Read(&'s Histories),
+}
+
+impl Engine<'_> {
+    /// The recommendation for a workload by its number, and its effects on quotas; none if it runs no containers. Notes are
+    /// what could not be taken into account.
+    pub fn recommend(
+        &self,
+        number: usize,
+        entry: &Entry,
+        cluster: &mut dyn ClusterReader,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<(Workload, Vec<QuotaEffect>)>, String> {
+        let asked = Asked { engine: self, kind: ApiKind::of(&entry.object), namespace: &entry.key.namespace };
+        let Some(now) = asked.evaluate_live(&entry.object, cluster)? else { return Ok(None) };
+        for problem in &now.missing {
+            if !notes.contains(problem) {
+                notes.push(problem.clone());
+            }
+        }
+        if !now.containers.iter().any(|container| self.wants(&container.name)) {
+            return Ok(None);
+        }
+        let Advised { mut containers, after, limits_refused } = match self.usage {
+            Usage::Profiles => asked.with_profiles(&entry.object, &now, cluster)?,
+            Usage::Read(histories) => asked.with_usage(number, histories, &entry.object, &now, cluster)?,
+        };
+        let (pods, is_from_spec) = pods_of(entry, &now);
+        for container in &mut containers {
+            container.oom_kills = container.oom_kills.max(count(&entry.running.killed, &container.name));
+            container.restarts = count(&entry.running.restarts, &container.name);
+        }
+        let before = entry.exists.then_some(now.charges.as_slice());
+        let quotas = quota_effect::between(&entry.key.namespace, pods, before, &after.charges);
+        let running = entry.running.pods.max(pods);
+        let requested = Workload::requested(&containers);
+        let autoscalers = autoscaler::effects(&entry.key, self.autoscalers, &requested, running);
+        containers.retain(|container| self.wants(&container.name));
+        let mut of_workload = now.notes.clone();
+        of_workload.extend(now.assumption.filter(|_| is_from_spec).map(str::to_owned));
+        of_workload.extend(limits_refused.map(|breach| format!("memory limits are left as they are: {breach}")));
+        of_workload.extend(new_breach(&now, &after).map(|breach| format!("admission would still refuse it: {breach}")));
+        let through = entry.through.as_ref();
+        of_workload.extend(
+            through.map(|through| format!("read from {through}: set the requests in the template of {}", entry.key)),
+        );
+        let workload = Workload {
+            api_version: entry.api_version.clone(),
+            key: entry.key.clone(),
+            through: entry.through.clone(),
+            managed_by: entry.managed_by.clone(),
+            file: entry.origin.as_ref().map(|origin| origin.file.display().to_string()),
+            pods,
+            qos: now.qos,
+            qos_after: after.qos,
+            autoscalers,
+            containers,
+            notes: of_workload,
+            path: now.path,
+        };
+        Ok(Some((workload, quotas)))
+    }
+
+    fn wants(&self, container: &str) -> bool {
+        self.containers.is_empty() || self.containers.iter().any(|pattern| glob::matches(pattern, container))
+    }
+}
+
+fn count(counts: &BTreeMap<String, u64>, container: &str) -> u64 {
+    counts.get(container).copied().unwrap_or(0)
+}
+
+/// How many pods the recommendation is about, and whether the object says so: of what runs now and then, those that run.
+fn pods_of(entry: &Entry, now: &Evaluated) -> (u64, bool) {
+    match entry.key.kind.as_str() {
+        "CronJob" | "Job" if entry.exists => (entry.running.pods, false),
+        _ if entry.through.is_some() => (entry.running.pods.max(now.pods), false),
+        _ => (now.pods, true),
+    }
+}
+
+/// What the policy makes of an object.
+struct Evaluated {
+    containers: Vec<Container>,
+    notes: Vec<String>,
+    /// From the object to the pod in it.
+    path: Vec<&'static str>,
+    /// As the object says, and what had to be assumed for that.
+    pods: u64,
+    assumption: Option<&'static str>,
+    qos: &'static str,
+    charges: Vec<Charge>,
+    breaches: Vec<String>,
+    missing: Vec<String>,
+}
+
+/// What is recommended for the containers of a workload, and what admission makes of it then.
+struct Advised {
+    containers: Vec<Container>,
+    after: Evaluated,
+    /// Why the LimitRanges do not take the new memory limits.
+    limits_refused: Option<String>,
+}
+
+/// The first breach that there was not before.
+fn new_breach(before: &Evaluated, after: &Evaluated) -> Option<String> {
+    after.breaches.iter().find(|breach| !before.breaches.contains(breach)).cloned()
+}
+
+/// A workload that is asked about.
+struct Asked<'a> {
+    engine: &'a Engine<'a>,
+    kind: ApiKind,
+    namespace: &'a str,
+}
+
+impl Asked<'_> {
+    fn evaluate(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
+        let request = review::create(object.clone(), &self.kind, self.namespace);
+        evaluate::with_context(&request, self.engine.settings, cluster, evaluated)
+    }
+
+    /// With the usage history that admission has.
+    fn evaluate_live(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
+        match self.engine.usage {
+            Usage::Profiles => self.evaluate(object, cluster),
+            Usage::Read(_) => self.evaluate(object, &mut HistoryOverlay::without(cluster)),
+        }
+    }
+
+    fn with_profiles(
+        &self,
+        object: &Value,
+        now: &Evaluated,
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<Advised, String> {
+        let mut containers = now.containers.clone();
+        self.withdraw_unwanted(&mut containers);
+        let after = self.with_all_written(object, now, &containers, cluster)?;
+        Ok(Advised { containers, after, limits_refused: None })
+    }
+
+    fn with_usage(
+        &self,
+        number: usize,
+        histories: &Histories,
+        object: &Value,
+        now: &Evaluated,
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<Advised, String> {
+        let containers = now.containers.iter();
+        let usage: Vec<_> = containers.map(|container| histories.get(number, &container.name)).collect();
+        let mut limits = self.new_limits(object, now, &usage, cluster)?;
+        let mut limited = object.clone();
+        for (container, limit) in now.containers.iter().zip(&limits) {
+            if let Some(limit) = limit {
+                write(&mut limited, &now.path, container, Requirement::Limit, "memory", Some(limit));
+            }
+        }
+        let (mut containers, mut after) = self.recommended(&limited, now, &usage, cluster)?;
+        let mut limits_refused = None;
+        if let Some(breach) = new_breach(now, &after)
+            && limits.iter().any(Option::is_some)
+        {
+            // The LimitRanges will not have the new limits, so the author's stay.
+            limits.iter_mut().for_each(|limit| *limit = None);
+            limits_refused = Some(breach);
+            (containers, after) = self.recommended(object, now, &usage, cluster)?;
+        }
+        for ((container, usage), limit) in containers.iter_mut().zip(&usage).zip(limits) {
+            if let Some(memory) = container.resources.iter_mut().find(|of| of.resource == Resource::Memory) {
+                memory.recommended_limit = limit;
+            }
+            container.add_usage(*usage);
+        }
+        Ok(Advised { containers, after, limits_refused })
+    }
+
+    /// A memory limit for each container whose author has one and that used something: at least what the container should
+    /// request if it had none, so that the limit does not cut the request.
+    fn new_limits(
+        &self,
+        object: &Value,
+        now: &Evaluated,
+        usage: &[Option<&ContainerUsage>],
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<Vec<Option<Quantity>>, String> {
+        let containers = &now.containers;
+        let wanted = |container: &Container| self.engine.wants(&container.name);
+        let limit = |(container, usage): (&Container, &Option<&ContainerUsage>)| {
+            limit_of_usage(container, (*usage)?).filter(|_| wanted(container))
+        };
+        let mut limits: Vec<Option<Quantity>> = containers.iter().zip(usage).map(limit).collect();
+        if limits.iter().all(Option::is_none) {
+            return Ok(limits);
+        }
+        let mut unlimited = object.clone();
+        for (container, _) in containers.iter().zip(&limits).filter(|(_, limit)| limit.is_some()) {
+            write(&mut unlimited, &now.path, container, Requirement::Limit, "memory", None);
+        }
+        let (advised, _) = self.recommended(&unlimited, now, usage, cluster)?;
+        for ((limit, advised), container) in limits.iter_mut().zip(&advised).zip(containers) {
+            let request = advised.resource(Resource::Memory).and_then(|memory| memory.recommended.clone());
+            if let (Some(limit), Some(request)) = (limit.as_mut(), request) {
+                *limit = limit.clone().max(request);
+            }
+            // What is so already is no advice.
+            limit.take_if(|limit| written_memory_limit(container) == Some(limit));
+        }
+        Ok(limits)
+    }
+
+    /// The recommendation for each container of an object from its usage, and what admission would make of the object with
+    /// that written.
+    fn recommended(
+        &self,
+        object: &Value,
+        now: &Evaluated,
+        usage: &[Option<&ContainerUsage>],
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<(Vec<Container>, Evaluated), String> {
+        let mut advised = now.containers.clone();
+        let turns = turns(&now.containers);
+        for turn in 0..=turns.iter().copied().max().unwrap_or(0) {
+            let is_its_turn = |place: &usize| turns.get(*place) == Some(&turn);
+            let containers = now.containers.iter().enumerate();
+            let containers = containers.filter_map(|(place, container)| {
+                let history = usage.get(place).copied().flatten()?.usage.history()?;
+                let is_asked = is_its_turn(&place);
+                Some(history_overlay::Container { name: &container.name, image: &container.image, history, is_asked })
+            });
+            let (namespace, workload) = (self.namespace, workload_of(object));
+            let mut overlay = HistoryOverlay::with(cluster, namespace, self.engine.now, workload, containers);
+            let Some(found) = self.evaluate(object, &mut overlay)? else { continue };
+            for (place, container) in found.containers.into_iter().enumerate().filter(|(at, _)| is_its_turn(at)) {
+                if let Some(slot) = advised.get_mut(place) {
+                    slot.take_advice(container);
+                }
+            }
+        }
+        self.withdraw_unwanted(&mut advised);
+        let after = self.with_all_written(object, now, &advised, cluster)?;
+        Ok((advised, after))
+    }
+
+    fn withdraw_unwanted(&self, containers: &mut [Container]) {
+        for container in containers.iter_mut().filter(|container| !self.engine.wants(&container.name)) {
+            container.resources.iter_mut().for_each(ResourceAdvice::withdraw);
+        }
+    }
+
+    fn with_all_written(
+        &self,
+        object: &Value,
+        now: &Evaluated,
+        containers: &[Container],
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<Evaluated, String> {
+        let mut written = object.clone();
+        for container in containers {
+            for advice in &container.resources {
+                if let Some(amount) = &advice.recommended {
+                    let name = advice.resource.name();
+                    write(&mut written, &now.path, container, Requirement::Request, name, Some(amount));
+                }
+            }
+        }
+        self.evaluate_live(&written, cluster)?.ok_or_else(|| "the object runs no containers any more".to_owned())
+    }
+}
+
+impl Container {
+    /// Takes the recommendations for the same container with its usage; what is set now stays as it was found without.
+    fn take_advice(&mut self, advised: Self) {
+        for (advice, with_usage) in self.resources.iter_mut().zip(advised.resources) {
+            advice.change = with_usage
+                .recommended
+                .as_ref()
+                .map(|recommended| Delta::new(advice.request.as_ref().map(|request| &request.value), recommended));
+            advice.recommended = with_usage.recommended;
+            advice.reason = with_usage.reason;
+            advice.unknown = with_usage.unknown;
+        }
+    }
+
+    /// Takes over what was read of it.
+    fn add_usage(&mut self, usage: Option<&ContainerUsage>) {
+        for advice in &mut self.resources {
+            advice.used =
+                usage.and_then(|usage| Distribution::of_sketch(usage.sketch(advice.resource), advice.resource));
+        }
+        self.evidence = usage.and_then(Evidence::of);
+        self.oom_kills = usage.map_or(0, |usage| usage.kills);
+        self.throttled_percent = usage.and_then(ContainerUsage::throttled_percent);
+    }
+}
+
+/// The name under which admission knows what an object's pods used.
+fn workload_of(object: &Value) -> &str {
+    let name = metadata(object, "name");
+    if ApiKind::of(object).kind == "Pod" { workload::of_pod(name) } else { name }
+}
+
+/// In which turn each container is asked about: until there is enough of its own history, the policy goes by that of the
+/// image, so two containers with the same image wait for each other.
+fn turns(containers: &[Container]) -> Vec<usize> {
+    let repositories: Vec<Option<String>> = containers
+        .iter()
+        .map(|container| ImageName::parse(&container.image).ok().map(|image| image.repository().to_owned()))
+        .collect();
+    let before = |place: usize| repositories.iter().take(place);
+    repositories
+        .iter()
+        .enumerate()
+        .map(|(place, repository)| before(place).filter(|other| *other == repository).count())
+        .collect()
+}
+
+/// Where the author has a memory limit and something was used.
+fn limit_of_usage(container: &Container, usage: &ContainerUsage) -> Option<Quantity> {
+    let sketch = usage.sketch(Resource::Memory);
+    if sketch.is_empty() {
+        return None;
+    }
+    written_memory_limit(container)?;
+    let killed_at = usage.usage.kills().iter().map(|kill| kill.memory).max();
+    Some(memory_limit::of_usage(sketch.peak(), killed_at))
+}
+
+fn written_memory_limit(container: &Container) -> Option<&Quantity> {
+    container.resource(Resource::Memory)?.written_limit.as_ref()
+}
+
+/// Sets an amount in an object that makes pods, where the container stands, or takes it away.
+fn write(
+    object: &mut Value,
+    path: &[&str],
+    container: &Container,
+    requirement: Requirement,
+    resource: &str,
+    amount: Option<&Quantity>,
+) {
+    let path = containers_at(path, container.is_init);
+    let containers = object.pointer_mut(&path).and_then(Value::as_array_mut).into_iter().flatten();
+    for of_object in containers.filter(|of_object| of_object.get("name") == Some(&json!(container.name))) {
+        let Some(fields) = of_object.as_object_mut() else { continue };
+        let resources = fields.entry("resources").or_insert_with(|| json!({}));
+        let Some(resources) = resources.as_object_mut() else { continue };
+        let amounts = resources.entry(requirement.field()).or_insert_with(|| json!({}));
+        if let Some(amounts) = amounts.as_object_mut() {
+            match amount {
+                Some(amount) => amounts.insert(resource.to_owned(), json!(amount.to_string())),
+                None => amounts.remove(resource),
+            };
+        }
+    }
+}
+
+/// What the policy makes of a request; none if it has no pod.
+fn evaluated<'d>(
+    request: &'d Request<'d>,
+    context: &Context<'d>,
+    settings: &'d Settings<'d>,
+) -> Result<Option<Evaluated>, Malformed> {
+    let Some(found) = recommendation::recommend(request, context, settings)? else { return Ok(None) };
+    let (pods, assumption) = pods_in_spec(request)?;
+    let wanted: Vec<Resource> =
+        Resource::ALL.into_iter().filter(|resource| *settings.estimates.resources.of(*resource)).collect();
+    let containers = found.as_it_stands.containers.iter().enumerate();
+    let admitted = &found.before;
+    let ranges = limit_rules::applicable(request, Some(admitted), context, settings)?;
+    let breaches = bounds::check_pod(admitted, None, &ranges).first.iter().map(ToString::to_string).collect();
+    Ok(Some(Evaluated {
+        containers: containers.map(|(place, container)| of_container(place, container, &wanted, &found)).collect(),
+        notes: found.advice.estimates.notes.clone(),
+        path: request.pod_kind().map(|kind| kind.path.to_vec()).unwrap_or_default(),
+        pods,
+        assumption,
+        qos: qos(admitted),
+        charges: quota_effect::charges(admitted, context)?,
+        breaches,
+        missing: evaluate::missing(context),
+    }))
+}
+
+/// How many pods an object makes, and what had to be assumed for that.
+fn pods_in_spec(request: &Request<'_>) -> Result<(u64, Option<&'static str>), Malformed> {
+    let Some(object) = request.object else { return Ok((1, None)) };
+    if request.resource == "daemonsets"
+        && let Some(nodes) = object.node.at(&["status", "desiredNumberScheduled"])?
+    {
+        return Ok((u64::try_from(nodes.integer()?).unwrap_or(0), None));
+    }
+    match rollout::rollout(request)? {
+        Some(rollout) => Ok((rollout.wanted, rollout.assumption)),
+        None if request.resource == "pods" => Ok((1, None)),
+        None => Ok((0, None)),
+    }
+}
+
+fn of_container(
+    place: usize,
+    container: &request::Container<'_>,
+    wanted: &[Resource],
+    found: &Recommendation<'_>,
+) -> Container {
+    let measured = found.advice.measured.iter().filter(|of| of.container == place);
+    Container {
+        name: container.name.to_string(),
+        image: container.image.to_string(),
+        is_init: container.role != Role::Main,
+        resources: wanted.iter().map(|resource| of_resource(place, container, *resource, found)).collect(),
+        evidence: measured.clone().map(evidence).reduce(|a, b| Evidence {
+            days: a.days.max(b.days),
+            samples: a.samples.max(b.samples),
+            pods: a.pods.max(b.pods),
+        }),
+        oom_kills: measured.map(|of| of.oom_kills.len() as u64).max().unwrap_or(0),
+        throttled_percent: None,
+        restarts: 0,
+    }
+}
+
+fn evidence(measured: &Measurements) -> Evidence {
+    let days = measured.days.unwrap_or_else(|| measured.window.days().into());
+    Evidence { days, samples: measured.samples, pods: measured.pods }
+}
+
+fn of_resource(
+    place: usize,
+    container: &request::Container<'_>,
+    resource: Resource,
+    found: &Recommendation<'_>,
+) -> ResourceAdvice {
+    let name = resource.name();
+    let before = found.before.containers.get(place).and_then(|container| container.resources.requests.get(name));
+    let written = container.resources.requests.get(name).filter(|value| value.origin.is_authored());
+    let written_limit = container.resources.limits.get(name).filter(|value| value.origin.is_authored());
+    let request = before.map(|value| CurrentRequest {
+        value: value.quantity.clone(),
+        from: match &value.origin {
+            origin if origin.is_authored() => SetBy::Author,
+            Origin::Estimate(_) => SetBy::Estimate,
+            origin => SetBy::Other(origin.to_string()),
+        },
+    });
+    let mut advice = ResourceAdvice {
+        resource,
+        request,
+        limit: container.resources.quantity(Requirement::Limit, name).cloned(),
+        recommended: None,
+        recommended_limit: None,
+        change: None,
+        used: None,
+        reason: None,
+        unknown: None,
+        written: written.map(|value| value.quantity.clone()),
+        written_limit: written_limit.map(|value| value.quantity.clone()),
+    };
+    let is_this = |of: usize, resource_of: Resource| of == place && resource_of == resource;
+    if let Some(unknown) = found.advice.unknown.iter().find(|unknown| is_this(unknown.container, unknown.resource)) {
+        advice.unknown = Some(unknown.why.clone());
+        return advice;
+    }
+    let mut all = found.advice.estimates.estimates.iter();
+    let Some(estimate) = all.find(|estimate| is_this(estimate.target.container, estimate.target.resource)) else {
+        advice.unknown = Some(Why::NoAmountFits);
+        return advice;
+    };
+    let measured = found.advice.measured.iter().find(|of| is_this(of.container, of.resource));
+    advice.recommended = Some(estimate.quantity.clone());
+    advice.change = Some(Delta::new(before.map(|value| &value.quantity), &estimate.quantity));
+    advice.used = measured.map(|measured| {
+        let Measurements { samples, percentiles, peak, .. } = measured.clone();
+        Distribution::new(resource, samples, percentiles, peak).of_history(&estimate.basis)
+    });
+    advice.reason = Some(Reason::new(estimate, measured));
+    advice
+}
+
+/// <https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/>
+fn qos(pod: &Pod<'_>) -> &'static str {
+    let all: Vec<_> =
+        if pod.resources.of(Requirement::Request).is_empty() && pod.resources.of(Requirement::Limit).is_empty() {
+            pod.containers.iter().map(|container| &container.resources).collect()
+        } else {
+            vec![&pod.resources]
+        };
+    let amount = |resources: &request::Resources<'_>, requirement, name| {
+        resources.quantity(requirement, name).filter(|amount| !amount.is_zero()).cloned()
+    };
+    let is_set = |name| {
+        all.iter().any(|resources| {
+            Requirement::BOTH.iter().any(|requirement| amount(resources, *requirement, name).is_some())
+        })
+    };
+    if !is_set("cpu") && !is_set("memory") {
+        return "BestEffort";
+    }
+    let is_guaranteed = all.iter().all(|resources| {
+        ["cpu", "memory"].iter().all(|name| {
+            let limit = amount(resources, Requirement::Limit, name);
+            limit.is_some() && limit == amount(resources, Requirement::Request, name)
+        })
+    });
+    if is_guaranteed { "Guaranteed" } else { "Burstable" }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! What is recommended from a metrics store is what admission gives to the next pod of the workload.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::rightsize::report::Workload;
+use headroom_dryrun::cluster_reader::{Folder, Overlay};
+use headroom_dryrun::judge::{Verdict, judge};
+use headroom_usage::observed::{Kill, Observed};
+
+/// 2026-11-22T12:00:00Z
+const NOW: i64 = 1_795_348_800;
+const MEBI: u64 = 1 << 20;
+
+fn observed(cpu_milli: u64, memory_mebi: u64, kill: Option<u64>) -> Observed {
+    let mut observed = Observed::default();
+    observed.pods.add(1);
+    observed.add(Resource::Cpu, NOW - 600, cpu_milli * 1_000_000, 3_600);
+    observed.add(Resource::Memory, NOW - 600, memory_mebi * MEBI, 3_600);
+    if let Some(memory) = kill {
+        observed.add_kill(Kill { at: NOW - 3_000, memory: memory * MEBI, of: 1 });
+    }
+    observed
+}
+
+fn workload(containers: Value) -> Entry {
+    let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"replicas": 3, "template": {"spec": {"containers": containers}}}});
+    Entry::of_cluster(object)
+}
+
+fn around(objects: &[Value]) -> Overlay {
+    let mut folder = Folder::default();
+    objects.iter().for_each(|object| folder.put(object.clone()).unwrap());
+    Overlay::new(folder, None)
+}
+
+fn limits(item: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": "shop"},
+        "spec": {"limits": [item]}})
+}
+
+fn advised(workload: &Entry, used: &[(&str, Observed)], around: &mut Overlay) -> Workload {
+    let mut histories = Histories::default();
+    used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
+    let now = Timestamp::from_unix_seconds(NOW).unwrap();
+    let settings = json!({"estimates": {"now": now.to_string()}});
+    let usage = Usage::Read(&histories);
+    let engine = Engine { usage, autoscalers: &[], settings: &settings, now, containers: &[] };
+    engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap().0
+}
+
+/// The requests that admission gives to a pod of the workload that names none itself, with the same history published and
+/// the recommended limits.
+fn admitted(workload: &Entry, row: &Workload, used: &[(&str, Observed)], around: &mut Overlay) -> Option<Vec<Value>> {
+    let mut pod = review::pod_of(&workload.object).unwrap();
+    for (container, row) in pod["spec"]["containers"].as_array_mut().unwrap().iter_mut().zip(&row.containers) {
+        let mut limits = container["resources"]["limits"].clone();
+        if let Some(limit) = row.resource(Resource::Memory).and_then(|memory| memory.recommended_limit.clone()) {
+            limits["memory"] = json!(limit.to_string());
+        }
+        container["resources"] = json!({});
+        // The API server would make requests of them, which are not ours to see here.
+        if limits.is_object() {
+            container["resources"] = json!({"limits": limits});
+        }
+    }
+    let mut histories = Histories::default();
+    used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
+    let names: Vec<(String, String)> = row.containers.iter().map(|row| (row.name.clone(), row.image.clone())).collect();
+    let published = names.iter().filter_map(|(name, image)| {
+        Some(history_overlay::Container {
+            name,
+            image,
+            history: histories.get(0, name)?.usage.history()?,
+            is_asked: false,
+        })
+    });
+    let now = Timestamp::from_unix_seconds(NOW).unwrap();
+    let mut overlay = HistoryOverlay::with(around, "shop", now, "web", published);
+    let kind = ApiKind::new("v1", "Pod");
+    let settings = json!({"estimates": {"now": now.to_string()}}).to_string();
+    let judgement = judge(review::create(pod, &kind, "shop"), &settings, &mut overlay);
+    if judgement.verdict == Verdict::Refused {
+        return None;
+    }
+    let changed = judgement.changed.unwrap_or(judgement.request["object"].clone());
+    let containers = changed["spec"]["containers"].as_array().unwrap();
+    Some(containers.iter().map(|container| container["resources"]["requests"].clone()).collect())
+}
+
+fn recommended(row: &Workload) -> Vec<Value> {
+    let of = |container: &Container| {
+        let text = |resource| container.resource(resource).unwrap().recommended.as_ref().map(ToString::to_string);
+        json!({"cpu": text(Resource::Cpu), "memory": text(Resource::Memory)})
+    };
+    row.containers.iter().map(of).collect()
+}
+
+/// Equal as amounts, whatever their suffixes.
+fn same(a: &[Value], b: &[Value]) -> bool {
+    let amount = |value: &Value| value.as_str().and_then(|text| text.parse::<Quantity>().ok());
+    a.len() == b.len()
+        && a.iter().zip(b).all(|(a, b)| ["cpu", "memory"].iter().all(|name| amount(&a[name]) == amount(&b[name])))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Of two containers, with images of their own or with one.
+    #[test]
+    fn the_next_pod_gets_what_the_scan_recommends(
+        cpu in 0..4_000_u64,
+        memory in 1..4_000_u64,
+        kill in proptest::option::of(64..2_000_u64),
+        other in 1..500_u64,
+        image in prop_oneof![Just("example.com/a:1"), Just("example.com/b:1")],
+        bounds in prop_oneof![
+            Just(json!({"type": "Container"})),
+            Just(json!({"type": "Container", "min": {"cpu": "200m", "memory": "300Mi"}})),
+            Just(json!({"type": "Container", "max": {"cpu": "2", "memory": "2Gi"}})),
+            Just(json!({"type": "Pod", "max": {"cpu": "3"}})),
+        ],
+    ) {
+        let workload = workload(json!([
+            {"name": "a", "image": "example.com/a:1", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}},
+            {"name": "b", "image": image, "resources": {}},
+        ]));
+        let used = [("a", observed(cpu, memory, kill)), ("b", observed(other, other, None))];
+        let mut around = around(&[limits(bounds)]);
+        let row = advised(&workload, &used, &mut around);
+        if let Some(admitted) = admitted(&workload, &row, &used, &mut around) {
+            let recommended = recommended(&row);
+            prop_assert!(same(&recommended, &admitted), "{recommended:?} {admitted:?}");
+        }
+    }
+}
+
+#[test]
+fn containers_with_one_image_get_advice_of_their_own() {
+    let workload = workload(json!([
+        {"name": "web", "image": "example.com/app:1"},
+        {"name": "worker", "image": "example.com/app:1"},
+        {"name": "cron", "image": "example.com/app:2"},
+    ]));
+    let used = [("web", observed(100, 100, None)), ("worker", observed(2_000, 1_000, None))];
+    let row = advised(&workload, &used, &mut around(&[]));
+    let cpu: Vec<_> =
+        row.containers.iter().map(|row| row.resource(Resource::Cpu).unwrap().recommended.clone()).collect();
+    assert!(cpu[0] < cpu[1], "{cpu:?}");
+    assert_eq!(cpu[2], None, "{cpu:?}");
+}
+
+#[test]
+fn a_memory_limit_follows_the_peak_where_there_is_one_and_a_cpu_limit_never() {
+    let workload = workload(json!([
+        {"name": "a", "image": "example.com/a:1",
+            "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"cpu": "1", "memory": "2Gi"}}},
+        {"name": "b", "image": "example.com/b:1", "resources": {"requests": {"memory": "2Gi"}}},
+    ]));
+    let used = [("a", observed(100, 1_000, None)), ("b", observed(100, 1_000, None))];
+    let row = advised(&workload, &used, &mut around(&[]));
+    let limits: Vec<Vec<Option<String>>> = row
+        .containers
+        .iter()
+        .map(|row| row.resources.iter().map(|row| row.recommended_limit.as_ref().map(ToString::to_string)).collect())
+        .collect();
+    // The request, 1000Mi + 10% + 64Mi and a quarter for one day of history, which the limit must not cut.
+    assert_eq!(limits, [vec![None, Some("1455Mi".to_owned())], vec![None, None]]);
+    assert_eq!((row.qos, row.qos_after), ("Burstable", "Burstable"));
+}
+
+#[test]
+fn limits_that_a_limit_range_refuses_are_left_as_they_are() {
+    let workload = workload(json!([{"name": "a", "image": "example.com/a:1",
+        "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "512Mi"}}}]));
+    let used = [("a", observed(100, 500, Some(512)))];
+    let mut around = around(&[limits(json!({"type": "Container", "max": {"memory": "512Mi"}}))]);
+    let row = advised(&workload, &used, &mut around);
+    let memory = row.containers[0].resource(Resource::Memory).unwrap();
+    assert_eq!((&memory.recommended_limit, &memory.recommended), (&None, &Some("512Mi".parse().unwrap())));
+    assert_eq!(
+        row.notes,
+        ["memory limits are left as they are: maximum memory usage per Container is 512Mi, but limit is 615Mi"]
+    );
+}
+
+#[test]
+fn the_class_of_service_is_told_before_and_after() {
+    let check = |resources: Value, expected: (&str, &str)| {
+        let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
+        let row = advised(&workload, &[("a", observed(100, 100, None))], &mut around(&[]));
+        assert_eq!((row.qos, row.qos_after), expected);
+    };
+    check(json!({}), ("BestEffort", "Burstable"));
+    check(
+        json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}),
+        ("Guaranteed", "Burstable"),
+    );
+    check(json!({"requests": {"cpu": "1"}}), ("Burstable", "Burstable"));
+}

@@ -1,0 +1,85 @@
+//! Reads everything that is known about the pod of a request, for questions other than a judgement.
+//!
+//! A judgement reads only what the policy would read, see `judge`; a question also wants the history of images whose
+//! containers need no estimate.
+
+use headroom_core::cluster::lookup::{Lookup, Missing};
+use headroom_core::json::{Document, Malformed};
+use headroom_core::timestamp::Timestamp;
+use headroom_core::{Context, Decision, Evaluation, FetchedObjects, Request, Settings, evaluate};
+use serde_json::Value;
+
+use super::recommendation;
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::judge;
+use headroom_kube::clock;
+
+/// Hands a request, what surrounds it, and the settings to `answer`. The error is one line.
+pub fn with_context<T>(
+    request: &Value,
+    settings: &Value,
+    around: &mut dyn ClusterReader,
+    answer: impl for<'d> FnOnce(&'d Request<'d>, &Context<'d>, &'d Settings<'d>) -> Result<T, Malformed>,
+) -> Result<T, String> {
+    let (request, settings) = (request.to_string(), settings.to_string());
+    let document = Document::read(&request).map_err(|error| error.to_string())?;
+    let settings = Document::read(&settings).map_err(|error| format!("invalid settings: {error}"))?;
+    let request = Request::read(document.root()).map_err(|malformed| malformed.to_string())?;
+    let settings = Settings::read(Some(settings.root())).map_err(|error| error.to_string())?;
+    let now = settings.estimates.now.or_else(|| Timestamp::from_unix_seconds(clock::now()));
+    let mut context = Context { now, ..Context::default() };
+    let mut read = |lookups: &[Lookup<'_>]| -> Vec<Result<Document<'static>, String>> {
+        let read = |lookup: &Lookup<'_>| Document::own(around.read(&lookup.call())?).map_err(|error| error.to_string());
+        lookups.iter().map(read).collect()
+    };
+    let lookups = recommendation::lookups(&request, &settings).map_err(|malformed| malformed.to_string())?;
+    let documents = read(&lookups);
+    context.add_all(&lookups, &documents);
+    let further = recommendation::further_lookups(&request, &settings, &context);
+    let further = further.map_err(|malformed| malformed.to_string())?;
+    let documents = read(&further);
+    context.add_all(&further, &documents);
+    // Only selectors need the namespace's labels; without selectors a missing namespace does not matter.
+    let is_needed = |missing: &Missing<'_>| {
+        !matches!(missing.lookup, Lookup::Namespace { .. }) || settings.selects_by_namespace_labels()
+    };
+    context.missing.retain(is_needed);
+    answer(&request, &context, &settings).map_err(|malformed| malformed.to_string())
+}
+
+/// The same with the decision on the request, and with what was read for that.
+pub fn with_decision<T>(
+    request: &Value,
+    settings: &Value,
+    around: &mut dyn ClusterReader,
+    answer: impl for<'d> FnOnce(&'d Request<'d>, &Decision<'d>, &Context<'d>, &'d Settings<'d>) -> Result<T, Malformed>,
+) -> Result<T, String> {
+    let (request, settings) = (request.to_string(), settings.to_string());
+    let document = Document::read(&request).map_err(|error| error.to_string())?;
+    let settings = Document::read(&settings).map_err(|error| format!("invalid settings: {error}"))?;
+    let request = Request::read(document.root()).map_err(|malformed| malformed.to_string())?;
+    let settings = Settings::read(Some(settings.root())).map_err(|error| error.to_string())?;
+    let fetched = FetchedObjects::default();
+    let read = |lookups: &[Lookup<'_>]| lookups.iter().map(|lookup| judge::read(lookup, around, &settings)).collect();
+    let now = || Timestamp::from_unix_seconds(clock::now());
+    let Evaluation { decision, context } = evaluate(&request, &settings, &fetched, read, now);
+    answer(&request, &decision, &context, &settings).map_err(|malformed| malformed.to_string())
+}
+
+/// The moment that a question is asked at: the settings', where something recorded is looked at again, else the clock's.
+pub fn now(settings: &Value) -> Option<Timestamp> {
+    replayed_at(settings).or_else(|| Timestamp::from_unix_seconds(clock::now()))
+}
+
+/// The settings' moment alone.
+pub fn replayed_at(settings: &Value) -> Option<Timestamp> {
+    let text = settings.to_string();
+    let document = Document::read(&text).ok();
+    let settings = document.as_ref().and_then(|document| Settings::read(Some(document.root())).ok());
+    settings.and_then(|settings| settings.estimates.now)
+}
+
+/// A line for each thing that could not be read.
+pub fn missing(context: &Context<'_>) -> Vec<String> {
+    context.missing.iter().map(|missing| format!("not taken into account: {}", missing.problem)).collect()
+}

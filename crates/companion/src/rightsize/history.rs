@@ -1,0 +1,94 @@
+//! The usage of containers, read into memory and kept by workload and container, however often the pods have changed since.
+//!
+//! `query_plan` cuts what is to be read, `read` reads the parts from a metrics store, and `instant` reads the metrics API
+//! once.
+
+mod instant;
+mod query_plan;
+mod read;
+
+use std::collections::{BTreeMap, HashMap};
+
+use headroom_core::cluster::usage::{Resource, Window as Span};
+
+use crate::source::prometheus::survey::Throttling;
+use headroom_usage::cardinality;
+use headroom_usage::observed::Observed;
+use headroom_usage::sketch::Sketch;
+use headroom_usage::window_merge::OpenHistory;
+
+pub use instant::read as read_instant;
+pub use read::{Reading, add_owners, read};
+
+/// The usage of one container of a workload.
+#[derive(Debug, Default)]
+pub struct ContainerUsage {
+    pub usage: OpenHistory,
+    pub throttling: Throttling,
+    pub kills: u64,
+}
+
+impl ContainerUsage {
+    /// The days of the whole reading, whatever their number.
+    pub fn sketch(&self, resource: Resource) -> &Sketch {
+        self.usage.sketch(Span::MONTH, resource)
+    }
+
+    /// Of the periods in which it wanted to run; none where no CPU limit was in force.
+    pub fn throttled_percent(&self) -> Option<u64> {
+        let Throttling { periods, throttled } = self.throttling;
+        (periods > 0).then(|| (throttled.saturating_mul(100) + periods / 2) / periods)
+    }
+}
+
+/// What was read, by the number of the workload and the name of the container.
+#[derive(Debug, Default)]
+pub struct Histories {
+    containers: HashMap<(usize, String), ContainerUsage>,
+}
+
+impl Histories {
+    pub fn get(&self, workload: usize, container: &str) -> Option<&ContainerUsage> {
+        // A map of pairs cannot be asked with a borrowed half.
+        self.containers.get(&(workload, container.to_owned()))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.containers.is_empty()
+    }
+
+    /// Adds what was observed on one day.
+    pub fn observe(&mut self, workload: usize, container: &str, age: u32, observed: &Observed) {
+        let of = self.containers.entry((workload, container.to_owned())).or_default();
+        of.kills += observed.kills().len() as u64;
+        of.usage.add_observed(age, observed);
+    }
+
+    fn add(&mut self, part: Part, today: u32) {
+        for ((workload, container), days) in part.usage {
+            for (day, observed) in days {
+                self.observe(workload, &container, today.saturating_sub(day), &observed);
+            }
+        }
+        for (container, counted) in part.throttling {
+            let throttling = &mut self.containers.entry(container).or_default().throttling;
+            throttling.periods += counted.periods;
+            throttling.throttled += counted.throttled;
+        }
+    }
+}
+
+/// The usage that one query returned.
+#[derive(Debug, Default)]
+struct Part {
+    usage: HashMap<(usize, String), BTreeMap<u32, Observed>>,
+    throttling: HashMap<(usize, String), Throttling>,
+    /// Pods whose workload is gone.
+    strangers: cardinality::Distinct,
+}
+
+impl Part {
+    fn day(&mut self, workload: usize, container: &str, day: u32) -> &mut Observed {
+        self.usage.entry((workload, container.to_owned())).or_default().entry(day).or_default()
+    }
+}

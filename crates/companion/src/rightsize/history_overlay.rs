@@ -1,0 +1,98 @@
+//! The usage of one workload as UsageProfiles over the cluster, in the shape in which the policy would read it had it been
+//! published. So a recommendation is the policy's own estimate; only where its figures come from differs.
+
+use std::collections::BTreeMap;
+
+use headroom_core::cluster::usage::profile_layout::KIND;
+use headroom_core::cluster::usage::{Repository, Root, workload};
+use headroom_core::image::ImageName;
+use headroom_core::timestamp::Timestamp;
+use headroom_usage_profile::definition::NAMESPACE;
+use headroom_usage_profile::{Dropped, Histories, History, Images, Share};
+use serde_json::Value;
+
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::kinds::ApiKind;
+
+/// A container with a history.
+pub struct Container<'c> {
+    pub name: &'c str,
+    /// As the pod names it.
+    pub image: &'c str,
+    pub history: History,
+    /// Whether its history may stand in for that of the image where there is too little of it for a workload's own. Of
+    /// several containers with one image at most one is asked about at a time.
+    pub is_asked: bool,
+}
+
+fn nothing(now: Timestamp) -> History {
+    History { last_seen: now, days: 0, oom_kills: Vec::new(), windows: BTreeMap::new() }
+}
+
+/// ClusterReader in which a namespace's history is that of one workload's containers.
+pub struct HistoryOverlay<'s> {
+    below: &'s mut dyn ClusterReader,
+    profiles: Vec<Value>,
+}
+
+impl<'s> HistoryOverlay<'s> {
+    /// With no history at all.
+    pub fn without(below: &'s mut dyn ClusterReader) -> Self {
+        Self { below, profiles: Vec::new() }
+    }
+
+    /// With those of a workload's containers. Images that cannot be read have none.
+    pub fn with<'c>(
+        below: &'s mut dyn ClusterReader,
+        namespace: &str,
+        now: Timestamp,
+        workload: &str,
+        containers: impl IntoIterator<Item = Container<'c>>,
+    ) -> Self {
+        let mut shares: BTreeMap<Root, Images> = BTreeMap::new();
+        for Container { name, image, history, is_asked } in containers {
+            let Ok(image) = ImageName::parse(image) else { continue };
+            let images = shares.entry(Root::of(image.repository())).or_default();
+            let of_image = &mut images.entry(Repository::of(&image)).or_default().own;
+            let own = of_image.entry(namespace.to_owned()).or_insert_with(|| Histories::of(nothing(now)));
+            if is_asked {
+                own.all = history.clone();
+            }
+            own.workloads.insert(workload::key(workload, name), history);
+        }
+        let objects = shares.into_iter().flat_map(|(root, images)| {
+            let (namespace, dropped) = (NAMESPACE.to_owned(), Dropped::default());
+            Share { namespace, root, collected_at: now, quorum: None, images, dropped }.lay_out()
+        });
+        // OK because a profile writes itself as JSON.
+        let profiles = objects.filter_map(|object| serde_json::from_str(&object.to_string()).ok()).collect();
+        Self { below, profiles }
+    }
+}
+
+impl ClusterReader for HistoryOverlay<'_> {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+        if kind == KIND {
+            return Ok(self.profiles.clone());
+        }
+        self.below.list(api_version, kind, namespace)
+    }
+
+    fn get(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, String> {
+        if kind == KIND {
+            let is_asked = |profile: &&Value| profile.pointer("/metadata/name").and_then(Value::as_str) == Some(name);
+            return Ok(self.profiles.iter().find(is_asked).cloned());
+        }
+        self.below.get(api_version, kind, namespace, name)
+    }
+
+    fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
+        self.below.kind(api_version, kind)
+    }
+}

@@ -1,0 +1,247 @@
+//! The workloads of a cluster, the chain of their owners, their pods, and who scales them.
+//!
+//! Kubernetes' own kinds are read whole, because their templates are evaluated; of pods, and of ReplicaSets and Jobs that
+//! something makes, only a few facts are kept, so that a large cluster fits into little memory.
+
+mod classify;
+mod running;
+mod top_owner;
+
+use headroom_dryrun::manifest::Origin;
+use serde_json::{Value, json};
+
+use self::classify::Classifier;
+pub use self::running::Running;
+use super::autoscaler;
+use super::owners::{Pods, WorkloadRef};
+use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
+use headroom_dryrun::judge::request;
+use headroom_dryrun::kinds::{ApiKind, metadata};
+
+/// A workload whose containers get recommendations.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    pub key: WorkloadRef,
+    pub api_version: String,
+    /// The object with the containers: the workload itself, or what it owns where its own kind is not known here.
+    pub object: Value,
+    /// The name of that object, if it is not the workload itself: `replicaset/web-5d8f`.
+    pub through: Option<String>,
+    /// The object at the top of the owners above the workload: `kafka/events`.
+    pub managed_by: Option<String>,
+    pub running: Running,
+    /// The place in a manifest that the object was read from.
+    pub origin: Option<Origin>,
+    /// Whether the cluster has it, so that its pods are counted in the quotas.
+    pub exists: bool,
+}
+
+/// The workloads to recommend for.
+#[derive(Debug, Default)]
+pub struct Inventory {
+    pub entries: Vec<Entry>,
+    pub pods: Pods,
+    /// HorizontalPodAutoscalers as they stand.
+    pub autoscalers: Vec<Value>,
+    pub notes: Vec<String>,
+}
+
+/// Kinds with a template, in the order in which they are listed.
+pub const TEMPLATES: [(&str, &str); 7] = [
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("v1", "ReplicationController"),
+    ("batch/v1", "CronJob"),
+    ("apps/v1", "ReplicaSet"),
+    ("batch/v1", "Job"),
+];
+
+/// Whether objects of a kind are pods, or make them by a template whose place is known.
+pub fn makes_pods(kind: &ApiKind) -> bool {
+    let mut kinds = TEMPLATES.into_iter().chain([("v1", "Pod")]);
+    kinds.any(|(api_version, name)| name == kind.kind && ApiKind::new(api_version, name).group == kind.group)
+}
+
+impl Entry {
+    /// An object that is in the cluster.
+    pub fn of_cluster(object: Value) -> Self {
+        let kind = ApiKind::of(&object);
+        Self {
+            key: WorkloadRef::new(metadata(&object, "namespace"), &kind.kind, metadata(&object, "name")),
+            api_version: kind.api_version(),
+            object,
+            through: None,
+            managed_by: None,
+            running: Running::default(),
+            origin: None,
+            exists: true,
+        }
+    }
+
+    /// A pod of an image that does not run yet.
+    pub fn of_image(namespace: &str, container: &str, image: &str) -> Self {
+        let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any", "namespace": namespace},
+            "spec": {"containers": [{"name": container, "image": image}]}});
+        Self { key: WorkloadRef::new(namespace, "Image", image), exists: false, ..Self::of_cluster(object) }
+    }
+}
+
+impl Entry {
+    /// The images of its containers, as far as the place of its template is known.
+    pub fn images(&self) -> Vec<String> {
+        let pod = request::pod_of(&self.object);
+        let containers = ["/spec/containers", "/spec/initContainers"].into_iter().filter_map(|list| {
+            let containers = pod.as_ref().unwrap_or(&self.object).pointer(list)?.as_array()?;
+            Some(containers.iter().filter_map(|of| Some(of.get("image")?.as_str()?.to_owned())).collect::<Vec<_>>())
+        });
+        containers.flatten().collect()
+    }
+}
+
+impl Inventory {
+    /// Reads what runs in some namespaces, or for none in all; `advised` words what could not be read.
+    pub fn read(
+        cluster: &mut dyn ClusterReader,
+        namespaces: &[Option<&str>],
+        advised: impl Fn(String) -> String,
+    ) -> Result<Self, String> {
+        let mut classifier = Classifier::default();
+        let mut problems: Vec<String> = Vec::new();
+        for namespace in namespaces {
+            for (api_version, kind) in TEMPLATES {
+                let add = &mut |object| classifier.add_template(kind, object);
+                let read = cluster.visit(api_version, kind, *namespace, add);
+                // An old cluster has none of a kind that it does not know.
+                problems.extend(read.err().filter(|error| !is_of_unknown_kind(error)).map(&advised));
+            }
+            let read = cluster.visit("v1", "Pod", *namespace, &mut |object| classifier.add_pod(object));
+            problems.extend(read.err().map(&advised));
+        }
+        if problems.len() >= (TEMPLATES.len() + 1) * namespaces.len() {
+            return Err(problems.swap_remove(0));
+        }
+        let mut inventory = classifier.finish(cluster);
+        inventory.notes.splice(0..0, problems);
+        for namespace in namespaces {
+            inventory.add_autoscalers(cluster, *namespace, &advised);
+        }
+        Ok(inventory)
+    }
+
+    /// Adds the HorizontalPodAutoscalers of a namespace, or of all.
+    pub fn add_autoscalers(
+        &mut self,
+        cluster: &mut dyn ClusterReader,
+        namespace: Option<&str>,
+        advised: impl Fn(String) -> String,
+    ) {
+        match autoscaler::list(cluster, namespace) {
+            Ok(autoscalers) => self.autoscalers.extend(autoscalers),
+            Err(problem) => {
+                self.notes.push(advised(format!("HorizontalPodAutoscalers are not looked at: {problem}")));
+            }
+        }
+    }
+
+    /// Numbers the entries again after some were taken out or added.
+    pub fn renumber(&mut self) {
+        let numbered = self.entries.iter().enumerate();
+        self.pods.numbers = numbered.map(|(number, entry)| (entry.key.clone(), number)).collect();
+    }
+
+    /// The namespaces of the entries, each once.
+    pub fn namespaces(&self) -> Vec<String> {
+        let mut namespaces: Vec<String> = self.entries.iter().map(|entry| entry.key.namespace.clone()).collect();
+        namespaces.sort();
+        namespaces.dedup();
+        namespaces
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_dryrun::cluster_reader::{Folder, Overlay};
+    fn owned(kind: &str, api: &str, name: &str, owner: Option<(&str, &str, &str)>, more: Value) -> Value {
+        let owners: Vec<Value> = owner
+            .into_iter()
+            .map(|(api, kind, name)| json!({"apiVersion": api, "kind": kind, "name": name, "controller": true}))
+            .collect();
+        let mut object = json!({"apiVersion": api, "kind": kind,
+            "metadata": {"name": name, "namespace": "shop", "ownerReferences": owners}});
+        for (field, value) in more.as_object().unwrap() {
+            object[field] = value.clone();
+        }
+        object
+    }
+
+    fn inventory(objects: Vec<Value>) -> Inventory {
+        let mut folder = Folder::default();
+        objects.into_iter().for_each(|object| folder.put(object).unwrap());
+        let mut around = Overlay::new(folder, None);
+        Inventory::read(&mut around, &[Some("shop")], |problem| problem).unwrap()
+    }
+
+    #[test]
+    fn every_kind_is_found_once_and_the_chain_of_owners_is_followed_to_its_top() {
+        let scaled = |replicas: u64| json!({"spec": {"replicas": replicas}});
+        let status = |restarts: u64, reason: &str| {
+            json!({"status": {"phase": "Running", "containerStatuses": [{"name": "a", "restartCount": restarts,
+                "lastState": {"terminated": {"reason": reason}}}]}})
+        };
+        let inventory = inventory(vec![
+            owned("Deployment", "apps/v1", "web", None, scaled(2)),
+            owned("ReplicaSet", "apps/v1", "web-1", Some(("apps/v1", "Deployment", "web")), scaled(2)),
+            owned("Pod", "v1", "web-1-a", Some(("apps/v1", "ReplicaSet", "web-1")), status(2, "OOMKilled")),
+            owned("Pod", "v1", "web-1-b", Some(("apps/v1", "ReplicaSet", "web-1")), status(1, "Error")),
+            owned("ReplicaSet", "apps/v1", "canary-1", Some(("argoproj.io/v1alpha1", "Rollout", "canary")), scaled(0)),
+            owned("ReplicaSet", "apps/v1", "canary-2", Some(("argoproj.io/v1alpha1", "Rollout", "canary")), scaled(1)),
+            owned("Pod", "v1", "canary-2-a", Some(("apps/v1", "ReplicaSet", "canary-2")), json!({})),
+            owned("StatefulSet", "apps/v1", "events", Some(("kafka.example.com/v1", "NodePool", "events")), scaled(1)),
+            owned(
+                "NodePool",
+                "kafka.example.com/v1",
+                "events",
+                Some(("kafka.example.com/v1", "Kafka", "all")),
+                json!({}),
+            ),
+            owned("Pod", "v1", "set-0", Some(("example.com/v1", "PodSet", "set")), json!({})),
+            owned("CronJob", "batch/v1", "night", None, json!({})),
+            owned("Job", "batch/v1", "night-1", Some(("batch/v1", "CronJob", "night")), json!({})),
+            owned("Job", "batch/v1", "once", None, json!({"status": {"completionTime": "2026-11-21T00:00:00Z"}})),
+            owned("Pod", "v1", "debug", None, json!({})),
+            owned("Pod", "v1", "proxy-node1", Some(("v1", "Node", "node1")), json!({})),
+            owned("Deployment", "apps/v1", "off", None, scaled(0)),
+        ]);
+        let entries: Vec<String> = inventory
+            .entries
+            .iter()
+            .map(|Entry { key, through, managed_by, running, .. }| {
+                format!("{key} {through:?} {managed_by:?} {}", running.pods)
+            })
+            .collect();
+        assert_eq!(
+            entries,
+            [
+                "deployment/off None None 0",
+                "deployment/web None None 2",
+                r#"statefulset/events None Some("kafka/all") 0"#,
+                "cronjob/night None None 0",
+                "pod/debug None None 1",
+                "pod/proxy-node1 None None 1",
+                r#"podset/set Some("pod/set-0") None 1"#,
+                r#"rollout/canary Some("replicaset/canary-2") None 1"#,
+            ]
+        );
+        let web = &inventory.entries[1].running;
+        assert_eq!((web.restarts.get("a"), web.killed.get("a")), (Some(&3), Some(&1)));
+        assert_eq!(
+            inventory.notes,
+            [
+                "1 finished pod or Job skipped",
+                "1 workload is scaled to 0; its recommendation saves nothing until it runs",
+            ]
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! Decides which of the objects that were read are workloads of their own.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+
+use super::running::Running;
+use super::top_owner::TopOwners;
+use super::{Entry, Inventory, TEMPLATES};
+use crate::rightsize::owners::{Owner, Owners, Pods, WorkloadRef, comes_and_goes};
+use headroom_dryrun::cluster_reader::{ClusterReader, without_bookkeeping};
+use headroom_dryrun::kinds::{ApiKind, metadata};
+
+/// What may become a workload when all is read.
+#[derive(Default)]
+pub struct Classifier {
+    owners: Owners,
+    entries: BTreeMap<WorkloadRef, Entry>,
+    /// Objects that unknown kinds made: each may stand for its owner.
+    made: Vec<(Owner, Value)>,
+    running: HashMap<(String, String), Running>,
+    ended: u64,
+    scaled_to_zero: u64,
+}
+
+impl Classifier {
+    pub fn add_template(&mut self, kind: &str, mut object: Value) {
+        let namespace = metadata(&object, "namespace").to_owned();
+        let key = WorkloadRef::new(&namespace, kind, metadata(&object, "name"));
+        let owner = Owner::of(&object);
+        if let Some(owner) = &owner {
+            self.owners.add_owner(key.clone(), owner);
+        }
+        let is_made = comes_and_goes(kind);
+        match owner {
+            // Its maker is read, or will be.
+            Some(owner) if is_made && is_known(&owner) => return,
+            _ if is_made && has_ended(&object) => return self.ended += 1,
+            Some(owner) if is_made => {
+                if is_scaled(&object) {
+                    without_bookkeeping(&mut object);
+                    self.made.push((owner, object));
+                }
+                return;
+            }
+            _ => {}
+        }
+        if !is_scaled(&object) {
+            self.scaled_to_zero += 1;
+        }
+        self.add(key, object);
+    }
+
+    fn add(&mut self, key: WorkloadRef, mut object: Value) {
+        without_bookkeeping(&mut object);
+        self.entries.insert(key, Entry::of_cluster(object));
+    }
+
+    pub fn add_pod(&mut self, mut object: Value) {
+        let (namespace, name) = (metadata(&object, "namespace").to_owned(), metadata(&object, "name").to_owned());
+        let key = WorkloadRef::new(&namespace, "Pod", &name);
+        let owner = Owner::of(&object).filter(|owner| owner.kind != "Node");
+        if let Some(owner) = &owner {
+            self.owners.add_owner(key.clone(), owner);
+        }
+        if has_ended(&object) {
+            self.ended += u64::from(owner.is_none());
+            return;
+        }
+        self.running.insert((namespace, name), Running::of_pod(&object));
+        match owner {
+            Some(owner) if is_known(&owner) => {}
+            Some(owner) => {
+                without_bookkeeping(&mut object);
+                self.made.push((owner, object));
+            }
+            None => self.add(key, object),
+        }
+    }
+
+    pub fn finish(mut self, cluster: &mut dyn ClusterReader) -> Inventory {
+        self.add_owners_of_unknown_kinds();
+        let mut entries: Vec<Entry> = self.entries.into_values().collect();
+        let rank = |entry: &Entry| {
+            let known = TEMPLATES.iter().position(|(_, kind)| *kind == entry.key.kind);
+            (entry.key.namespace.clone(), known.unwrap_or(TEMPLATES.len()), entry.key.clone())
+        };
+        entries.sort_by_cached_key(rank);
+        let mut top_owners = TopOwners::default();
+        for entry in &mut entries {
+            entry.managed_by = top_owners.above(entry, cluster);
+        }
+        let notes = [top_owners.problem, finished(self.ended), scaled_to_zero(self.scaled_to_zero)];
+        let pods = Pods { owners: self.owners, ..Pods::default() };
+        let notes = notes.into_iter().flatten().collect();
+        let mut inventory = Inventory { entries, pods, autoscalers: Vec::new(), notes };
+        inventory.renumber();
+        for ((namespace, pod), running) in self.running {
+            let entry = inventory.pods.of_pod(&namespace, &pod).and_then(|number| inventory.entries.get_mut(number));
+            if let Some(entry) = entry {
+                entry.running.add(running);
+            }
+        }
+        inventory
+    }
+
+    /// The newest object that an unknown kind made stands for its owner.
+    fn add_owners_of_unknown_kinds(&mut self) {
+        let mut made = std::mem::take(&mut self.made);
+        made.sort_by(|(_, a), (_, b)| metadata(b, "creationTimestamp").cmp(metadata(a, "creationTimestamp")));
+        for (owner, object) in made {
+            let of_object = Entry::of_cluster(object);
+            let key = WorkloadRef::new(&of_object.key.namespace, &owner.kind, &owner.name);
+            let through = Some(of_object.key.to_string());
+            let entry = Entry { key: key.clone(), api_version: owner.api_version, through, ..of_object };
+            self.entries.entry(key).or_insert(entry);
+        }
+    }
+}
+
+fn finished(count: u64) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("1 finished pod or Job skipped".to_owned()),
+        count => Some(format!("{count} finished pods or Jobs skipped")),
+    }
+}
+
+fn scaled_to_zero(count: u64) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("1 workload is scaled to 0; its recommendation saves nothing until it runs".to_owned()),
+        count => Some(format!("{count} workloads are scaled to 0; their recommendations save nothing until they run")),
+    }
+}
+
+/// Whether an object asks for anything: not if it is scaled to 0, as a Rollout's older ReplicaSets are.
+fn is_scaled(object: &Value) -> bool {
+    object.pointer("/spec/replicas").and_then(Value::as_u64) != Some(0)
+}
+
+/// Whether objects of the owner's kind are read themselves.
+fn is_known(owner: &Owner) -> bool {
+    let group = ApiKind::new(&owner.api_version, &owner.kind).group;
+    TEMPLATES.iter().any(|(api_version, kind)| *kind == owner.kind && ApiKind::new(api_version, kind).group == group)
+}
+
+/// A pod or a job that will never ask for anything again.
+fn has_ended(object: &Value) -> bool {
+    let phase = object.pointer("/status/phase").and_then(Value::as_str);
+    matches!(phase, Some("Succeeded" | "Failed")) || object.pointer("/status/completionTime").is_some()
+}

@@ -1,0 +1,44 @@
+//! The state of the pods of a workload.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// Counted over pods.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Running {
+    /// Pods that have not ended.
+    pub pods: u64,
+    /// By container.
+    pub restarts: BTreeMap<String, u64>,
+    /// Containers whose last end was for want of memory.
+    pub killed: BTreeMap<String, u64>,
+}
+
+impl Running {
+    /// Of one pod that has not ended.
+    pub fn of_pod(pod: &Value) -> Self {
+        let mut running = Self { pods: 1, ..Self::default() };
+        for list in ["/status/containerStatuses", "/status/initContainerStatuses"] {
+            for status in pod.pointer(list).and_then(Value::as_array).into_iter().flatten() {
+                let name = status.get("name").and_then(Value::as_str).unwrap_or_default();
+                let restarts = status.get("restartCount").and_then(Value::as_u64).unwrap_or(0);
+                if restarts > 0 {
+                    running.restarts.insert(name.to_owned(), restarts);
+                }
+                let reason = |state: &str| status.pointer(state).and_then(Value::as_str);
+                let ends = [reason("/lastState/terminated/reason"), reason("/state/terminated/reason")];
+                if ends.contains(&Some("OOMKilled")) {
+                    running.killed.insert(name.to_owned(), 1);
+                }
+            }
+        }
+        running
+    }
+
+    pub fn add(&mut self, other: Self) {
+        self.pods += other.pods;
+        other.restarts.into_iter().for_each(|(name, count)| *self.restarts.entry(name).or_default() += count);
+        other.killed.into_iter().for_each(|(name, count)| *self.killed.entry(name).or_default() += count);
+    }
+}

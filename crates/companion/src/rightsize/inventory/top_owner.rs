@@ -1,0 +1,75 @@
+//! What is at the top of the owners of a entry.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde_json::Value;
+
+use super::Entry;
+use crate::rightsize::owners::{MAX_CHAIN, Owner, WorkloadRef};
+use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
+
+/// The tops of the chains of owners; each object above a workload is read once.
+#[derive(Default)]
+pub struct TopOwners {
+    above: HashMap<WorkloadRef, Option<(Owner, WorkloadRef)>>,
+    refused: BTreeSet<String>,
+    /// The first thing that could not be read.
+    pub problem: Option<String>,
+}
+
+impl TopOwners {
+    /// The object that manages a workload from the top of its chain of owners.
+    pub fn above(&mut self, entry: &Entry, cluster: &mut dyn ClusterReader) -> Option<String> {
+        let first = match entry.through {
+            // The workload itself is the owner of what was read.
+            Some(_) => self.next(&entry.api_version, &entry.key, cluster),
+            None => Owner::of(&entry.object).filter(|owner| owner.kind != "Node").map(|owner| {
+                let key = WorkloadRef::new(&entry.key.namespace, &owner.kind, &owner.name);
+                (owner, key)
+            }),
+        };
+        let (mut owner, mut key) = first?;
+        for _ in 0..MAX_CHAIN {
+            match self.next(&owner.api_version, &key, cluster) {
+                Some(next) => (owner, key) = next,
+                None => break,
+            }
+        }
+        Some(key.to_string())
+    }
+
+    fn next(
+        &mut self,
+        api_version: &str,
+        key: &WorkloadRef,
+        cluster: &mut dyn ClusterReader,
+    ) -> Option<(Owner, WorkloadRef)> {
+        if let Some(known) = self.above.get(key) {
+            return known.clone();
+        }
+        let next = self.read(api_version, key, cluster).and_then(|object| {
+            let owner = Owner::of(&object)?;
+            let key = WorkloadRef::new(&key.namespace, &owner.kind, &owner.name);
+            Some((owner, key))
+        });
+        self.above.insert(key.clone(), next.clone());
+        next
+    }
+
+    fn read(&mut self, api_version: &str, key: &WorkloadRef, cluster: &mut dyn ClusterReader) -> Option<Value> {
+        let kind = format!("{api_version} {}", key.kind);
+        if self.refused.contains(&kind) {
+            return None;
+        }
+        match cluster.get(api_version, &key.kind, Some(&key.namespace), &key.name) {
+            Ok(object) => object,
+            Err(problem) => {
+                self.refused.insert(kind);
+                if !is_of_unknown_kind(&problem) && self.problem.is_none() {
+                    self.problem = Some(format!("owners of {} are not known: {problem}", key));
+                }
+                None
+            }
+        }
+    }
+}

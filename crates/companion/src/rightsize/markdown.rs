@@ -1,0 +1,69 @@
+//! A report as Markdown: a table for a pull request or a wiki.
+
+use headroom_core::cluster::usage::Resource;
+
+use super::report::Report;
+use super::table::{self, short};
+
+pub fn text(report: &Report) -> String {
+    let mut text = String::from(
+        "| Namespace | Workload | Container | Pods | CPU request | CPU p95 | Memory request | Memory peak | Saved | Flags |\n\
+         |---|---|---|---:|---|---:|---|---:|---|---|\n",
+    );
+    let dash = || "-".to_owned();
+    for (of, container) in report.containers() {
+        let request = |resource| {
+            let Some(advice) = container.resource(resource) else { return dash() };
+            let current = advice.request.as_ref().map_or_else(dash, |request| request.value.to_string());
+            match advice.to_write() {
+                Some(recommended) => format!("{current} → **{recommended}**"),
+                None => current,
+            }
+        };
+        let used = |resource| container.resource(resource).and_then(table::typical).unwrap_or_else(dash);
+        let saved = |resource| of.saved_by(container, resource).map_or_else(dash, |saved| short(resource, &saved));
+        let flags: Vec<String> = table::flags(of, container).iter().map(ToString::to_string).collect();
+        let cells = [
+            of.key.namespace.clone(),
+            of.key.to_string(),
+            container.name.clone(),
+            of.pods.to_string(),
+            request(Resource::Cpu),
+            used(Resource::Cpu),
+            request(Resource::Memory),
+            used(Resource::Memory),
+            format!("{}, {}", saved(Resource::Cpu), saved(Resource::Memory)),
+            flags.join(", "),
+        ];
+        text.push_str(&format!("| {} |\n", cells.map(|cell| escaped(&cell)).join(" | ")));
+    }
+    let total = &report.total;
+    text.push_str(&format!(
+        "\n**Saved in total:** {} CPU, {} memory{}\n",
+        short(Resource::Cpu, &total.cpu.saved),
+        short(Resource::Memory, &total.memory.saved),
+        total.saved_a_month.map(|money| format!(", {money} per month")).unwrap_or_default()
+    ));
+    let notes = report.all_notes();
+    if !notes.is_empty() {
+        text.push('\n');
+    }
+    notes.iter().for_each(|note| text.push_str(&format!("- {}\n", escaped(note))));
+    text
+}
+
+/// Nothing in a cell may end it, or be markup.
+fn escaped(text: &str) -> String {
+    let text = text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('`', "\\`");
+    text.replace(['\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cell_ends_early_or_is_markup() {
+        assert_eq!(escaped("a|b\n<c> `d`"), "a\\|b &lt;c> \\`d\\`");
+    }
+}

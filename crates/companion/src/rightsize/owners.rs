@@ -1,0 +1,227 @@
+//! Workloads and their pods: the chain of controllers from a pod up to the workload that it is counted under.
+//!
+//! ReplicaSets, ReplicationControllers and Jobs come and go with each revision and run, so usage is kept under what makes
+//! them: a Deployment, a CronJob, or a kind of somebody else's, such as an Argo Rollout. Everything else that makes pods is
+//! a workload itself, even where an operator owns it, since its pods share one template.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// A workload's name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct WorkloadRef {
+    pub namespace: String,
+    pub kind: String,
+    pub name: String,
+}
+
+impl WorkloadRef {
+    pub fn new(namespace: &str, kind: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), kind: kind.to_owned(), name: name.to_owned() }
+    }
+}
+
+/// `deployment/web`
+impl fmt::Display for WorkloadRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind.to_lowercase(), self.name)
+    }
+}
+
+/// The controller of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+}
+
+impl Owner {
+    /// The controller among an object's owners.
+    pub fn of(object: &Value) -> Option<Self> {
+        let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
+        let owner = owners.iter().find(|owner| owner["controller"] == true)?;
+        let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
+        Some(Self { api_version: text("apiVersion"), kind: text("kind"), name: text("name") })
+    }
+}
+
+/// Guards against ownership cycles.
+pub const MAX_CHAIN: usize = 8;
+
+/// Who made what, of live objects and of those that the store remembers.
+#[derive(Debug, Default)]
+pub struct Owners {
+    made_by: HashMap<WorkloadRef, (String, String)>,
+}
+
+impl Owners {
+    /// Notes who made an object. Who was noted first is right: the cluster knows better than the store.
+    pub fn add(&mut self, object: WorkloadRef, kind: &str, name: &str) {
+        self.made_by.entry(object).or_insert_with(|| (kind.to_owned(), name.to_owned()));
+    }
+
+    pub fn add_owner(&mut self, object: WorkloadRef, owner: &Owner) {
+        self.add(object, &owner.kind, &owner.name);
+    }
+
+    /// The workload that a pod is counted under; none if its maker is unknown.
+    pub fn of_pod(&self, namespace: &str, pod: &str) -> Option<WorkloadRef> {
+        let owner = self.maker(&WorkloadRef::new(namespace, "Pod", pod))?;
+        Some(self.of(owner))
+    }
+
+    /// The workload that an object's pods are counted under.
+    pub fn of(&self, object: WorkloadRef) -> WorkloadRef {
+        let mut at = object;
+        for _ in 0..MAX_CHAIN {
+            match self.maker(&at) {
+                Some(maker) if comes_and_goes(&at.kind) => at = maker,
+                _ => break,
+            }
+        }
+        at
+    }
+
+    fn maker(&self, object: &WorkloadRef) -> Option<WorkloadRef> {
+        let (kind, name) = self.made_by.get(object)?;
+        // A static pod is the node's, which stands for nothing.
+        (kind != "Node").then(|| WorkloadRef::new(&object.namespace, kind, name))
+    }
+}
+
+pub fn comes_and_goes(kind: &str) -> bool {
+    matches!(kind, "ReplicaSet" | "ReplicationController" | "Job")
+}
+
+/// The workload of each pod, by its number.
+#[derive(Debug, Default)]
+pub struct Pods {
+    pub owners: Owners,
+    pub numbers: HashMap<WorkloadRef, usize>,
+}
+
+impl Pods {
+    /// None if the workload is gone.
+    pub fn of_pod(&self, namespace: &str, pod: &str) -> Option<usize> {
+        if let Some(key) = self.owners.of_pod(namespace, pod) {
+            return self.numbers.get(&key).copied();
+        }
+        let itself = WorkloadRef::new(namespace, "Pod", pod);
+        let made = stems(pod).into_iter().map(|(kind, name)| WorkloadRef::new(namespace, kind, name));
+        [itself].into_iter().chain(made).find_map(|key| self.numbers.get(&key).copied())
+    }
+}
+
+/// Names that the makers of a pod may have, by the ends that controllers give to pods' names: where nobody tells who
+/// made a pod that is gone.
+fn stems(pod: &str) -> Vec<(&'static str, &str)> {
+    let Some((most, last)) = pod.rsplit_once('-') else { return Vec::new() };
+    let mut stems = Vec::new();
+    if !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()) {
+        stems.push(("StatefulSet", most));
+    }
+    if is_generated(last, 5..=5) {
+        if let Some((name, hash)) = most.rsplit_once('-')
+            && is_generated(hash, 6..=10)
+        {
+            stems.push(("Deployment", name));
+            stems.push(("Rollout", name));
+        }
+        if let Some((name, run)) = most.rsplit_once('-')
+            && run.len() >= 8
+            && run.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            stems.push(("CronJob", name));
+        }
+        stems.push(("DaemonSet", most));
+        stems.push(("ReplicationController", most));
+    }
+    stems
+}
+
+/// Kubernetes makes names of consonants and digits that spell nothing.
+fn is_generated(text: &str, length: std::ops::RangeInclusive<usize>) -> bool {
+    length.contains(&text.len()) && text.bytes().all(|byte| b"bcdfghjklmnpqrstvwxz2456789".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_are_counted_under_what_outlives_them() {
+        let mut owners = Owners::default();
+        for ((kind, name), (owner, of)) in [
+            (("Pod", "web-5d8f-x"), ("ReplicaSet", "web-5d8f")),
+            (("ReplicaSet", "web-5d8f"), ("Deployment", "web")),
+            (("Deployment", "web"), ("Shop", "shop")),
+            (("Pod", "canary-1-x"), ("ReplicaSet", "canary-1")),
+            (("ReplicaSet", "canary-1"), ("Rollout", "canary")),
+            (("Pod", "night-28-x"), ("Job", "night-28")),
+            (("Job", "night-28"), ("CronJob", "night")),
+            (("Pod", "kafka-0"), ("StrimziPodSet", "kafka")),
+            (("Pod", "etcd-node1"), ("Node", "node1")),
+            (("Pod", "loop-x"), ("Job", "loop")),
+            (("Job", "loop"), ("Job", "loop")),
+        ] {
+            owners.add(WorkloadRef::new("shop", kind, name), owner, of);
+        }
+        let check = |pod: &str, expected: Option<&str>| {
+            assert_eq!(owners.of_pod("shop", pod).map(|key| key.to_string()).as_deref(), expected, "{pod}");
+        };
+        check("web-5d8f-x", Some("deployment/web"));
+        check("canary-1-x", Some("rollout/canary"));
+        check("night-28-x", Some("cronjob/night"));
+        check("kafka-0", Some("strimzipodset/kafka"));
+        check("etcd-node1", None);
+        check("stranger", None);
+        check("loop-x", Some("job/loop"));
+    }
+
+    #[test]
+    fn pods_are_found_by_their_owners_or_by_their_names() {
+        let mut pods = Pods::default();
+        pods.numbers.insert(WorkloadRef::new("shop", "Deployment", "web"), 0);
+        pods.numbers.insert(WorkloadRef::new("shop", "StatefulSet", "db"), 1);
+        pods.numbers.insert(WorkloadRef::new("shop", "Pod", "debug-0"), 2);
+        pods.owners.add(WorkloadRef::new("shop", "Pod", "odd"), "StatefulSet", "db");
+        pods.owners.add(WorkloadRef::new("shop", "Pod", "db-7"), "StatefulSet", "gone");
+        for (namespace, pod, expected) in [
+            ("shop", "odd", Some(1)),
+            ("shop", "db-0", Some(1)),
+            ("shop", "db-7", None),
+            ("shop", "debug-0", Some(2)),
+            ("shop", "web-6d4cf56db6-x7x2k", Some(0)),
+            ("pay", "web-6d4cf56db6-x7x2k", None),
+            ("shop", "unknown", None),
+        ] {
+            assert_eq!(pods.of_pod(namespace, pod), expected, "{namespace}/{pod}");
+        }
+    }
+
+    #[test]
+    fn names_of_pods_hint_at_their_makers() {
+        let check = |pod: &str, expected: &[(&str, &str)]| assert_eq!(stems(pod), expected, "{pod}");
+        check("db-0", &[("StatefulSet", "db")]);
+        check(
+            "web-6d4cf56db6-x7x2k",
+            &[
+                ("Deployment", "web"),
+                ("Rollout", "web"),
+                ("DaemonSet", "web-6d4cf56db6"),
+                ("ReplicationController", "web-6d4cf56db6"),
+            ],
+        );
+        check("agent-bcdfg", &[("DaemonSet", "agent"), ("ReplicationController", "agent")]);
+        check(
+            "night-29312345-bcdfg",
+            &[("CronJob", "night"), ("DaemonSet", "night-29312345"), ("ReplicationController", "night-29312345")],
+        );
+        check("plain", &[]);
+        check("not-generated", &[]);
+    }
+}

@@ -1,0 +1,363 @@
+//! Recommendations as changes: patches for kustomize and for the API server, values for Helm, edits of manifests.
+//!
+//! A patch contains only values that differ, and exists only for kinds whose pod template we can locate. If a
+//! HorizontalPodAutoscaler scales by utilization, its target is adjusted too, so that it scales as before.
+
+use std::fmt;
+use std::path::Path;
+
+use headroom_core::amount::{Quantity, Requirement};
+use serde_json::{Map, Value, json};
+
+use super::autoscaler::{RetargetedHpa, Scaled, retargeted};
+use super::edit::{self, Identity};
+use super::owners::WorkloadRef;
+use super::report::{Container, Report, Workload};
+use crate::output;
+use headroom_dryrun::kinds::{ApiKind, metadata};
+
+/// The amounts to set in the containers of a workload.
+#[derive(Debug, Clone)]
+pub struct RecommendedChange {
+    pub api_version: String,
+    pub workload: WorkloadRef,
+    /// The file that the workload was read from: others may have it too, and say something else.
+    pub file: Option<String>,
+    /// From the object to the pod in it.
+    pub path: Vec<&'static str>,
+    pub containers: Vec<ContainerChange>,
+    pub autoscalers: Vec<Scaled>,
+}
+
+#[derive(Debug, Clone)]
+pub struct ContainerChange {
+    pub name: String,
+    pub is_init: bool,
+    /// Limits first.
+    pub amounts: Vec<(Requirement, Amounts)>,
+}
+
+/// Resources with the amounts to set.
+pub type Amounts = Vec<(&'static str, Quantity)>;
+
+/// What one object should be like, as far as it changes: an apply configuration, which is a strategic merge patch too.
+#[derive(Debug, Clone)]
+pub struct Patch {
+    pub kind: ApiKind,
+    pub namespace: String,
+    pub name: String,
+    pub body: Value,
+}
+
+impl From<&Workload> for RecommendedChange {
+    fn from(workload: &Workload) -> Self {
+        // Where an owner's own kind is unknown, nobody here knows where its template has the containers.
+        let containers = if workload.through.is_none() { workload.containers.as_slice() } else { &[] };
+        Self {
+            api_version: workload.api_version.clone(),
+            workload: workload.key.clone(),
+            file: workload.file.clone(),
+            path: workload.path.clone(),
+            containers: containers.iter().filter_map(ContainerChange::of).collect(),
+            autoscalers: workload.autoscalers.clone(),
+        }
+    }
+}
+
+impl Report {
+    /// The changes of all workloads that differ from their recommendations.
+    pub fn changes(&self) -> Vec<RecommendedChange> {
+        let changes = self.workloads.iter().map(RecommendedChange::from);
+        changes.filter(|change| !change.containers.is_empty()).collect()
+    }
+
+    /// The same without pods that run, which keep their requests.
+    pub fn lasting_changes(&self) -> Vec<RecommendedChange> {
+        let mut changes = self.changes();
+        changes.retain(|change| change.workload.kind != "Pod");
+        changes
+    }
+}
+
+impl ContainerChange {
+    /// None if there is nothing to set.
+    fn of(container: &Container) -> Option<Self> {
+        let resources = container.resources.iter();
+        let limits = resources.clone().filter_map(|of| Some((of.resource.name(), of.recommended_limit.clone()?)));
+        let requests = resources.filter_map(|of| Some((of.resource.name(), of.to_write()?.clone())));
+        Self::new(&container.name, container.is_init, limits.collect(), requests.collect())
+    }
+
+    fn new(name: &str, is_init: bool, limits: Amounts, requests: Amounts) -> Option<Self> {
+        let both = [(Requirement::Limit, limits), (Requirement::Request, requests)];
+        let amounts: Vec<_> = both.into_iter().filter(|(_, amounts)| !amounts.is_empty()).collect();
+        (!amounts.is_empty()).then(|| Self { name: name.to_owned(), is_init, amounts })
+    }
+
+    fn resources(&self) -> Value {
+        let amounts = |amounts: &Amounts| -> Map<String, Value> {
+            amounts.iter().map(|(name, amount)| ((*name).to_owned(), json!(amount.to_string()))).collect()
+        };
+        self.amounts
+            .iter()
+            .map(|(requirement, amounts_of)| (requirement.field().to_owned(), json!(amounts(amounts_of))))
+            .collect()
+    }
+}
+
+impl RecommendedChange {
+    /// In an order in which nothing is scaled down for a moment: an autoscaler's target is raised after the requests
+    /// have been made smaller, and lowered before they are made larger.
+    pub fn patches(&self) -> Vec<Patch> {
+        let (mut patches, mut after) = (Vec::new(), Vec::new());
+        for autoscaler in retargeted(&self.autoscalers) {
+            if autoscaler.is_lowered { &mut patches } else { &mut after }.push(self.patch_of(&autoscaler));
+        }
+        patches.push(self.patch());
+        patches.append(&mut after);
+        patches
+    }
+
+    fn patch(&self) -> Patch {
+        let mut spec = Map::new();
+        for (field, is_init) in [("containers", false), ("initContainers", true)] {
+            let of_field = self.containers.iter().filter(|container| container.is_init == is_init);
+            let patched: Vec<Value> =
+                of_field.map(|container| json!({"name": container.name, "resources": container.resources()})).collect();
+            if !patched.is_empty() {
+                spec.insert(field.to_owned(), Value::Array(patched));
+            }
+        }
+        let body = self.path.iter().rev().fold(json!({"spec": spec}), |inner, key| json!({*key: inner}));
+        let WorkloadRef { namespace, kind, name } = &self.workload;
+        Patch::new(&self.api_version, kind, namespace, name, body)
+    }
+
+    fn patch_of(&self, autoscaler: &RetargetedHpa) -> Patch {
+        let body = json!({"spec": {"metrics": autoscaler.metrics}});
+        let RetargetedHpa { api_version, name, .. } = autoscaler;
+        Patch::new(api_version, "HorizontalPodAutoscaler", &self.workload.namespace, name, body)
+    }
+
+    /// Edits of the workload's manifest. A limit is only changed where the manifest has one: elsewhere something else
+    /// sets it.
+    pub fn edits(&self, manifest: &Value) -> Vec<edit::Change> {
+        let object = identity(manifest, &self.workload.kind, &self.workload.name);
+        let mut edits = Vec::new();
+        for container in &self.containers {
+            for (requirement, amounts) in &container.amounts {
+                let mut amounts = amounts.clone();
+                if *requirement == Requirement::Limit {
+                    amounts.retain(|(name, _)| self.has_limit(container, manifest, name));
+                }
+                if !amounts.is_empty() {
+                    let amounts = amounts.iter().map(|(name, amount)| (*name, amount.to_string())).collect();
+                    let (object, path, container) = (object.clone(), self.path.clone(), container.name.clone());
+                    edits.push(edit::Change { requirement: *requirement, object, path, container, amounts });
+                }
+            }
+        }
+        edits
+    }
+
+    fn has_limit(&self, container: &ContainerChange, manifest: &Value, name: &str) -> bool {
+        let found = container_in(manifest, &self.path, container.is_init, &container.name);
+        found.is_some_and(|container| container.pointer(&format!("/resources/limits/{name}")).is_some())
+    }
+
+    /// Whether an object of a file is the workload.
+    pub fn is_of(&self, object: &Value, file: &Path) -> bool {
+        let kind = ApiKind::of(object);
+        self.file.as_ref().is_none_or(|own| *own == file.display().to_string())
+            && kind.api_version() == self.api_version
+            && WorkloadRef::new(metadata(object, "namespace"), &kind.kind, metadata(object, "name")) == self.workload
+    }
+
+    /// Edits of the manifest of an autoscaler; none if it is not about this workload.
+    pub fn targets(&self, object: &Value, manifest: &Value) -> Vec<edit::Target> {
+        let kind = ApiKind::of(object);
+        let is_it = |scaled: &&Scaled| {
+            kind.kind == "HorizontalPodAutoscaler"
+                && kind.group == "autoscaling"
+                && metadata(object, "namespace") == self.workload.namespace
+                && metadata(object, "name") == scaled.name
+        };
+        let target = |scaled: &Scaled| edit::Target {
+            object: identity(manifest, &kind.kind, &scaled.name),
+            resource: scaled.resource.clone(),
+            container: scaled.container.clone(),
+            percent: scaled.target_to_keep,
+        };
+        self.autoscalers.iter().filter(is_it).map(target).collect()
+    }
+}
+
+impl Patch {
+    fn new(api_version: &str, kind: &str, namespace: &str, name: &str, mut body: Value) -> Self {
+        let mut metadata = Map::from_iter([("name".to_owned(), json!(name))]);
+        if !namespace.is_empty() {
+            metadata.insert("namespace".to_owned(), json!(namespace));
+        }
+        if let Value::Object(fields) = &mut body {
+            fields.insert("apiVersion".to_owned(), json!(api_version));
+            fields.insert("kind".to_owned(), json!(kind));
+            fields.insert("metadata".to_owned(), Value::Object(metadata));
+        }
+        Self { kind: ApiKind::new(api_version, kind), namespace: namespace.to_owned(), name: name.to_owned(), body }
+    }
+
+    /// The patch that puts back what `before` had, and takes away what it had not. The object's name is not in it.
+    pub fn put_back(&self, before: &Value) -> Value {
+        json!({"spec": had(self.body.get("spec").unwrap_or(&Value::Null), before.get("spec"))})
+    }
+}
+
+/// `shop deployment/web`
+impl fmt::Display for Patch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.namespace, self.kind.kind.to_lowercase(), self.name)
+    }
+}
+
+/// What stood where a patch sets something. Lists of named items are merged by their names; others are set as a whole.
+fn had(patch: &Value, before: Option<&Value>) -> Value {
+    let name = |item: &Value| item.get("name").and_then(Value::as_str).map(str::to_owned);
+    match patch {
+        Value::Object(fields) => {
+            let of = |(key, value): (&String, &Value)| match key.as_str() {
+                "name" => (key.clone(), value.clone()),
+                _ => (key.clone(), had(value, before.and_then(|before| before.get(key)))),
+            };
+            fields.iter().map(of).collect()
+        }
+        Value::Array(items) if items.iter().all(|item| name(item).is_some()) => {
+            let there = before.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let same = |item: &Value| there.iter().find(|before| name(before) == name(item));
+            items.iter().map(|item| had(item, same(item))).collect()
+        }
+        _ => before.cloned().unwrap_or(Value::Null),
+    }
+}
+
+/// A container of an object that makes pods.
+pub fn container_in<'o>(object: &'o Value, path: &[&str], is_init: bool, name: &str) -> Option<&'o Value> {
+    let containers = object.pointer(&containers_at(path, is_init))?.as_array()?;
+    containers.iter().find(|container| container.get("name").and_then(Value::as_str) == Some(name))
+}
+
+/// Where an object has its containers, as a JSON pointer.
+pub fn containers_at(path: &[&str], is_init: bool) -> String {
+    let list = if is_init { "initContainers" } else { "containers" };
+    path.iter().chain(&["spec", list]).map(|key| format!("/{key}")).collect()
+}
+
+/// As the manifest names itself.
+fn identity(manifest: &Value, kind: &str, name: &str) -> Identity {
+    let namespace = Some(metadata(manifest, "namespace")).filter(|text| !text.is_empty()).map(str::to_owned);
+    Identity { kind: kind.to_owned(), namespace, name: name.to_owned() }
+}
+
+/// A patch for each object, as documents of one file.
+pub fn kustomize(changes: &[RecommendedChange]) -> anyhow::Result<String> {
+    let bodies = changes.iter().flat_map(RecommendedChange::patches).map(|patch| output::yaml(&patch.body));
+    Ok(bodies.collect::<anyhow::Result<Vec<_>>>()?.join("---\n"))
+}
+
+/// Where a container's resources stand in a chart's values, unless the caller knows better.
+pub const VALUES_PATH: &str = "{name}.{container}.resources";
+
+/// Values for a chart, each container's resources at `path`, in which `{kind}`, `{name}` and `{container}` stand for the
+/// object's kind and name and the container's name. Two containers at one place are refused.
+pub fn helm(changes: &[RecommendedChange], path: &str) -> Result<Value, String> {
+    let mut values = json!({});
+    for change in changes {
+        for container in &change.containers {
+            let filled = |key: &str| {
+                let key = key.replace("{kind}", &change.workload.kind.to_lowercase());
+                key.replace("{name}", &change.workload.name).replace("{container}", &container.name)
+            };
+            let keys: Vec<String> = path.split('.').map(filled).collect();
+            if !put(&mut values, &keys, container.resources()) {
+                return Err(format!(
+                    "two containers would have their values at `{}`: choose --values-path with {{name}} and {{container}} in \
+                     it, or ask for one object",
+                    keys.join(".")
+                ));
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// Whether there was nothing at that place yet.
+fn put(values: &mut Value, keys: &[String], resources: Value) -> bool {
+    let mut at = values;
+    for key in keys {
+        let Value::Object(fields) = at else { return false };
+        at = fields.entry(key.clone()).or_insert_with(|| json!({}));
+    }
+    let is_free = at.as_object().is_some_and(Map::is_empty);
+    if is_free {
+        *at = resources;
+    }
+    is_free
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(autoscalers: Vec<Scaled>) -> RecommendedChange {
+        let amount = |text: &str| text.parse().unwrap();
+        let (limits, requests) = (vec![("memory", amount("1Gi"))], vec![("cpu", amount("100m"))]);
+        RecommendedChange {
+            api_version: "apps/v1".to_owned(),
+            workload: WorkloadRef::new("shop", "Deployment", "web"),
+            file: None,
+            path: vec!["spec", "template"],
+            containers: ContainerChange::new("a", false, limits, requests).into_iter().collect(),
+            autoscalers,
+        }
+    }
+
+    #[test]
+    fn what_is_put_back_is_what_was_there() {
+        let before = json!({"spec": {"replicas": 2, "template": {"spec": {"containers": [
+            {"name": "b", "resources": {"requests": {"cpu": "2"}}},
+            {"name": "a", "image": "x", "resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}]}}}});
+        let back = change(Vec::new()).patch().put_back(&before);
+        let container = json!({"name": "a", "resources": {"limits": {"memory": null}, "requests": {"cpu": "1"}}});
+        assert_eq!(back, json!({"spec": {"template": {"spec": {"containers": [container]}}}}));
+    }
+
+    #[test]
+    fn nothing_is_scaled_down_while_requests_change() {
+        let metrics = |percent: u64| {
+            json!([{"type": "External", "external": {"kept": true}}, {"type": "Resource",
+                "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent}}}])
+        };
+        let scaled = |target_percent: u64, target_to_keep: u64| Scaled {
+            name: "web".to_owned(),
+            resource: "cpu".to_owned(),
+            container: None,
+            target_percent,
+            target_to_keep,
+            pods: 2,
+            pods_after: 4,
+            api_version: "autoscaling/v2".to_owned(),
+            metrics: metrics(target_percent),
+            place: 1,
+        };
+        let check = |target: u64, kept: u64, expected: [&str; 2]| {
+            let patches = change(vec![scaled(target, kept)]).patches();
+            assert_eq!(patches.iter().map(Patch::to_string).collect::<Vec<_>>(), expected);
+            let autoscaler = patches.iter().find(|patch| patch.kind.group == "autoscaling").unwrap();
+            assert_eq!(autoscaler.body["spec"]["metrics"], metrics(kept));
+            let before = json!({"spec": {"maxReplicas": 5, "metrics": metrics(target)}});
+            assert_eq!(autoscaler.put_back(&before), json!({"spec": {"metrics": metrics(target)}}));
+        };
+        let (workload, autoscaler) = ("shop deployment/web", "shop horizontalpodautoscaler/web");
+        check(70, 140, [workload, autoscaler]);
+        check(70, 35, [autoscaler, workload]);
+    }
+}

@@ -1,0 +1,145 @@
+//! What other requests do to the quotas of a namespace: as many pods as there are, each measured as a quota measures it.
+
+use headroom_core::Context;
+use headroom_core::amount::{Quantity, ResourceList};
+use headroom_core::cluster::resource_quota::ResourceQuota;
+use headroom_core::json::Malformed;
+use headroom_core::quota::{Object, Usage, scope};
+use headroom_core::request::{self, Pod};
+use serde::Serialize;
+
+use super::report::{signed_text, text};
+
+/// One name of one quota.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuotaEffect {
+    pub namespace: String,
+    pub quota: String,
+    pub resource: String,
+    #[serde(serialize_with = "text")]
+    pub used: Quantity,
+    #[serde(serialize_with = "text")]
+    pub hard: Quantity,
+    #[serde(serialize_with = "signed_text")]
+    pub change: Quantity,
+    #[serde(serialize_with = "text")]
+    pub used_after: Quantity,
+    pub fits: bool,
+}
+
+/// What a pod is charged under one name of one quota.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Charge {
+    pub quota: String,
+    pub resource: String,
+    pub used: Quantity,
+    pub hard: Quantity,
+    /// None if the quota is not about the pod.
+    pub amount: Option<Quantity>,
+}
+
+/// What a pod is charged, under every name of every quota.
+pub fn charges(pod: &Pod<'_>, context: &Context<'_>) -> Result<Vec<Charge>, Malformed> {
+    let mut charges = Vec::new();
+    for quota in context.quotas.iter().flatten() {
+        let usage = charged(pod, quota, context)?;
+        charges.extend(quota.hard.iter().map(|(name, hard)| Charge {
+            quota: quota.name.to_string(),
+            resource: name.to_string(),
+            used: quota.used.get(name).cloned().unwrap_or(Quantity::ZERO),
+            hard: hard.clone(),
+            amount: usage.get(name).cloned(),
+        }));
+    }
+    Ok(charges)
+}
+
+/// What so many pods change that are charged differently from before, under the same names of the same quotas. Without
+/// `before` they do not exist yet.
+pub fn between(namespace: &str, pods: u64, before: Option<&[Charge]>, after: &[Charge]) -> Vec<QuotaEffect> {
+    let mut effects = Vec::new();
+    for (place, after) in after.iter().enumerate() {
+        let before = before.and_then(|before| before.get(place)?.amount.as_ref());
+        if before.is_none() && after.amount.is_none() {
+            continue;
+        }
+        let of = |amount: Option<&Quantity>| amount.cloned().unwrap_or(Quantity::ZERO);
+        let change = of(after.amount.as_ref()).minus(&of(before)).times_count(pods);
+        let effect = QuotaEffect {
+            namespace: namespace.to_owned(),
+            quota: after.quota.clone(),
+            resource: after.resource.clone(),
+            used: after.used.clone(),
+            hard: after.hard.clone(),
+            change: Quantity::ZERO,
+            used_after: after.used.clone(),
+            fits: true,
+        };
+        effects.push(effect.plus(&change));
+    }
+    effects
+}
+
+/// What a pod is charged to a quota; nothing if the quota is not about it.
+fn charged<'d>(pod: &Pod<'d>, quota: &ResourceQuota<'_>, context: &Context<'_>) -> Result<ResourceList<'d>, Malformed> {
+    let object = Object::of_pod(pod, request::Object::planned(pod));
+    if !scope::matches_all(&object, quota)? {
+        return Ok(ResourceList::default());
+    }
+    Ok(Usage::of(&object, context.now)?.list(object.kind))
+}
+
+impl QuotaEffect {
+    fn plus(self, change: &Quantity) -> Self {
+        let change = self.change.plus(change);
+        let used_after = self.used.plus(&change);
+        Self { fits: used_after <= self.hard, change, used_after, ..self }
+    }
+}
+
+/// The effects of several objects taken together; names that nothing changes are left out.
+pub fn together(all: impl IntoIterator<Item = QuotaEffect>) -> Vec<QuotaEffect> {
+    let mut sums: Vec<QuotaEffect> = Vec::new();
+    for effect in all {
+        let is_same = |have: &&mut QuotaEffect| {
+            (&have.namespace, &have.quota, &have.resource) == (&effect.namespace, &effect.quota, &effect.resource)
+        };
+        match sums.iter_mut().find(is_same) {
+            Some(have) => *have = have.clone().plus(&effect.change),
+            None => sums.push(effect),
+        }
+    }
+    sums.retain(|effect| !effect.change.is_zero());
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effect(resource: &str, change: &str) -> QuotaEffect {
+        let amount = |text: &str| text.parse::<Quantity>().unwrap();
+        let charge = |charged: Option<Quantity>| Charge {
+            quota: "team".to_owned(),
+            resource: resource.to_owned(),
+            used: amount("3"),
+            hard: amount("4"),
+            amount: charged,
+        };
+        let before = [charge(Some(amount("2")))];
+        between("shop", 1, Some(&before), &[charge(Some(amount("2").plus(&amount(change))))]).remove(0)
+    }
+
+    #[test]
+    fn effects_on_one_name_add_up_and_those_that_change_nothing_are_left_out() {
+        let all = [effect("requests.cpu", "750m"), effect("pods", "0"), effect("requests.cpu", "500m")];
+        let effects: Vec<(String, String, String, bool)> = together(all)
+            .into_iter()
+            .map(|effect| (effect.resource, effect.change.to_string(), effect.used_after.to_string(), effect.fits))
+            .collect();
+        assert_eq!(effects, [("requests.cpu".to_owned(), "1250m".to_owned(), "4250m".to_owned(), false)]);
+        assert_eq!(together([effect("cpu", "1"), effect("cpu", "-1")]), []);
+        assert!(effect("cpu", "1").fits, "just so");
+    }
+}

@@ -1,0 +1,89 @@
+//! Recommendations as a snapshot carries them to the page, which has no engine for them: a line for each container and
+//! resource, with amounts as people write them and as numbers to draw.
+
+use headroom_core::amount::Quantity;
+use serde::Serialize;
+
+use super::distribution::thousandths;
+use super::quota_effect::QuotaEffect;
+use super::report::{Container, Report, ResourceAdvice, Workload};
+
+#[derive(Debug, Serialize)]
+pub struct Summary<'a> {
+    lines: Vec<Line<'a>>,
+    quotas: &'a [QuotaEffect],
+    notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    namespace: &'a str,
+    /// `deployment/web`
+    object: String,
+    pods: u64,
+    container: &'a str,
+    resource: &'static str,
+    request: Option<Amount>,
+    limit: Option<Amount>,
+    recommended: Option<Amount>,
+    /// Of the request, with its sign.
+    change: String,
+    /// What was observed, in rising order.
+    usage: Vec<Level>,
+    /// Where the recommendation comes from, or why there is none.
+    source: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Amount {
+    text: String,
+    /// In thousandths.
+    value: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Level {
+    /// `p95`
+    at: &'static str,
+    text: String,
+    /// In thousandths.
+    value: u64,
+}
+
+const DRAWN: [&str; 5] = ["p50", "p90", "p95", "p99", "peak"];
+
+/// None if nothing runs.
+pub fn of(report: &Report) -> Option<Summary<'_>> {
+    let lines = report.containers().flat_map(|(workload, container)| {
+        container.resources.iter().map(move |advice| Line::of(workload, container, advice))
+    });
+    let lines: Vec<Line<'_>> = lines.collect();
+    let is_of_something = !lines.is_empty();
+    is_of_something.then(|| Summary { lines, quotas: &report.quotas, notes: report.all_notes() })
+}
+
+impl<'a> Line<'a> {
+    fn of(workload: &'a Workload, container: &'a Container, advice: &'a ResourceAdvice) -> Self {
+        let amount = |amount: &Quantity| Amount::new(amount.to_string(), amount);
+        let levels = advice.used.iter().flat_map(|used| used.at(&DRAWN));
+        Self {
+            namespace: &workload.key.namespace,
+            object: workload.key.to_string(),
+            pods: workload.pods,
+            container: &container.name,
+            resource: advice.resource.name(),
+            request: advice.request.as_ref().map(|request| Amount::new(request.to_string(), &request.value)),
+            limit: advice.limit.as_ref().map(amount),
+            recommended: advice.recommended.as_ref().map(amount),
+            change: advice.change.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
+            usage: levels.map(|(at, text, value)| Level { at, text, value }).collect(),
+            source: advice.explained(),
+        }
+    }
+}
+
+impl Amount {
+    fn new(text: String, amount: &Quantity) -> Self {
+        Self { text, value: thousandths(amount) }
+    }
+}

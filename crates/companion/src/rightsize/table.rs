@@ -1,0 +1,371 @@
+//! A report for people: a table, sums by namespace, reasons, and what else is to know.
+
+use std::fmt;
+
+use headroom_core::amount::{Family, Quantity};
+use headroom_core::cluster::usage::Resource;
+use headroom_core::cut::count_of;
+use headroom_core::estimate::Basis;
+
+use super::report::{Container, Report, ResourceAdvice, Total, Workload, signed};
+use crate::draw::Charset;
+use crate::output::{Paint, Table};
+
+/// How the table looks.
+#[derive(Debug, Clone, Copy)]
+pub struct View {
+    pub is_wide: bool,
+    /// Nothing but the rows, for scripts.
+    pub is_bare: bool,
+    pub charset: Charset,
+    pub paint: Paint,
+}
+
+/// The reasons of so many containers are printed without being asked for.
+const FEW: usize = 20;
+/// The distributions of so many are drawn.
+const DRAWN: usize = 2;
+
+const HEADER: [&str; 10] = [
+    "NAMESPACE",
+    "WORKLOAD",
+    "CONTAINER",
+    "PODS",
+    "CPU REQUEST",
+    "CPU P95",
+    "MEMORY REQUEST",
+    "MEMORY PEAK",
+    "SAVED",
+    "EVIDENCE",
+];
+/// Where the store was asked for it, and knows it.
+const STORAGE: [&str; 2] = ["STORAGE REQUEST", "STORAGE PEAK"];
+const WIDE: [&str; 13] = [
+    "CPU CHANGE",
+    "CPU P50-PEAK",
+    "MEMORY CHANGE",
+    "MEMORY P50-PEAK",
+    "CPU LIMIT",
+    "MEMORY LIMIT",
+    "QOS",
+    "OOM",
+    "THROTTLED",
+    "RESTARTS",
+    "AUTOSCALER",
+    "MANAGED BY",
+    "IMAGE",
+];
+
+const CPU_AND_MEMORY: [Resource; 2] = [Resource::Cpu, Resource::Memory];
+
+pub fn text(report: &Report, view: View) -> String {
+    let mut text = rows(report, view);
+    if view.is_bare {
+        return text;
+    }
+    if report.workloads.len() > 1 {
+        let mut totals = Table::new(&total_header(report));
+        report.totals.iter().chain([&report.total]).for_each(|total| totals.row(total_cells(total)));
+        text.push_str(&format!("\n{totals}"));
+    }
+    text.push_str(&format!("\n{}\n", report.source));
+    if view.is_wide || report.containers().count() <= FEW {
+        section(&mut text, "Reasons", reasons(report));
+    }
+    if report.containers().count() <= DRAWN {
+        report.containers().for_each(|(of, container)| plots(&mut text, of, container, view.charset));
+    }
+    quotas(&mut text, report, view.paint);
+    section(&mut text, "Autoscalers", report.scaled());
+    section(&mut text, "Flags", flags_explained(report));
+    section(&mut text, "Notes", report.all_notes());
+    text
+}
+
+fn section(text: &mut String, heading: &str, lines: Vec<String>) {
+    if !lines.is_empty() {
+        text.push_str(&format!("\n{heading}:\n"));
+        lines.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+    }
+}
+
+/// `deployment/web nginx cpu: p90 of 7d nginx:1.27 in this namespace, …`
+fn reasons(report: &Report) -> Vec<String> {
+    let of_container = |(of, container): (&Workload, &Container)| {
+        let line = |advice: &ResourceAdvice| {
+            format!("{} {} {}: {}", of.key, container.name, advice.resource.name(), advice.explained())
+        };
+        container.resources.iter().map(line).collect::<Vec<_>>()
+    };
+    report.containers().flat_map(of_container).collect()
+}
+
+fn plots(text: &mut String, of: &Workload, container: &Container, charset: Charset) {
+    for advice in &container.resources {
+        let Some(used) = &advice.used else { continue };
+        let place = format!("{} of {} {}", advice.resource.name(), of.key, container.name);
+        let recommended = advice.recommended.as_ref().map(|amount| format!("recommended: {amount}"));
+        let noted = match advice.reason.as_ref().map(|reason| &reason.basis) {
+            Some(Basis::History { percentile, .. }) => percentile.to_string(),
+            _ => String::new(),
+        };
+        text.push_str(&format!("\n{place}, {}:\n", used.heading()));
+        text.push_str(&used.plot(charset, &noted, &recommended.unwrap_or_default()));
+    }
+}
+
+fn rows(report: &Report, view: View) -> String {
+    let mut header: Vec<&str> = HEADER.to_vec();
+    let knows_storage = report.containers().any(|(_, container)| {
+        let storage = container.resource(Resource::EphemeralStorage);
+        storage.is_some_and(|advice| advice.used.is_some() || advice.recommended.is_some())
+    });
+    if knows_storage {
+        STORAGE.into_iter().rev().for_each(|name| header.insert(8, name));
+    }
+    let has_prices = report.prices.cpu.is_some() || report.prices.memory.is_some();
+    if has_prices {
+        header.insert(if knows_storage { 11 } else { 9 }, "PER MONTH");
+    }
+    if view.is_wide {
+        header.extend(WIDE);
+    } else {
+        header.push("FLAGS");
+    }
+    let mut table = if view.is_bare { Table::default() } else { Table::new(&header) };
+    for (of, container) in report.containers() {
+        let plain = |text: String| (text.clone(), text);
+        let mut cells = vec![
+            plain(of.key.namespace.clone()),
+            plain(of.key.to_string()),
+            plain(if container.is_init { format!("{} (init)", container.name) } else { container.name.clone() }),
+            plain(of.pods.to_string()),
+        ];
+        for resource in CPU_AND_MEMORY.into_iter().chain(knows_storage.then_some(Resource::EphemeralStorage)) {
+            let advice = container.resource(resource);
+            cells.push(request(advice, view.paint));
+            cells.push(plain(advice.and_then(typical).unwrap_or_else(dash)));
+        }
+        cells.push(plain(saved(of, container)));
+        if has_prices {
+            let [cpu, memory] = CPU_AND_MEMORY.map(|resource| of.saved_by(container, resource));
+            let is_known = cpu.is_some() || memory.is_some();
+            let [cpu, memory] = [cpu, memory].map(|saved| saved.unwrap_or(Quantity::ZERO));
+            let money = report.prices.money(&cpu, &memory).filter(|_| is_known);
+            cells.push(plain(money.map_or_else(dash, |money| money.to_string())));
+        }
+        cells.push(plain(evidence(container)));
+        if view.is_wide {
+            cells.extend(wide(of, container, view.charset).into_iter().map(plain));
+        } else {
+            let flags: Vec<String> = flags(of, container).iter().map(ToString::to_string).collect();
+            let flags = flags.join(", ");
+            let painted = if container.oom_kills > 0 { view.paint.bad(&flags) } else { flags.clone() };
+            cells.push((flags, painted));
+        }
+        table.painted_row(cells);
+    }
+    table.to_string()
+}
+
+/// `500m -> 120m`, `- -> 120m`, or `500m` where nothing is to be changed.
+fn request(advice: Option<&ResourceAdvice>, paint: Paint) -> (String, String) {
+    let Some(advice) = advice else { return (dash(), dash()) };
+    // In parentheses it counts, though nobody wrote it.
+    let current = advice.request.as_ref().map_or_else(dash, ToString::to_string);
+    let Some(recommended) = advice.to_write() else { return (current.clone(), current) };
+    // What is only usual for the image is no measurement.
+    let mark = if advice.is_measured() { "" } else { "?" };
+    let recommended = format!("{recommended}{mark}");
+    let is_more = advice.saved(1).is_some_and(|saved| saved.is_negative());
+    let painted = if is_more { paint.bad(&recommended) } else { paint.good(&recommended) };
+    (format!("{current} -> {recommended}"), format!("{current} -> {painted}"))
+}
+
+/// The amount of usage that requests are compared with: what CPU mostly needs, and what memory needs at most.
+pub fn typical(advice: &ResourceAdvice) -> Option<String> {
+    let used = advice.used.as_ref()?;
+    let amount = if advice.resource == Resource::Cpu { used.percentile(950)? } else { used.peak() };
+    Some(short(advice.resource, amount))
+}
+
+/// `1140m, 2142Mi` over all pods.
+pub fn saved(of: &Workload, container: &Container) -> String {
+    let saved = CPU_AND_MEMORY.map(|resource| of.saved_by(container, resource).map(|amount| short(resource, &amount)));
+    match saved {
+        [None, None] => dash(),
+        [cpu, memory] => format!("{}, {}", cpu.unwrap_or_else(dash), memory.unwrap_or_else(dash)),
+    }
+}
+
+fn evidence(container: &Container) -> String {
+    let Some(evidence) = &container.evidence else { return "none".to_owned() };
+    format!("{}d, {}", evidence.days, count_of(evidence.pods, "pod"))
+}
+
+/// What a person should look at before taking a recommendation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flag {
+    OomKills(u64),
+    Throttled(u64),
+    Restarts(u64),
+    Limit,
+    Autoscaler,
+    QosClass,
+    Unmeasured,
+}
+
+impl fmt::Display for Flag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OomKills(kills) => write!(f, "oom {kills}"),
+            Self::Throttled(percent) => write!(f, "throttled {percent}%"),
+            Self::Restarts(restarts) => write!(f, "restarts {restarts}"),
+            Self::Limit => f.write_str("limit"),
+            Self::Autoscaler => f.write_str("hpa"),
+            Self::QosClass => f.write_str("qos"),
+            Self::Unmeasured => f.write_str("unmeasured"),
+        }
+    }
+}
+
+pub fn flags(of: &Workload, container: &Container) -> Vec<Flag> {
+    let has_limit = container.resource(Resource::Memory).is_some_and(|memory| memory.recommended_limit.is_some());
+    let is_unmeasured = container.evidence.is_none() && !container.is_without_advice();
+    let throttled = container.throttled_percent.filter(|_| container.is_much_throttled());
+    let flags = [
+        (container.oom_kills > 0).then_some(Flag::OomKills(container.oom_kills)),
+        throttled.map(Flag::Throttled),
+        (container.restarts > 0).then_some(Flag::Restarts(container.restarts)),
+        has_limit.then_some(Flag::Limit),
+        (!of.autoscalers.is_empty()).then_some(Flag::Autoscaler),
+        (of.qos != of.qos_after).then_some(Flag::QosClass),
+        is_unmeasured.then_some(Flag::Unmeasured),
+    ];
+    flags.into_iter().flatten().collect()
+}
+
+fn flags_explained(report: &Report) -> Vec<String> {
+    let all: Vec<Flag> = report.containers().flat_map(|(of, container)| flags(of, container)).collect();
+    let is_throttled = |flag: &Flag| matches!(flag, Flag::Throttled(_));
+    let explained = [
+        (
+            all.iter().any(is_throttled),
+            "throttled: CPU usage is what the limit allowed, not what was wanted: raise or remove the CPU limit, then \
+             look again",
+        ),
+        (all.contains(&Flag::Limit), "limit: a new memory limit is recommended beside the request: see -o wide"),
+        (all.contains(&Flag::QosClass), "qos: the pod's QoS class would change: see -o wide"),
+        (
+            all.contains(&Flag::Unmeasured),
+            "unmeasured: no usage was found: the request is what is usual for the image, marked with `?`",
+        ),
+    ];
+    explained.into_iter().filter(|(is_used, _)| *is_used).map(|(_, text)| text.to_owned()).collect()
+}
+
+fn wide(of: &Workload, container: &Container, charset: Charset) -> [String; 13] {
+    let [cpu, memory] = CPU_AND_MEMORY.map(|resource| container.resource(resource));
+    let limit = |advice: Option<&ResourceAdvice>| {
+        let current = advice.and_then(|advice| advice.limit.as_ref()).map_or_else(dash, ToString::to_string);
+        match advice.and_then(|advice| advice.recommended_limit.as_ref()) {
+            Some(limit) => format!("{current} -> {limit}"),
+            None => current,
+        }
+    };
+    let change = |advice: Option<&ResourceAdvice>| {
+        advice.and_then(|advice| advice.change.as_ref()).map_or_else(dash, ToString::to_string)
+    };
+    let drawn = |advice: Option<&ResourceAdvice>| {
+        advice.and_then(|advice| advice.used.as_ref()).map_or_else(dash, |used| used.columns(charset))
+    };
+    let qos = if of.qos == of.qos_after { of.qos.to_owned() } else { format!("{} -> {}", of.qos, of.qos_after) };
+    let scaled: Vec<String> = of
+        .autoscalers
+        .iter()
+        .map(|scaled| format!("{} {}% -> {}%", scaled.resource, scaled.target_percent, scaled.target_to_keep))
+        .collect();
+    [
+        change(cpu),
+        drawn(cpu),
+        change(memory),
+        drawn(memory),
+        limit(cpu),
+        limit(memory),
+        qos,
+        container.oom_kills.to_string(),
+        container.throttled_percent.map_or_else(dash, |percent| format!("{percent}%")),
+        container.restarts.to_string(),
+        if scaled.is_empty() { dash() } else { scaled.join("; ") },
+        of.managed_by.clone().unwrap_or_else(dash),
+        printable(&container.image),
+    ]
+}
+
+fn total_header(report: &Report) -> Vec<&'static str> {
+    let mut header = vec![
+        "NAMESPACE",
+        "WORKLOADS",
+        "CONTAINERS",
+        "WITHOUT ADVICE",
+        "CPU REQUESTED",
+        "RECOMMENDED",
+        "SAVED",
+        "MEMORY REQUESTED",
+        "RECOMMENDED",
+        "SAVED",
+    ];
+    if report.total.saved_a_month.is_some() {
+        header.push("PER MONTH");
+    }
+    header
+}
+
+fn total_cells(total: &Total) -> Vec<String> {
+    let mut cells = vec![
+        total.namespace.clone().unwrap_or_else(|| "TOTAL".to_owned()),
+        total.workloads.to_string(),
+        total.containers.to_string(),
+        total.without_advice.to_string(),
+    ];
+    for (resource, sum) in [(Resource::Cpu, &total.cpu), (Resource::Memory, &total.memory)] {
+        cells.extend([&sum.requested, &sum.recommended, &sum.saved].map(|amount| short(resource, amount)));
+    }
+    cells.extend(total.saved_a_month.map(|money| money.to_string()));
+    cells
+}
+
+fn quotas(text: &mut String, report: &Report, paint: Paint) {
+    if report.quotas.is_empty() {
+        return;
+    }
+    let mut table = Table::new(&["NAMESPACE", "QUOTA", "RESOURCE", "USED", "CHANGE", "AFTER", "HARD"]);
+    for effect in &report.quotas {
+        let after =
+            if effect.fits { effect.used_after.to_string() } else { format!("{} (exceeds quota)", effect.used_after) };
+        let painted = if effect.fits { after.clone() } else { paint.bad(&after) };
+        let names = [&effect.namespace, &effect.quota, &effect.resource].map(String::clone);
+        let before = names.into_iter().chain([effect.used.to_string(), signed(&effect.change)]);
+        let plain = |text: String| (text.clone(), text);
+        table.painted_row(before.map(plain).chain([(after, painted), plain(effect.hard.to_string())]));
+    }
+    text.push_str(&format!("\nQuotas, with all advice taken:\n{table}"));
+}
+
+/// An amount that a person can read: whole thousandths of a core, whole mebibytes.
+pub fn short(resource: Resource, amount: &Quantity) -> String {
+    if resource == Resource::Cpu {
+        return amount.rounded_up_to_milli().to_string();
+    }
+    let mebibyte = Quantity::from_bytes(1 << 20);
+    amount.rounded_up_to_multiple_of(&mebibyte).to_family(Family::BinarySi).to_string()
+}
+
+/// The API server takes any text for an image, and a terminal obeys some.
+fn printable(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
