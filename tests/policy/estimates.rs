@@ -3,26 +3,27 @@
 //!
 //! Left out, because they only concern the old plugin's implementation:
 //! - the `percentile` checks: percentiles are computed where profiles are made, by the companion;
-//! - `e-source-error-mid-way-stops-fallback`: a history that cannot be read does not end the search here;
-//! - `e-digest-image-cut`: it cut a digest out of an image name at the first colon.
+//! - `source-error-mid-way-stops-fallback`: a history that cannot be read does not end the search here;
+//! - `digest-image-cut`: it cut a digest out of an image name at the first colon.
 
 use std::collections::BTreeMap;
 
 use headroom_core::cluster::usage::{ProfileKey, profile_layout::key_of};
 use headroom_core::image::ImageName;
+use headroom_fixtures::cluster::Cluster;
+use headroom_fixtures::conformance::{Admission, Case, Check, cases};
+use headroom_fixtures::host_call::CallbackRequest;
 use headroom_testkit::admission::AdmissionRequest;
-use headroom_testkit::cluster::Cluster;
-use headroom_testkit::host_call::CallbackRequest;
 use serde_json::{Map, Value, json};
 
-use crate::conformance::{assert_same_amounts, cases, cluster, request};
+use crate::conformance::assert_containers;
 use crate::runner::Runner;
 
-const LEFT_OUT: &[&str] = &["e-source-error-mid-way-stops-fallback", "e-digest-image-cut"];
+const LEFT_OUT: &[&str] = &["source-error-mid-way-stops-fallback", "digest-image-cut"];
 
 /// The retired plugin's steps, each of which uses only one scope.
-fn settings(case: &Value) -> Value {
-    let chosen = &case["input"]["settings"];
+fn settings(input: &Admission) -> Value {
+    let chosen = &input.settings;
     let enough = &chosen["samplesThreshold"];
     let step = |window, matching, samples: &Value, scope| json!({"window": window, "match": matching, "samples": samples, "scope": scope});
     let mut history = vec![step("7d", "tag", enough, "namespace"), step("30d", "tag", enough, "namespace")];
@@ -48,32 +49,32 @@ fn settings(case: &Value) -> Value {
     settings
 }
 
-/// The answer of the case's table to one look-up.
-fn look_up(case: &Value, resource: &str, image: &str, exact: bool, namespace: &str, days: u64) -> Value {
-    let found = case["input"]["responses"].as_array().into_iter().flatten().find(|response| {
-        response["resource"] == resource
-            && response["image"] == image
-            && response["exactImage"] == exact
-            && response["namespace"] == namespace
-            && response["windowDays"] == days
+/// The answer of the case's table to one look-up: usage and samples, where a failed one has no samples.
+fn look_up(
+    input: &Admission,
+    resource: &str,
+    image: &str,
+    exact: bool,
+    namespace: &str,
+    days: u64,
+) -> Option<(u64, Option<u64>)> {
+    let found = input.responses.iter().find(|response| {
+        (response.resource.as_str(), response.image.as_str()) == (resource, image)
+            && (response.exact_image, response.namespace.as_str(), response.window_days) == (exact, namespace, days)
     });
-    found.or_else(|| case["input"].get("defaultResponse")).cloned().unwrap_or(Value::Null)
+    let listed = found.map(|found| (found.usage, found.error.is_none().then_some(found.samples)));
+    listed.or_else(|| input.default_response.map(|found| (found.usage, Some(found.samples))))
 }
 
-fn windows(case: &Value, image: &str, exact: bool, namespace: &str) -> Value {
+fn windows(input: &Admission, image: &str, exact: bool, namespace: &str) -> Value {
     let mut windows = Map::new();
     for (days, name) in [(7, "7d"), (30, "30d")] {
         let mut window = json!({"pods": 9, "namespaces": 9});
-        for resource in ["cpu", "memory"] {
-            let response = look_up(case, resource, image, exact, namespace, days);
-            if response.is_null() {
-                continue;
-            }
+        for (resource, unit) in [("cpu", "m"), ("memory", "")] {
+            let Some((usage, samples)) = look_up(input, resource, image, exact, namespace, days) else { continue };
             // A failed look-up becomes an unreadable history.
-            let samples = if response.get("error").is_some() { "error" } else { &response["samples"].to_string() };
-            let unit = if resource == "cpu" { "m" } else { "" };
-            let amount = format!("{}{unit}", response["usage"]);
-            window[resource] = json!(format!("samples={samples} peak={amount} 90={amount}"));
+            let samples = samples.map_or_else(|| "error".to_owned(), |samples| samples.to_string());
+            window[resource] = json!(format!("samples={samples} peak={usage}{unit} 90={usage}{unit}"));
         }
         windows.insert(name.to_owned(), window);
     }
@@ -81,8 +82,8 @@ fn windows(case: &Value, image: &str, exact: bool, namespace: &str) -> Value {
 }
 
 /// Profiles with the same answers as the case's table.
-fn profiles(case: &Value, namespace: &str) -> Vec<Value> {
-    let spec = &case["input"]["request"]["object"]["spec"];
+fn profiles(input: &Admission) -> Vec<Value> {
+    let (namespace, spec) = (input.namespace(), &input.request["object"]["spec"]);
     let containers = [&spec["containers"], &spec["initContainers"]].into_iter().filter_map(Value::as_array).flatten();
     let mut roots: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     for container in containers {
@@ -91,8 +92,8 @@ fn profiles(case: &Value, namespace: &str) -> Vec<Value> {
         let (short, tag) = text.split_once(':').unwrap();
         let histories = |namespace: &str| {
             json!({
-                "all": windows(case, short, false, namespace),
-                "tags": {key_of(tag): windows(case, text, true, namespace)},
+                "all": windows(input, short, false, namespace),
+                "tags": {key_of(tag): windows(input, text, true, namespace)},
             })
         };
         let place = ProfileKey::of(image.repository());
@@ -111,42 +112,31 @@ fn profiles(case: &Value, namespace: &str) -> Vec<Value> {
     roots.into_iter().map(profile).collect()
 }
 
-fn check(runner: &Runner, case: &Value) {
-    let name = case["name"].as_str().unwrap();
-    let request = request(case);
-    let namespace = case["input"]["request"]["namespace"].as_str().unwrap();
-    let mut cluster = profiles(case, namespace).into_iter().fold(cluster(case), Cluster::with);
-    cluster.add(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
-    let response = runner.judge(&request, &settings(case), &mut cluster);
+fn check(runner: &Runner, case: &Case) {
+    let (name, (input, expect)) = (&case.name, case.admission().unwrap());
+    let (settings, request) = (settings(input), AdmissionRequest::from_value(input.request()).unwrap());
+    let mut cluster = profiles(input).into_iter().fold(input.cluster(), Cluster::with);
+    let response = runner.judge(&request, &settings, &mut cluster);
     assert!(response.accepted, "{name}: {response:?}");
-    if case["expect"]["annotations"] == json!({}) {
+    if expect.annotations.as_ref().is_some_and(Map::is_empty) {
         assert_eq!(response.mutated_object, None, "{name}");
     }
-    if case["expect"]["queries"] == json!([]) {
+    if expect.queries.as_ref().is_some_and(Vec::is_empty) {
         let is_of_history = |call: &CallbackRequest| matches!(call, CallbackRequest::KubernetesGetResource { kind, .. } if kind == "UsageProfile");
         assert!(!cluster.calls().iter().any(is_of_history), "{name}");
     }
     let object = response.mutated_object.or(request.object.clone()).unwrap();
-    for (place, expected) in [("containers", "mutatedContainers"), ("initContainers", "mutatedInitContainers")] {
-        for expected in case["expect"][expected].as_array().into_iter().flatten() {
-            let containers = object["spec"][place].as_array().unwrap();
-            let actual = containers.iter().find(|container| container["name"] == expected["name"]).unwrap();
-            assert_same_amounts(name, &actual["resources"]["requests"], &expected["requests"]);
-            // A pipeline case expects the state before LimitRange defaults.
-            if case["check"] == "admit" {
-                assert_same_amounts(name, &actual["resources"]["limits"], &expected["limits"]);
-            }
-        }
-    }
+    // A pipeline case expects the state before LimitRange defaults.
+    assert_containers(name, &object, expect, matches!(case.check, Check::Admit { .. }));
     let again = AdmissionRequest { object: Some(object), ..request };
-    let again = runner.judge(&again, &settings(case), &mut cluster);
+    let again = runner.judge(&again, &settings, &mut cluster);
     assert_eq!(again.mutated_object, None, "{name}: judging again changes nothing");
 }
 
 #[test]
 fn estimates_are_those_of_the_design_and_of_the_retired_plugin() {
-    let all = ["admit", "pipeline"].into_iter().flat_map(|check| cases("estimate.json", check));
-    let cases: Vec<Value> = all.filter(|case| !LEFT_OUT.iter().any(|name| case["name"] == *name)).collect();
+    let is_run = |case: &Case| case.admission().is_some() && !LEFT_OUT.contains(&case.name.as_str());
+    let cases: Vec<Case> = cases("estimate").into_iter().filter(is_run).collect();
     assert_eq!(cases.len(), 15);
     for runner in Runner::both() {
         cases.iter().for_each(|case| check(&runner, case));

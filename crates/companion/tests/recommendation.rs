@@ -7,7 +7,9 @@
     reason = "a test may stop on data it cannot read"
 )]
 
-#[path = "../../core/tests/estimates/situation.rs"]
+#[path = "../../core/tests/core/entry.rs"]
+mod entry;
+#[path = "../../core/tests/core/estimates/situation.rs"]
 #[expect(dead_code, reason = "the core's own tests use more of it")]
 mod situation;
 

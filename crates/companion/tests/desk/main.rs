@@ -14,8 +14,6 @@ mod explain;
 #[path = "../sources/fake.rs"]
 mod fake;
 mod given;
-mod host;
-mod policy;
 mod record;
 mod simulate;
 mod snapshot;

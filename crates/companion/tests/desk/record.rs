@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use headroom_fixtures::host_call::answering;
+use headroom_fixtures::session::Replay;
 use serde_json::{Value, json};
 
-use crate::host::{self, Session};
 use crate::support::*;
 
 /// The policy's answer to a recording, which is replayed completely.
@@ -13,10 +14,11 @@ fn replay(folder: &Path, name: &str) -> Value {
     let read = |ending: &str| fs::read_to_string(folder.join(format!("{name}.{ending}")));
     let request: Value = serde_json::from_str(&read("request.json").unwrap()).unwrap();
     let settings: Value = read("settings.json").map_or_else(|_| json!({}), |text| serde_json::from_str(&text).unwrap());
-    let mut session = Session::read(&read("session.yml").unwrap());
-    let answer = host::policy(&request, &settings, &mut |operation, call| session.answer(operation, call));
-    assert!(session.is_over());
-    answer
+    let mut session = Replay::from_yaml(&read("session.yml").unwrap()).unwrap();
+    let payload = json!({"request": request, "settings": settings}).to_string();
+    let answer = headroom_policy::judge(payload.as_bytes(), &mut answering(&mut session));
+    assert_eq!(session.leftovers(), 0);
+    serde_json::from_slice(&answer).unwrap()
 }
 
 #[test]

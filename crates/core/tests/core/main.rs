@@ -1,0 +1,17 @@
+//! The core as its users see it: one module for each kind of object or rule.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may stop on data it cannot read"
+)]
+
+mod entry;
+mod estimates;
+mod harness;
+mod limit_range;
+mod quantity;
+mod quota;
+mod trailing_nulls;
+mod trust;

@@ -1,0 +1,58 @@
+//! Fields that the API server resets do not affect the outcome, whatever a client writes into them: not the verdict,
+//! the messages, the charges or the values.
+//!
+//! Each request is judged as an honest client would send it, and with some such fields forged. `request/review.rs`
+//! decides which fields are trusted; the forgeries here are independent of it.
+
+mod forgeries;
+mod requests;
+mod rules;
+
+use std::cell::Cell;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Value, json};
+
+use self::requests::Sent;
+use crate::harness::{Answer, answer};
+
+const CASES: u32 = 2_000;
+
+/// The whole outcome of a request; of a changed object only the spec, which has the values that we set.
+fn outcome(sent: &Sent, settings: &Value, cluster: &Value) -> Value {
+    let payload = json!({"request": sent.review(), "settings": settings});
+    let now = "2026-11-21T06:00:00Z".parse().unwrap();
+    let Answer { accepted, message, warnings, read_again, changed_object, used, pods_add } =
+        answer(&payload, cluster, Some(now));
+    let spec = changed_object.map(|object| object["spec"].clone());
+    json!({
+        "accepted": accepted, "message": message, "warnings": warnings, "read again": read_again, "spec": spec,
+        "used": used, "pods add": pods_add,
+    })
+}
+
+#[test]
+fn a_forged_field_changes_nothing() {
+    let sent = requests::requests().prop_flat_map(|honest| {
+        let forgeries = forgeries::of(&honest);
+        (Just(honest), prop::collection::vec(prop::sample::select(forgeries), 1..4))
+    });
+    let [admitted, refused] = [Cell::new(0), Cell::new(0)];
+    let config = Config { cases: CASES, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
+    let judged = TestRunner::new(config).run(
+        &(sent, rules::settings(), rules::cluster()),
+        |((honest, forgeries), settings, cluster)| {
+            let expected = outcome(&honest, &settings, &cluster);
+            let count = if expected["accepted"] == true { &admitted } else { &refused };
+            count.set(count.get() + 1);
+            let forged = forgeries.iter().fold(honest, Sent::with);
+            prop_assert_eq!(outcome(&forged, &settings, &cluster), expected, "of {}", forged.review());
+            Ok(())
+        },
+    );
+    judged.unwrap();
+    // If all requests were admitted, or all refused, the test would prove nothing.
+    let [admitted, refused] = [admitted, refused].map(Cell::into_inner);
+    assert!(admitted.min(refused) > CASES / 5, "{admitted} admitted, {refused} refused");
+}
