@@ -17,4 +17,4 @@ def collector():
 
 
 def ledger():
-    return families("crates/companion/src/ledger/metrics.rs", 9)
+    return families("crates/quota-server/src/metrics.rs", 9)

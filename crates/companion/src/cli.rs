@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use headroom_report::Exit;
 
 use crate::command;
-use crate::output::Exit;
 
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-headroom", bin_name = "kubectl headroom", version, about)]

@@ -25,11 +25,5 @@ pub mod selector;
 
 pub mod rightsize;
 
-pub mod ledger;
-
-pub mod draw;
-pub mod output;
-
 pub mod metrics;
-pub mod progress;
 pub mod serve;

@@ -10,13 +10,13 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use headroom_kube::clock;
+use headroom_report::progress::Progress;
 use headroom_usage::DAY;
 use headroom_usage::batch::Gathered;
 use ring::digest;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
-use crate::progress::Progress;
 use crate::source::files::{Format, LONGEST_SAMPLE, Limits, LineError, Lines};
 use crate::store::{Store, StoreError};
 

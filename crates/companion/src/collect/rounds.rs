@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use headroom_core::timestamp::Timestamp;
 use headroom_kube::clock;
+use headroom_report::progress::Progress;
 use headroom_usage::accuracy::Estimates;
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, day_of};
@@ -19,7 +20,6 @@ use super::pace::Pace;
 use super::windows::{Outcome, Run, RunError};
 use crate::metrics::Metrics;
 use crate::profile::Pooling;
-use crate::progress::Progress;
 use crate::publish::cluster::ClusterError;
 use crate::publish::turns::{LEASE, Turn, Turns};
 use crate::publish::{Destination, PublishError, Publisher};

@@ -9,10 +9,10 @@ use clap::{ArgGroup, ValueEnum};
 use headroom_dryrun::judge::{Judgement, Verdict};
 use headroom_dryrun::kinds::metadata;
 use headroom_dryrun::manifest::{Manifest, Origin};
+use headroom_report::{Exit, Paint, junit, sarif};
 
 use super::manifests::Manifests;
 use super::target::Target;
-use crate::output::{self, Exit, Paint, junit, sarif};
 use crate::selector::Selector;
 
 const EXAMPLES: &str = "\
@@ -104,17 +104,17 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         .into_iter()
         .map(|Manifest { origin, object }| Judged { origin, judgement: run.judge(&object) })
         .collect();
-    output::print(&text(&judged, args.output)?)?;
+    headroom_report::print(&text(&judged, args.output)?)?;
     Ok(judged.iter().map(|judged| exit(&judged.judgement, args.fail_on)).max().unwrap_or(Exit::Fine))
 }
 
 fn text(judged: &[Judged], format: Format) -> anyhow::Result<String> {
     Ok(match format {
         Format::Table => told::table(judged, Paint::for_stdout()),
-        Format::Json => output::json(&told::report(judged))?,
-        Format::Yaml => output::yaml(&told::report(judged))?,
-        Format::Sarif => output::json(&sarif::log(&told::RULES, &told::findings(judged)))?,
-        Format::Github => output::github::annotations(&told::findings(judged)),
+        Format::Json => headroom_report::json(&told::report(judged))?,
+        Format::Yaml => headroom_report::yaml(&told::report(judged))?,
+        Format::Sarif => headroom_report::json(&sarif::log(&told::RULES, &told::findings(judged)))?,
+        Format::Github => headroom_report::github::annotations(&told::findings(judged)),
         Format::Junit => junit::report("kubectl headroom check", &told::cases(judged)),
     })
 }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::{Command, ValueEnum};
 use clap_complete::{Shell, engine};
 
-use crate::output::{self, Exit};
+use headroom_report::Exit;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -50,7 +50,7 @@ const PROGRAM: &str = "kubectl-headroom";
 pub fn run(args: Args, mut command: Command) -> anyhow::Result<Exit> {
     let shell = match args.whom {
         Whom::Kubectl => {
-            output::print(FOR_KUBECTL)?;
+            headroom_report::print(FOR_KUBECTL)?;
             return Ok(Exit::Fine);
         }
         Whom::Bash => Shell::Bash,
@@ -60,7 +60,7 @@ pub fn run(args: Args, mut command: Command) -> anyhow::Result<Exit> {
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, PROGRAM, &mut script);
-    output::print(&String::from_utf8(script).context("the completion script is not valid UTF-8")?)?;
+    headroom_report::print(&String::from_utf8(script).context("the completion script is not valid UTF-8")?)?;
     Ok(Exit::Fine)
 }
 
@@ -94,6 +94,6 @@ pub fn complete(asked: Asked, mut command: Command) -> anyhow::Result<Exit> {
         text.push_str(&if help.is_empty() { format!("{value}\n") } else { format!("{value}\t{help}\n") });
     }
     let directive = if is_folder { NO_SPACE | NO_FILES } else { NO_FILES };
-    output::print(&format!("{text}:{directive}\n"))?;
+    headroom_report::print(&format!("{text}:{directive}\n"))?;
     Ok(Exit::Fine)
 }

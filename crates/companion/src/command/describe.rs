@@ -13,6 +13,9 @@ use headroom_core::quota::stored::Stored;
 use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
 use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_report::draw::Charset;
+use headroom_report::progress::Progress;
+use headroom_report::{Exit, Paint};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,9 +25,6 @@ use crate::describe::limits::{self, Limits};
 use crate::describe::not_there;
 use crate::describe::quotas::{Inventory, Owned, Quotas};
 use crate::describe::usage::{self, Selection};
-use crate::draw::Charset;
-use crate::output::{self, Exit, Paint};
-use crate::progress::Progress;
 use crate::rightsize::evaluate_with_history as evaluate;
 use crate::selector::Selector;
 
@@ -192,16 +192,16 @@ fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
         objects.retain(is_wanted);
     }
     match args.output.output {
-        Format::Json => output::print(&output::json(&Items { items: &objects })?)?,
-        Format::Yaml => output::print(&output::yaml(&Items { items: &objects })?)?,
+        Format::Json => headroom_report::print(&headroom_report::json(&Items { items: &objects })?)?,
+        Format::Yaml => headroom_report::print(&headroom_report::yaml(&Items { items: &objects })?)?,
         Format::Table => {
-            let quotas = crate::ledger::describe::Quotas::read(objects).map_err(|problem| anyhow!(problem))?;
+            let quotas = crate::describe::tenant_quotas::Quotas::read(objects).map_err(|problem| anyhow!(problem))?;
             let told: Vec<String> = quotas
                 .names()
                 .filter(|name| wanted.contains(*name))
                 .filter_map(|name| quotas.describe(name, args.top, Charset::of_stdout()))
                 .collect();
-            output::print(&match args.tree {
+            headroom_report::print(&match args.tree {
                 true => quotas.tree(),
                 false if told.is_empty() => "There are no TenantQuotas.\n".to_owned(),
                 false => told.join("\n"),
@@ -442,10 +442,10 @@ fn print<T: Serialize>(told: &[T], format: Format, nothing: &str, text: impl Fn(
     let text = match format {
         Format::Table if told.is_empty() => nothing.to_owned(),
         Format::Table => told.iter().map(text).collect::<Vec<_>>().join("\n"),
-        Format::Json => output::json(&Items { items: told })?,
-        Format::Yaml => output::yaml(&Items { items: told })?,
+        Format::Json => headroom_report::json(&Items { items: told })?,
+        Format::Yaml => headroom_report::yaml(&Items { items: told })?,
     };
-    output::print(&text)?;
+    headroom_report::print(&text)?;
     Ok(Exit::Fine)
 }
 

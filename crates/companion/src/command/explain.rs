@@ -8,12 +8,12 @@ mod text;
 use anyhow::bail;
 use clap::ValueEnum;
 use headroom_dryrun::judge::{Judgement, Verdict};
+use headroom_report::{Exit, Paint};
 use serde_json::Value;
 
 use headroom_dryrun::explanation::Explanation;
 
 use super::target::{Objects, Target, find, is_kind, one_by_one};
-use crate::output::{self, Exit, Paint};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,10 +75,10 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         let pod = run.preview_pod_of(&object);
         tell(&run.preview_as_new(&object), pod.as_ref(), &object);
     }
-    output::print(&match args.output {
+    headroom_report::print(&match args.output {
         Format::Text => text::table(&explanations, Paint::for_stdout()),
-        Format::Json => output::json(&explanations)?,
-        Format::Yaml => output::yaml(&explanations)?,
+        Format::Json => headroom_report::json(&explanations)?,
+        Format::Yaml => headroom_report::yaml(&explanations)?,
     })?;
     Ok(exit)
 }

@@ -1,4 +1,4 @@
-//! `kubectl headroom ledger`: what its arguments mean. The work is `crate::ledger`'s.
+//! `kubectl headroom ledger`: what its arguments mean. The work is `headroom_quota_server`'s.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
 use headroom_kube::kubeconfig::{self, Chosen};
 use headroom_kube::{clock, log, proxy, signals};
+use headroom_quota_server::api::{Api, Failure};
+use headroom_quota_server::check::check;
+use headroom_quota_server::suspend::suspend;
+use headroom_quota_server::webhook_config::Webhook;
+use headroom_quota_server::{Options, Replica};
+use headroom_report::{Exit, Table};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::seconds;
-use crate::ledger::api::{Api, Failure};
-use crate::ledger::check::check;
-use crate::ledger::configure::Webhook;
-use crate::ledger::suspend::suspend;
-use crate::ledger::{Options, Replica};
-use crate::output::{self, Exit, Table};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -167,7 +167,7 @@ impl Check {
             report.differences.len(),
             report.problems.len()
         );
-        output::print(&text)?;
+        headroom_report::print(&text)?;
         Ok(if report.is_true() { Exit::Fine } else { Exit::Refused })
     }
 }
@@ -186,7 +186,7 @@ impl Suspension {
                     Err(Failure::NotFound) => bail!("there is no TenantQuota {quota}"),
                     Err(failure) => bail!("TenantQuota {quota}: {failure}"),
                 };
-                output::print(&format!("tenantquota.headroom.dev/{quota} {outcome}\n"))?;
+                headroom_report::print(&format!("tenantquota.headroom.dev/{quota} {outcome}\n"))?;
             }
             Ok(Exit::Fine)
         })

@@ -13,6 +13,11 @@ use clap::ValueEnum;
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND, ProfileName};
 use headroom_core::cluster::usage::{Resource, Root};
 use headroom_core::image::ImageName;
+use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
+use headroom_kube::clock;
+use headroom_report::draw::Charset;
+use headroom_report::progress::Progress;
+use headroom_report::{Exit, Paint, junit, sarif};
 use serde_json::{Value, json};
 
 use self::store::Found;
@@ -20,24 +25,18 @@ use super::manifests::Manifests;
 use super::rights;
 use super::source::{Access, Names};
 use super::target::{Opened, Target, profiles_namespace};
-use crate::draw::Charset;
 use crate::manifest;
-use crate::output::{self, Exit, Paint, junit, sarif};
-use crate::progress::Progress;
 use crate::rightsize::engine::{Engine, Usage};
-use crate::rightsize::evaluate_with_history as evaluate;
 use crate::rightsize::history::Histories;
 use crate::rightsize::inventory::{Entry, Inventory};
-use crate::rightsize::patches;
 use crate::rightsize::price::{Price, Prices};
-use crate::rightsize::quota_effect;
 use crate::rightsize::report::{Order, Report, Source, Workload};
 use crate::rightsize::table::{self, View};
-use crate::rightsize::{csv, findings, html, markdown, picture};
+use crate::rightsize::{
+    csv, evaluate_with_history as evaluate, findings, html, markdown, patches, picture, quota_effect,
+};
 use crate::selector::Selector;
 use crate::source::http::Url;
-use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
-use headroom_kube::clock;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -441,12 +440,12 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
             };
             table::text(report, view)
         }
-        Format::Json => output::json(report)?,
-        Format::Yaml => output::yaml(report)?,
+        Format::Json => headroom_report::json(report)?,
+        Format::Yaml => headroom_report::yaml(report)?,
         Format::Csv => csv::text(report, !args.no_headers),
         Format::Markdown => markdown::text(report),
         Format::Html => html::text(report, &made_at()),
-        Format::Sarif => output::json(&sarif::log(&findings::RULES, &findings))?,
+        Format::Sarif => headroom_report::json(&sarif::log(&findings::RULES, &findings))?,
         Format::Junit => junit::report("headroom recommend", &findings::cases(report, &findings)),
         Format::Kustomize | Format::Helm if !args.image.is_empty() => {
             bail!("an image alone has no object to patch: choose another --output, or name an object")
@@ -454,11 +453,11 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
         Format::Kustomize => patches::kustomize(&report.changes())?,
         Format::Helm => {
             let values = patches::helm(&report.changes(), &args.values_path);
-            output::yaml(&values.map_err(|problem| anyhow!(problem))?)?
+            headroom_report::yaml(&values.map_err(|problem| anyhow!(problem))?)?
         }
     };
-    output::print(&text)?;
-    let above: Vec<_> = findings.iter().filter(|finding| finding.level == output::Level::Error).collect();
+    headroom_report::print(&text)?;
+    let above: Vec<_> = findings.iter().filter(|finding| finding.level == headroom_report::Level::Error).collect();
     if let (Some(first), Some(bound)) = (above.first(), args.fail_above) {
         let more = if above.len() > 1 { format!(", and {} more", above.len() - 1) } else { String::new() };
         eprintln!("error: off by more than {bound}%: {}: {}{more}", first.subject, first.text);

@@ -11,10 +11,10 @@ use anyhow::{Context, bail};
 use headroom_dryrun::judge::Judgement;
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_dryrun::recording::{file_name, session};
+use headroom_report::Exit;
 use serde_json::{Value, json};
 
 use super::target::{Objects, Target, find, is_kind, one_by_one};
-use crate::output::{self, Exit};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,7 +59,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     if text.is_empty() {
         bail!("nothing to record: the files hold no objects");
     }
-    output::print(&text)?;
+    headroom_report::print(&text)?;
     Ok(Exit::Fine)
 }
 
@@ -71,7 +71,7 @@ fn write(folder: &Path, judgement: &Judgement, settings: &Value) -> anyhow::Resu
         fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
         Ok(path)
     };
-    let request = write("request.json", &output::json(&judgement.request)?)?;
+    let request = write("request.json", &headroom_report::json(&judgement.request)?)?;
     let session = write("session.yml", &session::text(&judgement.exchanges))?;
     let mut command = format!(
         "kwctl run --allow-context-aware -r {} \\\n    --replay-host-capabilities-interactions {}",
@@ -79,7 +79,7 @@ fn write(folder: &Path, judgement: &Judgement, settings: &Value) -> anyhow::Resu
         session.display()
     );
     if *settings != json!({}) {
-        let settings = write("settings.json", &output::json(settings)?)?;
+        let settings = write("settings.json", &headroom_report::json(settings)?)?;
         command.push_str(&format!(" --settings-path {}", settings.display()));
     }
     let read = judgement.exchanges.len();

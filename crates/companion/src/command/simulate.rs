@@ -16,12 +16,12 @@ use headroom_dryrun::judge;
 use headroom_dryrun::kinds::metadata;
 use headroom_dryrun::manifest::Manifest;
 use headroom_dryrun::simulate::{Change, Effects, Simulation, Subjects, put, report};
+use headroom_report::progress::Progress;
+use headroom_report::{Exit, Paint};
 use serde_json::{Value, json};
 
 use super::manifests::Manifests;
 use super::target::{Opened, Scope, Target, read_settings};
-use crate::output::{self, Exit, Paint};
-use crate::progress::Progress;
 use crate::selector::Selector;
 
 const EXAMPLES: &str = "\
@@ -94,10 +94,10 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         }
     }
     let effects = simulation.end(&then.to_string(), &mut cluster);
-    output::print(&match args.output {
+    headroom_report::print(&match args.output {
         Format::Table => told::table(&effects, Paint::for_stdout()),
-        Format::Json => output::json(&report::report(&effects))?,
-        Format::Yaml => output::yaml(&report::report(&effects))?,
+        Format::Json => headroom_report::json(&report::report(&effects))?,
+        Format::Yaml => headroom_report::yaml(&report::report(&effects))?,
     })?;
     Ok(exit(&effects))
 }

@@ -13,12 +13,12 @@ use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
 use headroom_dryrun::judge::tenant_quotas::TENANT_QUOTA;
 use headroom_dryrun::kinds::SNAPSHOT;
 use headroom_dryrun::recording::redact::Redaction;
+use headroom_report::Exit;
+use headroom_report::progress::Progress;
 use serde_json::{Value, json};
 
 use super::recommend;
 use super::target::{Scope, Target, profiles_namespace};
-use crate::output::{self, Exit};
-use crate::progress::Progress;
 use crate::rightsize::summary;
 
 const EXAMPLES: &str = "\
@@ -75,10 +75,10 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let text = snapshot.text()?;
     if args.output.as_os_str() == "-" {
-        output::print(&text)?;
+        headroom_report::print(&text)?;
     } else {
         fs::write(&args.output, text).with_context(|| format!("cannot write `{}`", args.output.display()))?;
-        output::print(&format!("{}: {} objects\n", args.output.display(), snapshot.items.len()))?;
+        headroom_report::print(&format!("{}: {} objects\n", args.output.display(), snapshot.items.len()))?;
     }
     snapshot.missed.iter().for_each(|problem| eprintln!("warning: {problem}; the snapshot is without them"));
     snapshot.notes.iter().for_each(|problem| eprintln!("note: {problem}; the snapshot is without them"));
@@ -167,7 +167,7 @@ pub struct Snapshot {
 impl Snapshot {
     pub fn text(&self) -> anyhow::Result<String> {
         let items: Vec<&Value> = self.items.iter().chain([&self.about]).collect();
-        output::json(&json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
+        headroom_report::json(&json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
     }
 
     fn take(&mut self, read: Result<Vec<Value>, String>) {

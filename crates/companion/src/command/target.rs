@@ -18,12 +18,12 @@ use headroom_dryrun::settings;
 use headroom_kube::cluster_reader::Cluster;
 use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::list_all_namespaces::AtOnce;
+use headroom_report::progress::Progress;
 use headroom_usage_profile::definition::NAMESPACE;
 use serde_json::{Value, json};
 
 use super::manifests::Manifests;
 use crate::manifest;
-use crate::progress::Progress;
 
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Where to look")]

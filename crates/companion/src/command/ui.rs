@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use headroom_kube::signals;
+use headroom_report::Exit;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::snapshot;
 use super::target::Target;
-use crate::output::{self, Exit};
 use server::{Asked, Invitation, Key, Server, Taken, Visitors};
 use site::Site;
 
@@ -74,10 +74,10 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
         let address = listener.local_addr()?;
         let visitors = if args.behind_proxy {
-            output::print(&format!("Serving the users of a proxy on http://{address}/\n"))?;
+            headroom_report::print(&format!("Serving the users of a proxy on http://{address}/\n"))?;
             Visitors::OfProxy
         } else {
-            output::print(&format!("Open http://{address}/{}/ in a browser; Ctrl-C ends it.\n", key.text()))?;
+            headroom_report::print(&format!("Open http://{address}/{}/ in a browser; Ctrl-C ends it.\n", key.text()))?;
             if !args.no_open && std::io::stdout().is_terminal() {
                 // OK if it fails, because the address is printed.
                 let _ = open::that_detached(format!("http://{address}/{}", invitation.text()));

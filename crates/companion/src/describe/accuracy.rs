@@ -3,12 +3,12 @@
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_core::json::{Malformed, Node};
+use headroom_report::Table;
 use headroom_usage_profile::Accuracy;
 use headroom_usage_profile::accuracy::Off;
 use serde::Serialize;
 
 use super::section;
-use crate::output::Table;
 use crate::rightsize::distribution::shown;
 
 /// Of one image and resource.

@@ -9,13 +9,13 @@ use headroom_core::limit_rules::{self, Range};
 use headroom_core::request::{Container, Requirement, Value};
 use headroom_core::settings::EstimateMode;
 use headroom_core::{Context, Decision, Request, Settings};
+use headroom_report::Table;
 
 use super::kubectl;
 use serde::Serialize;
 use serde_json::json;
 
 use super::section;
-use crate::output::Table;
 
 /// The effective limits of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -11,13 +11,13 @@ use headroom_core::json::Malformed;
 use headroom_core::quota::{Charged, Object, Usage, recount, scope};
 use headroom_core::request::Requirement;
 use headroom_core::timestamp::Timestamp;
+use headroom_report::draw::{self, Charset};
+use headroom_report::{Paint, Table};
 
 use super::kubectl;
 use serde::Serialize;
 
 use super::section;
-use crate::draw::{self, Charset};
-use crate::output::{Paint, Table};
 
 /// An object of the namespace, and the name of who is to answer for it, such as `deployment/web`.
 #[derive(Debug, Clone)]

@@ -10,12 +10,12 @@ use headroom_core::cluster::usage::{Percentile, ProfileKey, Resource, TagKey, Wi
 use headroom_core::image::ImageName;
 use headroom_core::json::{Malformed, Node};
 use headroom_core::timestamp::Timestamp;
+use headroom_report::Table;
+use headroom_report::draw::Charset;
 use serde::Serialize;
 
 use super::accuracy::{self, Estimates};
 use super::section;
-use crate::draw::Charset;
-use crate::output::Table;
 use crate::rightsize::distribution::Distribution;
 
 /// What was used in a namespace, or in all together.

@@ -10,7 +10,7 @@ use headroom_core::estimate::Basis;
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
-use crate::draw::{self, Charset, Line};
+use headroom_report::draw::{self, Charset, Line};
 use headroom_usage::sketch::Sketch;
 use headroom_usage::window_merge::quantity;
 

@@ -1,8 +1,9 @@
 //! A report as findings, for gates and code hosts: SARIF and JUnit.
 
+use headroom_report::junit::Case;
+use headroom_report::{Finding, Level, Rule};
+
 use super::report::{Container, Report, ResourceAdvice, Workload};
-use crate::output::junit::Case;
-use crate::output::{Finding, Level, Rule};
 
 const OVER: Rule = Rule {
     id: "over-requested",

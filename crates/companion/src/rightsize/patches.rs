@@ -7,14 +7,13 @@ use std::fmt;
 use std::path::Path;
 
 use headroom_core::amount::{Quantity, Requirement};
+use headroom_dryrun::kinds::{ApiKind, metadata};
 use serde_json::{Map, Value, json};
 
 use super::autoscaler::{RetargetedHpa, Scaled, retargeted};
 use super::edit::{self, Identity};
 use super::owners::WorkloadRef;
 use super::report::{Container, Report, Workload};
-use crate::output;
-use headroom_dryrun::kinds::{ApiKind, metadata};
 
 /// The amounts to set in the containers of a workload.
 #[derive(Debug, Clone)]
@@ -259,7 +258,7 @@ fn identity(manifest: &Value, kind: &str, name: &str) -> Identity {
 
 /// A patch for each object, as documents of one file.
 pub fn kustomize(changes: &[RecommendedChange]) -> anyhow::Result<String> {
-    let bodies = changes.iter().flat_map(RecommendedChange::patches).map(|patch| output::yaml(&patch.body));
+    let bodies = changes.iter().flat_map(RecommendedChange::patches).map(|patch| headroom_report::yaml(&patch.body));
     Ok(bodies.collect::<anyhow::Result<Vec<_>>>()?.join("---\n"))
 }
 

@@ -3,10 +3,10 @@
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::read::Age;
 use headroom_core::estimate::Basis;
+use headroom_report::draw::svg::{self, ADVISED, Mark, PEAK, Panel, SET};
 
 use super::distribution::thousandths;
 use super::report::{Report, ResourceAdvice};
-use crate::draw::svg::{self, ADVISED, Mark, PEAK, Panel, SET};
 
 /// None if there is no usage to draw.
 pub fn svg(report: &Report) -> Option<String> {

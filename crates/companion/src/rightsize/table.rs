@@ -6,10 +6,10 @@ use headroom_core::amount::{Family, Quantity};
 use headroom_core::cluster::usage::Resource;
 use headroom_core::cut::count_of;
 use headroom_core::estimate::Basis;
+use headroom_report::draw::Charset;
+use headroom_report::{Paint, Table};
 
 use super::report::{Container, Report, ResourceAdvice, Total, Workload, signed};
-use crate::draw::Charset;
-use crate::output::{Paint, Table};
 
 /// How the table looks.
 #[derive(Debug, Clone, Copy)]

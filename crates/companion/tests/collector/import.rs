@@ -4,11 +4,12 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-use crate::support::*;
 use headroom_companion::collect::import::{Import, ImportError, Imported};
 use headroom_companion::metrics::Metrics;
-use headroom_companion::progress::Progress;
 use headroom_companion::store::Store;
+use headroom_report::progress::Progress;
+
+use crate::support::*;
 use tokio_util::sync::CancellationToken;
 
 const HEADER: &str = "time,namespace,pod,container,image,cpu,memory\n";

@@ -1,11 +1,11 @@
 //! Judgements as people and their tools read them.
 
 use headroom_dryrun::judge::{Judgement, Operation, Topic, Verdict};
+use headroom_report::junit::Case;
+use headroom_report::{Finding, Level, Paint, Rule, Table};
 use serde::Serialize;
 
 use super::Judged;
-use crate::output::junit::Case;
-use crate::output::{Finding, Level, Paint, Rule, Table};
 
 static LIMITS: Rule = Rule {
     id: "limits",

@@ -3,7 +3,7 @@
 use headroom_dryrun::explanation::{Check, Container, Explanation, Field, Taken};
 use headroom_dryrun::judge::Verdict;
 
-use crate::output::{Paint, Table};
+use headroom_report::{Paint, Table};
 
 /// The explanations, one after the other.
 pub fn table(explanations: &[Explanation], paint: Paint) -> String {

@@ -8,13 +8,13 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
+use headroom_report::Exit;
 use kube::api::{Api, ApiResource, DynamicObject, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Client, Error};
 use serde_json::Value;
 
 use crate::command::target::Target;
-use crate::output::Exit;
 use crate::rightsize::patches::Patch;
 use crate::rightsize::report::Report;
 

@@ -6,13 +6,16 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use headroom_core::cut::count_of;
 use headroom_core::timestamp::Timestamp;
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_kube::{clock, kubeconfig, proxy};
+use headroom_report::progress::Progress;
+use headroom_usage::sample::Window;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{Args, From};
 use crate::command::source::{behind_service, needs_port_forward, service_named};
 use crate::command::target::{Opened, Target};
-use crate::progress::Progress;
 use crate::rightsize::discover::{self, Candidate, USUAL_NAMESPACES};
 use crate::rightsize::evaluate_with_history as evaluate;
 use crate::rightsize::history::{self, Histories};
@@ -22,9 +25,6 @@ use crate::source::http::{Authentication, Endpoint, Http, Url};
 use crate::source::prometheus::Options;
 use crate::source::prometheus::survey::Survey;
 use crate::source::{SourceError, forward, metrics_api};
-use headroom_dryrun::cluster_reader::ClusterReader;
-use headroom_kube::{clock, kubeconfig, proxy};
-use headroom_usage::sample::Window;
 
 /// What was found and read.
 pub struct Found {

@@ -3,18 +3,18 @@
 
 use anyhow::{anyhow, bail};
 use headroom_core::image::ImageName;
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::cluster_reader::folder::in_namespace;
+use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_report::progress::Progress;
 use serde_json::Value;
 
 use super::Args;
 use crate::command::rights;
 use crate::command::target::{Opened, is_kind, named, one_by_one};
 use crate::describe::not_there;
-use crate::progress::Progress;
 use crate::rightsize::inventory::{Entry, Inventory, makes_pods};
 use crate::rightsize::owners::{Owner, WorkloadRef};
-use headroom_dryrun::cluster_reader::ClusterReader;
-use headroom_dryrun::cluster_reader::folder::in_namespace;
-use headroom_dryrun::kinds::{ApiKind, metadata};
 
 /// Rules and autoscalers that every evaluation reads.
 const RULES: [(&str, &str); 3] =

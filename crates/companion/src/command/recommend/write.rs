@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-
-use crate::output::Exit;
-use crate::rightsize::edit::{self, EditError};
-use crate::rightsize::patches::RecommendedChange;
 use headroom_dryrun::cluster_reader::folder::in_namespace;
 use headroom_dryrun::manifest::Manifest;
+use headroom_report::Exit;
+
+use crate::rightsize::edit::{self, EditError};
+use crate::rightsize::patches::RecommendedChange;
 
 /// What is to be edited in a file.
 #[derive(Default)]

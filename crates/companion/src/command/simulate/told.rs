@@ -2,8 +2,8 @@
 
 use headroom_dryrun::simulate::report::worth_telling;
 use headroom_dryrun::simulate::{Change, Effect, Effects, QuotaEffect, ValueChange};
+use headroom_report::{Paint, Table};
 
-use crate::output::{Paint, Table};
 use crate::rightsize::report::signed;
 
 pub fn table(effects: &Effects, paint: Paint) -> String {

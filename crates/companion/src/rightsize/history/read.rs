@@ -7,18 +7,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use headroom_report::progress::Progress;
+use headroom_usage::observed::Kill;
+use headroom_usage::sample::Window;
+use headroom_usage::{cardinality, day_of};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::query_plan::{MAX_NAMESPACES, Query, Question, plan};
 use super::{Histories, Part};
-use crate::progress::Progress;
 use crate::rightsize::owners::{Owners, Pods, WorkloadRef};
 use crate::source::SourceError;
 use crate::source::prometheus::survey::Survey;
-use headroom_usage::observed::Kill;
-use headroom_usage::sample::Window;
-use headroom_usage::{cardinality, day_of};
 
 /// The time before each next attempt.
 const RETRY_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(9)];

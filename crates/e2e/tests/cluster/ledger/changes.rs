@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use headroom_companion::ledger::review;
 use headroom_e2e::cluster::{create, resource};
+use headroom_quota_server::review;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 

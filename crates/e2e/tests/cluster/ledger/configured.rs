@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use headroom_companion::ledger::check::check;
-use headroom_companion::ledger::configure::Webhook;
-use headroom_companion::ledger::suspend::suspend;
-use headroom_companion::ledger::{Options, Replica, api};
 use headroom_e2e::cluster::{Cluster, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_quota_server::check::check;
+use headroom_quota_server::suspend::suspend;
+use headroom_quota_server::webhook_config::Webhook;
+use headroom_quota_server::{Options, Replica, api};
 use headroom_testkit::built::workspace_file;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
-use headroom_companion::ledger::watch::{Seen, follow};
-use headroom_companion::ledger::{Options, Replica, api};
 use headroom_e2e::certificate::Authority;
 use headroom_e2e::cluster::{Cluster, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_kube::clock;
 use headroom_kube::kubeconfig::Chosen;
+use headroom_quota_server::watch::{Seen, follow};
+use headroom_quota_server::{Options, Replica, api};
 use headroom_testkit::built::workspace_file;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::api::{Api, Failure, revision_of};
-use super::board::{Board, View};
-use super::count::{Counted, Counter};
 use super::metrics::Metrics;
 use super::objects;
+use crate::ledger_cache::{Board, View};
+use crate::object_counter::{Counted, Counter};
 
 /// A request that is refused only because of unfinished requests waits while one of those is younger than this.
 const WAITS_FOR: Duration = Duration::from_secs(2);
@@ -360,5 +360,5 @@ impl Writer {
 
 /// A random duration up to `most`, so that two replicas do not conflict again and again.
 fn random_part_of(most: Duration) -> Duration {
-    most.mul_f64(f64::from(super::token::random() & 0xFFFF) / f64::from(0x1_0000_u32))
+    most.mul_f64(f64::from(crate::random::random() & 0xFFFF) / f64::from(0x1_0000_u32))
 }

@@ -1,53 +1,63 @@
-//! `kubectl headroom ledger`: quotas that hold under concurrency and across namespaces.
+//! Quotas that hold under concurrency and across namespaces: the webhook and the controller.
 //!
-//! The protocol is in `headroom-ledger`; this module connects it with an API server. `review` answers reviews and asks
-//! the `writer` of each ledger. The known state of the cluster is in `board` and `tenants`, both updated by `watch`.
-//! The leader counts (`count`) and runs `lead`, `planner`, `status`, `plain` and `configure`.
+//! The protocol is in `headroom-tenant-quota`; this crate connects it with an API server. `review` answers reviews and
+//! asks the `writer` of each ledger. The known state of the cluster is in `ledger_cache` and `tenants`, both updated by
+//! `watch`. The leader counts (`object_counter`) and runs `leader`, `planner`, `status`, `resource_quota_enforcer` and
+//! `webhook_config`.
 //!
-//! A replica has no state of its own: it may be killed at any time.
+//! A replica has no state of its own: it may be killed at any time. Modules in reading order.
 
 pub mod api;
-pub mod board;
-pub mod check;
-pub mod configure;
-pub mod count;
-pub mod describe;
 pub mod event;
-pub mod lead;
 pub mod metrics;
 pub mod objects;
-pub mod plain;
-pub mod planner;
-pub mod review;
-pub mod serve;
-pub mod status;
-pub mod suspend;
-pub mod tenants;
+pub mod random;
 pub mod tls;
-pub mod token;
+
 pub mod watch;
+
+pub mod tenants;
+
+pub mod ledger_cache;
+
 pub mod writer;
+
+pub mod review;
+
+pub mod serve;
+
+pub mod object_counter;
+
+pub mod planner;
+
+pub mod leader;
+pub mod resource_quota_enforcer;
+pub mod status;
+
+pub mod webhook_config;
+
+pub mod check;
+pub mod suspend;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use headroom_kube::clock;
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use api::Api;
-use board::Board;
-use count::Counter;
+use ledger_cache::Board;
 use metrics::Metrics;
-use plain::Plain;
+use object_counter::Counter;
+use resource_quota_enforcer::Plain;
 use tenants::Tenants;
 use tls::Certificate;
 use writer::Writers;
-
-use headroom_kube::clock;
 
 /// How a replica runs.
 #[derive(Debug, Clone)]
@@ -65,7 +75,7 @@ pub struct Options {
     /// Whether refusals name the largest consumers.
     pub message_names: bool,
     /// How API servers reach the replicas; none if the webhook configuration is managed elsewhere.
-    pub webhook: Option<configure::Webhook>,
+    pub webhook: Option<webhook_config::Webhook>,
     /// Certificate and key, if they are in files.
     pub files: Option<(PathBuf, PathBuf)>,
     /// File with the certificate authorities of callers; without it callers need no certificate.
@@ -133,7 +143,7 @@ impl Replica {
         );
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "ledger".to_owned());
         Arc::new(Self {
-            identity: format!("{host}-{}", token::token()),
+            identity: format!("{host}-{}", random::token()),
             tenants: Arc::new(Tenants::new(&options.namespace, &options.exempt_namespaces)),
             certificate: Arc::default(),
             options,
@@ -182,7 +192,7 @@ impl Replica {
     /// stopped.
     pub fn start(self: &Arc<Self>) -> JoinHandle<()> {
         self.follow();
-        tokio::spawn(lead::lead(Arc::clone(self)))
+        tokio::spawn(leader::lead(Arc::clone(self)))
     }
 
     /// Watches ledgers, quotas and namespaces.
@@ -215,7 +225,7 @@ impl Replica {
                 Some((certificate, key)) => {
                     self.certificate.read_files(certificate, key).map(|()| true).map_err(|error| format!("{error:#}"))
                 }
-                None => configure::use_certificate(&self).await.map_err(|failure| failure.to_string()),
+                None => webhook_config::use_certificate(&self).await.map_err(|failure| failure.to_string()),
             };
             if let Err(problem) = &renewed {
                 tracing::warn!(problem, "the certificate cannot be read");

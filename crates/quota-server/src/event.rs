@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Replica;
-use super::token::token;
+use crate::random::token;
 
 /// The namespace of events about cluster-scoped objects.
 const DEFAULT: &str = "default";

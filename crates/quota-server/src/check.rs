@@ -6,12 +6,12 @@ use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{Cache, Plan};
 
 use super::api::Api;
-use super::board::{Board, View};
-use super::count::{Collection, stored};
 use super::objects::{RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of};
 use super::planner::count_from_scratch;
 use super::tenants::{Tenants, by_namespace};
 use super::watch::Seen;
+use crate::ledger_cache::{Board, View};
+use crate::object_counter::{Collection, stored};
 
 /// The result of the check.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use api_server::ApiServer;
-use headroom_companion::ledger::api::Api;
-use headroom_companion::ledger::suspend::suspend;
-use headroom_companion::ledger::{Options, Replica, review, tls};
+use headroom_quota_server::api::Api;
+use headroom_quota_server::suspend::suspend;
+use headroom_quota_server::{Options, Replica, review, tls};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -13,11 +13,11 @@ use tokio::time::Instant;
 
 use super::Replica;
 use super::api::Failure;
-use super::board::View;
 use super::objects::namespace_of;
 use super::tenants::{labels_of, read_quota};
-use super::token::token;
 use super::writer::Answer;
+use crate::ledger_cache::View;
+use crate::random::token;
 
 /// Less than the 10 s that the API server waits.
 const PATIENCE: Duration = Duration::from_secs(7);

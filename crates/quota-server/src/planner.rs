@@ -4,17 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_tenant_quota::recount;
 use headroom_tenant_quota::tree::{Tree, trees};
-use headroom_tenant_quota::{Cache, Plan, State};
+use headroom_tenant_quota::{Cache, Plan, State, recount};
 use tokio::time::Instant;
 
-use super::Replica;
 use super::api::{Failure, revision_of};
-use super::count::Counted;
 use super::event::{self, Kind};
-use super::objects;
 use super::tenants::by_namespace;
+use super::{Replica, objects};
+use crate::object_counter::Counted;
 
 /// Changes within this time are put into one plan.
 const GATHER: Duration = Duration::from_millis(30);

@@ -14,8 +14,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::api::{Api, Failure, revision_of};
-use super::board::View;
-use super::{Replica, configure, plain, planner, status};
+use super::{Replica, planner, status};
+use crate::ledger_cache::View;
+use crate::{resource_quota_enforcer, webhook_config};
 
 /// How long a Lease stays taken after its holder was killed.
 const LEASE: Duration = Duration::from_secs(15);
@@ -164,8 +165,8 @@ async fn work(replica: Arc<Replica>, term: CancellationToken) {
         tokio::spawn(term.clone().run_until_cancelled_owned(settle(Arc::clone(&replica)))),
         tokio::spawn(term.clone().run_until_cancelled_owned(release(Arc::clone(&replica)))),
         tokio::spawn(term.clone().run_until_cancelled_owned(status::report(Arc::clone(&replica)))),
-        tokio::spawn(term.clone().run_until_cancelled_owned(plain::keep(Arc::clone(&replica)))),
-        tokio::spawn(term.run_until_cancelled_owned(configure::configure(replica))),
+        tokio::spawn(term.clone().run_until_cancelled_owned(resource_quota_enforcer::keep(Arc::clone(&replica)))),
+        tokio::spawn(term.run_until_cancelled_owned(webhook_config::configure(replica))),
     ];
     for part in parts {
         _ = part.await;

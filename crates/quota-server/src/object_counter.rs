@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::api::{Api, Failure, revision_of, segment};
-use super::board::View;
 use super::watch::{Seen, follow};
+use crate::ledger_cache::View;
 
 /// Counts stored objects while this replica is the leader.
 #[derive(Debug, Default)]
@@ -372,7 +372,7 @@ mod tests {
         counter.take("pods", Seen::Listed(10, Vec::new()));
         let quota = json!({"metadata": {"name": "team"}, "spec": {
             "namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "5"}}}});
-        let quotas = [crate::ledger::tenants::read_quota(&quota).unwrap()];
+        let quotas = [crate::tenants::read_quota(&quota).unwrap()];
         let namespaces = BTreeMap::from([("shop".to_owned(), BTreeMap::new())]);
         let plan = Plan::of_tree(&headroom_tenant_quota::tree::trees(&quotas).0[0], &namespaces);
         let state = State { counted_at: BTreeMap::from([("pods".to_owned(), 20)]), ..State::default() };

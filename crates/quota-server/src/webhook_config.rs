@@ -382,7 +382,7 @@ fn last_certificate(pem: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::tenants::read_quota;
+    use crate::tenants::read_quota;
 
     #[test]
     fn only_charged_namespaces_and_growing_requests_match_the_webhook() {

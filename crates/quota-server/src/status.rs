@@ -12,11 +12,11 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::Replica;
-use super::board::View;
 use super::event::{self, Kind};
-use super::lead::used_and_reserved;
 use super::metrics::Share;
 use super::objects::{API_VERSION, TENANT_QUOTAS, namespace_of};
+use crate::leader::used_and_reserved;
+use crate::ledger_cache::View;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// How many of the largest namespaces and children are listed.

@@ -7,9 +7,9 @@ use headroom_core::amount::{Quantity, ResourceList};
 use headroom_tenant_quota::tenant_quota::TenantQuota;
 use serde_json::Value;
 
-use super::tenants::read_quota;
-use crate::draw::{Charset, gauge};
-use crate::output::Table;
+use headroom_quota_server::tenants::read_quota;
+use headroom_report::Table;
+use headroom_report::draw::{Charset, gauge};
 
 /// Width of a gauge in columns.
 const GAUGE: usize = 20;

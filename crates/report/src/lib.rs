@@ -1,11 +1,18 @@
 //! Results in the forms that people and their tools read: tables for terminals, JSON and YAML for programs, and what code
 //! hosts show beside a change (SARIF, GitHub annotations, JUnit). What is told is the commands' business.
+//!
+//! Modules in reading order.
+
+pub mod color;
+pub mod table;
+
+pub mod draw;
 
 pub mod github;
 pub mod junit;
-pub mod paint;
 pub mod sarif;
-pub mod table;
+
+pub mod progress;
 
 use std::io::Write as _;
 
@@ -14,7 +21,7 @@ use serde::Serialize;
 
 use headroom_dryrun::manifest::Origin;
 
-pub use paint::Paint;
+pub use color::Paint;
 pub use table::Table;
 
 /// What is said about one object, with its place for those who show it there.
