@@ -180,6 +180,10 @@ pub fn estimate<'d>(
         (quantity, least) = (capped.quantity, capped.least);
         adjustments.extend(capped.adjustments);
     }
+    if quantity.is_out_of_range() {
+        notes.push(format!("no {} estimate for {}: it is out of range", resource.name(), shortened(&container.name)));
+        return None;
+    }
     let only_reported = target.for_comparison || chosen_by.dry_run;
     let amount = |requirement| container.resources.quantity(requirement, resource.name());
     let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| target.for_comparison).cloned();

@@ -73,11 +73,12 @@ trait Bounded<'d> {
     fn has_limits(&self) -> bool {
         true
     }
-    /// Whether an update leaves a resource unchanged.
+    /// Whether an update leaves a resource unchanged. Nothing is known of the change of a total out of range.
     fn is_unchanged(&self, before: &Self, resource: &str) -> bool {
-        Requirement::BOTH
-            .iter()
-            .all(|requirement| self.amount(*requirement, resource) == before.amount(*requirement, resource))
+        Requirement::BOTH.iter().all(|requirement| {
+            let amount = self.amount(*requirement, resource);
+            amount == before.amount(*requirement, resource) && !amount.is_some_and(Quantity::is_out_of_range)
+        })
     }
     /// The origin of a value that is not the author's.
     fn origin(&self, _bound: Requirement, _resource: &str) -> Option<String> {

@@ -58,10 +58,10 @@ pub fn unescape(word: &str) -> Result<String, Unreadable> {
     String::from_utf8(bytes).map_err(|_| broken())
 }
 
-/// The largest amount that an object or a bound may have, 1e30: far more than any cluster has, and so little that the
-/// sum of any number of objects can be read back.
+/// The largest amount that an object or a bound may have, 1e20: far more than any cluster has, and so little that the
+/// sum over a billion objects can be read back.
 pub fn max_amount() -> Quantity {
-    Quantity::from_units(1_000_000_000_000_000).times_count(1_000_000_000_000_000)
+    Quantity::from_units(10_000_000_000).times_count(10_000_000_000)
 }
 
 /// The amount, but at most [`max_amount`].

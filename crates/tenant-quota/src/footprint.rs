@@ -124,14 +124,14 @@ mod tests {
     use headroom_core::json::Document;
     use proptest::prelude::*;
 
-    /// Usual and hostile amounts: up to 200 bytes each, so that sums may be longer than what can be read.
+    /// Usual and hostile amounts, some so large that their sums cannot be read.
     fn amount() -> impl Strategy<Value = String> {
-        let suffix = prop::sample::select(vec!["", "m", "n", "k", "Gi", "Ei", "e9", "e100"]);
+        let suffix = prop::sample::select(vec!["", "m", "n", "k", "Gi", "Ei", "e9", "e28"]);
         prop_oneof![
             (0..9_u32, suffix).prop_map(|(number, suffix)| format!("{number}{suffix}")),
-            "9{1,200}",
-            Just("9".repeat(200)),
-            "[1-9][0-9]{0,150}\\.[0-9]{1,40}",
+            "9{1,29}",
+            Just("9".repeat(29)),
+            "[1-9][0-9]{0,28}\\.[0-9]{1,40}",
         ]
     }
 

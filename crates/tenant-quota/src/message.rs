@@ -114,7 +114,7 @@ fn child_towards(plan: &Plan, node: usize, below: usize) -> Option<&str> {
 pub fn too_large(key: &Key, too_large: &TooLarge) -> String {
     let problem = match too_large {
         TooLarge::Amount(name) => {
-            format!("{} is 1e30 or more, which quotas cannot count: set a smaller amount", shortened(name))
+            format!("{} is 1e20 or more, which quotas cannot count: set a smaller amount", shortened(name))
         }
         TooLarge::Size { resources } => format!(
             "its name ({} bytes) and {resources} counted resources need more than {MAX_CLAIM_BYTES} bytes in the ledger: \

@@ -146,7 +146,8 @@ fn range(bytes: &mut Unstructured<'_>) -> Result<Value> {
 }
 
 fn quota(bytes: &mut Unstructured<'_>) -> Result<Value> {
-    const NAMES: &[&str] = &["cpu", "limits.memory", "requests.cpu", "pods", "count/pods", "services", "requests.storage"];
+    const NAMES: &[&str] =
+        &["cpu", "limits.memory", "requests.cpu", "pods", "count/pods", "services", "requests.storage"];
     let mut hard = Map::new();
     for _ in 0..bytes.int_in_range(0..=3)? {
         hard.insert((*bytes.choose(NAMES)?).to_owned(), json!(bytes.choose(AMOUNTS)?));

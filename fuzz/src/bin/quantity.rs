@@ -1,4 +1,5 @@
 //! Compares quantities with exact big rationals: up to three texts, one per line, are parsed, compared and printed.
+//! Amounts beyond the largest must be refused as texts, and out of range as results.
 
 #![no_main]
 
@@ -77,8 +78,18 @@ fn check_together((one, a): (&Quantity, &BigInt), (other, b): &(Quantity, BigInt
     assert!(rest < b.abs() || (rest == b.abs() && is_even), "{one} / {other} is printed as {text}");
 }
 
-/// Checks that a quantity prints as exactly this many nanos.
+/// The largest amount is a whole number of units.
+fn is_in_range(nanos: &BigInt) -> bool {
+    nanos.abs() <= BigInt::from(i128::MAX) / nanos_per_unit() * nanos_per_unit()
+}
+
+/// Checks that a quantity prints as exactly this many nanos, or is out of range in their direction.
 fn is(quantity: &Quantity, nanos: &BigInt) {
+    assert_eq!(quantity.is_out_of_range(), !is_in_range(nanos), "{quantity}");
+    if quantity.is_out_of_range() {
+        assert_eq!(quantity.is_negative(), nanos.is_negative(), "{quantity}");
+        return;
+    }
     let text = quantity.to_string();
     let (printed, _) = exact(&text).unwrap_or_else(|| panic!("`{text}` cannot be read"));
     assert_eq!(printed * nanos_per_unit(), BigRational::from(nanos.clone()), "{text}");
@@ -92,7 +103,7 @@ fn model(text: &str) -> Option<(BigInt, Family)> {
     let (amount, family) = exact(text)?;
     let nanos = away_from_zero_to_whole(&(amount * nanos_per_unit()));
     if family != Family::BinarySi {
-        return Some((nanos, family));
+        return is_in_range(&nanos).then_some((nanos, family));
     }
     let most = BigInt::from(i64::MAX) * nanos_per_unit();
     let capped = nanos.clamp(-&most, most);

@@ -6,16 +6,18 @@
 //! It differs from Kubernetes in quirks that authors do not intend:
 //! - a text without a digit (`m`, `-`, `.`) is refused, not zero;
 //! - exponents outside ±100 are refused, not truncated or expanded, and so are texts of more than 200 bytes;
+//! - amounts beyond ±1.7 x 10^29 are refused. Kubernetes itself documents 2^63-1 as the largest;
 //! - it always prints canonically, where Kubernetes may echo `+1` or `1.500` as written;
 //! - decimal multiples of 10^21 print their digits, where Kubernetes drops the zeros;
 //! - the 64-bit accessors saturate, where Kubernetes wraps.
 //!
-//! Reading a printed amount gives the same amount, with two exceptions for huge ones. As in Kubernetes, amounts with
-//! binary suffixes are capped at 2^63-1 when read, while sums of them may be larger. And an amount above 10^180 may
-//! print as a text that is too long to be read.
+//! Reading a printed amount gives the same amount, except that binary suffixes are capped at 2^63-1 when read, as in
+//! Kubernetes, while sums of them may be larger.
+//!
+//! Arithmetic is checked. A result that does not fit is [out of range](Quantity::is_out_of_range): all that is known of
+//! it is that it lies beyond every amount that can be read. So it exceeds every bound, and is refused by it, in the
+//! bound's own words. It stays out of range in all further arithmetic, and its text cannot be read as an amount.
 
-mod natural;
-mod number;
 mod parse;
 mod parse_error;
 mod print;
@@ -23,9 +25,17 @@ mod print;
 use std::cmp::Ordering;
 use std::fmt;
 
-use number::{NANOS_PER_MILLI, NANOS_PER_UNIT, Number};
-
 pub use parse_error::ParseQuantityError;
+
+const NANOS_PER_UNIT: i128 = 1_000_000_000;
+const NANOS_PER_MILLI: i128 = 1_000_000;
+
+/// The largest amount, in units. Whole, so that rounding never leaves the range.
+const MAX_UNITS: i128 = i128::MAX / NANOS_PER_UNIT;
+const MAX_NANOS: i128 = MAX_UNITS * NANOS_PER_UNIT;
+
+/// The nanos of a quantity above the range. Those of one below the range are the same with the other sign.
+const BEYOND: i128 = i128::MAX;
 
 /// The suffixes a quantity prints with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +51,8 @@ pub enum Family {
 /// An exact amount in billionths of a unit; the family only affects printing.
 #[derive(Clone)]
 pub struct Quantity {
-    number: Number,
+    /// From `-MAX_NANOS` to `MAX_NANOS`, or `BEYOND` in either direction.
+    nanos: i128,
     family: Family,
 }
 
@@ -50,17 +61,17 @@ impl Quantity {
 
     /// Whole units, in decimal suffixes.
     pub const fn from_units(units: i64) -> Self {
-        Self { number: Number::from_units(units), family: Family::DecimalSi }
+        Self { nanos: units as i128 * NANOS_PER_UNIT, family: Family::DecimalSi }
     }
 
     /// Thousandths, in decimal suffixes.
     pub const fn from_milli(milli: i64) -> Self {
-        Self { number: Number::from_milli(milli), family: Family::DecimalSi }
+        Self { nanos: milli as i128 * NANOS_PER_MILLI, family: Family::DecimalSi }
     }
 
     /// Bytes, in binary suffixes.
-    pub fn from_bytes(bytes: u64) -> Self {
-        Self { number: Number::from_unsigned(bytes), family: Family::BinarySi }
+    pub const fn from_bytes(bytes: u64) -> Self {
+        Self { nanos: bytes as i128 * NANOS_PER_UNIT, family: Family::BinarySi }
     }
 
     /// Reads the text of a JSON string or number, and ignores blanks around it.
@@ -77,89 +88,137 @@ impl Quantity {
     }
 
     pub fn is_zero(&self) -> bool {
-        self.number.is_zero()
+        self.nanos == 0
     }
 
     pub fn is_negative(&self) -> bool {
-        self.number.is_negative()
+        self.nanos < 0
     }
 
     pub fn is_positive(&self) -> bool {
-        !self.is_negative() && !self.is_zero()
+        self.nanos > 0
+    }
+
+    /// Whether arithmetic left the range: the amount is only known to lie beyond every amount that can be read.
+    pub fn is_out_of_range(&self) -> bool {
+        !is_in_range(self.nanos)
     }
 
     /// Whole units, rounded away from zero; saturates at 64 bits.
     pub fn value(&self) -> i64 {
-        self.number.value()
+        in_64_bits(self.nanos, NANOS_PER_UNIT)
     }
 
     /// Thousandths, rounded away from zero; saturates at 64 bits.
     pub fn milli_value(&self) -> i64 {
-        self.number.milli_value()
+        in_64_bits(self.nanos, NANOS_PER_MILLI)
     }
 
     /// Rounded away from zero to whole units.
     pub fn rounded_up_to_units(&self) -> Self {
-        self.with(self.number.rounded_up_to_nanos(NANOS_PER_UNIT))
+        self.rounded_up_to_nanos(NANOS_PER_UNIT)
     }
 
     /// Rounded away from zero to thousandths, as the API server does with every amount it stores.
     pub fn rounded_up_to_milli(&self) -> Self {
-        self.with(self.number.rounded_up_to_nanos(NANOS_PER_MILLI))
+        self.rounded_up_to_nanos(NANOS_PER_MILLI)
     }
 
     /// Rounded away from zero to a multiple of `step`; unchanged for a zero step.
     pub fn rounded_up_to_multiple_of(&self, step: &Self) -> Self {
-        self.with(self.number.rounded_up_to_multiple_of(&step.number))
+        if step.is_zero() || step.is_out_of_range() { self.clone() } else { self.rounded_up_to_nanos(step.nanos) }
+    }
+
+    /// Rounded away from zero to a multiple of a step other than zero.
+    fn rounded_up_to_nanos(&self, step: i128) -> Self {
+        match remainder(self.nanos, step) {
+            0 => self.clone(),
+            over => self.with((self.nanos - over).checked_add(with_sign_of(self.nanos, step.abs()))),
+        }
     }
 
     /// The sum, in this family, or in the other's if this is zero.
     pub fn plus(&self, other: &Self) -> Self {
-        Self { number: self.number.plus(&other.number), family: self.family_with(other) }
+        Self { nanos: sum(self.nanos, other.nanos), family: self.family_with(other) }
     }
 
     /// The difference, in this family, or in the other's if this is zero.
     pub fn minus(&self, other: &Self) -> Self {
-        Self { number: self.number.minus(&other.number), family: self.family_with(other) }
+        Self { nanos: sum(self.nanos, -other.nanos), family: self.family_with(other) }
     }
 
     pub fn times_count(&self, count: u64) -> Self {
-        self.with(self.number.times_count(count))
+        self.with(self.nanos.checked_mul(i128::from(count)))
     }
 
     /// This x `num` / `den`, away from zero to a billionth; a zero `den` counts as one.
     pub fn scaled(&self, num: u64, den: u64) -> Self {
-        self.with(self.number.scaled(num, den))
+        let (num, den) = (u128::from(num), u128::from(den.max(1)));
+        let nanos = self.nanos.unsigned_abs();
+        let scaled = match nanos.checked_mul(num) {
+            Some(product) => Some(product.div_ceil(den)),
+            // OK because the remainder and `num` are both less than 2^64.
+            None => {
+                (nanos / den).checked_mul(num).and_then(|whole| whole.checked_add((nanos % den * num).div_ceil(den)))
+            }
+        };
+        let scaled = scaled.and_then(|scaled| i128::try_from(scaled).ok());
+        self.with(scaled.map(|scaled| with_sign_of(self.nanos, scaled)))
     }
 
-    /// Whether |limit| > |request| x |ratio|, exactly.
+    /// Whether |limit| > |request| x |ratio|, exactly. An amount out of range exceeds every ratio.
     pub fn exceeds_ratio(limit: &Self, request: &Self, ratio: &Self) -> bool {
-        Number::cmp_to_product(&limit.number, &request.number, &ratio.number).is_gt()
+        let is_unknown = [limit, request, ratio].iter().any(|amount| amount.is_out_of_range());
+        is_unknown || Self::cmp_to_product(limit, request, ratio).is_gt()
     }
 
     /// Whether |limit| < |request| x |ratio|, exactly.
     pub fn falls_short_of_ratio(limit: &Self, request: &Self, ratio: &Self) -> bool {
-        Number::cmp_to_product(&limit.number, &request.number, &ratio.number).is_lt()
+        Self::cmp_to_product(limit, request, ratio).is_lt()
+    }
+
+    /// How |limit| compares to |request| x |ratio|. Nanos x nanos are billionths of nanos.
+    fn cmp_to_product(limit: &Self, request: &Self, ratio: &Self) -> Ordering {
+        let limit = product(limit.nanos.unsigned_abs(), NANOS_PER_UNIT.unsigned_abs());
+        limit.cmp(&product(request.nanos.unsigned_abs(), ratio.nanos.unsigned_abs()))
     }
 
     /// limit / request to six decimals, half to even; `+Inf` for a zero request.
     pub fn ratio_text(limit: &Self, request: &Self) -> String {
-        let Some(millionths) = Number::ratio_in_millionths(&limit.number, &request.number) else {
+        if limit.is_out_of_range() || request.is_out_of_range() {
+            return "out of range".to_owned();
+        }
+        if request.is_zero() {
             return "+Inf".to_owned();
+        }
+        let divisor = request.nanos.unsigned_abs();
+        let (mut whole, mut rest) = (limit.nanos.unsigned_abs() / divisor, limit.nanos.unsigned_abs() % divisor);
+        let mut millionths = 0_u32;
+        for _ in 0..6 {
+            let (digit, next) = next_digit(rest, divisor);
+            (millionths, rest) = (millionths * 10 + digit, next);
+        }
+        let round_up = match rest.cmp(&(divisor - rest)) {
+            Ordering::Less => false,
+            Ordering::Equal => millionths % 2 == 1,
+            Ordering::Greater => true,
         };
-        let digits = format!("{:0>7}", millionths.digits());
-        let (whole, fraction) = digits.split_at(digits.len() - 6);
-        let negative = limit.is_negative() != request.is_negative() && !millionths.is_zero();
-        format!("{}{whole}.{fraction}", if negative { "-" } else { "" })
+        millionths += u32::from(round_up);
+        whole += u128::from(millionths / 1_000_000);
+        millionths %= 1_000_000;
+        let negative = limit.is_negative() != request.is_negative() && (whole > 0 || millionths > 0);
+        format!("{}{whole}.{millionths:0>6}", if negative { "-" } else { "" })
     }
 
     /// The same amount in other suffixes.
     pub fn to_family(&self, family: Family) -> Self {
-        Self { number: self.number.clone(), family }
+        Self { nanos: self.nanos, family }
     }
 
-    fn with(&self, number: Number) -> Self {
-        Self { number, family: self.family }
+    /// The result of arithmetic on this quantity; none if it overflowed in the quantity's direction.
+    fn with(&self, nanos: Option<i128>) -> Self {
+        let nanos = if self.is_out_of_range() { self.nanos } else { in_range(nanos, self.nanos) };
+        Self { nanos, family: self.family }
     }
 
     fn family_with(&self, other: &Self) -> Family {
@@ -167,9 +226,77 @@ impl Quantity {
     }
 }
 
+/// The sum of nanos. Of two summands out of range, the first counts.
+fn sum(one: i128, other: i128) -> i128 {
+    match (is_in_range(one), is_in_range(other)) {
+        (true, true) => in_range(one.checked_add(other), one),
+        (false, _) => one,
+        (true, false) => other,
+    }
+}
+
+fn is_in_range(nanos: i128) -> bool {
+    (-MAX_NANOS..=MAX_NANOS).contains(&nanos)
+}
+
+/// A result in range, or `BEYOND` in the direction of the result, or of `sign` if there is none.
+fn in_range(result: Option<i128>, sign: i128) -> i128 {
+    match result {
+        Some(nanos) if is_in_range(nanos) => nanos,
+        Some(nanos) => with_sign_of(nanos, BEYOND),
+        None => with_sign_of(sign, BEYOND),
+    }
+}
+
+fn with_sign_of(sign: i128, magnitude: i128) -> i128 {
+    if sign < 0 { -magnitude } else { magnitude }
+}
+
+/// Nanos as a number of steps, rounded away from zero; saturates at 64 bits.
+fn in_64_bits(nanos: i128, step: i128) -> i64 {
+    let (quotient, over) = match (i64::try_from(nanos), i64::try_from(step)) {
+        // Much cheaper in WebAssembly, which has no division of 128 bits.
+        (Ok(nanos), Ok(step)) => (i128::from(nanos / step), i128::from(nanos % step)),
+        _ => (nanos / step, nanos % step),
+    };
+    let saturated = if nanos < 0 { i64::MIN } else { i64::MAX };
+    i64::try_from(quotient + over.signum()).unwrap_or(saturated)
+}
+
+/// The remainder of a division, with the sign of the nanos.
+fn remainder(nanos: i128, step: i128) -> i128 {
+    match (i64::try_from(nanos), i64::try_from(step)) {
+        // Much cheaper in WebAssembly, which has no division of 128 bits. The guard excludes the one overflow.
+        (Ok(nanos), Ok(step)) if step > 0 => i128::from(nanos % step),
+        _ => nanos % step,
+    }
+}
+
+/// The next decimal digit of `rest` / `divisor`, and the rest behind it. `rest` is less than `divisor`, which is less
+/// than 2^127, so the double of `rest` fits where ten times `rest` may not.
+fn next_digit(rest: u128, divisor: u128) -> (u32, u128) {
+    (0..10).fold((0, 0), |(digit, sum), _| match sum + rest {
+        sum if sum >= divisor => (digit + 1, sum - divisor),
+        sum => (digit, sum),
+    })
+}
+
+/// The product as its high and its low 128 bits.
+fn product(one: u128, other: u128) -> (u128, u128) {
+    const HALF: u32 = 64;
+    let low = |number: u128| u128::from(number as u64);
+    let (one_high, one_low, other_high, other_low) = (one >> HALF, low(one), other >> HALF, low(other));
+    let lowest = one_low * other_low;
+    // OK because three numbers of at most 64 bits, of which one is a product's high half, do not overflow 128 bits.
+    let crossed = one_high * other_low + (lowest >> HALF);
+    let (middle, carry) = crossed.overflowing_add(one_low * other_high);
+    let high = one_high * other_high + (middle >> HALF) + (u128::from(carry) << HALF);
+    (high, middle << HALF | low(lowest))
+}
+
 impl Ord for Quantity {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.number.cmp(&other.number)
+        self.nanos.cmp(&other.nanos)
     }
 }
 
@@ -182,7 +309,7 @@ impl PartialOrd for Quantity {
 /// Compares only the amounts: `1Gi` equals `1024Mi`.
 impl PartialEq for Quantity {
     fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
+        self.nanos == other.nanos
     }
 }
 

@@ -104,12 +104,17 @@ impl<'d> Deltas<'d> {
         let before = before.list(kind);
         let now = self.in_full.list(kind);
         let mut amounts = now.paired_with(&before);
-        amounts.any(|(_, amount, before)| before.map_or(!amount.is_zero(), |before| before < amount))
+        amounts.any(|(_, amount, before)| match before {
+            Some(before) => before < amount || amount.is_out_of_range(),
+            None => !amount.is_zero(),
+        })
     }
 }
 
+/// The growth of an amount; none if it does not grow. Out of range, only the amount itself is certain to be enough.
 fn growth(amount: Quantity, before: Option<Quantity>) -> Option<Quantity> {
     match before {
+        _ if amount.is_out_of_range() => Some(amount),
         Some(before) if before >= amount => None,
         Some(before) => Some(amount.minus(&before)),
         None => Some(amount),

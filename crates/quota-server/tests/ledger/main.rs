@@ -226,11 +226,11 @@ async fn no_request_makes_a_ledger_unreadable() {
     until_counted(&server, "pods=0").await;
     assert_eq!(create(&replica, &pod("shop", "first", "first")).await["allowed"], true);
     let mut hostile = pod("shop", "hostile", "hostile");
-    let container = json!({"name": "a", "resources": {"requests": {"ephemeral-storage": "9".repeat(200)}}});
+    let container = json!({"name": "a", "resources": {"requests": {"ephemeral-storage": "9".repeat(29)}}});
     hostile["spec"]["containers"] = json!([container, container]);
     let response = create(&replica, &hostile).await;
     assert_eq!(response["status"]["code"], 422, "{response}");
-    let text = "pods \"hostile\" is invalid: ephemeral-storage is 1e30 or more, which quotas cannot count: set a smaller amount";
+    let text = "pods \"hostile\" is invalid: ephemeral-storage is 1e20 or more, which quotas cannot count: set a smaller amount";
     assert_eq!(response["status"]["message"], text);
     // It may have been stored while the webhook was away.
     server.put("/api/v1", Some("shop"), hostile, "pods");

@@ -1,21 +1,19 @@
 //! Parses quantities.
 //!
-//! A text is a number and a suffix. The usual case (up to 19 digits, up to 9 of them after the point) is read in one
-//! pass with 64-bit arithmetic; everything else is computed again, equally exactly, with [`Natural`]s.
+//! A text is a number and a suffix. The usual case (up to 19 digits, none of them lost) is read in one pass with 64-bit
+//! arithmetic; everything else is computed again, equally exactly, digit by digit.
 
 use std::str::FromStr;
 
-use super::natural::Natural;
-use super::number::Number;
 use super::parse_error::{MAX_EXPONENT, MAX_LENGTH, ParseQuantityError, Problem};
-use super::{Family, Quantity};
+use super::{Family, NANOS_PER_UNIT, Quantity, is_in_range};
 
 /// Every number with this many digits fits 64 bits.
 const MAX_FAST_DIGITS: usize = 19;
 /// A nano is the ninth digit after the point.
-const NANO_DIGITS: u32 = 9;
+const NANO_DIGITS: i32 = 9;
 /// Amounts with a binary suffix are capped at this many units, as in Kubernetes.
-const BINARY_CAP: u64 = i64::MAX.unsigned_abs();
+const BINARY_CAP: u128 = i64::MAX.unsigned_abs() as u128;
 const POWERS_OF_TEN: [u64; 20] = powers_of_ten();
 
 impl FromStr for Quantity {
@@ -38,8 +36,9 @@ fn parse(text: &str) -> Result<Quantity, Problem> {
         }
         Err(SuffixProblem::ExponentOutOfBounds) => return Err(Problem::ExponentOutOfBounds),
     };
-    let number = parts.small(unit).unwrap_or_else(|| parts.exact(unit));
-    Ok(Quantity { family: unit.family_of(&number), number })
+    let magnitude = parts.small(unit).or_else(|| parts.exact(unit)).and_then(|nanos| i128::try_from(nanos).ok());
+    let nanos = magnitude.filter(|nanos| is_in_range(*nanos)).ok_or(Problem::OutOfRange)?;
+    Ok(Quantity { nanos: if parts.negative { -nanos } else { nanos }, family: unit.family_of(nanos) })
 }
 
 /// The number before the suffix, as written.
@@ -48,7 +47,7 @@ struct Parts<'a> {
     /// The digits, with or without a point.
     text: &'a [u8],
     digits: usize,
-    fraction_digits: u32,
+    fraction_digits: i32,
     /// All digits as one whole number; meaningful up to `MAX_FAST_DIGITS`.
     mantissa: u64,
 }
@@ -73,7 +72,7 @@ fn split_number(text: &[u8]) -> Result<(Parts<'_>, &[u8]), Problem> {
     }
     let number = unsigned.get(..unsigned.len() - rest.len()).unwrap_or_default();
     // OK because the text has no more than MAX_LENGTH characters.
-    let fraction_digits = fraction_digits as u32;
+    let fraction_digits = fraction_digits as i32;
     Ok((Parts { negative, text: number, digits, fraction_digits, mantissa }, rest))
 }
 
@@ -87,68 +86,93 @@ fn digits_into<'a>(mantissa: &mut u64, mut text: &'a [u8]) -> &'a [u8] {
 }
 
 impl Parts<'_> {
-    /// The value, if 64-bit arithmetic is enough.
-    fn small(&self, unit: Unit) -> Option<Number> {
+    /// The magnitude in nanos, if 64 bits are enough for the digits and none is below a nano.
+    fn small(&self, unit: Unit) -> Option<u128> {
         if self.digits > MAX_FAST_DIGITS {
             return None;
         }
-        let (units, nanos) = match unit {
-            Unit::Decimal { power, .. } => {
-                split_decimal(self.mantissa, power.checked_sub_unsigned(self.fraction_digits)?)?
-            }
-            Unit::Binary { shift } => {
-                let room = self.mantissa.leading_zeros();
-                if self.fraction_digits == 0 {
-                    // A result below 2^63 needs no cap.
-                    (if room > shift { self.mantissa << shift } else { BINARY_CAP }, 0)
-                } else if room >= shift {
-                    split_decimal(self.mantissa << shift, 0_i32.checked_sub_unsigned(self.fraction_digits)?)?
-                } else {
-                    return None;
-                }
-            }
-        };
-        Number::small(self.negative, units, nanos)
-    }
-
-    /// The value of any size.
-    fn exact(&self, unit: Unit) -> Number {
-        let nano_power = NANO_DIGITS as i32 - self.fraction_digits as i32;
         match unit {
             Unit::Decimal { power, .. } => {
-                Number::from_nanos(self.negative, Natural::from_decimal(self.text, nano_power + power))
+                let power = NANO_DIGITS + power - self.fraction_digits;
+                u128::from(self.mantissa).checked_mul(power_of_ten(power)?)
+            }
+            Unit::Binary { shift } if self.fraction_digits == 0 => {
+                Some((u128::from(self.mantissa) << shift).min(BINARY_CAP) * NANOS_PER_UNIT.unsigned_abs())
+            }
+            Unit::Binary { .. } => None,
+        }
+    }
+
+    /// The magnitude in nanos, rounded up, of a number with any digits; none if it does not fit.
+    fn exact(&self, unit: Unit) -> Option<u128> {
+        match unit {
+            Unit::Decimal { power, .. } => {
+                let power = NANO_DIGITS + power - self.fraction_digits;
+                let (nanos, lost) = self.leading(self.digits as i32 + power.min(0))?;
+                if nanos == 0 {
+                    return Some(u128::from(lost));
+                }
+                nanos.checked_mul(power_of_ten(power.max(0))?)?.checked_add(u128::from(lost))
             }
             Unit::Binary { shift } => {
-                let whole = Natural::from_decimal(self.text, nano_power.max(0)).times(&Natural::from(1_u64 << shift));
-                let nanos = whole.divided_up_by_power_of_ten(nano_power.min(0).unsigned_abs() as usize);
-                capped(Number::from_nanos(self.negative, nanos))
+                let cap = BINARY_CAP * NANOS_PER_UNIT.unsigned_abs();
+                let whole_digits = self.digits as i32 - self.fraction_digits;
+                let Some(whole) =
+                    self.leading(whole_digits).map(|(whole, _)| whole).filter(|whole| *whole <= BINARY_CAP)
+                else {
+                    return Some(cap);
+                };
+                let whole = (whole << shift).min(BINARY_CAP) * NANOS_PER_UNIT.unsigned_abs();
+                Some((whole + self.binary_fraction(shift)).min(cap))
             }
         }
     }
-}
 
-/// `mantissa` x 10^`power` as units and nanos, if no digit is lost.
-fn split_decimal(mantissa: u64, power: i32) -> Option<(u64, u32)> {
-    if power == 0 {
-        return Some((mantissa, 0));
+    /// The number of the first `count` digits, and whether any of the others is not zero; none if it does not fit.
+    fn leading(&self, count: i32) -> Option<(u128, bool)> {
+        let count = usize::try_from(count).unwrap_or(0);
+        let mut digits = self.text.iter().filter(|byte| **byte != b'.').map(|digit| digit - b'0');
+        let mut number = 0_u128;
+        for digit in digits.by_ref().take(count) {
+            number = number.checked_mul(10)?.checked_add(digit.into())?;
+        }
+        Some((number, digits.any(|digit| digit > 0)))
     }
-    if power > 0 {
-        return Some((mantissa.checked_mul(power_of_ten(power.unsigned_abs())?)?, 0));
+
+    /// The digits behind the point x 2^`shift`, in nanos, rounded up.
+    fn binary_fraction(&self, shift: u32) -> u128 {
+        /// 2^60 units are less than 10^28 nanos, so all digits behind these add less than one nano to them. They cannot
+        /// add up to a whole one: what is missing there is a multiple of the last digit's weight.
+        const COUNTED: usize = 36;
+        const AT_ONCE: usize = 9;
+        let start = self.text.len().saturating_sub(self.fraction_digits.unsigned_abs() as usize);
+        let digits = self.text.get(start..).unwrap_or_default();
+        let (counted, others) = digits.split_at(digits.len().min(COUNTED));
+        let mut lost = others.iter().any(|digit| *digit != b'0');
+        let unit = NANOS_PER_UNIT.unsigned_abs() << shift;
+        let mut nanos = 0_u128;
+        for part in counted.rchunks(AT_ONCE) {
+            // OK because the part is below 10^9 and the unit below 2^90.
+            let number = part.iter().fold(0_u128, |number, digit| number * 10 + u128::from(digit - b'0'));
+            let divisor = POWERS_OF_TEN.get(part.len()).copied().map_or(1, u128::from);
+            let sum = number * unit + nanos;
+            lost |= sum % divisor > 0;
+            nanos = sum / divisor;
+        }
+        nanos + u128::from(lost)
     }
-    let divisor = power_of_ten(power.unsigned_abs())?;
-    // OK because the power is at most the ninth, and the rest is below `divisor`, so their product is below 10^9.
-    let nanos_per_rest = power_of_ten(NANO_DIGITS.checked_sub(power.unsigned_abs())?)? as u32;
-    Some((mantissa / divisor, (mantissa % divisor) as u32 * nanos_per_rest))
 }
 
-fn power_of_ten(power: u32) -> Option<u64> {
-    POWERS_OF_TEN.get(power as usize).copied()
-}
-
-fn capped(number: Number) -> Number {
-    let cap = Number::from_units(i64::MAX);
-    let lowest = Number::from_units(-i64::MAX);
-    number.clamp(lowest, cap)
+/// 10^`power`, if it is whole and fits.
+fn power_of_ten(power: i32) -> Option<u128> {
+    let power = usize::try_from(power).ok()?;
+    match POWERS_OF_TEN.get(power) {
+        Some(small) => Some((*small).into()),
+        None => {
+            let (last, rest) = (POWERS_OF_TEN.len() - 1, power - POWERS_OF_TEN.len() + 1);
+            Some(u128::from(*POWERS_OF_TEN.get(last)?) * u128::from(*POWERS_OF_TEN.get(rest)?))
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -190,13 +214,11 @@ impl Unit {
     }
 
     /// Kubernetes uses decimal suffixes for a part of a byte, so that sums stay readable.
-    fn family_of(self, number: &Number) -> Family {
+    fn family_of(self, nanos: i128) -> Family {
         match self {
             Self::Decimal { family, .. } => family,
-            Self::Binary { .. } => match number.small_magnitude() {
-                Some((0, nanos)) if nanos > 0 => Family::DecimalSi,
-                _ => Family::BinarySi,
-            },
+            Self::Binary { .. } if (1..NANOS_PER_UNIT).contains(&nanos) => Family::DecimalSi,
+            Self::Binary { .. } => Family::BinarySi,
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::MAX_UNITS;
+
 /// Longer texts are refused without being parsed.
 pub(super) const MAX_LENGTH: usize = 200;
 
@@ -20,6 +22,7 @@ pub(super) enum Problem {
     NoDigits,
     UnknownSuffix { start: usize },
     ExponentOutOfBounds,
+    OutOfRange,
     TooLong,
 }
 
@@ -52,6 +55,7 @@ impl fmt::Display for ParseQuantityError {
                 }
             }
             Problem::ExponentOutOfBounds => write!(f, "its exponent must be from -{MAX_EXPONENT} to {MAX_EXPONENT}"),
+            Problem::OutOfRange => write!(f, "it must be from -{MAX_UNITS} to {MAX_UNITS}"),
             Problem::TooLong => write!(f, "it must have at most {MAX_LENGTH} characters"),
         }
     }

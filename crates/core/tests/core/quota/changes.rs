@@ -26,6 +26,35 @@ fn of_pods(operation: &str, object: &Value, old: Option<&Value>) -> Value {
 }
 
 #[test]
+fn sums_beyond_the_largest_amount_are_refused_by_every_bound() {
+    const MAX: &str = "170141183460469231731687303715";
+    let container = |name: &str| json!({"name": name, "resources": {"requests": {"cpu": "1e29"}}});
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [container("a"), container("b")]}});
+    let request = of_pods("CREATE", &pod, None);
+    let team = quota(json!({}), json!({"requests.cpu": MAX}), json!({"requests.cpu": "0"}));
+    let refused = judge(&request, &[team], &json!({}));
+    let text = format!("exceeded quota: team, requested: requests.cpu=>{MAX}, used: requests.cpu=0, limited: ");
+    assert!(!refused.accepted && refused.message.contains(&text), "{}", refused.message);
+    // Nothing is known of the growth of such a sum, so it is never taken for none.
+    let old = json!({"metadata": {"name": "p", "resourceVersion": "1"}, "spec": pod["spec"]});
+    let mut resize = of_pods("UPDATE", &old, Some(&old));
+    resize["subResource"] = json!("resize");
+    let full = quota(json!({}), json!({"requests.cpu": "1"}), json!({"requests.cpu": "0"}));
+    assert!(!judge(&resize, &[full], &json!({})).accepted);
+    let rules = json!([{"name": "pods", "limits": [{"type": "Pod", "max": {"cpu": MAX}}]}]);
+    let refused = judge(&request, &[], &json!({"limitRanges": {"rules": rules}}));
+    assert!(!refused.accepted && refused.message.contains("maximum cpu usage per Pod is"), "{}", refused.message);
+    assert!(judge(&request, &[], &json!({})).accepted);
+}
+
+#[test]
+fn an_amount_beyond_the_largest_is_refused_with_its_place() {
+    let refused = judge(&of_pods("CREATE", &pod("1e30"), None), &[], &json!({}));
+    let text = "object.spec.containers[0].resources.requests.cpu: `1e30` is not a quantity: it must be from -170141";
+    assert!(!refused.accepted && refused.message.contains(text), "{}", refused.message);
+}
+
+#[test]
 fn the_audit_scanner_does_not_charge_a_stored_pod_again() {
     let full = quota(json!({}), json!({"requests.cpu": "1"}), json!({"requests.cpu": "1"}));
     let mut request = of_pods("CREATE", &pod("500m"), None);
