@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Records the session files of e2e.bats: what the policy asks its host for, and what the objects of test_data answer.
-# A session is the requests' own: one file a request, and `<request>.outage.yml` where every read fails.
+# `<request>.yml`, and with another cluster or settings `<request>.<variant>.yml`; in `.outage` every read fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,19 +18,8 @@ record() {
     annotated-policy.wasm >/dev/null
 }
 
-for request in pod-create-plain pod-create-invalid-after-default-limit pod-update \
-  statefulset-create-request-above-default-limit deployment-create pvc-create service-create-loadbalancer; do
-  record "$request" "$request" "${clusters[@]}"
-done
+record pod-create-plain pod-create-plain "${clusters[@]}"
+record pod-create-invalid-after-default-limit pod-create-invalid-after-default-limit "${clusters[@]}"
 record pod-create-plain.outage pod-create-plain
 record pod-create-plain.never pod-create-plain "${clusters[@]}" --settings-json '{"estimates": {"mode": "never"}}'
-for history in own large pool; do
-  record "pod-create-plain.$history" pod-create-plain "${clusters[@]}" --settings-json "$now" \
-    --cluster "test_data/usage/$history.yaml"
-done
-record pod-create-already-defaulted-by-limitranger.own pod-create-already-defaulted-by-limitranger "${clusters[@]}" \
-  --settings-json "$now" --cluster test_data/usage/shop.yaml
-for request in pod-create-job-owned deployment-create service-create-loadbalancer; do
-  record "$request.nearly-full" "$request" --cluster test_data/context/LimitRange.json \
-    --cluster test_data/context/Namespace.json --cluster test_data/nearly-full/ResourceQuota.yaml
-done
+record pod-create-plain.own pod-create-plain "${clusters[@]}" --settings-json "$now" --cluster test_data/usage/own.yaml

@@ -30,8 +30,8 @@ use self::case::Case;
 use self::departures::Departure;
 use self::outcome::{Answer, Difference, Outcome, difference_by_forgery, differences};
 use self::plane::{Latest, Plane, text_of};
-use crate::deployed;
-use crate::guarded::{ID, guard_in};
+use crate::chart_policies;
+use crate::guarded_namespace::{ID, guard_in};
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
@@ -101,8 +101,8 @@ fn alone() -> BTreeMap<String, Deployment> {
 /// documentation recommends.
 fn paired() -> BTreeMap<String, Deployment> {
     let mut policies: BTreeMap<_, _> =
-        deployed::policies().into_iter().map(|(id, policy)| (id, without_estimates(policy))).collect();
-    let judge = deployed::judge(&policies);
+        chart_policies::policies().into_iter().map(|(id, policy)| (id, without_estimates(policy))).collect();
+    let judge = chart_policies::judge(&policies);
     let config_maps =
         json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]});
     let rules = policies.get_mut(&judge).and_then(|policy| policy.rules.as_mut()).and_then(Value::as_array_mut);

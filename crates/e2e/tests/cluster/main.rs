@@ -8,20 +8,23 @@
     reason = "a test may panic if the cluster is in an unexpected state"
 )]
 
+// Helpers.
 mod chart;
-mod deployed;
-mod guarded;
+mod chart_policies;
+mod guarded_namespace;
 mod objects;
 
-mod control_plane;
-mod webhook;
+// Tests of the control plane and the webhook servers themselves.
+mod harness_control_plane;
+mod harness_webhook;
 
-mod alone;
-mod collector;
+// Tests, by class and subject.
+mod admit_beside_in_tree_plugins;
+mod admit_chart_policies;
+mod admit_in_outages;
+mod admit_policy_alone;
+mod command_ui;
+mod controller_collector;
 mod differential;
 mod ledger;
-mod outage;
-mod page;
-mod pair;
 mod scan;
-mod with_plugins;

@@ -4,7 +4,7 @@
 use headroom_testkit::built::workspace_file;
 use serde_json::{Value, json};
 
-use crate::guarded::resources;
+use crate::guarded_namespace::resources;
 use crate::objects::pod;
 use crate::scan::scene::{STORE, Scene};
 

@@ -14,7 +14,7 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::guarded::{Guarded, guard};
+use crate::guarded_namespace::{Guarded, guard};
 use crate::objects::deployment;
 
 #[path = "../../../../companion/tests/sources/servers.rs"]

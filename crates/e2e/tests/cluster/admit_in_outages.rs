@@ -6,7 +6,7 @@ use headroom_e2e::policy_server::{Deployment, configuration_name};
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::json;
 
-use crate::guarded::{ID, guard, resources};
+use crate::guarded_namespace::{ID, guard, resources};
 use crate::objects::{limit_range, pod};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -34,7 +34,7 @@ async fn the_policy_works_after_an_outage_of_the_api_server_and_requests_are_ref
     assert_eq!(*resources(&after), defaulted);
 
     // Without a policy server nothing is created, unless the operator has set failurePolicy Ignore.
-    let crate::guarded::Guarded { cluster: _cluster, client, server, .. } = shop;
+    let crate::guarded_namespace::Guarded { cluster: _cluster, client, server, .. } = shop;
     drop(server);
     let refusal = headroom_e2e::cluster::create(&client, greedy()).await.unwrap_err().to_string();
     assert!(refusal.contains(r#"failed calling webhook "headroom.kubewarden.admission""#), "{refusal}");

@@ -13,8 +13,8 @@ use headroom_e2e::webhook::WebhookServer;
 use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 
-use crate::deployed;
-use crate::guarded::{Guarded, guard_by, wait_for};
+use crate::chart_policies;
+use crate::guarded_namespace::{Guarded, guard_by, wait_for};
 use crate::objects::{limit_range, pod, quota};
 
 /// The annotation that asks [`inject`] for a sidecar; its value is the sidecar's resources as JSON.
@@ -85,8 +85,8 @@ fn refused_by(id: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn injected_containers_are_judged_too() {
-    let policies = deployed::policies();
-    let judge = deployed::judge(&policies);
+    let policies = chart_policies::policies();
+    let judge = chart_policies::judge(&policies);
     let shop = shop(policies, json!({"requests.cpu": "500m"})).await;
     let namespace = &shop.namespace;
     let item = json!({"max": {"cpu": "1"}, "default": {"cpu": "300m", "memory": "64Mi"}});
@@ -165,14 +165,15 @@ async fn check_forgeries(policies: BTreeMap<String, Deployment>, refused_by: &st
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn forged_fields_do_not_help_against_the_pair() {
-    check_forgeries(deployed::policies(), ".kubewarden.admission").await;
+    check_forgeries(chart_policies::policies(), ".kubewarden.admission").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn forged_fields_do_not_help_against_a_validating_policy_alone() {
-    let policies: BTreeMap<_, _> = deployed::policies().into_iter().filter(|(_, policy)| !policy.mutating).collect();
-    let judge = deployed::judge(&policies);
+    let policies: BTreeMap<_, _> =
+        chart_policies::policies().into_iter().filter(|(_, policy)| !policy.mutating).collect();
+    let judge = chart_policies::judge(&policies);
     check_forgeries(policies, &refused_by(&judge)).await;
 }
 
@@ -196,7 +197,7 @@ fn resize(namespace: &str, before: &Value, after: &Value) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn a_resize_is_judged_and_never_changed() {
-    let policies = deployed::policies();
+    let policies = chart_policies::policies();
     let id = policies.iter().find(|(_, policy)| policy.is_about("pods/resize")).unwrap().0.clone();
     let shop = shop(policies, json!({"requests.cpu": "500m"})).await;
     let namespace = &shop.namespace;

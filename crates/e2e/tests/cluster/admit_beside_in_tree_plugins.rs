@@ -7,14 +7,14 @@ use headroom_e2e::control_plane::Controllers;
 use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::{Value, json};
 
-use crate::deployed;
-use crate::guarded::{Guarded, guard_by, resources, wait_for};
+use crate::chart_policies;
+use crate::guarded_namespace::{Guarded, guard_by, resources, wait_for};
 use crate::objects::{deployment, limit_range, quota};
 
 /// A namespace guarded as documented, with the LimitRange that was there when the requests of `test_data` were
 /// recorded.
 async fn shop() -> Guarded {
-    let shop = guard_by(Cluster::of_environment(Controllers::On).await.unwrap(), deployed::policies()).await;
+    let shop = guard_by(Cluster::of_environment(Controllers::On).await.unwrap(), chart_policies::policies()).await;
     let ranges: Value = serde_json::from_str(include_str!("../../../../test_data/context/LimitRange.json")).unwrap();
     let range = json!({
         "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": shop.namespace},

@@ -7,7 +7,7 @@ use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::json;
 
-use crate::guarded::{resources, wait_for};
+use crate::guarded_namespace::{resources, wait_for};
 use crate::objects::{limit_range, pod, quota};
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::{Deployment, Policy, PolicyServer, USER, grant};
 use serde_json::json;
 
-use crate::guarded::{ID, guard, resources, wait_for};
+use crate::guarded_namespace::{ID, guard, resources, wait_for};
 use crate::objects::{limit_range, pod, quota};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -31,7 +31,7 @@ use kube::api::{Api, DynamicObject};
 use serde_json::{Value, json};
 
 use crate::chart;
-use crate::guarded::{Guarded, ID, guard, resources};
+use crate::guarded_namespace::{Guarded, ID, guard, resources};
 use crate::objects::{limit_range, pod};
 
 const COLLECTOR: &str = "system:serviceaccount:headroom:headroom-collector";
