@@ -5,6 +5,7 @@ SOURCES := Cargo.toml Cargo.lock $(shell find src crates/core/src crates/core/Ca
 # The tests and the host use one profile, in which wasmtime is optimized, so that it is built only once.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 HOST := $(TARGET)/debug/headroom-host
+XTASK := $(TARGET)/debug/xtask
 KWCTL ?= $(shell command -v kwctl || echo $(HOST))
 REQUESTS := test_data/requests
 
@@ -15,7 +16,7 @@ help:
 	@echo "make policy.wasm        the policy;  annotated-policy.wasm: with its metadata, ready for kwctl push"
 	@echo "make e2e-tests          e2e.bats on kwctl, or on our own host if kwctl is not installed"
 	@echo "make page               the page, a folder for any web host;  test-page: the page in Chromium"
-	@echo "make test-deploy        the Helm chart, alerts, dashboard, workflows and release scripts;  e2e-chart: the chart at a real API server"
+	@echo "make test-deploy        the Helm chart, workflows, and the steps of a release;  e2e-chart: the chart at a real API server"
 	@echo "make manifests          the chart as plain manifests, for kubectl apply and kustomize"
 	@echo "make image              the companion's OCI image, without a container runtime;  push REGISTRY=...: it and the policy"
 	@echo "make docs               the documentation as a book, docs/book;  test-docs: its links, commands and examples"
@@ -38,7 +39,7 @@ annotated-policy.wasm: policy.wasm metadata.yml $(wildcard README.md) | host
 # is built only once.
 .PHONY: host
 host:
-	cargo build --locked --workspace --bin headroom-host
+	cargo build --locked --workspace --bin headroom-host --bin kubectl-headroom --bin xtask
 
 # A new version needs CREATED_AT, a time in RFC 3339.
 artifacthub-pkg.yml: metadata.yml questions-ui.yml | host
@@ -103,49 +104,41 @@ test-page: page
 	$(TARGET)/debug/headroom-playground-examples --outcomes . >$(PAGE)/outcomes.json
 	cd playground/site && PAGE=$(PAGE)/site OUTCOMES=$(PAGE)/outcomes.json SHOTS=$(PAGE)/screenshots COMPANION=$(abspath $(TARGET))/debug/kubectl-headroom timeout 900 node --test test/page.test.mjs
 
-# Tests of deployment and release, without building or publishing anything.
+# Tests of deployment and release, without publishing anything.
 .PHONY: test-deploy
 test-deploy: annotated-policy.wasm host
-	cargo build --locked --workspace --bin kubectl-headroom
-	hack/test-chart $(HOST) annotated-policy.wasm $(TARGET)/debug/kubectl-headroom
-	hack/test-monitoring $(TARGET)/debug/kubectl-headroom
-	hack/test-image $(HOST) annotated-policy.wasm $(TARGET)/debug/kubectl-headroom
-	hack/test-release
+	$(XTASK) check chart $(HOST) annotated-policy.wasm $(TARGET)/debug/kubectl-headroom
+	$(XTASK) check workflows
+	HEADROOM_HOST=$(abspath $(HOST)) HEADROOM_POLICY=$(abspath annotated-policy.wasm) cargo test --locked --workspace --test release -- --ignored
 
 # The chart with default values, and the ledger alone, for `kubectl apply` and kustomize.
-MANIFESTS ?= $(TARGET)/manifests
 .PHONY: manifests
-manifests:
-	mkdir -p $(MANIFESTS)
-	"$$(scripts/setup-debian.sh helm)" template headroom deploy/charts/headroom -n headroom --set namespace.create=true >$(MANIFESTS)/manifests.yaml
-	"$$(scripts/setup-debian.sh helm)" template headroom deploy/charts/headroom -n headroom \
-	  --set namespace.create=true,ledger.enabled=true,policies.enabled=false,collector.enabled=false \
-	  --set people.reader.create=false,people.poolReader.create=false >$(MANIFESTS)/manifests-ledger.yaml
+manifests: host
+	$(XTASK) release manifests $(TARGET)/manifests
 
 # The image of a release build, for this machine's architecture or PLATFORM=linux-arm64 or linux-amd64. `push` uploads the
 # image and the policy to your own registry, such as REGISTRY=registry.example.com/headroom, after `skopeo login` or
 # `docker login`.
 PLATFORM ?= $(if $(filter aarch64,$(shell uname -m)),linux-arm64,linux-amd64)
+RUST_TARGET = $(if $(filter linux-arm64,$(PLATFORM)),aarch64,x86_64)-unknown-linux-gnu
 .PHONY: image
-image: page
+image: page host
 	rm -rf $(TARGET)/image
-	hack/release/oci image \
-	  "$$(HEADROOM_PAGE=$(PAGE)/site hack/release/build-companion $(if $(filter linux-arm64,$(PLATFORM)),aarch64,x86_64)-unknown-linux-gnu)" $(PLATFORM) $(TARGET)/image
+	$(XTASK) oci image $(TARGET)/image "$(PLATFORM)=$$(HEADROOM_PAGE=$(PAGE)/site $(XTASK) release build kubectl-headroom $(RUST_TARGET))"
 
 .PHONY: push registry-is-named
 registry-is-named:
 	@test -n "$(REGISTRY)" || { echo "REGISTRY is required: make push REGISTRY=registry.example.com/headroom" >&2; exit 2; }
 push: registry-is-named annotated-policy.wasm image
 	rm -rf $(TARGET)/policy
-	hack/release/oci policy annotated-policy.wasm $(TARGET)/policy
-	hack/release/push $(TARGET)/policy $(REGISTRY)/policies/headroom
-	hack/release/push $(TARGET)/image $(REGISTRY)/kubectl-headroom
+	$(XTASK) oci policy annotated-policy.wasm $(TARGET)/policy
+	$(XTASK) oci push $(TARGET)/policy $(REGISTRY)/policies/headroom
+	$(XTASK) oci push $(TARGET)/image $(REGISTRY)/kubectl-headroom
 
 # Checks of the documentation that the Rust tests do not make; `docs` builds the book.
 .PHONY: test-docs
 test-docs: annotated-policy.wasm host
-	hack/ensure-python-yaml
-	hack/check-docs "$$(scripts/setup-debian.sh helm)" $(HOST) annotated-policy.wasm
+	$(XTASK) check docs $(HOST) annotated-policy.wasm
 
 .PHONY: docs
 docs:
@@ -156,6 +149,10 @@ docs:
 .PHONY: e2e-chart
 e2e-chart:
 	scripts/test-chart-in-cluster.sh
+
+# Everything that CI checks of a change.
+.PHONY: ci
+ci: test fuzz e2e-cluster
 
 # Without KUBECONFIG, builds and starts a control plane, which takes some minutes the first time. With KUBECONFIG, we need
 # administrator permissions including impersonation, `kubectl` in PATH, and for webhooks HEADROOM_WEBHOOK_HOST: a name or

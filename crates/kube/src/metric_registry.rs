@@ -1,7 +1,4 @@
 //! Families of metrics in the OpenMetrics text format, as the collector and the ledger tell of themselves.
-//!
-//! `hack/metrics.py` reads their names from where these functions are called, and holds rules, dashboard and documentation
-//! against them.
 
 use std::fmt::Debug;
 use std::hash::Hash;

@@ -1,0 +1,309 @@
+//! README.md and the book: links, commands, Helm values and quoted messages. Tests in the crates run the commands of
+//! `kubectl headroom`, and ask the policy about settings.
+
+use std::collections::HashSet;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use regex::Regex;
+
+use crate::chart::{CHART, Chart, MANIFESTS};
+use crate::{Faults, items, output, read, run, sorted_files, text, yaml};
+
+const LANGUAGES: [&str; 4] = ["console", "sh", "text", "yaml"];
+/// Programs whose arguments are not checked here.
+const UNCHECKED: [&str; 6] = ["chmod", "cosign", "curl", "kubectl-headroom", "python3", "source"];
+
+/// A fenced block, with the comment before it.
+struct Block {
+    place: String,
+    language: String,
+    kind: String,
+    body: String,
+}
+
+/// A page: its blocks, and its text without them.
+struct Page {
+    path: String,
+    blocks: Vec<Block>,
+    prose: String,
+}
+
+pub fn check(host: &str, policy: &str) -> Result<()> {
+    let mut faults = Faults::default();
+    let mut pages = vec!["README.md".to_owned()];
+    pages.extend(sorted_files("docs/src", "md")?);
+    let pages: Vec<Page> = pages.into_iter().map(|path| Page::read(path, &mut faults)).collect::<Result<_>>()?;
+
+    let summary = read("docs/src/SUMMARY.md")?;
+    for page in &pages {
+        let is_listed = match page.path.strip_prefix("docs/src/") {
+            None | Some("SUMMARY.md") => true,
+            Some(page) => summary.contains(&format!("]({page})")),
+        };
+        faults.check(is_listed, || format!("docs/src/SUMMARY.md does not list {}", page.path));
+    }
+    let lines = read("README.md")?.lines().count();
+    faults.check(lines <= 150, || format!("README.md has {lines} lines; keep it at 150, and move the rest to docs/"));
+
+    let links = Links::new()?;
+    let shell = Shell { chart: Chart::new()?, host, policy, makefile: read("Makefile")? };
+    let expected = expected_messages()?;
+    let (mut commands, mut messages) = (0, 0);
+    for page in &pages {
+        links.check(page, &mut faults)?;
+        for block in &page.blocks {
+            let fault = match (block.language.as_str(), block.kind.as_str()) {
+                ("sh", _) => {
+                    for command in split_commands(&block.body) {
+                        commands += 1;
+                        let tried = shell.try_command(&command.iter().map(String::as_str).collect::<Vec<_>>());
+                        faults.check(tried.is_ok(), || format!("{}: {:#}", block.place, tried.unwrap_err()));
+                    }
+                    continue;
+                }
+                (_, "values") => shell.try_values(&block.body),
+                (_, "kustomization") => shell.try_kustomization(&block.body),
+                (_, "message") => {
+                    messages += 1;
+                    let is_expected = expected.contains(block.body.trim());
+                    is_expected.then_some(()).context("no scenario and no test expects this message")
+                }
+                _ => continue,
+            };
+            faults.check(fault.is_ok(), || format!("{}: {:#}", block.place, fault.unwrap_err()));
+        }
+    }
+    faults.end(&format!("docs: {} pages, {commands} commands, {messages} messages are in order", pages.len()))
+}
+
+impl Page {
+    fn read(path: String, faults: &mut Faults) -> Result<Self> {
+        let whole = read(&path)?;
+        let fence = Regex::new(r"^( *)```(\w*)$")?;
+        let comment = Regex::new(r"^ *<!-- (\w+) -->$")?;
+        let (mut blocks, mut prose, mut kind) = (Vec::new(), String::new(), String::new());
+        let mut lines = whole.lines().enumerate();
+        while let Some((number, line)) = lines.next() {
+            let Some(opened) = fence.captures(line) else {
+                kind = comment.captures(line).map(|found| found[1].to_owned()).unwrap_or_default();
+                prose = prose + line + "\n";
+                continue;
+            };
+            let (indent, language) = (opened[1].len(), opened[2].to_owned());
+            let place = format!("{path}:{}", number + 1);
+            faults.check(LANGUAGES.contains(&language.as_str()), || {
+                format!("{place}: the language `{language}` is not known")
+            });
+            let body = lines.by_ref().map(|(_, line)| line).take_while(|line| line.trim() != "```");
+            let body = body.map(|line| format!("{}\n", line.get(indent..).unwrap_or_default())).collect();
+            blocks.push(Block { place, language, kind: std::mem::take(&mut kind), body });
+        }
+        Ok(Self { path, blocks, prose })
+    }
+}
+
+// --- links --------------------------------------------------------------------------------------------------
+
+struct Links {
+    link: Regex,
+    include: Regex,
+    heading: Regex,
+    ours: Regex,
+}
+
+impl Links {
+    fn new() -> Result<Self> {
+        let url = regex::escape(&crate::release::identity("URL")?);
+        Ok(Self {
+            link: Regex::new(r"\]\(([^)\s]+)\)")?,
+            include: Regex::new(r"\{\{#include ([^}]+)\}\}")?,
+            heading: Regex::new(r"(?m)^#+ (.+)$")?,
+            ours: Regex::new(&format!(r"^{url}/(?:blob|tree)/main/(.+)$"))?,
+        })
+    }
+
+    fn check(&self, page: &Page, faults: &mut Faults) -> Result<()> {
+        let folder = Path::new(&page.path).parent().unwrap_or(Path::new(""));
+        for found in self.link.captures_iter(&page.prose) {
+            let (target, anchor) = found[1].split_once('#').unwrap_or((&found[1], ""));
+            let path = if let Some(ours) = self.ours.captures(target) {
+                PathBuf::from(&ours[1])
+            } else if target.contains(':') {
+                continue;
+            } else if target.is_empty() {
+                PathBuf::from(&page.path)
+            } else {
+                let path = normal(&folder.join(target));
+                let is_inside = page.path == "README.md" || path.starts_with("docs/src");
+                faults
+                    .check(is_inside, || format!("{}: `{target}` leaves the book: link to the repository", page.path));
+                path
+            };
+            if !path.exists() {
+                faults.check(false, || format!("{}: `{target}` is not there", page.path));
+            } else if !anchor.is_empty() && path.extension().is_some_and(|extension| extension == "md") {
+                let has = self.anchors(&path)?.contains(anchor);
+                faults.check(has, || format!("{}: {} has no heading `{anchor}`", page.path, path.display()));
+            }
+        }
+        for block in &page.blocks {
+            for included in self.include.captures_iter(&block.body) {
+                let is_there = folder.join(&included[1]).exists();
+                faults.check(is_there, || format!("{}: {} is not there", block.place, &included[1]));
+            }
+        }
+        Ok(())
+    }
+
+    fn anchors(&self, path: &Path) -> Result<HashSet<String>> {
+        let page = Page::read(path.to_string_lossy().into_owned(), &mut Faults::default())?;
+        let linked = Regex::new(r"\[([^]]+)\]\([^)]*\)")?;
+        let headings = self.heading.captures_iter(&page.prose).map(|found| {
+            let plain = linked.replace_all(&found[1], "$1").to_lowercase();
+            let kept = plain.chars().filter(|letter| letter.is_alphanumeric() || "_- ".contains(*letter));
+            kept.collect::<String>().replace(' ', "-")
+        });
+        Ok(headings.collect())
+    }
+}
+
+/// The path without `..`.
+fn normal(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut path, part| {
+        if part == Component::ParentDir {
+            path.pop();
+        } else {
+            path.push(part);
+        }
+        path
+    })
+}
+
+// --- commands -----------------------------------------------------------------------------------------------
+
+/// The words of the first command of each line, up to a pipe, a redirection or a comment.
+fn split_commands(body: &str) -> Vec<Vec<String>> {
+    let split = |line: &str| {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        for letter in line.chars() {
+            match (quote, letter) {
+                (Some(open), letter) if letter == open => quote = None,
+                (None, '\'' | '"') => {
+                    quote = Some(letter);
+                    word.get_or_insert_default();
+                }
+                (None, '|' | '>' | '<' | '&') | (None, '#') if word.is_none() => break,
+                (None, letter) if letter.is_whitespace() => words.extend(word.take()),
+                _ => word.get_or_insert_default().push(letter),
+            }
+        }
+        words.extend(word);
+        words
+    };
+    body.replace("\\\n", " ").lines().map(split).filter(|words| !words.is_empty()).collect()
+}
+
+/// Tries the commands of the documentation, as far as that changes nothing.
+struct Shell<'a> {
+    chart: Chart,
+    host: &'a str,
+    policy: &'a str,
+    makefile: String,
+}
+
+impl Shell<'_> {
+    fn try_command(&self, command: &[&str]) -> Result<()> {
+        match command {
+            ["kubectl", "headroom", ..] => Ok(()),
+            ["kubectl", "apply", arguments @ ..] => self.try_apply(arguments),
+            ["kubectl", "get" | "krew" | "kustomize" | "label" | "patch", ..] => Ok(()),
+            ["make", words @ ..] => words.iter().filter(|word| !word.contains('=')).try_for_each(|target| {
+                let rule =
+                    Regex::new(&format!(r"(?m)^(?:[\w.-]+ )*{}(?: [\w.-]+)*:(?:[^=]|$)", regex::escape(target)))?;
+                rule.is_match(&self.makefile)
+                    .then_some(())
+                    .with_context(|| format!("the Makefile has no target {target}"))
+            }),
+            ["cargo", ..] => Ok(()),
+            ["helm", arguments @ ..] => self.try_helm(arguments),
+            ["kwctl", "push", ..] => Ok(()),
+            ["kwctl", arguments @ ..] => self.try_host(arguments),
+            [program, arguments @ ..] if program.ends_with("headroom-host") => self.try_host(arguments),
+            [program, ..] if UNCHECKED.contains(program) => Ok(()),
+            _ => bail!("nothing checks `{}`: add it to xtask/src/docs.rs", command.join(" ")),
+        }
+    }
+
+    fn try_apply(&self, arguments: &[&str]) -> Result<()> {
+        let Some(["-f", path]) = arguments.windows(2).find(|pair| pair[0] == "-f") else { return Ok(()) };
+        let is_released = path.contains("/releases/") && MANIFESTS.iter().any(|(file, _)| path.ends_with(file));
+        (*path == "-" || is_released || Path::new(path).exists())
+            .then_some(())
+            .with_context(|| format!("{path} is not there"))
+    }
+
+    /// Renders what is installed: the schema refuses wrong values, and the templates wrong combinations.
+    fn try_helm(&self, arguments: &[&str]) -> Result<()> {
+        let ["install" | "upgrade" | "template", _, chart, rest @ ..] = arguments else {
+            return matches!(arguments, ["uninstall", ..]).then_some(()).context("nothing checks this");
+        };
+        if chart.starts_with("charts/") {
+            return Ok(());
+        }
+        let is_ours = *chart == CHART || (chart.starts_with("oci://") && chart.ends_with("/headroom"));
+        is_ours.then_some(()).with_context(|| format!("{chart} is not the chart"))?;
+        // The newest chart may have values that those of an older release lack.
+        let is_reused = rest.contains(&"--reuse-values");
+        (!is_reused).then_some(()).context("use --reset-then-reuse-values, which adds new default values")?;
+        let rest = rest.iter().filter(|word| !["--create-namespace", "--reset-then-reuse-values"].contains(word));
+        self.render(&rest.copied().collect::<Vec<_>>())
+    }
+
+    fn render(&self, arguments: &[&str]) -> Result<()> {
+        let rendered = self.chart.template(arguments)?;
+        rendered.is_success.then_some(()).with_context(|| rendered.err.trim().to_owned())
+    }
+
+    fn try_host(&self, arguments: &[&str]) -> Result<()> {
+        let arguments = arguments.iter().map(|word| if *word == "annotated-policy.wasm" { self.policy } else { word });
+        let answer = output(Command::new(self.host).args(arguments))?;
+        let is_answer = answer.is_success && answer.out.contains("\"uid\"");
+        is_answer.then_some(()).with_context(|| format!("{}{}", answer.err, answer.out))
+    }
+
+    fn try_values(&self, values: &str) -> Result<()> {
+        self.render(&["-n", "headroom", "--set-json", &yaml(values)?.to_string()])
+    }
+
+    /// An overlay patches what the manifests contain.
+    fn try_kustomization(&self, overlay: &str) -> Result<()> {
+        let overlay = yaml(overlay)?;
+        for resource in items(&overlay["resources"]) {
+            self.try_apply(&["-f", text(resource)])?;
+        }
+        let objects = self.chart.objects("headroom", &[])?;
+        for patch in items(&overlay["patches"]) {
+            let [kind, name] = ["kind", "name"].map(|key| text(&patch["target"][key]));
+            let target = objects.iter().find(|((of, _, named), _)| of == kind && named == name);
+            let (_, target) = target.with_context(|| format!("the manifests have no {kind} {name}"))?;
+            for operation in items(&yaml(text(&patch["patch"]))?) {
+                let path = text(&operation["path"]);
+                target.pointer(path).with_context(|| format!("the {kind} has no {path}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+// --- messages -----------------------------------------------------------------------------------------------
+
+/// All texts that scenarios and tests expect.
+fn expected_messages() -> Result<String> {
+    let listed =
+        run("git", &["ls-files", "--cached", "--others", "--exclude-standard", "tests/scenarios", "crates/*/tests"])?;
+    let files = listed.lines().filter(|file| !file.ends_with(".rs") && Path::new(file).exists());
+    let texts = files.map(|file| Ok(String::from_utf8_lossy(&std::fs::read(file)?).into_owned()));
+    Ok(texts.collect::<Result<Vec<String>>>()?.join("\n"))
+}

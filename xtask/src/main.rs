@@ -1,0 +1,157 @@
+//! Chores of this repository that are more than one command. The Makefile calls them.
+
+mod chart;
+mod docs;
+mod oci;
+mod release;
+mod workflows;
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::{env, fs};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+const USAGE: &str = "\
+cargo xtask COMMAND, in the root of the repository:
+
+codegen [--check]             writes the chart's generated files, or fails if one is out of date
+check chart HOST POLICY CLI   the Helm chart, its schema, and the rendered manifests
+check docs HOST POLICY        links, commands and quoted messages of README.md and the book
+check workflows               the GitHub workflows
+
+release version [TAG]         compares all places with the version, and with the tag; prints the version
+release identity [NAME]       compares all places with owner, registry and e-mail; prints OWNER, URL, POLICY, …
+release notes VERSION         prints a version's section of the changelog
+release build PROGRAM TARGET  builds a program for a target of Rust, and prints the path of the binary
+release manifests FOLDER      renders the chart as plain manifests
+release package BINARY PLATFORM FOLDER   packs kubectl-headroom, for a PLATFORM such as linux-amd64
+release sbom PACKAGE TARGET   prints the software bill of materials of a package as SPDX
+release assemble FOLDER URL   adds the other files of a release to the built ones, and checks all
+release check-assets FOLDER   whether all files of a release are there and unchanged
+release artifacthub-branch [COMMIT]   commits what Artifact Hub reads to the branch `artifacthub`
+
+oci image LAYOUT PLATFORM=BINARY...   the image, as an OCI layout, without a container runtime
+oci policy WASM LAYOUT        the annotated policy, as `kwctl push` uploads it
+oci chart ARCHIVE LAYOUT      the packed chart, as `helm push` uploads it; that cannot choose the tag
+oci artifacthub LAYOUT        the chart's owners, for the tag `artifacthub.io` beside the chart
+oci push LAYOUT REPOSITORY [TAG]      uploads a layout, and prints its reference by digest
+oci tag REFERENCE TAG...      gives pushed artifacts further tags: all of them, or none
+";
+
+fn main() -> ExitCode {
+    // `cargo xtask` works in any folder of the repository.
+    if let Some(manifest) = env::var_os("CARGO_MANIFEST_DIR") {
+        env::set_current_dir(Path::new(&manifest).join("..")).expect("the repository is there");
+    }
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match dispatch(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[&str]) -> Result<()> {
+    match arguments {
+        ["codegen"] => chart::generate(true),
+        ["codegen", "--check"] => chart::generate(false),
+        ["check", "chart", host, policy, cli] => chart::check(host, policy, cli),
+        ["check", "docs", host, policy] => docs::check(host, policy),
+        ["check", "workflows"] => workflows::check(),
+        ["release", rest @ ..] => release::dispatch(rest),
+        ["oci", rest @ ..] => oci::dispatch(rest),
+        _ => bail!("unknown command\n\n{USAGE}"),
+    }
+}
+
+/// Faults that a check has found, all of which are printed at its end.
+#[derive(Default)]
+struct Faults(Vec<String>);
+
+impl Faults {
+    fn check(&mut self, is_right: bool, fault: impl FnOnce() -> String) {
+        if !is_right {
+            self.0.push(fault());
+        }
+    }
+
+    fn equal<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, found: T, expected: T) {
+        self.check(found == expected, || format!("{what}: found {found:?}, expected {expected:?}"));
+    }
+
+    fn end(self, summary: &str) -> Result<()> {
+        if self.0.is_empty() {
+            println!("{summary}");
+            return Ok(());
+        }
+        bail!("{} faults\n  {}", self.0.len(), self.0.join("\n  "))
+    }
+}
+
+fn read(path: impl AsRef<Path>) -> Result<String> {
+    let path = path.as_ref();
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn yaml(text: &str) -> Result<Value> {
+    Ok(serde_saphyr::from_str(text)?)
+}
+
+fn documents(text: &str) -> Result<Vec<Value>> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+}
+
+/// Output of a program, and whether it succeeded.
+struct Output {
+    is_success: bool,
+    out: String,
+    err: String,
+}
+
+fn output(command: &mut Command) -> Result<Output> {
+    let output = command.output().with_context(|| format!("cannot run {:?}", command.get_program()))?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ok(Output { is_success: output.status.success(), out: text(output.stdout), err: text(output.stderr) })
+}
+
+/// Runs a program that has to succeed, and returns its output without the last line break.
+fn run(program: &str, arguments: &[&str]) -> Result<String> {
+    let Output { is_success, out, err } = output(Command::new(program).args(arguments))?;
+    if !is_success {
+        bail!("{program} {}: {}", arguments.join(" "), if err.is_empty() { out } else { err }.trim());
+    }
+    Ok(out.trim_end_matches('\n').to_owned())
+}
+
+/// Installs tools where they are missing; prints the path of those that are not installed in PATH.
+fn setup(tools: &[&str]) -> Result<String> {
+    run("scripts/setup-debian.sh", tools)
+}
+
+/// Elements of a JSON array, none of anything else.
+fn items(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn sorted_files(folder: &str, extension: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {folder}"))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(sorted_files(&path.to_string_lossy(), extension)?);
+        } else if path.extension().is_some_and(|found| found == extension) {
+            found.push(path.to_string_lossy().into_owned());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
