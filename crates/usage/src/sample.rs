@@ -95,4 +95,11 @@ impl Window {
     pub fn seconds(&self) -> i64 {
         self.to.saturating_sub(self.from)
     }
+
+    /// The earlier and the later half, cut between two steps; none of fewer than two.
+    pub fn halves(self, step: i64) -> Option<[Self; 2]> {
+        let steps = self.seconds().div_euclid(step.max(1));
+        let middle = self.from.saturating_add(steps.div_euclid(2).saturating_mul(step));
+        (steps >= 2).then_some([Self { to: middle, ..self }, Self { from: middle, ..self }])
+    }
 }

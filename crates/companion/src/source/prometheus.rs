@@ -2,8 +2,7 @@
 //!
 //! `query` builds the questions and `answer` reads the answers, both pure; `api` sends, and is the only one that does.
 //! Usage comes from cAdvisor's series, images and OOM kills from kube-state-metrics'; `names` and `probe` know what they
-//! are called at a given store, `clusters` whether they are of one cluster, and `reader` reads with them; `survey` reads the same by pod
-//! instead of by image. A range that is too much for the store is reported as
+//! are called at a given store, `clusters` whether they are of one cluster, and `reader` reads with them. A range that is too much for the store is reported as
 //! such, and the pipeline asks for less.
 
 mod answer;
@@ -15,8 +14,7 @@ mod names;
 mod oom;
 mod probe;
 mod query;
-mod reader;
-pub mod survey;
+pub mod reader;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,13 +23,13 @@ use async_trait::async_trait;
 use headroom_usage::sample::Window;
 
 use self::api::Api;
-use self::reader::Reader;
 use super::cluster_id::ClusterId;
 use super::http::{Endpoint, Http};
 use super::{Reach, Sink, Source, SourceError};
 
 pub use self::examine::examine;
 pub use self::names::Overrides;
+pub use self::reader::Reader;
 
 /// How to use a store that speaks Prometheus' API.
 #[derive(Clone)]

@@ -175,7 +175,7 @@ async fn google_cloud_monitoring_is_read_without_scraped_metrics() {
     let asked = store.asked_for("GET /api/v1/query_range?");
     let question = |words: &[&str]| asked.iter().any(|head| words.iter().all(|word| head.contains(word)));
     let place = r#"{namespace_name="shop",pod_name!="",container_name!="",container_name!="POD""#;
-    let labels = "max by (pod_name, container_name, metadata_system_container_image)";
+    let labels = "max by (namespace_name, pod_name, container_name, metadata_system_container_image)";
     assert!(question(&[labels, &format!("kubernetes_io:container_cpu_core_usage_time{place}}}")]), "{asked:#?}");
     let memory = format!(r#"kubernetes_io:container_memory_used_bytes{place},memory_type="non-evictable"}}"#);
     assert!(question(&[labels, &memory]), "{asked:#?}");

@@ -1,6 +1,7 @@
 //! Finds the metrics store and reads it: the one that was named, or the first in the cluster that answers, or the metrics API
 //! where there is none.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -22,8 +23,7 @@ use crate::rightsize::history::{self, Histories};
 use crate::rightsize::owners::Pods;
 use crate::rightsize::report::Source;
 use crate::source::http::{Authentication, Endpoint, Http, Url};
-use crate::source::prometheus::Options;
-use crate::source::prometheus::survey::Survey;
+use crate::source::prometheus::{Options, Reader};
 use crate::source::{SourceError, forward, metrics_api};
 
 /// What was found and read.
@@ -122,11 +122,11 @@ impl Reading<'_> {
             }
             (None, None) => None,
         };
-        if let Some((survey, name)) = named {
-            return self.history(survey, name, pods).await;
+        if let Some((reader, name)) = named {
+            return self.history(reader, name, pods).await;
         }
         match self.first_of(services.candidates).await? {
-            Some((survey, name)) => self.history(survey, name, pods).await,
+            Some((reader, name)) => self.history(reader, name, pods).await,
             None => {
                 let found = self.of_now(pods).await;
                 found.map_err(|error| {
@@ -167,12 +167,12 @@ impl Reading<'_> {
         client(&self.args.target).await
     }
 
-    async fn connect(&self, http: Http) -> anyhow::Result<Survey> {
-        Ok(Survey::connect(http, self.options()?).await?)
+    async fn connect(&self, http: Http) -> anyhow::Result<Arc<Reader>> {
+        Ok(Reader::connect(http, self.options()?).await?)
     }
 
     /// The first candidate that answers and knows a container of the namespaces; why the others do not becomes notes.
-    async fn first_of(&mut self, candidates: Vec<Candidate>) -> anyhow::Result<Option<(Survey, String)>> {
+    async fn first_of(&mut self, candidates: Vec<Candidate>) -> anyhow::Result<Option<(Arc<Reader>, String)>> {
         if candidates.is_empty() {
             return Ok(None);
         }
@@ -180,7 +180,7 @@ impl Reading<'_> {
         let mut rest = candidates.iter();
         for candidate in rest.by_ref().take(MAX_TRIED) {
             match self.try_out(&client, candidate).await {
-                Ok(survey) => {
+                Ok(reader) => {
                     let others: Vec<String> = rest.map(Candidate::to_string).collect();
                     if !others.is_empty() {
                         self.notes.push(format!(
@@ -189,7 +189,7 @@ impl Reading<'_> {
                             others.join(", ")
                         ));
                     }
-                    return Ok(Some((survey, format!("{} at {}", candidate.product, candidate))));
+                    return Ok(Some((reader, format!("{} at {}", candidate.product, candidate))));
                 }
                 Err(error) => self.notes.push(format!("{} ({}): {error}", candidate, candidate.product)),
             }
@@ -198,7 +198,7 @@ impl Reading<'_> {
     }
 
     /// Connects to a candidate, which has to know some container.
-    async fn try_out(&self, client: &kube::Client, candidate: &Candidate) -> anyhow::Result<Survey> {
+    async fn try_out(&self, client: &kube::Client, candidate: &Candidate) -> anyhow::Result<Arc<Reader>> {
         if candidate.wants_token && matches!(self.endpoint(None)?.authentication, Authentication::None) {
             bail!(
                 "it wants a token: HEADROOM_TOKEN=$(oc whoami -t) kubectl headroom recommend --service {} \
@@ -206,26 +206,26 @@ impl Reading<'_> {
                 candidate
             );
         }
-        let survey = self.reach(client, &candidate.target, candidate.path).await?;
-        let now = survey.now().await?;
-        let counted = survey.containers(self.namespaces, Window { from: now - DAY, to: now }).await?;
+        let reader = self.reach(client, &candidate.target, candidate.path).await?;
+        let now = reader.now().await?;
+        let counted = reader.containers(self.namespaces, Window { from: now - DAY, to: now }).await?;
         if counted.values().all(|containers| *containers == 0) {
             bail!("it has no container metrics for these namespaces");
         }
-        Ok(survey)
+        Ok(reader)
     }
 
     /// Connects to the store behind a Service. Who may not use the API server's proxy may be allowed to forward a port.
-    async fn reach(&self, client: &kube::Client, target: &forward::Target, path: &str) -> anyhow::Result<Survey> {
+    async fn reach(&self, client: &kube::Client, target: &forward::Target, path: &str) -> anyhow::Result<Arc<Reader>> {
         let endpoint = self.endpoint(None)?;
         let http = behind_service(client.clone(), target.clone(), &endpoint).await?;
-        let refused = match Survey::connect(http.below(path), self.options()?).await {
+        let refused = match Reader::connect(http.below(path), self.options()?).await {
             Err(SourceError::Permanent(text)) if is_refusal(&text) && !needs_port_forward(&endpoint) => text,
-            survey => return Ok(survey?),
+            reader => return Ok(reader?),
         };
         let forwarded = async {
             let http = forward::http(client.clone(), target.clone(), &endpoint).await?;
-            Survey::connect(http.below(path), self.options()?).await.map_err(anyhow::Error::from)
+            Reader::connect(http.below(path), self.options()?).await.map_err(anyhow::Error::from)
         };
         forwarded.await.map_err(|error| {
             anyhow!(
@@ -237,19 +237,19 @@ impl Reading<'_> {
     }
 
     /// Reads the history of all workloads.
-    async fn history(&mut self, survey: Survey, name: String, mut pods: Pods) -> anyhow::Result<Found> {
-        let now = survey.now().await?;
+    async fn history(&mut self, reader: Arc<Reader>, name: String, mut pods: Pods) -> anyhow::Result<Found> {
+        let now = reader.now().await?;
         let skew = now.abs_diff(clock::now());
         if self.as_of.is_none() && skew > SKEW {
             self.notes.push(format!(
                 "the store's clock and this machine's differ by {skew} s: check both; history is read by the store's"
             ));
         }
-        let step = i64::from(survey.step_seconds());
+        let step = i64::from(reader.step_seconds);
         let to = now.div_euclid(step) * step;
         let from = (to - i64::from(self.args.store.days) * DAY).div_euclid(step) * step;
         let window = Window { from, to };
-        if !survey.knows_state() {
+        if !reader.knows_state() {
             self.notes.push(
                 "the store has no kube-state-metrics: pods that are gone are told apart by their names, and \
                  out-of-memory kills only as far as pods tell their last one"
@@ -258,9 +258,9 @@ impl Reading<'_> {
         }
         // Up to now, for who made a pod may have been told only since the last whole step.
         let until_now = Window { to: now + 1, ..window };
-        let problems = history::add_owners(&survey, self.namespaces, until_now, &mut pods.owners).await;
+        let problems = history::add_owners(&reader, self.namespaces, until_now, &mut pods.owners).await;
         let parallel = usize::from(self.args.store.parallel);
-        let reading = history::read(&survey, self.namespaces, window, pods, parallel, self.progress, &self.stop).await;
+        let reading = history::read(&reader, self.namespaces, window, pods, parallel, self.progress, &self.stop).await;
         let is_partial = reading.is_interrupted || !reading.problems.is_empty();
         if reading.histories.is_empty()
             && let Some(problem) = reading.problems.first()
@@ -283,7 +283,7 @@ impl Reading<'_> {
             name,
             from: moment(window.from),
             to: moment(window.to),
-            step_seconds: Some(survey.step_seconds()),
+            step_seconds: Some(reader.step_seconds),
             is_partial,
         };
         Ok(Found { histories: reading.histories, source, notes: std::mem::take(&mut self.notes) })

@@ -6,7 +6,7 @@ use std::fmt;
 use headroom_usage::DAY;
 use headroom_usage::sample::{Resource, Window};
 
-use crate::source::prometheus::survey::Survey;
+use crate::source::prometheus::Reader;
 
 /// About so many samples are read in one query: a second of work, and some ten megabytes on the way.
 const SAMPLES_IN_QUERY: i64 = 400_000;
@@ -35,14 +35,10 @@ impl Query {
             let (first, second) = self.namespaces.split_at(self.namespaces.len() / 2);
             return Some([first, second].map(|half| Self { namespaces: half.to_vec(), ..self.clone() }));
         }
-        let steps = self.window.seconds().div_euclid(step);
-        let middle = self.window.from + steps.div_euclid(2) * step;
         // A counter rises between two looks at it, so it is not cut to less than some.
-        let fewest = if self.question == Question::Throttling { 4 * 3_600 / step.max(1) } else { 2 };
-        (steps >= fewest.max(2)).then(|| {
-            [Window { to: middle, ..self.window }, Window { from: middle, ..self.window }]
-                .map(|window| Self { window, ..self.clone() })
-        })
+        let least = if self.question == Question::Throttling { 4 * 3_600 } else { 0 };
+        let halves = self.window.halves(step).filter(|_| self.window.seconds() >= least)?;
+        Some(halves.map(|window| Self { window, ..self.clone() }))
     }
 }
 
@@ -71,19 +67,19 @@ fn moment(unix_seconds: i64) -> String {
 
 /// Pieces that are about equally large, newest first, so that an interrupted reading has the latest days of all.
 pub async fn plan(
-    survey: &Survey,
+    store: &Reader,
     namespaces: &[String],
     window: Window,
     problems: &mut Vec<String>,
 ) -> VecDeque<Query> {
-    let step = i64::from(survey.step_seconds());
+    let step = i64::from(store.step_seconds);
     let (mut sizes, mut with_kills) = (BTreeMap::new(), BTreeSet::new());
     for namespaces in namespaces.chunks(MAX_NAMESPACES) {
-        match survey.containers(namespaces, window).await {
+        match store.containers(namespaces, window).await {
             Ok(counted) => sizes.extend(counted),
             Err(error) => problems.push(format!("containers cannot be counted: {error}")),
         }
-        match survey.namespaces_with_kills(namespaces, window).await {
+        match store.namespaces_with_kills(namespaces, window).await {
             Ok(found) => with_kills.extend(found),
             Err(error) => problems.push(format!("out-of-memory kills cannot be told: {error}")),
         }
@@ -95,7 +91,7 @@ pub async fn plan(
         // Whole days, which are kept apart anyway.
         let days = (SAMPLES_IN_QUERY / (containers.max(1) * (DAY / step).max(1))).max(1);
         for window in cut(window, days) {
-            for resource in Resource::ALL.into_iter().rev().filter(|resource| survey.knows(*resource)) {
+            for resource in Resource::ALL.into_iter().rev().filter(|resource| store.knows(*resource)) {
                 queries.push(query(Question::Usage(resource), window));
             }
         }

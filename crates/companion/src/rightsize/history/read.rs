@@ -18,7 +18,8 @@ use super::query_plan::{MAX_NAMESPACES, Query, Question, plan};
 use super::{Histories, Part};
 use crate::rightsize::owners::{Owners, Pods, WorkloadRef};
 use crate::source::SourceError;
-use crate::source::prometheus::survey::Survey;
+use crate::source::prometheus::Reader;
+use crate::source::prometheus::reader::Killed;
 
 /// The time before each next attempt.
 const RETRY_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(9)];
@@ -35,10 +36,10 @@ pub struct Reading {
 }
 
 /// Adds the owners of pods that are gone by now. A problem is one line.
-pub async fn add_owners(survey: &Survey, namespaces: &[String], window: Window, owners: &mut Owners) -> Vec<String> {
+pub async fn add_owners(store: &Reader, namespaces: &[String], window: Window, owners: &mut Owners) -> Vec<String> {
     let mut problems = Vec::new();
     for namespaces in namespaces.chunks(MAX_NAMESPACES) {
-        match survey.makers(namespaces, window).await {
+        match store.owners(namespaces, window).await {
             Ok(all) => all.into_iter().for_each(|made| {
                 let (kind, name) = made.object;
                 owners.add(WorkloadRef::new(&made.namespace, kind, &name), &made.owner.0, &made.owner.1);
@@ -54,7 +55,7 @@ pub async fn add_owners(survey: &Survey, namespaces: &[String], window: Window, 
 
 /// Reads a window of these namespaces.
 pub async fn read(
-    survey: &Survey,
+    store: &Arc<Reader>,
     namespaces: &[String],
     window: Window,
     pods: Pods,
@@ -64,7 +65,7 @@ pub async fn read(
 ) -> Reading {
     let mut reading = Reading::default();
     let mut queries = tokio::select! {
-        queries = plan(survey, namespaces, window, &mut reading.problems) => queries,
+        queries = plan(store, namespaces, window, &mut reading.problems) => queries,
         () = stop.cancelled() => VecDeque::new(),
     };
     progress.begin(queries.len() as u64, "Reading usage");
@@ -75,7 +76,7 @@ pub async fn read(
         while running.len() < parallel.max(1)
             && let Some(query) = queries.pop_front()
         {
-            running.spawn(read_patiently(survey.clone(), Arc::clone(&pods), query));
+            running.spawn(read_patiently(Arc::clone(store), Arc::clone(&pods), query));
         }
         let next = tokio::select! {
             next = running.join_next() => next,
@@ -83,7 +84,7 @@ pub async fn read(
         };
         // A task that panicked has nothing to tell; there are none.
         let Some(Ok((query, read))) = next else { break };
-        match (read, query.halves(survey.step_seconds().into())) {
+        match (read, query.halves(store.step_seconds.into())) {
             (Ok(part), _) => {
                 strangers.merge(&part.strangers);
                 reading.histories.add(part, today);
@@ -94,7 +95,7 @@ pub async fn read(
                 halves.into_iter().rev().for_each(|half| queries.push_front(half));
             }
             (Err(error), _) => {
-                reading.problems.push(format!("not read: {}: {error}", query));
+                reading.problems.push(format!("not read: {query}: {error}"));
                 progress.advance(1);
             }
         }
@@ -105,10 +106,10 @@ pub async fn read(
     reading
 }
 
-async fn read_patiently(survey: Survey, pods: Arc<Pods>, query: Query) -> (Query, Result<Part, SourceError>) {
+async fn read_patiently(store: Arc<Reader>, pods: Arc<Pods>, query: Query) -> (Query, Result<Part, SourceError>) {
     let mut waits = RETRY_DELAYS.into_iter();
     loop {
-        let read = read_query(&survey, &pods, &query).await;
+        let read = read_query(&store, &pods, &query).await;
         match (&read, waits.next()) {
             (Err(SourceError::Temporary(reason)), Some(wait)) => {
                 tracing::debug!(reason, "trying again");
@@ -119,12 +120,12 @@ async fn read_patiently(survey: Survey, pods: Arc<Pods>, query: Query) -> (Query
     }
 }
 
-async fn read_query(survey: &Survey, pods: &Pods, query: &Query) -> Result<Part, SourceError> {
+async fn read_query(store: &Reader, pods: &Pods, query: &Query) -> Result<Part, SourceError> {
     let (mut part, window) = (Part::default(), query.window);
-    let step = u64::from(survey.step_seconds());
+    let step = u64::from(store.step_seconds);
     match query.question {
         Question::Usage(resource) => {
-            survey
+            store
                 .usage(&query.namespaces, resource, window, &mut |place, samples| {
                     let hash = cardinality::hash(&place.namespace, &place.pod);
                     let Some(workload) = pods.of_pod(&place.namespace, &place.pod) else {
@@ -144,7 +145,7 @@ async fn read_query(survey: &Survey, pods: &Pods, query: &Query) -> Result<Part,
                 .await?;
         }
         Question::Throttling => {
-            for (place, counted) in survey.throttling(&query.namespaces, window).await? {
+            for (place, counted) in store.throttling(&query.namespaces, window).await? {
                 if let Some(workload) = pods.of_pod(&place.namespace, &place.pod) {
                     let sum = part.throttling.entry((workload, place.container)).or_default();
                     sum.periods += counted.periods;
@@ -154,11 +155,10 @@ async fn read_query(survey: &Survey, pods: &Pods, query: &Query) -> Result<Part,
         }
         Question::Kills => {
             for namespace in &query.namespaces {
-                for (place, kill) in survey.kills(namespace, window).await? {
-                    if let Some(workload) = pods.of_pod(&place.namespace, &place.pod) {
-                        let of = cardinality::hash(&place.pod, &place.container);
-                        let observed = part.day(workload, &place.container, day_of(kill.at));
-                        observed.add_kill(Kill { at: kill.at, memory: kill.memory, of });
+                for Killed { container: of, at, memory } in store.kills(namespace, window).await? {
+                    if let Some(workload) = pods.of_pod(&of.namespace, &of.pod) {
+                        let observed = part.day(workload, &of.container, day_of(at));
+                        observed.add_kill(Kill { at, memory, of: cardinality::hash(&of.pod, &of.container) });
                     }
                 }
             }

@@ -1,11 +1,13 @@
 //! The questions, as PromQL text. Nothing is sent from here.
 //!
-//! Every question is about one namespace, and joins nothing: what a container's image is comes as a question of its
+//! A question joins nothing: what a container's image is comes as a question of its
 //! own and is matched here, because a join inside PromQL fails as a whole when two series claim the same container,
 //! and costs the store more.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+use headroom_usage::sample::Resource;
 
 use super::names::{self, Cpu, INIT_INFO, Names, Place, State};
 
@@ -25,18 +27,25 @@ pub struct Queries<'a> {
 }
 
 impl Queries<'_> {
+    /// The usage of each container of these namespaces within each step; none if the store does not have the resource.
+    pub fn usage(&self, namespaces: &[&str], resource: Resource, with_image: bool) -> Option<String> {
+        let by = self.usage_labels(with_image);
+        let selector = |metric: &String| self.usage_selector(metric, namespaces);
+        match resource {
+            Resource::Cpu => self.names.cpu.as_ref().map(|cpu| self.cpu(&selector(&cpu.metric), cpu, &by)),
+            Resource::Memory => self.names.memory.as_ref().map(|metric| self.peak(&selector(metric), &by)),
+            // Of all devices together.
+            Resource::EphemeralStorage => self
+                .names
+                .storage
+                .as_ref()
+                .map(|metric| format!("sum by ({by}) ({})", self.peak(&selector(metric), &format!("{by}, device")))),
+        }
+    }
+
     /// CPU in cores, averaged over [`rate_seconds`]. `max by` leaves one series of an HA pair; `rate` sees counter
     /// resets, and gives nothing where the counter was not scraped.
-    pub fn cpu(&self, namespace: &str, cpu: &Cpu, with_image: bool) -> String {
-        self.cpu_of(&self.usage_selector(&cpu.metric, namespace), cpu, &self.usage_labels(with_image))
-    }
-
-    /// The same of many namespaces at once, which the answer names.
-    pub fn cpu_among(&self, namespaces: &[String], cpu: &Cpu) -> String {
-        self.cpu_of(&self.usage_among(&cpu.metric, namespaces), cpu, &self.usage_place())
-    }
-
-    fn cpu_of(&self, selector: &str, cpu: &Cpu, by: &str) -> String {
+    fn cpu(&self, selector: &str, cpu: &Cpu, by: &str) -> String {
         if cpu.is_rate {
             format!("max by ({by}) (last_over_time({selector}[{}ms]))", self.gauge_milliseconds())
         } else {
@@ -48,78 +57,28 @@ impl Queries<'_> {
         }
     }
 
-    /// The peak of memory within each step.
-    pub fn memory(&self, namespace: &str, metric: &str, with_image: bool) -> String {
-        self.memory_of(&self.usage_selector(metric, namespace), &self.usage_labels(with_image))
-    }
-
-    /// The same of many namespaces at once, which the answer names.
-    pub fn memory_among(&self, namespaces: &[String], metric: &str) -> String {
-        self.memory_of(&self.usage_among(metric, namespaces), &self.usage_place())
-    }
-
-    fn memory_of(&self, selector: &str, by: &str) -> String {
+    /// The peak of bytes within each step.
+    fn peak(&self, selector: &str, by: &str) -> String {
         format!("max by ({by}) (max_over_time({selector}[{}ms]))", self.gauge_milliseconds())
     }
 
-    /// The most ephemeral storage within each step, of all devices together.
-    pub fn storage(&self, namespace: &str, metric: &str, with_image: bool) -> String {
-        self.storage_of(&self.usage_selector(metric, namespace), &self.usage_labels(with_image))
-    }
-
-    /// The same of many namespaces at once, which the answer names.
-    pub fn storage_among(&self, namespaces: &[String], metric: &str) -> String {
-        self.storage_of(&self.usage_among(metric, namespaces), &self.usage_place())
-    }
-
-    fn storage_of(&self, selector: &str, by: &str) -> String {
-        format!("sum by ({by}) ({})", self.memory_of(selector, &format!("{by}, device")))
-    }
-
-    /// A counter of cAdvisor's as it stands, of many namespaces at once.
-    pub fn counter_among(&self, namespaces: &[String], metric: &str) -> String {
-        format!("max by ({}) ({})", self.usage_place(), self.usage_among(metric, namespaces))
+    /// A counter of cAdvisor's as it stands.
+    pub fn counter(&self, namespaces: &[&str], metric: &str) -> String {
+        format!("max by ({}) ({})", self.usage_labels(false), self.usage_selector(metric, namespaces))
     }
 
     /// How many containers each of these namespaces has.
-    pub fn containers_among(&self, namespaces: &[String], metric: &str) -> String {
+    pub fn containers(&self, namespaces: &[&str], metric: &str) -> String {
         let Place { namespace, .. } = &self.names.usage;
-        let selector = self.usage_among(metric, namespaces);
-        format!("count by ({namespace}) (group by ({}) ({selector}))", self.usage_place())
-    }
-
-    /// The series of one of kube-state-metrics' metrics in these namespaces.
-    pub fn state_among(
-        &self,
-        state: &State,
-        metric: &str,
-        namespaces: &[String],
-        more: &[(&str, &str, &str)],
-    ) -> String {
-        let pattern = pattern(namespaces);
-        let mut labels = vec![(state.place.namespace.as_str(), "=~", pattern.as_str())];
-        labels.extend(more);
-        self.selector(metric, &labels)
-    }
-
-    fn usage_among(&self, metric: &str, namespaces: &[String]) -> String {
-        let pattern = pattern(namespaces);
-        let mut labels = vec![(self.names.usage.namespace.as_str(), "=~", pattern.as_str())];
-        labels.extend(containers(&self.names.usage));
-        self.selector(metric, &labels)
-    }
-
-    /// The labels that say which container of all a series is about.
-    fn usage_place(&self) -> String {
-        let Place { namespace, pod, container } = &self.names.usage;
-        format!("{namespace}, {pod}, {container}")
+        let selector = self.usage_selector(metric, namespaces);
+        format!("count by ({namespace}) (group by ({}) ({selector}))", self.usage_labels(false))
     }
 
     /// The image of each container and init container, while it is known.
     pub fn images(&self, namespace: &str, state: &State) -> String {
         let Place { pod, container, .. } = &state.place;
         let part = |metric: &str| {
-            let selector = self.state_selector(state, metric, namespace, &[(&state.image, "!=", "")]);
+            let selector = self.state_selector(state, metric, &[namespace], &[(&state.image, "!=", "")]);
             format!("max by ({pod}, {container}, {}) ({selector})", state.image)
         };
         format!("{} or {}", part(&state.info), part(INIT_INFO))
@@ -129,7 +88,7 @@ impl Queries<'_> {
     pub fn killed_and_restarted(&self, namespace: &str, state: &State) -> String {
         let Place { pod, container, .. } = &state.place;
         let part = |metric: &str| {
-            let selector = self.state_selector(state, metric, namespace, &[("reason", "=", "OOMKilled")]);
+            let selector = self.state_selector(state, metric, &[namespace], &[("reason", "=", "OOMKilled")]);
             format!("max by ({pod}, {container}) ({selector} == 1)")
         };
         format!(
@@ -146,10 +105,10 @@ impl Queries<'_> {
         let reason = self.state_selector(
             state,
             "kube_pod_container_status_terminated_reason",
-            namespace,
+            &[namespace],
             &[("reason", "=", "OOMKilled")],
         );
-        let failed = self.state_selector(state, "kube_pod_status_phase", namespace, &[("phase", "=", "Failed")]);
+        let failed = self.state_selector(state, "kube_pod_status_phase", &[namespace], &[("phase", "=", "Failed")]);
         format!("max by ({pod}, {container}) ({reason} == 1) and on ({pod}) max by ({pod}) ({failed} == 1)")
     }
 
@@ -166,7 +125,7 @@ impl Queries<'_> {
     fn restarts_by(&self, namespace: &str, state: &State, pods: &str, over: impl Fn(String) -> String) -> String {
         let Place { pod, container, .. } = &state.place;
         let part = |metric: &str| {
-            let selector = over(self.state_selector(state, metric, namespace, &[(pod, "=~", pods)]));
+            let selector = over(self.state_selector(state, metric, &[namespace], &[(pod, "=~", pods)]));
             format!("max by ({pod}, {container}) ({selector})")
         };
         format!("{} or {}", part(RESTARTS), part("kube_pod_init_container_status_restarts_total"))
@@ -177,7 +136,7 @@ impl Queries<'_> {
         let Place { pod, container, .. } = &state.place;
         let part = |metric: &str| {
             let selector =
-                self.state_selector(state, metric, namespace, &[("resource", "=", "memory"), (pod, "=~", pods)]);
+                self.state_selector(state, metric, &[namespace], &[("resource", "=", "memory"), (pod, "=~", pods)]);
             format!("max by ({pod}, {container}) ({selector})")
         };
         format!("{} or {}", part("kube_pod_container_resource_limits"), part("kube_pod_init_container_resource_limits"))
@@ -195,14 +154,23 @@ impl Queries<'_> {
         self.selector(metric, &labels)
     }
 
-    fn usage_selector(&self, metric: &str, namespace: &str) -> String {
-        let mut labels = vec![(self.names.usage.namespace.as_str(), "=", namespace)];
+    fn usage_selector(&self, metric: &str, namespaces: &[&str]) -> String {
+        let (operator, pattern) = among(namespaces);
+        let mut labels = vec![(self.names.usage.namespace.as_str(), operator, pattern.as_str())];
         labels.extend(containers(&self.names.usage));
         self.selector(metric, &labels)
     }
 
-    fn state_selector(&self, state: &State, metric: &str, namespace: &str, more: &[(&str, &str, &str)]) -> String {
-        let mut labels = vec![(state.place.namespace.as_str(), "=", namespace)];
+    /// The series of one of kube-state-metrics' metrics in these namespaces.
+    pub fn state_selector(
+        &self,
+        state: &State,
+        metric: &str,
+        namespaces: &[&str],
+        more: &[(&str, &str, &str)],
+    ) -> String {
+        let (operator, pattern) = among(namespaces);
+        let mut labels = vec![(state.place.namespace.as_str(), operator, pattern.as_str())];
         labels.extend(more);
         self.selector(metric, &labels)
     }
@@ -211,11 +179,12 @@ impl Queries<'_> {
         selector(metric, labels, self.matchers)
     }
 
+    /// The labels that say which container a series is about.
     fn usage_labels(&self, with_image: bool) -> String {
-        let Place { pod, container, .. } = &self.names.usage;
+        let Place { namespace, pod, container } = &self.names.usage;
         match &self.names.usage_image {
-            Some(image) if with_image => format!("{pod}, {container}, {image}"),
-            _ => format!("{pod}, {container}"),
+            Some(image) if with_image => format!("{namespace}, {pod}, {container}, {image}"),
+            _ => format!("{namespace}, {pod}, {container}"),
         }
     }
 
@@ -226,9 +195,9 @@ impl Queries<'_> {
     }
 }
 
-/// A regular expression that matches these namespaces: their names have no character that means something in it.
-fn pattern(namespaces: &[String]) -> String {
-    namespaces.join("|")
+/// Matches these namespaces: several by a regular expression, in which their names have no character that means something.
+fn among(namespaces: &[&str]) -> (&'static str, String) {
+    (if namespaces.len() == 1 { "=" } else { "=~" }, namespaces.join("|"))
 }
 
 /// What tells a container's series from those of pods, cgroups and pause containers.
@@ -320,34 +289,33 @@ mod tests {
 
     #[test]
     fn usage_is_asked_for_one_namespace_and_once_a_container() {
-        let cpu = Overrides::default().cpu();
         check(
             &names(15),
             "",
-            |queries| queries.cpu("shop", &cpu, false),
-            r#"max by (pod, container) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[60s]))"#,
+            |queries| queries.usage(&["shop"], Resource::Cpu, false).unwrap(),
+            r#"max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[60s]))"#,
         );
         check(
             &names(60),
             r#"cluster="a""#,
-            |queries| queries.cpu("shop", &cpu, true),
-            r#"max by (pod, container, image) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD",cluster="a"}[120s]))"#,
+            |queries| queries.usage(&["shop"], Resource::Cpu, true).unwrap(),
+            r#"max by (namespace, pod, container, image) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD",cluster="a"}[120s]))"#,
         );
         check(
             &names(30),
             "",
-            |queries| queries.memory("shop", "container_memory_working_set_bytes", false),
-            r#"max by (pod, container) (max_over_time(container_memory_working_set_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms]))"#,
+            |queries| queries.usage(&["shop"], Resource::Memory, false).unwrap(),
+            r#"max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms]))"#,
         );
     }
 
     #[test]
     fn storage_is_that_of_all_devices() {
         check(
-            &names(15),
+            &Names { storage: Some("container_fs_usage_bytes".into()), ..names(15) },
             "",
-            |queries| queries.storage("shop", "container_fs_usage_bytes", false),
-            r#"sum by (pod, container) (max by (pod, container, device) (max_over_time(container_fs_usage_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms])))"#,
+            |queries| queries.usage(&["shop"], Resource::EphemeralStorage, false).unwrap(),
+            r#"sum by (namespace, pod, container) (max by (namespace, pod, container, device) (max_over_time(container_fs_usage_bytes{namespace="shop",pod!="",container!="",container!="POD"}[59999ms])))"#,
         );
     }
 
@@ -356,32 +324,32 @@ mod tests {
         check(
             &Names { metrics_ql: true, ..names(15) },
             "",
-            |queries| queries.cpu("shop", &Overrides::default().cpu(), false),
-            r#"max by (pod, container) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[60s]) if count_over_time(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[60s]))"#,
+            |queries| queries.usage(&["shop"], Resource::Cpu, false).unwrap(),
+            r#"max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[60s]) if count_over_time(container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[60s]))"#,
         );
     }
 
     #[test]
     fn many_namespaces_are_asked_about_at_once() {
-        let all = ["shop".to_owned(), "pay-2".to_owned()];
+        let all = ["shop", "pay-2"];
         let names = names(30);
         check(
             &names,
             r#"cluster="a""#,
-            |queries| queries.memory_among(&all, "m"),
-            r#"max by (namespace, pod, container) (max_over_time(m{namespace=~"shop|pay-2",pod!="",container!="",container!="POD",cluster="a"}[59999ms]))"#,
+            |queries| queries.usage(&all, Resource::Memory, false).unwrap(),
+            r#"max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{namespace=~"shop|pay-2",pod!="",container!="",container!="POD",cluster="a"}[59999ms]))"#,
         );
         check(
             &names,
             "",
-            |queries| queries.containers_among(&all, "m"),
+            |queries| queries.containers(&all, "m"),
             r#"count by (namespace) (group by (namespace, pod, container) (m{namespace=~"shop|pay-2",pod!="",container!="",container!="POD"}))"#,
         );
         let state = names.state.clone().unwrap();
         check(
             &names,
             "",
-            |queries| queries.state_among(&state, "kube_pod_owner", &all, &[("owner_kind", "!=", "")]),
+            |queries| queries.state_selector(&state, "kube_pod_owner", &all, &[("owner_kind", "!=", "")]),
             r#"kube_pod_owner{namespace=~"shop|pay-2",owner_kind!=""}"#,
         );
     }
@@ -390,10 +358,10 @@ mod tests {
     fn a_recording_rule_is_not_derived_again() {
         let rule = Cpu { metric: "ns_pod_container:cpu:sum_irate".into(), is_rate: true };
         check(
-            &names(120),
+            &Names { cpu: Some(rule), ..names(120) },
             "",
-            |queries| queries.cpu("shop", &rule, false),
-            r#"max by (pod, container) (last_over_time(ns_pod_container:cpu:sum_irate{namespace="shop",pod!="",container!="",container!="POD"}[119999ms]))"#,
+            |queries| queries.usage(&["shop"], Resource::Cpu, false).unwrap(),
+            r#"max by (namespace, pod, container) (last_over_time(ns_pod_container:cpu:sum_irate{namespace="shop",pod!="",container!="",container!="POD"}[119999ms]))"#,
         );
     }
 

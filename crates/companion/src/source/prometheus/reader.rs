@@ -1,8 +1,13 @@
-//! Reads what a window holds, from a store whose names are known.
+//! Reads what a window holds, from a store whose names are known: by image for the collector, and `by_pod` for whoever keeps
+//! usage by workload.
+
+mod by_pod;
 
 use std::collections::BTreeSet;
 
 use headroom_usage::sample::{Batch, Container, OomKill, Resource, Series, Window};
+
+pub use by_pod::{ContainerRef, Throttling};
 
 use super::api::{Api, EachRow};
 use super::images::{self, Images};
@@ -33,8 +38,7 @@ pub struct Reader {
 /// A container that was killed because its memory ran out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Killed {
-    pub pod: String,
-    pub container: String,
+    pub container: ContainerRef,
     /// Unix seconds.
     pub at: i64,
     /// The limit in force, or what was used; in bytes.
@@ -66,13 +70,9 @@ impl Reader {
         let mut found = BTreeSet::new();
         let mut unasked = vec![window];
         while let Some(span) = unasked.pop() {
-            match self.namespaces_in(span, &mut found).await {
-                Err(SourceError::Overloaded(_)) if span.seconds() >= 2 * i64::from(LISTING_SECONDS) => {
-                    let middle = span.from + span.seconds().div_euclid(2);
-                    unasked.push(Window { from: middle, to: span.to });
-                    unasked.push(Window { from: span.from, to: middle });
-                }
-                asked => asked?,
+            match (self.namespaces_in(span, &mut found).await, span.halves(LISTING_SECONDS.into())) {
+                (Err(SourceError::Overloaded(_)), Some(halves)) => unasked.extend(halves.into_iter().rev()),
+                (asked, _) => asked?,
             }
         }
         Ok(found.into_iter().collect())
@@ -116,13 +116,8 @@ impl Reader {
         // Where kube-state-metrics tells nothing at all, the usage series have to name their image themselves. While it
         // is only away, that would be another name for the same image.
         let by_label = images.is_empty() && self.away_since(window).is_none();
-        let cpu = self.names.cpu.as_ref().map(|cpu| (Resource::Cpu, queries.cpu(namespace, cpu, by_label)));
-        let memory =
-            self.names.memory.as_ref().map(|metric| (Resource::Memory, queries.memory(namespace, metric, by_label)));
-        let storage_question =
-            |metric: &String| (Resource::EphemeralStorage, queries.storage(namespace, metric, by_label));
-        let storage = self.names.storage.as_ref().map(storage_question);
-        for (resource, question) in [cpu, memory, storage].into_iter().flatten() {
+        for resource in Resource::ALL {
+            let Some(question) = queries.usage(&[namespace], resource, by_label) else { continue };
             self.range(&question, window, &mut |row| {
                 let usage = &self.names.usage;
                 let (pod, name) = (row.label(&usage.pod), row.label(&usage.container));
@@ -209,7 +204,7 @@ impl Reader {
     }
 
     /// Most namespaces have no kill, and cost two questions; the rest is asked of the pods that have one.
-    pub async fn kills(&self, namespace: &str, state: &State, window: Window) -> Result<Vec<Killed>, SourceError> {
+    async fn kills_by(&self, namespace: &str, state: &State, window: Window) -> Result<Vec<Killed>, SourceError> {
         let queries = self.queries();
         let step = i64::from(self.step_seconds);
         let look_back = oom::LOOK_BACK_SECONDS.div_euclid(step).max(1) * step;
@@ -249,9 +244,8 @@ impl Reader {
         }
         let limits = timelines(queries.memory_limits(namespace, state, &pods)).await?;
         let mut used = oom::Timelines::default();
-        if let Some(metric) = &self.names.memory {
+        if let Some(question) = queries.usage(&[namespace], Resource::Memory, false) {
             let usage = State { place: self.names.usage.clone(), ..state.clone() };
-            let question = queries.memory(namespace, metric, false);
             self.range(&question, wide, &mut |row| {
                 used.add(&row, &usage);
                 Ok(())
@@ -266,7 +260,9 @@ impl Reader {
                     .before(pod, container, at)
                     .or_else(|| limits.peak(pod, container, at, oom::LOOK_BACK_SECONDS))
                     .or_else(|| used.peak(pod, container, at, oom::LOOK_BACK_SECONDS))?;
-                Some(Killed { pod: pod.to_owned(), container: container.to_owned(), at, memory: memory.round() as u64 })
+                let [namespace, pod, container] = [namespace, pod, container].map(str::to_owned);
+                let container = ContainerRef { namespace, pod, container };
+                Some(Killed { container, at, memory: memory.round() as u64 })
             })
             .collect())
     }
@@ -278,12 +274,12 @@ impl Reader {
         window: Window,
         images: &Images,
     ) -> Result<Vec<OomKill>, SourceError> {
-        let kills = self.kills(namespace, state, window).await?.into_iter();
-        let with_image = |Killed { pod, container: name, at, memory }: Killed| {
-            let image = images.at(&pod, &name, at)?.to_owned();
-            let container = Container { namespace: namespace.to_owned(), pod, name, image };
-            Some(OomKill { container, at, memory })
-        };
+        let kills = self.kills_by(namespace, state, window).await?.into_iter();
+        let with_image =
+            |Killed { container: ContainerRef { namespace, pod, container: name }, at, memory }: Killed| {
+                let image = images.at(&pod, &name, at)?.to_owned();
+                Some(OomKill { container: Container { namespace, pod, name, image }, at, memory })
+            };
         Ok(kills.filter_map(with_image).collect())
     }
 

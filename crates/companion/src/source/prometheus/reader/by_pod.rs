@@ -1,16 +1,16 @@
-//! What a scan asks a store: usage by pod and container, who made the pods, and what became of the containers.
+//! Reads usage by pod and container, who made the pods, and what became of the containers.
 //!
-//! Images are not asked for: a scan keeps what it reads by workload, and the cluster itself tells each workload's image.
-//! Many namespaces are asked about at once, because most are small.
+//! Images are not asked for: who keeps usage by workload has the images from the cluster. Many namespaces are asked about at
+//! once, because most are small.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headroom_usage::sample::{Resource, Sample, Window};
 
-use super::names::State;
-use super::reader::{Killed, Reader};
-use super::{Options, Prometheus, answer};
+use super::super::names::State;
+use super::super::{Options, Prometheus, answer};
+use super::{Killed, Reader};
 use crate::source::SourceError;
 use crate::source::http::Http;
 
@@ -22,9 +22,9 @@ const DAY_SECONDS: u32 = 86_400;
 const THROTTLED: &str = "container_cpu_cfs_throttled_periods_total";
 const PERIODS: &str = "container_cpu_cfs_periods_total";
 
-/// A container, or the place of its series.
+/// A container of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct ContainerRef {
     pub namespace: String,
     pub pod: String,
     pub container: String,
@@ -46,39 +46,28 @@ pub struct Throttling {
     pub throttled: u64,
 }
 
-/// A store whose names are known.
-#[derive(Clone)]
-pub struct Survey {
-    reader: Arc<Reader>,
-}
-
-impl Survey {
+impl Reader {
     /// Asks at once what the store calls things. Fails if it has neither CPU nor memory of any container.
-    pub async fn connect(http: Http, options: Options) -> Result<Self, SourceError> {
-        let reader = Prometheus::new(http, options).probe().await?;
-        Ok(Self { reader })
+    pub async fn connect(http: Http, options: Options) -> Result<Arc<Self>, SourceError> {
+        Prometheus::new(http, options).probe().await
     }
 
     /// The store's own clock.
     pub async fn now(&self) -> Result<i64, SourceError> {
-        self.reader.api.now().await
-    }
-
-    pub fn step_seconds(&self) -> u32 {
-        self.reader.step_seconds
+        self.api.now().await
     }
 
     pub fn knows(&self, resource: Resource) -> bool {
         match resource {
-            Resource::Cpu => self.reader.names.cpu.is_some(),
-            Resource::Memory => self.reader.names.memory.is_some(),
-            Resource::EphemeralStorage => self.reader.names.storage.is_some(),
+            Resource::Cpu => self.names.cpu.is_some(),
+            Resource::Memory => self.names.memory.is_some(),
+            Resource::EphemeralStorage => self.names.storage.is_some(),
         }
     }
 
     /// Whether kube-state-metrics is in the store, without which it tells neither owners nor kills.
     pub fn knows_state(&self) -> bool {
-        self.reader.names.state.is_some()
+        self.names.state.is_some()
     }
 
     /// The most containers that each namespace had on any day of a window, counted once a day.
@@ -87,17 +76,16 @@ impl Survey {
         namespaces: &[String],
         window: Window,
     ) -> Result<BTreeMap<String, u64>, SourceError> {
-        let names = &self.reader.names;
+        let names = &self.names;
         let metric = names.memory.as_ref().or(names.cpu.as_ref().map(|cpu| &cpu.metric));
         let mut found: BTreeMap<String, u64> = BTreeMap::new();
         let Some(metric) = metric else { return Ok(found) };
-        let question = self.reader.queries().containers_among(namespaces, metric);
+        let question = self.queries().containers(&texts(namespaces), metric);
         // Whole days before the end, and the end itself, which a window leaves to the next one.
         let step = i64::from(DAY_SECONDS);
         let days = window.seconds().div_euclid(step).max(0);
         let daily = Window { from: window.to - days * step, to: window.to + step };
-        self.reader
-            .api
+        self.api
             .range(&question, daily, DAY_SECONDS, &mut |row| {
                 let most = row.points().iter().map(|(_, count)| *count as u64).max().unwrap_or(0);
                 found.insert(row.label(&names.usage.namespace).to_owned(), most);
@@ -114,22 +102,14 @@ impl Survey {
         namespaces: &[String],
         resource: Resource,
         window: Window,
-        each: &mut (dyn FnMut(Place, &mut dyn Iterator<Item = Sample>) + Send),
+        each: &mut (dyn FnMut(ContainerRef, &mut dyn Iterator<Item = Sample>) + Send),
     ) -> Result<(), SourceError> {
-        let (names, queries) = (&self.reader.names, self.reader.queries());
-        let question = match resource {
-            Resource::Cpu => names.cpu.as_ref().map(|cpu| queries.cpu_among(namespaces, cpu)),
-            Resource::Memory => names.memory.as_ref().map(|metric| queries.memory_among(namespaces, metric)),
-            Resource::EphemeralStorage => {
-                names.storage.as_ref().map(|metric| queries.storage_among(namespaces, metric))
-            }
-        };
-        let Some(question) = question else { return Ok(()) };
+        let Some(question) = self.queries().usage(&texts(namespaces), resource, false) else { return Ok(()) };
         let mut hand_over = |row: answer::Row| {
-            each(self.place(&row), &mut row.samples(resource));
+            each(self.container(&row), &mut row.samples(resource));
             Ok(())
         };
-        self.reader.api.range(&question, window, self.reader.step_seconds, &mut hand_over).await
+        self.range(&question, window, &mut hand_over).await
     }
 
     /// How often containers had to wait for their CPU limit, of those that have one.
@@ -137,12 +117,12 @@ impl Survey {
         &self,
         namespaces: &[String],
         window: Window,
-    ) -> Result<BTreeMap<Place, Throttling>, SourceError> {
-        let mut found: BTreeMap<Place, Throttling> = BTreeMap::new();
+    ) -> Result<BTreeMap<ContainerRef, Throttling>, SourceError> {
+        let mut found: BTreeMap<ContainerRef, Throttling> = BTreeMap::new();
         for metric in [PERIODS, THROTTLED] {
-            let question = self.reader.queries().counter_among(namespaces, metric);
+            let question = self.queries().counter(&texts(namespaces), metric);
             let mut count = |row: answer::Row| {
-                let counted = found.entry(self.place(&row)).or_default();
+                let counted = found.entry(self.container(&row)).or_default();
                 let rise = rise(row.points());
                 match metric {
                     PERIODS => counted.periods = rise,
@@ -150,15 +130,15 @@ impl Survey {
                 }
                 Ok(())
             };
-            self.reader.api.range(&question, window, COUNTING_SECONDS, &mut count).await?;
+            self.api.range(&question, window, COUNTING_SECONDS, &mut count).await?;
         }
         found.retain(|_, counted| counted.periods > 0);
         Ok(found)
     }
 
     /// Who made which pod, ReplicaSet and Job within a window.
-    pub async fn makers(&self, namespaces: &[String], window: Window) -> Result<Vec<Made>, SourceError> {
-        let Some(state) = &self.reader.names.state else { return Ok(Vec::new()) };
+    pub async fn owners(&self, namespaces: &[String], window: Window) -> Result<Vec<Made>, SourceError> {
+        let Some(state) = &self.names.state else { return Ok(Vec::new()) };
         let mut found = Vec::new();
         for (metric, kind, label) in [
             ("kube_pod_owner", "Pod", state.place.pod.as_str()),
@@ -166,9 +146,9 @@ impl Survey {
             ("kube_job_owner", "Job", "job_name"),
         ] {
             let is_named = [("owner_name", "!=", ""), ("owner_name", "!=", "<none>")];
-            let selector = self.reader.queries().state_among(state, metric, namespaces, &is_named);
+            let selector = self.queries().state_selector(state, metric, &texts(namespaces), &is_named);
             let mut add = |labels: BTreeMap<String, String>| found.extend(made(state, kind, label, &labels));
-            self.reader.api.series(&selector, window, &mut add).await?;
+            self.api.series(&selector, window, &mut add).await?;
         }
         Ok(found)
     }
@@ -179,45 +159,40 @@ impl Survey {
         namespaces: &[String],
         window: Window,
     ) -> Result<Vec<String>, SourceError> {
-        let Some(state) = &self.reader.names.state else { return Ok(Vec::new()) };
-        let mut found = BTreeMap::new();
+        let Some(state) = &self.names.state else { return Ok(Vec::new()) };
+        let mut found = BTreeSet::new();
         for metric in [
             "kube_pod_container_status_last_terminated_reason",
             "kube_pod_init_container_status_last_terminated_reason",
             "kube_pod_container_status_terminated_reason",
         ] {
             let is_killed = [("reason", "=", "OOMKilled")];
-            let selector = self.reader.queries().state_among(state, metric, namespaces, &is_killed);
+            let selector = self.queries().state_selector(state, metric, &texts(namespaces), &is_killed);
             let mut add = |mut labels: BTreeMap<String, String>| {
-                found.extend(labels.remove(&state.place.namespace).map(|namespace| (namespace, ())));
+                found.extend(labels.remove(&state.place.namespace));
             };
-            self.reader.api.series(&selector, window, &mut add).await?;
+            self.api.series(&selector, window, &mut add).await?;
         }
-        Ok(found.into_keys().collect())
+        Ok(found.into_iter().collect())
     }
 
-    /// The containers of a namespace that were killed for want of memory.
-    pub async fn kills(&self, namespace: &str, window: Window) -> Result<Vec<(Place, Kill)>, SourceError> {
-        let Some(state) = &self.reader.names.state else { return Ok(Vec::new()) };
-        let kills = self.reader.kills(namespace, state, window).await?.into_iter();
-        let placed = |Killed { pod, container, at, memory }: Killed| {
-            (Place { namespace: namespace.to_owned(), pod, container }, Kill { at, memory })
-        };
-        Ok(kills.map(placed).collect())
+    /// The containers of a namespace that were killed because their memory ran out.
+    pub async fn kills(&self, namespace: &str, window: Window) -> Result<Vec<Killed>, SourceError> {
+        match &self.names.state {
+            Some(state) => self.kills_by(namespace, state, window).await,
+            None => Ok(Vec::new()),
+        }
     }
 
-    fn place(&self, row: &answer::Row) -> Place {
-        let usage = &self.reader.names.usage;
+    fn container(&self, row: &answer::Row) -> ContainerRef {
+        let usage = &self.names.usage;
         let text = |label: &str| row.label(label).to_owned();
-        Place { namespace: text(&usage.namespace), pod: text(&usage.pod), container: text(&usage.container) }
+        ContainerRef { namespace: text(&usage.namespace), pod: text(&usage.pod), container: text(&usage.container) }
     }
 }
 
-/// When a container was killed, and the memory that was not enough.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kill {
-    pub at: i64,
-    pub memory: u64,
+fn texts(namespaces: &[String]) -> Vec<&str> {
+    namespaces.iter().map(String::as_str).collect()
 }
 
 fn made(state: &State, kind: &'static str, label: &str, labels: &BTreeMap<String, String>) -> Option<Made> {
