@@ -5,14 +5,14 @@
 //! ours, entry by entry, before it is overwritten, and what is newer than ours is left. Of each root the pages are written
 //! first and the root last, and pages that it lists no more are deleted only in the next round, so that a reader who has
 //! seen either root finds its pages, whenever we are killed. Files: [`cluster`] talks to the API server, [`folder`] to the
-//! file system, [`manifest`] makes the text for people, [`outcome`] counts, and [`turns`] keeps two collectors apart.
+//! file system, [`manifest`] makes the text for people, [`outcome`] counts, and [`lease`] keeps two collectors apart.
 
 pub mod change;
 pub mod cluster;
 pub mod folder;
+pub mod lease;
 pub mod manifest;
 pub mod outcome;
-pub mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -26,6 +26,7 @@ use serde_json::Value;
 use self::cluster::ClusterError;
 pub use self::outcome::{PublishError, Published, Written};
 use headroom_kube::clock;
+use headroom_kube::lease::RenewedLease;
 use headroom_usage::DAY;
 
 use crate::metrics::Metrics;
@@ -56,7 +57,7 @@ pub struct Publisher<'a> {
     /// How many seconds a profile may stay as it is although it was collected anew.
     pub refresh: i64,
     /// Asked before anything is written, where several collectors may write.
-    pub turns: Option<&'a turns::Turns>,
+    pub lease: Option<&'a RenewedLease>,
     pub metrics: &'a Metrics,
 }
 
@@ -221,8 +222,8 @@ impl Publisher<'_> {
     }
 
     fn check_turn(&self) -> Result<(), ClusterError> {
-        match self.turns {
-            Some(turns) if !turns.are_ours() => Err(ClusterError::LostTurn),
+        match self.lease {
+            Some(lease) if !lease.is_ours() => Err(ClusterError::LostTurn),
             _ => Ok(()),
         }
     }

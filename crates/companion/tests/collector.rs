@@ -10,6 +10,8 @@ mod api_server;
 mod cluster;
 #[path = "collector/import.rs"]
 mod import;
+#[path = "collector/lease.rs"]
+mod lease;
 #[path = "collector/pool.rs"]
 mod pool;
 #[path = "collector/profile.rs"]
@@ -19,8 +21,6 @@ mod program;
 #[path = "collector/store.rs"]
 mod store;
 mod support;
-#[path = "collector/turns.rs"]
-mod turns;
 #[path = "collector/two_clusters.rs"]
 mod two_clusters;
 #[path = "collector/two_stores.rs"]

@@ -10,27 +10,27 @@ use futures::stream::{self, StreamExt as _};
 use headroom_core::cluster::usage::profile_layout::GROUP;
 use headroom_dryrun::cluster_reader::{ClusterReader, List, UNKNOWN_KIND, is_of_unknown_kind};
 use headroom_dryrun::kinds::ApiKind;
-use kube::api::{ApiResource, GetParams, ListParams};
-use kube::core::{GroupVersionKind, Request};
-use kube::{Client, Error, discovery};
+use kube::api::ApiResource;
+use kube::core::GroupVersionKind;
+use kube::{Error, discovery};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::error_chain::innermost;
+use crate::api_client::{ApiClient, ApiError, ListOptions, Missing, segment};
 use crate::kubeconfig::{self, Chosen};
 use crate::proxy;
 
-/// Objects listed at a time.
-const PAGE: u32 = 500;
-/// Lists read at a time, where several are wanted.
-const READ_AT_ONCE: usize = 8;
+/// Objects in a page of a list.
+const PAGE_SIZE: u32 = 500;
+/// Lists that are read at the same time.
+const CONCURRENCY: usize = 8;
 /// The API server itself gives up on a request after a minute.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A cluster and what was read of it.
 pub struct Cluster {
     runtime: Runtime,
-    client: Client,
+    api: ApiClient,
     lists: BTreeMap<Query, Result<Vec<Value>, String>>,
     objects: BTreeMap<(Query, String), Result<Option<Value>, String>>,
     kinds: BTreeMap<(String, String), ApiKind>,
@@ -51,8 +51,8 @@ impl Cluster {
             let namespace = config.default_namespace.clone();
             Ok::<_, String>((proxy::client(config).map_err(|error| error.to_string())?, namespace))
         })?;
-        let cluster =
-            Self { runtime, client, lists: BTreeMap::new(), objects: BTreeMap::new(), kinds: BTreeMap::new() };
+        let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT);
+        let cluster = Self { runtime, api, lists: BTreeMap::new(), objects: BTreeMap::new(), kinds: BTreeMap::new() };
         Ok((cluster, namespace))
     }
 
@@ -71,7 +71,7 @@ impl Cluster {
         each: &mut dyn FnMut(Value),
     ) -> Result<(), String> {
         let resource = self.kind(api_version, kind);
-        self.runtime.block_on(pages(&self.client, &resource, (api_version, kind, namespace), each))
+        self.runtime.block_on(pages(&self.api, &resource, (api_version, kind, namespace), each))
     }
 
     /// Whoever may not read a kind of ours is told so whether or not the cluster has it, so that has to be asked for.
@@ -85,13 +85,14 @@ impl Cluster {
             Some(Err(Error::Api(status))) => status.code == 404,
             _ => false,
         };
-        if is_missing { Err(Trouble::Absent { names_object: false }.told(api_version, kind)) } else { answer }
+        if is_missing { Err(unknown_kind(api_version, kind)) } else { answer }
     }
 
     /// What the cluster knows of a kind; none if it does not answer.
     fn discover(&self, kind: &ApiKind) -> Option<Result<(ApiResource, discovery::ApiCapabilities), Error>> {
         let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
-        let asked = async { tokio::time::timeout(PATIENCE, discovery::pinned_kind(&self.client, &gvk)).await };
+        let asked =
+            async { tokio::time::timeout(REQUEST_TIMEOUT, discovery::pinned_kind(self.api.client(), &gvk)).await };
         self.runtime.block_on(asked).ok()
     }
 
@@ -104,14 +105,17 @@ impl Cluster {
     ) -> Result<Option<Value>, String> {
         let api_kind = self.kind(api_version, kind);
         let what = told(&api_kind.told(name), &api_kind, namespace);
-        let url = ApiResourceUrl::new(&api_kind, namespace);
-        let (request, how) = (Request::new(url.0), GetParams::default());
-        let request = if is_confidential(kind) { request.get_metadata(name, &how) } else { request.get(name, &how) };
-        let request = request.map_err(|error| error.to_string())?;
-        match self.runtime.block_on(send(&self.client, request, &what)) {
+        let path = format!("{}/{}", path_of(&api_kind, namespace), segment(name));
+        let read = async {
+            match is_confidential(kind) {
+                true => self.api.get_metadata(&path).await,
+                false => self.api.get(&path).await,
+            }
+        };
+        match self.runtime.block_on(read) {
             Ok(object) => Ok(Some(typed(object, api_version, kind))),
-            Err(Trouble::Absent { names_object: true }) => Ok(None),
-            Err(trouble) => Err(trouble.told(api_version, kind)),
+            Err(ApiError::NotFound(Missing::Object | Missing::Namespace)) => Ok(None),
+            Err(error) => Err(problem(error, &what, api_version, kind)),
         }
     }
 }
@@ -144,14 +148,14 @@ impl ClusterReader for Cluster {
 
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
         let kinds: Vec<ApiKind> = lists.iter().map(|(api_version, kind, _)| self.kind(api_version, kind)).collect();
-        let client = &self.client;
+        let api = &self.api;
         let reads = lists.iter().zip(kinds).map(|(list, resource)| async move {
             let mut objects = Vec::new();
-            let read = pages(client, &resource, *list, &mut |object| objects.push(object)).await;
+            let read = pages(api, &resource, *list, &mut |object| objects.push(object)).await;
             (query(list.0, list.1, list.2), read.map(|()| objects))
         });
         let answers: Vec<_> =
-            self.runtime.block_on(stream::iter(reads).buffer_unordered(READ_AT_ONCE).inspect(|_| done()).collect());
+            self.runtime.block_on(stream::iter(reads).buffer_unordered(CONCURRENCY).inspect(|_| done()).collect());
         for (query, answer) in answers {
             let answer = self.or_unknown(answer, &query.0, &query.1);
             self.lists.insert(query, answer);
@@ -198,89 +202,44 @@ impl ClusterReader for Cluster {
     }
 }
 
-/// Sends one request.
-async fn send(client: &Client, request: http::Request<Vec<u8>>, what: &str) -> Result<Value, Trouble> {
-    match tokio::time::timeout(PATIENCE, client.request::<Value>(request)).await {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(Trouble::of(error, what)),
-        Err(_) => Err(Trouble::Failed(format!("cannot read {what}: no answer within {} s", PATIENCE.as_secs()))),
-    }
-}
-
 /// Hands over the objects of a list page by page.
 async fn pages(
-    client: &Client,
+    api: &ApiClient,
     resource: &ApiKind,
     (api_version, kind, namespace): List<'_>,
     each: &mut dyn FnMut(Value),
 ) -> Result<(), String> {
-    let what = told(&resource.qualified(), resource, namespace);
-    let url = ApiResourceUrl::new(resource, namespace);
-    let mut page = ListParams::default().limit(PAGE);
-    loop {
-        let request = Request::new(url.0.clone());
-        let request = if is_confidential(kind) { request.list_metadata(&page) } else { request.list(&page) };
-        let request = request.map_err(|error| error.to_string())?;
-        let mut list = send(client, request, &what).await.map_err(|trouble| trouble.told(api_version, kind))?;
-        let next = list.pointer("/metadata/continue").and_then(Value::as_str).map(str::to_owned);
-        if let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) {
-            items.into_iter().map(|item| typed(item, api_version, kind)).for_each(&mut *each);
-        }
-        match next.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => return Ok(()),
-        }
-    }
+    let only_metadata = is_confidential(kind);
+    let options = ListOptions { page_size: PAGE_SIZE, only_metadata, ..ListOptions::default() };
+    let listed =
+        api.for_each(&path_of(resource, namespace), options, |item| each(typed(item, api_version, kind))).await;
+    let what = || told(&resource.qualified(), resource, namespace);
+    listed.map(|_| ()).map_err(|error| problem(error, &what(), api_version, kind))
 }
 
 /// The path of a collection.
-struct ApiResourceUrl(String);
+fn path_of(kind: &ApiKind, namespace: Option<&str>) -> String {
+    let resource = ApiResource {
+        group: kind.group.clone(),
+        version: kind.version.clone(),
+        api_version: kind.api_version(),
+        kind: kind.kind.clone(),
+        plural: kind.plural.clone(),
+    };
+    <kube::core::DynamicObject as kube::Resource>::url_path(&resource, namespace)
+}
 
-impl ApiResourceUrl {
-    fn new(kind: &ApiKind, namespace: Option<&str>) -> Self {
-        let resource = ApiResource {
-            group: kind.group.clone(),
-            version: kind.version.clone(),
-            api_version: kind.api_version(),
-            kind: kind.kind.clone(),
-            plural: kind.plural.clone(),
-        };
-        Self(<kube::core::DynamicObject as kube::Resource>::url_path(&resource, namespace))
+fn problem(error: ApiError, what: &str, api_version: &str, kind: &str) -> String {
+    match error {
+        ApiError::NotFound(_) => unknown_kind(api_version, kind),
+        ApiError::Conflict { message } => format!("cannot read {what}: {message}"),
+        error => format!("cannot read {what}: {error}"),
     }
 }
 
-/// Why the API server did not answer with what was asked for.
-enum Trouble {
-    /// No such object, or no such kind.
-    Absent {
-        names_object: bool,
-    },
-    Failed(String),
-}
-
-impl Trouble {
-    fn of(error: Error, what: &str) -> Self {
-        match error {
-            // Where the kind is unknown, the answer does not name what was not found.
-            Error::Api(status) if status.code == 404 => {
-                Self::Absent { names_object: status.details.is_some_and(|details| !details.name.is_empty()) }
-            }
-            Error::Api(status) => Self::Failed(format!("cannot read {what}: {}", status.message)),
-            Error::Service(cause) => {
-                let cause = innermost(cause.as_ref());
-                Self::Failed(format!("cannot read {what}: the API server cannot be reached: {cause}"))
-            }
-            error => Self::Failed(format!("cannot read {what}: {error}")),
-        }
-    }
-
-    /// In the host's words where the core knows them.
-    fn told(self, api_version: &str, kind: &str) -> String {
-        match self {
-            Self::Absent { .. } => format!("{UNKNOWN_KIND} {api_version}/{kind}: not found"),
-            Self::Failed(problem) => problem,
-        }
-    }
+/// The host's words, which the core knows.
+fn unknown_kind(api_version: &str, kind: &str) -> String {
+    format!("{UNKNOWN_KIND} {api_version}/{kind}: not found")
 }
 
 fn query(api_version: &str, kind: &str, namespace: Option<&str>) -> Query {

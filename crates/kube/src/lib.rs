@@ -9,6 +9,11 @@ pub mod proxy;
 pub mod kubeconfig;
 
 pub mod error_chain;
+pub mod retry;
+
+pub mod api_client;
+pub mod lease;
+pub mod watch;
 
 pub mod cluster_reader;
 pub mod list_all_namespaces;

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use headroom_tenant_quota::tree::trees;
 use headroom_tenant_quota::{Cache, Plan};
 
-use super::api::Api;
 use super::objects::{RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of};
 use super::planner::count_from_scratch;
 use super::tenants::{Tenants, by_namespace};
-use super::watch::Seen;
 use crate::ledger_cache::{Board, View};
 use crate::object_counter::{Collection, stored};
+use headroom_kube::api_client::ApiClient;
+use headroom_kube::watch::Seen;
 
 /// The result of the check.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Report {
 }
 
 /// Reads and counts everything. An error is a message about what could not be read.
-pub async fn check(api: &Api, namespace: &str, exempt: &[String]) -> Result<Report, String> {
+pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Result<Report, String> {
     let list = async |path: &str| {
         let listed = api.list(path).await.map_err(|failure| format!("cannot list {path}: {failure}"))?;
         Ok::<Seen, String>(Seen::Listed(listed.0, listed.1))

@@ -1,26 +1,24 @@
 //! The leader's work: plan, settle, release, report. The Lease only avoids double work; safety does not depend on it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headroom_core::amount::{Quantity, ResourceList};
+use headroom_kube::api_client::{ApiError, revision_of};
+use headroom_kube::lease::{Holder, Lease, Observation, Timing, Turn};
 use headroom_kube::metric_registry::set;
 use headroom_tenant_quota::ledger::OpenLedger;
 use headroom_tenant_quota::state::Key;
-use jiff::Timestamp;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::api::{Api, Failure, revision_of};
 use super::{Replica, planner, status};
 use crate::ledger_cache::View;
 use crate::{resource_quota_enforcer, webhook_config};
 
-/// How long a Lease stays taken after its holder was killed.
-const LEASE: Duration = Duration::from_secs(15);
-const RENEWAL: Duration = Duration::from_secs(4);
+/// The Lease of a killed leader expires after `duration`.
+const LEASE: Timing =
+    Timing { duration: Duration::from_secs(15), renewal: Duration::from_secs(4), observation: Duration::from_secs(1) };
 /// The pause between a change and settling, because more changes usually follow at once.
 const GATHER: Duration = Duration::from_millis(20);
 const SECOND: Duration = Duration::from_secs(1);
@@ -31,23 +29,30 @@ const LIVE_READS: usize = 20;
 
 /// Leads whenever the Lease is free, until the replica stops.
 pub async fn lead(replica: Arc<Replica>) {
+    let name = replica.identity.clone();
     let lease = Lease {
         api: replica.api.clone(),
         namespace: replica.options.namespace.clone(),
-        holder: replica.identity.clone(),
+        name: "headroom-ledger",
+        holder: Holder { suffix: name.clone(), name, is_dead_after: None },
+        timing: LEASE,
         clock: replica.options.clock,
+        renewed: Mutex::default(),
     };
-    let mut seen: Option<(Value, Instant)> = None;
+    let mut observation = Observation::default();
     loop {
-        match lease.take(&mut seen).await {
-            Ok(true) => {
+        match lease.try_take(&mut observation).await {
+            Ok(Turn::Ours) => {
                 tracing::info!("leading");
                 replica.counter.lead();
                 replica.metrics.leads.set(1);
                 let term = replica.stop.child_token();
                 let work =
                     tokio::spawn(term.clone().run_until_cancelled_owned(work(Arc::clone(&replica), term.clone())));
-                lease.keep(&replica.stop).await;
+                tokio::select! {
+                    () = lease.renew_until(&replica.stop) => {}
+                    () = lease.expired() => {}
+                }
                 term.cancel();
                 _ = work.await;
                 replica.counter.resign();
@@ -55,106 +60,16 @@ pub async fn lead(replica: Arc<Replica>) {
                 replica.metrics.set_quotas(Vec::new());
                 tracing::info!("no longer leading");
                 if replica.stop.is_cancelled() {
-                    lease.give_back().await;
+                    lease.release().await;
                     return;
                 }
             }
-            Ok(false) => {}
+            Ok(Turn::Theirs { .. }) => {}
             Err(failure) => tracing::warn!(%failure, "cannot read or write the Lease"),
         }
         tokio::select! {
             () = replica.stop.cancelled() => return,
             () = tokio::time::sleep(SECOND) => {}
-        }
-    }
-}
-
-struct Lease {
-    api: Api,
-    namespace: String,
-    holder: String,
-    clock: fn() -> i64,
-}
-
-impl Lease {
-    fn path(&self) -> String {
-        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
-    }
-
-    fn object(&self, holder: &str, version: Option<&Value>) -> Value {
-        let now = Timestamp::from_second((self.clock)()).unwrap_or_default();
-        let now = now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
-        json!({
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": "headroom-ledger", "namespace": self.namespace, "resourceVersion": version},
-            "spec": {"holderIdentity": holder, "leaseDurationSeconds": LEASE.as_secs(), "renewTime": now},
-        })
-    }
-
-    /// Takes the Lease if it is free, ours, or was not renewed for its duration by our own clock.
-    async fn take(&self, seen: &mut Option<(Value, Instant)>) -> Result<bool, Failure> {
-        let there = match self.api.get(&format!("{}/headroom-ledger", self.path())).await {
-            Ok(there) => there,
-            Err(Failure::NotFound) => {
-                let created = self.api.create(&self.path(), &self.object(&self.holder, None)).await;
-                return created.map(|_| true);
-            }
-            Err(failure) => return Err(failure),
-        };
-        let version = there.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
-        let holder = there.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default();
-        let is_free = holder.is_empty() || holder == self.holder;
-        let is_abandoned = match seen {
-            Some((known, since)) if *known == version => since.elapsed() > LEASE,
-            _ => {
-                *seen = Some((version.clone(), Instant::now()));
-                false
-            }
-        };
-        if !is_free && !is_abandoned {
-            return Ok(false);
-        }
-        match self.replace(&self.holder, &version).await {
-            Ok(_) => Ok(true),
-            Err(Failure::Conflict) => Ok(false),
-            Err(failure) => Err(failure),
-        }
-    }
-
-    async fn replace(&self, holder: &str, version: &Value) -> Result<Value, Failure> {
-        let object = self.object(holder, Some(version));
-        self.api.replace(&format!("{}/headroom-ledger", self.path()), &object).await
-    }
-
-    /// Renews until that fails for too long, another replica leads, or the term ends.
-    async fn keep(&self, stop: &CancellationToken) {
-        let mut renewed = Instant::now();
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(RENEWAL) => {}
-            }
-            match self.take(&mut None).await {
-                Ok(true) => renewed = Instant::now(),
-                Ok(false) => return,
-                Err(failure) => {
-                    tracing::warn!(%failure, "cannot renew the Lease");
-                    if renewed.elapsed() > LEASE - RENEWAL {
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Frees the Lease, so that another replica leads at once.
-    async fn give_back(&self) {
-        let there = self.api.get(&format!("{}/headroom-ledger", self.path())).await.unwrap_or_default();
-        if there.pointer("/spec/holderIdentity").and_then(Value::as_str) == Some(&self.holder) {
-            let version = there.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
-            if let Err(failure) = self.replace("", &version).await {
-                tracing::debug!(%failure, "cannot free the Lease");
-            }
         }
     }
 }
@@ -251,7 +166,7 @@ async fn is_as_counted(replica: &Replica, key: &Key) -> bool {
             let Some(version) = revision_of(&object) else { return false };
             Some((uid, version))
         }
-        Err(Failure::NotFound) => None,
+        Err(ApiError::NotFound(_)) => None,
         Err(failure) => {
             tracing::debug!(%key, %failure, "cannot read an object");
             return false;
@@ -259,18 +174,4 @@ async fn is_as_counted(replica: &Replica, key: &Key) -> bool {
     };
     // Compare with the count as it is now: it may have seen more meanwhile, never less.
     replica.counter.look(key).is_some_and(|(_, counted)| counted == live)
-}
-
-/// Usage, and what claims hold beyond it, by node.
-pub fn used_and_reserved(view: &View) -> Vec<(ResourceList<'static>, ResourceList<'static>)> {
-    let open = OpenLedger::new(&view.plan, view.state.as_ref().clone());
-    let pairs = open.usage_with_claims().iter().zip(&view.state.used);
-    pairs
-        .map(|(held, used)| {
-            let reserved = held
-                .paired_with(used)
-                .map(|(name, held, used)| (name.clone(), used.map_or(Quantity::ZERO, |used| held.minus(used))));
-            (used.clone(), reserved.filter(|(_, amount)| amount.is_positive()).collect())
-        })
-        .collect()
 }

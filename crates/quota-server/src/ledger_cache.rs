@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headroom_tenant_quota::{Plan, State};
+use headroom_core::amount::{Quantity, ResourceList};
+use headroom_tenant_quota::{OpenLedger, Plan, State};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::api::Api;
 use super::objects::{self, Kept};
-use super::watch::Seen;
+use headroom_kube::api_client::ApiClient;
+use headroom_kube::watch::Seen;
 
 /// A ledger at one revision.
 #[derive(Debug, Clone)]
@@ -20,8 +21,24 @@ pub struct View {
     pub state: Arc<State>,
 }
 
+impl View {
+    /// Usage, and the amounts that claims reserve in addition, by node.
+    pub fn used_and_reserved(&self) -> Vec<(ResourceList<'static>, ResourceList<'static>)> {
+        let open = OpenLedger::new(&self.plan, self.state.as_ref().clone());
+        let pairs = open.usage_with_claims().iter().zip(&self.state.used);
+        pairs
+            .map(|(total, used)| {
+                let reserved = total
+                    .paired_with(used)
+                    .map(|(name, total, used)| (name.clone(), used.map_or(Quantity::ZERO, |used| total.minus(used))));
+                (used.clone(), reserved.filter(|(_, amount)| amount.is_positive()).collect())
+            })
+            .collect()
+    }
+}
+
 pub struct Board {
-    api: Api,
+    api: ApiClient,
     namespace: String,
     inner: Mutex<Inner>,
     /// Counts changes.
@@ -38,7 +55,7 @@ struct Inner {
 }
 
 impl Board {
-    pub fn new(api: Api, namespace: &str) -> Self {
+    pub fn new(api: ApiClient, namespace: &str) -> Self {
         let namespace = namespace.to_owned();
         Self { api, namespace, inner: Mutex::default(), changes: watch::Sender::new(0) }
     }

@@ -7,14 +7,11 @@
 //!
 //! A replica has no state of its own: it may be killed at any time. Modules in reading order.
 
-pub mod api;
 pub mod event;
 pub mod metrics;
 pub mod objects;
 pub mod random;
 pub mod tls;
-
-pub mod watch;
 
 pub mod tenants;
 
@@ -44,13 +41,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use headroom_kube::api_client::ApiClient;
 use headroom_kube::clock;
+use headroom_kube::watch::follow;
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use api::Api;
 use ledger_cache::Board;
 use metrics::Metrics;
 use object_counter::Counter;
@@ -108,7 +106,7 @@ impl Options {
 pub struct Replica {
     pub options: Options,
     pub identity: String,
-    pub api: Api,
+    pub api: ApiClient,
     pub board: Arc<Board>,
     pub tenants: Arc<Tenants>,
     pub counter: Arc<Counter>,
@@ -129,7 +127,7 @@ const CERTIFICATE_EVERY: Duration = Duration::from_secs(20);
 
 impl Replica {
     pub fn new(options: Options, client: Client, stop: CancellationToken) -> Arc<Self> {
-        let api = Api::new(client);
+        let api = ApiClient::new(client);
         let board = Arc::new(Board::new(api.clone(), &options.namespace));
         let (counter, metrics, drained) = (Arc::new(Counter::default()), Arc::default(), CancellationToken::new());
         // Claims of reviews in progress are still written while the replica drains.
@@ -199,21 +197,19 @@ impl Replica {
     fn follow(self: &Arc<Self>) {
         let board = Arc::clone(&self.board);
         let path = objects::ledgers(&self.options.namespace);
-        tokio::spawn(watch::follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| board.take(seen)));
+        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| board.take(seen)));
         let tenants = Arc::clone(&self.tenants);
         let path = objects::TENANT_QUOTAS.to_owned();
-        tokio::spawn(watch::follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| {
-            tenants.take_quotas(seen)
-        }));
+        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| tenants.take_quotas(seen)));
         let tenants = Arc::clone(&self.tenants);
         let path = "/api/v1/namespaces".to_owned();
-        tokio::spawn(watch::follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| {
+        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| {
             tenants.take_namespaces(seen);
         }));
         if self.options.resource_quotas {
             let tenants = Arc::clone(&self.tenants);
             let path = objects::RESOURCE_QUOTAS.to_owned();
-            tokio::spawn(watch::follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| {
+            tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| {
                 tenants.take_resource_quotas(seen);
             }));
         }

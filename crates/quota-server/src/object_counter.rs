@@ -15,9 +15,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::api::{Api, Failure, revision_of, segment};
-use super::watch::{Seen, follow};
 use crate::ledger_cache::View;
+use headroom_kube::api_client::{ApiClient, ApiError, revision_of, segment};
+use headroom_kube::watch::{Seen, follow};
 
 /// Counts stored objects while this replica is the leader.
 #[derive(Debug, Default)]
@@ -81,9 +81,9 @@ impl Collection {
     }
 
     /// Finds the version in which a kind such as `pods` or `deployments.apps` is served.
-    pub async fn find(api: &Api, kind: &str) -> Result<Self, Unfound> {
+    pub async fn find(api: &ApiClient, kind: &str) -> Result<Self, Unfound> {
         let unfound =
-            |failure: Failure| Unfound { is_lasting: failure.is_lasting(), problem: format!("{kind}: {failure}") };
+            |failure: ApiError| Unfound { is_lasting: failure.is_lasting(), problem: format!("{kind}: {failure}") };
         let never = |problem: &str| Unfound { is_lasting: true, problem: format!("{kind}: {problem}") };
         let (plural, group) = kind.split_once('.').unwrap_or((kind, ""));
         let version = if group.is_empty() {
@@ -132,7 +132,7 @@ impl Counter {
     }
 
     /// Watches exactly these kinds, and waits until each was listed or cannot be.
-    pub async fn follow(self: &Arc<Self>, api: &Api, kinds: &BTreeSet<String>) {
+    pub async fn follow(self: &Arc<Self>, api: &ApiClient, kinds: &BTreeSet<String>) {
         let missing: Vec<String> = {
             let mut inner = self.inner();
             let gone: Vec<String> = inner.kinds.keys().filter(|kind| !kinds.contains(*kind)).cloned().collect();
@@ -162,7 +162,7 @@ impl Counter {
     }
 
     /// Starts to watch a kind, or finds out that it cannot be watched. False if the caller should retry.
-    async fn begin(self: &Arc<Self>, api: &Api, kind: &str) -> bool {
+    async fn begin(self: &Arc<Self>, api: &ApiClient, kind: &str) -> bool {
         let collection = match Collection::find(api, kind).await {
             Ok(collection) => collection,
             Err(Unfound { is_lasting, problem }) => {

@@ -1,12 +1,13 @@
 //! The ledger's objects as the API server stores them.
 
+use headroom_core::amount::ResourceList;
 use headroom_tenant_quota::encoding::Unreadable;
 use headroom_tenant_quota::plan::{self, Plan};
 use headroom_tenant_quota::state::{self, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::api::revision_of;
+use headroom_kube::api_client::revision_of;
 
 pub const API_VERSION: &str = "headroom.dev/v1alpha1";
 pub const TENANT_QUOTAS: &str = "/apis/headroom.dev/v1alpha1/tenantquotas";
@@ -114,6 +115,10 @@ fn object(namespace: &str, name: &str, labels: &Value, revision: Option<u64>, le
         fields.insert("metadata".to_owned(), metadata);
     }
     object
+}
+
+pub fn amounts_to_json(amounts: &ResourceList<'static>) -> Value {
+    Value::Object(amounts.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string()))).collect())
 }
 
 #[cfg(test)]

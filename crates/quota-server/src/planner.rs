@@ -8,11 +8,11 @@ use headroom_tenant_quota::tree::{Tree, trees};
 use headroom_tenant_quota::{Cache, Plan, State, recount};
 use tokio::time::Instant;
 
-use super::api::{Failure, revision_of};
 use super::event::{self, Kind};
 use super::tenants::by_namespace;
 use super::{Replica, objects};
 use crate::object_counter::Counted;
+use headroom_kube::api_client::{ApiError, revision_of};
 
 /// Changes within this time are put into one plan.
 const GATHER: Duration = Duration::from_millis(30);
@@ -102,13 +102,13 @@ async fn activate(
     plan: Plan,
     is_there: bool,
     is_broken: bool,
-) -> Result<(), Failure> {
+) -> Result<(), ApiError> {
     let namespace = &replica.options.namespace;
     let path = objects::ledgers(namespace);
     let object = objects::write_plan(namespace, ledger, &plan);
     let size = object.to_string().len();
     if size > MOST_BYTES {
-        return Err(Failure::Other(format!(
+        return Err(ApiError::Other(format!(
             "the plan has {size} bytes, more than {MOST_BYTES}: split the tree of quotas"
         )));
     }
@@ -118,12 +118,12 @@ async fn activate(
     if is_there && !is_broken {
         return match replica.writers.replan(ledger, plan).await {
             true => Ok(()),
-            false => Err(Failure::Other("the ledger could not be written".to_owned())),
+            false => Err(ApiError::Other("the ledger could not be written".to_owned())),
         };
     }
     let begin = State { plan: plan.number, ..State::default() };
     let Some(Counted { state, .. }) = replica.counter.settle(ledger, &plan, &begin) else {
-        return Err(Failure::Other("not everything is counted yet".to_owned()));
+        return Err(ApiError::Other("not everything is counted yet".to_owned()));
     };
     let path_of_one = format!("{path}/{ledger}");
     let written = if is_broken {

@@ -12,10 +12,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Replica;
-use super::api::{Failure, revision_of};
 use super::event::{self, Kind};
-use super::objects::namespace_of;
-use super::status::list;
+use super::objects::{amounts_to_json, namespace_of};
+use headroom_kube::api_client::{ApiError, revision_of};
 
 /// Whether the plugin is enabled, and what the leader has published.
 #[derive(Debug, Default)]
@@ -109,14 +108,14 @@ async fn ask(replica: &Replica) -> Duration {
 const PROBE: &str = "headroom-probe";
 
 /// Whether a dry run is refused by a quota of ours that has no room. It bounds PodTemplates, which are hardly used.
-async fn has_plugin(replica: &Replica) -> Result<bool, Failure> {
+async fn has_plugin(replica: &Replica) -> Result<bool, ApiError> {
     let namespace = &replica.options.namespace;
     let metadata = json!({"name": PROBE, "namespace": namespace});
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata,
         "spec": {"hard": {"count/podtemplates": "0"}}});
     let tries = match replica.api.create(&format!("/api/v1/namespaces/{namespace}/resourcequotas"), &quota).await {
         Ok(_) => TRIES_IF_NEW,
-        Err(Failure::Conflict) => TRIES,
+        Err(ApiError::Conflict { .. }) => TRIES,
         Err(failure) => return Err(failure),
     };
     let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": {
@@ -126,7 +125,7 @@ async fn has_plugin(replica: &Replica) -> Result<bool, Failure> {
         match replica.api.create(&path, &template).await {
             Ok(_) => tokio::time::sleep(BETWEEN_TRIES).await,
             // The quota is exceeded, or has no usage yet.
-            Err(Failure::Forbidden(text)) if text.contains(&format!("quota: {PROBE}")) => return Ok(true),
+            Err(ApiError::Refused { message }) if message.contains(&format!("quota: {PROBE}")) => return Ok(true),
             Err(failure) => return Err(failure),
         }
     }
@@ -155,7 +154,7 @@ async fn publish_one(
     hard: &ResourceList<'static>,
     used: &ResourceList<'static>,
 ) {
-    let wanted = json!({"hard": list(hard), "used": list(used)});
+    let wanted = json!({"hard": amounts_to_json(hard), "used": amounts_to_json(used)});
     let there = object.get("status").cloned().unwrap_or_default();
     let Some(version) = revision_of(object) else { return };
     let known = replica.plain.inner().published.get(&key).cloned();
@@ -192,7 +191,7 @@ async fn publish_one(
             replica.plain.inner().published.insert(key, Published { status: wanted, version, suspect: 0 });
         }
         // The watch delivers the new version.
-        Err(Failure::Conflict | Failure::NotFound) => {}
+        Err(ApiError::Conflict { .. } | ApiError::NotFound(_)) => {}
         Err(failure) => tracing::warn!(namespace, name, %failure, "cannot write the status of a quota"),
     }
 }

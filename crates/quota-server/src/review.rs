@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Replica;
-use super::api::Failure;
 use super::objects::namespace_of;
 use super::tenants::{labels_of, read_quota};
 use super::writer::Answer;
 use crate::ledger_cache::View;
 use crate::random::token;
+use headroom_kube::api_client::ApiError;
 
 /// Less than the 10 s that the API server waits.
 const PATIENCE: Duration = Duration::from_secs(7);
@@ -233,7 +233,9 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
             // A new namespace that the watch has not delivered yet.
             None => match replica.api.get(&format!("/api/v1/namespaces/{namespace}")).await {
                 Ok(object) => labels_of(&object),
-                Err(Failure::NotFound) => return Err(Reply::Forged(format!("namespace {namespace} does not exist"))),
+                Err(ApiError::NotFound(_)) => {
+                    return Err(Reply::Forged(format!("namespace {namespace} does not exist")));
+                }
                 Err(failure) => return Err(busy(&format!("cannot be read ({failure})"))),
             },
         };

@@ -14,8 +14,7 @@ use tokio::time::Instant;
 use super::Replica;
 use super::event::{self, Kind};
 use super::metrics::Share;
-use super::objects::{API_VERSION, TENANT_QUOTAS, namespace_of};
-use crate::leader::used_and_reserved;
+use super::objects::{API_VERSION, TENANT_QUOTAS, amounts_to_json, namespace_of};
 use crate::ledger_cache::View;
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -104,7 +103,7 @@ fn news(before: Option<&Value>, after: &Value) -> Vec<(Kind, String, String)> {
 fn samples(views: &[View]) -> Vec<(Share, Quantity)> {
     let mut samples = Vec::new();
     for view in views.iter().filter(|view| namespace_of(&view.ledger).is_none()) {
-        for (node, (used, reserved)) in view.plan.nodes.iter().zip(used_and_reserved(view)) {
+        for (node, (used, reserved)) in view.plan.nodes.iter().zip(view.used_and_reserved()) {
             for (r#type, amounts) in [("hard", &node.hard), ("used", &used), ("reserved", &reserved)] {
                 samples.extend(amounts.iter().map(|(name, amount)| {
                     (Share { quota: node.quota.clone(), resource: name.to_string(), r#type }, amount.clone())
@@ -122,7 +121,7 @@ fn set(object: &mut Value, field: &str, value: Value) {
 }
 
 fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> Value {
-    let pairs = used_and_reserved(view);
+    let pairs = view.used_and_reserved();
     let empty = (ResourceList::default(), ResourceList::default());
     let (used, reserved) = pairs.get(node).unwrap_or(&empty);
     let mut namespaces = replica.counter.namespaces(&view.plan, node);
@@ -130,11 +129,14 @@ fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> 
     namespaces.sort_by(|(_, one), (_, other)| {
         weight(other, &quota.quota.spec_hard).cmp(&weight(one, &quota.quota.spec_hard))
     });
-    let namespaces: Vec<Value> =
-        namespaces.iter().take(MOST_LISTED).map(|(name, used)| json!({"name": name, "used": list(used)})).collect();
+    let namespaces: Vec<Value> = namespaces
+        .iter()
+        .take(MOST_LISTED)
+        .map(|(name, used)| json!({"name": name, "used": amounts_to_json(used)}))
+        .collect();
     let children = children(&view.plan, node).take(MOST_LISTED).filter_map(|child| {
         let (used, _) = pairs.get(child)?;
-        Some(json!({"name": view.plan.nodes.get(child)?.quota, "used": list(used)}))
+        Some(json!({"name": view.plan.nodes.get(child)?.quota, "used": amounts_to_json(used)}))
     });
     let held = |name: &str| {
         let reserved = reserved.get(name).cloned().unwrap_or(headroom_core::amount::Quantity::ZERO);
@@ -151,13 +153,13 @@ fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> 
         parts.join(", ")
     };
     let mut amounts = json!({
-        "used": list(used), "reserved": list(reserved),
+        "used": amounts_to_json(used), "reserved": amounts_to_json(reserved),
         "exemptNamespaces": replica.tenants.exempt(),
         "namespaceCount": count, "namespaces": namespaces, "children": children.collect::<Vec<_>>(),
     });
     // Enforced bounds: a suspended quota has none.
     if !quota.is_suspended {
-        set(&mut amounts, "hard", list(&quota.quota.spec_hard));
+        set(&mut amounts, "hard", amounts_to_json(&quota.quota.spec_hard));
     }
     for (field, is_limit) in [("request", false), ("limit", true)] {
         // Old API servers treat an empty string as absent, and refuse that.
@@ -180,10 +182,6 @@ fn weight(used: &ResourceList<'static>, hard: &ResourceList<'static>) -> u64 {
 
 fn children(plan: &Plan, node: usize) -> impl Iterator<Item = usize> {
     plan.nodes.iter().enumerate().filter(move |(_, child)| child.parent == Some(node)).map(|(at, _)| at)
-}
-
-pub fn list(amounts: &ResourceList<'static>) -> Value {
-    Value::Object(amounts.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string()))).collect())
 }
 
 fn conditions(

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::api::{Answer, Api, segment};
 use super::objects::TENANT_QUOTAS;
+use headroom_kube::api_client::{ApiClient, ApiResult, segment};
 
 /// Sets `spec.suspend`. Returns whether it changed.
-pub async fn suspend(api: &Api, quota: &str, is_suspended: bool) -> Answer<bool> {
+pub async fn suspend(api: &ApiClient, quota: &str, is_suspended: bool) -> ApiResult<bool> {
     let path = format!("{TENANT_QUOTAS}/{}", segment(quota));
     let there = api.get(&path).await?;
     if there.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default() == is_suspended {

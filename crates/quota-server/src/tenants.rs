@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::objects::name_of;
-use super::watch::Seen;
+use headroom_kube::watch::Seen;
 
 #[derive(Debug)]
 pub struct Tenants {

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Replica;
-use super::api::{Answer, Failure};
 use super::tenants::{Tenants, by_namespace};
 use super::tls::{self, Made};
+use headroom_kube::api_client::{ApiError, ApiResult};
 
 /// How often changes by others are reverted.
 const EVERY: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ pub struct Webhook {
     pub makes_certificate: bool,
 }
 
-async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> Answer<()> {
+async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> ApiResult<()> {
     let authority = if webhook.makes_certificate { Some(keep_certificate(replica, webhook).await?) } else { None };
     let mut client = match &webhook.url {
         Some(url) => json!({"url": format!("{}/review", url.trim_end_matches('/'))}),
@@ -94,7 +94,7 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
             tracing::info!("writing the webhook configuration");
             replica.api.replace(&path, &object(Some(&there))).await.map(|_| ())
         }
-        Err(Failure::NotFound) => replica.api.create(CONFIGURATIONS, &object(None)).await.map(|_| ()),
+        Err(ApiError::NotFound(_)) => replica.api.create(CONFIGURATIONS, &object(None)).await.map(|_| ()),
         Err(failure) => Err(failure),
     }
 }
@@ -293,26 +293,26 @@ fn field(secret: &Value, name: &str) -> Option<Vec<u8>> {
 }
 
 /// Uses the certificate in the Secret. Returns whether there is one.
-pub async fn use_certificate(replica: &Replica) -> Answer<bool> {
+pub async fn use_certificate(replica: &Replica) -> ApiResult<bool> {
     let secret = match replica.api.get(&format!("{}/{SECRET}", secrets(&replica.options.namespace))).await {
         Ok(secret) => secret,
-        Err(Failure::NotFound) => return Ok(false),
+        Err(ApiError::NotFound(_)) => return Ok(false),
         Err(failure) => return Err(failure),
     };
     let (Some(certificate), Some(key)) = (field(&secret, "tls.crt"), field(&secret, "tls.key")) else {
         return Ok(false);
     };
     let used = replica.certificate.set(&certificate, &key);
-    used.map(|()| true).map_err(|error| Failure::Other(format!("secret {SECRET}: {error:#}")))
+    used.map(|()| true).map_err(|error| ApiError::Other(format!("secret {SECRET}: {error:#}")))
 }
 
 /// Makes a certificate if there is none, and renews it in time. Returns the authorities to trust.
-async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> Answer<Vec<u8>> {
+async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec<u8>> {
     let namespace = &replica.options.namespace;
     let path = secrets(namespace);
     let there = match replica.api.get(&format!("{path}/{SECRET}")).await {
         Ok(there) => Some(there),
-        Err(Failure::NotFound) => None,
+        Err(ApiError::NotFound(_)) => None,
         Err(failure) => return Err(failure),
     };
     let since = |name: &str| -> Option<i64> {
@@ -323,7 +323,7 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> Answer<Vec<u8
     let get = |name: &str| there.as_ref().and_then(|secret| field(secret, name));
     let names = names(webhook, namespace);
     let make =
-        || tls::make(&names, DAYS).map_err(|error| Failure::Other(format!("cannot make a certificate: {error:#}")));
+        || tls::make(&names, DAYS).map_err(|error| ApiError::Other(format!("cannot make a certificate: {error:#}")));
     const MADE: &str = "headroom.dev/made-at";
     const NEXT: &str = "headroom.dev/next-made-at";
     let (data, made_at, next_at) = match (get("ca.crt"), get("tls.crt"), since(NEXT)) {
@@ -363,7 +363,7 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> Answer<Vec<u8
         Some(_) => replica.api.replace(&format!("{path}/{SECRET}"), &object).await?,
         None => replica.api.create(&path, &object).await?,
     };
-    field(&written, "ca.crt").ok_or_else(|| Failure::Other(format!("secret {SECRET} has no ca.crt")))
+    field(&written, "ca.crt").ok_or_else(|| ApiError::Other(format!("secret {SECRET} has no ca.crt")))
 }
 
 /// The host names that API servers connect to.

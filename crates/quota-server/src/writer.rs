@@ -12,11 +12,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::api::{Api, Failure, revision_of};
 use super::metrics::Metrics;
 use super::objects;
 use crate::ledger_cache::{Board, View};
 use crate::object_counter::{Counted, Counter};
+use headroom_kube::api_client::{ApiClient, ApiError, revision_of};
 
 /// A request that is refused only because of unfinished requests waits while one of those is younger than this.
 const WAITS_FOR: Duration = Duration::from_secs(2);
@@ -70,7 +70,7 @@ struct Replan {
 
 /// The tasks, by ledger.
 pub struct Writers {
-    pub api: Api,
+    pub api: ApiClient,
     pub namespace: String,
     pub board: Arc<Board>,
     pub counter: Arc<Counter>,
@@ -81,7 +81,7 @@ pub struct Writers {
 
 impl Writers {
     pub fn new(
-        api: Api,
+        api: ApiClient,
         namespace: &str,
         board: Arc<Board>,
         counter: Arc<Counter>,
@@ -245,9 +245,9 @@ impl Writer {
                     Ok(()) => return,
                     Err(cause) => cause,
                 },
-                Err(problem) => Failure::Other(problem.clone()),
+                Err(problem) => ApiError::Other(problem.clone()),
             };
-            if cause == Failure::Conflict {
+            if matches!(cause, ApiError::Conflict { .. }) {
                 self.writers.metrics.conflicts.inc();
                 tokio::time::sleep(random_part_of(self.round_trip)).await;
             } else {
@@ -263,7 +263,7 @@ impl Writer {
     }
 
     /// Asks clients whose deadline has passed to retry.
-    fn give_up(&mut self, cause: &Failure) {
+    fn give_up(&mut self, cause: &ApiError) {
         let now = Instant::now();
         let message_text = message::not_writable(&self.ledger, &cause.to_string());
         for late in self.batch.waiting.extract_if(.., |waiting| waiting.until <= now) {
@@ -273,13 +273,13 @@ impl Writer {
         self.batch.back.retain(|back| back.until > now);
         // A plan of a former leader must not be activated when this replica leads again.
         self.batch.replan.take_if(|replan| replan.until <= now || replan.done.is_closed());
-        if *cause != Failure::Conflict {
+        if !matches!(cause, ApiError::Conflict { .. }) {
             // The ledger stays due: the leader sends the job again.
             self.batch.settle = false;
         }
     }
 
-    async fn attempt(&mut self, view: &View) -> Result<(), Failure> {
+    async fn attempt(&mut self, view: &View) -> Result<(), ApiError> {
         let plan = match &self.batch.replan {
             Some(replan) => Arc::clone(&replan.plan),
             None => Arc::clone(&view.plan),
@@ -288,7 +288,7 @@ impl Writer {
         let (state, turn) = match self.writers.counter.settle(&self.ledger, &plan, &view.state) {
             Some(Counted { state, turn }) => (state, Some(turn)),
             None if self.batch.replan.is_some() => {
-                return Err(Failure::Other("this replica does not count".to_owned()));
+                return Err(ApiError::Other("this replica does not count".to_owned()));
             }
             None => (State::clone(&view.state), None),
         };

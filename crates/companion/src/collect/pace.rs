@@ -1,8 +1,9 @@
 //! How gently a source is read: how much at once, and how long to wait after a failure.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
+
+use headroom_kube::retry::Retry;
 
 /// What an operator may choose.
 #[derive(Debug, Clone)]
@@ -43,14 +44,9 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// How long to wait before the given attempt (the first failure is followed by attempt 1): twice as long each
-    /// time, and by chance up to half of it less, so that many readers do not return at the same moment.
-    pub fn wait_before(&self, attempt: u32) -> Duration {
-        let doubled = self.first_wait.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)));
-        let longest = doubled.min(self.longest_wait);
-        // The hasher's keys are random; no other randomness is needed.
-        let chance = RandomState::new().build_hasher().finish() % 512;
-        longest - longest.saturating_mul(chance as u32) / 1024
+    /// The attempts of a read, and the waits between them.
+    pub fn retry(&self) -> Retry {
+        Retry { attempts: self.attempts, first_wait: self.first_wait, longest_wait: self.longest_wait }
     }
 }
 
@@ -106,16 +102,6 @@ impl Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn waits_double_up_to_the_longest_and_vary_by_chance() {
-        let pace = Pace::default();
-        for (attempt, full) in [(1, 1), (2, 2), (3, 4), (7, 60), (100, 60)] {
-            let wait = pace.wait_before(attempt);
-            let full = Duration::from_secs(full);
-            assert!(full / 2 <= wait && wait <= full, "{wait:?} before attempt {attempt}");
-        }
-    }
 
     #[test]
     fn an_overloaded_source_is_asked_for_half_and_later_for_more() {

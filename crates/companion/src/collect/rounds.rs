@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use headroom_core::timestamp::Timestamp;
 use headroom_kube::clock;
+use headroom_kube::lease::{RenewedLease, Turn};
 use headroom_report::progress::Progress;
 use headroom_usage::accuracy::Estimates;
 use headroom_usage::window_merge::DAYS_KEPT;
@@ -21,7 +22,7 @@ use super::windows::{Outcome, Run, RunError};
 use crate::metrics::Metrics;
 use crate::profile::Pooling;
 use crate::publish::cluster::ClusterError;
-use crate::publish::turns::{LEASE, Turn, Turns};
+use crate::publish::lease::{LEASE, lease_error};
 use crate::publish::{Destination, PublishError, Publisher};
 use crate::source::cluster_id::ClusterId;
 use crate::source::{Reach, Source};
@@ -53,7 +54,7 @@ pub struct Rounds {
     pub estimates: RwLock<Estimates>,
     pub destination: Destination,
     /// Where several collectors may write.
-    pub turns: Option<Turns>,
+    pub lease: Option<RenewedLease>,
     pub namespace: String,
     pub pooling: Pooling,
     pub refresh: i64,
@@ -97,8 +98,8 @@ impl Rounds {
     /// One round.
     pub async fn once(&self) -> Result<(), RoundError> {
         let done = self.round().await;
-        if let Some(turns) = &self.turns {
-            turns.give_back().await;
+        if let Some(lease) = &self.lease {
+            lease.release().await;
         }
         done
     }
@@ -139,8 +140,8 @@ impl Rounds {
                 }
             }
         }
-        if let Some(turns) = &self.turns {
-            turns.give_back().await;
+        if let Some(lease) = &self.lease {
+            lease.release().await;
         }
     }
 
@@ -262,9 +263,9 @@ impl Rounds {
         self.take_turn().await?;
         // By the clock and by what was read, and never by a moment given by hand.
         tokio::task::block_in_place(|| self.store.expire(day_of(clock::now())))?;
-        let Self { store, destination, namespace, pooling, refresh, turns, metrics, .. } = self;
-        let turns = turns.as_ref();
-        let publisher = Publisher { store, destination, namespace, pooling, refresh: *refresh, turns, metrics };
+        let Self { store, destination, namespace, pooling, refresh, lease, metrics, .. } = self;
+        let lease = lease.as_ref();
+        let publisher = Publisher { store, destination, namespace, pooling, refresh: *refresh, lease, metrics };
         let published = publisher.publish(self.as_of()?).await?;
         let (written, unchanged, deleted, bytes) =
             (published.written, published.unchanged, published.deleted, published.bytes);
@@ -279,8 +280,8 @@ impl Rounds {
     }
 
     async fn take_turn(&self) -> Result<(), RoundError> {
-        let Some(turns) = &self.turns else { return Ok(()) };
-        let turn = turns.take().await?;
+        let Some(lease) = &self.lease else { return Ok(()) };
+        let turn = lease.take().await.map_err(|error| lease_error(error, &self.namespace))?;
         self.metrics.leads(turn == Turn::Ours);
         match turn {
             Turn::Ours => Ok(()),

@@ -318,7 +318,7 @@ impl Run<'_> {
 
     /// False if told to stop meanwhile.
     async fn waited(&self, failures: u32, error: &SourceError) -> bool {
-        let wait = self.pace.wait_before(failures);
+        let wait = self.pace.retry().wait_before(failures);
         tracing::warn!(%error, wait_seconds = wait.as_secs_f32(), "trying again");
         tokio::select! {
             () = tokio::time::sleep(wait) => true,

@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use headroom_core::amount::{ParseQuantityError, Quantity};
 use headroom_core::timestamp::{ParseTimestampError, Timestamp};
+use headroom_kube::lease::Timing;
 use headroom_kube::{clock, log, signals};
 use headroom_report::progress::Progress;
 use headroom_usage::window_merge::DAYS_KEPT;
@@ -28,8 +29,8 @@ use crate::profile::Pooling;
 use crate::publish::Destination;
 use crate::publish::cluster::Cluster;
 use crate::publish::folder::Folder;
+use crate::publish::lease::lease;
 use crate::publish::manifest::Format;
-use crate::publish::turns::Timing;
 use crate::serve;
 use crate::source::cluster_id::ClusterId;
 use crate::store::Store;
@@ -188,7 +189,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     let destination = match options.output.to_str() {
         Some("cluster") => {
             check_as_of(options.as_of)?;
-            let cluster = Cluster::connect(options.context, options.force_conflicts, pace.clone()).await?;
+            let cluster = Cluster::connect(options.context, options.force_conflicts, &pace).await?;
             Destination::Cluster(Box::new(cluster))
         }
         Some("stdout" | "-") => Destination::Stdout(options.format),
@@ -200,10 +201,10 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     };
     let store = Store::open(&path)?;
     tracing::info!(store = %path.display(), source = source_name, "collecting");
-    let turns = match &destination {
+    let lease = match &destination {
         Destination::Cluster(cluster) => {
             let timing = Timing::lasting(Duration::from_secs(options.lease.unsigned_abs()));
-            Some(cluster.turns(&options.profiles_namespace, store.id(), timing))
+            Some(lease(cluster.api.clone(), &options.profiles_namespace, store.id(), timing))
         }
         Destination::Folder(_) | Destination::Stdout(_) => None,
     };
@@ -214,7 +215,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         store,
         estimates: RwLock::default(),
         destination,
-        turns,
+        lease,
         namespace: options.profiles_namespace,
         pooling: Pooling { quorum: options.min_namespaces, namespaces: options.pool_from },
         refresh: options.refresh,

@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
+use headroom_kube::api_client::{ApiClient, ApiError};
 use headroom_kube::kubeconfig::{self, Chosen};
 use headroom_kube::{clock, log, proxy, signals};
-use headroom_quota_server::api::{Api, Failure};
 use headroom_quota_server::check::check;
 use headroom_quota_server::suspend::suspend;
 use headroom_quota_server::webhook_config::Webhook;
@@ -150,7 +150,7 @@ impl Check {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
         let report = runtime.block_on(async {
             let client = kubeconfig::client(self.context.clone()).await?;
-            check(&Api::new(client), &self.namespace, &self.exempt_namespaces).await
+            check(&ApiClient::new(client), &self.namespace, &self.exempt_namespaces).await
         });
         let report = report.map_err(anyhow::Error::msg)?;
         let mut text = String::new();
@@ -177,13 +177,13 @@ impl Suspension {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
         runtime.block_on(async {
             let config = kubeconfig::config(&self.cluster).await.map_err(anyhow::Error::msg)?;
-            let api = Api::new(proxy::client(config)?);
+            let api = ApiClient::new(proxy::client(config)?);
             for quota in &self.quotas {
                 let outcome = match suspend(&api, quota, is_suspended).await {
                     Ok(false) => "unchanged",
                     Ok(true) if is_suspended => "suspended",
                     Ok(true) => "resumed",
-                    Err(Failure::NotFound) => bail!("there is no TenantQuota {quota}"),
+                    Err(ApiError::NotFound(_)) => bail!("there is no TenantQuota {quota}"),
                     Err(failure) => bail!("TenantQuota {quota}: {failure}"),
                 };
                 headroom_report::print(&format!("tenantquota.headroom.dev/{quota} {outcome}\n"))?;

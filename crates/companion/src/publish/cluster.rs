@@ -10,56 +10,49 @@ use std::time::Duration;
 
 use headroom_core::annotations::headroom_annotation;
 use headroom_core::cluster::usage::Root;
-use headroom_core::cluster::usage::profile_layout::{GROUP, KIND, VERSION};
+use headroom_core::cluster::usage::profile_layout::{GROUP, VERSION};
+use headroom_core::timestamp::Timestamp;
+use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, segment};
+use headroom_kube::retry::Retry;
+use headroom_kube::{kubeconfig, proxy};
+use headroom_usage::accuracy::Estimates;
 use headroom_usage_profile::definition::ROOT_LABEL;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, Patch, PatchParams,
-    Preconditions,
-};
-use kube::{Client, Error, ResourceExt};
+use kube::Client;
 use serde_json::Value;
 
 pub use self::error::ClusterError;
-use headroom_kube::{kubeconfig, proxy};
-use headroom_usage::accuracy::Estimates;
-
-use self::error::{is_namespace_gone, is_passing};
 use super::Written;
 use super::manifest::MANAGER;
-use super::turns::{Timing, Turns};
 use crate::collect::pace::Pace;
 use crate::source::cluster_id::{ClusterId, KUBE_SYSTEM};
+use headroom_dryrun::kinds::metadata;
 
-/// Tries of one request that may work when tried again.
+/// Attempts of one request that may succeed when it is repeated.
 const ATTEMPTS: u32 = 4;
-/// How long one request may take, the client's own tries included. The API server gives up on a request after 34 s.
-const PATIENCE: Duration = Duration::from_secs(45);
-/// What errors are about.
+/// The timeout of one request. The API server gives up on a request after 34 s.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(45);
+/// The resource that errors name.
 const PROFILES: &str = "usageprofiles";
-/// Objects in one answer: about a megabyte.
-const LISTED_AT_ONCE: u32 = 100;
-/// Of pods, whose metadata is a few kilobytes each.
-const PODS_AT_ONCE: u32 = 500;
+/// Pods in a page, of which only the metadata is read: a few kilobytes each.
+const PODS_PAGE_SIZE: u32 = 500;
 
 pub struct Cluster {
-    client: Client,
+    pub api: ApiClient,
     /// How to reach it, for people.
     address: Option<String>,
-    resource: ApiResource,
     /// Take over fields that another writer owns.
     force: bool,
-    pace: Pace,
 }
 
 impl Cluster {
-    pub fn new(client: Client, force: bool, pace: Pace) -> Self {
-        let kind = GroupVersionKind::gvk(GROUP, VERSION, KIND);
-        Self { client, address: None, resource: ApiResource::from_gvk(&kind), force, pace }
+    pub fn new(client: Client, force: bool, pace: &Pace) -> Self {
+        let retry = Retry { attempts: ATTEMPTS, ..pace.retry() };
+        let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT).with_retry(retry);
+        Self { api, address: None, force }
     }
 
     /// The cluster of the kubeconfig, or that we run in.
-    pub async fn connect(context: Option<String>, force: bool, pace: Pace) -> Result<Self, ClusterError> {
+    pub async fn connect(context: Option<String>, force: bool, pace: &Pace) -> Result<Self, ClusterError> {
         let no_cluster = |message| ClusterError::NoCluster { message };
         let config = kubeconfig::config(&kubeconfig::Chosen::of_context(context)).await.map_err(no_cluster)?;
         let address = config.cluster_url.to_string();
@@ -69,71 +62,45 @@ impl Cluster {
 
     /// Which cluster this is.
     pub async fn id(&self) -> Result<ClusterId, ClusterError> {
-        let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let found = self.tried(|| namespaces.get_metadata(KUBE_SYSTEM)).await;
-        let metadata = found.map_err(|error| ClusterError::of(error, "get", "namespace kube-system", ""))?.metadata;
-        let created = metadata.creation_timestamp.map(|created| created.0.as_second());
-        Ok(ClusterId { address: self.address.clone(), uid: metadata.uid, created })
+        let read = self.api.get_metadata(&format!("/api/v1/namespaces/{KUBE_SYSTEM}")).await;
+        let namespace = read.map_err(|error| ClusterError::of(error, "get", "namespace kube-system", ""))?;
+        let uid = Some(metadata(&namespace, "uid").to_owned()).filter(|uid| !uid.is_empty());
+        Ok(ClusterId { address: self.address.clone(), uid, created: created(&namespace) })
     }
 
-    /// What was estimated for the pods that there are, of which only the metadata is asked for, and a few at a time.
+    /// The estimates in the annotations of all pods.
     pub async fn estimates(&self) -> Result<Estimates, ClusterError> {
-        let pods: Api<Pod> = Api::all(self.client.clone());
-        let mut params = ListParams::default().limit(PODS_AT_ONCE);
         let mut estimates = Estimates::default();
-        loop {
-            let listed = self.tried(|| pods.list_metadata(&params)).await;
-            let listed = listed.map_err(|error| ClusterError::of(error, "list", "pods", ""))?;
-            for ObjectMeta { namespace, name, annotations, creation_timestamp, .. } in
-                listed.items.into_iter().map(|pod| pod.metadata)
-            {
-                let annotation = annotations.as_ref().and_then(|all| all.get(headroom_annotation::NAME));
-                if let (Some(namespace), Some(name), Some(annotation)) = (namespace, name, annotation) {
-                    let since = creation_timestamp.map_or(0, |created| created.0.as_second());
-                    estimates.add(&namespace, &name, since, annotation);
-                }
+        let options = ListOptions { page_size: PODS_PAGE_SIZE, only_metadata: true, ..ListOptions::default() };
+        let add = |pod: Value| {
+            let annotations = pod.pointer("/metadata/annotations");
+            let annotation = annotations.and_then(|all| all.get(headroom_annotation::NAME)?.as_str());
+            let (namespace, name) = (metadata(&pod, "namespace"), metadata(&pod, "name"));
+            if let Some(annotation) = annotation.filter(|_| !namespace.is_empty() && !name.is_empty()) {
+                estimates.add(namespace, name, created(&pod).unwrap_or(0), annotation);
             }
-            match listed.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(estimates),
-            }
-        }
+        };
+        let listed = self.api.for_each("/api/v1/pods", options, add).await;
+        listed.map_err(|error| ClusterError::of(error, "list", "pods", ""))?;
+        Ok(estimates)
     }
 
-    /// The Lease that collectors take turns by, for one who publishes from this store.
-    pub fn turns(&self, namespace: &str, store: &str, timing: Timing) -> Turns {
-        Turns::new(self.client.clone(), namespace, store, timing, self.pace.clone())
-    }
-
-    /// The root that is there, and its pages, by their names.
+    /// The objects of a root, the root itself and its pages, by their names.
     pub async fn list(&self, namespace: &str, root: Root) -> Result<BTreeMap<String, Value>, ClusterError> {
-        let api = self.profiles(namespace);
-        let mut params = ListParams::default().labels(&format!("{ROOT_LABEL}={root}")).limit(LISTED_AT_ONCE);
-        let mut there = BTreeMap::new();
-        loop {
-            let listed = self.tried(|| api.list(&params)).await;
-            let listed = listed.map_err(|error| ClusterError::of(error, "list", PROFILES, &root.to_string()))?;
-            for object in listed.items {
-                // OK because what was read as JSON can be written as JSON.
-                let (name, object) = (object.name_any(), serde_json::to_value(object).ok());
-                there.extend(object.map(|object| (name, object)));
-            }
-            match listed.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(there),
-            }
-        }
+        let label_selector = format!("{ROOT_LABEL}={root}");
+        let options = ListOptions { label_selector: &label_selector, ..ListOptions::default() };
+        let mut existing = BTreeMap::new();
+        let add = |object: Value| _ = existing.insert(metadata(&object, "name").to_owned(), object);
+        let listed = self.api.for_each(&profiles(namespace), options, add).await;
+        listed.map_err(|error| ClusterError::of(error, "list", PROFILES, &root.to_string()))?;
+        Ok(existing)
     }
 
     /// Writes a profile.
     pub async fn apply(&self, namespace: &str, name: &str, object: &Value) -> Result<Written, ClusterError> {
-        let api = self.profiles(namespace);
-        let mut params = PatchParams::apply(MANAGER);
-        params.force = self.force;
-        let patch = Patch::Apply(object);
-        match self.tried(|| api.patch(name, &params, &patch)).await {
+        match self.api.apply(&path(namespace, name), object, MANAGER, self.force).await {
             Ok(_) => Ok(Written::Written),
-            Err(Error::Api(status)) if is_namespace_gone(&status) => {
+            Err(error) if error.is_namespace_gone() => {
                 Err(ClusterError::NoNamespace { namespace: namespace.to_owned() })
             }
             Err(error) => Err(ClusterError::of(error, "patch", PROFILES, &format!("{namespace}/{name}"))),
@@ -142,50 +109,22 @@ impl Cluster {
 
     /// Deletes a profile, unless it has changed since it was read.
     pub async fn delete(&self, namespace: &str, name: &str, object: &Value) -> Result<(), ClusterError> {
-        let metadata = |field: &str| Some(object.get("metadata")?.get(field)?.as_str()?.to_owned());
-        let unchanged = Preconditions { uid: metadata("uid"), resource_version: metadata("resourceVersion") };
-        let params = DeleteParams { preconditions: Some(unchanged), ..DeleteParams::default() };
-        let api = self.profiles(namespace);
-        match self.tried(|| api.delete(name, &params)).await {
-            Ok(_) => Ok(()),
-            Err(Error::Api(status)) if status.code == 404 => Ok(()),
+        match self.api.delete_unchanged(&path(namespace, name), object).await {
+            Ok(_) | Err(ApiError::NotFound(_)) => Ok(()),
             Err(error) => Err(ClusterError::of(error, "delete", PROFILES, &format!("{namespace}/{name}"))),
         }
     }
-
-    fn profiles(&self, namespace: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), namespace, &self.resource)
-    }
-
-    async fn tried<T, F>(&self, request: impl Fn() -> F) -> Result<T, Error>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        tried(&self.pace, request).await
-    }
 }
 
-/// Tries again what may be a passing trouble: no connection, too many requests, a server error.
-pub(super) async fn tried<T, F>(pace: &Pace, request: impl Fn() -> F) -> Result<T, Error>
-where
-    F: Future<Output = Result<T, Error>>,
-{
-    let mut failures = 0;
-    loop {
-        // A server that answers nothing is as good as one that is down.
-        let answer = tokio::time::timeout(PATIENCE, request()).await;
-        let answer = answer.unwrap_or_else(|_| {
-            let silence = format!("no answer within {} s", PATIENCE.as_secs());
-            Err(Error::Service(silence.into()))
-        });
-        match answer {
-            Err(error) if is_passing(&error) && failures + 1 < ATTEMPTS => {
-                failures += 1;
-                let wait = pace.wait_before(failures);
-                tracing::warn!(%error, wait_seconds = Duration::as_secs_f32(&wait), "trying again");
-                tokio::time::sleep(wait).await;
-            }
-            done => return done,
-        }
-    }
+fn profiles(namespace: &str) -> String {
+    format!("/apis/{GROUP}/{VERSION}/namespaces/{}/{PROFILES}", segment(namespace))
+}
+
+fn path(namespace: &str, name: &str) -> String {
+    format!("{}/{}", profiles(namespace), segment(name))
+}
+
+/// When an object was created, in Unix seconds.
+fn created(object: &Value) -> Option<i64> {
+    metadata(object, "creationTimestamp").parse::<Timestamp>().ok().map(Timestamp::unix_seconds)
 }

@@ -8,11 +8,11 @@ use headroom_companion::collect::rounds::{Feed, Rounds};
 use headroom_companion::metrics::Metrics;
 use headroom_companion::profile::Pooling;
 use headroom_companion::publish::cluster::Cluster;
-use headroom_companion::publish::turns::Turns;
 use headroom_companion::publish::{Destination, PublishError, Published, Publisher};
 use headroom_companion::source::Source;
 use headroom_companion::store::Store;
 use headroom_core::timestamp::Timestamp;
+use headroom_kube::lease::RenewedLease;
 use headroom_report::progress::Progress;
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
@@ -32,7 +32,7 @@ impl ApiServer {
     }
 
     pub async fn start(self: &Arc<Self>) -> Cluster {
-        Cluster::new(self.client().await, false, pace())
+        Cluster::new(self.client().await, false, &pace())
     }
 
     /// The number of requests with this method.
@@ -50,7 +50,7 @@ pub async fn rounds(server: &Arc<ApiServer>, folder: &Path, source: Scripted) ->
         store: open(folder),
         estimates: RwLock::default(),
         destination: Destination::Cluster(Box::new(server.start().await)),
-        turns: None,
+        lease: None,
         namespace: "headroom".to_owned(),
         pooling: Pooling { quorum: 1, namespaces: Vec::new() },
         refresh: 6 * HOUR,
@@ -84,7 +84,7 @@ pub async fn publish_in_turn(
     store: &Store,
     cluster: Cluster,
     as_of: i64,
-    turns: Option<&Turns>,
+    lease: Option<&RenewedLease>,
 ) -> Result<Published, PublishError> {
     let (destination, metrics) = (Destination::Cluster(Box::new(cluster)), Metrics::default());
     let publisher = Publisher {
@@ -93,7 +93,7 @@ pub async fn publish_in_turn(
         namespace: "headroom",
         pooling: &Pooling { quorum: 1, namespaces: Vec::new() },
         refresh: 6 * HOUR,
-        turns,
+        lease,
         metrics: &metrics,
     };
     let published = publisher.publish(Timestamp::from_unix_seconds(as_of).unwrap()).await;

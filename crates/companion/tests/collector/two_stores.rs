@@ -194,7 +194,7 @@ async fn files_of_profiles_are_treated_like_a_cluster() {
                 namespace: "headroom",
                 pooling: &Pooling { quorum: 1, namespaces: Vec::new() },
                 refresh,
-                turns: None,
+                lease: None,
                 metrics: &metrics,
             };
             publisher.publish(Timestamp::from_unix_seconds(as_of).unwrap()).await.unwrap()

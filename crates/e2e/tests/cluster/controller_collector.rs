@@ -12,7 +12,7 @@ use headroom_companion::collect::pace::Pace;
 use headroom_companion::collect::rounds::{Feed, RoundError, Rounds};
 use headroom_companion::metrics::Metrics;
 use headroom_companion::profile::Pooling;
-use headroom_companion::publish::turns::Timing;
+use headroom_companion::publish::lease::lease;
 use headroom_companion::publish::{Destination, Written, cluster};
 use headroom_companion::store::Store;
 use headroom_core::amount::Quantity;
@@ -23,6 +23,7 @@ use headroom_e2e::cluster::{Cluster, LABEL, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::Deployment;
 use headroom_e2e::webhook::WebhookServer;
+use headroom_kube::lease::Timing;
 use headroom_report::progress::Progress;
 use headroom_testkit::built::workspace_file;
 use headroom_usage_profile::{Dropped, Histories, History, ImageHistory, Percentiles, Share, Usage, WindowUsage};
@@ -105,12 +106,12 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
     std::fs::write(&file, csv).unwrap();
     let pace = Pace::default();
     let store = Store::open(&folder.join("usage.redb")).unwrap();
-    let destination = cluster::Cluster::new(client, false, pace.clone());
+    let destination = cluster::Cluster::new(client, false, &pace);
     let rounds = Rounds {
         feed: Feed::Files { paths: vec![file], step_seconds: 60, buffer: 1 << 20 },
         source_name: "files".to_owned(),
         change_source: false,
-        turns: Some(destination.turns("headroom", store.id(), Timing::lasting(Duration::from_secs(60)))),
+        lease: Some(lease(destination.api.clone(), "headroom", store.id(), Timing::lasting(Duration::from_secs(60)))),
         store,
         estimates: tokio::sync::RwLock::default(),
         destination: Destination::Cluster(Box::new(destination)),
@@ -302,7 +303,7 @@ async fn pages_are_accepted_and_read_at_once_and_larger_objects_are_refused() {
     let empty = create(&shop.client, pod(&shop.namespace, "early", json!({}))).await.unwrap();
     assert!(resources(&empty)["requests"]["cpu"].is_null(), "{}", empty.data);
 
-    let writer = cluster::Cluster::new(shop.client.clone(), false, Pace::default());
+    let writer = cluster::Cluster::new(shop.client.clone(), false, &Pace::default());
     let objects = share(50, 200, &shop.namespace).lay_out();
     assert!(objects.len() > 20, "{}", objects.len());
     for object in &objects {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use api_server::ApiServer;
-use headroom_quota_server::api::Api;
+use headroom_kube::api_client::ApiClient;
 use headroom_quota_server::suspend::suspend;
 use headroom_quota_server::{Options, Replica, review, tls};
 use serde_json::{Value, json};
@@ -284,7 +284,7 @@ async fn a_quota_is_suspended_only_once() {
     let server = ApiServer::calm();
     let quota = json!({"metadata": {"name": "team"}, "spec": {"quota": {"hard": {"pods": "1"}}}});
     server.put("/apis/headroom.dev/v1alpha1", None, quota.clone(), "tenantquotas");
-    let api = Api::new(server.client());
+    let api = ApiClient::new(server.client());
     for (is_suspended, is_new) in [(false, false), (true, true), (true, false), (false, true)] {
         assert_eq!(suspend(&api, "team", is_suspended).await, Ok(is_new));
         let spec = api.get("/apis/headroom.dev/v1alpha1/tenantquotas/team").await.unwrap()["spec"].clone();

@@ -1,10 +1,7 @@
 //! Why the cluster did not take a profile, what to do, and whether other profiles would meet the same.
 
 use headroom_core::cluster::usage::profile_layout::KIND;
-use kube::Error;
-use kube::core::Status;
-
-use headroom_kube::error_chain::innermost;
+use headroom_kube::api_client::ApiError;
 
 /// A longer message of the API server is cut; a conflict over a whole profile names every field of it.
 const LONGEST_MESSAGE: usize = 300;
@@ -54,53 +51,30 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
-    /// Whether every other profile would meet the same. A webhook may refuse one of them, and a webhook's server may be
-    /// down for a moment.
+    /// Returns true if every other profile would meet the same. A webhook may refuse one of them, and a webhook's server
+    /// may be down for a moment.
     pub fn concerns_all(&self) -> bool {
         !matches!(self, Self::Conflict { .. } | Self::Refused { .. } | Self::Invalid { .. } | Self::Failed { .. })
     }
 
-    /// What the API server answered to a request about an object, or about objects of a kind.
-    pub(in crate::publish) fn of(error: Error, verb: &'static str, what: &'static str, object: &str) -> Self {
+    /// The error of a request about an object, or about objects of a kind.
+    pub(in crate::publish) fn of(error: ApiError, verb: &'static str, what: &'static str, object: &str) -> Self {
         let object = object.to_owned();
         match error {
-            Error::Api(status) => {
-                let message = one_line(&status.message);
-                match status.code {
-                    401 => Self::Unauthenticated { message },
-                    403 if lacks_rights(&message) => Self::Forbidden { verb, what, message },
-                    403 => Self::Refused { object, message },
-                    404 => Self::NotInstalled,
-                    409 => Self::Conflict { object, message },
-                    400 | 422 => Self::Invalid { object, message },
-                    _ => Self::Failed { verb, what, message },
-                }
+            ApiError::Unauthenticated { message } => Self::Unauthenticated { message: one_line(&message) },
+            ApiError::Forbidden { message, .. } => Self::Forbidden { verb, what, message: one_line(&message) },
+            ApiError::Refused { message } | ApiError::NamespaceTerminating { message } => {
+                Self::Refused { object, message: one_line(&message) }
             }
-            Error::Service(cause) => Self::Unreachable { verb, what, message: innermost(cause.as_ref()).to_string() },
-            error => Self::Failed { verb, what, message: error.to_string() },
+            ApiError::NotFound(_) => Self::NotInstalled,
+            ApiError::Conflict { message } => Self::Conflict { object, message: one_line(&message) },
+            ApiError::Invalid { message } => Self::Invalid { object, message: one_line(&message) },
+            ApiError::Unreachable { cause } => Self::Unreachable { verb, what, message: cause },
+            ApiError::TimedOut(_) => Self::Unreachable { verb, what, message: error.to_string() },
+            ApiError::Unavailable { message } | ApiError::Other(message) => {
+                Self::Failed { verb, what, message: one_line(&message) }
+            }
         }
-    }
-}
-
-/// The authorizer names who asked: `pods "a" is forbidden: User "eve" cannot get resource …`. A quota says `… is
-/// forbidden: exceeded quota`, and a webhook `admission webhook "…" denied the request`.
-fn lacks_rights(message: &str) -> bool {
-    message.contains("is forbidden: User \"")
-}
-
-/// The namespace was deleted, or is being deleted.
-pub(in crate::publish) fn is_namespace_gone(status: &Status) -> bool {
-    let Some(details) = &status.details else { return false };
-    let is_missing = status.code == 404 && details.kind == "namespaces";
-    is_missing || details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
-}
-
-/// May work when tried again: no connection, too many requests, a server error.
-pub(super) fn is_passing(error: &Error) -> bool {
-    match error {
-        Error::Api(status) => status.code == 429 || status.code >= 500,
-        Error::Service(_) | Error::HyperError(_) => true,
-        _ => false,
     }
 }
 
@@ -119,7 +93,7 @@ mod tests {
 
     #[track_caller]
     fn check(code: u16, message: &str, expected: &str, concerns_all: bool) {
-        let error = Error::Api(Status::failure(message, "").with_code(code).boxed());
+        let error = kube::Error::Api(kube::core::Status::failure(message, "").with_code(code).boxed()).into();
         let error = ClusterError::of(error, "patch", "usageprofiles", "headroom/usage-26");
         assert_eq!((error.to_string().as_str(), error.concerns_all()), (expected, concerns_all));
     }

@@ -10,10 +10,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use headroom_e2e::cluster::{Cluster, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_kube::api_client::ApiClient;
 use headroom_quota_server::check::check;
 use headroom_quota_server::suspend::suspend;
 use headroom_quota_server::webhook_config::Webhook;
-use headroom_quota_server::{Options, Replica, api};
+use headroom_quota_server::{Options, Replica};
 use headroom_testkit::built::workspace_file;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
@@ -223,7 +224,7 @@ async fn a_replica_configures_itself_and_restores_removed_objects() {
         async move { pod(&client, "new", &format!("more-{at}")).await }
     };
     eventually("there is room again", try_new, Result::is_ok).await;
-    let recount = || async { check(&api::Api::new(client.clone()), "headroom", &[]).await.unwrap() };
+    let recount = || async { check(&ApiClient::new(client.clone()), "headroom", &[]).await.unwrap() };
     eventually("a recount agrees", recount, |report| report.is_true() && report.claims == 0 && report.ledgers == 1)
         .await;
 
@@ -250,7 +251,7 @@ async fn a_replica_configures_itself_and_restores_removed_objects() {
 
     // A suspended quota is counted, and refuses nothing until it is resumed.
     let suspend = async |is: bool| {
-        let api = api::Api::new(client.clone());
+        let api = ApiClient::new(client.clone());
         // The second call changes nothing.
         assert!(suspend(&api, "payments", is).await.unwrap() && !suspend(&api, "payments", is).await.unwrap());
     };
@@ -400,7 +401,7 @@ async fn resource_quotas_are_enforced_if_the_plugin_is_off() {
     drop(pods.delete(&name, &now).await.unwrap());
     eventually("it is credited", status, |status| status["used"]["pods"] == "2").await;
     eventually("there is room again", || asking(21), Result::is_ok).await;
-    let recount = || async { check(&api::Api::new(client.clone()), "headroom", &[]).await.unwrap() };
+    let recount = || async { check(&ApiClient::new(client.clone()), "headroom", &[]).await.unwrap() };
     eventually("a recount agrees", recount, |report| report.is_true() && report.claims == 0 && report.ledgers == 1)
         .await;
     configured.end().await;

@@ -11,10 +11,11 @@ use futures::{StreamExt, TryStreamExt};
 use headroom_e2e::certificate::Authority;
 use headroom_e2e::cluster::{Cluster, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_kube::api_client::ApiClient;
 use headroom_kube::clock;
 use headroom_kube::kubeconfig::Chosen;
-use headroom_quota_server::watch::{Seen, follow};
-use headroom_quota_server::{Options, Replica, api};
+use headroom_kube::watch::{Seen, follow};
+use headroom_quota_server::{Options, Replica};
 use headroom_testkit::built::workspace_file;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -339,7 +340,7 @@ impl Ledger {
         loop {
             let stored = self.stored().await;
             let path = format!("/apis/headroom.dev/v1alpha1/namespaces/{HOME}/quotaledgers/payments");
-            let state = api::Api::new(self.client.clone()).get(&path).await.unwrap();
+            let state = ApiClient::new(self.client.clone()).get(&path).await.unwrap();
             let used = state["used"][0].as_str().unwrap().to_owned();
             let is_counted = used.split(' ').any(|word| word == format!("pods={stored}"));
             if is_counted && state.get("claims").is_none() {
@@ -361,7 +362,7 @@ impl Ledger {
         let (most_of, states_of) = (Arc::clone(&most), Arc::clone(&states));
         let mut there = std::collections::BTreeSet::new();
         let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap().to_owned();
-        let client = api::Api::new(client.clone());
+        let client = ApiClient::new(client.clone());
         tokio::spawn(follow(client, "/api/v1/pods".to_owned(), stop.clone(), Some, move |seen| {
             match seen {
                 Seen::Listed(_, objects) => there = objects.iter().map(uid).collect(),

@@ -1,7 +1,7 @@
 //! Follows a collection: lists it from etcd, then watches it from that revision on.
 //!
-//! Does not use kube's reflector, because the ledger needs the revision up to which it has seen changes, which is in
-//! bookmarks.
+//! kube-runtime's watcher hides revisions and bookmarks. The quota server needs both: they tell up to which revision it
+//! has seen all changes.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use kube::core::WatchEvent;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::api::{Api, Failure, revision_of};
+use crate::api_client::{ApiClient, ApiError, revision_of};
 
 /// An update of a collection, with whole objects or reduced ones.
 #[derive(Debug)]
@@ -29,15 +29,15 @@ pub enum Seen<T = Value> {
 }
 
 /// The API server ends a watch after this many seconds, and a new one starts.
-const LONGEST_WATCH: u64 = 290;
+const MAX_WATCH_SECONDS: u64 = 290;
 /// The longest time without events of a watch, which has bookmarks every minute.
-const SILENCE: Duration = Duration::from_secs(LONGEST_WATCH + 10);
-const PAUSE: Duration = Duration::from_millis(200);
-const LONG_PAUSE: Duration = Duration::from_secs(2);
+const MAX_SILENCE: Duration = Duration::from_secs(MAX_WATCH_SECONDS + 10);
+const RETRY_DELAY: Duration = Duration::from_millis(200);
+const LONG_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Calls `notify` for each update of a collection until `stop`. `read` reduces an object, or drops it.
 pub async fn follow<T>(
-    api: Api,
+    api: ApiClient,
     path: String,
     stop: CancellationToken,
     read: impl Fn(Value) -> Option<T>,
@@ -46,26 +46,31 @@ pub async fn follow<T>(
     stop.run_until_cancelled(follow_on(api, path, read, notify)).await;
 }
 
-async fn follow_on<T>(api: Api, path: String, read: impl Fn(Value) -> Option<T>, mut notify: impl FnMut(Seen<T>)) {
+async fn follow_on<T>(
+    api: ApiClient,
+    path: String,
+    read: impl Fn(Value) -> Option<T>,
+    mut notify: impl FnMut(Seen<T>),
+) {
     loop {
         let mut revision = match api.list_as(&path, &read).await {
             Ok((revision, items)) => {
                 notify(Seen::Listed(revision, items));
                 revision
             }
-            Err(failure) => {
-                tracing::warn!(path, %failure, "cannot list");
+            Err(error) => {
+                tracing::warn!(path, failure = %error, "cannot list");
                 // Keep what was seen while the API server is briefly unavailable.
-                if failure.is_lasting() {
-                    notify(Seen::Lost(failure.to_string()));
+                if error.is_lasting() {
+                    notify(Seen::Lost(error.to_string()));
                 }
-                tokio::time::sleep(if failure.is_lasting() { LONG_PAUSE } else { PAUSE }).await;
+                tokio::time::sleep(if error.is_lasting() { LONG_RETRY_DELAY } else { RETRY_DELAY }).await;
                 continue;
             }
         };
         // A watch that ended early continues from its revision, until that is too old for the API server.
         while let Ends::Early = watch(&api, &path, &mut revision, &read, &mut notify).await {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_DELAY).await;
         }
     }
 }
@@ -77,29 +82,30 @@ enum Ends {
 }
 
 async fn watch<T>(
-    api: &Api,
+    api: &ApiClient,
     path: &str,
     revision: &mut u64,
     read: &impl Fn(Value) -> Option<T>,
     notify: &mut impl FnMut(Seen<T>),
 ) -> Ends {
-    let query = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={LONGEST_WATCH}&resourceVersion={revision}");
+    let query =
+        format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={MAX_WATCH_SECONDS}&resourceVersion={revision}");
     let Ok(request) = Request::get(format!("{path}?{query}")).body(Vec::new()) else { return Ends::Gone };
     let events = match api.client().request_events::<Value>(request).await {
         Ok(events) => events,
         Err(kube::Error::Api(status)) if status.code == 410 => return Ends::Gone,
         Err(error) => {
-            tracing::debug!(path, failure = %Failure::from(error), "cannot watch");
+            tracing::debug!(path, failure = %ApiError::from(error), "cannot watch");
             return Ends::Early;
         }
     };
     let mut events = pin!(events);
     loop {
-        let event = match tokio::time::timeout(SILENCE, events.try_next()).await {
+        let event = match tokio::time::timeout(MAX_SILENCE, events.try_next()).await {
             Ok(Ok(Some(event))) => event,
             Ok(Ok(None)) | Err(_) => return Ends::Early,
             Ok(Err(error)) => {
-                tracing::debug!(path, failure = %Failure::from(error), "a watch ended");
+                tracing::debug!(path, failure = %ApiError::from(error), "a watch ended");
                 return Ends::Early;
             }
         };

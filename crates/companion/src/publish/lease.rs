@@ -1,0 +1,40 @@
+//! The Lease of the collector that writes the profiles of a cluster.
+//!
+//! A collector takes the Lease before it publishes, renews it while it runs and releases it at its end. One that was
+//! killed takes it again at once when it comes back with the same store, which no second process can have opened.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use headroom_kube::api_client::ApiClient;
+use headroom_kube::clock;
+use headroom_kube::lease::{Holder, Lease, LeaseError, RenewedLease, Timing, host_name};
+
+use super::cluster::ClusterError;
+
+/// The name of the Lease, in the namespace of the profiles.
+pub const LEASE: &str = "headroom-collector";
+/// A holder that has not renewed for so long by its own clock is dead, however wrong that clock is.
+const DEAD_AFTER: Duration = Duration::from_secs(3600);
+
+/// The Lease for a collector that publishes from a store.
+pub fn lease(api: ApiClient, namespace: &str, store: &str, timing: Timing) -> RenewedLease {
+    let suffix = format!("_{store}");
+    let name = format!("{}{suffix}", host_name("collector"));
+    RenewedLease::new(Lease {
+        api,
+        namespace: namespace.to_owned(),
+        name: LEASE,
+        holder: Holder { name, suffix, is_dead_after: Some(DEAD_AFTER) },
+        timing,
+        clock: clock::now,
+        renewed: Mutex::default(),
+    })
+}
+
+pub fn lease_error(LeaseError { verb, error }: LeaseError, namespace: &str) -> ClusterError {
+    match error.is_namespace_gone() {
+        true => ClusterError::NoNamespace { namespace: namespace.to_owned() },
+        false => ClusterError::of(error, verb, "leases", &format!("{namespace}/{LEASE}")),
+    }
+}

@@ -1,0 +1,352 @@
+//! Requests to the API server: JSON by path, each with a timeout, and one type for all failures.
+//!
+//! Objects stay JSON, because most of them are reduced to a few fields at once: ten thousand whole pods take hundreds of
+//! megabytes.
+
+use std::time::Duration;
+
+use http::{Method, Request, header};
+use kube::core::Status;
+use kube::{Client, Error};
+use serde_json::{Value, json};
+
+use crate::error_chain::innermost;
+use crate::retry::Retry;
+
+/// The timeout of one request. After that, the result of a write is unknown.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The timeout of one page of a list.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Objects in a page. Larger pages of pods permanently increase memory by tens of megabytes.
+const PAGE_SIZE: u32 = 100;
+
+const JSON: &str = "application/json";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+#[derive(Clone)]
+pub struct ApiClient {
+    client: Client,
+    timeout: Duration,
+    page_timeout: Duration,
+    retry: Retry,
+}
+
+/// A failed request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApiError {
+    #[error("not found")]
+    NotFound(Missing),
+    /// The account lacks a permission.
+    #[error("{message}")]
+    Forbidden {
+        /// The plural name of the kind, such as `pods`.
+        resource: String,
+        message: String,
+    },
+    /// A quota or an admission webhook refuses the object.
+    #[error("{message}")]
+    Refused { message: String },
+    #[error("{message}")]
+    NamespaceTerminating { message: String },
+    #[error("{message}")]
+    Unauthenticated { message: String },
+    /// The object was changed meanwhile, or already exists, or another field manager owns parts of it.
+    #[error("the object was changed meanwhile")]
+    Conflict { message: String },
+    #[error("{message}")]
+    Invalid { message: String },
+    /// The API server is overloaded or has failed. A retry may succeed.
+    #[error("{message}")]
+    Unavailable { message: String },
+    #[error("the API server cannot be reached: {cause}")]
+    Unreachable { cause: String },
+    #[error("no answer within {} s", .0.as_secs())]
+    TimedOut(Duration),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// The part of a path that does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    Object,
+    Namespace,
+    /// The API server does not serve the kind.
+    Kind,
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Api(status) => Self::of(&status),
+            Error::Service(cause) => Self::Unreachable { cause: innermost(cause.as_ref()).to_string() },
+            Error::HyperError(cause) => Self::Unreachable { cause: innermost(&cause).to_string() },
+            error => Self::Other(error.to_string()),
+        }
+    }
+}
+
+impl ApiError {
+    fn of(status: &Status) -> Self {
+        let message = status.message.clone();
+        let details = status.details.as_ref();
+        let is_terminating =
+            details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
+        match status.code {
+            _ if is_terminating => Self::NamespaceTerminating { message },
+            401 => Self::Unauthenticated { message },
+            403 if is_by_authorizer(&message) => {
+                let resource = details.map(|details| details.kind.clone()).unwrap_or_default();
+                Self::Forbidden { resource, message }
+            }
+            403 => Self::Refused { message },
+            404 => Self::NotFound(match details {
+                Some(details) if details.kind == "namespaces" => Missing::Namespace,
+                Some(details) if !details.name.is_empty() => Missing::Object,
+                _ => Missing::Kind,
+            }),
+            409 => Self::Conflict { message },
+            400 | 422 => Self::Invalid { message },
+            429 | 500.. => Self::Unavailable { message },
+            _ => Self::Other(message),
+        }
+    }
+
+    /// Returns true if a retry would fail too.
+    pub fn is_lasting(&self) -> bool {
+        matches!(self, Self::NotFound(_) | Self::Forbidden { .. } | Self::Refused { .. })
+    }
+
+    /// Returns true if a retry may succeed.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Unreachable { .. } | Self::TimedOut(_))
+    }
+
+    /// Returns true if the namespace of the object was deleted, or is being deleted.
+    pub fn is_namespace_gone(&self) -> bool {
+        matches!(self, Self::NotFound(Missing::Namespace) | Self::NamespaceTerminating { .. })
+    }
+}
+
+/// Returns true for a message of the API server's authorizer, which names the user:
+/// `pods "a" is forbidden: User "eve" cannot get resource …`. Quotas say `… is forbidden: exceeded quota`, and webhooks
+/// `admission webhook "…" denied the request`. The API has no field that tells them apart.
+fn is_by_authorizer(message: &str) -> bool {
+    message.contains("is forbidden: User \"")
+}
+
+pub type ApiResult<T> = Result<T, ApiError>;
+
+/// The objects of a list that are wanted, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct ListOptions<'a> {
+    pub page_size: u32,
+    pub label_selector: &'a str,
+    /// Leaves out everything except metadata.
+    pub only_metadata: bool,
+}
+
+impl Default for ListOptions<'_> {
+    fn default() -> Self {
+        Self { page_size: PAGE_SIZE, label_selector: "", only_metadata: false }
+    }
+}
+
+/// A request that may be sent more than once.
+struct Message<'a> {
+    method: Method,
+    path: &'a str,
+    body: Option<&'a Value>,
+    content_type: &'a str,
+    accept: &'a str,
+}
+
+impl ApiClient {
+    pub fn new(client: Client) -> Self {
+        Self { client, timeout: REQUEST_TIMEOUT, page_timeout: PAGE_TIMEOUT, retry: Retry::NEVER }
+    }
+
+    /// Sets the timeout of requests, and of each page of a list.
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, page_timeout: timeout, ..self }
+    }
+
+    /// Repeats requests that fail for a reason that may pass.
+    pub fn with_retry(self, retry: Retry) -> Self {
+        Self { retry, ..self }
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Reads from etcd, not from a cache.
+    pub async fn get(&self, path: &str) -> ApiResult<Value> {
+        self.get_as(path, JSON).await
+    }
+
+    /// Like [`Self::get`], but leaves out everything except metadata.
+    pub async fn get_metadata(&self, path: &str) -> ApiResult<Value> {
+        self.get_as(path, METADATA).await
+    }
+
+    async fn get_as(&self, path: &str, accept: &str) -> ApiResult<Value> {
+        let message = Message { method: Method::GET, path, body: None, content_type: JSON, accept };
+        self.send(&message, self.timeout).await
+    }
+
+    pub async fn create(&self, path: &str, object: &Value) -> ApiResult<Value> {
+        self.write(Method::POST, path, object, JSON).await
+    }
+
+    pub async fn replace(&self, path: &str, object: &Value) -> ApiResult<Value> {
+        self.write(Method::PUT, path, object, JSON).await
+    }
+
+    pub async fn merge(&self, path: &str, patch: &Value) -> ApiResult<Value> {
+        self.write(Method::PATCH, path, patch, "application/merge-patch+json").await
+    }
+
+    /// Server-side apply. With `force`, takes over fields that other managers own.
+    pub async fn apply(&self, path: &str, object: &Value, manager: &str, force: bool) -> ApiResult<Value> {
+        let path = format!("{path}?force={force}&fieldManager={manager}");
+        self.write(Method::PATCH, &path, object, "application/apply-patch+yaml").await
+    }
+
+    pub async fn delete(&self, path: &str) -> ApiResult<Value> {
+        let message = Message { method: Method::DELETE, path, body: None, content_type: JSON, accept: JSON };
+        self.send(&message, self.timeout).await
+    }
+
+    /// Deletes an object unless it has changed since it was read.
+    pub async fn delete_unchanged(&self, path: &str, read: &Value) -> ApiResult<Value> {
+        let field = |field: &str| read.pointer("/metadata").and_then(|metadata| metadata.get(field));
+        let preconditions = json!({"uid": field("uid"), "resourceVersion": field("resourceVersion")});
+        let options = json!({"apiVersion": "meta/v1", "kind": "DeleteOptions", "preconditions": preconditions});
+        self.write(Method::DELETE, path, &options, JSON).await
+    }
+
+    /// All objects of a collection from etcd, with the revision that they were listed at.
+    pub async fn list(&self, path: &str) -> ApiResult<(u64, Vec<Value>)> {
+        self.list_as(path, Some).await
+    }
+
+    /// Like [`Self::list`], but reduces each object by `read` as soon as its page has arrived.
+    pub async fn list_as<T>(&self, path: &str, read: impl Fn(Value) -> Option<T>) -> ApiResult<(u64, Vec<T>)> {
+        let mut items = Vec::new();
+        let revision = self.for_each(path, ListOptions::default(), |item| items.extend(read(item))).await?;
+        Ok((revision, items))
+    }
+
+    /// Hands over the objects of a collection page by page. Returns the revision that they were listed at.
+    pub async fn for_each(&self, path: &str, options: ListOptions<'_>, mut each: impl FnMut(Value)) -> ApiResult<u64> {
+        let ListOptions { page_size, label_selector, only_metadata } = options;
+        let accept = if only_metadata { METADATA_LIST } else { JSON };
+        let labels = match label_selector {
+            "" => String::new(),
+            labels => format!("&labelSelector={}", query_value(labels)),
+        };
+        let (mut next, mut revision) = (String::new(), 0);
+        loop {
+            let page = format!("{path}?limit={page_size}{labels}&continue={}", query_value(&next));
+            let message = Message { method: Method::GET, path: &page, body: None, content_type: JSON, accept };
+            let mut page = self.send(&message, self.page_timeout).await?;
+            // All pages have the same revision.
+            revision = revision_of(&page).unwrap_or(revision);
+            next = page.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().to_owned();
+            if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
+                items.into_iter().for_each(&mut each);
+            }
+            if next.is_empty() {
+                return Ok(revision);
+            }
+        }
+    }
+
+    async fn write(&self, method: Method, path: &str, body: &Value, content_type: &str) -> ApiResult<Value> {
+        let message = Message { method, path, body: Some(body), content_type, accept: JSON };
+        self.send(&message, self.timeout).await
+    }
+
+    async fn send(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<Value> {
+        let mut failures = 0;
+        loop {
+            match self.send_once(message, timeout).await {
+                Err(error) if error.is_passing() && failures + 1 < self.retry.attempts => {
+                    failures += 1;
+                    let wait = self.retry.wait_before(failures);
+                    tracing::warn!(%error, wait_seconds = Duration::as_secs_f32(&wait), "trying again");
+                    tokio::time::sleep(wait).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn send_once(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<Value> {
+        let Message { method, path, body, content_type, accept } = message;
+        let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
+        let request = Request::builder().method(method).uri(*path);
+        let request = request.header(header::CONTENT_TYPE, *content_type).header(header::ACCEPT, *accept).body(body);
+        let request = request.map_err(|error| ApiError::Other(error.to_string()))?;
+        match tokio::time::timeout(timeout, self.client.request(request)).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(ApiError::TimedOut(timeout)),
+        }
+    }
+}
+
+fn query_value(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+/// A name encoded as a path segment.
+pub fn segment(name: &str) -> String {
+    query_value(name).replace('+', "%20")
+}
+
+/// `metadata.resourceVersion` as a number.
+pub fn revision_of(object: &Value) -> Option<u64> {
+    object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(status: Value) -> ApiError {
+        ApiError::of(&serde_json::from_value(status).unwrap())
+    }
+
+    #[test]
+    fn missing_permissions_are_told_from_refusals() {
+        let message = r#"pods is forbidden: User "eve" cannot list resource "pods" in API group """#;
+        let forbidden = error(json!({"code": 403, "message": message, "details": {"kind": "pods"}}));
+        assert_eq!(forbidden, ApiError::Forbidden { resource: "pods".to_owned(), message: message.to_owned() });
+        for message in [
+            r#"pods "a" is forbidden: exceeded quota: objects, requested: pods=1"#,
+            r#"admission webhook "guard.example" denied the request: no"#,
+        ] {
+            let refused = error(json!({"code": 403, "message": message}));
+            assert_eq!(refused, ApiError::Refused { message: message.to_owned() });
+        }
+    }
+
+    #[test]
+    fn a_missing_object_is_told_from_a_missing_namespace_and_kind() {
+        let missing = |details: Value| error(json!({"code": 404, "message": "not found", "details": details}));
+        let check = |details: Value, expected: Missing| assert_eq!(missing(details), ApiError::NotFound(expected));
+        check(json!({"kind": "pods", "name": "a"}), Missing::Object);
+        check(json!({"kind": "namespaces", "name": "a"}), Missing::Namespace);
+        check(json!({}), Missing::Kind);
+        let causes = json!([{"reason": "NamespaceTerminating", "message": "", "field": ""}]);
+        let terminating = error(json!({"code": 403, "message": "no", "details": {"causes": causes}}));
+        assert!(terminating.is_namespace_gone() && missing(json!({"kind": "namespaces"})).is_namespace_gone());
+    }
+
+    #[test]
+    fn a_name_becomes_one_segment_of_a_path() {
+        assert_eq!(segment("a b/c"), "a%20b%2Fc");
+    }
+}
