@@ -28,7 +28,7 @@ pub fn with(decision: &Decision<'_>, object: Option<Object<'_>>) -> Result<Vec<u
         json.push_str(",\"warnings\":[");
         for (index, warning) in decision.warnings.iter().enumerate() {
             json.push_str(if index > 0 { "," } else { "" });
-            write_string(&mut json, warning);
+            write_string(&mut json, &warning.text);
         }
         json.push(']');
     }
@@ -38,7 +38,7 @@ pub fn with(decision: &Decision<'_>, object: Option<Object<'_>>) -> Result<Vec<u
 
 /// A generous estimate of the response's length, because growing a text costs more than writing it.
 fn room(decision: &Decision<'_>, object: Option<Object<'_>>) -> usize {
-    let warnings: usize = decision.warnings.iter().map(String::len).sum();
+    let warnings: usize = decision.warnings.iter().map(|warning| warning.text.len()).sum();
     // Once in the object and once for the audit log.
     let explained = decision.explanation.as_ref().map_or(0, |explanation| 2 * explanation.json.len());
     let changed = object.filter(|_| decision.pod.is_some()).map_or(0, |object| object.node.text().len() + 512);

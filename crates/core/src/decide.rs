@@ -14,7 +14,7 @@ use crate::plan::{EstimateTarget, Plan, RequestKind, Subject, estimate_targets};
 use crate::quota;
 use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::{Mode, OnMissingContext, Settings};
-use crate::verdict::{Decision, Violation};
+use crate::verdict::{Cause, Decision, Violation};
 
 /// A decision without the quotas.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl<'d> Draft<'d> {
         if plan.limits != Mode::Off {
             if let Some(pod) = &pods.new {
                 for found in defaults::limits_below_requests(pod) {
-                    decision.warn(|| found.to_string());
+                    decision.warn(|| (Cause::Limits, found.to_string()));
                 }
                 let stored = pods.old.as_ref().filter(|_| plan.kind == RequestKind::Resize);
                 let breaches = breaches.unwrap_or_else(|| limits::check_pod(pod, stored, &ranges));
@@ -92,7 +92,7 @@ impl<'d> Draft<'d> {
     /// Adds warnings of the quotas whose live usage could not be read.
     pub fn with_stale_quotas(mut self, context: &Context<'d>) -> Self {
         let is_stale = |missing: &&Missing<'d>| matches!(missing.lookup, Lookup::FreshQuota { .. });
-        context.missing.iter().filter(is_stale).for_each(|missing| self.decision.warn(|| missing.warning()));
+        context.missing.iter().filter(is_stale).for_each(|missing| self.decision.warn(|| of_missing(missing)));
         self
     }
 
@@ -136,7 +136,7 @@ fn report_missing<'d>(decision: &mut Decision<'d>, plan: &Plan, context: &Contex
         if is_fatal {
             decision.violations.push(Violation::MissingContext(missing.clone()));
         } else {
-            decision.warn(|| missing.warning());
+            decision.warn(|| of_missing(missing));
         }
     }
 }
@@ -144,14 +144,14 @@ fn report_missing<'d>(decision: &mut Decision<'d>, plan: &Plan, context: &Contex
 /// Records every estimate, and warns of problems with the usage history.
 fn report_estimates<'d>(decision: &mut Decision<'d>, kind: RequestKind, filled: &Filled<'d>, notes: &[String]) {
     let whose = if kind == RequestKind::Workload { "its pods: " } else { "" };
-    for report in filled.estimates.reports(whose) {
+    for (index, report) in filled.estimates.reports(whose).into_iter().enumerate() {
         if report.should_warn {
-            decision.warn(|| report.text.clone());
+            decision.warn(|| (Cause::Estimate(index), report.text.clone()));
         }
         decision.estimates.push(report);
     }
     for note in notes.iter().chain(&filled.estimates.notes) {
-        decision.warn(|| format!("{whose}{note}"));
+        decision.warn(|| (Cause::Note, format!("{whose}{note}")));
     }
 }
 
@@ -171,7 +171,8 @@ fn add_limit_breaches<'d>(
         return;
     }
     for (text, advice) in breaches.by_text() {
-        decision.warn(|| format!("{}: {text}; {advice}", would_be_refused(is_workload)));
+        let text = || format!("{}: {text}; {}", would_be_refused(is_workload), advice.join("; "));
+        decision.warn(|| (Cause::Limits, text()));
     }
 }
 
@@ -189,11 +190,18 @@ fn add_quota_breaches<'d>(
         decision.violations.push(Violation::Quotas { resource, name, is_workload, breaches: refusing });
     }
     for breach in warning {
-        decision.warn(|| match breach.only_slows() {
-            true => breach.advice(),
-            false => format!("{}: {}", would_be_refused(is_workload), breach.advice()),
+        decision.warn(|| {
+            let text = match breach.only_slows() {
+                true => breach.advice(),
+                false => format!("{}: {}", would_be_refused(is_workload), breach.advice()),
+            };
+            (Cause::Quota(Box::new(breach)), text)
         });
     }
+}
+
+fn of_missing<'d>(missing: &Missing<'d>) -> (Cause<'d>, String) {
+    (Cause::MissingContext(missing.clone()), missing.warning())
 }
 
 fn would_be_refused(is_workload: bool) -> &'static str {

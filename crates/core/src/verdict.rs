@@ -18,7 +18,7 @@ use crate::request::Pod;
 pub struct Decision<'d> {
     /// All reasons to refuse the request, in the order of the steps; empty if it is admitted.
     pub violations: Vec<Violation<'d>>,
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning<'d>>,
     /// The number of warnings that were left out.
     omitted: usize,
     /// Every estimate as text, whether set or only reported.
@@ -42,9 +42,33 @@ pub enum Violation<'d> {
     Quotas { resource: String, name: String, is_workload: bool, breaches: Vec<quota::Breach<'d>> },
 }
 
-/// An API server passes on warnings up to this length uncut, and up to `ALL_WARNINGS` bytes in total.
-const LONGEST_WARNING: usize = 256;
-const ALL_WARNINGS: usize = 4096;
+/// A warning, which refuses nothing.
+#[derive(Debug, Clone)]
+pub struct Warning<'d> {
+    pub cause: Cause<'d>,
+    /// At most as long as the API server passes on.
+    pub text: String,
+    pub is_cut: bool,
+}
+
+/// The cause of a warning.
+#[derive(Debug, Clone)]
+pub enum Cause<'d> {
+    MissingContext(Missing<'d>),
+    /// An estimate, by its index in the decision.
+    Estimate(usize),
+    /// A problem with an estimate or with a usage history.
+    Note,
+    /// A bound that is broken where breaches are not refused, or that a filled-in value breaks.
+    Limits,
+    Quota(Box<quota::Breach<'d>>),
+    /// Further warnings were left out.
+    Omitted,
+}
+
+/// An API server passes on warnings up to this length uncut, and up to `MAX_WARNINGS` bytes in total.
+const MAX_WARNING: usize = 256;
+const MAX_WARNINGS: usize = 4096;
 
 impl<'d> Decision<'d> {
     pub fn refusing(violation: Violation<'d>) -> Self {
@@ -56,29 +80,44 @@ impl<'d> Decision<'d> {
     }
 
     /// Adds a warning, cut to the length that the API server passes on; it is only built if there is room for it.
-    pub(super) fn warn(&mut self, warning: impl FnOnce() -> String) {
-        let used: usize = self.warnings.iter().map(String::len).sum();
-        if used + LONGEST_WARNING > ALL_WARNINGS {
+    pub(super) fn warn(&mut self, warning: impl FnOnce() -> (Cause<'d>, String)) {
+        let used: usize = self.warnings.iter().map(|warning| warning.text.len()).sum();
+        if used + MAX_WARNING > MAX_WARNINGS {
             self.omitted += 1;
             return;
         }
-        let mut warning = warning();
-        if warning.len() > LONGEST_WARNING {
-            let mut end = LONGEST_WARNING - '…'.len_utf8();
-            while !warning.is_char_boundary(end) {
+        let (cause, mut text) = warning();
+        let is_cut = text.len() > MAX_WARNING;
+        if is_cut {
+            let mut end = MAX_WARNING - '…'.len_utf8();
+            while !text.is_char_boundary(end) {
                 end -= 1;
             }
-            warning.truncate(end);
-            warning.push('…');
+            text.truncate(end);
+            text.push('…');
         }
-        self.warnings.push(warning);
+        self.warnings.push(Warning { cause, text, is_cut });
     }
 
     /// Ends the warnings with the number of those that were left out.
     pub(super) fn end_warnings(&mut self) {
         if self.omitted > 0 {
-            self.warnings.push(format!("and {}", count_of(self.omitted as u64, "more warning")));
+            let text = format!("and {}", count_of(self.omitted as u64, "more warning"));
+            self.warnings.push(Warning { cause: Cause::Omitted, text, is_cut: false });
         }
+    }
+
+    /// The estimates that no warning shows in full.
+    pub fn estimates_beside_warnings(&self) -> impl Iterator<Item = &str> {
+        let shown = |index: usize| {
+            self.warnings.iter().any(|warning| {
+                matches!(warning.cause, Cause::Estimate(estimate) if estimate == index) && !warning.is_cut
+            })
+        };
+        self.estimates.iter().enumerate().filter_map(move |(index, report)| match &report.full {
+            Some(full) => Some(full.as_str()),
+            None => (!shown(index)).then_some(report.text.as_str()),
+        })
     }
 
     /// Sets the changed pod.
@@ -122,41 +161,46 @@ impl<'d> Decision<'d> {
     }
 }
 
-impl fmt::Display for Violation<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Violation<'_> {
+    /// The refusal, in Kubernetes' own words where it has any, and then each piece of advice on it.
+    pub fn parts(&self) -> Vec<String> {
+        let object = |resource: &str, name: &str, is_workload: bool| {
+            let of_pods = if is_workload { "its pods would be refused: " } else { "" };
+            format!("{resource} \"{}\" is forbidden: {of_pods}", shortened(name))
+        };
         match self {
             Self::Unreadable(malformed) => {
                 let place = malformed.path.strip_prefix("request.object.").unwrap_or(&malformed.path);
-                write!(f, "the object cannot be read: {place}: {}", malformed.problem)
+                vec![format!("the object cannot be read: {place}: {}", malformed.problem)]
             }
-            Self::MissingContext(missing) => write!(f, "{missing}"),
+            Self::MissingContext(missing) => vec![missing.to_string()],
             Self::Limits { resource, name, is_workload, breaches } => {
-                let whose = if *is_workload { "its pods would be refused: " } else { "" };
-                let texts = breaches.by_text();
-                write!(f, "{resource} \"{}\" is forbidden: {whose}", shortened(name))?;
-                match texts.as_slice() {
-                    [(text, _)] => f.write_str(text)?,
-                    several => {
-                        let texts: Vec<&str> = several.iter().map(|(text, _)| text.as_str()).collect();
-                        write!(f, "[{}]", texts.join(", "))?;
-                    }
-                }
-                texts.iter().try_for_each(|(_, advice)| write!(f, "; {advice}"))
+                let (texts, advices): (Vec<String>, Vec<Vec<String>>) = breaches.by_text().into_iter().unzip();
+                let texts = match texts.as_slice() {
+                    [text] => text.clone(),
+                    several => format!("[{}]", several.join(", ")),
+                };
+                let refusal = object(resource, name, *is_workload) + &texts;
+                [refusal].into_iter().chain(advices.into_iter().flatten()).collect()
             }
             Self::Quotas { resource, name, is_workload, breaches } => {
                 /// At most this many quotas are named, which is more than a client shows.
                 const MAX: usize = 20;
-                let Some(first) = breaches.first() else { return Ok(()) };
-                if first.names_object() {
-                    let whose = if *is_workload { "its pods would be refused: " } else { "" };
-                    write!(f, "{resource} \"{}\" is forbidden: {whose}", shortened(name))?;
-                }
+                let Some(first) = breaches.first() else { return Vec::new() };
+                let object = if first.names_object() { object(resource, name, *is_workload) } else { String::new() };
                 // Kubernetes' own text for the first reason comes first, then our advice on every reason.
-                write!(f, "{first}")?;
-                breaches.iter().take(MAX).try_for_each(|breach| write!(f, "; {}", breach.advice()))?;
-                let more = breaches.len().saturating_sub(MAX);
-                if more > 0 { write!(f, "; and {}", count_of(more as u64, "more quota")) } else { Ok(()) }
+                let refusal = format!("{object}{first}");
+                let advices = breaches.iter().take(MAX).map(quota::Breach::advice);
+                let more = breaches.len().saturating_sub(MAX) as u64;
+                let more = (more > 0).then(|| format!("and {}", count_of(more, "more quota")));
+                [refusal].into_iter().chain(advices).chain(more).collect()
             }
         }
+    }
+}
+
+impl fmt::Display for Violation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.parts().join("; "))
     }
 }

@@ -4,9 +4,7 @@ use headroom_core::request::{Requirement, Role};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::judge::{
-    Charge, ContainerValues, Edge, HeldAgainst, Judgement, Reason, ResourceValue, SetBy, Verdict, request,
-};
+use crate::judge::{Charge, ContainerValues, Edge, HeldAgainst, Judgement, ResourceValue, SetBy, Verdict, request};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -96,13 +94,12 @@ impl Explanation {
         Self {
             object: judgement.told(),
             namespace: judgement.namespace.clone(),
-            verdict: judgement.verdict.told(),
+            verdict: judgement.verdict.name(),
             outcome: judgement.verdict,
             is_of_pods: pod.is_some(),
-            reasons: judgement.reasons.iter().map(Reason::told).collect(),
-            warnings: judgement.told_warnings(),
-            // What is worth a warning is told there.
-            estimates: judgement.estimates.iter().filter(|told| !judgement.warnings.contains(told)).cloned().collect(),
+            reasons: judgement.reasons.iter().map(ToString::to_string).collect(),
+            warnings: judgement.warnings.iter().map(ToString::to_string).collect(),
+            estimates: judgement.estimates.clone(),
             containers: containers.map(|container| Container::of(container, &of_pod.held_against, written)).collect(),
             in_all: of_pod.held_against.iter().filter(|held| held.container.is_none()).map(Check::of).collect(),
             quotas: judgement.charges.iter().chain(&judgement.pod_charges).flat_map(Taken::all).collect(),

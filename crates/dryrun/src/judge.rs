@@ -25,7 +25,8 @@ use crate::cluster_reader::ClusterReader;
 
 pub use bounds::{Edge, HeldAgainst};
 pub use judgement::{
-    Amount, Call, Charge, ContainerValues, Exchange, Judgement, Operation, Reason, ResourceValue, SetBy, Topic, Verdict,
+    Amount, Call, Charge, ContainerValues, Exchange, Judgement, Operation, Reason, ResourceValue, SetBy, Topic,
+    Verdict, Warning,
 };
 pub use run::{Run, problems};
 
@@ -36,7 +37,7 @@ pub fn judge(request: Value, settings: &str, cluster: &mut dyn ClusterReader) ->
     let mut judgement = Judgement::of(request);
     if let Err(problem) = decide_on(&text, settings, cluster, &mut judgement) {
         judgement.verdict = Verdict::NotJudged;
-        judgement.reasons = vec![Reason { topic: Topic::Unreadable, text: problem, cause: None }];
+        judgement.reasons = vec![Reason::new(Topic::Unreadable, vec![problem])];
     }
     judgement
 }
@@ -53,7 +54,7 @@ fn decide_on(
     let request = match request.and_then(Request::read) {
         Ok(request) => request,
         Err(malformed) => {
-            judgement.take(&Decision::refusing(Violation::Unreadable(malformed)), &Context::default(), None);
+            judgement.take(&Decision::refusing(Violation::Unreadable(malformed)), None);
             return Ok(());
         }
     };
@@ -63,7 +64,7 @@ fn decide_on(
     let now = || Timestamp::from_unix_seconds(clock::now());
     let fetch = |lookups: &[Lookup<'_>]| fetch(lookups, cluster, &settings, judgement);
     let Evaluation { decision, context } = evaluate(&request, &settings, &fetched, fetch, now);
-    judgement.take(&decision, &context, changed(&decision, &request)?);
+    judgement.take(&decision, changed(&decision, &request)?);
     if settings.limit_ranges.mode != Mode::Off {
         let held = held_against(&request, &decision, &context, &settings);
         judgement.held_against = held.map_err(|malformed| malformed.to_string())?;

@@ -36,19 +36,24 @@ pub fn refusal(
     refusal: &Refusal,
     consumers: &dyn Fn(&str, &str) -> Consumers,
 ) -> String {
-    let mut text = format!("{} \"{}\" is forbidden: ", key.kind, shortened(&key.name));
+    refusal_parts(noun, key, plan, refusal, consumers).join("; ")
+}
+
+/// The parts of that message: Kubernetes' own text for each quota, then each shortage and its largest consumers.
+pub fn refusal_parts(
+    noun: &str,
+    key: &Key,
+    plan: &Plan,
+    refusal: &Refusal,
+    consumers: &dyn Fn(&str, &str) -> Consumers,
+) -> Vec<String> {
     let own = plan.namespaces.get(&key.namespace).map(Vec::as_slice).unwrap_or_default();
-    for (index, short) in refusal.quotas.iter().enumerate() {
-        if index > 0 {
-            text.push_str("; ");
-        }
-        text.push_str(&short.breach.to_string());
+    let mut parts: Vec<String> = refusal.quotas.iter().map(|short| short.breach.to_string()).collect();
+    if let Some(first) = parts.first_mut() {
+        first.insert_str(0, &format!("{} \"{}\" is forbidden: ", key.kind, shortened(&key.name)));
     }
-    for short in &refusal.quotas {
-        text.push_str("; ");
-        text.push_str(&shortage(noun, plan, short, own, consumers));
-    }
-    text
+    parts.extend(refusal.quotas.iter().flat_map(|short| shortage(noun, plan, short, own, consumers)));
+    parts
 }
 
 /// The shortage at one quota. `own` are the nodes that the namespace is charged to directly; all others are ancestors.
@@ -58,16 +63,16 @@ fn shortage(
     short: &Shortage,
     own: &[usize],
     consumers: &dyn Fn(&str, &str) -> Consumers,
-) -> String {
-    let Some(node) = plan.nodes.get(short.node) else { return String::new() };
+) -> Vec<String> {
+    let Some(node) = plan.nodes.get(short.node) else { return Vec::new() };
     let is_own = own.contains(&short.node);
     let child = own.iter().filter(|_| !is_own).find_map(|below| child_towards(plan, short.node, *below));
     let of = child.map_or(String::new(), |child| format!(" (parent of {child})"));
     let Fault::Exceeded { excesses, .. } = &short.breach.fault else {
-        return format!("{noun} {}{of}: not counted yet, or a kind of object cannot be listed", node.quota);
+        return vec![format!("{noun} {}{of}: not counted yet, or a kind of object cannot be listed", node.quota)];
     };
     let mut parts = Vec::new();
-    let mut top = String::new();
+    let mut top = None;
     for (excess, (reserved, unfinished)) in excesses.iter().zip(&short.reserved) {
         let free = if excess.used < excess.hard { excess.hard.minus(&excess.used) } else { Quantity::ZERO };
         let held = match unfinished {
@@ -76,7 +81,7 @@ fn shortage(
             more => format!(", {reserved} of used reserved by {more} unfinished requests"),
         };
         parts.push(format!("{} short by {} ({free} available{held})", excess.name, excess.requested.minus(&free)));
-        if top.is_empty() {
+        if top.is_none() {
             // For an ancestor, only its children are named: a tenant must not learn another tenant's namespaces.
             let consumers = consumers(&node.quota, &excess.name);
             let (what, list) = match child {
@@ -86,11 +91,11 @@ fn shortage(
             let list: Vec<String> =
                 list.iter().take(MAX_NAMED).map(|(name, amount)| format!("{name} {amount}")).collect();
             if !list.is_empty() {
-                top = format!("; top {what}: {}", list.join(", "));
+                top = Some(format!("top {what}: {}", list.join(", ")));
             }
         }
     }
-    format!("{noun} {}{of}: {}{top}", node.quota, parts.join(", "))
+    [format!("{noun} {}{of}: {}", node.quota, parts.join(", "))].into_iter().chain(top).collect()
 }
 
 /// Added if only unfinished requests block the request: when reservations of failed requests are released.

@@ -144,8 +144,8 @@ impl ReservationRequest {
     }
 }
 
-/// Reasons to refuse a request regardless of usage, as Kubernetes words them: missing values that a quota requires,
-/// negative amounts, an update without its old object.
+/// Reasons to refuse a request regardless of usage, as Kubernetes words them, each followed by advice: missing values that
+/// a quota requires, negative amounts, an update without its old object.
 pub fn faults(request: &Request<'_>, plan: &Plan) -> Result<Vec<String>, Malformed> {
     let Some(objects) = Objects::of(request)? else { return Ok(Vec::new()) };
     let quotas: Vec<ResourceQuota<'_>> = enforced_nodes(plan, &request.namespace).map(as_unused_quota).collect();
@@ -156,7 +156,7 @@ pub fn faults(request: &Request<'_>, plan: &Plan) -> Result<Vec<String>, Malform
     };
     let breaches = quota::check(&objects.new_object(), &change, &bounds)?.breaches;
     let is_fault = |breach: &&quota::Breach<'_>| !matches!(breach.fault, Fault::Exceeded { .. });
-    Ok(breaches.iter().filter(is_fault).map(|breach| format!("{breach}; {}", breach.advice())).collect())
+    Ok(breaches.iter().filter(is_fault).flat_map(|breach| [breach.to_string(), breach.advice()]).collect())
 }
 
 /// The quotas that may refuse a request in a namespace.

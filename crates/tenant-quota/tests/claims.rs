@@ -242,7 +242,8 @@ fn a_review_asks_for_the_full_charge_of_its_object() {
     assert_eq!(
         faults(&review, &demanding).unwrap(),
         [
-            "failed quota: a: must specify limits.cpu for: a; quota a: set limits.cpu in a, or add defaults to a LimitRange"
+            "failed quota: a: must specify limits.cpu for: a",
+            "quota a: set limits.cpu in a, or add defaults to a LimitRange"
         ]
     );
     // Only the ledger decides whether there is room.

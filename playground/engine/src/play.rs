@@ -217,7 +217,7 @@ impl Row {
         Self {
             object: judgement.told(),
             namespace: judgement.namespace.clone(),
-            verdict: judgement.verdict.told(),
+            verdict: judgement.verdict.name(),
             is_update: judgement.operation == headroom_dryrun::judge::Operation::Update,
             line,
             warnings: judgement.warnings.len(),

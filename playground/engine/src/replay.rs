@@ -53,7 +53,7 @@ impl Wanted {
         let script = format!(
             "#!/bin/sh\n# {}: {}\n{command} annotated-policy.wasm\n",
             judgement.told().replace('\n', " "),
-            judgement.verdict.told()
+            judgement.verdict.name()
         );
         files.push(File { name: "replay.sh".to_owned(), text: script });
         Ok(Files { name, files })

@@ -2,7 +2,7 @@
 //!
 //! The judging is `judge::Run`'s; here the manifests are read and the judgements told, in the form that was asked for.
 
-mod told;
+mod render;
 
 use anyhow::bail;
 use clap::{ArgGroup, ValueEnum};
@@ -110,12 +110,12 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 
 fn text(judged: &[Judged], format: Format) -> anyhow::Result<String> {
     Ok(match format {
-        Format::Table => told::table(judged, Paint::for_stdout()),
-        Format::Json => headroom_report::json(&told::report(judged))?,
-        Format::Yaml => headroom_report::yaml(&told::report(judged))?,
-        Format::Sarif => headroom_report::json(&sarif::log(&told::RULES, &told::findings(judged)))?,
-        Format::Github => headroom_report::github::annotations(&told::findings(judged)),
-        Format::Junit => junit::report("kubectl headroom check", &told::cases(judged)),
+        Format::Table => render::table(judged, Paint::for_stdout()),
+        Format::Json => headroom_report::json(&render::report(judged))?,
+        Format::Yaml => headroom_report::yaml(&render::report(judged))?,
+        Format::Sarif => headroom_report::json(&sarif::log(&render::RULES, &render::findings(judged)))?,
+        Format::Github => headroom_report::github::annotations(&render::findings(judged)),
+        Format::Junit => junit::report("kubectl headroom check", &render::cases(judged)),
     })
 }
 

@@ -86,11 +86,11 @@ fn write(folder: &Path, judgement: &Judgement, settings: &Value) -> anyhow::Resu
     let mut told = format!(
         "{}: {}; recorded with {read} cluster {}\n",
         judgement.told(),
-        judgement.verdict.told(),
+        judgement.verdict.name(),
         if read == 1 { "read" } else { "reads" }
     );
     for reason in &judgement.reasons {
-        told.push_str(&format!("  {}\n", reason.told()));
+        told.push_str(&format!("  {}\n", reason));
     }
     told.push_str(&format!("replay it:\n  {command} annotated-policy.wasm\n"));
     Ok(told)

@@ -4,7 +4,7 @@
 //! through a pod that it would make, and each pod of no known workload as its author wrote it: judged once as things are,
 //! and once as they would be. Whether there is room in a quota for all of it is told of the quotas, in sum.
 
-mod told;
+mod render;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -95,7 +95,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let effects = simulation.end(&then.to_string(), &mut cluster);
     headroom_report::print(&match args.output {
-        Format::Table => told::table(&effects, Paint::for_stdout()),
+        Format::Table => render::table(&effects, Paint::for_stdout()),
         Format::Json => headroom_report::json(&report::report(&effects))?,
         Format::Yaml => headroom_report::yaml(&report::report(&effects))?,
     })?;

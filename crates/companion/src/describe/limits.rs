@@ -8,6 +8,7 @@ use headroom_core::json::Malformed;
 use headroom_core::limit_rules::{self, Range};
 use headroom_core::request::{Container, Requirement, Value};
 use headroom_core::settings::EstimateMode;
+use headroom_core::verdict::{Cause, Warning};
 use headroom_core::{Context, Decision, Request, Settings};
 use headroom_report::Table;
 
@@ -105,15 +106,20 @@ pub fn limits<'d>(
                 .to_owned(),
         );
     }
-    let is_told = |warning: &String| decision.estimates.iter().any(|told| told.text == *warning);
+    let is_estimate = |warning: &&Warning<'_>| matches!(warning.cause, Cause::Estimate(_));
     Ok(Limits {
         namespace: request.namespace.to_string(),
         as_kubectl: of_cluster.iter().map(|range| kubectl::limit_range(range, &request.namespace)).collect(),
         limit_ranges: of_cluster.iter().map(|range| range.name.to_string()).collect(),
         defaults: filled.map(defaults).unwrap_or_default(),
         refused: (!decision.is_admitted()).then(|| decision.message()),
-        // The table tells the estimates already.
-        warnings: decision.warnings.iter().filter(|text| !is_told(text)).cloned().collect(),
+        // The table shows the estimates already.
+        warnings: decision
+            .warnings
+            .iter()
+            .filter(|warning| !is_estimate(warning))
+            .map(|warning| warning.text.clone())
+            .collect(),
         bounds: bounds.into_iter().map(|bound| bound.told).collect(),
         notes,
     })

@@ -28,7 +28,7 @@ impl<'d> Breaches<'d> {
     }
 
     /// For display: each text of Kubernetes once, with the advice on it by subject.
-    pub fn by_text(&self) -> Vec<(String, String)> {
+    pub fn by_text(&self) -> Vec<(String, Vec<String>)> {
         let mut groups: Vec<Group> = Vec::new();
         for breach in &self.first {
             let (text, advice, subject) = (breach.to_string(), breach.advice(), breach.subject.to_string());
@@ -37,9 +37,9 @@ impl<'d> Breaches<'d> {
                 None => groups.push(Group { text, advices: vec![(advice, vec![subject])] }),
             }
         }
-        let mut texts: Vec<(String, String)> = groups.into_iter().map(Group::texts).collect();
+        let mut texts: Vec<(String, Vec<String>)> = groups.into_iter().map(Group::texts).collect();
         if let (Some((_, advice)), 1..) = (texts.last_mut(), self.more) {
-            advice.push_str(&format!("; and {} more", self.more));
+            advice.push(format!("and {} more", self.more));
         }
         texts
     }
@@ -59,9 +59,9 @@ impl Group {
         }
     }
 
-    fn texts(self) -> (String, String) {
-        let parts = self.advices.into_iter().map(|(advice, subjects)| format!("{}: {advice}", subjects.join(", ")));
-        (self.text, parts.collect::<Vec<_>>().join("; "))
+    fn texts(self) -> (String, Vec<String>) {
+        let advices = self.advices.into_iter().map(|(advice, subjects)| format!("{}: {advice}", subjects.join(", ")));
+        (self.text, advices.collect())
     }
 }
 

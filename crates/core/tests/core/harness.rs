@@ -59,7 +59,7 @@ pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer 
             changed_object: changed.map(|text| serde_json::from_str(&text).unwrap()),
             used,
             pods_add: added.collect(),
-            warnings: decision.warnings.clone(),
+            warnings: decision.warnings.iter().map(|warning| warning.text.clone()).collect(),
         }
     });
     answer.read_again = read_again;

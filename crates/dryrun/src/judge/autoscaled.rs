@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::judgement::Reason;
 use super::{judge, request};
 use crate::cluster_reader::ClusterReader;
 use crate::kinds::{ApiKind, metadata};
@@ -35,8 +36,8 @@ pub fn warnings(autoscaler: &Value, settings: &str, cluster: &mut dyn ClusterRea
     }
     let mut warned = |request: Value| {
         let judgement = judge(request, settings, cluster);
-        let reasons: Vec<String> = judgement.reasons.iter().map(|reason| reason.text.clone()).collect();
-        [reasons, judgement.warnings].concat()
+        let reasons = judgement.reasons.iter().map(Reason::text);
+        reasons.chain(judgement.warnings.into_iter().map(|warning| warning.text)).collect::<Vec<String>>()
     };
     // As a new object, because an update that changes nothing is not judged.
     let before = warned(request::create(target.clone(), &kind, namespace));

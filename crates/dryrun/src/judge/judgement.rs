@@ -1,11 +1,12 @@
 //! What was decided about one object, as owned data: everything that a command may want to tell.
 
-use headroom_core::Context;
-use headroom_core::cluster::lookup::{HostCall, Missing};
+use std::fmt;
+
+use headroom_core::cluster::lookup::HostCall;
 use headroom_core::quota;
 use headroom_core::request::Pod;
 use headroom_core::request::{Origin, Requirement, Role};
-use headroom_core::verdict::{Decision, Violation};
+use headroom_core::verdict::{self, Cause, Decision, Violation};
 use serde_json::Value;
 
 use super::bounds::HeldAgainst;
@@ -27,11 +28,8 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// Why it is refused or cannot be judged, in the policy's words; each stands alone.
     pub reasons: Vec<Reason>,
-    /// In the policy's words.
-    pub warnings: Vec<String>,
-    /// What could not be read, in the policy's words and in short.
-    missing: Vec<(String, String)>,
-    /// Every estimate in words, whether set or only told.
+    pub warnings: Vec<Warning>,
+    /// The estimates that no warning shows in full, whether set or only reported.
     pub estimates: Vec<String>,
     /// The object as it would be stored, if it is changed.
     pub changed: Option<Value>,
@@ -64,7 +62,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    pub fn told(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Admitted => "admitted",
             Self::Changed => "changed",
@@ -74,14 +72,23 @@ impl Verdict {
     }
 }
 
-/// One thing that speaks against an object.
+/// One reason why an object is not admitted. It displays as one line, for a person without access to the policy server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
     pub topic: Topic,
-    /// In the policy's words.
+    /// The refusal in the policy's words, and each piece of advice on it.
+    parts: Vec<String>,
+    /// The failed read, without the policy's guesses at what may be wrong with its own installation.
+    problem: Option<String>,
+}
+
+/// A warning. It displays as one line, for a person without access to the policy server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// In the policy's words, as long as the API server passes on.
     pub text: String,
-    /// Of what could not be read: why, without the policy's guesses at what may be wrong with its own installation.
-    pub cause: Option<String>,
+    /// The failed read, without the policy's guesses at what may be wrong with its own installation.
+    problem: Option<String>,
 }
 
 /// What a reason is about.
@@ -197,7 +204,6 @@ impl Judgement {
             verdict: Verdict::Admitted,
             reasons: Vec::new(),
             warnings: Vec::new(),
-            missing: Vec::new(),
             estimates: Vec::new(),
             changed: None,
             pod: None,
@@ -207,7 +213,7 @@ impl Judgement {
         }
     }
 
-    pub(super) fn take(&mut self, decision: &Decision<'_>, context: &Context<'_>, changed: Option<Value>) {
+    pub(super) fn take(&mut self, decision: &Decision<'_>, changed: Option<Value>) {
         self.reasons = decision.violations.iter().map(Reason::of).collect();
         self.verdict = match self.reasons.iter().map(|reason| reason.topic).min() {
             None if changed.is_some() => Verdict::Changed,
@@ -216,11 +222,8 @@ impl Judgement {
             Some(Topic::MissingContext) => Verdict::NotJudged,
             Some(_) => Verdict::Refused,
         };
-        self.warnings = decision.warnings.clone();
-        let worded = |missing: &Missing<'_>| (missing.warning(), missing.problem.clone());
-        self.missing = context.missing.iter().map(worded).collect();
-        self.estimates =
-            decision.estimates.iter().map(|told| told.full.as_ref().unwrap_or(&told.text).clone()).collect();
+        self.warnings = decision.warnings.iter().map(Warning::of).collect();
+        self.estimates = decision.estimates_beside_warnings().map(str::to_owned).collect();
         self.changed = changed;
         self.pod = decision.pod.as_ref().map(values_of);
         self.charges = decision.charges.iter().map(Charge::of).collect();
@@ -238,21 +241,7 @@ impl Judgement {
 
     /// The whole refusal as the policy words it.
     pub fn message(&self) -> String {
-        self.reasons.iter().map(|reason| reason.text.as_str()).collect::<Vec<_>>().join("; ")
-    }
-
-    /// The warnings for a person at the desk, who is not helped by guesses at what may be wrong with the policy's
-    /// installation.
-    pub fn told_warnings(&self) -> Vec<String> {
-        let told = |warning: &String| {
-            // The policy cuts long ones.
-            let begins = warning.trim_end_matches('…');
-            match self.missing.iter().find(|(text, _)| text.starts_with(begins)) {
-                Some((_, problem)) => format!("{problem}; judged without it"),
-                None => warning.clone(),
-            }
-        };
-        self.warnings.iter().map(told).collect()
+        self.reasons.iter().map(Reason::text).collect::<Vec<_>>().join("; ")
     }
 
     /// The object as it would be stored.
@@ -262,29 +251,67 @@ impl Judgement {
 }
 
 impl Reason {
-    fn of(violation: &Violation<'_>) -> Self {
-        let topic = match violation {
-            Violation::Unreadable(_) => Topic::Unreadable,
-            Violation::MissingContext(_) => Topic::MissingContext,
-            Violation::Limits { .. } => Topic::Limits,
-            Violation::Quotas { .. } => Topic::Quota,
-        };
-        let cause = match violation {
-            Violation::MissingContext(missing) => Some(missing.problem.clone()),
-            _ => None,
-        };
-        Self { topic, text: violation.to_string(), cause }
+    pub fn new(topic: Topic, parts: Vec<String>) -> Self {
+        Self { topic, parts, problem: None }
     }
 
-    /// For a person at the desk.
-    pub fn told(&self) -> String {
-        match &self.cause {
-            Some(cause) => {
-                format!(
-                    "{cause}; not judged without it: ask for permission to read it, or provide it with --cluster-dir"
-                )
-            }
-            None => self.text.clone(),
+    /// A read that failed.
+    pub fn missing_context(problem: String) -> Self {
+        Self { topic: Topic::MissingContext, parts: vec![problem.clone()], problem: Some(problem) }
+    }
+
+    fn of(violation: &Violation<'_>) -> Self {
+        let (topic, problem) = match violation {
+            Violation::Unreadable(_) => (Topic::Unreadable, None),
+            Violation::MissingContext(missing) => (Topic::MissingContext, Some(missing.problem.clone())),
+            Violation::Limits { .. } => (Topic::Limits, None),
+            Violation::Quotas { .. } => (Topic::Quota, None),
+        };
+        Self { topic, parts: violation.parts(), problem }
+    }
+
+    /// The reason in the policy's words.
+    pub fn text(&self) -> String {
+        self.parts.join("; ")
+    }
+
+    /// The reason and each piece of advice on it, for a person without access to the policy server.
+    pub fn lines(&self) -> Vec<&str> {
+        const ADVICE: &str = "not judged without it: ask for permission to read it, or provide it with --cluster-dir";
+        match &self.problem {
+            Some(problem) => vec![problem, ADVICE],
+            None => self.parts.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.lines().join("; "))
+    }
+}
+
+impl Warning {
+    fn of(warning: &verdict::Warning<'_>) -> Self {
+        let problem = match &warning.cause {
+            Cause::MissingContext(missing) => Some(missing.problem.clone()),
+            _ => None,
+        };
+        Self { text: warning.text.clone(), problem }
+    }
+}
+
+impl From<String> for Warning {
+    fn from(text: String) -> Self {
+        Self { text, problem: None }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.problem {
+            Some(problem) => write!(f, "{problem}; judged without it"),
+            None => f.write_str(&self.text),
         }
     }
 }

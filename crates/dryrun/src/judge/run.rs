@@ -13,7 +13,7 @@ use headroom_core::json::Document;
 use headroom_tenant_quota::tenant_quota::TenantQuota;
 use serde_json::{Value, json};
 
-use super::judgement::{Charge, Judgement, Operation, Reason, Topic, Verdict};
+use super::judgement::{Charge, Judgement, Operation, Reason, Topic, Verdict, Warning};
 use super::{autoscaled, judge, kubectl_apply, request, tenant_quotas};
 use crate::cluster_reader::folder::in_namespace;
 use crate::cluster_reader::{ClusterReader, Overlay, is_of_unknown_kind};
@@ -57,8 +57,7 @@ impl Run {
         judgement.charges.extend(outcome.charges);
         if !outcome.refusals.is_empty() {
             judgement.verdict = Verdict::Refused;
-            let reason = |text| Reason { topic: Topic::Quota, text, cause: None };
-            judgement.reasons.extend(outcome.refusals.into_iter().map(reason));
+            judgement.reasons.extend(outcome.refusals.into_iter().map(|parts| Reason::new(Topic::Quota, parts)));
             return Ok(());
         }
         if judgement.pod_charges.iter().any(|charge| charge.is_tenant) {
@@ -72,7 +71,8 @@ impl Run {
         let old = old.and_then(|old| pod(self, &old));
         let forecast = tenant_quotas::forecast(&judgement.request, &new, old.as_ref(), &mut self.cluster)?;
         judgement.pod_charges.extend(forecast.charges);
-        judgement.warnings.extend(forecast.refusals.iter().map(|text| format!("its pods would be refused: {text}")));
+        let warning = |parts: &Vec<String>| format!("its pods would be refused: {}", parts.join("; ")).into();
+        judgement.warnings.extend(forecast.refusals.iter().map(warning));
         Ok(())
     }
 
@@ -88,11 +88,7 @@ impl Run {
             && let Err(problem) = self.commit(&judgement)
         {
             judgement.verdict = Verdict::NotJudged;
-            judgement.reasons.push(Reason {
-                topic: Topic::MissingContext,
-                cause: Some(problem.clone()),
-                text: problem,
-            });
+            judgement.reasons.push(Reason::missing_context(problem));
         }
         judgement
     }
@@ -117,19 +113,20 @@ impl Run {
             }
         };
         let mut judgement = judge(request, &self.settings, &mut self.cluster);
-        judgement.warnings.extend(note);
+        judgement.warnings.extend(note.map(Warning::from));
         if let Err(problem) = self.ask_tenants(&mut judgement) {
-            judgement.warnings.push(problem);
+            judgement.warnings.push(problem.into());
         }
         if autoscaled::is_autoscaler(&kind) {
             let object = judgement.outcome().clone();
-            judgement.warnings.extend(autoscaled::warnings(&object, &self.settings, &mut self.cluster));
+            let warnings = autoscaled::warnings(&object, &self.settings, &mut self.cluster);
+            judgement.warnings.extend(warnings.into_iter().map(Warning::from));
         }
         let problems = problems(judgement.outcome());
         if !problems.is_empty() {
             judgement.verdict = Verdict::Refused;
             let text = format!("{} \"{}\" is invalid: {}", judgement.kind.kind, judgement.name, problems.join(", "));
-            judgement.reasons.push(Reason { topic: Topic::Unreadable, text, cause: None });
+            judgement.reasons.push(Reason::new(Topic::Unreadable, vec![text]));
         }
         judgement
     }

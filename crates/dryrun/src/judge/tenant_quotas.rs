@@ -4,7 +4,7 @@
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::{Document, Malformed, SyntaxError};
-use headroom_core::quota::{self, Bounds, Breach, workload};
+use headroom_core::quota::{self, Bounds, workload};
 use headroom_core::request::rollout::rollout;
 use headroom_core::request::{Pod, Request};
 use headroom_core::timestamp::Timestamp;
@@ -29,8 +29,8 @@ pub const TENANT_QUOTA: (&str, &str) = ("headroom.dev/v1alpha1", "TenantQuota");
 /// What TenantQuotas say to a request.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// In the ledger's words.
-    pub refusals: Vec<String>,
+    /// In the quota server's words: each refusal, and the advice on it.
+    pub refusals: Vec<Vec<String>>,
     pub charges: Vec<Charge>,
 }
 
@@ -195,7 +195,7 @@ fn forecast_by(quotas: &[ResourceQuota<'_>], request: &str, new: &str, old: Opti
     let mut found = quota::Outcome::default();
     workload::check(&rollout, &new, old.as_ref(), &bounds, &mut found).map_err(malformed)?;
     Ok(Outcome {
-        refusals: found.breaches.iter().map(Breach::advice).collect(),
+        refusals: found.breaches.iter().map(|breach| vec![breach.advice()]).collect(),
         charges: found.charges.iter().map(Charge::of).collect(),
     })
 }
@@ -237,9 +237,10 @@ fn add(
 ) -> Result<(), Malformed> {
     let used: Vec<ResourceList<'static>> = plan.nodes.iter().map(|node| held(&node.quota, objects)).collect();
     let name = headroom_core::cut::shortened(&reservation.key.name).into_owned();
-    let faults = reservation_request::faults(request, plan)?;
-    if !faults.is_empty() && !reservation.may_exceed {
-        outcome.refusals.push(format!("{} \"{name}\" is forbidden: {}", reservation.key.kind, faults.join("; ")));
+    let mut faults = reservation_request::faults(request, plan)?;
+    if let (Some(first), false) = (faults.first_mut(), reservation.may_exceed) {
+        first.insert_str(0, &format!("{} \"{name}\" is forbidden: ", reservation.key.kind));
+        outcome.refusals.push(faults);
         return Ok(());
     }
     let mut open = OpenLedger::new(plan, State { used: used.clone(), ..State::default() });
@@ -256,10 +257,10 @@ fn add(
     match open.reserve(reservation) {
         Verdict::Granted => {}
         Verdict::Refused(refusal) => {
-            outcome.refusals.push(message::refusal("tenant quota", &reservation.key, plan, &refusal, &consumers));
+            outcome.refusals.push(message::refusal_parts("tenant quota", &reservation.key, plan, &refusal, &consumers));
         }
         Verdict::TooLarge(_) if reservation.may_exceed => {}
-        Verdict::TooLarge(too_large) => outcome.refusals.push(message::too_large(&reservation.key, &too_large)),
+        Verdict::TooLarge(too_large) => outcome.refusals.push(vec![message::too_large(&reservation.key, &too_large)]),
         // Nothing else is under way here.
         Verdict::Retry(_) => {}
     }
@@ -342,7 +343,7 @@ mod tests {
     }
 
     fn told(judgement: &Judgement) -> (Judged, Vec<String>) {
-        (judgement.verdict, judgement.reasons.iter().map(|reason| reason.text.clone()).collect())
+        (judgement.verdict, judgement.reasons.iter().map(|reason| reason.text()).collect())
     }
 
     #[test]
@@ -367,7 +368,7 @@ mod tests {
         let judgement = run.judge(&deployment(5));
         assert_eq!(judgement.verdict, Judged::Admitted);
         let text = "its pods would be refused: tenant quota acme: 3 of 5 replicas fit: pods short by 2 (3 available)";
-        assert!(judgement.warnings.iter().any(|warning| warning.starts_with(text)), "{:?}", judgement.warnings);
+        assert!(judgement.warnings.iter().any(|warning| warning.text.starts_with(text)), "{:?}", judgement.warnings);
         // They have taken their part of both by then.
         let text = "exceeded quota: acme, requested: pods=1, used: pods=";
         let (verdict, reasons) = told(&run.judge(&pod("web", "a")));
@@ -386,7 +387,11 @@ mod tests {
             let mut deployment = deployment(5);
             deployment["metadata"]["namespace"] = json!(namespace);
             let judgement = run.judge(&deployment);
-            assert!(!judgement.warnings.iter().any(|warning| warning.contains("payments")), "{:?}", judgement.warnings);
+            assert!(
+                !judgement.warnings.iter().any(|warning| warning.text.contains("payments")),
+                "{:?}",
+                judgement.warnings
+            );
         }
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::subjects::{Subject, Subjects};
 use crate::cluster_reader::{ClusterReader, Overlay};
 use crate::judge::tenant_quotas::{self, TENANT_QUOTA};
-use crate::judge::{self, Judgement, Reason, Verdict, request};
+use crate::judge::{self, Judgement, Reason, Verdict, Warning, request};
 use crate::kinds::{ApiKind, metadata};
 
 /// A simulation of which the first half is done: things as they are.
@@ -59,10 +59,10 @@ pub struct Effect {
     pub count: u64,
     pub change: Change,
     /// Why it would be refused, or was.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Reason>,
     pub values: Vec<ValueChange>,
     /// Warnings that there were not before.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -265,16 +265,15 @@ impl Effect {
             Change::NoLongerRefused => &now.reasons,
             _ => &then.reasons,
         };
-        let before = now.told_warnings();
-        let is_new = |warning: &String| !before.contains(warning);
+        let is_new = |warning: &&Warning| !now.warnings.contains(warning);
         Self {
             told: subject.told.clone(),
             namespace: subject.namespace.clone(),
             count: subject.count,
             change,
-            reasons: told.iter().map(Reason::told).collect(),
+            reasons: told.clone(),
             values: if change == Change::Changed { values } else { Vec::new() },
-            warnings: then.told_warnings().into_iter().filter(is_new).collect(),
+            warnings: then.warnings.iter().filter(is_new).cloned().collect(),
         }
     }
 }

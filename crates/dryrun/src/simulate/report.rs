@@ -124,9 +124,9 @@ impl Object {
             namespace: effect.namespace.clone(),
             running: effect.count,
             change: effect.change.told(),
-            reasons: effect.reasons.clone(),
+            reasons: effect.reasons.iter().map(ToString::to_string).collect(),
             values: effect.values.iter().map(value).collect(),
-            warnings: effect.warnings.clone(),
+            warnings: effect.warnings.iter().map(ToString::to_string).collect(),
         }
     }
 }

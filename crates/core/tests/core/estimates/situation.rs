@@ -113,7 +113,7 @@ impl Situation {
             Outcome {
                 admitted: decision.is_admitted(),
                 message: decision.message(),
-                warnings: decision.warnings.clone(),
+                warnings: decision.warnings.iter().map(|warning| warning.text.clone()).collect(),
                 audit: audit.into_iter().map(|(name, json)| (name, serde_json::from_str(&json).unwrap())).collect(),
                 object,
                 changed: changed.is_some(),

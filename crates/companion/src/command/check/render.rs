@@ -1,4 +1,6 @@
-//! Judgements as people and their tools read them.
+//! Renders judgements: as a table, as JSON, as findings and as test cases.
+
+use std::fmt;
 
 use headroom_dryrun::judge::{Judgement, Operation, Topic, Verdict};
 use headroom_report::junit::Case;
@@ -73,18 +75,18 @@ struct Entry {
     operation: &'static str,
     verdict: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    reasons: Vec<ToldReason>,
+    reasons: Vec<ReasonEntry>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changes: Vec<Change>,
     /// What it adds to quotas if it is admitted, its pods included.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    charges: Vec<ToldCharge>,
+    charges: Vec<ChargeEntry>,
 }
 
 #[derive(Debug, Serialize)]
-struct ToldReason {
+struct ReasonEntry {
     rule: &'static str,
     message: String,
 }
@@ -100,7 +102,7 @@ struct Change {
 }
 
 #[derive(Debug, Serialize)]
-struct ToldCharge {
+struct ChargeEntry {
     quota: String,
     name: String,
     added: String,
@@ -129,7 +131,7 @@ impl Entry {
     fn of(Judged { origin, judgement }: &Judged) -> Self {
         let charged = judgement.charges.iter().chain(&judgement.pod_charges).filter(|_| judgement.is_admitted());
         let charges = charged.flat_map(|charge| {
-            charge.added.iter().map(|amount| ToldCharge {
+            charge.added.iter().map(|amount| ChargeEntry {
                 quota: charge.quota.clone(),
                 name: amount.name.clone(),
                 added: amount.added.clone(),
@@ -147,13 +149,13 @@ impl Entry {
                 Operation::Create => "create",
                 Operation::Update => "update",
             },
-            verdict: judgement.verdict.told(),
+            verdict: judgement.verdict.name(),
             reasons: judgement
                 .reasons
                 .iter()
-                .map(|reason| ToldReason { rule: rule(reason.topic).id, message: reason.told() })
+                .map(|reason| ReasonEntry { rule: rule(reason.topic).id, message: reason.to_string() })
                 .collect(),
-            warnings: judgement.told_warnings(),
+            warnings: judgement.warnings.iter().map(ToString::to_string).collect(),
             changes: changes(judgement),
             charges: charges.collect(),
         }
@@ -191,7 +193,7 @@ fn changes(judgement: &Judgement) -> Vec<Change> {
 pub fn table(judged: &[Judged], paint: Paint) -> String {
     let mut table = Table::new(&["VERDICT", "OBJECT", "NAMESPACE", "FILE"]);
     for Judged { origin, judgement } in judged {
-        let verdict = judgement.verdict.told();
+        let verdict = judgement.verdict.name();
         let painted = match judgement.verdict {
             Verdict::Admitted => paint.good(verdict),
             Verdict::Changed => paint.fresh(verdict),
@@ -215,38 +217,38 @@ pub fn table(judged: &[Judged], paint: Paint) -> String {
             text.push_str(&format!("  {line}\n"));
         }
     }
-    text + "\n" + &Summary::of(judged).told() + "\n"
+    format!("{text}\n{}\n", Summary::of(judged))
 }
 
 /// What there is to say about an object: why it is refused, what is filled in, and warnings.
 fn details(judgement: &Judgement, paint: Paint) -> Vec<String> {
     let mut lines = Vec::new();
     for reason in &judgement.reasons {
-        lines.extend(reason.told().split("; ").map(str::to_owned));
+        lines.extend(reason.lines().into_iter().map(str::to_owned));
     }
     for Change { container, field, value, reason } in changes(judgement) {
         lines.push(format!("{container}: {field} {}, {reason}", paint.fresh(&value)));
     }
-    for warning in judgement.told_warnings() {
+    for warning in &judgement.warnings {
         lines.push(format!("{} {warning}", paint.doubtful("warning:")));
     }
     lines
 }
 
-impl Summary {
-    /// `3 objects: 1 admitted, 2 refused; 1 with warnings`
-    fn told(&self) -> String {
+/// `3 objects: 1 admitted, 2 refused; 1 with warnings`
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [
             (self.admitted, Verdict::Admitted),
             (self.changed, Verdict::Changed),
             (self.refused, Verdict::Refused),
             (self.not_judged, Verdict::NotJudged),
         ];
-        let told = counts.iter().filter(|(count, _)| *count > 0);
-        let told: Vec<String> = told.map(|(count, verdict)| format!("{count} {}", verdict.told())).collect();
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts.map(|(count, verdict)| format!("{count} {}", verdict.name())).collect();
         let noun = if self.objects == 1 { "object" } else { "objects" };
-        let warned = if self.warned > 0 { format!("; {} with warnings", self.warned) } else { String::new() };
-        format!("{} {noun}: {}{warned}", self.objects, told.join(", "))
+        write!(f, "{} {noun}: {}", self.objects, counts.join(", "))?;
+        if self.warned > 0 { write!(f, "; {} with warnings", self.warned) } else { Ok(()) }
     }
 }
 
@@ -268,10 +270,10 @@ fn findings_of(Judged { origin, judgement }: &Judged) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for reason in &judgement.reasons {
-        findings.push(finding(rule(reason.topic), Level::Error, &reason.told()));
+        findings.push(finding(rule(reason.topic), Level::Error, &reason.to_string()));
     }
-    for warning in judgement.told_warnings() {
-        findings.push(finding(&WARNING, Level::Warning, &warning));
+    for warning in &judgement.warnings {
+        findings.push(finding(&WARNING, Level::Warning, &warning.to_string()));
     }
     let changes: Vec<String> = changes(judgement)
         .iter()

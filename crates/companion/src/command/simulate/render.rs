@@ -1,5 +1,6 @@
 //! A simulation's outcome at a terminal: the sum first.
 
+use headroom_dryrun::judge::Reason;
 use headroom_dryrun::simulate::report::worth_telling;
 use headroom_dryrun::simulate::{Change, Effect, Effects, QuotaEffect, ValueChange};
 use headroom_report::{Paint, Table};
@@ -81,7 +82,7 @@ fn objects(told: &[&Effect], paint: Paint) -> String {
     let mut text = format!("\n{}\n", paint.strong(&lines.next().unwrap_or_default()));
     for (line, effect) in lines.zip(told) {
         text.push_str(&format!("{line}\n"));
-        for reason in effect.reasons.iter().flat_map(|reason| reason.split("; ")) {
+        for reason in effect.reasons.iter().flat_map(Reason::lines) {
             let was = if effect.change == Change::NoLongerRefused { "was: " } else { "" };
             text.push_str(&format!("  {was}{reason}\n"));
         }
