@@ -2,11 +2,11 @@
 //!
 //! The program collects recorded usage, and recommends requests at moments of the past; what was used afterwards judges
 //! them, beside what others would have requested. What a folder of traces has to hold, and what the columns mean, say
-//! `tests/replay` and its `judge`.
+//! `tests/commands/replay` and its `judge`.
 
 use std::path::Path;
 
-#[path = "../tests/replay/mod.rs"]
+#[path = "../tests/commands/replay/mod.rs"]
 mod replay;
 
 fn main() -> replay::Result<()> {

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use expect_test::expect_file;
 use tempfile::TempDir;
 
 /// The root of the repository.
@@ -60,15 +61,10 @@ pub fn program(folder: &Path) -> Command {
     command
 }
 
-/// Compares a text with the file of that name; `UPDATE_SNAPSHOTS=1` rewrites the file.
+/// Compares a text with a file of `expected`; `UPDATE_EXPECT=1` rewrites the file.
 #[track_caller]
 pub fn snapshot(name: &str, said: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/desk/snapshots").join(name);
-    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        return fs::write(path, said).unwrap();
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(said, expected, "{name} is another (UPDATE_SNAPSHOTS=1 rewrites it)");
+    expect_file![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands/expected").join(name)].assert_eq(said);
 }
 
 /// A pod with one container.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{cluster, here, prometheus, recommend};
+use super::{cluster, here, prometheus, recommend};
 
 #[test]
 fn manifests_get_the_recommended_requests_and_nothing_else_changes() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{cluster, prometheus, recommend};
+use super::{cluster, prometheus, recommend};
 
 /// The document after its scripts have run.
 fn opened(page: &Path) -> String {

@@ -1,7 +1,5 @@
 //! Conformance cases for descriptions of LimitRanges and ResourceQuotas.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
-
 use headroom_companion::describe::kubectl;
 use headroom_core::cluster::limit_range::LimitRange;
 use headroom_core::cluster::resource_quota::ResourceQuota;

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::{Said, cluster, here, prometheus, servers};
+use crate::servers;
+
+use super::{Said, cluster, here, prometheus};
 
 /// How the API server behaves.
 #[derive(Default, Clone)]

@@ -1,18 +1,5 @@
 //! Recommendations: for every container, the same amounts as for one without requests.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test may stop on data it cannot read"
-)]
-
-#[path = "../../core/tests/core/entry.rs"]
-mod entry;
-#[path = "../../core/tests/core/estimates/situation.rs"]
-#[expect(dead_code, reason = "the core's own tests use more of it")]
-mod situation;
-
 use headroom_companion::rightsize::recommendation::{lookups, recommend};
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::Document;
@@ -21,7 +8,7 @@ use headroom_core::timestamp::Timestamp;
 use headroom_core::{Context, Request, Settings};
 use serde_json::{Value, json};
 
-use situation::{NOW, Situation, history, own, window};
+use crate::situation::{NOW, Situation, history, own, window};
 
 const NGINX: &str = "docker,io/library/nginx";
 

@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::program::{Said, here, run};
+use super::program::{Said, run};
+use crate::support::snapshot;
 
 /// Files instead of a cluster.
 const WORLD: &str = "-n shop --cluster-dir world --cluster-dir profiles";
@@ -14,13 +15,7 @@ const AS_OF: &str = "--settings settings.yaml";
 fn check(name: &str, arguments: &str) {
     let Said { exit, out, err } = run(arguments);
     let said = format!("$ kubectl headroom {arguments}\n# exit code {exit}\n{out}{err}");
-    let path = here().join("expected").join(name);
-    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        return fs::write(path, said).unwrap();
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert!(said == expected, "{name} is otherwise now (UPDATE_SNAPSHOTS=1 keeps it):\n{said}");
+    snapshot(&format!("describe/{name}"), &said);
 }
 
 #[test]

@@ -1,21 +1,16 @@
 //! `kubectl headroom recommend` from a metrics store, by running the program: a small cluster in files, and a real
 //! Prometheus with its usage.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
-
 mod cluster;
 mod live;
 mod page;
 mod reports;
-#[path = "../sources/servers.rs"]
-#[expect(dead_code, reason = "the tests of the sources need more servers")]
-mod servers;
 mod write;
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use servers::{PrometheusServer, Server};
+use crate::servers::{PrometheusServer, Server};
 
 /// The result of a run.
 pub struct Said {
@@ -25,7 +20,7 @@ pub struct Said {
 }
 
 pub fn here() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/scan")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/commands/recommend_from_store")
 }
 
 pub fn prometheus(history: String) -> Server {

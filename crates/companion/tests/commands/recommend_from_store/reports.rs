@@ -1,8 +1,7 @@
 //! Snapshots of every output.
 
-use std::fs;
-
-use crate::{Said, cluster, here, prometheus, recommend, run};
+use super::{Said, cluster, prometheus, recommend, run};
+use crate::support::snapshot;
 
 /// Replaces text that differs in every run.
 fn steady(text: &str, url: &str) -> String {
@@ -39,13 +38,7 @@ fn check(name: &str, arguments: &str, url: &str) {
     let Said { exit, out, err } = recommend(&format!("{arguments} --prometheus {url}"));
     let said = format!("$ kubectl headroom recommend {arguments}\n# exit code {exit}\n{out}{err}");
     let said = steady(&said, url);
-    let path = here().join("expected").join(name);
-    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        return fs::write(path, said).unwrap();
-    }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert!(said == expected, "{name} is otherwise now (UPDATE_SNAPSHOTS=1 keeps it):\n{said}");
+    snapshot(&format!("recommend_from_store/{name}"), &said);
 }
 
 #[test]

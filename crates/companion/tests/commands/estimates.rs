@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-mod replay;
+use expect_test::expect_file;
 
-use replay::judge::Judged;
-use replay::requests::{ByMoment, Requests};
-use replay::table;
-use replay::traces::{Resource, Used};
+use crate::replay;
+use crate::replay::judge::Judged;
+use crate::replay::requests::{ByMoment, Requests};
+use crate::replay::table;
+use crate::replay::traces::{Resource, Used};
 
 fn requests(name: &str, cores: f64) -> Requests {
     let images = [("web".to_owned(), [("cpu".to_owned(), cores)].into())].into();
@@ -44,9 +45,9 @@ fn a_rule_that_cannot_reach_the_yardsticks_risk_has_no_factor() {
 
 #[test]
 fn artificial_recordings_are_replayed_through_the_program() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replay/traces");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands/replay/traces");
     let text = replay::run(&folder, Path::new(env!("CARGO_BIN_EXE_kubectl-headroom"))).unwrap();
-    assert_eq!(text, include_str!("replay/expected.txt"), "{text}");
+    expect_file!["replay/expected.txt"].assert_eq(&text);
 }
 
 #[test]

@@ -2,13 +2,13 @@
 //!
 //! An example is a ```console block after the line `<!-- tour -->`. Its lines that start with `$ ` are commands for a
 //! shell in the repository's root, where `kubectl headroom` is the program under test; the lines up to the next command
-//! are its output, including errors. `UPDATE_SNAPSHOTS=1 cargo test -p headroom-companion --test tour` rewrites them.
-
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic on unexpected data")]
+//! are its output, including errors. `UPDATE_EXPECT=1` rewrites them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use expect_test::expect_file;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const BEGIN: &str = "<!-- tour -->\n```console\n";
@@ -34,23 +34,11 @@ fn pages() -> Vec<PathBuf> {
 
 #[test]
 fn examples_match_the_commands_output() {
-    let mut wrong = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
         assert_eq!(text.matches("```console\n").count(), text.matches(BEGIN).count(), "{}: not run", page.display());
-        let updated = with_current_output(&text);
-        if updated == text {
-            continue;
-        }
-        if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-            fs::write(&page, &updated).unwrap();
-            continue;
-        }
-        let differing = text.lines().zip(updated.lines()).enumerate().find(|(_, (stands, is))| stands != is);
-        let (line, (stands, is)) = differing.unwrap_or((text.lines().count(), ("the end", "more, or less")));
-        wrong.push(format!("{}:{}: documented:\n  {stands}\nactual:\n  {is}", page.display(), line + 1));
+        expect_file![page].assert_eq(&with_current_output(&text));
     }
-    assert!(wrong.is_empty(), "{}\n(UPDATE_SNAPSHOTS=1 rewrites them)", wrong.join("\n"));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::program::{Said, here, program, said};
-use crate::server::Server;
+use super::program::{Said, here, program, said};
+use super::server::Server;
 
 /// An API server with the objects of the test's files.
 struct ApiServer {
@@ -171,8 +171,8 @@ const NO_HISTORY: &str = "; usage history is in the collector's namespace: bind 
 
 #[test]
 fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
-    let role = documents("../../../../deploy/charts/headroom/files/people/reader.yaml").remove(0);
-    let pool = documents("../../../../deploy/charts/headroom/files/people/pool-reader.yaml").remove(0);
+    let role = documents("../../../../../deploy/charts/headroom/files/people/reader.yaml").remove(0);
+    let pool = documents("../../../../../deploy/charts/headroom/files/people/pool-reader.yaml").remove(0);
     let allowing = (role.clone(), pool.clone());
     let is_of_pool = |path: &str| path.contains("/namespaces/headroom/");
     // The server only answers what the roles allow, so nothing else is needed.
@@ -199,7 +199,7 @@ fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
 
 #[test]
 fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
-    let role = documents("../../../../deploy/charts/headroom/files/people/reader.yaml").remove(0);
+    let role = documents("../../../../../deploy/charts/headroom/files/people/reader.yaml").remove(0);
     assert_eq!(role["kind"], "ClusterRole");
     let allowing = role.clone();
     let server = ApiServer::start(move |path| !allows(&allowing, path));

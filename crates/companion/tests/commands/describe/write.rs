@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{Said, here, program, said};
+use super::program::{Said, here, program, said};
 
 const MANIFEST: &str = "\
 # The shop's front

@@ -11,7 +11,7 @@ pub struct Said {
 }
 
 pub fn here() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/advice")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands/describe")
 }
 
 pub fn program() -> Command {

@@ -1,0 +1,10 @@
+//! `describe`, `recommend` and the conventions for kubectl plugins, by running the program.
+//!
+//! `world` is a namespace in files, and `profiles` the output of `kubectl headroom collect` for it.
+
+mod cluster;
+mod conventions;
+mod program;
+mod server;
+mod snapshots;
+mod write;

@@ -1,0 +1,38 @@
+//! The commands for users: runs the program and compares its output, mostly with the files of `expected`, which
+//! `UPDATE_EXPECT=1` rewrites.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may panic on unexpected data"
+)]
+
+mod check;
+mod cluster;
+mod describe;
+mod describe_conformance;
+#[path = "../../../core/tests/core/entry.rs"]
+mod entry;
+mod estimates;
+mod explain;
+#[expect(dead_code, reason = "the tests of sources need more of it")]
+#[path = "../sources/fake.rs"]
+mod fake;
+mod given;
+mod recommend_from_store;
+mod recommendation;
+mod record;
+mod replay;
+#[path = "../sources/servers.rs"]
+#[expect(dead_code, reason = "the tests of the sources need more servers")]
+mod servers;
+mod simulate;
+#[path = "../../../core/tests/core/estimates/situation.rs"]
+#[expect(dead_code, reason = "the core's own tests use more of it")]
+mod situation;
+mod snapshot;
+mod support;
+mod terminal;
+mod tour;
