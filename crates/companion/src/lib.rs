@@ -9,10 +9,8 @@
 //! Modules in reading order.
 
 pub mod cli;
-pub mod command;
-pub mod source;
-
 pub mod collect;
+pub mod command;
 pub mod store;
 
 pub mod profile;

@@ -17,7 +17,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::source::SourceError;
+use headroom_sources::SourceError;
 
 /// What figures of estimates are about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]

@@ -32,7 +32,7 @@ pub use self::origin::Origin;
 pub use self::reading::Piece;
 use headroom_usage::varint::Damaged;
 
-use crate::source::cluster_id::ClusterId;
+use headroom_sources::cluster_id::ClusterId;
 
 /// The version of everything below. A store of a later version is not read.
 const FORMAT: i64 = 3;

@@ -90,7 +90,7 @@ async fn collect(folder: &Path) -> Cluster {
         store: Store::open(&folder.join("usage.redb")).unwrap(),
         estimates: tokio::sync::RwLock::default(),
         destination: Destination::Folder(Folder { path: folder.join("profiles"), format: Format::Yaml }),
-        turns: None,
+        lease: None,
         namespace: "headroom".to_owned(),
         pooling: Pooling::default(),
         refresh: 6 * 3600,

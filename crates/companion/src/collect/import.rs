@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 use headroom_kube::clock;
 use headroom_report::progress::Progress;
+use headroom_sources::files::{Format, LONGEST_SAMPLE, Limits, LineError, Lines};
 use headroom_usage::DAY;
 use headroom_usage::batch::Gathered;
 use ring::digest;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
-use crate::source::files::{Format, LONGEST_SAMPLE, Limits, LineError, Lines};
 use crate::store::{Store, StoreError};
 
 /// Read at a time, and more where a line is longer.

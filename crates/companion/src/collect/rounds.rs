@@ -10,6 +10,8 @@ use headroom_core::timestamp::Timestamp;
 use headroom_kube::clock;
 use headroom_kube::lease::{RenewedLease, Turn};
 use headroom_report::progress::Progress;
+use headroom_sources::cluster_id::ClusterId;
+use headroom_sources::{Reach, Source};
 use headroom_usage::accuracy::Estimates;
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, day_of};
@@ -24,8 +26,6 @@ use crate::profile::Pooling;
 use crate::publish::cluster::ClusterError;
 use crate::publish::lease::{LEASE, lease_error};
 use crate::publish::{Destination, PublishError, Publisher};
-use crate::source::cluster_id::ClusterId;
-use crate::source::{Reach, Source};
 use crate::store::{Origin, Store, StoreError};
 
 /// A sign of life is given at least so often while nothing is to be done.

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 use futures::stream::{self, StreamExt};
 use headroom_kube::clock;
 use headroom_report::progress::Progress;
+use headroom_sources::cluster_id::ClusterId;
+use headroom_sources::{Source, SourceError};
 use headroom_usage::DAY;
 use headroom_usage::accuracy::Estimates;
 use headroom_usage::batch::Gathered;
@@ -21,8 +23,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::pace::{Pace, Span};
 use crate::metrics::Metrics;
-use crate::source::cluster_id::ClusterId;
-use crate::source::{Source, SourceError};
 use crate::store::{Piece, Store, StoreError};
 
 /// One run over a source.

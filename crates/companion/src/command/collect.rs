@@ -13,6 +13,7 @@ use headroom_core::timestamp::{ParseTimestampError, Timestamp};
 use headroom_kube::lease::Timing;
 use headroom_kube::{clock, log, signals};
 use headroom_report::progress::Progress;
+use headroom_sources::cluster_id::ClusterId;
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, cardinality};
 use headroom_usage_profile::definition::NAMESPACE;
@@ -32,7 +33,6 @@ use crate::publish::folder::Folder;
 use crate::publish::lease::lease;
 use crate::publish::manifest::Format;
 use crate::serve;
-use crate::source::cluster_id::ClusterId;
 use crate::store::Store;
 
 #[derive(Debug, clap::Args)]

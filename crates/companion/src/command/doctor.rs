@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use headroom_kube::clock;
+use headroom_sources::diagnosis::{Examination, Verdict};
+use headroom_sources::files;
 
 use super::seconds;
 use super::source::Place;
-use crate::source::examination::{Examination, Verdict};
-use crate::source::files;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -60,9 +60,9 @@ enum Format {
 pub fn run(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     let examination = match &args.of {
-        Of::Place(place) => runtime.block_on(place.examine(args.context, clock::now()))?,
+        Of::Place(place) => runtime.block_on(place.diagnose(args.context, clock::now()))?,
         Of::Files { path, step } => {
-            let findings = files::examine(path, u32::try_from(*step).unwrap_or(u32::MAX), clock::now());
+            let findings = files::diagnose(path, u32::try_from(*step).unwrap_or(u32::MAX), clock::now());
             Examination { source: format!("file {}", path.display()), findings }
         }
     };

@@ -18,6 +18,7 @@ use headroom_kube::clock;
 use headroom_report::draw::Charset;
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Paint, junit, sarif};
+use headroom_sources::http::Url;
 use serde_json::{Value, json};
 
 use self::store::Found;
@@ -36,7 +37,6 @@ use crate::rightsize::{
     csv, evaluate_with_history as evaluate, findings, html, markdown, patches, picture, quota_effect,
 };
 use crate::selector::Selector;
-use crate::source::http::Url;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -9,11 +9,11 @@ use clap::{Args, Subcommand};
 use headroom_kube::kubeconfig;
 use headroom_kube::secret::Secret;
 
-use crate::source::examination::{Examination, Finding};
-use crate::source::forward::{self, Target};
-use crate::source::http::{Authentication, Endpoint, Http, Url};
-use crate::source::identity::{Cloud, Identity};
-use crate::source::{Source, SourceError, checkpoints, influxdb, metrics_api, prometheus};
+use headroom_sources::cloud_auth::{Cloud, Identity};
+use headroom_sources::diagnosis::{Examination, Finding};
+use headroom_sources::http::{Authentication, Endpoint, Http, Url};
+use headroom_sources::port_forward::{self, Target};
+use headroom_sources::{Source, SourceError, checkpoints, influxdb, metrics_api, prometheus};
 
 /// A place that knows what containers used.
 #[derive(Debug, Subcommand)]
@@ -201,24 +201,24 @@ impl Place {
     }
 
     /// Looks closely, and tells all that was found.
-    pub async fn examine(&self, context: Option<String>, our_clock: i64) -> anyhow::Result<Examination> {
+    pub async fn diagnose(&self, context: Option<String>, our_clock: i64) -> anyhow::Result<Examination> {
         let (kind, place, findings) = match self {
             Self::Prometheus(args) => {
                 let options = args.options()?;
                 let http = args.http(context, &options).await?;
                 let place = http.name().to_owned();
-                ("prometheus", place, prometheus::examine(http, &options, our_clock).await)
+                ("prometheus", place, prometheus::diagnose(http, &options, our_clock).await)
             }
             Self::Influxdb(args) => {
-                ("influxdb", args.url.to_string(), influxdb::examine(&args.options()?, our_clock).await)
+                ("influxdb", args.url.to_string(), influxdb::diagnose(&args.options()?, our_clock).await)
             }
             Self::MetricsApi => {
                 let http = api_server(context).await?;
-                ("metrics API", http.name().to_owned(), metrics_api::examine(http, our_clock).await)
+                ("metrics API", http.name().to_owned(), metrics_api::diagnose(http, our_clock).await)
             }
             Self::Checkpoints => {
                 let http = api_server(context).await?;
-                ("checkpoints", http.name().to_owned(), checkpoints::examine(http, our_clock).await)
+                ("checkpoints", http.name().to_owned(), checkpoints::diagnose(http, our_clock).await)
             }
         };
         let findings = findings.unwrap_or_else(|error| {
@@ -269,7 +269,7 @@ pub(super) async fn behind_service(
     endpoint: &Endpoint,
 ) -> Result<Http, SourceError> {
     if needs_port_forward(endpoint) {
-        return forward::http(client, target, endpoint).await;
+        return port_forward::http(client, target, endpoint).await;
     }
     let scheme = if target.is_tls { "https:" } else { "" };
     let service = format!("{scheme}{}:{}", target.service, target.port);

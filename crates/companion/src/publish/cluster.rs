@@ -21,11 +21,12 @@ use kube::Client;
 use serde_json::Value;
 
 pub use self::error::ClusterError;
+use headroom_dryrun::kinds::metadata;
+use headroom_sources::cluster_id::{ClusterId, KUBE_SYSTEM};
+
 use super::Written;
 use super::manifest::MANAGER;
 use crate::collect::pace::Pace;
-use crate::source::cluster_id::{ClusterId, KUBE_SYSTEM};
-use headroom_dryrun::kinds::metadata;
 
 /// Attempts of one request that may succeed when it is repeated.
 const ATTEMPTS: u32 = 4;

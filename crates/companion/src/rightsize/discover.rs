@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::source::forward::Target;
 use headroom_dryrun::kinds::metadata;
+use headroom_sources::port_forward::Target;
 
 /// A Service that looks like a store.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use headroom_core::cluster::usage::{Resource, Window as Span};
 
-use crate::source::prometheus::reader::Throttling;
+use headroom_sources::prometheus::reader::Throttling;
 use headroom_usage::cardinality;
 use headroom_usage::observed::Observed;
 use headroom_usage::sketch::Sketch;

@@ -1,9 +1,9 @@
 //! Whose usage a store holds: that of one cluster, read from one source.
 
+use headroom_sources::cluster_id::ClusterId;
 use redb::ReadableTable;
 
 use super::{ADDRESS_NOTE, CREATED_FACT, FACTS, NOTES, SOURCE_NOTE, Store, StoreError, Trouble, UID_NOTE};
-use crate::source::cluster_id::ClusterId;
 
 /// Where usage is from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use headroom_companion::metrics::Metrics;
 use headroom_companion::profile::Pooling;
 use headroom_companion::publish::cluster::Cluster;
 use headroom_companion::publish::{Destination, PublishError, Published, Publisher};
-use headroom_companion::source::Source;
 use headroom_companion::store::Store;
 use headroom_core::timestamp::Timestamp;
 use headroom_kube::lease::RenewedLease;
 use headroom_report::progress::Progress;
+use headroom_sources::Source;
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
 

@@ -297,13 +297,13 @@ fn otlp_usage_without_an_image_is_skipped_and_reported() {
 
 #[test]
 fn doctor_describes_a_file() {
-    use headroom_companion::source::examination::Verdict;
-    use headroom_companion::source::files::examine;
+    use headroom_sources::diagnosis::Verdict;
+    use headroom_sources::files::diagnose;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage");
     let examined = |text: &str| {
         fs::write(&path, text).unwrap();
-        let findings = examine(&path, 60, NOW);
+        let findings = diagnose(&path, 60, NOW);
         findings.into_iter().map(|finding| (finding.verdict, finding.subject, finding.found)).collect::<Vec<_>>()
     };
     let good = |subject, found: &str| (Verdict::Good, subject, found.to_owned());
@@ -318,5 +318,5 @@ fn doctor_describes_a_file() {
     let otlp = examined(&export(0..2, NOW - DAY, 7, ""));
     assert_eq!(otlp[0], good("format", "OTLP metrics in JSON"));
     assert_eq!((otlp[1].0, otlp[2].0), (Verdict::Bad, Verdict::Doubtful));
-    assert_eq!(examine(&folder.path().join("none"), 60, NOW)[0].verdict, Verdict::Bad);
+    assert_eq!(diagnose(&folder.path().join("none"), 60, NOW)[0].verdict, Verdict::Bad);
 }

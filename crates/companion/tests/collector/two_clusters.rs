@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use headroom_companion::source::cluster_id::ClusterId;
 use headroom_companion::store::{Origin, Store};
+use headroom_sources::cluster_id::ClusterId;
 
 use crate::api_server::{ApiServer, kubeconfig};
 use crate::cluster::rounds;

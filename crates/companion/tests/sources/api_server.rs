@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headroom_companion::source::checkpoints::{self, Checkpoints};
-use headroom_companion::source::examination::Verdict;
-use headroom_companion::source::http::Http;
-use headroom_companion::source::metrics_api::{self, MetricsApi};
-use headroom_companion::source::{Source, SourceError};
+use headroom_sources::checkpoints::{self, Checkpoints};
+use headroom_sources::diagnosis::Verdict;
+use headroom_sources::http::Http;
+use headroom_sources::metrics_api::{self, MetricsApi};
+use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::{Batch, Resource, Window};
 use serde_json::{Value, json};
 
@@ -176,7 +176,7 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
     server.list("/api/v1/namespaces", json!([{"metadata": {"name": "shop"}}]));
     server.list(PODS, json!([pod(json!({}))]));
     server.list(METRICS, measured("2026-11-21T04:28:50Z", "250m"));
-    let findings = metrics_api::examine(server.http(), NOW).await.unwrap();
+    let findings = metrics_api::diagnose(server.http(), NOW).await.unwrap();
     let reported: Vec<_> = findings[1..3].iter().map(|finding| (finding.verdict, finding.subject)).collect();
     assert_eq!(reported, [(Verdict::Doubtful, "permissions"), (Verdict::Good, "metrics API")]);
     server.forbid(PODS);
@@ -196,7 +196,7 @@ async fn a_missing_metrics_api_is_reported() {
     assert_eq!(refused, Err(SourceError::Permanent(expected.to_owned())));
     server.put("/version", json!({}));
     server.list("/api/v1/namespaces", json!([{"metadata": {"name": "shop"}}]));
-    let findings = metrics_api::examine(server.http(), NOW).await.unwrap();
+    let findings = metrics_api::diagnose(server.http(), NOW).await.unwrap();
     assert_eq!(findings.last().unwrap().verdict, Verdict::Bad);
 }
 
@@ -270,7 +270,7 @@ async fn a_checkpoint_belongs_to_the_image_in_the_template() {
 async fn doctor_reports_unusable_checkpoints() {
     let server = ApiServer::start();
     with_autoscalers(&server);
-    let findings = checkpoints::examine(server.http(), NOW + 21).await.unwrap();
+    let findings = checkpoints::diagnose(server.http(), NOW + 21).await.unwrap();
     assert_eq!((findings[1].verdict, findings[1].found.as_str()), (Verdict::Doubtful, "1 of 5 are usable"));
     assert_eq!(
         findings[1].advice.as_deref(),
@@ -278,7 +278,7 @@ async fn doctor_reports_unusable_checkpoints() {
     );
     let bare = ApiServer::start();
     bare.put("/version", json!({}));
-    let findings = checkpoints::examine(bare.http(), NOW).await.unwrap();
+    let findings = checkpoints::diagnose(bare.http(), NOW).await.unwrap();
     let expected = "`the API server`: there are no checkpoints: the Vertical Pod Autoscaler is not installed";
     assert_eq!((findings[1].verdict, findings[1].found.as_str()), (Verdict::Bad, expected));
 }

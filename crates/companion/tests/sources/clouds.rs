@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use headroom_companion::source::SourceError;
-use headroom_companion::source::examination::Verdict;
-use headroom_companion::source::http::{Authentication, Endpoint, Http};
-use headroom_companion::source::identity::{Cloud, Identity};
-use headroom_companion::source::prometheus::{Options, Prometheus, examine};
+use headroom_sources::SourceError;
+use headroom_sources::cloud_auth::{Cloud, Identity};
+use headroom_sources::diagnosis::Verdict;
+use headroom_sources::http::{Authentication, Endpoint, Http};
+use headroom_sources::prometheus::{Options, Prometheus, diagnose};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
 use ring::{digest, hmac};
 
@@ -90,7 +90,7 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
 
     // Revoked: the next query gets a 401, fetches another token and continues.
     given.fetch_add(1, Ordering::SeqCst);
-    assert_eq!(headroom_companion::source::Source::now(&source).await, Ok(13_600));
+    assert_eq!(headroom_sources::Source::now(&source).await, Ok(13_600));
     assert_eq!(given.load(Ordering::SeqCst), 3);
 
     // Near its end a token is renewed before it is used.
@@ -103,7 +103,7 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
     }
     assert_eq!(given.load(Ordering::SeqCst), 6, "expected one for the 401, and one because 200 s expire soon");
 
-    let findings = examine(http, &Options::new(endpoint), 13_600).await.unwrap();
+    let findings = diagnose(http, &Options::new(endpoint), 13_600).await.unwrap();
     assert_eq!((findings[0].verdict, findings[0].subject), (Verdict::Good, "identity"));
     assert_eq!(findings[0].found, format!("Google, token of the metadata server at `http://{host}`"));
 }
@@ -171,7 +171,7 @@ async fn google_cloud_monitoring_is_read_without_scraped_metrics() {
     let endpoint = endpoint(Cloud::Google, &store.url(), &[("GCE_METADATA_HOST", &host)]).unwrap();
     let source = connect(endpoint).await.unwrap();
     let window = headroom_usage::sample::Window { from: 6000, to: 9600 };
-    headroom_companion::source::Source::read(&source, "shop", window, &mut |_| {}).await.unwrap();
+    headroom_sources::Source::read(&source, "shop", window, &mut |_| {}).await.unwrap();
     let asked = store.asked_for("GET /api/v1/query_range?");
     let question = |words: &[&str]| asked.iter().any(|head| words.iter().all(|word| head.contains(word)));
     let place = r#"{namespace_name="shop",pod_name!="",container_name!="",container_name!="POD""#;
@@ -300,7 +300,7 @@ async fn check_amazon(store: &Fake, environment: &[(&str, &str)]) -> Result<(), 
     let url = format!("{}/workspaces/ws-1", store.url());
     let source = connect(endpoint(Cloud::Aws, &url, &environment).unwrap()).await?;
     let window = headroom_usage::sample::Window { from: 6000, to: 9600 };
-    headroom_companion::source::Source::read(&source, "a shop", window, &mut |_| {}).await
+    headroom_sources::Source::read(&source, "a shop", window, &mut |_| {}).await
 }
 
 #[tokio::test]

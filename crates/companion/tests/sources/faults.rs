@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use headroom_companion::source::http::{Authentication, Endpoint, Http};
-use headroom_companion::source::prometheus::{Options, Prometheus};
-use headroom_companion::source::{Source, SourceError};
+use headroom_sources::http::{Authentication, Endpoint, Http};
+use headroom_sources::prometheus::{Options, Prometheus};
+use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::Window;
 
 use crate::fake::{Fake, Reply, answer};

@@ -4,10 +4,10 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 
-use headroom_companion::source::forward::{self, Target};
-use headroom_companion::source::http::{Authentication, Endpoint};
-use headroom_companion::source::prometheus::{Options, Prometheus};
-use headroom_companion::source::{Source, SourceError};
+use headroom_sources::http::{Authentication, Endpoint};
+use headroom_sources::port_forward::{self, Target};
+use headroom_sources::prometheus::{Options, Prometheus};
+use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::Window;
 use ring::digest;
 use serde_json::{Value, json};
@@ -157,7 +157,7 @@ async fn a_store_behind_a_service_gets_our_token() {
     let mut endpoint = Endpoint::new("");
     endpoint.authentication = Authentication::Token("s3cret".into());
     endpoint.tenant = Some("team-a".to_owned());
-    let http = forward::http(client(api_server(store.port, true)), target, &endpoint).await.unwrap();
+    let http = port_forward::http(client(api_server(store.port, true)), target, &endpoint).await.unwrap();
     assert_eq!(http.name(), "service monitoring/prometheus:web");
     let source = Prometheus::new(http, Options::new(endpoint));
     let mut batches = 0;
@@ -175,7 +175,7 @@ async fn a_store_behind_a_service_gets_our_token() {
 async fn errors_of_a_port_forward_are_reported() {
     let check = async |is_ready: bool, target: &str, expected: &str| {
         let target = Target::parse(target).unwrap();
-        let refused = forward::http(client(api_server(1, is_ready)), target, &Endpoint::new("")).await.err();
+        let refused = port_forward::http(client(api_server(1, is_ready)), target, &Endpoint::new("")).await.err();
         let Some(SourceError::Permanent(text) | SourceError::Temporary(text)) = &refused else { panic!("{refused:?}") };
         assert!(text.contains(expected), "{text}");
     };

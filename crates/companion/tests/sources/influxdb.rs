@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use headroom_companion::source::examination::Verdict;
-use headroom_companion::source::http::{Authentication, Endpoint};
-use headroom_companion::source::influxdb::{InfluxDb, Options, examine};
-use headroom_companion::source::{Source, SourceError};
+use headroom_sources::diagnosis::Verdict;
+use headroom_sources::http::{Authentication, Endpoint};
+use headroom_sources::influxdb::{InfluxDb, Options, diagnose};
+use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::{Resource, Window};
 
 use crate::data::{self, Cluster, Key};
@@ -160,7 +160,7 @@ async fn doctor_lists_what_it_found() {
     let server = servers::influxdb(false, 0);
     fill(&server, "", &line_protocol(&cluster, Schema::Fields));
     let options = Options::new(Endpoint::new(server.url()));
-    let findings = examine(&options, cluster.window.to + 30).await.unwrap();
+    let findings = diagnose(&options, cluster.window.to + 30).await.unwrap();
     let reported: Vec<_> =
         findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
     assert_eq!((reported[0].0, reported[0].1), (Verdict::Good, "clock"));
@@ -252,7 +252,7 @@ async fn telegrafs_usage_is_read_with_the_images_of_its_inventory() {
     let storage: Vec<_> = storage.collect();
     expected.extend(storage);
     data::check(&read(&with_storage, cluster.window, 6 * 3600).await, &expected);
-    let findings = examine(&options, cluster.window.to + 30).await.unwrap();
+    let findings = diagnose(&options, cluster.window.to + 30).await.unwrap();
     let reported: Vec<_> = findings.iter().skip(1).map(|finding| (finding.subject, finding.found.as_str())).collect();
     let schema = "Telegraf's, `cpu_usage_nanocores` of `kubernetes_pod_container` and `memory_working_set_bytes` of \
                   `kubernetes_pod_container` in database `telegraf`";
@@ -292,7 +292,7 @@ async fn without_telegrafs_inventory_the_error_says_what_is_missing() {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let line = "kubernetes_pod_container,namespace=shop,pod_name=p,container_name=c memory_working_set_bytes=5i";
     fill(&server, "", &format!("{line} {}\n", now - 60));
-    let findings = examine(&Options::new(Endpoint::new(server.url())), now as i64).await.unwrap();
+    let findings = diagnose(&Options::new(Endpoint::new(server.url())), now as i64).await.unwrap();
     let images = findings.iter().find(|finding| finding.subject == "matched images").unwrap();
     assert_eq!(images.verdict, Verdict::Bad);
     assert!(images.advice.as_ref().unwrap().contains("kube_inventory"), "{images:?}");
@@ -335,7 +335,7 @@ async fn an_influxdb_2_is_given_token_organization_and_bucket() {
     let mut found = data::Read::default();
     source.read("shop", Window { from: 6000, to: 6120 }, &mut |batch| found.take(batch)).await.unwrap();
     assert_eq!(found.samples(), 4);
-    let findings = examine(&options, 1_795_219_200).await.unwrap();
+    let findings = diagnose(&options, 1_795_219_200).await.unwrap();
     assert!(findings.iter().all(|finding| finding.verdict != Verdict::Bad), "{findings:?}");
 
     let arguments = ["influxdb", &fake.url(), "--org", "team", "--bucket", "metrics"];
@@ -360,7 +360,7 @@ async fn clusters_that_share_a_database_are_distinguished() {
     let refused = InfluxDb::connect(&options).await.err();
     let expected = "tag `cluster_name`: `prod`, `test`): which one is this?";
     assert!(matches!(&refused, Some(SourceError::Permanent(text)) if text.contains(expected)), "{refused:?}");
-    let findings = examine(&options, now as i64).await.unwrap();
+    let findings = diagnose(&options, now as i64).await.unwrap();
     assert!(findings.iter().any(|finding| (finding.verdict, finding.subject) == (Verdict::Bad, "cluster")));
 
     options.condition = "cluster_name = 'prod'".to_owned();

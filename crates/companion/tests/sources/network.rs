@@ -5,9 +5,9 @@ use std::process::{Command, Output};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use headroom_companion::source::Source;
-use headroom_companion::source::http::Endpoint;
-use headroom_companion::source::prometheus::{Options, Prometheus};
+use headroom_sources::Source;
+use headroom_sources::http::Endpoint;
+use headroom_sources::prometheus::{Options, Prometheus};
 use headroom_usage::sample::Window;
 
 use crate::fake::{Fake, Reply, answer};

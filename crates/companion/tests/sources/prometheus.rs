@@ -6,10 +6,10 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use headroom_companion::source::examination::Verdict;
-use headroom_companion::source::http::{Authentication, Endpoint, Http};
-use headroom_companion::source::prometheus::{Options, Prometheus, examine};
-use headroom_companion::source::{Source, SourceError};
+use headroom_sources::diagnosis::Verdict;
+use headroom_sources::http::{Authentication, Endpoint, Http};
+use headroom_sources::prometheus::{Options, Prometheus, diagnose};
+use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::{OomKill, Resource, Window};
 
 use crate::data::{self, Cluster, Read};
@@ -124,7 +124,7 @@ async fn old_label_names_and_a_missing_kube_state_metrics_are_detected() {
     data::check(&read(&source, shifted(cluster.window), 90 * 60).await, &expected);
 
     let options = options(server.url());
-    let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
+    let findings = diagnose(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
     let image = findings.iter().find(|finding| finding.subject == "image").unwrap();
     assert_eq!(image.verdict, Verdict::Doubtful);
     assert_eq!(image.found, "only the label `image` of the usage series, 5 containers");
@@ -199,7 +199,7 @@ async fn kube_state_metrics_may_be_down_when_a_run_starts() {
         check_kills(&cluster, &found.kills);
     }
     let options = options(server.url());
-    let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
+    let findings = diagnose(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
     let image = findings.iter().find(|finding| finding.subject == "image").unwrap();
     assert_eq!(
         (image.verdict, image.found.as_str()),
@@ -279,7 +279,7 @@ async fn a_store_shared_by_clusters_requires_a_choice() {
         let options = options(server.url());
         let refused = Prometheus::connect(&options).await.err();
         assert!(matches!(&refused, Some(SourceError::Permanent(text)) if text.contains(question)), "{refused:?}");
-        let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
+        let findings = diagnose(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
         let finding = findings.iter().find(|finding| finding.subject == "cluster").unwrap();
         assert!(finding.verdict == Verdict::Bad && finding.found.contains(question), "{finding:?}");
     }
@@ -294,7 +294,7 @@ async fn an_empty_store_is_distinguished_from_a_wrong_name() {
         "{refused:?}"
     );
     let options = options(server.url());
-    let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
+    let findings = diagnose(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
     assert!(
         findings.len() == 3
             && findings[1..].iter().all(|finding| finding.verdict == Verdict::Bad && finding.advice.is_some()),
@@ -307,7 +307,7 @@ async fn doctor_lists_what_it_found() {
     let cluster = Cluster::until_now(120);
     let server = start(&cluster);
     let options = options(server.url());
-    let findings = examine(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
+    let findings = diagnose(Http::new(&options.endpoint).unwrap(), &options, data::now()).await.unwrap();
     let reported: Vec<_> =
         findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
     assert_eq!((reported[0].0, reported[0].1), (Verdict::Good, "clock"));

@@ -1,6 +1,6 @@
 //! Against a real VictoriaMetrics, whose Prometheus API differs in details.
 
-use headroom_companion::source::prometheus::Prometheus;
+use headroom_sources::prometheus::Prometheus;
 use headroom_usage::sample::Window;
 
 use crate::data::{self, Cluster};

@@ -10,6 +10,9 @@ use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::cluster_reader::ClusterReader;
 use headroom_kube::{clock, kubeconfig, proxy};
 use headroom_report::progress::Progress;
+use headroom_sources::http::{Authentication, Endpoint, Http, Url};
+use headroom_sources::prometheus::{Options, Reader};
+use headroom_sources::{SourceError, metrics_api, port_forward};
 use headroom_usage::sample::Window;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -22,9 +25,6 @@ use crate::rightsize::evaluate_with_history as evaluate;
 use crate::rightsize::history::{self, Histories};
 use crate::rightsize::owners::Pods;
 use crate::rightsize::report::Source;
-use crate::source::http::{Authentication, Endpoint, Http, Url};
-use crate::source::prometheus::{Options, Reader};
-use crate::source::{SourceError, forward, metrics_api};
 
 /// What was found and read.
 pub struct Found {
@@ -216,7 +216,12 @@ impl Reading<'_> {
     }
 
     /// Connects to the store behind a Service. Who may not use the API server's proxy may be allowed to forward a port.
-    async fn reach(&self, client: &kube::Client, target: &forward::Target, path: &str) -> anyhow::Result<Arc<Reader>> {
+    async fn reach(
+        &self,
+        client: &kube::Client,
+        target: &port_forward::Target,
+        path: &str,
+    ) -> anyhow::Result<Arc<Reader>> {
         let endpoint = self.endpoint(None)?;
         let http = behind_service(client.clone(), target.clone(), &endpoint).await?;
         let refused = match Reader::connect(http.below(path), self.options()?).await {
@@ -224,7 +229,7 @@ impl Reading<'_> {
             reader => return Ok(reader?),
         };
         let forwarded = async {
-            let http = forward::http(client.clone(), target.clone(), &endpoint).await?;
+            let http = port_forward::http(client.clone(), target.clone(), &endpoint).await?;
             Reader::connect(http.below(path), self.options()?).await.map_err(anyhow::Error::from)
         };
         forwarded.await.map_err(|error| {

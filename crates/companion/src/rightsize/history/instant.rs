@@ -1,11 +1,12 @@
 //! Reads a source of current usage once: the metrics API.
 
-use super::{Histories, Part};
-use crate::rightsize::owners::Pods;
-use crate::source::{Source, SourceError};
+use headroom_sources::{Source, SourceError};
 use headroom_usage::observed::Kill;
 use headroom_usage::sample::{Batch, Window};
 use headroom_usage::{cardinality, day_of};
+
+use super::{Histories, Part};
+use crate::rightsize::owners::Pods;
 
 /// Reads the current usage of some namespaces, or of all.
 pub async fn read(source: &dyn Source, namespaces: Option<&[String]>, pods: &Pods) -> Result<Histories, SourceError> {

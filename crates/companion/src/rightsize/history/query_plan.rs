@@ -6,7 +6,7 @@ use std::fmt;
 use headroom_usage::DAY;
 use headroom_usage::sample::{Resource, Window};
 
-use crate::source::prometheus::Reader;
+use headroom_sources::prometheus::Reader;
 
 /// About so many samples are read in one query: a second of work, and some ten megabytes on the way.
 const SAMPLES_IN_QUERY: i64 = 400_000;

@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_report::progress::Progress;
+use headroom_sources::SourceError;
+use headroom_sources::prometheus::Reader;
+use headroom_sources::prometheus::reader::Killed;
 use headroom_usage::observed::Kill;
 use headroom_usage::sample::Window;
 use headroom_usage::{cardinality, day_of};
@@ -17,9 +20,6 @@ use tokio_util::sync::CancellationToken;
 use super::query_plan::{MAX_NAMESPACES, Query, Question, plan};
 use super::{Histories, Part};
 use crate::rightsize::owners::{Owners, Pods, WorkloadRef};
-use crate::source::SourceError;
-use crate::source::prometheus::Reader;
-use crate::source::prometheus::reader::Killed;
 
 /// The time before each next attempt.
 const RETRY_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(9)];

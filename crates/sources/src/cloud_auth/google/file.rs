@@ -1,0 +1,235 @@
+//! What a file of Google's credentials may hold: the key of a service account, by which we sign who we are; the place of a
+//! token that another identity provider gave us (workload identity federation); or the login of a person.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use form_urlencoded::Serializer;
+use headroom_kube::clock;
+use headroom_kube::secret::Secret;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method};
+use ring::rand::SystemRandom;
+use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use serde::Deserialize;
+use serde_json::{Value, json as object};
+
+use super::{SCOPE, Token};
+use crate::SourceError;
+use crate::cloud_auth::token::{Credentials, Kept, json, parts, server};
+use crate::http::{Http, token_header};
+
+const ADVICE: &str = "does the account have the role roles/monitoring.viewer, and are the credentials still good?";
+const FORM: &str = "application/x-www-form-urlencoded";
+const TOKEN_SERVER: &str = "https://oauth2.googleapis.com/token";
+/// How long a signed word of ours is good, in seconds: as long as Google allows.
+const GOOD_FOR: i64 = 3_600;
+
+pub struct CredentialsFile {
+    path: PathBuf,
+    server: Http,
+    /// The path of the token server's URL.
+    at: String,
+    holds: Holds,
+}
+
+enum Holds {
+    Key { email: String, id: Option<String>, audience: String, key: RsaKeyPair },
+    Federation { audience: String, token_type: String, source: TokenFile, impersonation: Option<(Http, String)> },
+    Login { client: String, secret: Secret, refresh: Secret },
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Written {
+    ServiceAccount {
+        client_email: String,
+        private_key: String,
+        private_key_id: Option<String>,
+        token_uri: Option<String>,
+    },
+    ExternalAccount {
+        audience: String,
+        subject_token_type: String,
+        token_url: String,
+        service_account_impersonation_url: Option<String>,
+        credential_source: TokenFile,
+    },
+    AuthorizedUser {
+        client_id: String,
+        client_secret: String,
+        refresh_token: String,
+        token_uri: Option<String>,
+    },
+    #[serde(other)]
+    Other,
+}
+
+/// Where another provider's token is.
+#[derive(Deserialize)]
+struct TokenFile {
+    file: PathBuf,
+    format: Option<TokenFormat>,
+}
+
+#[derive(Deserialize)]
+struct TokenFormat {
+    /// The field of a JSON file that has the token.
+    subject_token_field_name: Option<String>,
+}
+
+/// What a service account's server answers to somebody who may be it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Impersonated {
+    access_token: String,
+    expire_time: jiff::Timestamp,
+}
+
+impl CredentialsFile {
+    pub fn read(path: &Path) -> Result<Self, SourceError> {
+        let wrong = |what: String| SourceError::Permanent(format!("the credentials in `{}`: {what}", path.display()));
+        let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+        let written = serde_json::from_slice(&text).map_err(|error| {
+            // serde_json quotes no texts, but for the names of fields and kinds.
+            wrong(format!("not a file of Google's ({error})"))
+        })?;
+        let (url, holds) = match written {
+            Written::ServiceAccount { client_email: email, private_key, private_key_id: id, token_uri } => {
+                let url = token_uri.unwrap_or_else(|| TOKEN_SERVER.to_owned());
+                let key = key(&private_key).ok_or_else(|| wrong("the private key cannot be read".to_owned()))?;
+                (url.clone(), Holds::Key { email, id, audience: url, key })
+            }
+            Written::ExternalAccount {
+                audience,
+                subject_token_type: token_type,
+                token_url,
+                service_account_impersonation_url: impersonation,
+                credential_source: source,
+            } => {
+                let impersonation = impersonation.map(|url| {
+                    let (to, at) = parts(&url);
+                    Ok::<_, SourceError>((server(to)?, at.to_owned()))
+                });
+                (
+                    token_url,
+                    Holds::Federation { audience, token_type, source, impersonation: impersonation.transpose()? },
+                )
+            }
+            Written::AuthorizedUser { client_id: client, client_secret, refresh_token, token_uri } => {
+                let url = token_uri.unwrap_or_else(|| TOKEN_SERVER.to_owned());
+                (url, Holds::Login { client, secret: client_secret.into(), refresh: refresh_token.into() })
+            }
+            Written::Other => {
+                return Err(wrong(
+                    "expected a service_account, an external_account with a file, or an authorized_user".to_owned(),
+                ));
+            }
+        };
+        let (to, at) = parts(&url);
+        Ok(Self { path: path.to_owned(), server: server(to)?, at: at.to_owned(), holds })
+    }
+
+    pub fn describe(&self) -> String {
+        let path = self.path.display();
+        match &self.holds {
+            Holds::Key { email, .. } => format!("key of service account {email} in `{path}`"),
+            Holds::Federation { source, .. } => {
+                format!("workload identity federation of the token `{}`, by `{path}`", source.file.display())
+            }
+            Holds::Login { .. } => format!("a person's login in `{path}`"),
+        }
+    }
+
+    /// What the token server is told.
+    fn form(&self) -> Result<String, SourceError> {
+        let mut form = Serializer::new(String::new());
+        match &self.holds {
+            Holds::Key { email, id, audience, key } => {
+                form.append_pair("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
+                form.append_pair("assertion", &self.signed(email, id.as_deref(), audience, key)?);
+            }
+            Holds::Federation { audience, token_type, source, .. } => {
+                form.append_pair("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange");
+                form.append_pair("audience", audience);
+                form.append_pair("scope", self.federated_scope());
+                form.append_pair("requested_token_type", "urn:ietf:params:oauth:token-type:access_token");
+                form.append_pair("subject_token_type", token_type);
+                form.append_pair("subject_token", &source.token()?);
+            }
+            Holds::Login { client, secret, refresh } => {
+                form.append_pair("grant_type", "refresh_token");
+                form.append_pair("client_id", client);
+                form.append_pair("client_secret", secret.reveal());
+                form.append_pair("refresh_token", refresh.reveal());
+            }
+        }
+        Ok(form.finish())
+    }
+
+    pub async fn ask(&self) -> Result<Kept, SourceError> {
+        let answer = self.server.post(&self.at, &[], FORM, self.form()?).await?;
+        let token: Token = json(&self.server, answer, ADVICE).await?;
+        match &self.holds {
+            Holds::Federation { impersonation: Some((service_account, at)), .. } => {
+                impersonated(service_account, at, &token).await
+            }
+            _ => Ok(token.kept()),
+        }
+    }
+
+    /// To be a service account takes more than to read metrics does.
+    fn federated_scope(&self) -> &'static str {
+        match self.holds {
+            Holds::Federation { impersonation: Some(_), .. } => "https://www.googleapis.com/auth/cloud-platform",
+            _ => SCOPE,
+        }
+    }
+
+    /// Our word that we are the service account, signed (a JWT).
+    fn signed(&self, email: &str, id: Option<&str>, audience: &str, key: &RsaKeyPair) -> Result<String, SourceError> {
+        let now = clock::now();
+        let mut header = object!({"alg": "RS256", "typ": "JWT"});
+        if let (Some(id), Some(header)) = (id, header.as_object_mut()) {
+            header.insert("kid".to_owned(), Value::from(id));
+        }
+        let claims = object!({"iss": email, "scope": SCOPE, "aud": audience, "iat": now, "exp": now + GOOD_FOR});
+        let [header, claims] = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
+        let text = format!("{header}.{claims}");
+        let mut signature = vec![0; key.public().modulus_len()];
+        let signed = key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut signature);
+        signed.map_err(|_| SourceError::Permanent(format!("the key in `{}` cannot sign", self.path.display())))?;
+        Ok(format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+impl TokenFile {
+    fn token(&self) -> Result<String, SourceError> {
+        let wrong = |what: &str| SourceError::Permanent(format!("the token `{}`: {what}", self.file.display()));
+        let text = std::fs::read_to_string(&self.file).map_err(|error| wrong(&error.to_string()))?;
+        let field = self.format.as_ref().and_then(|format| format.subject_token_field_name.as_ref());
+        let Some(field) = field else { return Ok(text.trim().to_owned()) };
+        let object: Value = serde_json::from_str(&text).map_err(|_| wrong("not JSON"))?;
+        let token = object.get(field).and_then(Value::as_str);
+        token.map(str::to_owned).ok_or_else(|| wrong(&format!("there is no `{field}` in it")))
+    }
+}
+
+async fn impersonated(service_account: &Http, at: &str, token: &Token) -> Result<Kept, SourceError> {
+    let bearer = token_header("Bearer", &token.access_token);
+    let bearer = bearer.map_err(|what| SourceError::Permanent(format!("the token of Google {what}")))?;
+    let headers =
+        HeaderMap::from_iter([(AUTHORIZATION, bearer), (CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    let body = object!({"scope": [SCOPE]}).to_string().into_bytes();
+    let answer = service_account.send(Method::POST, at, &[], headers, body).await?;
+    let advice = "may this identity impersonate the service account (roles/iam.workloadIdentityUser)?";
+    let Impersonated { access_token, expire_time } = json(service_account, answer, advice).await?;
+    Ok(Kept { credentials: Credentials::Token(access_token.into()), until: expire_time.as_second() })
+}
+
+/// The key in a PEM text.
+fn key(pem: &str) -> Option<RsaKeyPair> {
+    let text: String = pem.lines().filter(|line| !line.starts_with("-----")).map(str::trim).collect();
+    RsaKeyPair::from_pkcs8(&STANDARD.decode(text).ok()?).ok()
+}

@@ -1,0 +1,70 @@
+//! Tokens and keys that a cloud's own server gives, and how it is asked for them.
+
+use std::time::Duration;
+
+use headroom_kube::secret::Secret;
+use serde::de::DeserializeOwned;
+
+use super::signature::Keys;
+use crate::SourceError;
+use crate::http::{Answer, Endpoint, Http, refusal};
+
+/// A metadata server is near.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Looks up an environment variable.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What a cloud gave us, until it ends (unix seconds).
+#[derive(Clone)]
+pub struct Kept {
+    pub credentials: Credentials,
+    pub until: i64,
+}
+
+#[derive(Clone)]
+pub enum Credentials {
+    Token(Secret),
+    Keys(Keys),
+}
+
+/// A server that gives credentials.
+pub fn server(url: &str) -> Result<Http, SourceError> {
+    Http::new(&Endpoint { timeout: PATIENCE, ..Endpoint::new(url) })
+}
+
+/// The server and the path of a URL.
+pub fn parts(url: &str) -> (&str, &str) {
+    let begin = url.find("://").map_or(0, |at| at + 3);
+    let path = url.get(begin..).and_then(|rest| rest.find('/'));
+    url.split_at(path.map_or(url.len(), |at| begin + at))
+}
+
+/// The JSON of a good answer. `advice` is what to do about a refusal.
+pub async fn json<T: DeserializeOwned>(http: &Http, answer: Answer, advice: &str) -> Result<T, SourceError> {
+    let text = text(http, answer, advice).await?;
+    // The text is not quoted, since it may hold a secret.
+    serde_json::from_str(&text)
+        .map_err(|error| SourceError::Permanent(format!("the answer of `{}` cannot be read: {error}", http.name())))
+}
+
+pub async fn text(http: &Http, answer: Answer, advice: &str) -> Result<String, SourceError> {
+    let status = answer.status();
+    let text = answer.text().await?;
+    if status.is_success() {
+        return Ok(text);
+    }
+    Err(match refusal(http.name(), status, &said(&text)) {
+        SourceError::Permanent(what) => SourceError::Permanent(format!("{what}; {advice}")),
+        other => other,
+    })
+}
+
+/// What a server of credentials says about a refusal, in JSON or not.
+fn said(text: &str) -> String {
+    let field =
+        |value: &serde_json::Value, name: &str| value.get(name).and_then(|said| said.as_str()).map(str::to_owned);
+    let parsed = serde_json::from_str::<serde_json::Value>(text).ok();
+    let told = parsed.as_ref().and_then(|value| field(value, "error_description").or_else(|| field(value, "message")));
+    told.unwrap_or_else(|| text.to_owned())
+}

@@ -1,0 +1,111 @@
+//! Which cluster usage is of, and which one profiles are written to.
+
+use std::fmt;
+
+use headroom_core::timestamp::Timestamp;
+use serde::Deserialize;
+
+use super::http::Http;
+use super::{SourceError, listing};
+
+/// The namespace that every cluster has from its first day to its last.
+pub const KUBE_SYSTEM: &str = "kube-system";
+
+/// What is known of a cluster's identity: by its namespace kube-system.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterId {
+    /// Its address, for people.
+    pub address: Option<String>,
+    /// UID of kube-system.
+    pub uid: Option<String>,
+    /// When kube-system was created, in unix seconds. That is what kube-state-metrics tells.
+    pub created: Option<i64>,
+}
+
+impl ClusterId {
+    /// Whether the two are certainly not one cluster.
+    pub fn differs_from(&self, other: &Self) -> bool {
+        match (&self.uid, &other.uid) {
+            (Some(ours), Some(theirs)) => ours != theirs,
+            _ => self.created.zip(other.created).is_some_and(|(ours, theirs)| ours != theirs),
+        }
+    }
+
+    /// Learns what the other knows besides.
+    pub fn add(&mut self, other: &Self) {
+        let Self { address, uid, created } = other;
+        self.address = self.address.take().or_else(|| address.clone());
+        self.uid = self.uid.take().or_else(|| uid.clone());
+        self.created = self.created.or(*created);
+    }
+}
+
+impl fmt::Display for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(address) = &self.address {
+            write!(f, "`{address}` ")?;
+        }
+        let created = self.created.and_then(Timestamp::from_unix_seconds);
+        match (&self.uid, created) {
+            (Some(uid), _) => write!(f, "(UID of kube-system: {uid})"),
+            (None, Some(created)) => write!(f, "(kube-system created {created})"),
+            (None, None) => f.write_str("(not known)"),
+        }
+    }
+}
+
+/// The namespace, as far as it matters here.
+#[derive(Debug, Deserialize)]
+struct Namespace {
+    metadata: Metadata,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    uid: Option<String>,
+    #[serde(default)]
+    creation_timestamp: Option<jiff::Timestamp>,
+}
+
+/// The cluster behind an API server.
+pub async fn of_api_server(http: &Http) -> Result<ClusterId, SourceError> {
+    let path = format!("/api/v1/namespaces/{KUBE_SYSTEM}");
+    let namespace: Option<Namespace> = listing::get(http, &path).await?;
+    let Some(Namespace { metadata }) = namespace else { return Ok(ClusterId::default()) };
+    let created = metadata.creation_timestamp.map(jiff::Timestamp::as_second);
+    Ok(ClusterId { address: None, uid: metadata.uid, created })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(uid: Option<&str>, created: Option<i64>) -> ClusterId {
+        ClusterId { address: None, uid: uid.map(str::to_owned), created }
+    }
+
+    #[test]
+    fn clusters_differ_by_what_both_sides_know() {
+        let check = |a: &ClusterId, b: &ClusterId, differs| {
+            assert_eq!((a.differs_from(b), b.differs_from(a)), (differs, differs), "{a}, {b}");
+        };
+        let (one, other) = (id(Some("1"), Some(100)), id(Some("2"), Some(200)));
+        check(&one, &one, false);
+        check(&one, &other, true);
+        check(&id(None, Some(100)), &one, false);
+        check(&id(None, Some(200)), &one, true);
+        check(&ClusterId::default(), &one, false);
+        check(&id(Some("1"), None), &id(None, Some(200)), false);
+    }
+
+    #[test]
+    fn what_is_learned_is_kept() {
+        let mut known = id(None, Some(100));
+        known.add(&ClusterId { address: Some("https://a".to_owned()), ..id(Some("1"), Some(200)) });
+        assert_eq!(known, ClusterId { address: Some("https://a".to_owned()), ..id(Some("1"), Some(100)) });
+        assert_eq!(known.to_string(), "`https://a` (UID of kube-system: 1)");
+        assert_eq!(id(None, Some(100)).to_string(), "(kube-system created 1970-01-01T00:01:40Z)");
+    }
+}

@@ -1,0 +1,559 @@
+//! Files of samples: CSV with a header, or JSON lines, one line of which says what one container used over one step; or
+//! exports of OTLP metrics, see [`otlp`].
+//!
+//! ```text
+//! time,namespace,pod,container,image,cpu,memory
+//! 1763683200,shop,web-0,web,nginx:1.27,0.012,52428800
+//! {"time": 1763683200, "namespace": "shop", "pod": "web-0", "container": "web", "image": "nginx:1.27", "cpu": "12m"}
+//! ```
+//! `time` is in unix seconds or as in RFC 3339. `cpu` (in cores) and `memory` (in bytes) are numbers or quantities; an
+//! empty one, `NaN` or `null` is no sample. `oomKilled` says that the container was killed then, at that much memory.
+//! CSV columns may stand in any order. Values need no quotes; quoted ones are read too.
+//!
+//! This is the fast path for large imports: no allocation a line, and all that is known of a container is looked up
+//! once a line by the bytes that name it.
+
+mod diagnose;
+mod otlp;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+
+use headroom_core::amount::Quantity;
+use headroom_core::timestamp::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+pub use self::diagnose::diagnose;
+use headroom_usage::batch::{Gathered, PlaceId, RowId};
+use headroom_usage::observed::Kill;
+use headroom_usage::sample::Resource;
+use headroom_usage::{cardinality, day_of};
+
+use self::otlp::Point;
+
+/// Seconds after this are beyond any calendar; milliseconds are.
+const LATEST: i64 = 100_000_000_000;
+
+/// What is the matter with a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineError(String);
+
+impl fmt::Display for LineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for LineError {}
+
+fn expected<T>(column: Column, found: &[u8], expectation: &str) -> Result<T, LineError> {
+    let found = String::from_utf8_lossy(found);
+    Err(LineError(format!("{} is `{found}`: expected {expectation}", column.name())))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Column {
+    Time,
+    Namespace,
+    Pod,
+    Container,
+    Image,
+    Cpu,
+    Memory,
+    OomKilled,
+}
+
+impl Column {
+    const ALL: [Self; 8] = [
+        Self::Time,
+        Self::Namespace,
+        Self::Pod,
+        Self::Container,
+        Self::Image,
+        Self::Cpu,
+        Self::Memory,
+        Self::OomKilled,
+    ];
+    const REQUIRED: [Self; 5] = [Self::Time, Self::Namespace, Self::Pod, Self::Container, Self::Image];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Namespace => "namespace",
+            Self::Pod => "pod",
+            Self::Container => "container",
+            Self::Image => "image",
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::OomKilled => "oomKilled",
+        }
+    }
+}
+
+/// How the lines of a file are to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Format {
+    /// The columns in their order.
+    Csv(Vec<Column>),
+    JsonLines,
+    /// Exports of OTLP metrics in JSON.
+    Otlp,
+}
+
+/// A line of samples is shorter, and no more is read at a time.
+pub const LONGEST_SAMPLE: usize = 1 << 20;
+/// An export has thousands of points.
+const LONGEST_EXPORT: usize = 64 << 20;
+
+impl Format {
+    /// Told by the first line.
+    pub fn of(first: &[u8]) -> Result<Self, LineError> {
+        let first = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first).trim_ascii();
+        if otlp::is_export(first) {
+            return Ok(Self::Otlp);
+        }
+        if first.starts_with(b"{") {
+            return Ok(Self::JsonLines);
+        }
+        let known = || Column::ALL.map(Column::name).join(", ");
+        let mut columns = Vec::new();
+        for name in first.split(|byte| *byte == b',').map(|name| unquoted(name.trim_ascii())) {
+            let Some(column) = Column::ALL.into_iter().find(|column| column.name().as_bytes() == name) else {
+                let name = String::from_utf8_lossy(name);
+                return Err(LineError(format!("unknown column `{name}`: the header names some of {}", known())));
+            };
+            if columns.contains(&column) {
+                return Err(LineError(format!("column `{}` is named twice", column.name())));
+            }
+            columns.push(column);
+        }
+        match Column::REQUIRED.into_iter().find(|required| !columns.contains(required)) {
+            Some(missing) => Err(LineError(format!("there is no column `{}`: a file has {}", missing.name(), known()))),
+            None => Ok(Self::Csv(columns)),
+        }
+    }
+
+    pub fn has_header(&self) -> bool {
+        matches!(self, Self::Csv(_))
+    }
+
+    /// A line may have so many bytes.
+    pub fn longest_line(&self) -> usize {
+        match self {
+            Self::Csv(_) | Self::JsonLines => LONGEST_SAMPLE,
+            Self::Otlp => LONGEST_EXPORT,
+        }
+    }
+
+    /// For people.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Csv(_) => "CSV",
+            Self::JsonLines => "JSON lines",
+            Self::Otlp => "OTLP metrics in JSON",
+        }
+    }
+}
+
+/// The texts of one line, in the order of `Column::ALL`.
+#[derive(Debug, Clone, Copy, Default)]
+struct Fields<'a> {
+    time: &'a [u8],
+    namespace: &'a [u8],
+    pod: &'a [u8],
+    container: &'a [u8],
+    image: &'a [u8],
+    cpu: &'a [u8],
+    memory: &'a [u8],
+    oom_killed: &'a [u8],
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Record<'a> {
+    #[serde(borrow)]
+    time: &'a RawValue,
+    #[serde(borrow)]
+    namespace: Cow<'a, str>,
+    #[serde(borrow)]
+    pod: Cow<'a, str>,
+    #[serde(borrow)]
+    container: Cow<'a, str>,
+    #[serde(borrow)]
+    image: Cow<'a, str>,
+    #[serde(borrow, default)]
+    cpu: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    memory: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    oom_killed: Option<&'a RawValue>,
+}
+
+/// What is known of a container that was met before.
+#[derive(Debug, Clone, Copy)]
+struct Met {
+    /// None if its image has no readable name.
+    place: Option<PlaceId>,
+    pod: u32,
+    container: u32,
+    /// Where the samples of a day are summed up.
+    row: Option<(u32, RowId)>,
+    /// Times of the last sample of each resource, where the distance of two samples is the period of one.
+    last: [Option<i64>; Resource::ALL.len()],
+}
+
+/// What was found of one container at one time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Amounts {
+    cpu: Option<u64>,
+    memory: Option<u64>,
+    ephemeral_storage: Option<u64>,
+    killed_at: Option<u64>,
+}
+
+/// Between which moments a line may lie (unix seconds).
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// What is older is left out.
+    pub oldest: i64,
+    /// What is later is a mistake.
+    pub latest: i64,
+}
+
+/// Reads lines into what is gathered.
+#[derive(Debug)]
+pub struct Lines<'a> {
+    format: &'a Format,
+    step_seconds: u64,
+    limits: Limits,
+    too_old: u64,
+    /// The one that the usage is of.
+    cluster: Option<String>,
+    without_image: Option<String>,
+    met: Vec<Met>,
+    /// By the bytes that name a container.
+    met_as: HashMap<Box<[u8]>, usize, rustc_hash::FxBuildHasher>,
+    name: Vec<u8>,
+    /// The name in the line before, which is often the same.
+    last: (Vec<u8>, usize),
+}
+
+impl<'a> Lines<'a> {
+    pub fn new(format: &'a Format, step_seconds: u32, limits: Limits) -> Self {
+        let step_seconds = step_seconds.into();
+        Self {
+            format,
+            step_seconds,
+            limits,
+            too_old: 0,
+            cluster: None,
+            without_image: None,
+            met: Vec::new(),
+            met_as: HashMap::default(),
+            name: Vec::new(),
+            last: Default::default(),
+        }
+    }
+
+    /// Lines left out for their age.
+    pub fn too_old(&self) -> u64 {
+        self.too_old
+    }
+
+    /// A container of unknown image, whose usage was left out.
+    pub fn without_image(&self) -> Option<&str> {
+        self.without_image.as_deref()
+    }
+
+    /// Forgets what was met, because it was told of something gathered that is no more.
+    pub fn forget(&mut self) {
+        self.met.clear();
+        self.met_as.clear();
+        self.last.0.clear();
+    }
+
+    /// Reads whole lines. An error says where in the text its line begins; lines before it have been gathered.
+    pub fn read(&mut self, text: &[u8], gathered: &mut Gathered) -> Result<(), (usize, LineError)> {
+        let mut begin = 0;
+        for end in memchr::memchr_iter(b'\n', text) {
+            let line = text.get(begin..end).unwrap_or_default().trim_ascii();
+            if !line.is_empty() {
+                self.line(line, gathered).map_err(|error| (begin, error))?;
+            }
+            begin = end + 1;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &[u8], gathered: &mut Gathered) -> Result<(), LineError> {
+        match self.format {
+            Format::Csv(columns) => self.sample(split(columns, line)?, gathered),
+            Format::Otlp => otlp::each_point(line, |point| self.point(point, gathered)),
+            Format::JsonLines => {
+                let record: Record<'_> = serde_json::from_slice(line).map_err(|error| {
+                    LineError(format!(
+                        "not a sample in JSON ({error}): expected an object with {}",
+                        Column::ALL.map(Column::name).join(", ")
+                    ))
+                })?;
+                let fields = Fields {
+                    time: json_text(Some(record.time)),
+                    namespace: record.namespace.as_bytes(),
+                    pod: record.pod.as_bytes(),
+                    container: record.container.as_bytes(),
+                    image: record.image.as_bytes(),
+                    cpu: json_text(record.cpu),
+                    memory: json_text(record.memory),
+                    oom_killed: json_text(record.oom_killed),
+                };
+                self.sample(fields, gathered)
+            }
+        }
+    }
+
+    fn sample(&mut self, fields: Fields<'_>, gathered: &mut Gathered) -> Result<(), LineError> {
+        let time = read_time(fields.time)?;
+        let cpu = read_cpu(fields.cpu)?;
+        let memory = read_memory(Column::Memory, fields.memory)?;
+        let killed_at = read_memory(Column::OomKilled, fields.oom_killed)?;
+        if !self.is_wanted(time, fields.time)? {
+            return Ok(());
+        }
+        let met = self.meet(fields, gathered)?;
+        let amounts = Amounts { cpu, memory, ephemeral_storage: None, killed_at };
+        self.count(met, time, amounts, self.step_seconds, gathered);
+        Ok(())
+    }
+
+    /// A point of OTLP stands for the time since the one before it, and at most for a step. One that is told twice is
+    /// one.
+    fn point(&mut self, point: Point<'_>, gathered: &mut Gathered) -> Result<(), LineError> {
+        let Point { cluster, namespace, pod, container, image, resource, time, amount } = point;
+        if !cluster.is_empty() && *self.cluster.get_or_insert_with(|| cluster.to_owned()) != cluster {
+            let known = self.cluster.as_deref().unwrap_or_default();
+            return Err(LineError(format!(
+                "usage of cluster `{cluster}` after that of `{known}`: write each cluster's into a file of its own, and \
+                 import it with a --store of its own"
+            )));
+        }
+        if image.is_empty() {
+            self.without_image.get_or_insert_with(|| format!("`{container}` of `{namespace}/{pod}`"));
+            return Ok(());
+        }
+        if !self.is_wanted(time, time.to_string().as_bytes())? {
+            return Ok(());
+        }
+        let names = [namespace, pod, container, image].map(str::as_bytes);
+        let [namespace, pod, container, image] = names;
+        let met = self.meet(Fields { namespace, pod, container, image, ..Fields::default() }, gathered)?;
+        let Some(Met { last: [last_cpu, last_memory, last_storage], .. }) = self.met.get_mut(met) else {
+            return Ok(());
+        };
+        let amount = Some(amount);
+        let (last, amounts) = match resource {
+            Resource::Cpu => (last_cpu, Amounts { cpu: amount, ..Amounts::default() }),
+            Resource::Memory => (last_memory, Amounts { memory: amount, ..Amounts::default() }),
+            Resource::EphemeralStorage => (last_storage, Amounts { ephemeral_storage: amount, ..Amounts::default() }),
+        };
+        let since = last.map_or(i64::MAX, |last| time.saturating_sub(last));
+        if since <= 0 {
+            return Ok(());
+        }
+        *last = Some(time);
+        self.count(met, time, amounts, self.step_seconds.min(since.unsigned_abs()), gathered);
+        Ok(())
+    }
+
+    /// False for what is too old. `text` is the time as it was written.
+    fn is_wanted(&mut self, time: i64, text: &[u8]) -> Result<bool, LineError> {
+        if time > self.limits.latest {
+            return expected(Column::Time, text, "a time that is not in the future");
+        }
+        let is_wanted = time >= self.limits.oldest;
+        self.too_old += u64::from(!is_wanted);
+        Ok(is_wanted)
+    }
+
+    fn count(&mut self, met: usize, time: i64, amounts: Amounts, seconds: u64, gathered: &mut Gathered) {
+        let Some(Met { place: Some(place), pod, container, row, .. }) = self.met.get_mut(met) else { return };
+        let Amounts { cpu, memory, ephemeral_storage, killed_at } = amounts;
+        let used = [(Resource::Cpu, cpu), (Resource::Memory, memory), (Resource::EphemeralStorage, ephemeral_storage)];
+        let day = day_of(time);
+        let (id, is_new) = match row {
+            Some((same, id)) if *same == day => (*id, false),
+            _ => {
+                let id = gathered.row(*place, day);
+                *row = Some((day, id));
+                (id, true)
+            }
+        };
+        gathered.samples += used.iter().filter(|(_, amount)| amount.is_some()).count() as u64;
+        let Some(observed) = gathered.observed(id) else { return };
+        if is_new {
+            observed.pods.add(*pod);
+        }
+        for (resource, amount) in used {
+            if let Some(amount) = amount {
+                observed.add(resource, time, amount, seconds);
+            }
+        }
+        if let Some(memory) = killed_at {
+            observed.add_kill(Kill { at: time, memory, of: *container });
+        }
+    }
+
+    /// The place in `met` of the container that a line is about.
+    fn meet(&mut self, fields: Fields<'_>, gathered: &mut Gathered) -> Result<usize, LineError> {
+        let Fields { namespace, pod, container, image, .. } = fields;
+        self.name.clear();
+        for part in [namespace, pod, container, image] {
+            self.name.extend_from_slice(part);
+            // No name holds it.
+            self.name.push(0);
+        }
+        if self.name == self.last.0 {
+            return Ok(self.last.1);
+        }
+        let met = match self.met_as.get(self.name.as_slice()) {
+            Some(met) => *met,
+            None => {
+                let text = |column, bytes| match std::str::from_utf8(bytes) {
+                    Ok(text) if !text.is_empty() => Ok(text),
+                    _ => expected(column, bytes, "a name"),
+                };
+                let namespace = text(Column::Namespace, namespace)?;
+                let pod = text(Column::Pod, pod)?;
+                let container = text(Column::Container, container)?;
+                let place = gathered.place(namespace, text(Column::Image, image)?);
+                let (of, pod) = (cardinality::hash(pod, container), cardinality::hash(namespace, pod));
+                self.met.push(Met { place, pod, container: of, row: None, last: Default::default() });
+                self.met_as.insert(self.name.as_slice().into(), self.met.len() - 1);
+                self.met.len() - 1
+            }
+        };
+        std::mem::swap(&mut self.name, &mut self.last.0);
+        self.last.1 = met;
+        Ok(met)
+    }
+}
+
+fn split<'a>(columns: &[Column], line: &'a [u8]) -> Result<Fields<'a>, LineError> {
+    let mut fields = Fields::default();
+    let mut begin = 0;
+    let ends = memchr::memchr_iter(b',', line).chain([line.len()]);
+    let mut columns = columns.iter();
+    for end in ends {
+        let Some(column) = columns.next() else {
+            return Err(LineError("there are more values than columns".to_owned()));
+        };
+        let mut value = line.get(begin..end).unwrap_or_default();
+        if value.first() == Some(&b'"') {
+            value = unquoted(value);
+        }
+        begin = end + 1;
+        match column {
+            Column::Time => fields.time = value,
+            Column::Namespace => fields.namespace = value,
+            Column::Pod => fields.pod = value,
+            Column::Container => fields.container = value,
+            Column::Image => fields.image = value,
+            Column::Cpu => fields.cpu = value,
+            Column::Memory => fields.memory = value,
+            Column::OomKilled => fields.oom_killed = value,
+        }
+    }
+    match columns.next() {
+        None => Ok(fields),
+        Some(missing) => Err(LineError(format!("there is no value for `{}`", missing.name()))),
+    }
+}
+
+/// No value that is read here can hold a quote or a comma, so taking off the outer quotes is all there is to unquote.
+fn unquoted(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text)
+}
+
+/// A number or a string, as it would stand in CSV.
+fn json_text(value: Option<&RawValue>) -> &[u8] {
+    match value.map_or("null", RawValue::get) {
+        "null" => b"",
+        text => unquoted(text.as_bytes()),
+    }
+}
+
+/// A number of at most 18 digits.
+fn digits(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 18 {
+        return None;
+    }
+    let mut number = 0;
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number * 10 + u64::from(digit);
+    }
+    Some(number)
+}
+
+fn read_time(text: &[u8]) -> Result<i64, LineError> {
+    let expectation = "unix seconds, or a moment such as `2026-11-21T00:00:00Z`";
+    let whole = text.split(|byte| *byte == b'.').next().and_then(digits);
+    let seconds = match whole {
+        Some(seconds) => i64::try_from(seconds).ok(),
+        None => {
+            let moment = std::str::from_utf8(text).ok().and_then(|text| text.parse::<Timestamp>().ok());
+            moment.map(Timestamp::unix_seconds)
+        }
+    };
+    match seconds {
+        Some(seconds) if (0..LATEST).contains(&seconds) => Ok(seconds),
+        Some(LATEST..) => expected(Column::Time, text, "unix seconds, and this looks like milliseconds"),
+        _ => expected(Column::Time, text, expectation),
+    }
+}
+
+/// Nanocores.
+fn read_cpu(text: &[u8]) -> Result<Option<u64>, LineError> {
+    const NANOS: u64 = 1_000_000_000;
+    // The ordinary case: `12`, `0.012`, up to nine decimals.
+    let mut parts = text.splitn(2, |byte| *byte == b'.');
+    let whole = parts.next().and_then(digits);
+    let fraction = parts.next();
+    let nanos = match fraction {
+        None => Some(0),
+        Some(fraction) if fraction.len() <= 9 => {
+            digits(fraction).map(|number| number * 10_u64.pow(9 - fraction.len() as u32))
+        }
+        Some(_) => None,
+    };
+    if let (Some(whole), Some(nanos)) = (whole, nanos)
+        && whole < NANOS
+    {
+        return Ok(Some(whole * NANOS + nanos));
+    }
+    read_quantity(Column::Cpu, text, NANOS)
+}
+
+/// Bytes.
+fn read_memory(column: Column, text: &[u8]) -> Result<Option<u64>, LineError> {
+    match digits(text) {
+        Some(bytes) => Ok(Some(bytes)),
+        None => read_quantity(column, text, 1),
+    }
+}
+
+/// A quantity in parts of a unit, if there is one.
+fn read_quantity(column: Column, text: &[u8], parts: u64) -> Result<Option<u64>, LineError> {
+    if text.is_empty() || text.eq_ignore_ascii_case(b"nan") {
+        return Ok(None);
+    }
+    let quantity = std::str::from_utf8(text).ok().and_then(|text| text.parse::<Quantity>().ok());
+    match quantity.and_then(|quantity| u64::try_from(quantity.times_count(parts).value()).ok()) {
+        Some(amount) => Ok(Some(amount)),
+        None => expected(column, text, "a quantity that is not negative, such as `0.25`, `250m` or `512Mi`"),
+    }
+}

@@ -1,0 +1,138 @@
+//! What `doctor` has to say about a file: whether it can be imported, and what is in it. The store is not touched.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::path::Path;
+
+use headroom_core::timestamp::Timestamp;
+use headroom_usage::DAY;
+use headroom_usage::batch::Gathered;
+
+use super::{Format, Limits, Lines};
+use crate::diagnosis::Finding;
+
+/// Memory for what was read, before it is counted and forgotten.
+const MOST_BYTES: usize = 40 << 20;
+
+/// What was read so far.
+#[derive(Default)]
+struct Contents {
+    samples: u64,
+    namespaces: BTreeSet<String>,
+    images: BTreeSet<String>,
+    days: BTreeSet<u32>,
+    unreadable: BTreeSet<String>,
+}
+
+/// Everything `doctor` has to say about a file.
+pub fn diagnose(path: &Path, step_seconds: u32, our_clock: i64) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Err(error) = read(path, step_seconds, our_clock, &mut findings) {
+        findings.push(Finding::bad("file", error.to_string(), "name a file that can be read"));
+    }
+    findings
+}
+
+fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Finding>) -> io::Result<()> {
+    let mut file = BufReader::new(File::open(path)?);
+    let mut first = Vec::new();
+    next_line(&mut file, super::LONGEST_EXPORT, &mut first)?;
+    let format = match Format::of(&first) {
+        Ok(format) => format,
+        Err(error) => {
+            findings.push(Finding::bad("format", error.to_string(), FORMATS));
+            return Ok(());
+        }
+    };
+    findings.push(Finding::good("format", format.name()));
+    let limits = Limits { oldest: 0, latest: our_clock.saturating_add(DAY) };
+    let mut lines = Lines::new(&format, step_seconds, limits);
+    let (mut gathered, mut contents) = (Gathered::default(), Contents::default());
+    let (mut line, mut number) = (first, 1);
+    if format.has_header() {
+        next_line(&mut file, format.longest_line(), &mut line)?;
+        number += 1;
+    }
+    while line.ends_with(b"\n") {
+        if let Err((_, error)) = lines.read(&line, &mut gathered) {
+            findings.push(Finding::bad("lines", format!("line {number}: {error}"), FORMATS));
+            return Ok(());
+        }
+        if gathered.bytes() > MOST_BYTES {
+            contents.take(&std::mem::take(&mut gathered));
+            lines.forget();
+        }
+        next_line(&mut file, format.longest_line(), &mut line)?;
+        number += 1;
+    }
+    if line.len() >= format.longest_line() {
+        let found = format!("line {number} is longer than {} bytes", format.longest_line());
+        findings.push(Finding::bad("lines", found, FORMATS));
+        return Ok(());
+    }
+    contents.take(&gathered);
+    findings.extend(contents.findings(lines.without_image()));
+    if !line.is_empty() {
+        let found = format!("line {number} does not end with a line break");
+        findings.push(Finding::doubtful("last line", found, "it is read once a line break ends it"));
+    }
+    Ok(())
+}
+
+const FORMATS: &str =
+    "give CSV with a header, JSON lines, or OTLP metrics in JSON, with the columns that the documentation lists";
+
+/// The next line, or as much of it as a line may have.
+fn next_line(file: &mut BufReader<File>, longest: usize, line: &mut Vec<u8>) -> io::Result<()> {
+    line.clear();
+    file.take(longest as u64).read_until(b'\n', line).map(|_| ())
+}
+
+impl Contents {
+    fn take(&mut self, gathered: &Gathered) {
+        self.samples += gathered.samples;
+        self.unreadable.extend(gathered.unreadable.iter().cloned());
+        for (place, row) in gathered.rows() {
+            if !self.namespaces.contains(&place.namespace) {
+                self.namespaces.insert(place.namespace.clone());
+            }
+            self.images.insert(place.image());
+            self.days.insert(row.day);
+        }
+    }
+
+    fn findings(&self, without_image: Option<&str>) -> Vec<Finding> {
+        let day = |day: Option<&u32>| day.and_then(|day| Timestamp::from_unix_seconds(i64::from(*day) * DAY));
+        let mut findings = Vec::new();
+        let (first, last) = (day(self.days.first()), day(self.days.last()));
+        findings.push(match first.zip(last) {
+            Some((first, last)) if self.samples > 0 => {
+                let days = self.days.len();
+                let found = format!("{} samples on {days} days, {first} to {last}", self.samples);
+                Finding::good("samples", found)
+            }
+            _ => Finding::bad(
+                "samples",
+                "none",
+                "write usage into it: OTLP has it from the receiver kubeletstats, as container.cpu.usage and \
+                 container.memory.working_set",
+            ),
+        });
+        let found = format!("{} images in {} namespaces", self.images.len(), self.namespaces.len());
+        findings.push(match (without_image, self.unreadable.first()) {
+            (Some(container), _) => Finding::doubtful(
+                "images",
+                format!("{found}; none for {container}"),
+                "let the processor k8sattributes add container.image.name and container.image.tag",
+            ),
+            (None, Some(image)) => Finding::doubtful(
+                "images",
+                format!("{found}; `{image}` is not an image name"),
+                "no request can be matched with it, so its usage is left out",
+            ),
+            (None, None) => Finding::good("images", found),
+        });
+        findings
+    }
+}

@@ -1,0 +1,62 @@
+//! What an HTTP status says by itself.
+
+use http::StatusCode;
+
+use crate::SourceError;
+
+/// What an HTTP status says by itself, when the source found nothing more telling in the body.
+pub fn refusal(store: &str, status: StatusCode, said: &str) -> SourceError {
+    let text = |advice: &str| format!("`{store}` answers {}{}{advice}", status.as_u16(), quoted(said));
+    match status.as_u16() {
+        401 | 403 => SourceError::Permanent(text(": check the token, user or tenant, and what they may read")),
+        404 => SourceError::Permanent(text(": check the URL, and the path in front of the API")),
+        300..=399 => SourceError::Permanent(text(": a redirection; give the URL it leads to")),
+        408 | 413 | 422 | 504 => SourceError::Overloaded(text("")),
+        429 | 500..=599 => SourceError::Temporary(text("")),
+        _ => SourceError::Permanent(text("")),
+    }
+}
+
+/// The first line of what was said, not too long, or nothing.
+fn quoted(said: &str) -> String {
+    let line = said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    if line.is_empty() || line.starts_with('<') {
+        return String::new(); // a page for browsers
+    }
+    let short: String = line.chars().take(300).collect();
+    format!(": `{short}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(status: u16, said: &str, expected: SourceError) {
+        assert_eq!(refusal("http://p", StatusCode::from_u16(status).unwrap(), said), expected);
+    }
+
+    #[test]
+    fn a_status_tells_whether_to_ask_for_less_again_or_never() {
+        check(
+            401,
+            "Unauthorized\n",
+            SourceError::Permanent(
+                "`http://p` answers 401: `Unauthorized`: check the token, user or tenant, and what they may read"
+                    .into(),
+            ),
+        );
+        check(504, "<html>", SourceError::Overloaded("`http://p` answers 504".into()));
+        check(
+            503,
+            "Service Unavailable",
+            SourceError::Temporary("`http://p` answers 503: `Service Unavailable`".into()),
+        );
+        check(429, "", SourceError::Temporary("`http://p` answers 429".into()));
+        check(400, "bad", SourceError::Permanent("`http://p` answers 400: `bad`".into()));
+        check(
+            302,
+            "",
+            SourceError::Permanent("`http://p` answers 302: a redirection; give the URL it leads to".into()),
+        );
+    }
+}

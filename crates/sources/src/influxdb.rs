@@ -1,0 +1,354 @@
+//! InfluxDB, as Heapster or Telegraf filled it: version 1, and by the same API 2 and 3, which know a token and call a
+//! database a bucket.
+//!
+//! `query` builds the questions and `answer` reads the answers, both pure; between them is one send, `Api::ask`. Heapster
+//! tells each container's image itself; Telegraf's `images` and OOM kills come from its inventory, which
+//! sees a kill only while the container is down.
+
+mod answer;
+mod diagnose;
+mod images;
+mod query;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+use serde::de::DeserializeOwned;
+use tokio::sync::OnceCell;
+
+use self::answer::Point;
+pub use self::diagnose::diagnose;
+use headroom_usage::sample::{Batch, Container, OomKill, Resource, Series, Window};
+
+use self::images::Images;
+use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, POD, Questions, Schema};
+use super::http::{Endpoint, Http};
+use super::{Reach, Sink, Source, SourceError};
+use crate::json_stream::{self, Pieces, Shape};
+
+/// Points in one portion of an answer: what is in memory at a time.
+const PORTION: &str = "10000";
+/// What Heapster and Telegraf call their databases unless told otherwise.
+const DATABASES: [&str; 2] = ["k8s", "telegraf"];
+
+/// So many names are enough for a message.
+const MOST_NAMES: usize = 5;
+
+const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
+
+/// How to use an InfluxDB.
+#[derive(Clone)]
+pub struct Options {
+    pub endpoint: Endpoint,
+    /// Of version 2 the bucket; the usual ones are tried if not given.
+    pub database: Option<String>,
+    /// Of version 2.
+    pub organization: Option<String>,
+    /// The database's own default if not given.
+    pub retention_policy: Option<String>,
+    /// Put into every question, such as `cluster = 'prod'`, which is needed where several clusters share a database.
+    pub condition: String,
+    pub step_seconds: u32,
+    /// Read ephemeral storage too, where Telegraf tells it.
+    pub ephemeral_storage: bool,
+}
+
+impl Options {
+    pub fn new(endpoint: Endpoint) -> Self {
+        let endpoint = Endpoint { token_scheme: "Token", ..endpoint };
+        let (database, organization, retention_policy, condition) = (None, None, None, String::new());
+        Self {
+            endpoint,
+            database,
+            organization,
+            retention_policy,
+            condition,
+            step_seconds: 60,
+            ephemeral_storage: false,
+        }
+    }
+}
+
+/// An InfluxDB. Whose schema it has is found out when it is first read.
+pub struct InfluxDb {
+    api: Api,
+    known: OnceCell<Known>,
+    step_seconds: u32,
+    ephemeral_storage: bool,
+}
+
+/// What was found out.
+struct Known {
+    database: String,
+    schema: Schema,
+    condition: String,
+}
+
+impl Known {
+    fn questions(&self) -> Questions<'_> {
+        Questions { schema: self.schema, condition: &self.condition }
+    }
+}
+
+struct Api {
+    http: Http,
+    databases: Vec<String>,
+    organization: Option<String>,
+    retention_policy: Option<String>,
+    condition: String,
+}
+
+impl InfluxDb {
+    /// Asks nothing yet.
+    pub fn new(options: &Options) -> Result<Self, SourceError> {
+        Ok(Self {
+            api: Api::new(options)?,
+            known: OnceCell::new(),
+            step_seconds: options.step_seconds.max(1),
+            ephemeral_storage: options.ephemeral_storage,
+        })
+    }
+
+    /// Asks at once for the schema. Fails if no database has one that is known here.
+    pub async fn connect(options: &Options) -> Result<Self, SourceError> {
+        let store = Self::new(options)?;
+        store.known().await?;
+        Ok(store)
+    }
+
+    async fn known(&self) -> Result<&Known, SourceError> {
+        let find = async || {
+            let found = self.api.find().await?;
+            let told = |looked| SourceError::Permanent(format!("{}: {NAME_IT}", no_schema(&looked)));
+            let known = found.map_err(told)?;
+            match self.api.several_clusters(&known).await? {
+                None => Ok(known),
+                Some(question) => Err(SourceError::Permanent(question)),
+            }
+        };
+        self.known.get_or_try_init(find).await
+    }
+
+    async fn images(&self, known: &Known, namespace: &str, window: Window) -> Result<Images, SourceError> {
+        let mut images = Images::default();
+        if !known.schema.has_images_on_usage() {
+            let question = known.questions().images(namespace, window);
+            self.api.ask::<Point>(&known.database, &question, &mut |series| images.take(&series)).await?;
+        }
+        Ok(images)
+    }
+}
+
+/// The kills of a window, with the images of their time.
+fn kills(found: &[answer::Series<Point>], namespace: &str, window: Window, images: &Images) -> Vec<OomKill> {
+    let mut kills = Vec::new();
+    for series in found {
+        let (pod, name) = (series.tag(POD), series.tag(CONTAINER));
+        for sample in series.samples(1.0).into_iter().filter(|sample| window.contains(sample.time)) {
+            let Some((image, _)) = images.split(pod, name, &[sample]).pop() else { continue };
+            let (namespace, pod, name) = (namespace.to_owned(), pod.to_owned(), name.to_owned());
+            let container = Container { namespace, pod, name, image };
+            kills.push(OomKill { container, at: sample.time, memory: sample.value });
+        }
+    }
+    kills
+}
+
+const NAME_IT: &str = "name the database or bucket with --database";
+
+/// The databases that were looked into, and the first measurements in each.
+type Looked = Vec<(String, Vec<String>)>;
+
+/// InfluxDB 1 says the same of a database that is empty and of one that is not there.
+fn no_schema(looked: &Looked) -> String {
+    let told = looked.iter().map(|(database, found)| {
+        let found = if found.is_empty() { "nothing at all".to_owned() } else { format!("`{}`", found.join("`, `")) };
+        format!("database `{database}` has {found}")
+    });
+    format!(
+        "no measurement of Heapster's (`memory/working_set`, `memory`) or Telegraf's (`kubernetes_pod_container`): {}",
+        told.collect::<Vec<_>>().join("; ")
+    )
+}
+
+impl Api {
+    fn new(options: &Options) -> Result<Self, SourceError> {
+        let databases = match &options.database {
+            Some(database) => vec![database.clone()],
+            None => DATABASES.map(str::to_owned).into(),
+        };
+        Ok(Self {
+            http: Http::new(&options.endpoint)?,
+            databases,
+            organization: options.organization.clone(),
+            retention_policy: options.retention_policy.clone(),
+            condition: options.condition.clone(),
+        })
+    }
+
+    /// The first database with a schema that is known here, or what they have instead.
+    async fn find(&self) -> Result<Result<Known, Looked>, SourceError> {
+        let mut looked = Vec::new();
+        for database in &self.databases {
+            let mut found: BTreeSet<String> = BTreeSet::new();
+            let listed = self
+                .ask::<(String,)>(database, LIST_MEASUREMENTS, &mut |series| {
+                    found.extend(series.values.into_iter().map(|(measurement,)| measurement));
+                })
+                .await;
+            match listed {
+                // One of the usual names.
+                Err(error) if self.databases.len() > 1 && answer::is_no_database(&error) => {}
+                listed => listed?,
+            }
+            let has = |schema: &Schema| RESOURCES.iter().any(|&resource| found.contains(schema.measurement(resource)));
+            if let Some(schema) = Schema::ALL.into_iter().find(has) {
+                let (database, condition) = (database.clone(), self.condition.clone());
+                return Ok(Ok(Known { database, schema, condition }));
+            }
+            looked.push((database.clone(), found.into_iter().take(MOST_NAMES).collect()));
+        }
+        Ok(Err(looked))
+    }
+
+    /// What has to be asked where the database has the usage of several clusters, whose equal names would be taken for
+    /// one.
+    async fn several_clusters(&self, known: &Known) -> Result<Option<String>, SourceError> {
+        let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        self.ask::<(String, String)>(&known.database, &known.questions().clusters(), &mut |series| {
+            for (tag, value) in series.values {
+                values.entry(tag).or_default().insert(value);
+            }
+        })
+        .await?;
+        let several = values.into_iter().find(|(_, values)| values.len() > 1);
+        Ok(several.map(|(tag, values)| {
+            let names: Vec<_> = values.iter().take(MOST_NAMES).map(|value| format!("`{value}`")).collect();
+            let more = if values.len() > MOST_NAMES { ", …" } else { "" };
+            let example = values.first().map_or("", String::as_str);
+            format!(
+                "database `{}` has the usage of several clusters (tag `{tag}`: {}{more}): which one is this? Say so with \
+                 --where \"{tag} = '{example}'\"",
+                known.database,
+                names.join(", ")
+            )
+        }))
+    }
+
+    /// The store's clock and version.
+    async fn ping(&self) -> Result<i64, SourceError> {
+        self.http.get("/ping", &[]).await?.date()
+    }
+
+    async fn ask<Row: DeserializeOwned>(
+        &self,
+        database: &str,
+        question: &str,
+        each: &mut (dyn FnMut(answer::Series<Row>) + Send),
+    ) -> Result<(), SourceError> {
+        let mut parameters =
+            vec![("q", question), ("db", database), ("epoch", "s"), ("chunked", "true"), ("chunk_size", PORTION)];
+        parameters.extend(self.organization.iter().map(|organization| ("org", organization.as_str())));
+        parameters.extend(self.retention_policy.iter().map(|policy| ("rp", policy.as_str())));
+        tracing::debug!(question, "asking");
+        let mut answer = self.http.get("/query", &parameters).await?;
+        let status = answer.status();
+        if !status.is_success() {
+            return Err(answer::refusal(self.http.name(), status, &answer.text().await?));
+        }
+        let mut more = true;
+        let mut pieces = Pieces::new(Shape::Documents);
+        while let Some(bytes) = answer.next().await? {
+            pieces.feed(&bytes, &mut |document| {
+                let portion = answer::portion(self.http.name(), document)?;
+                portion.series.into_iter().for_each(&mut *each);
+                more = portion.more;
+                Ok(())
+            })?;
+        }
+        let around = pieces.finish()?;
+        if !around.is_empty() {
+            return Err(SourceError::Permanent(format!("the answer of `{}` is not InfluxDB's", self.http.name())));
+        }
+        if more { Err(json_stream::truncated()) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl Source for InfluxDb {
+    async fn now(&self) -> Result<i64, SourceError> {
+        self.api.ping().await
+    }
+
+    async fn namespaces(&self, _window: Window) -> Result<Vec<String>, SourceError> {
+        let known = self.known().await?;
+        let (database, question) = (&known.database, known.questions().namespaces());
+        let mut found = BTreeSet::new();
+        self.api
+            .ask::<(String, String)>(database, &question, &mut |series| {
+                found.extend(series.values.into_iter().map(|(_, namespace)| namespace));
+            })
+            .await?;
+        Ok(found.into_iter().collect())
+    }
+
+    async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+        let known = self.known().await?;
+        let Known { database, schema, .. } = known;
+        let images = self.images(known, namespace, window).await?;
+        let mut unmatched = BTreeSet::new();
+        let storage = (self.ephemeral_storage && *schema == Schema::Telegraf).then_some(Resource::EphemeralStorage);
+        for resource in RESOURCES.into_iter().chain(storage) {
+            let question = known.questions().usage(resource, namespace, window, self.step_seconds);
+            self.api
+                .ask::<Point>(database, &question, &mut |series| {
+                    let (pod, name) = (series.tag(POD), series.tag(CONTAINER));
+                    let samples = series.samples(schema.scale(resource));
+                    let by_image = match schema.has_images_on_usage() {
+                        true if series.tag(IMAGE).is_empty() => Vec::new(),
+                        true => vec![(series.tag(IMAGE).to_owned(), samples)],
+                        false => images.split(pod, name, &samples),
+                    };
+                    if by_image.is_empty() {
+                        unmatched.insert((pod.to_owned(), name.to_owned()));
+                    }
+                    for (image, samples) in by_image {
+                        let container = Container {
+                            namespace: namespace.to_owned(),
+                            pod: pod.to_owned(),
+                            name: name.to_owned(),
+                            image,
+                        };
+                        let step_seconds = self.step_seconds;
+                        sink(Batch::Usage(vec![Series { container, resource, samples, step_seconds }]));
+                    }
+                })
+                .await?;
+        }
+        if !schema.has_images_on_usage() {
+            let mut found = Vec::new();
+            let question = known.questions().kills(namespace, window);
+            self.api.ask::<Point>(database, &question, &mut |series| found.push(series)).await?;
+            let kills = kills(&found, namespace, window, &images);
+            if !kills.is_empty() {
+                sink(Batch::OomKills(kills));
+            }
+        }
+        if let Some((pod, container)) = unmatched.first() {
+            tracing::warn!(
+                namespace,
+                containers = unmatched.len(),
+                "the image of some containers is not known, so their usage is left out; one is `{container}` of `{pod}`"
+            );
+        }
+        Ok(())
+    }
+
+    fn step_seconds(&self) -> u32 {
+        self.step_seconds
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Past
+    }
+}

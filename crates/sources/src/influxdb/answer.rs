@@ -1,0 +1,181 @@
+//! What the answers say. Nothing is sent from here, and floats end here.
+//!
+//! InfluxDB answers in documents, one a portion, and reports most errors inside a document with status 200.
+
+use std::collections::BTreeMap;
+
+use headroom_usage::sample::Sample;
+use http::StatusCode;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::{SourceError, http as edge};
+
+/// One portion of an answer; `Row` is a tuple of the columns.
+#[derive(Debug, Deserialize)]
+#[serde(bound = "Row: DeserializeOwned")]
+struct Document<Row> {
+    #[serde(default = "Vec::new")]
+    results: Vec<Statement<Row>>,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(bound = "Row: DeserializeOwned")]
+struct Statement<Row> {
+    #[serde(default = "Vec::new")]
+    series: Vec<Series<Row>>,
+    #[serde(default)]
+    error: Option<String>,
+    /// More portions follow.
+    #[serde(default)]
+    partial: bool,
+}
+
+/// Rows with the same tags. A long series comes in several parts.
+#[derive(Debug, Default, Deserialize)]
+#[serde(bound = "Row: DeserializeOwned")]
+pub struct Series<Row> {
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
+    #[serde(default = "Vec::new")]
+    pub values: Vec<Row>,
+}
+
+/// A time in unix seconds and a value; no value is a gap.
+pub type Point = (i64, Option<f64>);
+
+/// A portion: its series, and whether more follow.
+pub struct Portion<Row> {
+    pub series: Vec<Series<Row>>,
+    pub more: bool,
+}
+
+impl<Row> Series<Row> {
+    pub fn tag(&self, name: &str) -> &str {
+        self.tags.get(name).map_or("", String::as_str)
+    }
+}
+
+impl Series<Point> {
+    /// Whole nanocores or bytes, of values that are to be multiplied by `scale`.
+    pub fn samples(&self, scale: f64) -> Vec<Sample> {
+        let measured = self.values.iter().filter_map(|&(time, value)| Some((time, value?)));
+        measured
+            .filter(|(_, value)| value.is_finite() && *value >= 0.0)
+            .map(|(time, value)| Sample { time, value: (value * scale).round() as u64 })
+            .collect()
+    }
+}
+
+/// Reads one document.
+pub fn portion<Row: DeserializeOwned>(store: &str, bytes: &[u8]) -> Result<Portion<Row>, SourceError> {
+    let document: Document<Row> = serde_json::from_slice(bytes)
+        .map_err(|error| SourceError::Permanent(format!("the answer of `{store}` is not InfluxDB's: {error}")))?;
+    if let Some(error) = document.error {
+        return Err(failure(store, &error));
+    }
+    let mut portion = Portion { series: Vec::new(), more: false };
+    for statement in document.results {
+        if let Some(error) = statement.error {
+            return Err(failure(store, &error));
+        }
+        portion.series.extend(statement.series);
+        portion.more |= statement.partial;
+    }
+    Ok(portion)
+}
+
+/// What an answer with a bad status means.
+pub fn refusal(store: &str, status: StatusCode, body: &str) -> SourceError {
+    match serde_json::from_str::<Document<serde::de::IgnoredAny>>(body) {
+        Ok(Document { error: Some(error), .. }) => match edge::refusal(store, status, &error) {
+            SourceError::Permanent(text) if status == StatusCode::BAD_REQUEST => match failure(store, &error) {
+                SourceError::Permanent(_) => SourceError::Permanent(text),
+                other => other,
+            },
+            other => other,
+        },
+        _ => edge::refusal(store, status, body),
+    }
+}
+
+const NO_DATABASE: &str =
+    "name it with --database, or --bucket of an InfluxDB 2, which needs a DBRP mapping where it is older than 2.3";
+
+/// Whether an error says that the database is not there.
+pub fn is_no_database(error: &SourceError) -> bool {
+    matches!(error, SourceError::Permanent(text) if text.ends_with(NO_DATABASE))
+}
+
+fn failure(store: &str, error: &str) -> SourceError {
+    let text = format!("`{store}` answers: `{}`", error.lines().next().unwrap_or_default());
+    if error.contains("max-concurrent-queries") {
+        SourceError::Temporary(text)
+    } else if error.contains("limit exce") || error.contains("timeout") {
+        // "max-select-point limit exceeed", "max-select-series limit exceeded", "query-timeout limit exceeded"
+        SourceError::Overloaded(text)
+    } else if error.contains("database not found") {
+        SourceError::Permanent(format!("{text}: {NO_DATABASE}"))
+    } else if error.contains("engine: cache maximum memory size") || error.contains("shutting down") {
+        SourceError::Temporary(text)
+    } else {
+        SourceError::Permanent(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Recorded from InfluxDB 1.6.7, shortened.
+    const USAGE: &str = r#"{"results":[{"statement_id":0,"series":[{"name":"cpu/usage_rate","tags":{"container_base_image":"nginx:1.27","container_name":"nginx","pod_name":"web-1"},"columns":["time","mean"],"values":[[600,12],[660,13.5],[720,null]],"partial":true}],"partial":true}]}"#;
+    const NAMESPACES: &str = r#"{"results":[{"statement_id":0,"series":[{"name":"memory/working_set","columns":["key","value"],"values":[["namespace_name","pay"],["namespace_name","shop"]]}]}]}"#;
+
+    #[test]
+    fn usage_is_read_in_whole_numbers() {
+        let portion = portion::<Point>("i", USAGE.as_bytes()).unwrap();
+        assert!(portion.more);
+        let series = &portion.series[0];
+        assert_eq!((series.tag("pod_name"), series.tag("nodename")), ("web-1", ""));
+        let expected = [Sample { time: 600, value: 12_000_000 }, Sample { time: 660, value: 13_500_000 }];
+        assert_eq!(series.samples(1e6), expected);
+    }
+
+    #[test]
+    fn tag_values_are_read() {
+        let portion = portion::<(String, String)>("i", NAMESPACES.as_bytes()).unwrap();
+        assert_eq!(portion.series[0].values[1].1, "shop");
+        assert!(!portion.more);
+    }
+
+    #[test]
+    fn errors_stand_inside_good_answers() {
+        let check = |error: &str, expected: SourceError| {
+            let text = format!(r#"{{"results":[{{"statement_id":0,"error":"{error}"}}]}}"#);
+            assert_eq!(portion::<Point>("i", text.as_bytes()).err(), Some(expected));
+        };
+        let says = |error: &str| format!("`i` answers: `{error}`");
+        check(
+            "database not found: k8s",
+            SourceError::Permanent(format!("{}: {NO_DATABASE}", says("database not found: k8s"))),
+        );
+        let point = "max-select-point limit exceeed: (11/10)";
+        check(point, SourceError::Overloaded(says(point)));
+        let concurrent = "max-concurrent-queries limit exceeded(3, 2)";
+        check(concurrent, SourceError::Temporary(says(concurrent)));
+    }
+
+    #[test]
+    fn a_bad_status_says_what_was_wrong() {
+        let body = r#"{"error":"authorization failed"}"#;
+        assert_eq!(
+            refusal("i", StatusCode::UNAUTHORIZED, body),
+            SourceError::Permanent(
+                "`i` answers 401: `authorization failed`: check the token, user or tenant, and what they may read"
+                    .into()
+            )
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! What `doctor` has to say about an InfluxDB.
+
+use std::collections::BTreeSet;
+
+use headroom_usage::sample::Window;
+
+use super::answer::Point;
+use super::images::Images;
+use super::query::{CONTAINER, IMAGE, POD};
+use super::{Api, Known, NAME_IT, Options, RESOURCES, no_schema};
+use crate::SourceError;
+use crate::diagnosis::{self, Finding, duration};
+
+/// Everything `doctor` has to say about an InfluxDB.
+pub async fn diagnose(options: &Options, our_clock: i64) -> Result<Vec<Finding>, SourceError> {
+    let api = Api::new(options)?;
+    let now = api.ping().await?;
+    let mut findings = vec![diagnosis::clock(our_clock, now)];
+    let known = match api.find().await? {
+        Ok(known) => known,
+        Err(looked) => {
+            findings.push(Finding::bad("schema", no_schema(&looked), NAME_IT));
+            return Ok(findings);
+        }
+    };
+    let Known { database, schema, .. } = &known;
+    let questions = known.questions();
+    let names = RESOURCES.map(|resource| schema.name(resource)).join(" and ");
+    findings.push(Finding::good("schema", format!("{}'s, {names} in database `{database}`", schema.writer())));
+
+    if let Some(question) = api.several_clusters(&known).await? {
+        findings.push(Finding::bad("cluster", question, "one store of the collector holds one cluster"));
+        return Ok(findings);
+    }
+    let window = Window { from: now - 600, to: now };
+    let (mut seen, mut named, mut intervals) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    api.ask::<Point>(database, &questions.newest(window), &mut |series| {
+        let key = [schema.namespace(), POD, CONTAINER].map(|tag| series.tag(tag).to_owned());
+        if !series.tag(IMAGE).is_empty() {
+            named.insert(key.clone());
+        }
+        seen.insert(key);
+        let distances = series.values.windows(2).filter_map(|pair| pair.last()?.0.checked_sub(pair.first()?.0));
+        intervals.extend(distances.filter(|distance| *distance > 0));
+    })
+    .await?;
+    if !schema.has_images_on_usage() {
+        named = told_by_inventory(&api, &known, &seen, window).await?;
+    }
+    findings.push(matched(&known, &seen, &named));
+    intervals.sort_unstable();
+    if let Some(interval) = intervals.get(intervals.len() / 2) {
+        findings.push(Finding::good("sample interval", format!("{interval} s")));
+    }
+    let mut oldest = None;
+    api.ask::<Point>(database, &questions.oldest(), &mut |series| oldest = series.values.first().map(|point| point.0))
+        .await?;
+    findings.extend(oldest.map(|oldest| history(now - oldest)));
+    Ok(findings)
+}
+
+/// Namespace, pod and container.
+type Names = BTreeSet<[String; 3]>;
+
+/// Those containers whose image the inventory tells.
+async fn told_by_inventory(api: &Api, known: &Known, seen: &Names, window: Window) -> Result<Names, SourceError> {
+    let namespaces: BTreeSet<_> = seen.iter().map(|[namespace, ..]| namespace).collect();
+    let mut named = Names::new();
+    for namespace in namespaces {
+        let mut images = Images::default();
+        let question = known.questions().images(namespace, window);
+        api.ask::<Point>(&known.database, &question, &mut |series| images.take(&series)).await?;
+        let of_namespace = seen.iter().filter(|[of, ..]| of == namespace);
+        named.extend(of_namespace.filter(|[_, pod, container]| images.knows(pod, container)).cloned());
+    }
+    Ok(named)
+}
+
+fn matched(known: &Known, seen: &Names, named: &Names) -> Finding {
+    let told = format!("{} of {} containers in the last 10 minutes", named.len(), seen.len());
+    let writer = known.schema.writer();
+    match seen.difference(named).next() {
+        None if seen.is_empty() => {
+            Finding::bad("matched images", told, format!("check that {writer} is running and writes to this database"))
+        }
+        None => Finding::good("matched images", told),
+        Some([namespace, pod, container]) => {
+            let found = format!("{told}; none for `{container}` of `{namespace}/{pod}`");
+            let advice = match known.schema.has_images_on_usage() {
+                true => format!("their points have no tag `{IMAGE}`, so their usage is left out"),
+                false => "let Telegraf's input `kube_inventory` write pods into the same database, since its input \
+                          `kubernetes` has no images; for a registry with a port, `kube_inventory` has none either"
+                    .to_owned(),
+            };
+            match named.is_empty() {
+                true => Finding::bad("matched images", found, advice),
+                false => Finding::doubtful("matched images", found, advice),
+            }
+        }
+    }
+}
+
+fn history(age: i64) -> Finding {
+    let found = duration(age);
+    if age >= 30 * 86_400 {
+        Finding::good("history", found)
+    } else {
+        Finding::doubtful(
+            "history",
+            found,
+            "nothing to do if the database is young, since what is collected is kept; else raise its retention policy",
+        )
+    }
+}

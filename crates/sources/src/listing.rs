@@ -1,0 +1,107 @@
+//! Lists of objects from the API server, read object by object, so that memory is bounded by the largest one.
+
+use http::StatusCode;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::SourceError;
+use super::http::{Answer, Http, refusal};
+use crate::json_stream::{self, Pieces, Shape};
+
+/// What is around the objects: of a list nothing that matters here, of an error its text.
+#[derive(Deserialize)]
+struct Around {
+    #[serde(default)]
+    message: String,
+}
+
+/// Hands over each object of the list at `path`, as far as `Object` wants to know it. `what` is what a missing path
+/// means to people.
+pub async fn list<Object: DeserializeOwned>(
+    http: &Http,
+    path: &str,
+    parameters: &[(&str, &str)],
+    missing: &str,
+    each: &mut (dyn FnMut(Object) + Send),
+) -> Result<(), SourceError> {
+    let answer = http.get(path, parameters).await?;
+    items(http, path, answer, missing, each).await
+}
+
+/// As [`list`]; false if this may not be listed.
+pub async fn list_if_allowed<Object: DeserializeOwned>(
+    http: &Http,
+    path: &str,
+    parameters: &[(&str, &str)],
+    missing: &str,
+    each: &mut (dyn FnMut(Object) + Send),
+) -> Result<bool, SourceError> {
+    let answer = http.get(path, parameters).await?;
+    if answer.status() == StatusCode::FORBIDDEN {
+        return Ok(false);
+    }
+    items(http, path, answer, missing, each).await.map(|()| true)
+}
+
+async fn items<Object: DeserializeOwned>(
+    http: &Http,
+    path: &str,
+    mut answer: Answer,
+    missing: &str,
+    each: &mut (dyn FnMut(Object) + Send),
+) -> Result<(), SourceError> {
+    let status = answer.status();
+    if !status.is_success() {
+        return Err(refused(http, status, &answer.text().await?, missing));
+    }
+    let mut pieces = Pieces::new(Shape::ArrayAt(1, "items"));
+    while let Some(bytes) = answer.next().await? {
+        pieces.feed(&bytes, &mut |piece| {
+            each(read(http, path, piece)?);
+            Ok(())
+        })?;
+    }
+    let around = pieces.finish()?;
+    match serde_json::from_slice::<Around>(&around) {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_eof() => Err(json_stream::truncated()),
+        Err(error) => Err(SourceError::Permanent(format!("`{}`: {path} is not a list: {error}", http.name()))),
+    }
+}
+
+/// One object, or `None` if it does not exist.
+pub async fn get<Object: DeserializeOwned>(http: &Http, path: &str) -> Result<Option<Object>, SourceError> {
+    let mut answer = http.get(path, &[]).await?;
+    let status = answer.status();
+    if status == StatusCode::NOT_FOUND {
+        return Ok(None);
+    }
+    if !status.is_success() {
+        return Err(refused(http, status, &answer.text().await?, ""));
+    }
+    let mut object = None;
+    let mut pieces = Pieces::new(Shape::Documents);
+    while let Some(bytes) = answer.next().await? {
+        pieces.feed(&bytes, &mut |piece| {
+            object = Some(read(http, path, piece)?);
+            Ok(())
+        })?;
+    }
+    pieces.finish()?;
+    Ok(object)
+}
+
+fn read<Object: DeserializeOwned>(http: &Http, path: &str, piece: &[u8]) -> Result<Object, SourceError> {
+    serde_json::from_slice(piece).map_err(|error| {
+        SourceError::Permanent(format!("`{}`: {path} has an object that cannot be read: {error}", http.name()))
+    })
+}
+
+fn refused(http: &Http, status: StatusCode, body: &str, missing: &str) -> SourceError {
+    let said = serde_json::from_str::<Around>(body).map(|status| status.message);
+    let said = said.as_deref().unwrap_or(body);
+    if status == StatusCode::NOT_FOUND && !missing.is_empty() {
+        return SourceError::Permanent(format!("`{}`: {missing}", http.name()));
+    }
+    refusal(http.name(), status, said)
+}

@@ -1,0 +1,454 @@
+//! The metrics API (`metrics.k8s.io`, which metrics-server serves), for clusters that keep no metrics.
+//!
+//! It tells only the present, so it is read once a step, and what is read is kept by the companion. It names no images:
+//! those come from the pods, as do the OOM kills. [`join`] and [`kills`] are pure.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use headroom_usage::sample::{Batch, Container, OomKill, Resource, Sample, Series, Window};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::cluster_id::{self, ClusterId};
+use super::http::Http;
+use super::{Reach, Sink, Source, SourceError, listing};
+use crate::diagnosis::Finding;
+
+/// How old a measurement may be: metrics-server measures every 15 s by default, and takes its time.
+const OLDEST_SECONDS: i64 = 120;
+
+const NO_METRICS: &str = "there is no metrics API: install metrics-server, or read from a metrics store";
+
+/// Kills that were told: pod (its uid), container and time.
+type ToldKills = BTreeSet<(String, String, i64)>;
+
+/// The metrics API of a cluster.
+pub struct MetricsApi {
+    http: Http,
+    step_seconds: u32,
+    told: Mutex<Told>,
+}
+
+/// What was told already: the API repeats itself until there is something new.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Told {
+    /// Time of each pod's last measurement, by namespace.
+    measurements: HashMap<String, HashMap<String, i64>>,
+    /// By namespace.
+    kills: HashMap<String, ToldKills>,
+}
+
+/// One look: what it finds that was not told before, and what has been told afterwards.
+struct Look<'a> {
+    window: Window,
+    step_seconds: u32,
+    before: &'a Told,
+    after: Told,
+}
+
+/// What a pod's containers use, as the metrics API tells it.
+#[derive(Debug, Deserialize)]
+pub struct PodMetrics {
+    metadata: Metadata,
+    /// The end of the interval that was measured.
+    timestamp: Timestamp,
+    #[serde(default)]
+    containers: Vec<ContainerMetrics>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ContainerMetrics {
+    name: String,
+    #[serde(default)]
+    usage: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    uid: String,
+}
+
+/// As much of a pod as matters here.
+#[derive(Debug, Deserialize)]
+pub struct Pod {
+    metadata: Metadata,
+    spec: PodSpec,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodSpec {
+    #[serde(default)]
+    containers: Vec<PodContainer>,
+    #[serde(default)]
+    init_containers: Vec<PodContainer>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PodContainer {
+    name: String,
+    #[serde(default)]
+    image: String,
+    #[serde(default)]
+    resources: Resources,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Resources {
+    #[serde(default)]
+    limits: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodStatus {
+    #[serde(default)]
+    container_statuses: Vec<ContainerStatus>,
+    #[serde(default)]
+    init_container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerStatus {
+    name: String,
+    #[serde(default)]
+    state: State,
+    #[serde(default)]
+    last_state: State,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct State {
+    #[serde(default)]
+    terminated: Option<Terminated>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Terminated {
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    finished_at: Option<Timestamp>,
+}
+
+impl Pod {
+    fn containers(&self) -> impl Iterator<Item = &PodContainer> {
+        self.spec.containers.iter().chain(&self.spec.init_containers)
+    }
+
+    fn container(&self, name: &str) -> Option<&PodContainer> {
+        self.containers().find(|container| container.name == name)
+    }
+}
+
+/// The samples of one measurement. None for containers that no pod of the list has: their pod is gone.
+pub fn join(namespace: &str, metrics: &PodMetrics, pod: &Pod, window: Window, step_seconds: u32) -> Vec<Series> {
+    // A measurement was made a little before it is told, and what is told in a window counts there.
+    let time = metrics.timestamp.as_second().clamp(window.from, window.to - 1);
+    let mut all = Vec::new();
+    for measured in &metrics.containers {
+        let Some(container) = pod.container(&measured.name) else { continue };
+        for (resource, name) in [(Resource::Cpu, "cpu"), (Resource::Memory, "memory")] {
+            let Some(value) = measured.usage.get(name).and_then(|text| amount(text, resource)) else { continue };
+            all.push(Series {
+                container: Container {
+                    namespace: namespace.to_owned(),
+                    pod: pod.metadata.name.clone(),
+                    name: measured.name.clone(),
+                    image: container.image.clone(),
+                },
+                resource,
+                samples: vec![Sample { time, value }],
+                step_seconds,
+            });
+        }
+    }
+    all
+}
+
+/// Whole nanocores or bytes.
+fn amount(text: &str, resource: Resource) -> Option<u64> {
+    headroom_usage::sample::amount(resource, &text.parse().ok()?)
+}
+
+/// Containers of this pod that ended for want of memory: name, when, and how much they may have used. A pod's status
+/// tells the last two ends.
+pub fn kills(pod: &Pod, used: impl Fn(&str) -> Option<u64>) -> Vec<(&str, i64, u64)> {
+    let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    let mut kills = Vec::new();
+    for status in statuses {
+        for end in [&status.last_state.terminated, &status.state.terminated].into_iter().flatten() {
+            let (Some(at), "OOMKilled") = (end.finished_at, end.reason.as_str()) else { continue };
+            let limit = pod.container(&status.name).and_then(|container| container.resources.limits.get("memory"));
+            let memory = limit.and_then(|text| amount(text, Resource::Memory)).or_else(|| used(&status.name));
+            kills.extend(memory.map(|memory| (status.name.as_str(), at.as_second(), memory)));
+        }
+    }
+    kills
+}
+
+impl MetricsApi {
+    pub fn new(http: Http, step_seconds: u32) -> Self {
+        Self { http, step_seconds: step_seconds.max(1), told: Mutex::default() }
+    }
+
+    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+        // Nobody panics while holding it, and half of what was told is still true.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By namespace and name. None if they may not be listed.
+    async fn metrics(&self, within: &str) -> Result<Option<Measured>, SourceError> {
+        let mut metrics = Measured::new();
+        let path = format!("/apis/metrics.k8s.io/v1beta1{within}/pods");
+        let allowed = listing::list_if_allowed(&self.http, &path, &[], NO_METRICS, &mut |pod: PodMetrics| {
+            metrics.entry(pod.metadata.namespace.clone()).or_default().insert(pod.metadata.name.clone(), pod);
+        })
+        .await?;
+        Ok(allowed.then_some(metrics))
+    }
+
+    /// From the API server's cache, which costs its store nothing. False if they may not be listed.
+    async fn pods(&self, within: &str, each: &mut (dyn FnMut(Pod) + Send)) -> Result<bool, SourceError> {
+        let path = format!("/api/v1{within}/pods");
+        listing::list_if_allowed(&self.http, &path, &[("resourceVersion", "0")], "", each).await
+    }
+
+    /// Looks at one namespace, or at all. None if that is not allowed.
+    async fn look(&self, within: &str, window: Window, sink: Sink<'_>) -> Result<Option<Told>, SourceError> {
+        let Some(metrics) = self.metrics(within).await? else { return Ok(None) };
+        let before = self.told().clone();
+        let mut look = Look { window, step_seconds: self.step_seconds, before: &before, after: Told::default() };
+        let allowed = self
+            .pods(within, &mut |pod| {
+                let measured = metrics.get(&pod.metadata.namespace).and_then(|pods| pods.get(&pod.metadata.name));
+                look.take(&pod, measured, &mut *sink);
+            })
+            .await?;
+        Ok(allowed.then_some(look.after))
+    }
+}
+
+/// What the metrics API tells, by namespace and pod.
+type Measured = HashMap<String, HashMap<String, PodMetrics>>;
+
+impl Look<'_> {
+    fn take(&mut self, pod: &Pod, metrics: Option<&PodMetrics>, sink: Sink<'_>) {
+        let Metadata { name, namespace, uid } = &pod.metadata;
+        let oldest = self.window.from - OLDEST_SECONDS;
+        if let Some(metrics) = metrics {
+            let at = metrics.timestamp.as_second();
+            let told = self.before.measurements.get(namespace).and_then(|pods| pods.get(name));
+            if told != Some(&at) && at >= oldest {
+                sink(Batch::Usage(join(namespace, metrics, pod, self.window, self.step_seconds)));
+            }
+            self.after.measurements.entry(namespace.clone()).or_default().insert(name.clone(), at);
+        }
+        let used = |container: &str| {
+            let measured = metrics?.containers.iter().find(|measured| measured.name == container)?;
+            amount(measured.usage.get("memory")?, Resource::Memory)
+        };
+        let told = self.before.kills.get(namespace);
+        for (container, at, memory) in kills(pod, used) {
+            let key = (uid.clone(), container.to_owned(), at);
+            if at >= oldest && !told.is_some_and(|told| told.contains(&key)) {
+                let image = pod.container(container).map(|container| container.image.clone()).unwrap_or_default();
+                let container =
+                    Container { namespace: namespace.clone(), pod: name.clone(), name: container.to_owned(), image };
+                let at = at.clamp(self.window.from, self.window.to - 1);
+                sink(Batch::OomKills(vec![OomKill { container, at, memory }]));
+            }
+            self.after.kills.entry(namespace.clone()).or_default().insert(key);
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Namespace {
+    metadata: Metadata,
+}
+
+#[async_trait]
+impl Source for MetricsApi {
+    async fn cluster(&self) -> Result<ClusterId, SourceError> {
+        cluster_id::of_api_server(&self.http).await
+    }
+
+    fn is_api_server(&self) -> bool {
+        true
+    }
+
+    async fn now(&self) -> Result<i64, SourceError> {
+        self.http.get("/version", &[]).await?.date()
+    }
+
+    async fn namespaces(&self, _window: Window) -> Result<Vec<String>, SourceError> {
+        let mut names = Vec::new();
+        listing::list(
+            &self.http,
+            "/api/v1/namespaces",
+            &[("resourceVersion", "0")],
+            "",
+            &mut |namespace: Namespace| {
+                names.push(namespace.metadata.name);
+            },
+        )
+        .await?;
+        Ok(names)
+    }
+
+    async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+        let Some(mut after) = self.look(&format!("/namespaces/{namespace}"), window, sink).await? else {
+            return Err(SourceError::Permanent(format!(
+                "not allowed to list pods and their metrics in namespace `{namespace}`: give this account the \
+                 permissions of the Helm chart with collector.source.type=metrics-api"
+            )));
+        };
+        let mut told = self.told();
+        told.measurements.insert(namespace.to_owned(), after.measurements.remove(namespace).unwrap_or_default());
+        told.kills.insert(namespace.to_owned(), after.kills.remove(namespace).unwrap_or_default());
+        Ok(())
+    }
+
+    async fn read_all(&self, window: Window, sink: Sink<'_>) -> Result<bool, SourceError> {
+        let Some(after) = self.look("", window, sink).await? else { return Ok(false) };
+        *self.told() = after;
+        Ok(true)
+    }
+
+    fn step_seconds(&self) -> u32 {
+        self.step_seconds
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Present
+    }
+
+    fn memory(&self) -> Option<Vec<u8>> {
+        serde_json::to_vec(&*self.told()).ok()
+    }
+
+    fn remember(&self, memory: &[u8]) {
+        *self.told() = serde_json::from_slice(memory).unwrap_or_default();
+    }
+}
+
+/// Everything `doctor` has to say about the metrics API.
+pub async fn diagnose(http: Http, our_clock: i64) -> Result<Vec<Finding>, SourceError> {
+    let source = MetricsApi::new(http, 60);
+    let now = source.now().await?;
+    let window = Window { from: now - 60, to: now + 60 };
+    let mut findings = vec![crate::diagnosis::clock(our_clock, now)];
+    let (mut matched, mut pods, mut ages) = (0_usize, 0_usize, Vec::new());
+    let mut withins = match source.metrics("").await {
+        Err(SourceError::Permanent(text)) => {
+            let advice = "install metrics-server, and allow `list` on `pods.metrics.k8s.io`";
+            findings.push(Finding::bad("metrics API", text, advice));
+            return Ok(findings);
+        }
+        other => other?.map(|all| vec![(String::new(), all)]).unwrap_or_default(),
+    };
+    if withins.is_empty() {
+        findings.push(Finding::doubtful(
+            "permissions",
+            "not allowed to list the pods of all namespaces and their metrics at once",
+            "give this account the permissions of the Helm chart with collector.source.type=metrics-api; without them each namespace costs two calls",
+        ));
+        for namespace in source.namespaces(window).await? {
+            let within = format!("/namespaces/{namespace}");
+            if let Some(metrics) = source.metrics(&within).await? {
+                withins.push((within, metrics));
+            }
+        }
+    }
+    for (within, metrics) in withins {
+        source
+            .pods(&within, &mut |pod| {
+                pods += 1;
+                let Metadata { name, namespace, .. } = &pod.metadata;
+                if let Some(metrics) = metrics.get(namespace).and_then(|pods| pods.get(name)) {
+                    matched += usize::from(!join(namespace, metrics, &pod, window, 60).is_empty());
+                    ages.push(now - metrics.timestamp.as_second());
+                }
+            })
+            .await?;
+    }
+    let found = format!("{matched} of {pods} pods are measured");
+    findings.push(if matched > 0 {
+        Finding::good("metrics API", found)
+    } else {
+        Finding::bad("metrics API", found, "look at metrics-server's log: it may not reach the kubelets")
+    });
+    ages.sort_unstable();
+    if let Some(&age) = ages.get(ages.len() / 2) {
+        let found = format!("measured {age} s ago");
+        findings.push(if age <= OLDEST_SECONDS {
+            Finding::good("sample age", found)
+        } else {
+            Finding::doubtful(
+                "sample age",
+                found,
+                format!("older than {OLDEST_SECONDS} s is not taken: lower metrics-server's --metric-resolution"),
+            )
+        });
+    }
+    findings.push(Finding::doubtful(
+        "history",
+        "none: only current usage is available",
+        "keep `kubectl headroom collect` running; the first estimates come after an hour",
+    ));
+    Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POD: &str = r#"{"metadata":{"name":"web-1","uid":"u1"},
+        "spec":{"containers":[{"name":"nginx","image":"nginx:1.27","resources":{"limits":{"memory":"64Mi"}}}],
+                "initContainers":[{"name":"proxy","image":"envoy:1","restartPolicy":"Always"}]},
+        "status":{"containerStatuses":[{"name":"nginx","state":{"running":{}},
+            "lastState":{"terminated":{"reason":"OOMKilled","exitCode":137,"finishedAt":"1970-01-01T00:10:30Z"}}}],
+                  "initContainerStatuses":[{"name":"proxy","state":{"terminated":{"reason":"OOMKilled","finishedAt":"1970-01-01T00:11:00Z"}}}]}}"#;
+    const METRICS: &str = r#"{"metadata":{"name":"web-1"},"timestamp":"1970-01-01T00:09:50Z","window":"15.2s",
+        "containers":[{"name":"nginx","usage":{"cpu":"12345678n","memory":"1234Ki"}},
+                      {"name":"proxy","usage":{"cpu":"3m","memory":"7M"}},
+                      {"name":"gone","usage":{"cpu":"1"}}]}"#;
+
+    #[test]
+    fn measurements_get_the_image_of_the_pods_spec() {
+        let (metrics, pod) = (serde_json::from_str(METRICS).unwrap(), serde_json::from_str(POD).unwrap());
+        let series = join("shop", &metrics, &pod, Window { from: 600, to: 660 }, 60);
+        let told: Vec<_> =
+            series.iter().map(|series| (series.container.image.as_str(), series.resource, series.samples[0])).collect();
+        let sample = |value| Sample { time: 600, value };
+        assert_eq!(
+            told,
+            [
+                ("nginx:1.27", Resource::Cpu, sample(12_345_678)),
+                ("nginx:1.27", Resource::Memory, sample(1_263_616)),
+                ("envoy:1", Resource::Cpu, sample(3_000_000)),
+                ("envoy:1", Resource::Memory, sample(7_000_000)),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_kill_tells_the_limit_or_else_what_was_used() {
+        let pod: Pod = serde_json::from_str(POD).unwrap();
+        let used = |container: &str| (container == "proxy").then_some(7_000_000);
+        assert_eq!(kills(&pod, used), [("nginx", 630, 64 << 20), ("proxy", 660, 7_000_000)]);
+        assert_eq!(kills(&pod, |_| None), [("nginx", 630, 64 << 20)]);
+    }
+}

@@ -1,0 +1,281 @@
+//! What the answers say. Nothing is sent from here, and floats end here.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use headroom_usage::sample::{Resource, Sample};
+use http::StatusCode;
+use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+
+use crate::{SourceError, http as edge, json_stream};
+
+/// One series of an answer: a range's (matrix) or a moment's (vector).
+#[derive(Debug, Default, PartialEq, Deserialize)]
+pub struct Row {
+    #[serde(default)]
+    metric: BTreeMap<String, String>,
+    #[serde(default)]
+    values: Points,
+    #[serde(default)]
+    value: Option<Pair>,
+}
+
+/// Finite values with their time in unix seconds. NaN and infinities are no samples: they are what is left when a
+/// quotient had nothing to divide, or a stale marker that an exporter wrote itself.
+#[derive(Debug, Default, PartialEq)]
+struct Points(Vec<(i64, f64)>);
+
+#[derive(Debug, PartialEq)]
+struct Pair(i64, f64);
+
+impl Row {
+    /// The value of a label; a label that is missing and one that is empty mean the same to Prometheus.
+    pub fn label(&self, name: &str) -> &str {
+        self.metric.get(name).map_or("", String::as_str)
+    }
+
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        &self.metric
+    }
+
+    pub fn points(&self) -> &[(i64, f64)] {
+        &self.values.0
+    }
+
+    /// The value of a moment, if it is a number.
+    pub fn value(&self) -> Option<f64> {
+        self.value.as_ref().map(|pair| pair.1).filter(|value| value.is_finite())
+    }
+
+    /// The points as samples: whole nanocores or bytes. Less than nothing is no usage.
+    pub fn samples(&self, resource: Resource) -> impl Iterator<Item = Sample> {
+        let scale = match resource {
+            Resource::Cpu => 1e9,
+            Resource::Memory | Resource::EphemeralStorage => 1.0,
+        };
+        self.points().iter().filter(|(_, value)| *value >= 0.0).map(move |&(time, value)| {
+            let value = (value * scale).round() as u64;
+            Sample { time, value }
+        })
+    }
+}
+
+/// Reads one series.
+pub fn row(bytes: &[u8]) -> Result<Row, SourceError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| SourceError::Permanent(format!("the answer has a series that cannot be read: {error}")))
+}
+
+/// Reads the labels of one series.
+pub fn labels(bytes: &[u8]) -> Result<BTreeMap<String, String>, SourceError> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| SourceError::Permanent(format!("the answer has labels that cannot be read: {error}")))
+}
+
+impl<'de> Deserialize<'de> for Points {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PointsVisitor;
+
+        impl<'de> Visitor<'de> for PointsVisitor {
+            type Value = Points;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an array of pairs of a time and a number as text")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut pairs: A) -> Result<Points, A::Error> {
+                let mut points = Vec::new();
+                while let Some(Pair(time, value)) = pairs.next_element()? {
+                    if value.is_finite() {
+                        points.push((time, value));
+                    }
+                }
+                Ok(Points(points))
+            }
+        }
+
+        deserializer.deserialize_seq(PointsVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pair {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (time, text) = <(f64, &str)>::deserialize(deserializer)?;
+        let value = text.parse().map_err(|_| serde::de::Error::custom(format_args!("`{text}` is not a number")))?;
+        let time = time.round() as i64;
+        Ok(Self(time, value))
+    }
+}
+
+/// What is around the series.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope {
+    status: String,
+    #[serde(default)]
+    error_type: String,
+    #[serde(default)]
+    error: String,
+    #[serde(default)]
+    warnings: Vec<String>,
+    /// VictoriaMetrics: a storage node did not answer.
+    #[serde(default)]
+    is_partial: bool,
+}
+
+/// Whether the answer was whole and good; gives the warnings that came with it.
+pub fn close(envelope: &[u8], accept_partial: bool) -> Result<Vec<String>, SourceError> {
+    let envelope: Envelope = serde_json::from_slice(envelope).map_err(|error| {
+        if error.is_eof() {
+            json_stream::truncated()
+        } else {
+            SourceError::Permanent(format!("the answer is not that of a Prometheus API: {error}"))
+        }
+    })?;
+    if envelope.status != "success" {
+        return Err(SourceError::Temporary(format!("the query failed: `{}`", envelope.error)));
+    }
+    if envelope.is_partial && !accept_partial {
+        return Err(SourceError::Temporary(
+            "the answer is partial because a part of the store did not answer: wait for it, or accept partial answers"
+                .to_owned(),
+        ));
+    }
+    Ok(envelope.warnings)
+}
+
+/// What an answer with a bad status means.
+pub fn refusal(store: &str, status: StatusCode, body: &str) -> SourceError {
+    let Ok(envelope) = serde_json::from_str::<Envelope>(body) else {
+        return edge::refusal(store, status, body);
+    };
+    let said = envelope.error.as_str();
+    let text = || format!("`{store}` answers {}: `{}`", status.as_u16(), said.lines().next().unwrap_or_default());
+    // Prometheus says `timeout` with 503, VictoriaMetrics and Mimir say with 400 or 422 which limit was passed.
+    let asked_too_much = matches!(envelope.error_type.as_str(), "timeout" | "canceled")
+        || TOO_MUCH.iter().any(|words| said.contains(words));
+    match status.as_u16() {
+        503 | 400 if asked_too_much => SourceError::Overloaded(text()),
+        _ => edge::refusal(store, status, said),
+    }
+}
+
+/// How the stores say that a query asked for too much; each has its own words.
+const TOO_MUCH: [&str; 5] = [
+    "exceeded maximum resolution", // Prometheus: more than 11,000 points
+    "too many samples",            // Prometheus
+    "exceed",                      // Mimir, Cortex: "the query exceeded the maximum number of chunks"
+    "limit",                       // Thanos: "exceeded series limit", Cortex: "the query hit the max number of … limit"
+    "timed out",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_are_none_are_no_samples() {
+        let row = row(
+            br#"{"metric":{"pod":"a"},"values":[[60,"0.5"],[120,"NaN"],[180,"+Inf"],[240.001,"1e-3"],[300,"-1"]]}"#,
+        )
+        .unwrap();
+        let samples: Vec<_> = row.samples(Resource::Cpu).collect();
+        assert_eq!(samples, [Sample { time: 60, value: 500_000_000 }, Sample { time: 240, value: 1_000_000 }]);
+        assert_eq!((row.label("pod"), row.label("image")), ("a", ""));
+    }
+
+    #[test]
+    fn native_histograms_are_passed_over() {
+        let row = row(br#"{"metric":{},"histograms":[[60,{"count":"1","sum":"2"}]]}"#).unwrap();
+        assert_eq!(row.points(), []);
+    }
+
+    #[test]
+    fn an_unreadable_series_is_an_error() {
+        let error = row(br#"{"metric":{},"values":[[60,"many"]]}"#).unwrap_err();
+        assert!(matches!(&error, SourceError::Permanent(text) if text.contains("`many` is not a number")), "{error}");
+    }
+
+    fn check_close(envelope: &str, expected: Result<&[&str], SourceError>) {
+        let closed = close(envelope.as_bytes(), false);
+        assert_eq!(closed, expected.map(|warnings| warnings.iter().map(|&warning| warning.to_owned()).collect()));
+    }
+
+    #[test]
+    fn the_envelope_tells_whether_the_answer_was_whole() {
+        check_close(r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#, Ok(&[]));
+        check_close(
+            r#"{"status":"success","data":{"result":[]},"warnings":["store a is gone"]}"#,
+            Ok(&["store a is gone"]),
+        );
+        check_close(r#"{"status":"success","data":{"result":["#, Err(json_stream::truncated()));
+        check_close(
+            r#"{"status":"success","isPartial":true,"data":{"result":[]}}"#,
+            Err(SourceError::Temporary(
+                "the answer is partial because a part of the store did not answer: wait for it, or accept partial answers"
+                    .into(),
+            )),
+        );
+        assert!(matches!(close(b"<html>", false), Err(SourceError::Permanent(_))));
+    }
+
+    // Recorded from Prometheus 2.42 and VictoriaMetrics 1.79.
+    const PROMETHEUS: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"container":"nginx","pod":"web-1"},"values":[[1795237680,"1"],[1795237740,"1"]]}]}}"#;
+    const PROMETHEUS_TIME: &str = r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1795238231.798,"1795238231.798"]}]}}"#;
+    const VICTORIA_METRICS_TOO_MUCH: &str = r#"{"status":"error","errorType":"422","error":"error when executing query=\"rate(c_seconds_total[60s])\" on the time range (start=1795237620000, end=1795237800000, step=60000): cannot execute query: cannot evaluate \"rate(c_seconds_total[60s])\": cannot select more than -search.maxSamplesPerQuery=5 samples; possible solutions: to increase the -search.maxSamplesPerQuery; to reduce time range for the query; to use more specific label filters in order to select lower number of series"}"#;
+
+    fn recorded(text: &str) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let mut pieces = json_stream::Pieces::new(json_stream::Shape::ArrayAt(2, "result"));
+        pieces
+            .feed(text.as_bytes(), &mut |piece| {
+                rows.push(row(piece)?);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(close(&pieces.finish().unwrap(), false).unwrap(), [""; 0]);
+        rows
+    }
+
+    #[test]
+    fn recorded_answers_are_read() {
+        let rows = recorded(PROMETHEUS);
+        assert_eq!((rows.len(), rows[0].label("pod")), (1, "web-1"));
+        assert_eq!(rows[0].points(), [(1_795_237_680, 1.0), (1_795_237_740, 1.0)]);
+        assert_eq!(recorded(PROMETHEUS_TIME)[0].value(), Some(1_795_238_231.798));
+        let refused = refusal("v", StatusCode::UNPROCESSABLE_ENTITY, VICTORIA_METRICS_TOO_MUCH);
+        assert!(matches!(refused, SourceError::Overloaded(text) if text.contains("maxSamplesPerQuery=5")));
+    }
+
+    #[test]
+    fn a_refusal_says_whether_less_would_do() {
+        let overloaded = |text: &str| SourceError::Overloaded(format!("`p` answers {text}"));
+        let check = |status: u16, body: &str, expected: SourceError| {
+            assert_eq!(refusal("p", StatusCode::from_u16(status).unwrap(), body), expected);
+        };
+        check(
+            400,
+            r#"{"status":"error","errorType":"bad_data","error":"exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)"}"#,
+            overloaded(
+                "400: `exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)`",
+            ),
+        );
+        check(
+            503,
+            r#"{"status":"error","errorType":"timeout","error":"query timed out in expression evaluation"}"#,
+            overloaded("503: `query timed out in expression evaluation`"),
+        );
+        check(
+            422,
+            r#"{"status":"error","errorType":"execution","error":"query processing would load too many samples into memory in query execution"}"#,
+            overloaded("422: `query processing would load too many samples into memory in query execution`"),
+        );
+        check(503, "Service Unavailable", SourceError::Temporary("`p` answers 503: `Service Unavailable`".into()));
+        check(
+            400,
+            r#"{"status":"error","errorType":"bad_data","error":"invalid parameter \"query\": parse error"}"#,
+            SourceError::Permanent("`p` answers 400: `invalid parameter \"query\": parse error`".into()),
+        );
+    }
+}

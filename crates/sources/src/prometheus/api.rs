@@ -1,0 +1,145 @@
+//! The two questions of Prometheus' API, and the one place that sends them.
+
+use std::collections::BTreeMap;
+
+use headroom_usage::sample::Window;
+
+use super::Options;
+use super::answer::{self, Row};
+use crate::SourceError;
+use crate::cloud_auth::Cloud;
+use crate::http::{Authentication, Http};
+use crate::json_stream::{Pieces, Shape};
+
+/// Prometheus refuses to answer with more points than this in one series.
+const MOST_POINTS: i64 = 11_000;
+
+/// The two questions of the API.
+#[derive(Clone)]
+pub struct Api {
+    pub http: Http,
+    pub accept_partial: bool,
+    pub as_of: Option<i64>,
+    /// Google's gateway, which knows every parameter of its APIs and refuses all others.
+    pub is_google: bool,
+}
+
+/// Takes one series of an answer.
+pub type EachRow<'a> = dyn FnMut(Row) -> Result<(), SourceError> + Send + 'a;
+
+impl Api {
+    pub fn new(http: Http, options: &Options) -> Self {
+        let by_identity = matches!(&options.endpoint.authentication, Authentication::Cloud(who) if who.is_google());
+        let is_google = by_identity || Cloud::of(options.endpoint.url.as_str()) == Some(Cloud::Google);
+        Self { http, accept_partial: options.accept_partial, as_of: options.as_of, is_google }
+    }
+
+    /// Asks about each step of a window.
+    pub async fn range(
+        &self,
+        question: &str,
+        window: Window,
+        step_seconds: u32,
+        each: &mut EachRow<'_>,
+    ) -> Result<(), SourceError> {
+        let step = i64::from(step_seconds);
+        let points = window.seconds().div_euclid(step);
+        if points > MOST_POINTS {
+            return Err(SourceError::Overloaded(format!(
+                "a window of {} s has {points} steps of {step} s, more than the {MOST_POINTS} that Prometheus answers",
+                window.seconds()
+            )));
+        }
+        // A range query answers for its end too, and a window's end belongs to the next one.
+        let (start, end, step) = (window.from.to_string(), (window.to - step).to_string(), step.to_string());
+        let moments = [("start", start.as_str()), ("end", end.as_str()), ("step", step.as_str())];
+        self.ask("/api/v1/query_range", question, &moments, each).await
+    }
+
+    /// Asks about one moment, now if none is given.
+    pub async fn moment(&self, question: &str, at: Option<i64>) -> Result<Vec<Row>, SourceError> {
+        let mut rows = Vec::new();
+        let time = at.or(self.as_of).map(|at| at.to_string());
+        let moment: Vec<_> = time.iter().map(|time| ("time", time.as_str())).collect();
+        self.ask("/api/v1/query", question, &moment, &mut |row| {
+            rows.push(row);
+            Ok(())
+        })
+        .await?;
+        Ok(rows)
+    }
+
+    /// The single number that answers a question, if there is one.
+    pub async fn number(&self, question: &str, at: Option<i64>) -> Result<Option<f64>, SourceError> {
+        Ok(self.moment(question, at).await?.first().and_then(Row::value))
+    }
+
+    /// The store's clock, in whole unix seconds.
+    pub async fn now(&self) -> Result<i64, SourceError> {
+        let time = self.number("vector(time())", None).await?;
+        time.map(|time| time.floor() as i64)
+            .ok_or_else(|| SourceError::Permanent(format!("`{}` does not report its time", self.http.name())))
+    }
+
+    async fn ask(
+        &self,
+        path: &str,
+        question: &str,
+        moments: &[(&str, &str)],
+        each: &mut EachRow<'_>,
+    ) -> Result<(), SourceError> {
+        let mut parameters = vec![("query", question)];
+        parameters.extend(moments);
+        self.pieces(path, parameters, Shape::ArrayAt(2, "result"), &mut |piece| each(answer::row(piece)?)).await
+    }
+
+    /// The labels of every series that a selector matches within a window: told from the store's index, so without
+    /// reading a sample.
+    pub async fn series(
+        &self,
+        selector: &str,
+        window: Window,
+        each: &mut (dyn FnMut(BTreeMap<String, String>) + Send),
+    ) -> Result<(), SourceError> {
+        let (start, end) = (window.from.to_string(), window.to.to_string());
+        let parameters = vec![("match[]", selector), ("start", start.as_str()), ("end", end.as_str())];
+        self.pieces("/api/v1/series", parameters, Shape::ArrayAt(1, "data"), &mut |piece| {
+            each(answer::labels(piece)?);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Sends a question and cuts the answer into its series.
+    async fn pieces(
+        &self,
+        path: &str,
+        mut parameters: Vec<(&str, &str)>,
+        shape: Shape,
+        each: &mut (dyn FnMut(&[u8]) -> Result<(), SourceError> + Send),
+    ) -> Result<(), SourceError> {
+        let timeout = format!("{}s", self.http.timeout().as_secs().max(1));
+        let partial = if self.accept_partial { ["true", "0"] } else { ["false", "1"] };
+        // The store gives up when we do; and each product has its own word for whole answers and for fresh ones.
+        parameters.push(("timeout", &timeout));
+        if !self.is_google {
+            parameters.push(("partial_response", partial[0])); // Thanos
+            parameters.push(("deny_partial_response", partial[1])); // VictoriaMetrics
+            parameters.push(("nocache", "1")); // VictoriaMetrics
+        }
+        tracing::debug!(path, ?parameters, "asking");
+        let mut answer = self.http.get(path, &parameters).await?;
+        let status = answer.status();
+        if !status.is_success() {
+            return Err(answer::refusal(self.http.name(), status, &answer.text().await?));
+        }
+        let mut pieces = Pieces::new(shape);
+        while let Some(bytes) = answer.next().await? {
+            pieces.feed(&bytes, each)?;
+        }
+        for warning in answer::close(&pieces.finish()?, self.accept_partial)? {
+            tracing::warn!(store = self.http.name(), "the store warns: {warning}");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! Whether the store has the usage of one cluster or of several, whose equal names would be taken for one.
+//!
+//! kube-state-metrics tells when the namespace kube-system was created, which no two clusters have in common; and where
+//! clusters share a store, their series carry a label with the cluster's name, for which there are a few habits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::answer::Row;
+use super::api::Api;
+use super::names::{Place, State};
+use super::query;
+use crate::SourceError;
+use crate::cluster_id::{ClusterId, KUBE_SYSTEM};
+
+/// What the label with the cluster's name is called.
+pub const LABELS: [&str; 5] = ["cluster", "cluster_name", "k8s_cluster", "k8s_cluster_name", "cluster_id"];
+/// So many names are enough for a message.
+const MOST_NAMES: usize = 5;
+
+/// What a store tells about the clusters in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Clusters {
+    /// When kube-system was created.
+    created: BTreeSet<i64>,
+    /// The values of each label that has several.
+    labels: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Clusters {
+    pub fn id(&self) -> ClusterId {
+        let created = self.created.first().copied().filter(|_| self.created.len() == 1);
+        ClusterId { created, ..ClusterId::default() }
+    }
+
+    /// What has to be asked before anything can be read.
+    pub fn question(&self) -> Option<String> {
+        if let Some((label, values)) = self.labels.first_key_value() {
+            let shown = |value: &String| if value.is_empty() { "none".to_owned() } else { format!("`{value}`") };
+            let names: Vec<_> = values.iter().take(MOST_NAMES).map(shown).collect();
+            let more = if values.len() > MOST_NAMES { ", …" } else { "" };
+            let example = values.iter().find(|value| !value.is_empty()).map_or("", String::as_str);
+            return Some(format!(
+                "has the usage of several clusters (label `{label}`: {}{more}): which one is this? Say so with \
+                 --matchers '{label}=\"{example}\"'",
+                names.join(", ")
+            ));
+        }
+        (self.created.len() > 1).then(|| {
+            format!(
+                "has the usage of {} clusters (by when their kube-system was created): say which one with --matchers, by a \
+                 label that tells them apart",
+                self.created.len()
+            )
+        })
+    }
+
+    fn take_created(&mut self, rows: &[Row]) {
+        self.created.extend(rows.iter().filter_map(Row::value).map(|created| created.round() as i64));
+    }
+
+    fn take_labels(&mut self, rows: &[Row]) {
+        for label in LABELS {
+            let values: BTreeSet<_> = rows.iter().map(|row| row.label(label).to_owned()).collect();
+            if values.len() > 1 {
+                self.labels.insert(label.to_owned(), values);
+            }
+        }
+    }
+}
+
+/// Asks kube-state-metrics, where it is, as of when it was seen, and the usage series.
+pub async fn find(
+    api: &Api,
+    state: Option<(&State, Option<i64>)>,
+    metric: &str,
+    usage: &Place,
+    matchers: &str,
+) -> Result<Clusters, SourceError> {
+    let mut clusters = Clusters::default();
+    if let Some((state, at)) = state {
+        let of_kube_system = [(state.place.namespace.as_str(), "=", KUBE_SYSTEM)];
+        clusters.take_created(&api.moment(&query::selector(query::CREATED, &of_kube_system, matchers), at).await?);
+    }
+    clusters.take_labels(&api.moment(&query::count_by(&LABELS, metric, usage, matchers), None).await?);
+    Ok(clusters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer;
+    use super::*;
+
+    fn rows(series: &[(&str, i64)]) -> Vec<Row> {
+        let row = |(labels, value): &(&str, i64)| {
+            let text = format!(r#"{{"metric":{{{labels}}},"value":[60,"{value}"]}}"#);
+            answer::row(text.as_bytes()).unwrap()
+        };
+        series.iter().map(row).collect()
+    }
+
+    #[track_caller]
+    fn check(created: &[(&str, i64)], usage: &[(&str, i64)], expected: Option<&str>) {
+        let mut clusters = Clusters::default();
+        clusters.take_created(&rows(created));
+        clusters.take_labels(&rows(usage));
+        assert_eq!(clusters.question().as_deref(), expected);
+    }
+
+    #[test]
+    fn several_clusters_are_asked_about() {
+        let (pod_a, pod_b) = (r#""pod":"a""#, r#""pod":"b""#);
+        check(&[], &[("", 3)], None);
+        check(&[(pod_a, 100), (pod_b, 100)], &[(r#""cluster":"prod""#, 3)], None);
+        check(
+            &[(pod_a, 100), (pod_b, 200)],
+            &[("", 3)],
+            Some(
+                "has the usage of 2 clusters (by when their kube-system was created): say which one with --matchers, by a \
+                 label that tells them apart",
+            ),
+        );
+        check(
+            &[],
+            &[(r#""cluster_name":"prod""#, 3), (r#""cluster_name":"staging""#, 3), ("", 1)],
+            Some(
+                "has the usage of several clusters (label `cluster_name`: none, `prod`, `staging`): which one is this? Say \
+                 so with --matchers 'cluster_name=\"prod\"'",
+            ),
+        );
+    }
+
+    #[test]
+    fn one_cluster_is_known_by_its_age() {
+        let mut clusters = Clusters::default();
+        clusters.take_created(&rows(&[("", 100), (r#""pod":"b""#, 100)]));
+        assert_eq!(clusters.id().created, Some(100));
+        clusters.take_created(&rows(&[("", 200)]));
+        assert_eq!(clusters.id().created, None);
+    }
+}

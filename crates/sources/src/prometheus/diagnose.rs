@@ -1,0 +1,206 @@
+//! What `doctor` has to say about a store: each name that was found or not, and a look at the last minutes.
+
+use headroom_usage::sample::{Batch, Window};
+
+use super::Options;
+use super::api::Api;
+use super::images::Images;
+use super::probe::{Counted, Probe, labels, probe};
+use super::query::{self, rate_seconds};
+use super::reader::Reader;
+use crate::SourceError;
+use crate::cluster_id::ClusterId;
+use crate::diagnosis::{Finding, clock, duration};
+use crate::http::{Authentication, Http};
+
+/// How far back the store is asked whether it remembers, in days. 30 is what the policy's longest window needs.
+const DAYS: [i64; 3] = [1, 7, 30];
+
+impl Probe {
+    fn findings(&self, step: u32) -> Vec<Finding> {
+        let mut findings = vec![
+            self.metric("memory metric", &self.memory.name, self.memory.containers, "--memory-metric"),
+            self.metric("cpu metric", &self.cpu.name.metric, self.cpu.containers, "--cpu-metric"),
+        ];
+        if let Some(storage) = &self.storage {
+            findings.push(self.metric("storage metric", &storage.name, storage.containers, "--storage-metric"));
+        }
+        if let Some(question) = self.clusters.question() {
+            let advice = "one store of the collector holds one cluster";
+            findings.push(Finding::bad("cluster", question, advice));
+        }
+        if self.names().is_err() {
+            return findings;
+        }
+        findings.push(Finding::good("usage labels", labels(&self.usage)));
+        if self.clusters.id() != ClusterId::default() {
+            findings.push(Finding::good("cluster", format!("one {}", self.clusters.id())));
+        }
+        findings.push(match &self.state {
+            Some(_) if self.state_ago > 0 => Finding::doubtful(
+                "image",
+                format!("`{}` was seen last {} ago", self.wanted.info(), duration(self.state_ago)),
+                "check that kube-state-metrics runs and is scraped; usage whose image is not known waits for it for some hours",
+            ),
+            Some(Counted { name, containers }) if name.image != "image" => Finding::good(
+                "image",
+                format!("`{}` of `{}`, {containers} containers, labels {}", name.image, name.info, labels(&name.place)),
+            ),
+            Some(Counted { name, containers }) => Finding::doubtful(
+                "image",
+                format!("`image` of `{}`, {containers} containers; no `image_spec`", name.info),
+                "update kube-state-metrics to 2.0 or later: `image` is what the runtime made of the image, and pods may call it otherwise",
+            ),
+            None if self.usage_image.containers > 0.0 => Finding::doubtful(
+                "image",
+                format!("only the label `{}` of the usage series, {} containers", self.usage_image.name, self.usage_image.containers),
+                "scrape kube-state-metrics: it tells the image as pods name it, init containers' too, and OOM kills",
+            ),
+            None => Finding::bad(
+                "image",
+                format!("no `{}`, and no label with an image on the usage series", self.wanted.info()),
+                "scrape kube-state-metrics, or name the metric with --info-metric: without an image there is no history",
+            ),
+        });
+        findings.push(match self.scrape_seconds {
+            None => Finding::doubtful(
+                "sample interval",
+                "unknown: no samples in the last 10 minutes",
+                "check that the kubelets are being scraped now",
+            ),
+            Some(_) => {
+                let (scrape, rate) = (self.scrape(), rate_seconds(step, self.scrape()));
+                if rate > step && !self.cpu.name.is_rate {
+                    Finding::doubtful(
+                        "sample interval",
+                        format!("{scrape} s; cpu is averaged over {rate} s"),
+                        format!("scrape the kubelets every {} s or oftener to see cpu peaks of {step} s", step / 2),
+                    )
+                } else {
+                    Finding::good("sample interval", format!("{scrape} s; cpu is averaged over {rate} s"))
+                }
+            }
+        });
+        findings
+    }
+
+    fn metric(&self, subject: &'static str, metric: &str, containers: f64, option: &str) -> Finding {
+        if containers > 0.0 {
+            return Finding::good(subject, format!("`{metric}`, {containers} containers"));
+        }
+        let tried = self.wanted.usage_places().iter().map(labels).collect::<Vec<_>>().join(" or ");
+        let found = format!("no series of `{metric}` with {tried}");
+        let advice = format!("scrape the kubelets' /metrics/cadvisor, or name the metric with {option}");
+        if self.memory.containers + self.cpu.containers > 0.0 {
+            Finding::doubtful(subject, found, advice)
+        } else {
+            Finding::bad(subject, found, advice)
+        }
+    }
+}
+
+/// Everything `doctor` has to say about a store.
+pub async fn diagnose(http: Http, options: &Options, our_clock: i64) -> Result<Vec<Finding>, SourceError> {
+    let api = Api::new(http, options);
+    let mut findings = Vec::new();
+    if let Authentication::Cloud(identity) = &options.endpoint.authentication {
+        findings.push(Finding::good("identity", identity.describe()));
+    }
+    findings.push(clock(our_clock, api.now().await?));
+    let probed = probe(&api, options).await?;
+    findings.extend(probed.findings(options.step_seconds));
+    let Ok(names) = probed.names() else { return Ok(findings) };
+    let store = Reader::new(api, names, probed.clusters.id(), options);
+    findings.extend(store.tells_kills().await?);
+    findings.push(store.matched().await?);
+    findings.push(store.memory_of_the_past(&probed).await?);
+    Ok(findings)
+}
+
+impl Reader {
+    /// Whether OOM kills can be told; nothing to say where kube-state-metrics is missing altogether.
+    async fn tells_kills(&self) -> Result<Option<Finding>, SourceError> {
+        let Some(state) = &self.names.state else { return Ok(None) };
+        let restarts = self.api.number(&self.queries().count_of_restarts(state), None).await?;
+        Ok(Some(match restarts {
+            Some(containers) => Finding::good("oom kills", format!("`{}`, {containers} containers", query::RESTARTS)),
+            None => Finding::doubtful(
+                "oom kills",
+                format!("unknown: no `{}`", query::RESTARTS),
+                "expose it from kube-state-metrics, and `kube_pod_container_status_last_terminated_reason`",
+            ),
+        }))
+    }
+
+    /// Reads the last ten minutes of every namespace as `collect` would, and counts.
+    async fn matched(&self) -> Result<Finding, SourceError> {
+        let step = i64::from(self.step_seconds);
+        let to = self.api.now().await?.div_euclid(step) * step;
+        let window = Window { from: to - (600_i64.div_euclid(step).max(1)) * step, to };
+        let (mut matched, mut unmatched, mut samples, mut example) = (0, 0, 0, None);
+        for namespace in self.namespaces(window).await? {
+            let images: Images = self.read_images(&namespace, window).await?;
+            let notes = self
+                .read_usage(&namespace, window, &images, &mut |batch| {
+                    if let Batch::Usage(series) = batch {
+                        samples += series.iter().map(|series| series.samples.len()).sum::<usize>();
+                    }
+                })
+                .await?;
+            matched += notes.matched.len();
+            unmatched += notes.unmatched.len();
+            example = example.or_else(|| {
+                notes
+                    .unmatched
+                    .into_iter()
+                    .next()
+                    .map(|(pod, container)| format!("`{container}` of `{namespace}/{pod}`"))
+            });
+        }
+        let found = format!(
+            "{matched} of {} containers with usage in the last 10 minutes, {samples} samples",
+            matched + unmatched
+        );
+        Ok(match example {
+            None if matched > 0 => Finding::good("matched images", found),
+            None => Finding::bad("matched images", found, "check that the kubelets are being scraped now"),
+            Some(example) => {
+                let advice = "check that kube-state-metrics sees all namespaces, and that both are scraped with the same cluster label";
+                let found = format!("{found}; none for {example}");
+                if matched > 0 {
+                    Finding::doubtful("matched images", found, advice)
+                } else {
+                    Finding::bad("matched images", found, advice)
+                }
+            }
+        })
+    }
+
+    /// Whether there is something to read that far back. Answers for the store as a whole: a young cluster in an old
+    /// store has no past either.
+    async fn memory_of_the_past(&self, probed: &Probe) -> Result<Finding, SourceError> {
+        let now = self.api.now().await?;
+        let metric = self.names.memory.as_ref().unwrap_or(&probed.cpu.name.metric);
+        let question = query::count_of_containers(metric, &self.names.usage, None, &self.matchers);
+        let mut reaches = 0;
+        for days in DAYS {
+            if self.api.number(&question, Some(now - days * 86_400 + 300)).await?.is_some() {
+                reaches = days;
+            }
+        }
+        let longest = DAYS.last().copied().unwrap_or_default();
+        let found = match reaches {
+            0 => format!("less than {}", duration(86_400)),
+            days => format!("at least {}", duration(days * 86_400)),
+        };
+        Ok(if reaches == longest {
+            Finding::good("history", found)
+        } else {
+            Finding::doubtful(
+                "history",
+                found,
+                "nothing to do if the store or cluster is young, since what is collected is kept; else raise the store's retention",
+            )
+        })
+    }
+}
