@@ -9,6 +9,11 @@ XTASK := $(TARGET)/debug/xtask
 KWCTL ?= $(shell command -v kwctl || echo $(HOST))
 REQUESTS := test_data/requests
 
+# `make test` and `make ci` lint the crates of the workspace while they build them for the tests, so that everything else is built
+# once, for both. clippy-driver is clippy's compiler; cargo clippy gives it the same arguments.
+CARGO = $(LINTING) cargo
+test ci: LINTING := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
+
 .PHONY: help
 help:
 	@echo "make demo               sends six admission requests to the policy and explains the answers"
@@ -39,7 +44,12 @@ annotated-policy.wasm: policy.wasm metadata.yml $(wildcard README.md) | host
 # is built only once.
 .PHONY: host
 host:
-	cargo build --locked --workspace --bin headroom-host --bin kubectl-headroom --bin xtask
+	$(CARGO) build --locked --workspace --bin headroom-host
+
+# What checks and the page need besides.
+.PHONY: tools
+tools:
+	$(CARGO) build --locked --workspace --bin xtask --bin kubectl-headroom --bin headroom-playground-examples
 
 # A new version needs CREATED_AT, a time in RFC 3339.
 artifacthub-pkg.yml: metadata.yml questions-ui.yml | host
@@ -51,7 +61,7 @@ fmt:
 
 .PHONY: lint
 lint:
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(if $(LINTING),$(CARGO) build --locked --workspace --all-targets,cargo clippy --locked --workspace --all-targets -- -D warnings)
 
 .PHONY: test
 test: fmt lint unit-tests test-benches e2e-tests budgets test-docs test-deploy test-page
@@ -59,15 +69,15 @@ test: fmt lint unit-tests test-benches e2e-tests budgets test-docs test-deploy t
 
 .PHONY: unit-tests
 unit-tests: policy.wasm test-servers browser
-	if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked --workspace; \
-	else cargo test --locked --workspace --lib --bins --tests; fi
-	cargo test --locked --workspace --doc
+	if cargo nextest --version >/dev/null 2>&1; then $(CARGO) nextest run --locked --workspace; \
+	else $(CARGO) test --locked --workspace --lib --bins --tests; fi
+	$(CARGO) test --locked --workspace --doc
 
 # The benches at a small size: they check what they measure, and have to run when somebody asks for figures.
 .PHONY: test-benches
 test-benches: test-servers
 	HEADROOM_BENCH_DAYS=1 HEADROOM_BENCH_CONTAINERS=100 HEADROOM_BENCH_WORKLOADS=20 \
-	  cargo bench --locked --workspace --profile dev --bench collect --bench prometheus --bench scan
+	  $(CARGO) bench --locked --workspace --profile dev --bench collect --bench prometheus --bench scan
 
 # Prometheus, InfluxDB and VictoriaMetrics, which the companion's tests start on loopback.
 .PHONY: test-servers
@@ -88,7 +98,7 @@ e2e-tests: annotated-policy.wasm
 PAGE := $(abspath $(TARGET)/page)
 
 .PHONY: page
-page:
+page: tools
 	scripts/build-playground.sh $(PAGE)/site
 
 # kubectl headroom with the embedded page, for `kubectl headroom ui`.
@@ -100,20 +110,19 @@ companion: page
 .PHONY: test-page
 test-page: page
 	scripts/setup-debian.sh chromium
-	cargo build --locked --workspace --bin kubectl-headroom
 	$(TARGET)/debug/headroom-playground-examples --outcomes . >$(PAGE)/outcomes.json
 	cd playground/site && PAGE=$(PAGE)/site OUTCOMES=$(PAGE)/outcomes.json SHOTS=$(PAGE)/screenshots COMPANION=$(abspath $(TARGET))/debug/kubectl-headroom timeout 900 node --test test/page.test.mjs
 
 # Tests of deployment and release, without publishing anything.
 .PHONY: test-deploy
-test-deploy: annotated-policy.wasm host
+test-deploy: annotated-policy.wasm host tools
 	$(XTASK) check chart $(HOST) annotated-policy.wasm $(TARGET)/debug/kubectl-headroom
 	$(XTASK) check workflows
-	HEADROOM_HOST=$(abspath $(HOST)) HEADROOM_POLICY=$(abspath annotated-policy.wasm) cargo test --locked --workspace --test release -- --ignored
+	HEADROOM_HOST=$(abspath $(HOST)) HEADROOM_POLICY=$(abspath annotated-policy.wasm) $(CARGO) test --locked --workspace --test release -- --ignored
 
 # The chart with default values, and the ledger alone, for `kubectl apply` and kustomize.
 .PHONY: manifests
-manifests: host
+manifests: tools
 	$(XTASK) release manifests $(TARGET)/manifests
 
 # The image of a release build, for this machine's architecture or PLATFORM=linux-arm64 or linux-amd64. `push` uploads the
@@ -122,7 +131,7 @@ manifests: host
 PLATFORM ?= $(if $(filter aarch64,$(shell uname -m)),linux-arm64,linux-amd64)
 RUST_TARGET = $(if $(filter linux-arm64,$(PLATFORM)),aarch64,x86_64)-unknown-linux-gnu
 .PHONY: image
-image: page host
+image: page tools
 	rm -rf $(TARGET)/image
 	$(XTASK) oci image $(TARGET)/image "$(PLATFORM)=$$(HEADROOM_PAGE=$(PAGE)/site $(XTASK) release build kubectl-headroom $(RUST_TARGET))"
 
@@ -137,7 +146,7 @@ push: registry-is-named annotated-policy.wasm image
 
 # Checks of the documentation that the Rust tests do not make; `docs` builds the book.
 .PHONY: test-docs
-test-docs: annotated-policy.wasm host
+test-docs: annotated-policy.wasm host tools
 	$(XTASK) check docs $(HOST) annotated-policy.wasm
 
 .PHONY: docs
@@ -161,7 +170,7 @@ ci: test fuzz e2e-cluster
 .PHONY: e2e-cluster
 e2e-cluster: annotated-policy.wasm e2e-chart
 	scripts/control-plane.sh >/dev/null
-	cargo test --locked --workspace --test cluster -- --ignored
+	$(CARGO) test --locked --workspace --test cluster -- --ignored
 
 # Each fuzz target runs for its share of FUZZ_SECONDS; TARGETS="json quantity" runs only those.
 .PHONY: fuzz

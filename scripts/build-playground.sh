@@ -49,8 +49,7 @@ wasm-opt -Oz --enable-simd --enable-bulk-memory --enable-sign-ext --enable-mutab
   "$site/engine/engine_bg.wasm" -o "$site/engine/engine_bg.wasm.small"
 mv "$site/engine/engine_bg.wasm.small" "$site/engine/engine_bg.wasm"
 
-# With the whole workspace's features, as everything else is built.
-cargo build --locked --workspace --bin headroom-playground-examples
+# `make page` has built it.
 "$target_dir/debug/headroom-playground-examples" . >"$site/engine/examples.json"
 cargo tree --locked --package headroom-playground --edges normal --target "$target" --prefix none --format '{p}: {l}' \
   | sed -e 's/ ([^)]*)//g' -e '/^headroom-/d' -e 's/^\([^ ]*\) v/\1 /' | sort -u >"$site/engine/licences.txt"

@@ -271,7 +271,7 @@ pub fn sbom(package: &str, target: &str) -> Result<Value> {
         let (name, version) =
             (words.next().unwrap_or_default(), words.next().unwrap_or_default().trim_start_matches('v'));
         // Old crates write `MIT/Apache-2.0`.
-        let licence = Regex::new(r"\s*/\s*")?.replace_all(licence, " OR ").into_owned();
+        let licence = licence.split('/').map(str::trim).collect::<Vec<_>>().join(" OR ");
         let mut entry = spdx_package(name, version, &licence, &format!("pkg:cargo/{name}@{version}"));
         if !repository.is_empty() {
             entry["downloadLocation"] = json!(repository);
