@@ -68,7 +68,7 @@ patched() {
 @test "context: a pod without resources gets what its image has used in its namespace" {
   # A moment soon after the history of test_data/usage was collected.
   SESSION=pod-create-plain.own evaluate_in_cluster pod-create-plain \
-    --settings-json '{"estimates": {"now": "2026-11-21T06:00:00Z"}}'
+    --settings-json '{"estimates": {"replayTime": "2026-11-21T06:00:00Z"}}'
   allowed
   says 'nginx: cpu request set to 186m (p80 of 7d nginx:1.25 in this namespace)'
   patched '"cpu":"186m"'

@@ -35,16 +35,15 @@ fn settings(input: &Admission) -> Value {
         history.push(step("30d", "image", &json!(1), "cluster"));
     }
     let mut settings = json!({"estimates": {
-        "now": "2026-11-21T06:00:00Z",
+        "replayTime": "2026-11-21T06:00:00Z",
         "history": history,
         "percentile": chosen["percentile"],
         "margin": {"cpu": 0, "memory": 0},
         "wellKnownImages": false,
-        "floor": {"cpu": 0, "memory": 0},
-        "rounding": {"cpu": "1m", "memory": 1},
+        "min": {"cpu": 0, "memory": 0},
     }});
     if chosen["namespaceOnly"] != true {
-        settings["estimates"]["pool"] = json!({"fewPods": 0});
+        settings["estimates"]["pool"] = json!({"smallSampleMargin": 0});
     }
     settings
 }
@@ -70,7 +69,8 @@ fn windows(input: &Admission, image: &str, exact: bool, namespace: &str) -> Valu
     let mut windows = Map::new();
     for (days, name) in [(7, "7d"), (30, "30d")] {
         let mut window = json!({"pods": 9, "namespaces": 9});
-        for (resource, unit) in [("cpu", "m"), ("memory", "")] {
+        // Estimates are whole Mi, so each byte of a case is one here.
+        for (resource, unit) in [("cpu", "m"), ("memory", "Mi")] {
             let Some((usage, samples)) = look_up(input, resource, image, exact, namespace, days) else { continue };
             // A failed look-up becomes an unreadable history.
             let samples = samples.map_or_else(|| "error".to_owned(), |samples| samples.to_string());
@@ -112,6 +112,18 @@ fn profiles(input: &Admission) -> Vec<Value> {
     roots.into_iter().map(profile).collect()
 }
 
+/// An object whose estimates of memory are in bytes again, as in the cases.
+fn with_bytes(mut object: Value) -> Value {
+    for place in ["containers", "initContainers"] {
+        for container in object["spec"][place].as_array_mut().into_iter().flatten() {
+            if let Some(Value::String(amount)) = container.pointer_mut("/resources/requests/memory") {
+                *amount = amount.trim_end_matches("Mi").to_owned();
+            }
+        }
+    }
+    object
+}
+
 fn check(runner: &Runner, case: &Case) {
     let (name, (input, expect)) = (&case.name, case.admission().unwrap());
     let (settings, request) = (settings(input), AdmissionRequest::from_value(input.request()).unwrap());
@@ -127,7 +139,7 @@ fn check(runner: &Runner, case: &Case) {
     }
     let object = response.mutated_object.or(request.object.clone()).unwrap();
     // A pipeline case expects the state before LimitRange defaults.
-    assert_containers(name, &object, expect, matches!(case.check, Check::Admit { .. }));
+    assert_containers(name, &with_bytes(object.clone()), expect, matches!(case.check, Check::Admit { .. }));
     let again = AdmissionRequest { object: Some(object), ..request };
     let again = runner.judge(&again, &settings, &mut cluster);
     assert_eq!(again.mutated_object, None, "{name}: judging again changes nothing");

@@ -403,7 +403,7 @@ fn check_choices(chart: &Chart, faults: &mut Faults) -> Result<()> {
 
     let file = format!("{CHART}/ci/everything.yaml");
     for section in ["limitRanges", "quotas"] {
-        let choice = format!("policies.settings.{section}.workloads=enforce");
+        let choice = format!("policies.settings.{section}.workloadMode=enforce");
         let objects = chart.objects("headroom", &["-f", &file, "--set", &choice])?;
         let [fill, judge] =
             ["headroom-fill", "headroom"].map(|name| &at(&objects, "ClusterAdmissionPolicy", "", name)["spec"]);

@@ -165,18 +165,18 @@ pub fn estimate<'d>(
         }
         None => return None,
     };
-    let floor = chosen_by.floor.of(resource);
+    let floor = chosen_by.min.of(resource);
     let mut quantity = in_usual_suffixes(quantity, resource);
     if quantity < *floor {
         adjustments.push(Adjustment { from: quantity, reason: Reason::Floor });
         quantity = in_usual_suffixes(floor.clone(), resource);
     }
-    let rounding = chosen_by.rounding.of(resource);
-    quantity = quantity.rounded_up_to_multiple_of(rounding);
+    let rounding = rounding(resource);
+    quantity = quantity.rounded_up_to_multiple_of(&rounding);
     let mut least = Quantity::ZERO;
     if !target.for_comparison {
-        let repairs = settings.limit_ranges.repair_default_limit;
-        let capped = caps::fit(quantity, container, resource, ranges, repairs, rounding);
+        let repairs = settings.limit_ranges.raise_default_limits;
+        let capped = caps::fit(quantity, container, resource, ranges, repairs, &rounding);
         (quantity, least) = (capped.quantity, capped.least);
         adjustments.extend(capped.adjustments);
     }
@@ -189,6 +189,14 @@ pub fn estimate<'d>(
     let set = amount(Requirement::Request).or(amount(Requirement::Limit)).filter(|_| target.for_comparison).cloned();
     let container = container.name.clone();
     Some(Estimate { target, container, set, quantity, least, basis, adjustments, rejected, only_reported })
+}
+
+/// Estimates are rounded up to whole millicores and Mi, which are easy to read.
+fn rounding(resource: Resource) -> Quantity {
+    match resource {
+        Resource::Cpu => Quantity::from_milli(1),
+        Resource::Memory | Resource::EphemeralStorage => Quantity::from_bytes(1 << 20),
+    }
 }
 
 /// The same amount in the usual notation: `250m` for cpu, `100Mi` for memory.

@@ -163,7 +163,7 @@ fn objects<'d>(
         let (namespace, name) = (request.namespace.as_ref(), request.name.as_ref());
         lookups.push(Lookup::Scaled { api_version: kind.api_version, kind: kind.kind, namespace, name });
     }
-    if plan.is_estimated && settings.estimates.skip_autoscaled {
+    if plan.is_estimated && settings.estimates.exclude_autoscaled {
         lookups.push(Lookup::Autoscalers { namespace: &request.namespace });
     }
     lookups

@@ -9,7 +9,7 @@ use crate::limits::{self, Breaches};
 use crate::plan::EstimateTarget;
 use crate::quota::{self, Bounds};
 use crate::request::{Pod, Request, api_server_defaults};
-use crate::settings::{OnQuota, Settings};
+use crate::settings::Settings;
 
 /// The pod of a request after the change, and before it where that matters; both filled in.
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ impl<'d> Filling<'_, 'd> {
             defaults::fill(pod, self.ranges, |name| !is_resize || matches!(name, "cpu" | "memory"));
             api_server_defaults::new_limits_to_requests(pod);
         }
-        if self.settings.limit_ranges.repair_default_limit && self.request.subresource.is_empty() {
+        if self.settings.limit_ranges.raise_default_limits && self.request.subresource.is_empty() {
             defaults::repair(pod, self.ranges);
         }
         api_server_defaults::pod_level(pod, self.settings.server);
@@ -88,12 +88,12 @@ impl<'d> Filling<'_, 'd> {
     fn fit_to_quota(&self, estimates: &mut Estimates<'d>, filled: &Pod<'d>, round: u8) -> Result<bool, Malformed> {
         let Self { request, context, settings, .. } = *self;
         let is_new_pod = request.is("", "pods", "");
-        if settings.estimates.on_quota == OnQuota::Keep || !is_new_pod || !estimate::may_shrink(round) {
+        if !settings.estimates.shrink_to_quota || !is_new_pod || !estimate::may_shrink(round) {
             return Ok(false);
         }
         let (Some(quotas), Some(source)) = (&context.quotas, request.object) else { return Ok(false) };
         let bounds = Bounds { quotas, limited_resources: &settings.quotas.limited_resources, now: context.now };
         let room = quota::room_for(filled, source, &bounds)?;
-        Ok(estimates.fit_to_quota(filled, &room, &settings.estimates.floor))
+        Ok(estimates.fit_to_quota(filled, &room, &settings.estimates.min))
     }
 }

@@ -14,7 +14,7 @@ use crate::json::Malformed;
 use crate::limit_rules::{self, Range};
 use crate::request::rollout::{self, Rollout};
 use crate::request::{Pod, Request};
-use crate::settings::{EstimateMode, Mode, OnQuota, Role, Settings};
+use crate::settings::{EstimateMode, Mode, Role, Settings};
 
 pub use estimate_targets::EstimateTarget;
 pub use request_kind::RequestKind;
@@ -46,7 +46,7 @@ impl Plan {
     ) -> Result<Option<(Self, Option<Pod<'d>>)>, Malformed> {
         let Some(kind) = RequestKind::of(request)? else { return Ok(None) };
         let role = settings.role;
-        let judges = role != Role::Fill;
+        let judges = role != Role::Mutate;
         let is_workload = matches!(kind, RequestKind::Workload | RequestKind::Scale);
         let pods = if is_workload && !request.is_audit { settings.quotas.of_workloads() } else { Mode::Off };
         let may_keep_pods = kind == RequestKind::Workload && request.old().is_some();
@@ -73,10 +73,10 @@ impl Plan {
             may_change: false,
         };
         plan.may_change = match kind {
-            RequestKind::Pod => role != Role::Judge,
+            RequestKind::Pod => role != Role::Validate,
             // With `limitRanges` off for workloads, defaults serve only to count the pods for a quota.
             RequestKind::Workload => {
-                role != Role::Judge
+                role != Role::Validate
                     && settings.mutate_templates
                     && (limits != Mode::Off || !plan.is_defaulted)
                     && rollout::decides_template(request)?
@@ -108,7 +108,7 @@ impl Plan {
         match role {
             Role::Both => {}
             // This policy refuses nothing, but may warn about the pods of a workload.
-            Role::Fill => {
+            Role::Mutate => {
                 let warned = |mode| if is_workload && mode == Mode::Warn { Mode::Warn } else { Mode::Off };
                 (self.limits, self.pods) = (warned(self.limits), warned(self.pods));
                 let fills = self.limits != Mode::Off || self.pods != Mode::Off || self.may_change;
@@ -116,14 +116,14 @@ impl Plan {
                 self.is_estimated &= fills;
             }
             // This policy changes nothing, and the other one has already given the warnings.
-            Role::Judge if is_workload => {
+            Role::Validate if is_workload => {
                 let judged = |mode| if mode == Mode::Enforce { Mode::Enforce } else { Mode::Off };
                 (self.limits, self.pods) = (judged(self.limits), judged(self.pods));
                 let judges = self.limits != Mode::Off || self.pods != Mode::Off;
                 self.is_defaulted &= judges;
                 self.is_estimated &= judges;
             }
-            Role::Judge => {
+            Role::Validate => {
                 self.is_defaulted &= self.kind == RequestKind::Resize;
                 self.is_estimated = false;
             }
@@ -141,7 +141,7 @@ impl Plan {
     }
 
     pub fn needs_quotas(&self, settings: &Settings<'_>) -> bool {
-        let shrinks = settings.estimates.on_quota == OnQuota::Shrink && settings.quotas.mode != Mode::Off;
+        let shrinks = settings.estimates.shrink_to_quota && settings.quotas.mode != Mode::Off;
         self.quotas != Mode::Off || self.pods != Mode::Off || shrinks && self.is_estimated
     }
 

@@ -17,8 +17,8 @@ use crate::glob;
 use crate::json::{Malformed, Node};
 
 pub use estimates::{
-    EstimateMode, EstimateSettings, HistoryMatch, HistoryOwner, HistoryScope, Margin, OnQuota, PerResource,
-    PercentileChoice, Step,
+    EstimateMode, EstimateSettings, HistoryMatch, HistoryOwner, HistoryScope, Margin, PerResource, PercentileChoice,
+    Step,
 };
 pub use quotas::{Freshness, LimitedResource, QuotaSettings};
 pub use reader::Reader;
@@ -48,12 +48,23 @@ pub enum Role {
     #[default]
     Both,
     /// It fills in values and warns the authors of workloads; it refuses nothing.
-    Fill,
+    Mutate,
     /// It judges the object as it is, and changes nothing.
-    Judge,
+    Validate,
 }
 
-const ROLES: &[(&str, Role)] = &[("both", Role::Both), ("fill", Role::Fill), ("judge", Role::Judge)];
+impl Role {
+    fn read(node: Node<'_>) -> Result<Self, Malformed> {
+        match node.str()?.as_ref() {
+            "both" => Ok(Self::Both),
+            "mutate" => Ok(Self::Mutate),
+            "validate" => Ok(Self::Validate),
+            "fill" => Err(node.error("`fill` is now `mutate`")),
+            "judge" => Err(node.error("`judge` is now `validate`")),
+            _ => Err(node.expected("`both`, `mutate`, `validate`")),
+        }
+    }
+}
 
 /// The minor version of the cluster's API server, for rules that depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -94,10 +105,10 @@ const MODES: &[(&str, Mode)] = &[("enforce", Mode::Enforce), ("warn", Mode::Warn
 pub struct LimitRangeSettings<'d> {
     pub mode: Mode,
     /// For controllers, whose pods would be checked against the ranges only later.
-    pub workloads: Mode,
+    pub workload_mode: Mode,
     /// Whether `rules` get the defaults that Kubernetes derives for a LimitRange.
-    pub implied_defaults: bool,
-    pub repair_default_limit: bool,
+    pub derive_defaults: bool,
+    pub raise_default_limits: bool,
     pub rules: Vec<Rule<'d>>,
 }
 
@@ -105,9 +116,9 @@ impl Default for LimitRangeSettings<'_> {
     fn default() -> Self {
         Self {
             mode: Mode::Enforce,
-            workloads: Mode::Warn,
-            implied_defaults: true,
-            repair_default_limit: true,
+            workload_mode: Mode::Warn,
+            derive_defaults: true,
+            raise_default_limits: true,
             rules: Vec::new(),
         }
     }
@@ -116,7 +127,7 @@ impl Default for LimitRangeSettings<'_> {
 impl LimitRangeSettings<'_> {
     /// What happens on a breach by the pods of a controller.
     pub fn of_workloads(&self) -> Mode {
-        if self.mode == Mode::Off { Mode::Off } else { self.workloads }
+        if self.mode == Mode::Off { Mode::Off } else { self.workload_mode }
     }
 }
 
@@ -164,7 +175,7 @@ impl<'d> Settings<'d> {
         let mut settings = Self::default();
         if let Some(node) = node.filter(|node| !node.is_null()) {
             let mut reader = Reader::new(node, String::new(), &mut problems);
-            settings.role = reader.choice("role", ROLES, Role::Both);
+            settings.role = reader.field("role", Role::read).unwrap_or_default();
             settings.server = reader.field("kubernetesVersion", ServerVersion::read).unwrap_or_default();
             settings.limit_ranges = LimitRangeSettings::read(&mut reader);
             settings.quotas = QuotaSettings::read(&mut reader);
@@ -176,8 +187,8 @@ impl<'d> Settings<'d> {
                 OnMissingContext::Deny,
             );
             settings.exempt = Exempt::read(&mut reader);
-            if settings.role == Role::Judge && settings.mutate_templates {
-                reader.problem("mutateTemplates", "is set, but a policy of `role: judge` changes nothing");
+            if settings.role == Role::Validate && settings.mutate_templates {
+                reader.problem("mutateTemplates", "is set, but a policy of `role: validate` changes nothing");
             }
             reader.finish();
         }
@@ -202,13 +213,13 @@ impl<'d> LimitRangeSettings<'d> {
     fn read(settings: &mut Reader<'_, 'd>) -> Self {
         let default = Self::default();
         let Some(mut section) = settings.section("limitRanges") else { return default };
-        let implied_defaults = section.flag("impliedDefaults", default.implied_defaults);
+        let derive_defaults = section.flag("deriveDefaults", default.derive_defaults);
         let read = Self {
             mode: section.choice("mode", MODES, default.mode),
-            workloads: section.choice("workloads", MODES, default.workloads),
-            implied_defaults,
-            repair_default_limit: section.flag("repairDefaultLimit", default.repair_default_limit),
-            rules: Rule::read_all(&mut section, implied_defaults),
+            workload_mode: section.choice("workloadMode", MODES, default.workload_mode),
+            derive_defaults,
+            raise_default_limits: section.flag("raiseDefaultLimits", default.raise_default_limits),
+            rules: Rule::read_all(&mut section, derive_defaults),
         };
         if read.mode == Mode::Off && !read.rules.is_empty() {
             section

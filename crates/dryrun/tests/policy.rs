@@ -58,7 +58,7 @@ fn recorded_requests_are_decided_as_by_the_policy() {
         cluster(&["context/LimitRange.json", "nearly-full/ResourceQuota.yaml"]),
         cluster(&[]),
     ];
-    let strict = json!({"limitRanges": {"workloads": "enforce"}, "quotas": {"freshness": "live"}});
+    let strict = json!({"limitRanges": {"workloadMode": "enforce"}, "quotas": {"freshness": "live"}});
     for name in request::all_recorded() {
         let request = request::recorded(&name);
         let metadata = json!({"name": request.get("namespace")});

@@ -39,7 +39,7 @@ fn the_policy_has_protocol_v1_and_accepts_empty_settings() {
 fn the_interpreter_answers_as_the_compiler_does() {
     let (compiled, access) = policy().unwrap();
     let interpreted = PolicyHost::interpreted(&fs::read(workspace_file("policy.wasm")).unwrap()).unwrap();
-    let settings = json!({"estimates": {"now": "2026-11-21T06:00:00Z"}});
+    let settings = json!({"estimates": {"replayTime": "2026-11-21T06:00:00Z"}});
     let mut count = 0;
     for entry in fs::read_dir(workspace_file("test_data/requests")).unwrap() {
         let path = entry.unwrap().path();
@@ -56,7 +56,7 @@ fn the_interpreter_answers_as_the_compiler_does() {
         count += 1;
     }
     assert!(count > 10, "too few requests: {count}");
-    for settings in [json!({}), json!({"rool": "fill"})] {
+    for settings in [json!({}), json!({"rool": "mutate"})] {
         assert_eq!(interpreted.validate_settings(&settings), compiled.validate_settings(&settings));
     }
 }

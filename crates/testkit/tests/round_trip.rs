@@ -138,8 +138,8 @@ async fn the_policy_estimates_from_collected_usage() {
     let mut cluster = collect(folder.path()).await;
     let (host, access) = built::policy().unwrap();
     let settings = json!({"estimates": {
-        "mode": "ifNotSet", "now": "2026-11-21T01:00:00Z", "percentile": 90, "margin": {"cpu": 0, "memory": 0},
-        "shortHistory": {"cpu": 0, "memory": 0}, "pool": {"fewPods": 0},
+        "mode": "ifNotSet", "replayTime": "2026-11-21T01:00:00Z", "percentile": 90, "margin": {"cpu": 0, "memory": 0},
+        "shortHistoryMargin": {"cpu": 0, "memory": 0}, "pool": {"smallSampleMargin": 0},
     }});
     for (namespace, image, whose, samples) in [
         ("shop", "nginx:1.27", "in this namespace", MINUTES),

@@ -21,13 +21,13 @@ const RESOURCES: &[&str] = &["cpu", "memory", "ephemeral-storage", "example.com/
 const IMAGES: &[&str] = &["nginx", "nginx:1.27", "redis:7", "registry.example.com/team/app@sha256:0123", "::"];
 const SETTINGS: &[&str] = &[
     "{}",
-    r#"{"role":"fill"}"#,
-    r#"{"role":"judge"}"#,
+    r#"{"role": "mutate"}"#,
+    r#"{"role": "validate"}"#,
     r#"{"estimates":{"mode":"always"}}"#,
-    r#"{"estimates":{"onQuota":"shrink","skipAutoscaled":true}}"#,
-    r#"{"mutateTemplates":true,"limitRanges":{"workloads":"enforce"},"quotas":{"workloads":"enforce"}}"#,
+    r#"{"estimates":{"shrinkToQuota": true,"excludeAutoscaled":true}}"#,
+    r#"{"mutateTemplates":true,"limitRanges": {"workloadMode":"enforce"},"quotas": {"workloadMode":"enforce"}}"#,
     r#"{"limitRanges":{"mode":"warn"},"quotas":{"mode":"warn"}}"#,
-    r#"{"limitRanges":{"repairDefaultLimit":false}}"#,
+    r#"{"limitRanges":{"raiseDefaultLimits":false}}"#,
     r#"{"kubernetesVersion":"1.30"}"#,
 ];
 

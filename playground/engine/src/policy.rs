@@ -44,7 +44,7 @@ fn merged(own: &Value, wanted: &Map<String, Value>) -> Map<String, Value> {
     if let Some(role) = own.get("role") {
         settings.insert("role".to_owned(), role.clone());
         // A policy that only judges refuses to be told to change templates.
-        if *role == json!("judge") {
+        if *role == json!("validate") {
             settings.remove("mutateTemplates");
         }
     }

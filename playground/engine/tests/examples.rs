@@ -165,12 +165,12 @@ fn the_policies_are_those_that_are_deployed_with_the_settings() {
     assert_eq!(
         settings,
         [
-            &json!({"role": "fill", "mutateTemplates": true, "quotas": {"mode": "warn"}}),
-            &json!({"role": "judge", "quotas": {"mode": "warn"}}),
+            &json!({"role": "mutate", "mutateTemplates": true, "quotas": {"mode": "warn"}}),
+            &json!({"role": "validate", "quotas": {"mode": "warn"}}),
             &json!({"mutateTemplates": true, "quotas": {"mode": "warn"}}),
         ]
     );
-    assert_eq!(manifest("role: judge")["ok"].as_str().unwrap().matches("kind: ClusterAdmissionPolicy").count(), 1);
+    assert_eq!(manifest("role: validate")["ok"].as_str().unwrap().matches("kind: ClusterAdmissionPolicy").count(), 1);
     let wrong = manifest("mutateTemplates: 3");
     assert!(wrong["error"].as_str().unwrap().starts_with("invalid settings: `mutateTemplates`"), "{wrong}");
 }

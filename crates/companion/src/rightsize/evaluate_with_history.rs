@@ -26,7 +26,7 @@ pub fn with_context<T>(
     let settings = Document::read(&settings).map_err(|error| format!("invalid settings: {error}"))?;
     let request = Request::read(document.root()).map_err(|malformed| malformed.to_string())?;
     let settings = Settings::read(Some(settings.root())).map_err(|error| error.to_string())?;
-    let now = settings.estimates.now.or_else(|| Timestamp::from_unix_seconds(clock::now()));
+    let now = settings.estimates.replay_time.or_else(|| Timestamp::from_unix_seconds(clock::now()));
     let mut context = Context { now, ..Context::default() };
     let mut read = |lookups: &[Lookup<'_>]| -> Vec<Result<Document<'static>, String>> {
         let read = |lookup: &Lookup<'_>| Document::own(around.read(&lookup.call())?).map_err(|error| error.to_string());
@@ -76,7 +76,7 @@ pub fn replayed_at(settings: &Value) -> Option<Timestamp> {
     let text = settings.to_string();
     let document = Document::read(&text).ok();
     let settings = document.as_ref().and_then(|document| Settings::read(Some(document.root())).ok());
-    settings.and_then(|settings| settings.estimates.now)
+    settings.and_then(|settings| settings.estimates.replay_time)
 }
 
 /// A line for each thing that could not be read.

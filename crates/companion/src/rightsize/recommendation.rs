@@ -41,7 +41,7 @@ pub fn lookups<'d>(request: &'d Request<'d>, settings: &'d Settings<'d>) -> Resu
     let mut lookups = vec![Lookup::Namespace { name: &request.namespace }];
     lookups.push(Lookup::LimitRanges { namespace: &request.namespace });
     lookups.push(Lookup::Quotas { namespace: &request.namespace });
-    if settings.estimates.skip_autoscaled {
+    if settings.estimates.exclude_autoscaled {
         lookups.push(Lookup::Autoscalers { namespace: &request.namespace });
     }
     lookups.extend(history_of_all(request)?.roots(request, settings));

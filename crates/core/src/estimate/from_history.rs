@@ -1,7 +1,7 @@
 //! The amount from a history: the largest of the chosen figures, and what is added to it.
 
 use super::explanation::{Adjustment, Basis, Reason};
-use super::{history_lookup, in_usual_suffixes, oom};
+use super::{history_lookup, in_usual_suffixes, oom, rounding};
 use crate::amount::Quantity;
 use crate::cluster::Context;
 use crate::cluster::usage::read::Unusable;
@@ -29,7 +29,7 @@ impl HistoryEstimate {
         let margin = settings.margin.of(resource);
         if !margin.is_zero() {
             let raised = margin.added_to(&quantity);
-            let from = quantity.rounded_up_to_multiple_of(&display_step(resource));
+            let from = quantity.rounded_up_to_multiple_of(&rounding(resource));
             adjustments.push(Adjustment { from, reason: Reason::Margin(margin.clone()) });
             quantity = raised;
         }
@@ -43,18 +43,18 @@ impl HistoryEstimate {
         };
         if let Some(days) = chosen.history.days()? {
             // Whole percents, so that the reported percentage is exact.
-            let percent = settings.short_history.of(resource) / days.max(1);
+            let percent = settings.short_history_margin.of(resource) / days.max(1);
             let raised = by_percent(&quantity, percent);
             raise(&mut quantity, raised, Reason::ShortHistory { percent, days });
         }
         if chosen.owner == HistoryOwner::AllNamespaces {
             let pods = chosen.observed.pods()?;
-            let percent = settings.pool.few_pods / pods.max(1);
+            let percent = settings.pool.small_sample_margin / pods.max(1);
             let raised = by_percent(&quantity, percent);
             raise(&mut quantity, raised, Reason::FewPods { percent, pods });
         }
         if resource == Resource::Memory
-            && let Some(now) = settings.now.or(context.now)
+            && let Some(now) = settings.replay_time.or(context.now)
         {
             let kills = chosen.history.oom_kills(chosen.collected_at)?;
             if let Some(raised) = oom::raise(&quantity, &kills, &chosen.observed.peak()?, now) {
@@ -102,13 +102,5 @@ fn largest_figure(
             let percentile = first.map_or(Percentile::P90, |figure| figure.percentile);
             Ok((percentile, chosen.window, chosen.observed.percentile(percentile)?))
         }
-    }
-}
-
-/// The precision of displayed amounts: no millionths of a core.
-fn display_step(resource: Resource) -> Quantity {
-    match resource {
-        Resource::Cpu => Quantity::from_milli(1),
-        Resource::Memory | Resource::EphemeralStorage => Quantity::from_bytes(1 << 20),
     }
 }

@@ -119,7 +119,7 @@ impl<'i, 'd> Sources<'i, 'd> {
             return sources;
         };
         sources.name = Some(found.name.clone());
-        let Some(now) = settings.now.or(context.now) else {
+        let Some(now) = settings.replay_time.or(context.now) else {
             notes.push("usage history ignored: current time unknown".to_owned());
             return sources;
         };

@@ -23,10 +23,9 @@ pub struct EstimateSettings<'d> {
     /// What is added to the figure.
     pub margin: PerResource<Margin>,
     /// Percents that are added for a history of one day; half of them for two days, and so on.
-    pub short_history: PerResource<u64>,
-    pub floor: PerResource<Quantity>,
-    /// Estimates are rounded up to a multiple of this.
-    pub rounding: PerResource<Quantity>,
+    pub short_history_margin: PerResource<u64>,
+    /// The least estimate.
+    pub min: PerResource<Quantity>,
     /// The first step with enough samples decides.
     pub history: Cow<'static, [Step]>,
     pub scope: HistoryScope,
@@ -36,11 +35,12 @@ pub struct EstimateSettings<'d> {
     /// The namespace in which the companion stores the history.
     pub namespace: Cow<'d, str>,
     pub pool: PoolSettings,
-    pub on_quota: OnQuota,
+    /// Whether an estimate above what a quota has left shrinks to that. Otherwise the quota judges it.
+    pub shrink_to_quota: bool,
     /// Do not estimate resources that a HorizontalPodAutoscaler scales the owner by.
-    pub skip_autoscaled: bool,
+    pub exclude_autoscaled: bool,
     /// The time to use instead of the clock's, for replays of recorded requests.
-    pub now: Option<Timestamp>,
+    pub replay_time: Option<Timestamp>,
 }
 
 /// When estimates are made. Ordered, because a namespace or a pod may ask for fewer than the settings, not for more.
@@ -93,14 +93,6 @@ impl fmt::Display for HistoryOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.place())
     }
-}
-
-/// What happens to an estimate above what a quota has left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnQuota {
-    /// It is kept, and checked against the quota.
-    Keep,
-    Shrink,
 }
 
 /// A percentile of a window.
@@ -194,7 +186,7 @@ pub struct PoolSettings {
     pub min_namespaces: u64,
     pub min_pods: u64,
     /// Percents that are added to figures of one pod; half of them for two pods, and so on.
-    pub few_pods: u64,
+    pub small_sample_margin: u64,
 }
 
 /// A value for each resource that can be estimated.
@@ -235,26 +227,21 @@ impl Default for EstimateSettings<'_> {
                 memory: Margin { percent: 10, amount: Quantity::from_bytes(64 << 20) },
                 ephemeral_storage: Margin { percent: 10, amount: Quantity::from_bytes(64 << 20) },
             },
-            short_history: PerResource { cpu: 10, memory: 25, ephemeral_storage: 25 },
-            floor: PerResource {
+            short_history_margin: PerResource { cpu: 10, memory: 25, ephemeral_storage: 25 },
+            min: PerResource {
                 cpu: Quantity::from_milli(10),
                 memory: Quantity::from_bytes(32 << 20),
                 ephemeral_storage: Quantity::from_bytes(32 << 20),
-            },
-            rounding: PerResource {
-                cpu: Quantity::from_milli(1),
-                memory: Quantity::from_bytes(1 << 20),
-                ephemeral_storage: Quantity::from_bytes(1 << 20),
             },
             history: Cow::Borrowed(DEFAULT_HISTORY),
             scope: HistoryScope::NamespaceFirst,
             well_known_images: true,
             max_age: 15 * DAY,
             namespace: Cow::Borrowed("headroom"),
-            pool: PoolSettings { min_namespaces: 3, min_pods: 5, few_pods: 100 },
-            on_quota: OnQuota::Keep,
-            skip_autoscaled: false,
-            now: None,
+            pool: PoolSettings { min_namespaces: 3, min_pods: 5, small_sample_margin: 100 },
+            shrink_to_quota: false,
+            exclude_autoscaled: false,
+            replay_time: None,
         }
     }
 }
@@ -273,22 +260,21 @@ impl<'d> EstimateSettings<'d> {
             resources: section.field("resources", read_resources).unwrap_or(default.resources),
             percentile: read_figures(&mut section, default.percentile),
             margin: section.per_resource("margin", default.margin, read_margin),
-            short_history: section.per_resource("shortHistory", default.short_history, read_percent),
-            floor: section.per_resource("floor", default.floor, read_amount),
-            rounding: section.per_resource("rounding", default.rounding, read_amount),
+            short_history_margin: section.per_resource(
+                "shortHistoryMargin",
+                default.short_history_margin,
+                read_percent,
+            ),
+            min: section.per_resource("min", default.min, read_amount),
             history: if has_history { Cow::Owned(history) } else { default.history },
             scope: section.choice("scope", SCOPES, default.scope),
             well_known_images: section.flag("wellKnownImages", default.well_known_images),
             max_age: section.field("maxAge", read_duration).unwrap_or(default.max_age),
             namespace: section.string("namespace").unwrap_or(default.namespace),
             pool: pool.clone().unwrap_or(default.pool),
-            on_quota: section.choice(
-                "onQuota",
-                &[("keep", OnQuota::Keep), ("shrink", OnQuota::Shrink)],
-                default.on_quota,
-            ),
-            skip_autoscaled: section.flag("skipAutoscaled", default.skip_autoscaled),
-            now: section.field("now", read_moment),
+            shrink_to_quota: section.flag("shrinkToQuota", default.shrink_to_quota),
+            exclude_autoscaled: section.flag("excludeAutoscaled", default.exclude_autoscaled),
+            replay_time: section.field("replayTime", read_moment),
         };
         read.contradictions(&mut section, pool.is_some());
         section.finish();
@@ -326,7 +312,7 @@ impl<'d> EstimateSettings<'d> {
 
     /// Whether an estimate needs other objects than the ranges and the history.
     pub fn reads_more(&self) -> bool {
-        self.skip_autoscaled || self.on_quota == OnQuota::Shrink
+        self.exclude_autoscaled || self.shrink_to_quota
     }
 
     /// The scope of a step.
@@ -368,7 +354,9 @@ impl PoolSettings {
         let read = Self {
             min_namespaces: section.field("minNamespaces", read_count).unwrap_or(default.min_namespaces),
             min_pods: section.field("minPods", read_count).unwrap_or(default.min_pods),
-            few_pods: section.field("fewPods", read_percent).unwrap_or(default.few_pods),
+            small_sample_margin: section
+                .field("smallSampleMargin", read_percent)
+                .unwrap_or(default.small_sample_margin),
         };
         section.finish();
         Some(read)
@@ -394,12 +382,12 @@ impl<'d> Reader<'_, 'd> {
     }
 }
 
-/// Reads the same figures for all resources, or separate ones for each.
+/// Reads the same percentile for all resources, or a separate one for each.
 fn read_figures(
     section: &mut Reader<'_, '_>,
     default: PerResource<Cow<'static, [PercentileChoice]>>,
 ) -> PerResource<Cow<'static, [PercentileChoice]>> {
-    let read = |node: Node<'_>| figures(node).map(Cow::Owned);
+    let read = |node: Node<'_>| Ok(Cow::Owned(vec![read_figure(node)?]));
     match section.field("percentile", Ok) {
         Some(node) if node.fields().is_ok() => section.per_resource("percentile", default, read),
         Some(_) => match section.field("percentile", read) {
@@ -407,19 +395,6 @@ fn read_figures(
             None => default,
         },
         None => default,
-    }
-}
-
-/// Reads one figure, or a list of them.
-fn figures(node: Node<'_>) -> Result<Vec<PercentileChoice>, Malformed> {
-    /// More than there are windows, and few enough to evaluate for every container.
-    const MAX: usize = 4;
-    let Ok(items) = node.items() else { return Ok(vec![read_figure(node)?]) };
-    let figures = items.map(read_figure).take(MAX + 1).collect::<Result<Vec<_>, _>>()?;
-    if (1..=MAX).contains(&figures.len()) {
-        Ok(figures)
-    } else {
-        Err(node.expected("from 1 to 4 percentiles, such as `[p90 of recent, p80 of 7d]`"))
     }
 }
 

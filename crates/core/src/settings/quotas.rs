@@ -10,7 +10,7 @@ use crate::cluster::resource_quota::ScopeRequirement;
 pub struct QuotaSettings<'d> {
     pub mode: Mode,
     /// For controllers, whose pods would be checked against the quotas only later.
-    pub workloads: Mode,
+    pub workload_mode: Mode,
     pub freshness: Freshness,
     /// Whether the pods of controllers are also checked against TenantQuotas.
     pub tenant_quotas: bool,
@@ -43,7 +43,7 @@ impl Default for QuotaSettings<'_> {
     fn default() -> Self {
         Self {
             mode: Mode::Enforce,
-            workloads: Mode::Warn,
+            workload_mode: Mode::Warn,
             freshness: Freshness::Watch,
             tenant_quotas: false,
             limited_resources: Vec::new(),
@@ -57,7 +57,7 @@ impl<'d> QuotaSettings<'d> {
         let Some(mut section) = settings.section("quotas") else { return default };
         let read = Self {
             mode: section.choice("mode", MODES, default.mode),
-            workloads: section.choice("workloads", MODES, default.workloads),
+            workload_mode: section.choice("workloadMode", MODES, default.workload_mode),
             freshness: section.choice(
                 "freshness",
                 &[("watch", Freshness::Watch), ("live", Freshness::Live)],
@@ -89,7 +89,7 @@ impl<'d> QuotaSettings<'d> {
 impl QuotaSettings<'_> {
     /// What happens on a breach by the pods of a controller.
     pub fn of_workloads(&self) -> Mode {
-        if self.mode == Mode::Off { Mode::Off } else { self.workloads }
+        if self.mode == Mode::Off { Mode::Off } else { self.workload_mode }
     }
 }
 
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn the_admission_configuration_of_kubernetes_is_accepted() {
         check(
-            r#"{"quotas": {"mode": "warn", "workloads": "off", "freshness": "live", "tenantQuotas": false, "limitedResources": [
+            r#"{"quotas": {"mode": "warn", "workloadMode": "off", "freshness": "live", "tenantQuotas": false, "limitedResources": [
                 {"resource": "pods", "matchScopes": [{"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}]},
                 {"apiGroup": "", "resource": "persistentvolumeclaims", "matchContains": ["gold.storageclass"]}]}}"#,
             &[],
@@ -196,7 +196,7 @@ mod tests {
             ],
         );
         check(
-            r#"{"quotas": {"workloads": "off", "tenantQuotas": true}}"#,
+            r#"{"quotas": {"workloadMode": "off", "tenantQuotas": true}}"#,
             &["`quotas.tenantQuotas` is `true`, but pods of workloads are not checked: choose `warn` or `enforce`"],
         );
     }

@@ -19,8 +19,8 @@ pub struct Rule<'d> {
 }
 
 impl<'d> Rule<'d> {
-    pub(super) fn read_all(section: &mut Reader<'_, 'd>, implied_defaults: bool) -> Vec<Self> {
-        let rules = section.sections("rules", |rule| Self::read(rule, implied_defaults));
+    pub(super) fn read_all(section: &mut Reader<'_, 'd>, derive_defaults: bool) -> Vec<Self> {
+        let rules = section.sections("rules", |rule| Self::read(rule, derive_defaults));
         for (index, rule) in rules.iter().enumerate() {
             let is_repeated = rules.iter().take(index).any(|earlier| earlier.range.name == rule.range.name);
             if is_repeated && !rule.range.name.is_empty() {
@@ -30,7 +30,7 @@ impl<'d> Rule<'d> {
         rules
     }
 
-    fn read(reader: &mut Reader<'_, 'd>, implied_defaults: bool) -> Self {
+    fn read(reader: &mut Reader<'_, 'd>, derive_defaults: bool) -> Self {
         let name = reader.string("name").unwrap_or_default();
         if name.is_empty() {
             reader.problem("name", "is missing: messages refer to rules by name");
@@ -40,7 +40,7 @@ impl<'d> Rule<'d> {
         if range.items.is_empty() {
             reader.problem("limits", "is missing: a rule needs at least one LimitRange item");
         }
-        if implied_defaults {
+        if derive_defaults {
             range.imply_defaults();
         }
         let place = reader.path_of("limits");

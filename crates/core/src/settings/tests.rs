@@ -12,8 +12,8 @@ fn problems(text: &str) -> String {
 fn defaults_are_as_documented() {
     let settings = Settings::read(None).unwrap();
     assert_eq!(settings.limit_ranges.mode, Mode::Enforce);
-    assert_eq!(settings.limit_ranges.workloads, Mode::Warn);
-    assert!(settings.limit_ranges.implied_defaults && settings.limit_ranges.repair_default_limit);
+    assert_eq!(settings.limit_ranges.workload_mode, Mode::Warn);
+    assert!(settings.limit_ranges.derive_defaults && settings.limit_ranges.raise_default_limits);
     assert_eq!(settings.on_missing_context, OnMissingContext::Deny);
     assert!(!settings.mutate_templates);
     assert_eq!(problems("{}"), "");
@@ -48,7 +48,7 @@ fn problems_are_short_lines_for_any_input() {
 fn all_problems_are_reported_at_once() {
     let text = r#"{
         "limitRange": {},
-        "limitRanges": {"mode": "strict", "repairDefaultLimits": true, "rules": [
+        "limitRanges": {"mode": "strict", "raiseDefaultLimit": true, "rules": [
             {"limits": [{"type": "Pod", "default": {"cpu": "1"}}], "containers": ["a"]},
             {"name": "x", "limits": [{"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "one"}}]},
             {"name": "x", "limits": [], "images": ["a b"], "podLabels": {"matchExpressions": [{"operator": "In"}]}}
@@ -68,7 +68,7 @@ fn all_problems_are_reported_at_once() {
          `limitRanges.rules[2].podLabels.matchExpressions[0].values` must have at least one value\n\
          `limitRanges.rules[2].images` is wrong: `a b` matches no image: image names are letters, digits and `.:/_-@`, and `*` stands for any of them\n\
          `limitRanges.rules[2].name` `x` is used twice\n\
-         `limitRanges.repairDefaultLimits` is not a setting; did you mean `repairDefaultLimit`?\n\
+         `limitRanges.raiseDefaultLimit` is not a setting; did you mean `raiseDefaultLimits`?\n\
          `mutateTemplates` is wrong: expected true or false, found `\"yes\"`\n\
          `exempt.serviceAccounts` `web` must be `namespace/name`, where `*` stands for any text\n\
          `limitRange` is not a setting; did you mean `limitRanges`?"
@@ -88,4 +88,32 @@ fn rules_that_could_never_apply_contradict_the_mode() {
 fn settings_other_than_an_object_are_refused() {
     assert_eq!(problems("[]"), "`settings` is wrong: expected an object, found `[]`");
     assert_eq!(problems(r#"{"exempt":3}"#), "`exempt` is wrong: expected an object, found `3`");
+}
+
+#[test]
+fn an_old_name_is_answered_with_the_new_one() {
+    let text = r#"{
+        "role": "fill",
+        "limitRanges": {"repairDefaultLimit": true, "impliedDefaults": true, "workloads": "off"},
+        "quotas": {"workloads": "off"},
+        "estimates": {
+            "onQuota": "shrink", "shortHistory": 10, "floor": {}, "skipAutoscaled": true, "now": "", "rounding": {},
+            "pool": {"fewPods": 3}
+        }
+    }"#;
+    assert_eq!(
+        problems(text),
+        "`role` is wrong: `fill` is now `mutate`\n\
+         `limitRanges.repairDefaultLimit` is now `limitRanges.raiseDefaultLimits`\n\
+         `limitRanges.impliedDefaults` is now `limitRanges.deriveDefaults`\n\
+         `limitRanges.workloads` is now `limitRanges.workloadMode`\n\
+         `quotas.workloads` is now `quotas.workloadMode`\n\
+         `estimates.pool.fewPods` is now `estimates.pool.smallSampleMargin`\n\
+         `estimates.onQuota` is now `estimates.shrinkToQuota`\n\
+         `estimates.shortHistory` is now `estimates.shortHistoryMargin`\n\
+         `estimates.floor` is now `estimates.min`\n\
+         `estimates.skipAutoscaled` is now `estimates.excludeAutoscaled`\n\
+         `estimates.now` is now `estimates.replayTime`\n\
+         `estimates.rounding` is no longer a setting: estimates are rounded up to whole millicores and Mi"
+    );
 }

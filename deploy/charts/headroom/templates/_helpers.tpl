@@ -72,7 +72,7 @@ policy would.
 */}}
 {{- define "headroom.refusesWorkloads" -}}
 {{- $settings := .Values.policies.settings -}}
-{{- if has "enforce" (list (dig "limitRanges" "workloads" "" $settings) (dig "quotas" "workloads" "" $settings)) -}}true{{- end -}}
+{{- if has "enforce" (list (dig "limitRanges" "workloadMode" "" $settings) (dig "quotas" "workloadMode" "" $settings)) -}}true{{- end -}}
 {{- end }}
 
 {{/*

@@ -45,7 +45,7 @@ fn advised(workload: &Entry, used: &[(&str, Observed)], around: &mut Overlay) ->
     let mut histories = Histories::default();
     used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
-    let settings = json!({"estimates": {"now": now.to_string()}});
+    let settings = json!({"estimates": {"replayTime": now.to_string()}});
     let usage = Usage::Read(&histories);
     let engine = Engine { usage, autoscalers: &[], settings: &settings, now, containers: &[] };
     engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap().0
@@ -80,7 +80,7 @@ fn admitted(workload: &Entry, row: &Workload, used: &[(&str, Observed)], around:
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
     let mut overlay = HistoryOverlay::with(around, "shop", now, "web", published);
     let kind = ApiKind::new("v1", "Pod");
-    let settings = json!({"estimates": {"now": now.to_string()}}).to_string();
+    let settings = json!({"estimates": {"replayTime": now.to_string()}}).to_string();
     let judgement = judge(review::create(pod, &kind, "shop"), &settings, &mut overlay);
     if judgement.verdict == Verdict::Refused {
         return None;

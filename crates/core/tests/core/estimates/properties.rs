@@ -90,7 +90,7 @@ proptest! {
     ) {
         let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": main, "initContainers": init}});
         let situation = Situation::of_pod(pod)
-            .with_settings(json!({"limitRanges": {"repairDefaultLimit": repairs}}))
+            .with_settings(json!({"limitRanges": {"raiseDefaultLimits": repairs}}))
             .with_limits(json!([of_container, of_pod]))
             .with_limits(json!([second]))
             .with_profile(own(nginx(window(100, &format!("{cpu}m"), "1Mi"))));

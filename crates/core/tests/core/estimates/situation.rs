@@ -195,15 +195,15 @@ fn plain(mut settings: Value) -> Value {
     for (name, plain) in [
         ("percentile", json!("90")),
         ("margin", json!({"cpu": 0, "memory": 0})),
-        ("shortHistory", json!({"cpu": 0, "memory": 0})),
+        ("shortHistoryMargin", json!({"cpu": 0, "memory": 0})),
     ] {
         if estimates.get(name).is_none() {
             estimates[name] = plain;
         }
     }
     let is_of_pool = estimates["scope"] != "namespace";
-    if is_of_pool && estimates["pool"].get("fewPods").is_none() {
-        estimates["pool"]["fewPods"] = json!(0);
+    if is_of_pool && estimates["pool"].get("smallSampleMargin").is_none() {
+        estimates["pool"]["smallSampleMargin"] = json!(0);
     }
     settings
 }

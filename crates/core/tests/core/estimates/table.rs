@@ -136,12 +136,11 @@ fn an_image_without_history_gets_well_known_requests_or_none() {
 }
 
 #[test]
-fn margin_floor_and_rounding_are_applied() {
+fn margin_min_and_rounding_are_applied() {
     check_settings(json!({}), busy("3m", "5Mi"), "10m", "32Mi");
-    check_settings(json!({"floor": {"cpu": "1m", "memory": "4Mi"}}), busy("3m", "5Mi"), "3m", "5Mi");
+    check_settings(json!({"min": {"cpu": "1m", "memory": "4Mi"}}), busy("3m", "5Mi"), "3m", "5Mi");
     check_settings(json!({"margin": {"cpu": 15, "memory": "50%"}}), busy("101m", "200Mi"), "117m", "300Mi");
     check_settings(json!({}), busy("100500u", "209715201"), "101m", "201Mi");
-    check_settings(json!({"rounding": {"cpu": "50m", "memory": "64Mi"}}), busy("101m", "100Mi"), "150m", "128Mi");
     check_settings(json!({"resources": ["memory"]}), busy("101m", "100Mi"), "", "100Mi");
 }
 
@@ -209,19 +208,19 @@ fn a_short_history_raises_the_estimate() {
     let outcome = nginx_pod().with_real_settings(json!({})).with_profile(own(images.clone())).judge();
     assert!(outcome.explained("web", "requests.cpu").ends_with("; 90m + 10% + 25m; +5% for 2 days of history"));
     images[NGINX]["tags"]["1,27"]["days"] = json!(1);
-    let settings = json!({"percentile": {"cpu": "p90 of recent", "memory": 98}, "shortHistory": {"cpu": "50%"}});
+    let settings = json!({"percentile": {"cpu": "p90 of recent", "memory": 98}, "shortHistoryMargin": {"cpu": "50%"}});
     check_settings(settings, images, "135m", "125Mi");
 }
 
 #[test]
 fn a_pool_of_few_pods_raises_the_estimate() {
     let mut images = with_figures();
-    let check = |images: &Value, few_pods: Value, cpu, memory| {
-        let situation = nginx_pod().with_real_settings(json!({"estimates": {"pool": few_pods}}));
+    let check = |images: &Value, small_sample_margin: Value, cpu, memory| {
+        let situation = nginx_pod().with_real_settings(json!({"estimates": {"pool": small_sample_margin}}));
         check(&situation.with_profile(pool(images.clone())).judge(), cpu, memory);
     };
     check(&images, json!({}), "134m", "307Mi");
-    check(&images, json!({"fewPods": 0}), "124m", "284Mi");
+    check(&images, json!({"smallSampleMargin": 0}), "124m", "284Mi");
     images[NGINX]["tags"]["1,27"]["windows"]["7d"]["pods"] = json!(500);
     check(&images, json!({}), "124m", "284Mi");
 }
@@ -254,11 +253,11 @@ fn a_pool_is_only_used_where_enough_namespaces_agree() {
 fn figures_are_chosen_by_window() {
     let of =
         |percentile: Value, cpu, memory| check_settings(json!({"percentile": percentile}), with_figures(), cpu, memory);
-    of(json!({"cpu": "p90 of 30d", "memory": ["p98 of 7d", "p98 of 30d"]}), "400m", "150Mi");
+    of(json!({"cpu": "p90 of 30d", "memory": "p98 of 30d"}), "400m", "150Mi");
     of(json!({"cpu": "90", "memory": "peak"}), "300m", "9Gi");
     // If no configured window has samples, the window of the step is used.
     let only_month = nginx(json!({"30d": observed("90=40m", "90=40Mi")}), json!({}));
-    check_settings(json!({"percentile": ["p90 of 7d", "p90 of recent"]}), only_month, "40m", "40Mi");
+    check_settings(json!({"percentile": "p90 of 7d"}), only_month, "40m", "40Mi");
 }
 
 #[test]
@@ -423,7 +422,7 @@ fn a_default_limit_below_the_estimate_is_raised_or_without_repair_the_estimate_i
     let outcome = situation.judge();
     check(&outcome, "700m", "100Mi");
     assert_eq!(outcome.value("web", "limits.cpu"), "700m");
-    let outcome = situation.with_settings(json!({"limitRanges": {"repairDefaultLimit": false}})).judge();
+    let outcome = situation.with_settings(json!({"limitRanges": {"raiseDefaultLimits": false}})).judge();
     check(&outcome, "100m", "100Mi");
     assert_eq!(outcome.value("web", "limits.cpu"), "100m");
 }
@@ -627,7 +626,7 @@ fn a_resource_that_an_autoscaler_scales_by_is_not_estimated() {
     let outcome = situation.judge();
     check(&outcome, "120m", "200Mi");
     assert!(outcome.reads.iter().all(|(kind, _, _)| kind != "HorizontalPodAutoscaler"));
-    situation = situation.with_settings(json!({"estimates": {"skipAutoscaled": true}}));
+    situation = situation.with_settings(json!({"estimates": {"excludeAutoscaled": true}}));
     let outcome = situation.judge();
     check(&outcome, "", "200Mi");
     assert!(
@@ -872,7 +871,7 @@ fn an_estimate_beyond_what_a_quota_has_left_is_kept_or_shrunk() {
     })];
     let outcome = situation.judge();
     assert!(!outcome.admitted && outcome.message.contains("exceeded quota: compute"), "{}", outcome.message);
-    let mut situation = situation.with_settings(json!({"estimates": {"onQuota": "shrink"}}));
+    let mut situation = situation.with_settings(json!({"estimates": {"shrinkToQuota": true}}));
     let outcome = situation.judge();
     check(&outcome, "300m", "100Mi");
     assert_eq!(outcome.value("more", "requests.cpu"), "300m");

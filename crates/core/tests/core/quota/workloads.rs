@@ -164,7 +164,7 @@ fn a_rollout_that_continues_without_its_surge_only_gets_a_warning() {
     let expected = "quota team: no room to surge by 1 pod, so the rollout will be slower: requests.cpu short by 400m (0 \
                     available)";
     check(&renewed, "4", &[expected]);
-    assert_eq!(messages(&renewed, "4", &json!({"quotas": {"workloads": "enforce"}})), [expected]);
+    assert_eq!(messages(&renewed, "4", &json!({"quotas": {"workloadMode": "enforce"}})), [expected]);
 }
 
 #[test]
@@ -272,12 +272,12 @@ fn owned_workloads_are_judged_with_their_owner() {
 fn workloads_are_refused_with_enforce() {
     let request = request(&workload("Deployment", json!({"replicas": 5})), None);
     assert_eq!(
-        messages(&request, "2500m", &json!({"quotas": {"workloads": "enforce"}})),
+        messages(&request, "2500m", &json!({"quotas": {"workloadMode": "enforce"}})),
         ["deployments.apps \"web\" is forbidden: its pods would be refused: exceeded quota: team, requested: \
           requests.cpu=2500m, used: requests.cpu=2500m, limited: requests.cpu=4; quota team: 3 of 5 replicas fit: \
           requests.cpu short by 1 (1500m available)"]
     );
-    for off in [json!({"quotas": {"workloads": "off"}}), json!({"quotas": {"mode": "off"}})] {
+    for off in [json!({"quotas": {"workloadMode": "off"}}), json!({"quotas": {"mode": "off"}})] {
         assert!(messages(&request, "2500m", &off).is_empty());
     }
 }
@@ -306,9 +306,9 @@ fn an_update_that_leaves_the_pods_as_they_are_is_not_held_to_limit_ranges() {
         workload
     };
     for quotas in ["enforce", "warn", "off"] {
-        for role in ["both", "judge"] {
+        for role in ["both", "validate"] {
             let settings =
-                json!({"role": role, "limitRanges": {"workloads": "enforce"}, "quotas": {"workloads": quotas}});
+                json!({"role": role, "limitRanges": {"workloadMode": "enforce"}, "quotas": {"workloadMode": quotas}});
             let is_refused = |object: &Value, old: Option<&Value>| {
                 let answer = answer(&json!({"request": request(object, old), "settings": settings}), &lists, None);
                 assert_eq!(answer.warnings, [""; 0], "{settings}");

@@ -4,13 +4,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 pub fn settings() -> impl Strategy<Value = Value> {
-    let enforced = json!({"workloads": "enforce"});
+    let enforced = json!({"workloadMode": "enforce"});
     let of_tier = |tier: &str| json!({"matchLabels": {"tier": tier}});
     prop::sample::select(vec![
         json!({}),
         json!({"quotas": enforced, "limitRanges": enforced, "estimates": {"mode": "never"}}),
-        json!({"role": "judge", "quotas": enforced, "limitRanges": enforced}),
-        json!({"role": "fill"}),
+        json!({"role": "validate", "quotas": enforced, "limitRanges": enforced}),
+        json!({"role": "mutate"}),
         json!({"mutateTemplates": true, "quotas": {"freshness": "live"}}),
         json!({"exempt": {"labels": of_tier("free"), "serviceAccounts": ["shop/free"]}}),
         json!({"limitRanges": {"rules": [{
