@@ -61,9 +61,9 @@ impl fmt::Display for Scaled {
 const VERSIONS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
 
 /// Those of a namespace, or of all, by the first version that the cluster serves.
-pub fn list(around: &mut dyn ClusterReader, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+pub fn list(cluster: &mut dyn ClusterReader, namespace: Option<&str>) -> Result<Vec<Value>, String> {
     for version in VERSIONS {
-        match around.list(version, "HorizontalPodAutoscaler", namespace) {
+        match cluster.list(version, "HorizontalPodAutoscaler", namespace) {
             Err(unknown) if is_of_unknown_kind(&unknown) => {}
             listed => return listed,
         }

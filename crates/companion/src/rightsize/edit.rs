@@ -16,14 +16,14 @@ use yaml_spans::{Content, Node};
 
 /// Requests or limits of one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct Edit {
     pub requirement: Requirement,
     pub object: Identity,
     /// From the object to the pod in it.
     pub path: Vec<&'static str>,
     pub container: String,
     /// Resource and amount, in the order in which they are written where there are none yet.
-    pub amounts: Vec<(&'static str, String)>,
+    pub amounts: Vec<(&'static str, Quantity)>,
 }
 
 /// What tells an object of a file from the others.
@@ -54,19 +54,19 @@ pub enum EditError {
     NotCertain(String),
 }
 
-/// The text with the changes in it; none if it says all that already.
-pub fn set_amounts(text: &str, changes: &[Change]) -> Result<Option<String>, EditError> {
+/// The text with the edits in it; none if it says all that already.
+pub fn set_amounts(text: &str, edits: &[Edit]) -> Result<Option<String>, EditError> {
     let documents = yaml_spans::documents(text).map_err(EditError::Unreadable)?;
     let mut splices = Vec::new();
-    for change in changes {
-        let object = change.object.find(&documents)?;
-        Editor { text, change }.object(object, &mut splices)?;
+    for edit in edits {
+        let object = edit.object.find(&documents)?;
+        Editor { text, edit }.object(object, &mut splices)?;
     }
     if splices.is_empty() {
         return Ok(None);
     }
     let edited = spliced(text, splices);
-    verify::says_the_same(text, &edited, changes)?;
+    verify::says_the_same(text, &edited, edits)?;
     Ok(Some(edited))
 }
 
@@ -134,37 +134,36 @@ fn refuse_shared(node: &Node, wanted: impl Fn() -> String) -> Result<(), EditErr
 /// What is put in: nested keys, the last with amounts.
 struct Inserted<'c> {
     keys: Vec<&'static str>,
-    amounts: Vec<(&'c str, &'c str)>,
+    amounts: Vec<(&'static str, &'c Quantity)>,
 }
 
 struct Editor<'t> {
     text: &'t str,
-    change: &'t Change,
+    edit: &'t Edit,
 }
 
 impl<'t> Editor<'t> {
     fn object(&self, object: &Node, splices: &mut Vec<Splice>) -> Result<(), EditError> {
         let mut at = object;
         self.check_own(at)?;
-        for key in self.change.path.iter().chain(&["spec"]) {
-            at = self.child(at, key)?.ok_or_else(|| EditError::NoContainer(self.change.container.clone()))?;
+        for key in self.edit.path.iter().chain(&["spec"]) {
+            at = self.child(at, key)?.ok_or_else(|| EditError::NoContainer(self.edit.container.clone()))?;
         }
         for field in ["containers", "initContainers"] {
             let Some(list) = self.child(at, field)? else { continue };
-            let is_it = |item: &&Node| item.get("name").and_then(Node::text) == Some(&self.change.container);
+            let is_it = |item: &&Node| item.get("name").and_then(Node::text) == Some(&self.edit.container);
             if let Some(container) = list.items().iter().find(is_it) {
                 self.check_own(container)?;
                 return self.container(container, splices);
             }
         }
-        Err(EditError::NoContainer(self.change.container.clone()))
+        Err(EditError::NoContainer(self.edit.container.clone()))
     }
 
     fn container(&self, container: &Node, splices: &mut Vec<Splice>) -> Result<(), EditError> {
-        let wanted: Vec<(&str, &str)> =
-            self.change.amounts.iter().map(|(name, amount)| (*name, amount.as_str())).collect();
+        let wanted: Vec<_> = self.edit.amounts.iter().map(|(name, amount)| (*name, amount)).collect();
         let mut at = container;
-        let field = self.change.requirement.field();
+        let field = self.edit.requirement.field();
         let below = [field];
         let levels: [(&'static str, &[&'static str]); 2] = [("resources", &below), (field, &[])];
         for (key, below) in levels {
@@ -172,7 +171,7 @@ impl<'t> Editor<'t> {
             match at.entry(key) {
                 None => {
                     let keys = std::iter::once(key).chain(below.iter().copied()).collect();
-                    let after = match (key, self.change.requirement) {
+                    let after = match (key, self.edit.requirement) {
                         ("resources", _) => "image",
                         (_, Requirement::Request) => "limits",
                         (_, Requirement::Limit) => "requests",
@@ -198,7 +197,12 @@ impl<'t> Editor<'t> {
     }
 
     /// Sets amounts where there are some.
-    fn amounts(&self, amounts: &Node, wanted: &[(&str, &str)], splices: &mut Vec<Splice>) -> Result<(), EditError> {
+    fn amounts(
+        &self,
+        amounts: &Node,
+        wanted: &[(&'static str, &Quantity)],
+        splices: &mut Vec<Splice>,
+    ) -> Result<(), EditError> {
         self.check_own(amounts)?;
         let mut missing = Vec::new();
         for (name, amount) in wanted {
@@ -213,7 +217,7 @@ impl<'t> Editor<'t> {
             };
             if !is_same_amount(text, amount) {
                 let text = match style {
-                    ScalarStyle::Plain => (*amount).to_owned(),
+                    ScalarStyle::Plain => amount.to_string(),
                     ScalarStyle::SingleQuoted => format!("'{amount}'"),
                     _ => format!("\"{amount}\""),
                 };
@@ -314,9 +318,8 @@ impl<'t> Editor<'t> {
 
     /// `resources.requests` as a person would set it.
     fn wanted(&self) -> String {
-        let amounts: Vec<String> =
-            self.change.amounts.iter().map(|(name, amount)| format!("{name}: {amount}")).collect();
-        format!("resources.{}: {{{}}}", self.change.requirement.field(), amounts.join(", "))
+        let amounts: Vec<String> = self.edit.amounts.iter().map(|(name, amount)| format!("{name}: {amount}")).collect();
+        format!("resources.{}: {{{}}}", self.edit.requirement.field(), amounts.join(", "))
     }
 
     fn is_json(&self, mapping: &Node) -> bool {
@@ -358,7 +361,8 @@ impl Inserted<'_> {
             column += step;
         }
         for (name, amount) in &self.amounts {
-            let quote = if is_number(amount) { "\"" } else { "" };
+            let amount = amount.to_string();
+            let quote = if is_number(&amount) { "\"" } else { "" };
             lines.push(format!("{}{name}: {quote}{amount}{quote}", " ".repeat(column)));
         }
         lines
@@ -366,12 +370,12 @@ impl Inserted<'_> {
 
     fn flow(&self, is_json: bool) -> String {
         let key = |name: &str| if is_json { format!("\"{name}\"") } else { name.to_owned() };
-        let amount = |amount: &str| match is_json || is_number(amount) {
+        let amount = |amount: String| match is_json || is_number(&amount) {
             true => format!("\"{amount}\""),
-            false => amount.to_owned(),
+            false => amount,
         };
         let amounts: Vec<String> =
-            self.amounts.iter().map(|(name, value)| format!("{}: {}", key(name), amount(value))).collect();
+            self.amounts.iter().map(|(name, value)| format!("{}: {}", key(name), amount(value.to_string()))).collect();
         let inner = amounts.join(", ");
         self.keys.iter().rev().fold(inner, |inner, name| format!("{}: {{{inner}}}", key(name)))
     }
@@ -382,11 +386,8 @@ fn is_number(amount: &str) -> bool {
     amount.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'e'))
 }
 
-fn is_same_amount(text: &str, amount: &str) -> bool {
-    match (text.parse::<Quantity>(), amount.parse::<Quantity>()) {
-        (Ok(text), Ok(amount)) => text == amount,
-        _ => text == amount,
-    }
+fn is_same_amount(text: &str, amount: &Quantity) -> bool {
+    text.parse::<Quantity>().is_ok_and(|written| written == *amount)
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ const CONTROLS: &str = r#"<input id="filter" type="search" placeholder="Filter b
 </div>
 "#;
 
-/// The page. `made_at` is told as it is.
+/// The page; `made_at` is printed as it is.
 pub fn text(report: &Report, made_at: &str) -> String {
     let hash = |text: &str| STANDARD.encode(ring::digest::digest(&ring::digest::SHA256, text.as_bytes()));
     let policy = format!(

@@ -140,7 +140,7 @@ impl RecommendedChange {
 
     /// Edits of the workload's manifest. A limit is only changed where the manifest has one: elsewhere something else
     /// sets it.
-    pub fn edits(&self, manifest: &Value) -> Vec<edit::Change> {
+    pub fn edits(&self, manifest: &Value) -> Vec<edit::Edit> {
         let object = identity(manifest, &self.workload.kind, &self.workload.name);
         let mut edits = Vec::new();
         for container in &self.containers {
@@ -150,9 +150,8 @@ impl RecommendedChange {
                     amounts.retain(|(name, _)| self.has_limit(container, manifest, name));
                 }
                 if !amounts.is_empty() {
-                    let amounts = amounts.iter().map(|(name, amount)| (*name, amount.to_string())).collect();
                     let (object, path, container) = (object.clone(), self.path.clone(), container.name.clone());
-                    edits.push(edit::Change { requirement: *requirement, object, path, container, amounts });
+                    edits.push(edit::Edit { requirement: *requirement, object, path, container, amounts });
                 }
             }
         }

@@ -15,7 +15,7 @@ use crate::rightsize::patches::RecommendedChange;
 /// What is to be edited in a file.
 #[derive(Default)]
 struct Edits {
-    changes: Vec<edit::Change>,
+    amounts: Vec<edit::Edit>,
     targets: Vec<edit::Target>,
 }
 
@@ -31,7 +31,7 @@ pub fn all(manifests: &[Manifest], namespace: &str, changes: &[RecommendedChange
             if !edits.is_empty() {
                 edited.push(change);
             }
-            let of_file = &mut files.entry(manifest.origin.file.clone()).or_default().changes;
+            let of_file = &mut files.entry(manifest.origin.file.clone()).or_default().amounts;
             // A file may be named twice.
             edits.into_iter().for_each(|edit| add(of_file, edit));
         }
@@ -47,7 +47,7 @@ pub fn all(manifests: &[Manifest], namespace: &str, changes: &[RecommendedChange
             targets.into_iter().for_each(|target| add(of_file, target));
         }
         let missing = change.autoscalers.iter().filter(|scaled| names.contains(&scaled.name.as_str()));
-        missing.for_each(|scaled| eprintln!("warning: not in the manifests: {}", scaled));
+        missing.for_each(|scaled| eprintln!("warning: not in the manifests: {scaled}"));
     }
     write(files)
 }
@@ -85,7 +85,7 @@ fn write(files: BTreeMap<PathBuf, Edits>) -> anyhow::Result<Exit> {
 impl Edits {
     /// The text with the edits; none if it says all that already.
     fn made_in(&self, text: &str) -> Result<Option<String>, EditError> {
-        let changed = edit::set_amounts(text, &self.changes)?;
+        let changed = edit::set_amounts(text, &self.amounts)?;
         let targeted = edit::set_targets(changed.as_deref().unwrap_or(text), &self.targets)?;
         Ok(targeted.or(changed))
     }

@@ -2,17 +2,17 @@
 
 use super::*;
 
-fn change(requests: &[(&'static str, &str)]) -> Change {
-    Change {
+fn change(requests: &[(&'static str, &str)]) -> Edit {
+    Edit {
         requirement: Requirement::Request,
         object: Identity { kind: "Deployment".to_owned(), namespace: None, name: "web".to_owned() },
         path: vec!["spec", "template"],
         container: "nginx".to_owned(),
-        amounts: requests.iter().map(|(name, amount)| (*name, (*amount).to_owned())).collect(),
+        amounts: requests.iter().map(|(name, amount)| (*name, amount.parse().unwrap())).collect(),
     }
 }
 
-fn both() -> Change {
+fn both() -> Edit {
     change(&[("cpu", "120m"), ("memory", "200Mi")])
 }
 
@@ -252,7 +252,7 @@ fn is_of_resources(line: &str) -> bool {
 
 #[test]
 fn a_limit_is_set_beside_the_requests() {
-    let limit = Change { requirement: Requirement::Limit, ..change(&[("memory", "1200Mi")]) };
+    let limit = Edit { requirement: Requirement::Limit, ..change(&[("memory", "1200Mi")]) };
     let check = |before: &str, after: &str| {
         let edited = set_amounts(&deployment(before), &[limit.clone(), both()]).unwrap().unwrap();
         assert_eq!(edited, deployment(after));

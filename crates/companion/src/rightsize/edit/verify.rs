@@ -1,29 +1,30 @@
 //! Holds an edited text against the one it was made from: nothing may differ but the amounts that were meant.
 
+use headroom_core::amount::Quantity;
 use serde_json::{Map, Value};
 
-use super::{Change, EditError, Identity, is_same_amount};
+use super::{Edit, EditError, Identity, is_same_amount};
 
-pub(super) fn says_the_same(before: &str, after: &str, changes: &[Change]) -> Result<(), EditError> {
+pub(super) fn says_the_same(before: &str, after: &str, edits: &[Edit]) -> Result<(), EditError> {
     let (Some(mut before), Some(mut after)) = (read(before), read(after)) else {
-        return Err(EditError::NotCertain(all(changes)));
+        return Err(EditError::NotCertain(all(edits)));
     };
-    for change in changes {
-        let amounts = objects(&mut after).find(|object| is_it(object, change)).map(|object| take(object, change));
+    for edit in edits {
+        let amounts = objects(&mut after).find(|object| is_it(object, edit)).map(|object| take(object, edit));
         let as_meant = amounts.as_ref().is_some_and(|amounts| {
-            let same = |(_, wanted): &(&str, String), found: &Option<Value>| {
+            let same = |(_, wanted): &(&str, Quantity), found: &Option<Value>| {
                 found.as_ref().and_then(text).is_some_and(|found| is_same_amount(&found, wanted))
             };
-            change.amounts.iter().zip(amounts).all(|(wanted, found)| same(wanted, found))
+            edit.amounts.iter().zip(amounts).all(|(wanted, found)| same(wanted, found))
         });
         if !as_meant {
-            return Err(EditError::NotCertain(all(changes)));
+            return Err(EditError::NotCertain(all(edits)));
         }
-        for object in objects(&mut before).filter(|object| is_it(object, change)) {
-            take(object, change);
+        for object in objects(&mut before).filter(|object| is_it(object, edit)) {
+            take(object, edit);
         }
     }
-    if before == after { Ok(()) } else { Err(EditError::NotCertain(all(changes))) }
+    if before == after { Ok(()) } else { Err(EditError::NotCertain(all(edits))) }
 }
 
 /// Whether a text says what another says with `put` done to each of its objects, whose identity can be asked.
@@ -36,10 +37,10 @@ pub(super) fn says(before: &str, after: &str, put: impl Fn(&dyn Fn(&Identity) ->
     before == after
 }
 
-fn all(changes: &[Change]) -> String {
-    let amounts = changes.iter().flat_map(|change| {
-        let field = change.requirement.field();
-        change.amounts.iter().map(move |(name, amount)| format!("{}: {field}.{name}: {amount}", change.container))
+fn all(edits: &[Edit]) -> String {
+    let amounts = edits.iter().flat_map(|edit| {
+        let field = edit.requirement.field();
+        edit.amounts.iter().map(move |(name, amount)| format!("{}: {field}.{name}: {amount}", edit.container))
     });
     amounts.collect::<Vec<_>>().join("; ")
 }
@@ -59,8 +60,8 @@ fn objects(documents: &mut [Value]) -> impl Iterator<Item = &mut Value> {
     })
 }
 
-fn is_it(object: &Value, change: &Change) -> bool {
-    is_object(object, &change.object)
+fn is_it(object: &Value, edit: &Edit) -> bool {
+    is_object(object, &edit.object)
 }
 
 fn is_object(object: &Value, identity: &Identity) -> bool {
@@ -71,9 +72,9 @@ fn is_object(object: &Value, identity: &Identity) -> bool {
 }
 
 /// Takes the amounts of a change out of an object, and what is empty then.
-fn take(object: &mut Value, change: &Change) -> Vec<Option<Value>> {
+fn take(object: &mut Value, edit: &Edit) -> Vec<Option<Value>> {
     let mut spec = object;
-    for key in change.path.iter().chain(&["spec"]) {
+    for key in edit.path.iter().chain(&["spec"]) {
         let Some(next) = spec.get_mut(*key) else { return Vec::new() };
         spec = next;
     }
@@ -86,13 +87,13 @@ fn take(object: &mut Value, change: &Change) -> Vec<Option<Value>> {
             .collect();
     }
     let mut containers = lists.into_iter().filter_map(Value::as_array_mut).flatten();
-    let container = containers.find(|container| container["name"] == change.container.as_str());
+    let container = containers.find(|container| container["name"] == edit.container.as_str());
     let Some(Value::Object(container)) = container else { return Vec::new() };
     let mut taken = Vec::new();
     if let Some(Value::Object(resources)) = container.get_mut("resources") {
-        let field = change.requirement.field();
+        let field = edit.requirement.field();
         if let Some(Value::Object(amounts)) = resources.get_mut(field) {
-            taken = change.amounts.iter().map(|(name, _)| amounts.remove(*name)).collect();
+            taken = edit.amounts.iter().map(|(name, _)| amounts.remove(*name)).collect();
         }
         drop_empty(resources, field);
     }

@@ -81,7 +81,7 @@ pub async fn plan(
         }
         match store.namespaces_with_kills(namespaces, window).await {
             Ok(found) => with_kills.extend(found),
-            Err(error) => problems.push(format!("out-of-memory kills cannot be told: {error}")),
+            Err(error) => problems.push(format!("out-of-memory kills are unknown: {error}")),
         }
     }
     let steps = window.seconds().div_euclid(step).max(1);

@@ -11,7 +11,7 @@ pub struct Running {
     pub pods: u64,
     /// By container.
     pub restarts: BTreeMap<String, u64>,
-    /// Containers whose last end was for want of memory.
+    /// Containers whose last termination was an out-of-memory kill.
     pub killed: BTreeMap<String, u64>,
 }
 
