@@ -21,7 +21,5 @@ pub mod manifest;
 pub mod describe;
 pub mod selector;
 
-pub mod rightsize;
-
 pub mod metrics;
 pub mod serve;

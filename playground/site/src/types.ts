@@ -131,7 +131,7 @@ export interface Overview {
   advice: Advice | null;
 }
 
-/** What containers should request, as `kubectl headroom snapshot` wrote it: crates/companion/src/rightsize/summary.rs. */
+/** What containers should request, as `kubectl headroom snapshot` wrote it: crates/rightsize/src/summary.rs. */
 export interface Advice {
   lines: AdviceLine[];
   quotas: AdviceEffect[];

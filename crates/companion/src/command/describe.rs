@@ -25,8 +25,8 @@ use crate::describe::limits::{self, Limits};
 use crate::describe::not_there;
 use crate::describe::quotas::{Inventory, Owned, Quotas};
 use crate::describe::usage::{self, Selection};
-use crate::rightsize::evaluate_with_history as evaluate;
 use crate::selector::Selector;
+use headroom_rightsize::evaluate_with_history as evaluate;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -27,16 +27,16 @@ use super::rights;
 use super::source::{Access, Names};
 use super::target::{Opened, Target, profiles_namespace};
 use crate::manifest;
-use crate::rightsize::engine::{Engine, Usage};
-use crate::rightsize::history::Histories;
-use crate::rightsize::inventory::{Entry, Inventory};
-use crate::rightsize::price::{Price, Prices};
-use crate::rightsize::report::{Order, Report, Source, Workload};
-use crate::rightsize::table::{self, View};
-use crate::rightsize::{
+use crate::selector::Selector;
+use headroom_rightsize::engine::{Engine, Usage};
+use headroom_rightsize::history::Histories;
+use headroom_rightsize::inventory::{Entry, Inventory};
+use headroom_rightsize::price::{Price, Prices};
+use headroom_rightsize::report::{Order, Report, Source, Workload};
+use headroom_rightsize::table::{self, View};
+use headroom_rightsize::{
     csv, evaluate_with_history as evaluate, findings, html, markdown, patches, picture, quota_effect,
 };
-use crate::selector::Selector;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::recommend;
 use super::target::{Scope, Target, profiles_namespace};
-use crate::rightsize::summary;
+use headroom_rightsize::summary;
 
 const EXAMPLES: &str = "\
 Examples:

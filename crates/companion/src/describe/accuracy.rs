@@ -9,7 +9,7 @@ use headroom_usage_profile::accuracy::Off;
 use serde::Serialize;
 
 use super::section;
-use crate::rightsize::distribution::shown;
+use headroom_rightsize::distribution::shown;
 
 /// Of one image and resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::accuracy::{self, Estimates};
 use super::section;
-use crate::rightsize::distribution::Distribution;
+use headroom_rightsize::distribution::Distribution;
 
 /// What was used in a namespace, or in all together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

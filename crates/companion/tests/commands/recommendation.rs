@@ -1,11 +1,11 @@
 //! Recommendations: for every container, the same amounts as for one without requests.
 
-use headroom_companion::rightsize::recommendation::{lookups, recommend};
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::Document;
 use headroom_core::request::Requirement;
 use headroom_core::timestamp::Timestamp;
 use headroom_core::{Context, Request, Settings};
+use headroom_rightsize::recommendation::{lookups, recommend};
 use serde_json::{Value, json};
 
 use crate::situation::{NOW, Situation, history, own, window};

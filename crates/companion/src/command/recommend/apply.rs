@@ -15,8 +15,8 @@ use kube::{Client, Error};
 use serde_json::Value;
 
 use crate::command::target::Target;
-use crate::rightsize::patches::Patch;
-use crate::rightsize::report::Report;
+use headroom_rightsize::patches::Patch;
+use headroom_rightsize::report::Report;
 
 /// Whom the API server knows as the owner of what is set.
 const MANAGER: &str = "kubectl-headroom";

@@ -20,11 +20,11 @@ use tokio_util::sync::CancellationToken;
 use super::{Args, From};
 use crate::command::source::{behind_service, needs_port_forward, service_named};
 use crate::command::target::{Opened, Target};
-use crate::rightsize::discover::{self, Candidate, USUAL_NAMESPACES};
-use crate::rightsize::evaluate_with_history as evaluate;
-use crate::rightsize::history::{self, Histories};
-use crate::rightsize::owners::Pods;
-use crate::rightsize::report::Source;
+use headroom_rightsize::discover::{self, Candidate, USUAL_NAMESPACES};
+use headroom_rightsize::evaluate_with_history as evaluate;
+use headroom_rightsize::history::{self, Histories};
+use headroom_rightsize::owners::Pods;
+use headroom_rightsize::report::Source;
 
 /// What was found and read.
 pub struct Found {

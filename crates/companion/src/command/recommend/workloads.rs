@@ -13,8 +13,8 @@ use super::Args;
 use crate::command::rights;
 use crate::command::target::{Opened, is_kind, named, one_by_one};
 use crate::describe::not_there;
-use crate::rightsize::inventory::{Entry, Inventory, makes_pods};
-use crate::rightsize::owners::{Owner, WorkloadRef};
+use headroom_rightsize::inventory::{Entry, Inventory, makes_pods};
+use headroom_rightsize::owners::{Owner, WorkloadRef};
 
 /// Rules and autoscalers that every evaluation reads.
 const RULES: [(&str, &str); 3] =

@@ -9,8 +9,8 @@ use headroom_dryrun::cluster_reader::folder::in_namespace;
 use headroom_dryrun::manifest::Manifest;
 use headroom_report::Exit;
 
-use crate::rightsize::edit::{self, EditError};
-use crate::rightsize::patches::RecommendedChange;
+use headroom_rightsize::edit::{self, EditError};
+use headroom_rightsize::patches::RecommendedChange;
 
 /// What is to be edited in a file.
 #[derive(Default)]

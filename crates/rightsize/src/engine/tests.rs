@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::rightsize::report::Workload;
+use crate::report::Workload;
 use headroom_dryrun::cluster_reader::{Folder, Overlay};
 use headroom_dryrun::judge::{Verdict, judge};
 use headroom_usage::observed::{Kill, Observed};

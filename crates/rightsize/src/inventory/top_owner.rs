@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::Value;
 
 use super::Entry;
-use crate::rightsize::owners::{MAX_CHAIN, Owner, WorkloadRef};
+use crate::owners::{MAX_CHAIN, Owner, WorkloadRef};
 use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
 
 /// The tops of the chains of owners; each object above a workload is read once.

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::query_plan::{MAX_NAMESPACES, Query, Question, plan};
 use super::{Histories, Part};
-use crate::rightsize::owners::{Owners, Pods, WorkloadRef};
+use crate::owners::{Owners, Pods, WorkloadRef};
 
 /// The time before each next attempt.
 const RETRY_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(9)];

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::running::Running;
 use super::top_owner::TopOwners;
 use super::{Entry, Inventory, TEMPLATES};
-use crate::rightsize::owners::{Owner, Owners, Pods, WorkloadRef, comes_and_goes};
+use crate::owners::{Owner, Owners, Pods, WorkloadRef, comes_and_goes};
 use headroom_dryrun::cluster_reader::{ClusterReader, without_bookkeeping};
 use headroom_dryrun::kinds::{ApiKind, metadata};
 

@@ -6,7 +6,7 @@ use headroom_usage::sample::{Batch, Window};
 use headroom_usage::{cardinality, day_of};
 
 use super::{Histories, Part};
-use crate::rightsize::owners::Pods;
+use crate::owners::Pods;
 
 /// Reads the current usage of some namespaces, or of all.
 pub async fn read(source: &dyn Source, namespaces: Option<&[String]>, pods: &Pods) -> Result<Histories, SourceError> {
