@@ -1,6 +1,6 @@
 //! The annotations that record who set a value, LimitRanger's and ours: read and written.
 
-/// How the names of our own annotations begin.
+/// The prefix of our own annotations.
 pub const OURS: &str = "headroom.dev/";
 
 pub mod headroom_annotation;

@@ -35,7 +35,7 @@ pub struct Context<'d> {
     pub tenant_quotas: Vec<TenantQuota<'d>>,
     /// The workload that a `scale` is about.
     pub scaled: Option<Node<'d>>,
-    /// Whether the Namespace was requested, found or not.
+    /// True if the Namespace was requested, found or not.
     pub asked_for_namespace: bool,
     /// The Namespace object of the request.
     pub namespace: Option<Node<'d>>,

@@ -5,7 +5,7 @@
 
 use crate::find;
 
-/// Whether `pattern` matches the whole of `text`.
+/// True if `pattern` matches the whole of `text`.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(head) else { return false };

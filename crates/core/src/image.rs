@@ -19,8 +19,8 @@ const DEFAULT_FOLDER: &str = "library";
 /// Another name of the default registry; both pull the same images.
 const DEFAULT_REGISTRY_ALIAS: &str = "index.docker.io";
 const DEFAULT_TAG: &str = "latest";
-const LONGEST_REPOSITORY: usize = 255;
-const LONGEST_TAG: usize = 128;
+const MAX_REPOSITORY_LENGTH: usize = 255;
+const MAX_TAG_LENGTH: usize = 128;
 /// Longer than any repository, tag and digest together.
 const MAX_LENGTH: usize = 1024;
 
@@ -62,7 +62,7 @@ impl<'a> ImageName<'a> {
             return Err(invalid(Fault::Digest));
         }
         let repository = full_repository(name);
-        if repository.len() > LONGEST_REPOSITORY {
+        if repository.len() > MAX_REPOSITORY_LENGTH {
             return Err(invalid(Fault::TooLong));
         }
         Ok(Self { repository, tag, digest })
@@ -81,6 +81,77 @@ impl<'a> ImageName<'a> {
     /// The digest, with its algorithm: `sha256:…`.
     pub fn digest(&self) -> Option<&'a str> {
         self.digest
+    }
+
+    /// The tag and the digest, to be kept beside the [`Repository`].
+    pub fn reference(&self) -> Reference {
+        Reference { tag: self.tag().map(str::to_owned), digest: self.digest.map(str::to_owned) }
+    }
+}
+
+/// A repository in full form, `docker.io/library/nginx`: the part of an image's name that its history is kept by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Repository(String);
+
+impl Repository {
+    pub fn of(image: &ImageName<'_>) -> Self {
+        Self(image.repository().to_owned())
+    }
+
+    /// Reads a repository that was written in full form; none for any other text.
+    pub fn from_full(text: &str) -> Option<Self> {
+        let name = ImageName::parse(text).ok()?;
+        (name.repository() == text).then(|| Self::of(&name))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Repository {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The tag of an image, its digest, or both: what distinguishes the images of one repository.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reference {
+    tag: Option<String>,
+    digest: Option<String>,
+}
+
+impl Reference {
+    /// Reads `:1.27`, `@sha256:…`, or both; none for any other text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (tag, digest) = match text.split_once('@') {
+            Some((tag, digest)) => (tag, Some(digest)),
+            None => (text, None),
+        };
+        let tag = if tag.is_empty() { None } else { Some(tag.strip_prefix(':')?) };
+        let is_valid = tag.is_none_or(is_tag) && digest.is_none_or(is_digest) && (tag.is_some() || digest.is_some());
+        is_valid.then(|| Self { tag: tag.map(str::to_owned), digest: digest.map(str::to_owned) })
+    }
+
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    pub fn digest(&self) -> Option<&str> {
+        self.digest.as_deref()
+    }
+}
+
+/// `:1.27`, `@sha256:…`, or both, as behind the repository in an image's name.
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (mark, part) in [(':', &self.tag), ('@', &self.digest)] {
+            if let Some(part) = part {
+                write!(f, "{mark}{part}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -184,7 +255,7 @@ fn is_path_component(component: &str) -> bool {
 
 fn is_tag(tag: &str) -> bool {
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    tag.len() <= LONGEST_TAG
+    tag.len() <= MAX_TAG_LENGTH
         && tag.bytes().next().is_some_and(word)
         && tag.bytes().all(|byte| word(byte) || matches!(byte, b'.' | b'-'))
 }
@@ -242,7 +313,7 @@ impl fmt::Display for ParseImageNameError {
             ),
             Fault::Tag => write!(
                 f,
-                "`{excerpt}` is not an image name: a tag is 1 to {LONGEST_TAG} letters, digits, `_`, `.` and `-`, \
+                "`{excerpt}` is not an image name: a tag is 1 to {MAX_TAG_LENGTH} letters, digits, `_`, `.` and `-`, \
                  and begins with a letter, a digit or `_`"
             ),
             Fault::Digest => {
@@ -252,7 +323,10 @@ impl fmt::Display for ParseImageNameError {
                 )
             }
             Fault::TooLong => {
-                write!(f, "`{excerpt}` is not an image name: a repository has at most {LONGEST_REPOSITORY} characters")
+                write!(
+                    f,
+                    "`{excerpt}` is not an image name: a repository has at most {MAX_REPOSITORY_LENGTH} characters"
+                )
             }
         }
     }
@@ -325,6 +399,33 @@ mod tests {
         check(&format!("nginx:1.27@{digest}"), "docker.io/library/nginx", Some("1.27"), Some(&digest));
         let text = format!("registry:5000/team/app:v1@sha512:{HEX}{HEX}");
         check(&text, "registry:5000/team/app", Some("v1"), Some(&format!("sha512:{HEX}{HEX}")));
+    }
+
+    #[test]
+    fn a_name_is_kept_as_repository_and_reference() {
+        let digest = format!("sha256:{HEX}");
+        for (text, repository, reference) in [
+            ("nginx", "docker.io/library/nginx", ":latest".to_owned()),
+            ("localhost:5000/app:v1", "localhost:5000/app", ":v1".to_owned()),
+            (&format!("nginx@{digest}"), "docker.io/library/nginx", format!("@{digest}")),
+            (&format!("nginx:1.27@{digest}"), "docker.io/library/nginx", format!(":1.27@{digest}")),
+        ] {
+            let name = ImageName::parse(text).unwrap();
+            let kept = (Repository::of(&name), name.reference());
+            assert_eq!((kept.0.as_str(), kept.1.to_string()), (repository, reference), "{text}");
+            // Both can be stored as texts, and joined they are the name in full.
+            assert_eq!(Repository::from_full(repository).as_ref(), Some(&kept.0), "{text}");
+            assert_eq!(Reference::parse(&kept.1.to_string()).as_ref(), Some(&kept.1), "{text}");
+            let full = format!("{}{}", kept.0, kept.1);
+            let again = ImageName::parse(&full).unwrap();
+            assert_eq!((Repository::of(&again), again.reference()), kept, "{text}");
+        }
+        for text in ["nginx", "docker.io/library/nginx:1.27", "docker.io/nginx", "", "a/b"] {
+            assert_eq!(Repository::from_full(text), None, "{text}");
+        }
+        for text in ["", "1.27", ":", "@", ":a b", "@sha256:abc", ":1@", "nginx:1"] {
+            assert_eq!(Reference::parse(text), None, "{text}");
+        }
     }
 
     #[test]

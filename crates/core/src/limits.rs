@@ -73,7 +73,7 @@ trait Bounded<'d> {
     fn has_limits(&self) -> bool {
         true
     }
-    /// Whether an update leaves a resource unchanged. Nothing is known of the change of a total out of range.
+    /// True if an update leaves a resource unchanged. Nothing is known of the change of a total out of range.
     fn is_unchanged(&self, before: &Self, resource: &str) -> bool {
         Requirement::BOTH.iter().all(|requirement| {
             let amount = self.amount(*requirement, resource);

@@ -45,7 +45,7 @@ pub struct Object<'a, 'd> {
     pub source: request::Object<'d>,
     /// The object's pod, if the object is a pod.
     pub pod: Option<&'a Pod<'d>>,
-    /// What was stored before an update.
+    /// The object that was stored before an update.
     pub replaces: Option<&'a request::Object<'d>>,
     pub devices: DeviceContext<'a, 'd>,
 }
@@ -54,7 +54,7 @@ pub struct Object<'a, 'd> {
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceContext<'a, 'd> {
     pub classes: &'a [DeviceClass<'d>],
-    /// What the claim's pod was charged already.
+    /// The amounts that the claim's pod was charged already.
     pub of_pod: &'a ResourceList<'d>,
 }
 
@@ -69,7 +69,7 @@ impl<'a, 'd> Object<'a, 'd> {
         Self { kind: Kind::POD, source, pod: Some(pod), replaces: None, devices: DeviceContext::NONE }
     }
 
-    /// How the object is charged under a name of a quota; none if it is not.
+    /// Returns how the object is charged under a name of a quota; none if it is not.
     fn charged_under<'n>(&self, name: &'n str) -> Option<Charged<'n>> {
         self.kind.charged_under(name).filter(|charged| match charged {
             Charged::ImplicitDevices(class) => self.devices.classes.iter().any(|have| have.name == *class),
@@ -105,7 +105,7 @@ pub struct Bounds<'a, 'd> {
 pub struct Outcome<'d> {
     /// Every reason to refuse it, Kubernetes' own reason first.
     pub breaches: Vec<Breach<'d>>,
-    /// What the request adds to each quota, or would add if it were not refused.
+    /// The amounts that the request adds to each quota, or would add if it were not refused.
     pub charges: Vec<Charge<'d>>,
 }
 
@@ -228,7 +228,7 @@ fn unknown_status<'d>(applying: &Applying<'_, 'd>) -> Option<Breach<'d>> {
     Some(applying.breach(Fault::UnknownStatus { names }))
 }
 
-/// What is available under a bound; never below zero.
+/// The amount that is available under a bound; never below zero.
 fn free(hard: &Quantity, used: &Quantity) -> Quantity {
     if used < hard { hard.minus(used) } else { Quantity::ZERO }
 }

@@ -38,7 +38,7 @@ pub struct Settings<'d> {
     pub exempt: Exempt<'d>,
 }
 
-/// Which part of the work a policy does.
+/// The part of the work that a policy does.
 ///
 /// Only after mutating admission is an object as it will be stored. So the safest deployment is two policies of one
 /// module: a mutating one fills in values, and a validating one judges the result.
@@ -71,12 +71,12 @@ impl Role {
 pub struct ServerVersion(Option<u16>);
 
 impl ServerVersion {
-    /// Whether the API server keeps pod-level resources.
+    /// True if the API server keeps pod-level resources.
     pub fn has_pod_level_resources(self) -> bool {
         self.0.is_none_or(|minor| minor >= 34)
     }
 
-    /// Whether the API server also fills in missing pod-level limits.
+    /// True if the API server also fills in missing pod-level limits.
     pub fn completes_pod_level_limits(self) -> bool {
         self.0.is_none_or(|minor| minor >= 37)
     }
@@ -90,7 +90,7 @@ impl ServerVersion {
     }
 }
 
-/// What happens on a breach.
+/// The consequence of a breach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Enforce,
@@ -106,7 +106,7 @@ pub struct LimitRangeSettings<'d> {
     pub mode: Mode,
     /// For controllers, whose pods would be checked against the ranges only later.
     pub workload_mode: Mode,
-    /// Whether `rules` get the defaults that Kubernetes derives for a LimitRange.
+    /// True if `rules` get the defaults that Kubernetes derives for a LimitRange.
     pub derive_defaults: bool,
     pub raise_default_limits: bool,
     pub rules: Vec<Rule<'d>>,
@@ -125,13 +125,13 @@ impl Default for LimitRangeSettings<'_> {
 }
 
 impl LimitRangeSettings<'_> {
-    /// What happens on a breach by the pods of a controller.
+    /// The consequence of a breach by the pods of a controller.
     pub fn of_workloads(&self) -> Mode {
         if self.mode == Mode::Off { Mode::Off } else { self.workload_mode }
     }
 }
 
-/// What happens to a request when a needed object cannot be read.
+/// The consequence for a request when a needed object cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnMissingContext {
     #[default]
@@ -202,7 +202,7 @@ impl<'d> Settings<'d> {
 }
 
 impl Settings<'_> {
-    /// Whether any selector needs the labels of the request's namespace.
+    /// True if any selector needs the labels of the request's namespace.
     pub fn selects_by_namespace_labels(&self) -> bool {
         let in_rules = self.limit_ranges.rules.iter().any(|rule| rule.namespace_labels.is_some());
         in_rules || self.exempt.namespace_labels.is_some()
@@ -259,7 +259,7 @@ impl<'d> Reader<'_, 'd> {
     }
 }
 
-/// Whether any of the patterns matches, in which `*` matches any text.
+/// True if any of the patterns matches, in which `*` matches any text.
 pub fn any_matches(patterns: &[Cow<'_, str>], text: &str) -> bool {
     patterns.iter().any(|pattern| glob::matches(pattern, text))
 }

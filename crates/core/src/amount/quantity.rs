@@ -99,7 +99,7 @@ impl Quantity {
         self.nanos > 0
     }
 
-    /// Whether arithmetic left the range: the amount is only known to lie beyond every amount that can be read.
+    /// True if arithmetic left the range: the amount is only known to lie beyond every amount that can be read.
     pub fn is_out_of_range(&self) -> bool {
         !is_in_range(self.nanos)
     }
@@ -166,18 +166,18 @@ impl Quantity {
         self.with(scaled.map(|scaled| with_sign_of(self.nanos, scaled)))
     }
 
-    /// Whether |limit| > |request| x |ratio|, exactly. An amount out of range exceeds every ratio.
+    /// True if |limit| > |request| x |ratio|, exactly. An amount out of range exceeds every ratio.
     pub fn exceeds_ratio(limit: &Self, request: &Self, ratio: &Self) -> bool {
         let is_unknown = [limit, request, ratio].iter().any(|amount| amount.is_out_of_range());
         is_unknown || Self::cmp_to_product(limit, request, ratio).is_gt()
     }
 
-    /// Whether |limit| < |request| x |ratio|, exactly.
+    /// True if |limit| < |request| x |ratio|, exactly.
     pub fn falls_short_of_ratio(limit: &Self, request: &Self, ratio: &Self) -> bool {
         Self::cmp_to_product(limit, request, ratio).is_lt()
     }
 
-    /// How |limit| compares to |request| x |ratio|. Nanos x nanos are billionths of nanos.
+    /// Compares |limit| with |request| x |ratio|. Nanos x nanos are billionths of nanos.
     fn cmp_to_product(limit: &Self, request: &Self, ratio: &Self) -> Ordering {
         let limit = product(limit.nanos.unsigned_abs(), NANOS_PER_UNIT.unsigned_abs());
         limit.cmp(&product(request.nanos.unsigned_abs(), ratio.nanos.unsigned_abs()))

@@ -12,12 +12,12 @@ use crate::order;
 /// The name of a resource, such as `cpu` or `example.com/gpu`.
 pub type ResourceName<'d> = Cow<'d, str>;
 
-/// Whether it is one of Kubernetes' own resources: a plain name, or one with its domain.
+/// True if it is one of Kubernetes' own resources: a plain name, or one with its domain.
 pub fn is_native(name: &str) -> bool {
     !name.contains('/') || find::contains(name, "kubernetes.io/")
 }
 
-/// Whether it is an extended resource, by the name that containers use.
+/// True if it is an extended resource, by the name that containers use.
 pub fn is_device(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.")
 }

@@ -25,7 +25,7 @@ pub const MAX_LENGTH: usize = 1024;
 /// Marks the place in the annotation where values were left out.
 const CUT: &str = "\"…\":";
 
-/// Whether the pod has an annotation of ours that left values out.
+/// True if the pod has an annotation of ours that left values out.
 pub fn is_cut(pod: &Pod<'_>) -> Result<bool, Malformed> {
     Ok(text_of(pod)?.is_some_and(|text| find::contains(&text, CUT)))
 }
@@ -51,7 +51,7 @@ pub struct Claim<'a> {
 pub struct Explanation {
     /// As a JSON string, for both the object and the audit log.
     pub json: String,
-    /// Whether every value is in it with its whole reason.
+    /// True if every value is in it with its whole reason.
     pub is_full: bool,
 }
 
@@ -88,7 +88,7 @@ impl Values {
     }
 }
 
-/// How much of a value's source is written.
+/// The part of a value's source that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reasons {
     Full,

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::usage::Resource;
 use crate::json::{Malformed, Node};
 
-/// What an autoscaler scales and by which resources.
+/// A HorizontalPodAutoscaler: its target, and the resources that it scales by.
 #[derive(Debug, Clone)]
 pub struct Autoscaler<'d> {
     target_kind: Cow<'d, str>,
@@ -41,7 +41,7 @@ impl<'d> Autoscaler<'d> {
         })
     }
 
-    /// Whether the autoscaler scales one of these owners by this resource of this container.
+    /// True if the autoscaler scales one of these owners by this resource of this container.
     pub fn scales_by(&self, owners: &[Owner<'_>], container: &str, resource: Resource) -> bool {
         let is_target = owners.iter().any(|owner| owner.kind == self.target_kind && owner.name == self.target_name);
         is_target

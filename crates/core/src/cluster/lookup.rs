@@ -75,7 +75,7 @@ pub struct HostCall<'l> {
     /// The one object's name; none for a list.
     pub name: Option<Cow<'l, str>>,
     pub field_masks: Vec<Cow<'l, str>>,
-    /// Whether the host must not answer from its cache.
+    /// True if the host must not answer from its cache.
     pub disable_cache: bool,
 }
 
@@ -123,7 +123,7 @@ impl Lookup<'_> {
         HostCall { api_version, kind, namespace, name, field_masks, disable_cache }
     }
 
-    /// Whether a failure only means that the object or kind does not exist: a cluster without a collector, a quota or a
+    /// True if a failure only means that the object or kind does not exist: a cluster without a collector, a quota or a
     /// pod that was deleted.
     pub(super) fn is_absent(&self, problem: &str) -> bool {
         let is_not_found = find::contains(problem, "Cannot find");

@@ -27,7 +27,7 @@ pub struct ResourceQuota<'d> {
     pub scopes: Vec<Cow<'d, str>>,
     /// `spec.scopeSelector.matchExpressions`
     pub selector: Vec<ScopeRequirement<'d>>,
-    /// Whether it is a TenantQuota, which covers other namespaces too.
+    /// True if it is a TenantQuota, which covers other namespaces too.
     pub is_tenant: bool,
 }
 
@@ -75,7 +75,7 @@ impl<'d> ResourceQuota<'d> {
         Ok(quotas)
     }
 
-    /// Whether the quota belongs to a namespace. A list from a file may contain quotas of other namespaces.
+    /// True if the quota belongs to a namespace. A list from a file may contain quotas of other namespaces.
     pub fn is_of(&self, namespace: &str) -> bool {
         self.namespace.is_empty() || self.namespace == namespace
     }

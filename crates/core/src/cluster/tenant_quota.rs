@@ -48,7 +48,7 @@ impl<'d> TenantQuota<'d> {
         Ok(read)
     }
 
-    /// Whether the ledger never charges a namespace to this quota.
+    /// True if the ledger never charges a namespace to this quota.
     pub fn exempts(&self, namespace: &str) -> bool {
         NEVER_CHARGED.contains(&namespace) || self.exempt.iter().any(|exempt| exempt == namespace)
     }

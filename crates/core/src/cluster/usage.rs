@@ -40,7 +40,7 @@ pub struct OomKill {
 pub enum Resource {
     Cpu,
     Memory,
-    /// What a container writes outside of volumes, its logs included.
+    /// The files of a container outside of volumes, its logs included.
     EphemeralStorage,
 }
 

@@ -39,7 +39,7 @@ impl<'a> ImagePattern<'a> {
         Ok(Self { repository, tag, digest })
     }
 
-    /// Whether the pattern matches this image.
+    /// True if the pattern matches this image.
     pub fn matches(&self, image: &ImageName<'_>) -> bool {
         let part_matches = |pattern: Option<&str>, part: Option<&str>| match (pattern, part) {
             (Some(pattern), Some(part)) => glob::matches(pattern, part),

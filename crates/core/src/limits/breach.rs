@@ -78,7 +78,7 @@ pub struct Breach<'d> {
     pub range: RangeName<'d>,
 }
 
-/// What breaks the bound.
+/// The container, pod or claim that breaks a bound of a LimitRange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BoundTarget<'d> {
     Container(Cow<'d, str>),
@@ -87,7 +87,7 @@ pub enum BoundTarget<'d> {
     Claim,
 }
 
-/// How a bound is broken.
+/// The way in which a bound of a LimitRange is broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     NoRequestForMin { min: Quantity },
@@ -149,7 +149,7 @@ impl fmt::Display for Breach<'_> {
 }
 
 impl Breach<'_> {
-    /// How to fix it: `set a cpu request of at least 50m (LimitRange limits)`.
+    /// Says how to fix it: `set a cpu request of at least 50m (LimitRange limits)`.
     pub fn advice(&self) -> String {
         let Self { resource, fault, subject, .. } = self;
         let sum = if *subject == BoundTarget::Pod { "sum of the " } else { "" };

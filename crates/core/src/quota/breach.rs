@@ -12,7 +12,7 @@ use crate::cut::{Names, count_of};
 pub struct Breach<'d> {
     /// The quota that refuses; none if no quota does.
     pub quota: Option<Cow<'d, str>>,
-    /// Whether that quota is a TenantQuota.
+    /// True if that quota is a TenantQuota.
     pub is_tenant: bool,
     pub fault: Fault<'d>,
 }
@@ -55,7 +55,7 @@ pub struct Excess<'d> {
     pub origins: Names,
 }
 
-/// How the pods of a workload would exceed a quota.
+/// The excess of a workload's pods over a quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Growth {
     /// The pods that the workload is to have, and how many of them fit.
@@ -63,7 +63,7 @@ pub struct Growth {
     pub fitting: u64,
     /// The extra pods of a rollout, where only these do not fit.
     pub surge: Option<Surge>,
-    /// What is counted: `replicas` or `pods`.
+    /// The noun for what is counted: `replicas` or `pods`.
     pub noun: &'static str,
     /// The assumption behind the number, if any.
     pub assumption: Option<&'static str>,
@@ -73,7 +73,7 @@ pub struct Growth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Surge {
     pub pods: u64,
-    /// Whether the rollout continues without it.
+    /// True if the rollout continues without it.
     pub may_wait: bool,
 }
 
@@ -82,7 +82,7 @@ impl<'d> Breach<'d> {
         Self { quota: None, is_tenant: false, fault }
     }
 
-    /// Whether it only slows a rollout, which continues without its surge.
+    /// True if it only slows a rollout, which continues without its surge.
     pub fn only_slows(&self) -> bool {
         let growth = match &self.fault {
             Fault::Exceeded { growth, .. } => growth.as_ref(),
@@ -91,7 +91,7 @@ impl<'d> Breach<'d> {
         growth.and_then(|growth| growth.surge).is_some_and(|surge| surge.may_wait)
     }
 
-    /// Whether Kubernetes puts the object's name in front of such a refusal.
+    /// True if Kubernetes puts the object's name in front of such a refusal.
     pub fn names_object(&self) -> bool {
         !matches!(self.fault, Fault::UncoveredScopes { .. })
     }
@@ -139,7 +139,7 @@ impl fmt::Display for Breach<'_> {
 }
 
 impl Breach<'_> {
-    /// What is wrong, in short, and how to fix it: `quota team: requests.cpu short by 500m (1500m available)`.
+    /// Says what is wrong, in short, and how to fix it: `quota team: requests.cpu short by 500m (1500m available)`.
     pub fn advice(&self) -> String {
         let advice = match &self.fault {
             Fault::MustSpecify { missing } => {

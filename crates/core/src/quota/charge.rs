@@ -31,17 +31,17 @@ impl Change<'_, '_> {
     }
 }
 
-/// What a request adds to one quota.
+/// The amounts that a request adds to one quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge<'d> {
     pub quota: Cow<'d, str>,
-    /// Whether that quota is a TenantQuota.
+    /// True if that quota is a TenantQuota.
     pub is_tenant: bool,
     /// In name order.
     pub added: Vec<Added<'d>>,
 }
 
-/// What a request adds under one name.
+/// The amount that a request adds under one name of a quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Added<'d> {
     pub name: ResourceName<'d>,
@@ -52,7 +52,7 @@ pub struct Added<'d> {
     pub hard: Quantity,
 }
 
-/// What a change adds to quotas: the growth where the quota matched the old object, else everything.
+/// The amounts that a change adds to quotas: the growth where the quota matched the old object, else everything.
 pub(super) struct Deltas<'d> {
     /// The object's whole usage.
     pub(super) in_full: Usage<'d>,
@@ -89,7 +89,7 @@ impl<'d> Deltas<'d> {
         Ok(Some(deltas))
     }
 
-    /// What is added to a quota; none if nothing is.
+    /// The amount that is added to a quota; none if nothing is.
     pub(super) fn amount(&self, quota: &ResourceQuota<'d>, charged: Charged<'_>) -> Option<Quantity> {
         let amount = self.in_full.amount(charged).filter(|amount| !amount.is_zero())?;
         match &self.before {
@@ -98,7 +98,7 @@ impl<'d> Deltas<'d> {
         }
     }
 
-    /// Whether the change adds anything to any quota.
+    /// True if the change adds anything to any quota.
     pub(super) fn charge_anything(&self, kind: Kind<'_>) -> bool {
         let Some(before) = self.before.as_ref().filter(|_| self.beginning.is_empty()) else { return true };
         let before = before.list(kind);

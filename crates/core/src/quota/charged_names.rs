@@ -12,7 +12,7 @@ pub struct Kind<'a> {
     pub measure: Measure,
 }
 
-/// How the usage of a kind is measured.
+/// The measure of a kind's usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     Pod,
@@ -23,7 +23,7 @@ pub enum Measure {
     Count,
 }
 
-/// How an object is charged under a name.
+/// The amount that an object is charged under a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charged<'n> {
     /// One for each object.
@@ -78,7 +78,7 @@ impl<'a> Kind<'a> {
         Self { group, resource, measure }
     }
 
-    /// How an object of the kind is charged under a name; none if it is not.
+    /// Returns how an object of the kind is charged under a name; none if it is not.
     pub fn charged_under(self, name: &str) -> Option<Charged<'_>> {
         if let Some(counted) = name.strip_prefix("count/") {
             return self.is_called(counted).then_some(Charged::Object);
@@ -114,13 +114,13 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// Whether quotas also count the kind under its bare name, from before `count/` was introduced.
+    /// True if quotas also count the kind under its bare name, from before `count/` was introduced.
     pub fn has_plain_name(self) -> bool {
         self.group.is_empty()
             && matches!(self.resource, "configmaps" | "secrets" | "replicationcontrollers" | "resourcequotas")
     }
 
-    /// Whether `text` is `<resource>` or, outside the core group, `<resource>.<group>`.
+    /// True if `text` is `<resource>` or, outside the core group, `<resource>.<group>`.
     fn is_called(self, text: &str) -> bool {
         match text.strip_prefix(self.resource) {
             Some("") => self.group.is_empty(),

@@ -6,7 +6,7 @@ use crate::cluster::usage::Resource;
 use crate::json::Malformed;
 use crate::request::{self, Pod};
 
-/// What the quotas that a new pod exceeds leave for its containers.
+/// Computes what the quotas that a new pod exceeds leave for its containers.
 pub fn room_for<'d>(
     pod: &Pod<'d>,
     source: request::Object<'d>,

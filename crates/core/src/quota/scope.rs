@@ -8,7 +8,7 @@ use crate::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
 use crate::json::{Malformed, Node};
 use crate::request::{self, Pod, Resources};
 
-/// Whether the object matches all scopes and scope selectors of the quota.
+/// True if the object matches all scopes and scope selectors of the quota.
 pub fn matches_all(object: &Object<'_, '_>, quota: &ResourceQuota<'_>) -> Result<bool, Malformed> {
     for requirement in quota.requirements() {
         if !matches(object, &requirement)? {
@@ -57,7 +57,7 @@ pub fn has_deadline(spec: Node<'_>) -> Result<bool, Malformed> {
     Ok(deadline.is_some_and(|seconds| seconds >= 0))
 }
 
-/// Whether the pod has neither cpu nor memory, requests nor limits. The QoS class is set when a pod is created, and
+/// True if the pod has neither cpu nor memory, requests nor limits. The QoS class is set when a pod is created, and
 /// never changes. If there are pod-level resources, only they count.
 fn is_best_effort(pod: &Pod<'_>) -> Result<bool, Malformed> {
     if let Some(class) = pod.status.map(|status| status.string("qosClass")).transpose()?.flatten()
@@ -79,7 +79,7 @@ fn asks_for_any(resources: &Resources<'_>) -> bool {
         .any(|requirement| is_positive(requirement, "cpu") || is_positive(requirement, "memory"))
 }
 
-/// Whether any affinity or anti-affinity, required or preferred, names other namespaces.
+/// True if any affinity or anti-affinity, required or preferred, names other namespaces.
 fn reaches_other_namespaces(spec: Node<'_>) -> Result<bool, Malformed> {
     let Some(affinity) = spec.get("affinity")? else { return Ok(false) };
     for field in ["podAffinity", "podAntiAffinity"] {

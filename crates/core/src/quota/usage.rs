@@ -122,7 +122,7 @@ impl<'d> Usage<'d> {
         names.into_iter().filter_map(|name| amount(&name).map(|amount| (Cow::Owned(name), amount))).collect()
     }
 
-    /// Whether any amount is negative. Quotas refuse such an object, and so does the API server later.
+    /// True if any amount is negative. Quotas refuse such an object, and so does the API server later.
     pub fn has_negatives(&self) -> bool {
         let any = |list: &ResourceList<'_>| list.iter().any(|(_, amount)| amount.is_negative());
         match &self.amounts {

@@ -52,7 +52,7 @@ pub fn check<'d>(
 struct Pods<'a, 'd> {
     rollout: &'a Rollout,
     each: &'a Usage<'d>,
-    /// What each existing pod uses of this quota; none if the quota does not count them.
+    /// The usage of each existing pod in this quota; none if the quota does not count them.
     old: Option<&'a Usage<'d>>,
 }
 
@@ -72,7 +72,7 @@ impl<'d> Pods<'_, 'd> {
         Some(most).filter(Quantity::is_positive)
     }
 
-    /// What is added once all new pods exist.
+    /// The amount that is added once all new pods exist.
     fn at_end(&self, charged: Charged<'_>, each: &Quantity, surge: u64, kept: u64) -> Quantity {
         let Rollout { wanted, present, .. } = *self.rollout;
         let new = each.times_count(wanted.saturating_sub(kept));
@@ -81,7 +81,7 @@ impl<'d> Pods<'_, 'd> {
         new.plus(&old.times_count(kept)).minus(&old.times_count(gone))
     }
 
-    /// How many of the pods fit at the end of the rollout.
+    /// Counts the pods that fit at the end of the rollout.
     fn growth(&self, applying: &Applying<'_, 'd>) -> Growth {
         let Rollout { wanted, present, renewal, noun, assumption } = *self.rollout;
         let staying = match renewal {

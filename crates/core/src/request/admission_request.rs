@@ -28,7 +28,7 @@ pub struct Request<'d> {
     pub user: Cow<'d, str>,
     /// Absent only on DELETE and CONNECT, or where the request is broken.
     pub object: Option<Object<'d>>,
-    /// Whether the audit scanner sent the request, for a stored object.
+    /// True if the audit scanner sent the request, for a stored object.
     pub is_audit: bool,
 }
 
@@ -177,7 +177,7 @@ impl<'d> Request<'d> {
         Ok(request)
     }
 
-    /// Whether this is the core resource `resource` itself or its subresource `subresource`.
+    /// True if this is the core resource `resource` itself or its subresource `subresource`.
     pub fn is(&self, group: &str, resource: &str, subresource: &str) -> bool {
         self.resource == resource && self.group == group && self.subresource == subresource
     }
@@ -229,7 +229,7 @@ impl<'d> Request<'d> {
         }))
     }
 
-    /// Whether one of Kubernetes' own controllers sent the request.
+    /// True if one of Kubernetes' own controllers sent the request.
     pub fn is_by_kubernetes_controller(&self) -> bool {
         let of_account = self
             .user
@@ -238,7 +238,7 @@ impl<'d> Request<'d> {
         of_account || self.user == "system:kube-controller-manager"
     }
 
-    /// Whether a service account or one of Kubernetes' own controllers sent the request.
+    /// True if a service account or one of Kubernetes' own controllers sent the request.
     pub fn is_by_service_account(&self) -> bool {
         self.user.starts_with("system:serviceaccount:") || self.is_by_kubernetes_controller()
     }

@@ -16,7 +16,7 @@ pub struct PodKind {
     pub growth: Growth,
 }
 
-/// How many pods an object of a kind creates, and how a change replaces existing pods.
+/// The rule for how many pods an object of a kind creates, and how a change replaces existing pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Growth {
     /// The object is the pod.
@@ -72,7 +72,7 @@ impl PodKind {
         kind.filter(|kind| kind.groups.contains(&group))
     }
 
-    /// Whether the kind has the subresource `scale`.
+    /// True if the kind has the subresource `scale`.
     pub fn is_scalable(&self) -> bool {
         matches!(self.growth, Growth::Deployment | Growth::StatefulSet | Growth::ReplicaSet)
     }

@@ -39,12 +39,12 @@ pub struct Repair<'d> {
 }
 
 impl Origin<'_> {
-    /// Whether the value is new: decided now, and to be written into the object.
+    /// True if the value is new: decided now, and to be written into the object.
     pub fn is_new(&self) -> bool {
         matches!(self, Self::Estimate(_) | Self::Default(_) | Self::Repaired(_))
     }
 
-    /// Whether the value is the author's, or derived from the author's by the API server.
+    /// True if the value is the author's, or derived from the author's by the API server.
     pub fn is_authored(&self) -> bool {
         matches!(self, Self::Author | Self::AuthorsLimit)
     }

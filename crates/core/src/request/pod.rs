@@ -50,7 +50,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// What Kubernetes calls such a container.
+    /// Kubernetes' name for such a container.
     pub fn noun(self) -> &'static str {
         match self {
             Self::Main => "container",

@@ -93,7 +93,7 @@ fn add_overhead<'d>(total: &mut ResourceList<'d>, pod: &Pod<'d>, requirement: Re
     }
 }
 
-/// Whether a pod may set the resource for all its containers together.
+/// True if a pod may set the resource for all its containers together.
 pub fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }

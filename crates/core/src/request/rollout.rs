@@ -16,15 +16,15 @@ pub struct Rollout {
     pub wanted: u64,
     /// The pods that it has.
     pub present: u64,
-    /// What happens to the pods that it has.
+    /// The fate of the pods that it has.
     pub renewal: Renewal,
-    /// What is counted: `replicas` or `pods`.
+    /// The noun for what is counted: `replicas` or `pods`.
     pub noun: &'static str,
     /// The assumption behind the number, if any.
     pub assumption: Option<&'static str>,
 }
 
-/// Whether a change replaces the existing pods.
+/// True if a change replaces the existing pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
     /// The existing pods stay.
@@ -41,8 +41,8 @@ const PODS: &str = "pods";
 const ONE_RUN: &str = "assuming one job at a time; concurrencyPolicy Allow lets jobs overlap";
 const ONE_NODE: &str = "assuming one node; the number of nodes is not known yet";
 
-/// What a request does to the pods of a workload; none if it creates no new ones. The ReplicaSets of a Deployment and
-/// the Jobs of a CronJob were judged with their owner, and are not judged again.
+/// Reads what a request does to the pods of a workload; none if it creates no new ones. The ReplicaSets of a Deployment
+/// and the Jobs of a CronJob were judged with their owner, and are not judged again.
 pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
     let (Some(kind), Some(object)) = (request.pod_kind(), &request.object) else { return Ok(None) };
     let old = match &request.operation {
@@ -70,7 +70,7 @@ pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
     }
 }
 
-/// Whether the request sets the pod template, so that values may be filled into it. Changing a template that the
+/// True if the request sets the pod template, so that values may be filled into it. Changing a template that the
 /// request keeps would replace every pod of a workload, and is refused for a Job. An object that a controller derives
 /// from another object must keep its template too, or the controller would write it again and again.
 pub fn decides_template(request: &Request<'_>) -> Result<bool, Malformed> {
@@ -81,7 +81,7 @@ pub fn decides_template(request: &Request<'_>) -> Result<bool, Malformed> {
     Ok(may_be_new && !is_derived && !keeps_template(request)?)
 }
 
-/// Whether an update leaves the pod template as it is.
+/// True if an update leaves the pod template as it is.
 pub fn keeps_template(request: &Request<'_>) -> Result<bool, Malformed> {
     let (Some(kind), Some(object), Some(old)) = (request.pod_kind(), &request.object, request.old()) else {
         return Ok(false);
@@ -89,7 +89,7 @@ pub fn keeps_template(request: &Request<'_>) -> Result<bool, Malformed> {
     Ok(object.node.at(kind.path)?.map(Node::text) == old.node.at(kind.path)?.map(Node::text))
 }
 
-/// Whether a `scale` asks for more replicas than before.
+/// True if a `scale` asks for more replicas than before.
 fn scaling(object: &Object<'_>, old: Option<&Object<'_>>) -> Result<Option<Rollout>, Malformed> {
     let wanted = count(object.spec_at(&["replicas"])?)?.unwrap_or(0);
     let Some(old) = old else { return Ok(None) };
@@ -105,7 +105,7 @@ fn scaling(object: &Object<'_>, old: Option<&Object<'_>>) -> Result<Option<Rollo
 struct Change<'a, 'd> {
     object: &'a Object<'d>,
     old: Option<&'a Object<'d>>,
-    /// Whether the pod template changes.
+    /// True if the pod template changes.
     is_renewed: bool,
 }
 
@@ -266,7 +266,7 @@ fn pods_at_once(
     }
 }
 
-/// Whether the object's controller is a Deployment or a CronJob, which was judged itself.
+/// True if the object's controller is a Deployment or a CronJob, which was judged itself.
 fn is_owned_by_workload(object: Node<'_>) -> Result<bool, Malformed> {
     Ok(matches!(controller_of(object)?.as_deref(), Some("Deployment" | "CronJob")))
 }

@@ -16,11 +16,11 @@ pub struct EstimateSettings<'d> {
     pub mode: EstimateMode,
     /// Only report estimates, set nothing.
     pub dry_run: bool,
-    /// Which resources are estimated.
+    /// The resources that are estimated.
     pub resources: PerResource<bool>,
     /// The largest of these figures is used.
     pub percentile: PerResource<Cow<'static, [PercentileChoice]>>,
-    /// What is added to the figure.
+    /// The amount that is added to the figure.
     pub margin: PerResource<Margin>,
     /// Percents that are added for a history of one day; half of them for two days, and so on.
     pub short_history_margin: PerResource<u64>,
@@ -35,7 +35,7 @@ pub struct EstimateSettings<'d> {
     /// The namespace in which the companion stores the history.
     pub namespace: Cow<'d, str>,
     pub pool: PoolSettings,
-    /// Whether an estimate above what a quota has left shrinks to that. Otherwise the quota judges it.
+    /// True if an estimate above what a quota has left shrinks to that. Otherwise the quota judges it.
     pub shrink_to_quota: bool,
     /// Do not estimate resources that a HorizontalPodAutoscaler scales the owner by.
     pub exclude_autoscaled: bool,
@@ -118,7 +118,7 @@ const MEMORY_FIGURES: &[PercentileChoice] =
 const STORAGE_FIGURES: &[PercentileChoice] =
     &[figure(Percentile::PEAK, Window::WEEK), figure(Percentile::P98, Window::MONTH)];
 
-/// What is added to a measured amount: a percentage, and a fixed amount, which matters for small amounts.
+/// The addition to a measured amount: a percentage, and a fixed amount, which matters for small amounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Margin {
     pub percent: u64,
@@ -157,7 +157,7 @@ pub struct Step {
     pub scope: Option<HistoryScope>,
 }
 
-/// Which containers' history is used for an image.
+/// The containers that a step takes the history of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistoryMatch {
     /// The same container of the pod's own workload, with any tag, in its namespace.
@@ -310,7 +310,7 @@ impl<'d> EstimateSettings<'d> {
         }
     }
 
-    /// Whether an estimate needs other objects than the ranges and the history.
+    /// True if an estimate needs other objects than the ranges and the history.
     pub fn reads_more(&self) -> bool {
         self.exclude_autoscaled || self.shrink_to_quota
     }
@@ -320,7 +320,7 @@ impl<'d> EstimateSettings<'d> {
         step.scope.unwrap_or(self.scope)
     }
 
-    /// Whether any step uses this history.
+    /// True if any step uses this history.
     pub fn reads(&self, owner: HistoryOwner) -> bool {
         let elsewhere = match owner {
             HistoryOwner::OwnNamespace => HistoryScope::Cluster,

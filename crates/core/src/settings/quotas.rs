@@ -12,13 +12,13 @@ pub struct QuotaSettings<'d> {
     /// For controllers, whose pods would be checked against the quotas only later.
     pub workload_mode: Mode,
     pub freshness: Freshness,
-    /// Whether the pods of controllers are also checked against TenantQuotas.
+    /// True if the pods of controllers are also checked against TenantQuotas.
     pub tenant_quotas: bool,
     /// Resources that may be consumed only where a quota covers them.
     pub limited_resources: Vec<LimitedResource<'d>>,
 }
 
-/// How old the usage in a quota's status may be.
+/// The allowed age of the usage in a quota's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Freshness {
     /// The host's watched list: nearly free, and some milliseconds old.
@@ -87,7 +87,7 @@ impl<'d> QuotaSettings<'d> {
 }
 
 impl QuotaSettings<'_> {
-    /// What happens on a breach by the pods of a controller.
+    /// The consequence of a breach by the pods of a controller.
     pub fn of_workloads(&self) -> Mode {
         if self.mode == Mode::Off { Mode::Off } else { self.workload_mode }
     }

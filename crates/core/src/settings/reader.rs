@@ -76,7 +76,7 @@ impl<'p, 'd> Reader<'p, 'd> {
         None
     }
 
-    /// Whether a field is absent.
+    /// True if a field is absent.
     pub fn lacks(&self, name: &str) -> bool {
         matches!(self.node.get(name), Ok(None))
     }

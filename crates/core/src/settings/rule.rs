@@ -62,24 +62,24 @@ impl<'d> Rule<'d> {
         rule
     }
 
-    /// Whether the rule selects objects in this namespace.
+    /// True if the rule selects objects in this namespace.
     pub fn selects_namespace(&self, name: &str, namespace: Option<Node<'_>>) -> Result<bool, Malformed> {
         let by_name = self.namespaces.is_empty() || any_matches(&self.namespaces, name);
         let labels = self.namespace_labels.as_ref();
         Ok(by_name && labels.map_or(Ok(true), |selector| selector.matches_namespace(namespace))?)
     }
 
-    /// Whether the rule selects a pod with these labels.
+    /// True if the rule selects a pod with these labels.
     pub fn selects_pod(&self, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
         self.pod_labels.as_ref().map_or(Ok(true), |selector| selector.matches(labels))
     }
 
-    /// Whether the rule selects pods by labels, and so never claims.
+    /// True if the rule selects pods by labels, and so never claims.
     pub fn is_about_pods(&self) -> bool {
         self.pod_labels.is_some()
     }
 
-    /// Whether the rule applies to a container of this name and image.
+    /// True if the rule applies to a container of this name and image.
     pub fn selects_container(&self, name: &str, image: &str) -> bool {
         let by_name = self.containers.is_empty() || any_matches(&self.containers, name);
         by_name && (self.images.is_empty() || self.selects_image(image))

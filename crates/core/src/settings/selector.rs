@@ -33,7 +33,7 @@ const OPERATORS: &[(&str, Operator)] = &[
     ("DoesNotExist", Operator::DoesNotExist),
 ];
 
-/// Whether a selector from an object selects a namespace. An invalid selector selects nothing.
+/// True if a selector from an object selects a namespace. An invalid selector selects nothing.
 pub fn selects_namespace(selector: Node<'_>, namespace: Option<Node<'_>>) -> Result<bool, Malformed> {
     let mut problems = Vec::new();
     let selector = LabelSelector::read(&mut Reader::new(selector, String::new(), &mut problems));
@@ -68,13 +68,13 @@ impl<'d> LabelSelector<'d> {
         Self { requirements }
     }
 
-    /// Whether a namespace is selected. One that could not be read is not, even if the selector asks for the absence of
+    /// True if a namespace is selected. One that could not be read is not, even if the selector asks for the absence of
     /// a label: it may have the label.
     pub fn matches_namespace(&self, namespace: Option<Node<'_>>) -> Result<bool, Malformed> {
         namespace.map_or(Ok(false), |namespace| self.matches(namespace.at(&["metadata", "labels"])?))
     }
 
-    /// Whether an object with these `metadata.labels` is selected.
+    /// True if an object with these `metadata.labels` is selected.
     pub fn matches(&self, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
         for requirement in &self.requirements {
             let value = match labels {

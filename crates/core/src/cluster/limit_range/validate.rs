@@ -132,7 +132,7 @@ impl Check<'_, '_> {
     }
 }
 
-/// Whether the request may be below the limit, as for cpu and memory, but not for devices and huge pages.
+/// True if the request may be below the limit, as for cpu and memory, but not for devices and huge pages.
 pub fn may_overcommit(name: &str) -> bool {
     is_native(name) && !name.starts_with("hugepages-")
 }

@@ -123,7 +123,7 @@ fn name_problem(name: &str) -> Option<&'static str> {
     (!is_standard(name)).then_some("must be a standard resource for quota")
 }
 
-/// Whether amounts of a name must be integers: counts, and devices by their names in containers.
+/// True if amounts of a name must be integers: counts, and devices by their names in containers.
 fn counts_whole(name: &str) -> bool {
     COUNTED.contains(&name) || is_device(name)
 }

@@ -8,7 +8,9 @@
 
 use std::fmt;
 
-use crate::image::ImageName;
+use crate::image::{ImageName, Reference};
+
+pub use crate::image::Repository;
 
 pub const GROUP: &str = "headroom.dev";
 pub const VERSION: &str = "v1alpha1";
@@ -71,20 +73,6 @@ impl fmt::Display for ProfileName {
     }
 }
 
-/// A repository in full form, `docker.io/library/nginx`; only an [`ImageName`] yields one.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Repository(String);
-
-impl Repository {
-    pub fn of(image: &ImageName<'_>) -> Self {
-        Self(image.repository().to_owned())
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 /// The place of an image's entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileKey {
@@ -115,8 +103,8 @@ pub fn key_of(name: &str) -> String {
     name.replace('.', ",")
 }
 
-/// How many halves the repository's hash chooses; the namespace's hash chooses the later ones, so that an image in
-/// thousands of namespaces does not have to fit into one page.
+/// The number of halves that the repository's hash chooses; the namespace's hash chooses the later ones, so that an
+/// image in thousands of namespaces does not have to fit into one page.
 pub const REPOSITORY_HALVES: usize = 26;
 /// The most halves that are chosen.
 pub const MAX_HALVES: usize = REPOSITORY_HALVES + 32;
@@ -133,7 +121,7 @@ impl<'n> Halves<'n> {
         Self { repository: place.hash, namespace }
     }
 
-    /// Whether the entry belongs to the second half, after this many forks.
+    /// True if the entry belongs to the second half, after this many forks.
     pub fn is_second(self, forks: usize) -> bool {
         // The lowest bits of the hash chose the root; the highest bits of a product are independent of them.
         let bit = |hash: u64, forks: usize| (hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) << forks) >> 63 == 1;
@@ -203,6 +191,11 @@ impl TagKey {
         image.digest().into_iter().chain(image.tag()).map(|reference| Self(key_of(reference)))
     }
 
+    /// The same for a reference that was kept.
+    pub fn of_reference(reference: &Reference) -> impl Iterator<Item = Self> {
+        reference.digest().into_iter().chain(reference.tag()).map(|reference| Self(key_of(reference)))
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -213,7 +206,7 @@ impl TagKey {
     }
 }
 
-/// Which parts of an image's entry are wanted.
+/// The wanted parts of an image's entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts<'p> {
     /// The namespace whose own history is wanted.
@@ -326,7 +319,11 @@ mod tests {
     #[test]
     fn a_digest_is_looked_up_before_its_tag() {
         let digest = format!("sha256:{}", "0".repeat(64));
-        let keys = |text: &str| TagKey::of(&image(text)).map(|key| key.0).collect::<Vec<_>>();
+        let keys = |text: &str| {
+            let keys: Vec<TagKey> = TagKey::of(&image(text)).collect();
+            assert_eq!(TagKey::of_reference(&image(text).reference()).collect::<Vec<_>>(), keys);
+            keys.into_iter().map(|key| key.0).collect::<Vec<_>>()
+        };
         assert_eq!(keys("nginx"), ["latest"]);
         assert_eq!(keys("nginx:1.27.1"), ["1,27,1"]);
         assert_eq!(keys(&format!("nginx@{digest}")), [digest.as_str()]);

@@ -157,7 +157,7 @@ impl<'d> Histories<'d> {
         Ok(self)
     }
 
-    /// How long ago they were collected; an error if that is longer ago than `most`.
+    /// The age of the histories; an error if it is more than `most`.
     pub fn age(&self, now: Timestamp, most: Duration) -> Result<Duration, Unusable> {
         let collected_at = self.collected_at;
         match now.since(collected_at) {
@@ -253,7 +253,7 @@ pub struct Observed<'d> {
 }
 
 impl<'d> Observed<'d> {
-    /// Whether the figure exists: a pool contains only figures that namespaces agree on.
+    /// True if the figure exists: a pool contains only figures that namespaces agree on.
     pub fn has(&self, percentile: Percentile) -> bool {
         find_in_usage(self.text, percentile.name()).is_some()
     }
@@ -312,7 +312,7 @@ fn count(node: Node<'_>, name: &str) -> Result<u64, Unusable> {
     u64::try_from(node.integer()?).map_err(|_| impossible(node))
 }
 
-/// Whether a container can use this amount.
+/// True if a container can use this amount.
 pub fn is_possible(amount: &Quantity, resource: Resource) -> bool {
     let most = match resource {
         Resource::Cpu => MAX_CPU,

@@ -21,7 +21,7 @@ pub struct Devices<'d> {
     by_extended: ResourceList<'d>,
     /// The extended resource of each known class; empty if it has none.
     extended: ByResource<'d, Cow<'d, str>>,
-    /// What the claim's pod was charged already.
+    /// The amounts that the claim's pod was charged already.
     of_pod: ResourceList<'d>,
 }
 
