@@ -156,7 +156,7 @@ impl Parts<'_> {
             let number = part.iter().fold(0_u128, |number, digit| number * 10 + u128::from(digit - b'0'));
             let divisor = POWERS_OF_TEN.get(part.len()).copied().map_or(1, u128::from);
             let sum = number * unit + nanos;
-            lost |= sum % divisor > 0;
+            lost |= !sum.is_multiple_of(divisor);
             nanos = sum / divisor;
         }
         nanos + u128::from(lost)
