@@ -37,8 +37,8 @@ help:
 policy.wasm: $(SOURCES) scripts/build-wasm.sh scripts/wasm-toolchain.sh
 	scripts/build-wasm.sh $@
 
-annotated-policy.wasm: policy.wasm metadata.yml $(wildcard README.md) | host
-	$(KWCTL) annotate -m metadata.yml $(patsubst %,-u %,$(wildcard README.md)) -o $@ policy.wasm
+annotated-policy.wasm: policy.wasm policy-metadata.yaml $(wildcard README.md) | host
+	$(KWCTL) annotate -m policy-metadata.yaml $(patsubst %,-u %,$(wildcard README.md)) -o $@ policy.wasm
 
 # Phony, because cargo tracks changes itself. `--workspace` enables the same features as for the tests, so that wasmtime
 # is built only once.
@@ -52,7 +52,7 @@ tools:
 	$(CARGO) build --locked --workspace --bin xtask --bin kubectl-headroom --bin headroom-playground-examples
 
 # A new version needs CREATED_AT, a time in RFC 3339.
-artifacthub-pkg.yml: metadata.yml questions-ui.yml | host
+artifacthub-pkg.yml: policy-metadata.yaml questions-ui.yml | host
 	$(HOST) artifacthub $(if $(CREATED_AT),--created-at $(CREATED_AT))
 
 .PHONY: fmt
@@ -211,7 +211,7 @@ DEMO_HOST := $(TARGET)/demo/headroom-host
 .PHONY: demo
 demo: policy.wasm
 	cargo build --locked --package headroom-testkit --no-default-features --features interpreter --bin headroom-host --profile demo
-	$(DEMO_HOST) annotate -m metadata.yml -o $(TARGET)/demo/policy.wasm policy.wasm
+	$(DEMO_HOST) annotate -m policy-metadata.yaml -o $(TARGET)/demo/policy.wasm policy.wasm
 	$(DEMO_HOST) demo $(TARGET)/demo/policy.wasm \
 	  $(patsubst %,--cluster %,$(wildcard test_data/context/* test_data/demo/*)) \
 	  $(REQUESTS)/pod-create-plain.json \

@@ -116,7 +116,7 @@ fn every_block_has_a_known_kind() {
 
 #[test]
 fn the_policies_read_only_what_the_metadata_requests() {
-    let metadata = fs::read_to_string(built::workspace_file("metadata.yml")).unwrap();
+    let metadata = fs::read_to_string(built::workspace_file("policy-metadata.yaml")).unwrap();
     let requested = serde_json::to_value(Metadata::from_yaml(&metadata).unwrap().context_aware_resources).unwrap();
     let policies = deployed_policies();
     assert_eq!(policies.len(), 3);

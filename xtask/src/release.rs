@@ -15,7 +15,7 @@ use crate::chart::{CHART, MANIFESTS, render_manifests};
 use crate::oci::sha256;
 use crate::{Faults, read, run, setup, text, yaml};
 
-pub const METADATA: &str = "metadata.yml";
+pub const METADATA: &str = "policy-metadata.yaml";
 const KREW: &str = "deploy/krew/headroom.yaml";
 const PLATFORMS: [&str; 4] = ["linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"];
 /// The program for people: its package and its name.

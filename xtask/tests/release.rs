@@ -89,7 +89,7 @@ fn versions_agree_and_a_tag_is_the_versions() {
 fn the_owner_is_changed_everywhere_or_the_place_is_named() {
     let copy = copy();
     done(copy.path(), "release identity");
-    change(&copy, "metadata.yml", "headroom-dev", "kubewarden-friends");
+    change(&copy, "policy-metadata.yaml", "headroom-dev", "kubewarden-friends");
     let (_, _, err) = xtask(copy.path(), "release identity");
     for file in ["SECURITY.md", ".github/CODEOWNERS", "Chart.yaml", "values.yaml", "docs/book.toml", "README.md"] {
         assert!(err.contains(&format!("{file} says headroom-dev")), "{file}: {err}");

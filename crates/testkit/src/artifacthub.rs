@@ -109,6 +109,6 @@ pub fn package(metadata: &Metadata, created_at: &str, questions: &str) -> Result
         }],
         annotations,
     };
-    let head = "# Generated from metadata.yml and questions-ui.yml by `make artifacthub-pkg.yml`.\n";
+    let head = "# Generated from policy-metadata.yaml and questions-ui.yml by `make artifacthub-pkg.yml`.\n";
     Ok(head.to_owned() + &serde_yaml::to_string(&package).map_err(yaml)?)
 }

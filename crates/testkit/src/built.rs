@@ -26,7 +26,7 @@ pub fn policy() -> Result<(PolicyHost, Access), String> {
     {
         return Err(format!("policy.wasm is older than `{}`: {advice}", newer.0.display()));
     }
-    let metadata = workspace_file("metadata.yml");
+    let metadata = workspace_file("policy-metadata.yaml");
     let metadata =
         fs::read_to_string(&metadata).map_err(|error| format!("cannot read `{}`: {error}", metadata.display()))?;
     Ok((PolicyHost::load(&wasm)?, Access::declared(&Metadata::from_yaml(&metadata)?)))

@@ -1,6 +1,6 @@
 //! The published descriptions of the policy are consistent: version, metadata, Artifact Hub, settings form.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use headroom_testkit::{
     artifacthub::package,
@@ -16,7 +16,29 @@ fn text(path: &str) -> String {
 
 #[expect(clippy::unwrap_used, reason = "as above")]
 fn metadata() -> Metadata {
-    Metadata::from_yaml(&text("metadata.yml")).unwrap()
+    Metadata::from_yaml(&text("policy-metadata.yaml")).unwrap()
+}
+
+#[test]
+fn kubewarden_s_tools_find_the_metadata_under_either_name() {
+    assert!(fs::symlink_metadata(workspace_file("metadata.yml")).unwrap().is_symlink());
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let output = folder.path().join("output");
+        let host = Command::new(env!("CARGO_BIN_EXE_headroom-host")).args(arguments).arg(&output).output().unwrap();
+        assert!(host.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&host.stderr));
+        fs::read(output).unwrap()
+    };
+    let [linked, real] = ["metadata.yml", "policy-metadata.yaml"].map(|name| {
+        let metadata = workspace_file(name).display().to_string();
+        let [wasm, questions] = ["policy.wasm", "questions-ui.yml"].map(|path| workspace_file(path).display().to_string());
+        let created_at = "2026-11-21T06:00:00Z";
+        (
+            run(&["annotate", "-m", &metadata, &wasm, "-o"]),
+            run(&["artifacthub", "-m", &metadata, "-q", &questions, "--created-at", created_at, "-o"]),
+        )
+    });
+    assert_eq!(linked, real);
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub struct Arguments {
     #[arg(default_value = "policy.wasm")]
     wasm: PathBuf,
     /// The policy's metadata, with the kinds that it may read
-    #[arg(long, value_name = "PATH", default_value = "metadata.yml")]
+    #[arg(long, value_name = "PATH", default_value = "policy-metadata.yaml")]
     metadata_path: PathBuf,
     /// A folder of AdmissionReview requests
     #[arg(long, value_name = "FOLDER", default_value = "test_data/requests")]
