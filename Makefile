@@ -26,7 +26,7 @@ help:
 	@echo "make image              the companion's OCI image, without a container runtime;  push REGISTRY=...: it and the policy"
 	@echo "make docs               the documentation as a book, docs/book;  test-docs: its links, commands and examples"
 	@echo "make e2e-cluster        the policy at a real API server: the one in KUBECONFIG, or one built from Debian's packages"
-	@echo "make bench              fuel, time and size;  make budgets: only the budgets"
+	@echo "make bench              fuel, time, page faults and size, AGAINST=other.wasm: beside another module;  make budgets: only the budgets"
 	@echo "make fuzz               coverage-guided random inputs, FUZZ_SECONDS=60 in total"
 	@echo "make bench-collect      cost of collecting a month of usage from files"
 	@echo "make bench-scan         cost of recommending for 1,000 workloads with a real Prometheus"
@@ -199,7 +199,7 @@ bench-ledger:
 
 .PHONY: bench
 bench: policy.wasm host
-	$(HOST) bench policy.wasm
+	$(HOST) bench policy.wasm $(if $(AGAINST),--against $(AGAINST))
 
 .PHONY: budgets
 budgets: policy.wasm host

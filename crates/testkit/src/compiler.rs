@@ -1,9 +1,11 @@
-//! Runs a policy with wasmtime, Kubewarden's engine, and measures its executed wasm instructions (fuel), memory and time.
+//! Runs a policy with wasmtime, Kubewarden's engine, and measures its executed wasm instructions (fuel), memory, time and
+//! page faults.
 //!
 //! Kubewarden's own crate gives no access to the store's fuel, and builds a good deal of wasmtime that nothing here uses.
 //! As in Kubewarden, every call has its own instance, and its cost includes that and `wapc_init`.
 
 use std::{
+    fs,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -27,19 +29,35 @@ pub struct Measured {
     pub out_of_fuel: bool,
     /// Where it was stopped, the innermost function first. Empty if the module has no function names.
     pub stopped_in: Vec<String>,
-    /// The time to make the instance, before anything runs in it.
-    pub instantiate: Duration,
-    /// The time to make the instance, run `wapc_init` and make the call.
-    pub total: Duration,
+    /// Making the instance and running what it registers.
+    pub start: Spent,
+    /// The call itself.
+    pub evaluation: Spent,
     /// The guest's response, or why it trapped.
     pub response: Result<Vec<u8>, String>,
+}
+
+/// The cost of a part of an evaluation to the process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Spent {
+    pub time: Duration,
+    /// How many pages of memory the system had to provide; zero if the meter does not count them.
+    pub page_faults: u64,
+}
+
+/// What a meter counts beside the time, which includes the counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    Nothing,
+    Fuel,
+    PageFaults,
 }
 
 /// A compiled policy whose evaluations can be measured.
 pub struct Compiled {
     engine: Engine,
     policy: InstancePre<Side>,
-    counts_fuel: bool,
+    counted: Counted,
     /// How long the wasm took to compile.
     pub compile: Duration,
 }
@@ -47,27 +65,34 @@ pub struct Compiled {
 impl Compiled {
     /// Counts fuel. Its times include the counting.
     pub fn for_fuel(wasm: &[u8]) -> Result<Self, String> {
-        Self::new(wasm, Config::new().consume_fuel(true), true)
+        Self::new(wasm, Config::new().consume_fuel(true), Counted::Fuel)
     }
 
     /// Measures the time of the code that Kubewarden runs.
     pub fn for_time(wasm: &[u8]) -> Result<Self, String> {
-        Self::new(wasm, &Config::new(), false)
+        Self::new(wasm, &Config::new(), Counted::Nothing)
+    }
+
+    /// The same compiled code, with page faults counted.
+    #[must_use]
+    pub fn for_page_faults(&self) -> Self {
+        let (engine, policy) = (self.engine.clone(), self.policy.clone());
+        Self { engine, policy, counted: Counted::PageFaults, compile: self.compile }
     }
 
     /// Finds the compiled code of an earlier run in wasmtime's cache, if there is one.
     pub fn cached(wasm: &[u8]) -> Result<Self, String> {
-        Self::new(wasm, Config::new().cache(Cache::from_file(None).ok()), false)
+        Self::new(wasm, Config::new().cache(Cache::from_file(None).ok()), Counted::Nothing)
     }
 
-    fn new(wasm: &[u8], config: &Config, counts_fuel: bool) -> Result<Self, String> {
+    fn new(wasm: &[u8], config: &Config, counted: Counted) -> Result<Self, String> {
         let engine = Engine::new(config).map_err(|error| error.to_string())?;
         let start = Instant::now();
         let module = Module::new(&engine, wasm).map_err(|error| format!("{error:#}"))?;
         let compile = start.elapsed();
         let policy =
             linker(&engine).and_then(|linker| linker.instantiate_pre(&module)).map_err(|error| format!("{error:#}"))?;
-        Ok(Self { engine, policy, counts_fuel, compile })
+        Ok(Self { engine, policy, counted, compile })
     }
 
     /// Makes the call in a fresh instance.
@@ -108,24 +133,55 @@ impl Compiled {
     }
 
     fn run(&self, most_fuel: u64, call: &Arc<GuestCall>, answer: Answer) -> wasmtime::Result<Measured> {
-        let start = Instant::now();
-        let random = if self.counts_fuel { Random::Fixed } else { Random::Fresh };
+        let counts_fuel = self.counted == Counted::Fuel;
+        let random = if counts_fuel { Random::Fixed } else { Random::Fresh };
+        let mut clock = Clock::new(self.counted == Counted::PageFaults);
         let mut store = Store::new(&self.engine, Side::new(Arc::clone(call), answer, random));
-        if self.counts_fuel {
+        if counts_fuel {
             store.set_fuel(most_fuel)?;
         }
         let instance = self.policy.instantiate(&mut store)?;
-        let instantiate = start.elapsed();
-        let returned = call_guest(&mut store, &instance);
-        let total = start.elapsed();
-        let fuel = if self.counts_fuel { most_fuel - store.get_fuel()? } else { 0 };
+        let started = start_guest(&mut store, &instance);
+        let start = clock.lap();
+        let returned = started.and_then(|()| call_guest(&mut store, &instance));
+        let evaluation = clock.lap();
+        let fuel = if counts_fuel { most_fuel - store.get_fuel()? } else { 0 };
         let memory = instance.get_memory(&mut store, "memory").map_or(0, |memory| memory.data_size(&store));
         let trap = returned.as_ref().err();
         let out_of_fuel = trap.and_then(|trap| trap.downcast_ref()) == Some(&Trap::OutOfFuel);
         let stopped_in = trap.and_then(|trap| trap.downcast_ref()).map(functions).unwrap_or_default();
         let response = store.into_data().response(returned.map_err(|trap| format!("{trap:#}")));
-        Ok(Measured { fuel, memory, out_of_fuel, stopped_in, instantiate, total, response })
+        Ok(Measured { fuel, memory, out_of_fuel, stopped_in, start, evaluation, response })
     }
+}
+
+/// Measures the parts of an evaluation, one after the other.
+struct Clock {
+    counts_faults: bool,
+    faults: u64,
+    start: Instant,
+}
+
+impl Clock {
+    fn new(counts_faults: bool) -> Self {
+        let faults = if counts_faults { page_faults() } else { 0 };
+        Self { counts_faults, faults, start: Instant::now() }
+    }
+
+    /// The cost since the last lap.
+    fn lap(&mut self) -> Spent {
+        let (time, before) = (self.start.elapsed(), self.faults);
+        *self = Self::new(self.counts_faults);
+        Spent { time, page_faults: self.faults - before }
+    }
+}
+
+/// The page faults of this thread so far, without reads from a disk; always zero where the system does not tell.
+fn page_faults() -> u64 {
+    let stat = fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
+    // The name of the thread is in parentheses, and may contain anything; the faults are in the eighth field after it.
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    fields.split(' ').nth(7).and_then(|faults| faults.parse().ok()).unwrap_or_default()
 }
 
 fn functions(backtrace: &WasmBacktrace) -> Vec<String> {
@@ -133,13 +189,17 @@ fn functions(backtrace: &WasmBacktrace) -> Vec<String> {
     frames.filter_map(|frame| frame.func_name()).map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect()
 }
 
-/// Starts the guest and makes the call.
-fn call_guest(store: &mut Store<Side>, instance: &Instance) -> wasmtime::Result<i32> {
+/// Runs what the host runs in a fresh instance.
+fn start_guest(store: &mut Store<Side>, instance: &Instance) -> wasmtime::Result<()> {
     for starter in STARTERS {
         if instance.get_export(&mut *store, starter).is_some() {
             instance.get_typed_func::<(), ()>(&mut *store, starter)?.call(&mut *store, ())?;
         }
     }
+    Ok(())
+}
+
+fn call_guest(store: &mut Store<Side>, instance: &Instance) -> wasmtime::Result<i32> {
     let lengths = store.data().lengths().map_err(wasmtime::Error::msg)?;
     instance.get_typed_func::<(i32, i32), i32>(&mut *store, GUEST_CALL)?.call(store, lengths)
 }

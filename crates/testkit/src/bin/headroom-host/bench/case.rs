@@ -12,11 +12,11 @@ use headroom_testkit::{
     access::Access,
     admission::AdmissionRequest,
     cluster::{Cluster, Work},
-    compiler::{Compiled, Measured},
+    compiler::{Compiled, Measured, Spent},
     host::{PolicyHost, answer},
     protocol::{Exchange, GuestCall, HostCall},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// A request, and the objects in its namespace.
 pub struct Case {
@@ -40,7 +40,7 @@ pub fn in_namespace(namespace: &str, objects: impl IntoIterator<Item = Value>) -
     for mut object in objects {
         let is_history = object.get("kind").and_then(Value::as_str) == Some(KIND);
         if let Some(place) = object.pointer_mut("/metadata/namespace").filter(|_| !is_history) {
-            *place = json!(namespace);
+            *place = Value::from(namespace);
         }
         cluster.add(object);
     }
@@ -59,16 +59,30 @@ pub struct Cost {
     pub host_calls: usize,
     pub work: Work,
     pub response: Result<Vec<u8>, String>,
-    /// Median times of the whole evaluation, and of serde_json reading and printing the payload.
-    pub times: Option<(Duration, Duration)>,
+    /// What the evaluation spends, and the median time of serde_json reading and printing the payload.
+    pub times: Option<(Times, Duration)>,
 }
 
-/// Everything that is needed to run a case.
+/// What an evaluation spends, as medians of many runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Times {
+    pub start: Spent,
+    pub evaluation: Spent,
+}
+
+/// A policy, with everything that is needed to run a case.
 pub struct Bench {
     pub host: PolicyHost,
     pub access: Access,
     pub fuel: Compiled,
     pub time: Option<Compiled>,
+}
+
+/// A case that ran once, so that it can run without a cluster.
+pub struct Recorded<'b> {
+    time: &'b Compiled,
+    call: Arc<GuestCall>,
+    exchanges: Arc<[Exchange]>,
 }
 
 /// The cluster of the metered guest, and the host calls.
@@ -78,22 +92,39 @@ struct Asked {
 }
 
 impl Bench {
-    /// Runs a case, compares the response with the real host's, and prints the row.
+    pub fn load(wasm: &[u8], access: &Access, measures_time: bool) -> Result<Self, String> {
+        Ok(Self {
+            host: PolicyHost::from_bytes(wasm)?,
+            access: access.clone(),
+            fuel: Compiled::for_fuel(wasm)?,
+            time: if measures_time { Some(Compiled::for_time(wasm)?) } else { None },
+        })
+    }
+
+    /// Runs a case, and prints the row.
     pub fn run(&self, case: Case) -> Result<Cost, String> {
-        let failed = |error| format!("{}: {error}", case.name);
-        let mut cluster = case.cluster.clone();
-        let expected = self.host.call("validate", &case.payload, &self.access, &mut cluster).response;
-        let (mut cost, exchanges) = self.measure(u64::MAX, &case).map_err(failed)?;
-        if cost.response != Ok(expected.map_err(failed)?) {
-            return Err(failed("the meter's answer is not the host's".to_owned()));
-        }
-        if let Some(meter) = &self.time {
-            let (call, exchanges) = (guest_call(case.payload), exchanges.into());
-            let policy = median(|| meter.measure(&call, &exchanges).map(|measured| measured.total))?;
-            cost.times = Some((policy, median(|| parse_and_print(&call.payload))?));
+        let (mut cost, recorded) = self.record(&case)?;
+        if let Some(recorded) = recorded {
+            let times = medians(&[&recorded])?.into_iter().next().unwrap_or_default();
+            cost.times = Some((times, median(|| parse_and_print(&case.payload))?));
         }
         print_row(&case.name, &cost);
         Ok(cost)
+    }
+
+    /// Runs a case, and compares the response with the real host's. Returns the recorded case if time is measured.
+    pub fn record(&self, case: &Case) -> Result<(Cost, Option<Recorded<'_>>), String> {
+        let failed = |error| format!("{}: {error}", case.name);
+        let mut cluster = case.cluster.clone();
+        let expected = self.host.call("validate", &case.payload, &self.access, &mut cluster).response;
+        let (cost, exchanges) = self.measure(u64::MAX, case).map_err(failed)?;
+        // As values, because the order of audit annotations is random.
+        if json(&cost.response) != json(&Ok(expected.map_err(failed)?)) {
+            return Err(failed("the meter's answer is not the host's".to_owned()));
+        }
+        let call = guest_call(case.payload.clone());
+        let recorded = self.time.as_ref().map(|time| Recorded { time, call, exchanges: exchanges.into() });
+        Ok((cost, recorded))
     }
 
     /// Runs a case of unknown cost, at most until it has used `most_fuel`, and prints the row.
@@ -181,9 +212,9 @@ impl Cost {
         if self.out_of_fuel {
             return ("over", 0);
         }
-        let answer = self.response.as_ref().ok().and_then(|answer| serde_json::from_slice::<Value>(answer).ok());
-        let Some(answer) = answer else { return ("trapped", 0) };
-        let messages = ["message", "warnings"].map(|field| answer.get(field).map_or(0, |text| text.to_string().len()));
+        let Ok(answer) = json(&self.response) else { return ("trapped", 0) };
+        let given = |field| answer.get(field).filter(|text| !text.is_null());
+        let messages = ["message", "warnings"].map(|field| given(field).map_or(0, |text| text.to_string().len()));
         let verdict = match (answer.get("accepted"), answer.get("mutated_object")) {
             (Some(Value::Bool(true)), None | Some(Value::Null)) => "admitted",
             (Some(Value::Bool(true)), Some(_)) => "changed",
@@ -203,7 +234,7 @@ pub fn guest_call(payload: Vec<u8>) -> Arc<GuestCall> {
 
 pub fn print_heading() {
     println!(
-        "{:<56} {:>8} {:>11} {:>7} {:>8} {:>6} {:>5} {:>4} {:>10} {:>8} {:>8} {:>10} {:>12}",
+        "{:<56} {:>8} {:>11} {:>7} {:>8} {:>6} {:>5} {:>4} {:>10} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6} {:>8}",
         "request",
         "bytes",
         "fuel",
@@ -215,8 +246,11 @@ pub fn print_heading() {
         "host bytes",
         "verdict",
         "messages",
-        "p50 us",
-        "serde p50 us"
+        "start us",
+        "faults",
+        "eval us",
+        "faults",
+        "serde us"
     );
 }
 
@@ -234,7 +268,14 @@ fn print_row(name: &str, cost: &Cost) {
         cost.work.bytes,
     );
     match cost.times {
-        Some((policy, serde)) => println!(" {:>10.1} {:>12.1}", micros(policy), micros(serde)),
+        Some((Times { start, evaluation }, serde)) => println!(
+            " {:>8.1} {:>6} {:>7.1} {:>6} {:>8.1}",
+            micros(start.time),
+            start.page_faults,
+            micros(evaluation.time),
+            evaluation.page_faults,
+            micros(serde)
+        ),
         None => println!(),
     }
 }
@@ -248,16 +289,59 @@ fn parse_and_print(payload: &[u8]) -> Result<Duration, String> {
     if printed.len() == payload.len() { Ok(elapsed) } else { Err("the payload is not compact".to_owned()) }
 }
 
-/// The median of many runs, after a few warm-up runs.
-pub fn median(mut run: impl FnMut() -> Result<Duration, String>) -> Result<Duration, String> {
-    (0..20).try_for_each(|_| run().map(drop))?;
-    let mut times = Vec::new();
-    let start = Instant::now();
-    while times.len() < 50 || (times.len() < 1000 && start.elapsed() < Duration::from_millis(300)) {
-        times.push(run()?);
+const WARM_UP: usize = 20;
+
+/// The medians of each case. The cases take turns, so that whatever else the machine does meets all of them.
+pub fn medians(cases: &[&Recorded<'_>]) -> Result<Vec<Times>, String> {
+    let mut samples = vec![(Vec::new(), Vec::new()); cases.len()];
+    let begin = Instant::now();
+    let mut round = 0;
+    while round < WARM_UP + 50 || (round < 2000 && begin.elapsed() < Duration::from_secs(1)) {
+        for (case, (starts, evaluations)) in cases.iter().zip(&mut samples) {
+            let measured = case.time.measure(&case.call, &case.exchanges)?;
+            if round >= WARM_UP {
+                starts.push(measured.start.time);
+                evaluations.push(measured.evaluation.time);
+            }
+        }
+        round += 1;
     }
-    times.sort();
-    Ok(times.get(times.len() / 2).copied().unwrap_or_default())
+    let faults = |case: &Recorded<'_>| {
+        let meter = case.time.for_page_faults();
+        let mut faults = Vec::new();
+        for _ in 0..WARM_UP {
+            let measured = meter.measure(&case.call, &case.exchanges)?;
+            faults.push((measured.start.page_faults, measured.evaluation.page_faults));
+        }
+        Ok::<_, String>(middle(faults))
+    };
+    cases
+        .iter()
+        .zip(samples)
+        .map(|(case, (starts, evaluations))| {
+            let (start_faults, evaluation_faults) = faults(case)?;
+            Ok(Times {
+                start: Spent { time: middle(starts), page_faults: start_faults },
+                evaluation: Spent { time: middle(evaluations), page_faults: evaluation_faults },
+            })
+        })
+        .collect()
+}
+
+/// The median of many runs, after a few warm-up runs.
+fn median(mut run: impl FnMut() -> Result<Duration, String>) -> Result<Duration, String> {
+    (0..WARM_UP).try_for_each(|_| run().map(drop))?;
+    Ok(middle((0..50).map(|_| run()).collect::<Result<_, _>>()?))
+}
+
+fn middle<T: Ord + Copy + Default>(mut samples: Vec<T>) -> T {
+    samples.sort_unstable();
+    samples.get(samples.len() / 2).copied().unwrap_or_default()
+}
+
+/// A response as a value; the error is the text of the trap.
+pub fn json(response: &Result<Vec<u8>, String>) -> Result<Value, String> {
+    serde_json::from_slice(response.as_deref().map_err(Clone::clone)?).map_err(|error| error.to_string())
 }
 
 pub fn micros(duration: Duration) -> f64 {

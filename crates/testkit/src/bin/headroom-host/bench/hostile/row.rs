@@ -4,9 +4,6 @@ use serde_json::{Value, json};
 
 pub const NAMESPACE: &str = "default";
 
-/// Rows by name, with a function that makes the row, because some have megabytes.
-pub type Rows = &'static [(&'static str, fn() -> Row)];
-
 pub struct Row {
     review: Value,
     settings: Value,
@@ -109,7 +106,6 @@ pub const CLAIM: Kind = Kind { group: "", plural: "persistentvolumeclaims", name
 pub const CONFIG_MAP: Kind = Kind { group: "", plural: "configmaps", name: "ConfigMap" };
 pub const DEPLOYMENT: Kind = Kind { group: "apps", plural: "deployments", name: "Deployment" };
 pub const STATEFUL_SET: Kind = Kind { group: "apps", plural: "statefulsets", name: "StatefulSet" };
-pub const JOB: Kind = Kind { group: "batch", plural: "jobs", name: "Job" };
 pub const DEVICE_CLAIM: Kind = Kind { group: "resource.k8s.io", plural: "resourceclaims", name: "ResourceClaim" };
 
 /// A LimitRange with every kind of bound and without defaults.
@@ -163,11 +159,6 @@ pub fn container(name: &str, resources: &str) -> String {
     format!(
         r#"{{"name":"{name}","image":"nginx","resources":{resources},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"Always"}}"#
     )
-}
-
-/// `count` containers with different names.
-pub fn containers(count: usize, resources: &str) -> String {
-    list(count, |number| container(&format!("c{number}"), resources))
 }
 
 /// Resources within all bounds.
