@@ -1,16 +1,10 @@
-//! The policy: a thin waPC shell around the core, without any rule of its own.
+//! The policy: reads a request and its settings, fetches what the evaluation asks for, and responds.
 //!
-//! read the request and the settings -> evaluate, fetching the objects of each phase -> respond
+//! Every rule is in `headroom_core`; only this shell knows Kubewarden.
 
 mod clock;
-#[cfg(any(target_arch = "wasm32", test))]
-mod compare;
-mod host;
-#[cfg(target_arch = "wasm32")]
-mod memory;
+mod fetch;
 mod respond;
-#[cfg(target_arch = "wasm32")]
-mod wapc;
 
 use std::mem::ManuallyDrop;
 
@@ -18,44 +12,30 @@ use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::{Document, Malformed, Node};
 use headroom_core::verdict::Violation;
 use headroom_core::{Decision, FetchedObjects, Request, Settings, evaluate};
+use kubewarden_policy_sdk::settings::SettingsValidationResponse;
+use wapc_guest::CallResult;
 
-/// Answers an operation of Kubewarden; none if the operation is unknown.
-pub fn answer(operation: &[u8], payload: &[u8], host: host::Host<'_>) -> Option<Vec<u8>> {
-    match operation {
-        b"validate" => Some(judge(payload, host)),
-        b"validate_settings" => Some(respond::settings(problem_of_settings(payload))),
-        b"protocol_version" => Some(b"\"v1\"".to_vec()),
-        _ => None,
-    }
-}
+pub use fetch::Host;
 
-/// The problems of invalid settings.
-fn problem_of_settings(payload: &[u8]) -> Option<String> {
-    match Document::read_bytes(payload) {
-        Ok(document) => Settings::read(Some(document.root())).err().map(|error| error.to_string()),
-        Err(error) => Some(format!("invalid settings: {error}")),
-    }
-}
-
-/// Judges one admission request and returns the response for the host.
-pub fn judge(payload: &[u8], host: host::Host<'_>) -> Vec<u8> {
+/// Evaluates an admission request, and returns the SDK's `ValidationResponse` as JSON.
+pub fn validate(payload: &[u8], host: Host<'_>) -> CallResult {
     let document = match Document::read_bytes(payload) {
         Ok(document) => document,
-        Err(error) => return respond::refuse(&format!("the request cannot be read: {error}")),
+        Err(error) => return respond::reject(format!("the request cannot be read: {error}")),
     };
     let (request, settings) = match read(document.root()) {
         // Nothing is dropped: the host discards the instance after one request, with all its memory.
         Ok((request, settings)) => (ManuallyDrop::new(request), settings),
-        Err(malformed) => return refuse(malformed),
+        Err(malformed) => return reject_malformed(malformed),
     };
     let settings = match Settings::read(settings) {
         Ok(settings) => ManuallyDrop::new(settings),
-        Err(error) => return respond::refuse(&error.to_string()),
+        Err(error) => return respond::reject(error.to_string()),
     };
     let fetched = ManuallyDrop::new(FetchedObjects::default());
-    let fetch = |lookups: &[Lookup<'_>]| host::fetch_all(lookups, host);
+    let fetch = |lookups: &[Lookup<'_>]| fetch::fetch_all(lookups, host);
     let evaluation = ManuallyDrop::new(evaluate(&request, &settings, &fetched, fetch, clock::now));
-    respond::with(&evaluation.decision, request.object).unwrap_or_else(refuse)
+    respond::decide(&evaluation.decision, request.object).map_or_else(reject_malformed, Ok)
 }
 
 /// The request and the settings in a payload.
@@ -64,36 +44,62 @@ fn read(payload: Node<'_>) -> Result<(Request<'_>, Option<Node<'_>>), Malformed>
     Ok((Request::read(request)?, payload.get("settings")?))
 }
 
-fn refuse(malformed: Malformed) -> Vec<u8> {
-    respond::refuse(&Decision::refusing(Violation::Unreadable(malformed)).message())
+fn reject_malformed(malformed: Malformed) -> CallResult {
+    respond::reject(Decision::refusing(Violation::Unreadable(malformed)).message())
+}
+
+/// Validates settings, and returns the SDK's `SettingsValidationResponse` as JSON.
+pub fn validate_settings(payload: &[u8]) -> CallResult {
+    let message = match Document::read_bytes(payload) {
+        Ok(document) => Settings::read(Some(document.root())).err().map(|error| error.to_string()),
+        Err(error) => Some(format!("invalid settings: {error}")),
+    };
+    Ok(serde_json::to_vec(&SettingsValidationResponse { valid: message.is_none(), message })?)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::answer;
-    use headroom_testkit::kubewarden_policy_sdk::protocol_version_guest;
-    use headroom_testkit::kubewarden_policy_sdk::settings::SettingsValidationResponse;
+    use kubewarden_policy_sdk::response::ValidationResponse;
 
-    fn answered(operation: &str, payload: &str) -> Option<Vec<u8>> {
-        answer(operation.as_bytes(), payload.as_bytes(), &mut |_, _| Err("there is no cluster".to_owned()))
+    use super::*;
+
+    fn respond(payload: &str) -> ValidationResponse {
+        let response = validate(payload.as_bytes(), &mut |_, _| Err("there is no \"cluster\"".to_owned())).unwrap();
+        serde_json::from_slice(&response).unwrap()
     }
 
     #[test]
-    fn the_sdk_parses_the_answer_about_settings() {
+    fn the_sdk_parses_responses() {
+        let refused = respond("{}");
+        assert!(!refused.accepted && refused.code == Some(403), "{refused:?}");
+        assert_eq!(refused.message.as_deref(), Some("the object cannot be read: `request` is missing"));
+
+        let pod = include_str!("../test_data/requests/pod-create-plain.json");
+        let request = pod.trim_end().strip_suffix('}').unwrap();
+        let unread = respond(&format!(r#"{request},"settings":{{"onMissingContext":"warn"}}}}"#));
+        assert!(unread.accepted && unread.message.is_none(), "{unread:?}");
+        assert!(unread.warnings.unwrap().iter().any(|warning| warning.ends_with("there is no \"cluster\"")));
+
+        let settings = r#"{"limitRanges":{"rules":[{"name":"rule","limits":[{"type":"Container","default":{"cpu":"1"}}]}]},"onMissingContext":"warn"}"#;
+        let changed = respond(&format!(r#"{request},"settings":{settings}}}"#));
+        let object = changed.mutated_object.unwrap();
+        assert_eq!(object["spec"]["containers"][0]["resources"]["limits"]["cpu"], "1");
+        assert_eq!(
+            object["metadata"]["annotations"]["headroom.dev/resources"],
+            changed.audit_annotations.unwrap()["resources"]
+        );
+    }
+
+    #[test]
+    fn invalid_settings_are_refused_with_the_reason() {
         let message = |settings: &str| {
-            let answer = answered("validate_settings", settings).unwrap();
-            let answer: SettingsValidationResponse = serde_json::from_slice(&answer).unwrap();
-            assert_eq!(answer.valid, answer.message.is_none(), "{settings}");
-            answer.message.unwrap_or_default()
+            let response = validate_settings(settings.as_bytes()).unwrap();
+            let response: SettingsValidationResponse = serde_json::from_slice(&response).unwrap();
+            assert_eq!(response.valid, response.message.is_none(), "{settings}");
+            response.message.unwrap_or_default()
         };
         assert_eq!(message("{}"), "");
         assert!(message(r#"{"limit\"": 1}"#).starts_with(r#"invalid settings: `limit"` is not a setting"#));
         assert!(message("{").starts_with("invalid settings: "));
-    }
-
-    #[test]
-    fn the_protocol_version_is_the_sdk_s_and_unknown_operations_have_no_answer() {
-        assert_eq!(answered("protocol_version", ""), protocol_version_guest(b"").ok());
-        assert_eq!(answered("mutate", "{}"), None);
     }
 }

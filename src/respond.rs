@@ -1,11 +1,14 @@
-//! Writes a decision as the host's ValidationResponse. It is written as text, because the object is text already.
+//! Writes a decision as the SDK's `ValidationResponse`.
 
 use headroom_core::Decision;
 use headroom_core::json::{Malformed, write_string};
 use headroom_core::request::Object;
+use kubewarden_policy_sdk::reject_request;
+use wapc_guest::CallResult;
 
-/// The response to a judged request.
-pub fn with(decision: &Decision<'_>, object: Option<Object<'_>>) -> Result<Vec<u8>, Malformed> {
+/// The response to an evaluated request. Written as text, because the object is text already: to make it a value of the
+/// SDK's type, and to escape its annotations a byte at a time, takes a tenth of an evaluation's time (`make bench`).
+pub fn decide(decision: &Decision<'_>, object: Option<Object<'_>>) -> Result<Vec<u8>, Malformed> {
     let mut json = String::with_capacity(room(decision, object));
     if decision.is_admitted() {
         json.push_str("{\"accepted\":true");
@@ -13,7 +16,8 @@ pub fn with(decision: &Decision<'_>, object: Option<Object<'_>>) -> Result<Vec<u
             decision.write_changed_object(&mut json, ",\"mutated_object\":", object.node)?;
         }
     } else {
-        push_refusal(&mut json, &decision.message());
+        json.push_str("{\"accepted\":false,\"code\":403,\"message\":");
+        write_string(&mut json, &decision.message());
     }
     let audit_annotations = decision.audit_annotations();
     if !audit_annotations.is_empty() {
@@ -45,24 +49,7 @@ fn room(decision: &Decision<'_>, object: Option<Object<'_>>) -> usize {
     512 + warnings + explained + changed
 }
 
-/// The response to a request that could not be judged.
-pub fn refuse(message: &str) -> Vec<u8> {
-    let mut json = String::new();
-    push_refusal(&mut json, message);
-    json.push('}');
-    json.into_bytes()
-}
-
-fn push_refusal(json: &mut String, message: &str) {
-    json.push_str("{\"accepted\":false,\"code\":403,\"message\":");
-    write_string(json, message);
-}
-
-/// The response to settings: valid, or the problem.
-pub fn settings(problem: Option<String>) -> Vec<u8> {
-    let Some(problem) = problem else { return b"{\"valid\":true}".to_vec() };
-    let mut json = String::from("{\"valid\":false,\"message\":");
-    write_string(&mut json, &problem);
-    json.push('}');
-    json.into_bytes()
+/// The response to a request that could not be evaluated.
+pub fn reject(message: String) -> CallResult {
+    reject_request(Some(message), Some(403), None, None)
 }

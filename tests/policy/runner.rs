@@ -32,7 +32,7 @@ impl Runner {
     /// Judges any bytes.
     pub fn judge_payload(&self, payload: &[u8], host: &mut dyn HostCalls) -> Vec<u8> {
         match self {
-            Self::Native => headroom_policy::judge(payload, &mut answering(host)),
+            Self::Native => headroom_policy::validate(payload, &mut answering(host)).unwrap(),
             Self::Wasm(policy, access) => policy.call("validate", payload, access, host).response.unwrap(),
         }
     }

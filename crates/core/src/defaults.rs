@@ -5,9 +5,9 @@
 use std::fmt;
 
 use crate::amount::{ByResource, Quantity, Requirement, ResourceName};
-use crate::cut::shortened;
 use crate::limit_rules::Range;
 use crate::request::{Container, Origin, Pod, RangeName, Repair, Resources, Value};
+use crate::truncate::shortened;
 
 /// Adds the default limits and requests of the ranges, for the resources that `may_set` allows.
 pub fn fill<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>], may_set: impl Fn(&str) -> bool) {

@@ -26,13 +26,13 @@ use crate::amount::{Family, Quantity, Requirement};
 use crate::cluster::Context;
 use crate::cluster::autoscaler::{Autoscaler, Owner};
 use crate::cluster::usage::{Resource, workload};
-use crate::cut::shortened;
 use crate::image::ImageName;
 use crate::json::{Malformed, Node};
 use crate::limit_rules::Range;
 use crate::plan::EstimateTarget;
 use crate::request::{Container, EstimateOrigin, Origin, Pod, Request, Value};
 use crate::settings::Settings;
+use crate::truncate::shortened;
 use crate::well_known;
 
 pub use explanation::{Adjustment, Basis, Reason, is_of_estimate, of_rejected};

@@ -16,7 +16,6 @@ use crate::cluster::lookup::Lookup;
 use crate::decide::Draft;
 use crate::estimate::history::HistoryLookups;
 use crate::json::{Document, Malformed};
-use crate::order;
 use crate::plan::{Plan, RequestKind, Subject, estimate_targets, exempt};
 use crate::request::{Pod, Request, api_server_defaults};
 use crate::settings::Settings;
@@ -182,6 +181,6 @@ fn scaled_pod<'d>(context: &Context<'d>) -> Result<Option<Pod<'d>>, Malformed> {
 /// The quotas to read again with live usage; sorted, and bounded in number.
 fn fresh_quotas<'d>(request: &'d Request<'d>, charges: &Charges<'d>) -> Vec<Lookup<'d>> {
     let mut names: Vec<_> = charges.near_limit.iter().take(MAX_FRESH).cloned().collect();
-    order::sort_by(&mut names, Ord::cmp);
+    names.sort_unstable();
     names.into_iter().map(|name| Lookup::FreshQuota { namespace: &request.namespace, name }).collect()
 }

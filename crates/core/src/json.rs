@@ -10,11 +10,11 @@
 //!
 //! Reading takes time linear in the length of the text, and the table takes at most four bytes for each byte of text.
 
+mod bytes;
 mod escape;
 mod malformed;
 mod scan;
 mod table;
-mod utf8;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -42,7 +42,7 @@ impl<'t> Document<'t> {
 
     /// Reads a text given as bytes.
     pub fn read_bytes(bytes: &'t [u8]) -> Result<Self, SyntaxError> {
-        Self::read(utf8::text_of(bytes).map_err(not_utf8)?)
+        Self::read(str::from_utf8(bytes).map_err(not_utf8)?)
     }
 
     fn of(text: Cow<'t, str>) -> Result<Self, SyntaxError> {
@@ -65,7 +65,7 @@ impl<'t> Document<'t> {
 impl Document<'static> {
     /// Reads a text given as bytes, and keeps the bytes without copying them.
     pub fn own(bytes: Vec<u8>) -> Result<Self, SyntaxError> {
-        Self::of(Cow::Owned(utf8::string_of(bytes).map_err(not_utf8)?))
+        Self::of(Cow::Owned(String::from_utf8(bytes).map_err(|error| not_utf8(error.utf8_error()))?))
     }
 }
 

@@ -8,10 +8,8 @@
 pub mod json;
 
 pub mod amount;
-pub mod find;
 pub mod glob;
 pub mod image;
-pub mod order;
 pub mod timestamp;
 
 pub mod cluster;
@@ -19,8 +17,8 @@ pub mod well_known;
 
 pub mod settings;
 
-pub mod cut;
 pub mod request;
+pub mod truncate;
 
 pub mod annotations;
 pub mod limit_rules;

@@ -7,7 +7,6 @@ use crate::amount::{ByResource, Quantity, Requirement, ResourceName};
 use crate::annotations::headroom_annotation::{self, Explanation};
 use crate::annotations::limit_ranger::{self, LIMIT_RANGER};
 use crate::json::{Malformed, Node, json_string, write_string};
-use crate::order;
 use crate::request::{Container, Pod, Value};
 
 /// Writes `begin`, and the object with the pod's new values and their explanation, to the end of `out`. Without new
@@ -191,7 +190,7 @@ impl Edits {
     /// Writes the text of `object` with the replacements.
     fn apply_to(mut self, object: Node<'_>, out: &mut String) {
         // The sort is stable, so fields added to one object stay in order.
-        order::sort_by(&mut self.splices, |(a, _), (b, _)| a.start.cmp(&b.start));
+        self.splices.sort_by(|(a, _), (b, _)| a.start.cmp(&b.start));
         let text = object.text();
         let start = object.span().start;
         let more: usize = self.splices.iter().map(|(_, new)| new.len()).sum();

@@ -23,11 +23,11 @@ pub mod workload;
 use crate::amount::{Quantity, ResourceList, ResourceName};
 use crate::cluster::devices::DeviceClass;
 use crate::cluster::resource_quota::ResourceQuota;
-use crate::cut::Names;
 use crate::json::Malformed;
 use crate::request::{self, Pod};
 use crate::settings::LimitedResource;
 use crate::timestamp::Timestamp;
+use crate::truncate::Names;
 use charge::Deltas;
 
 pub use breach::{Breach, Excess, Fault, Growth, Surge};

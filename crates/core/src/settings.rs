@@ -12,9 +12,9 @@ mod selector;
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::cut::on_one_line;
 use crate::glob;
 use crate::json::{Malformed, Node};
+use crate::truncate::on_one_line;
 
 pub use estimates::{
     EstimateMode, EstimateSettings, HistoryMatch, HistoryOwner, HistoryScope, Margin, PerResource, PercentileChoice,

@@ -5,13 +5,13 @@ use std::fmt;
 
 use crate::annotations::headroom_annotation::{self, Explanation};
 use crate::cluster::lookup::Missing;
-use crate::cut::{count_of, shortened};
 use crate::estimate;
 use crate::json::{Malformed, Node, json_string};
 use crate::limits::Breaches;
 use crate::patch;
 use crate::quota;
 use crate::request::Pod;
+use crate::truncate::{count_of, shortened};
 
 /// The answer to a request.
 #[derive(Debug, Clone, Default)]

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
-use headroom_core::cut::count_of;
+use headroom_core::truncate::count_of;
 
 use super::distribution::Distribution;
 use super::quota_effect::QuotaEffect;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use headroom_core::amount::{Family, Quantity};
 use headroom_core::cluster::usage::Resource;
-use headroom_core::cut::count_of;
 use headroom_core::estimate::Basis;
+use headroom_core::truncate::count_of;
 use headroom_report::draw::Charset;
 use headroom_report::{Paint, Table};
 

@@ -16,7 +16,7 @@ pub struct Unreadable {
 
 impl Unreadable {
     pub fn new(line: &str, problem: &'static str) -> Self {
-        Self { line: headroom_core::cut::on_one_line(line, 120), problem }
+        Self { line: headroom_core::truncate::on_one_line(line, 120), problem }
     }
 }
 

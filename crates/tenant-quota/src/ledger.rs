@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headroom_core::amount::{Quantity, ResourceList, ResourceName};
-use headroom_core::cut::Names;
 use headroom_core::quota::{Breach, Excess, Fault};
+use headroom_core::truncate::Names;
 
 use crate::encoding;
 use crate::footprint::Footprint;

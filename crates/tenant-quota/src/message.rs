@@ -1,8 +1,8 @@
 //! Refusal messages: Kubernetes' own text first, to the letter, then the shortage and the largest consumers.
 
 use headroom_core::amount::Quantity;
-use headroom_core::cut::shortened;
 use headroom_core::quota::Fault;
+use headroom_core::truncate::shortened;
 
 use crate::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Refusal, Retry, Shortage, TooLarge};
 use crate::plan::Plan;

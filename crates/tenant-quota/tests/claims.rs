@@ -171,7 +171,7 @@ fn an_object_that_takes_too_much_of_the_ledger_is_refused() {
     );
     // Kinds such as Roles have names of any length.
     let name = "a:".repeat(1_000_000);
-    let cut = headroom_core::cut::shortened(&name).into_owned();
+    let cut = headroom_core::truncate::shortened(&name).into_owned();
     check(
         &request(&format!("shop/{name}"), "1", "pods=1", None),
         &format!(

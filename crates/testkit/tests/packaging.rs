@@ -31,7 +31,8 @@ fn kubewarden_s_tools_find_the_metadata_under_either_name() {
     };
     let [linked, real] = ["metadata.yml", "policy-metadata.yaml"].map(|name| {
         let metadata = workspace_file(name).display().to_string();
-        let [wasm, questions] = ["policy.wasm", "questions-ui.yml"].map(|path| workspace_file(path).display().to_string());
+        let [wasm, questions] =
+            ["policy.wasm", "questions-ui.yml"].map(|path| workspace_file(path).display().to_string());
         let created_at = "2026-11-21T06:00:00Z";
         (
             run(&["annotate", "-m", &metadata, &wasm, "-o"]),

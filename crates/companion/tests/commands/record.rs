@@ -16,7 +16,7 @@ fn replay(folder: &Path, name: &str) -> Value {
     let settings: Value = read("settings.json").map_or_else(|_| json!({}), |text| serde_json::from_str(&text).unwrap());
     let mut session = Replay::from_yaml(&read("session.yml").unwrap()).unwrap();
     let payload = json!({"request": request, "settings": settings}).to_string();
-    let answer = headroom_policy::judge(payload.as_bytes(), &mut answering(&mut session));
+    let answer = headroom_policy::validate(payload.as_bytes(), &mut answering(&mut session)).unwrap();
     assert_eq!(session.leftovers(), 0);
     serde_json::from_slice(&answer).unwrap()
 }

@@ -5,16 +5,14 @@ use std::cmp::Ordering;
 use std::mem;
 
 use super::Quantity;
-use crate::find;
 use crate::json::{Malformed, Node};
-use crate::order;
 
 /// The name of a resource, such as `cpu` or `example.com/gpu`.
 pub type ResourceName<'d> = Cow<'d, str>;
 
 /// True if it is one of Kubernetes' own resources: a plain name, or one with its domain.
 pub fn is_native(name: &str) -> bool {
-    !name.contains('/') || find::contains(name, "kubernetes.io/")
+    !name.contains('/') || name.contains("kubernetes.io/")
 }
 
 /// True if it is an extended resource, by the name that containers use.
@@ -112,7 +110,7 @@ impl<'d, V> ByResource<'d, V> {
         let ends_before = missing.first().is_none_or(|(first, _)| self.ends_before(first));
         self.0.extend(missing);
         if !ends_before {
-            order::sort_by(&mut self.0, |(one, _), (other, _)| one.cmp(other));
+            self.0.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         }
     }
 
@@ -139,7 +137,7 @@ impl<'d, V> ByResource<'d, V> {
 
     /// Sorts pairs by name; `join` merges each later value of a name into the first.
     pub fn of_pairs(mut pairs: Vec<(ResourceName<'d>, V)>, join: fn(&mut V, &mut V)) -> Self {
-        order::sort_by(&mut pairs, |(one, _), (other, _)| one.cmp(other));
+        pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
         pairs.dedup_by(|(name, value), (kept_name, kept)| {
             let same = name == kept_name;
             if same {
@@ -167,7 +165,7 @@ impl<'d, V> ByResource<'d, V> {
         // The added part is sorted already.
         let (own, added) = self.0.split_at_mut(had);
         if own.last().map(|(name, _)| name) > added.first().map(|(name, _)| name) && !added.is_empty() {
-            order::sort_by(&mut self.0, |(one, _), (other, _)| one.cmp(other));
+            self.0.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         }
     }
 }

@@ -8,11 +8,10 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::amount::ResourceName;
-use crate::cut::{count_of, shortened};
-use crate::find;
 use crate::json::{Document, Malformed, json_string, write_string, write_string_with};
 use crate::request::pod::ContainerIndex;
 use crate::request::{Container, Origin, Pod, Requirement, Value};
+use crate::truncate::{count_of, shortened};
 
 pub const NAME: &str = "headroom.dev/resources";
 
@@ -27,7 +26,7 @@ const CUT: &str = "\"…\":";
 
 /// True if the pod has an annotation of ours that left values out.
 pub fn is_cut(pod: &Pod<'_>) -> Result<bool, Malformed> {
-    Ok(text_of(pod)?.is_some_and(|text| find::contains(&text, CUT)))
+    Ok(text_of(pod)?.is_some_and(|text| text.contains(CUT)))
 }
 
 /// The text that we wrote; none if there is only one that we would never write. A forged one could claim thousands of
@@ -207,7 +206,7 @@ pub fn read(text: &str, mut each: impl FnMut(Claim<'_>)) {
                 Some(("limits", resource)) => (Requirement::Limit, resource),
                 _ => continue,
             };
-            let (value, reason) = find::around(&claim, ": ").unwrap_or((&claim, "set earlier"));
+            let (value, reason) = claim.split_once(": ").unwrap_or((&claim, "set earlier"));
             each(Claim { container: &container, requirement, resource, value, reason });
         }
     }

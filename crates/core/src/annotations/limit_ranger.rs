@@ -8,13 +8,11 @@
 use std::borrow::Cow;
 
 use super::headroom_annotation;
-use crate::cut::shortened;
-use crate::find;
 use crate::json::{Document, Malformed, Node};
 use crate::limit_rules::Range;
-use crate::order;
 use crate::request::pod::ContainerIndex;
 use crate::request::{Container, Origin, Pod, Requirement, Resources};
+use crate::truncate::shortened;
 
 pub const LIMIT_RANGER: &str = "kubernetes.io/limit-ranger";
 const PREFIX: &str = "LimitRanger plugin set: ";
@@ -28,7 +26,7 @@ pub fn mark<'d>(pod: &mut Pod<'d>, ranges: Option<&[Range<'d>]>) -> Result<(), M
     // If we judged the pod before, these values are ours, or we left them as they were: they are not replaced.
     let is_judged = pod.annotation(headroom_annotation::NAME)?.is_some();
     let origin = if is_judged { Origin::Earlier("".into()) } else { Origin::LimitRanger };
-    for clause in find::parts(clauses, "; ") {
+    for clause in clauses.split("; ") {
         mark_clause(pod, &index, clause, defaults.as_deref(), &origin);
     }
     let (Some(ranges), Some(defaults)) = (ranges, defaults) else { return Ok(()) };
@@ -56,7 +54,7 @@ fn defaults<'d>(pod: &Pod<'d>, ranges: &[Range<'d>]) -> Vec<Place<'d>> {
         }
     }
     if found.len() > FEW {
-        order::sort_by(&mut found, Ord::cmp);
+        found.sort_unstable();
     }
     found
 }
@@ -76,7 +74,7 @@ fn mark_clause<'d>(
     defaults: Option<&[Place<'d>]>,
     origin: &Origin<'d>,
 ) {
-    let Some((what, container)) = find::around(clause, " for ") else { return };
+    let Some((what, container)) = clause.split_once(" for ") else { return };
     let (is_init, name) = match container.strip_prefix("init container ") {
         Some(name) => (true, name),
         None => (false, container.strip_prefix("container ").unwrap_or_default()),
@@ -85,7 +83,7 @@ fn mark_clause<'d>(
     let Some(requirement) = Requirement::BOTH.into_iter().find(|have| have.noun() == requirement) else { return };
     let Some(place) = index.find(&pod.containers, is_init, name) else { return };
     let Some(container) = pod.containers.get_mut(place) else { return };
-    for resource in find::parts(names, ", ") {
+    for resource in names.split(", ") {
         let named = (place, requirement, Cow::Borrowed(resource));
         if defaults.is_none_or(|defaults| contains(defaults, &named)) {
             mark_authored(container, requirement, resource, origin);
@@ -145,7 +143,7 @@ fn sent_values<'n>(managed: Node<'_>, containers: &[Container<'_>], index: &Cont
             }
         }
     }
-    order::sort_by(&mut sent, Ord::cmp);
+    sent.sort_unstable();
     Some(sent)
 }
 

@@ -10,7 +10,6 @@ use std::borrow::Cow;
 
 use crate::amount::{Requirement, ResourceList};
 use crate::json::{Malformed, Node};
-use crate::order;
 
 /// One LimitRange.
 #[derive(Debug, Clone)]
@@ -52,7 +51,7 @@ impl<'d> LimitRange<'d> {
     /// Reads a list of LimitRanges, in name order: the order in which they apply.
     pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
         let mut ranges = list.list("items")?.map(Self::read).collect::<Result<Vec<_>, _>>()?;
-        order::sort_by(&mut ranges, |a, b| a.name.cmp(&b.name));
+        ranges.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(ranges)
     }
 

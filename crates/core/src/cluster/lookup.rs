@@ -7,8 +7,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::rc::Rc;
 
-use crate::find;
-
 use super::usage::profile_layout::{API_VERSION, KIND, ProfileKey, ProfileName};
 
 /// One object or list to read.
@@ -126,10 +124,10 @@ impl Lookup<'_> {
     /// True if a failure only means that the object or kind does not exist: a cluster without a collector, a quota or a
     /// pod that was deleted.
     pub(super) fn is_absent(&self, problem: &str) -> bool {
-        let is_not_found = find::contains(problem, "Cannot find");
+        let is_not_found = problem.contains("Cannot find");
         let kind_is_unknown = || {
-            find::contains(problem, "error finding resource")
-                && ["404", "not found", "could not find"].iter().any(|sign| find::contains(problem, sign))
+            problem.contains("error finding resource")
+                && ["404", "not found", "could not find"].iter().any(|sign| problem.contains(sign))
         };
         match self {
             Self::UsageProfile { .. } => is_not_found || kind_is_unknown(),

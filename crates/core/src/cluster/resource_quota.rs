@@ -10,7 +10,6 @@ use std::fmt;
 
 use crate::amount::ResourceList;
 use crate::json::{Malformed, Node};
-use crate::order;
 
 /// One ResourceQuota.
 #[derive(Debug, Clone, Default)]
@@ -71,7 +70,7 @@ impl<'d> ResourceQuota<'d> {
     /// Reads a list of ResourceQuotas, in name order: the order in which they are reported.
     pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
         let mut quotas = list.list("items")?.map(Self::read).collect::<Result<Vec<_>, _>>()?;
-        order::sort_by(&mut quotas, |a, b| a.name.cmp(&b.name));
+        quotas.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(quotas)
     }
 

@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use super::resource_quota::ResourceQuota;
 use crate::amount::ResourceList;
 use crate::json::{Malformed, Node};
-use crate::order;
 
 /// One TenantQuota.
 #[derive(Debug, Clone)]
@@ -56,7 +55,7 @@ impl<'d> TenantQuota<'d> {
     /// Reads a list of TenantQuotas, in name order.
     pub fn read_list(list: Node<'d>) -> Result<Vec<Self>, Malformed> {
         let mut quotas = list.list("items")?.map(Self::read).collect::<Result<Vec<_>, _>>()?;
-        order::sort_by(&mut quotas, |a, b| a.quota.name.cmp(&b.quota.name));
+        quotas.sort_unstable_by(|a, b| a.quota.name.cmp(&b.quota.name));
         Ok(quotas)
     }
 }

@@ -213,43 +213,19 @@ impl FromStr for Percentile {
 
 /// The value of a name, such as `samples` or `99.9`, in the text of a resource's usage.
 pub fn find_in_usage<'t>(text: &'t str, name: &str) -> Option<&'t str> {
-    let mut entries = text.as_bytes();
+    let end = |text: &str| text.bytes().position(|byte| byte == b' ');
+    let mut entries = text;
     loop {
-        // The place of the `=` rules out nearly every other entry.
-        if entries.get(name.len()) == Some(&b'=') && entries.starts_with(name.as_bytes()) {
-            let start = text.len() - entries.len();
-            return text.get(start + name.len() + 1..space(entries).map_or(text.len(), |end| start + end));
+        if let Some(value) = entries.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) {
+            return value.get(..end(value).unwrap_or(value.len()));
         }
-        entries = entries.get(space(entries)? + 1..)?;
+        entries = entries.get(end(entries)? + 1..)?;
     }
-}
-
-/// The place of the first space, searched in eight bytes at a time.
-fn space(bytes: &[u8]) -> Option<usize> {
-    const LOW: u64 = 0x0101_0101_0101_0101;
-    let (eights, rest) = bytes.as_chunks();
-    for (place, eight) in eights.iter().enumerate() {
-        // A space becomes a zero byte, and the lowest high bit that is set then belongs to the first zero byte.
-        let others = u64::from_le_bytes(*eight) ^ (LOW * 0x20);
-        let spaces = others.wrapping_sub(LOW) & !others & (LOW * 0x80);
-        if spaces != 0 {
-            return Some(place * 8 + spaces.trailing_zeros() as usize / 8);
-        }
-    }
-    let place = rest.iter().position(|byte| *byte == b' ')?;
-    Some(bytes.len() - rest.len() + place)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_first_space_is_found_wherever_it_is() {
-        proptest::proptest!(|(bytes in "[ !\u{7f}a=é]{0,24}")| {
-            proptest::prop_assert_eq!(space(bytes.as_bytes()), bytes.find(' '));
-        });
-    }
 
     #[test]
     fn percentiles_are_read_as_they_are_written() {

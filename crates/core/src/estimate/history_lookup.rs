@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::cluster::Context;
 use crate::cluster::usage::read::{Histories, HistoryNode, Observed, Unusable};
 use crate::cluster::usage::{Percentile, ProfileName, Resource, TagKey, Window, workload};
-use crate::cut::count_of;
 use crate::image::ImageName;
 use crate::settings::{EstimateSettings, HistoryMatch, HistoryOwner, HistoryScope, Step};
 use crate::timestamp::Timestamp;
+use crate::truncate::count_of;
 
 /// The history that an estimate is made from.
 #[derive(Debug, Clone)]

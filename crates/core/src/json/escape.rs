@@ -1,6 +1,6 @@
 //! Reads and writes JSON strings.
 
-use super::scan::{hex4, skip_plain};
+use super::bytes::{hex4, skip_plain};
 
 /// The unescaped text of a checked string body.
 pub(super) fn unescape(body: &str) -> String {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Node;
 use super::table::Shape;
-use crate::cut::on_one_line;
+use crate::truncate::on_one_line;
 
 /// A value that is not valid in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]

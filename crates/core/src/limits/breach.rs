@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::amount::{Quantity, Requirement, ResourceName};
-use crate::cut::shortened;
 use crate::request::RangeName;
+use crate::truncate::shortened;
 
 /// The broken bounds, in order: the first ones, and how many more there are.
 #[derive(Debug, Clone, Default)]

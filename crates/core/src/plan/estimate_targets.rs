@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use crate::annotations::limit_ranger::LIMIT_RANGER;
 use crate::cluster::usage::Resource;
-use crate::cut::shortened;
 use crate::json::{Malformed, Node};
 use crate::request::pod::ContainerIndex;
 use crate::request::{Container, Origin, Pod, Requirement};
 use crate::settings::{EstimateMode, EstimateSettings};
+use crate::truncate::shortened;
 
 /// A label or an annotation of a namespace, or an annotation of a pod, that asks for fewer estimates than the settings.
 pub const CHOICE: &str = "headroom.dev/estimates";

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::amount::{Quantity, ResourceName};
 use crate::cluster::resource_quota::ScopeRequirement;
-use crate::cut::{Names, count_of};
+use crate::truncate::{Names, count_of};
 
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use super::charge::Deltas;
 use super::{Applying, Bounds, Breach, Fault, Kind, Object, scope};
 use crate::cluster::resource_quota::ScopeRequirement;
-use crate::cut::Names;
 use crate::json::Malformed;
+use crate::truncate::Names;
 
 /// `applying`: the quotas that apply to the object, including those that refuse it.
 pub(super) fn check<'d>(

@@ -3,7 +3,6 @@
 use super::charged_names::Charged;
 use super::{Applying, Breach, Fault, Measure, Names, Object};
 use crate::amount::Requirement;
-use crate::order;
 use crate::request::Pod;
 use crate::request::pod_totals;
 
@@ -31,7 +30,7 @@ pub(super) fn check<'d>(object: &Object<'_, '_>, quota: &Applying<'_, 'd>) -> Op
         let without = pod.containers.iter().filter(|container| !container.resources.of(requirement).contains(resource));
         let mut containers: Vec<&str> = without.map(|container| container.name.as_ref()).collect();
         if !containers.is_empty() {
-            order::sort_by(&mut containers, Ord::cmp);
+            containers.sort_unstable();
             containers.dedup();
             missing.push(((*name).clone(), Names::of(&containers)));
         }

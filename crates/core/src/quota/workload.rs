@@ -8,10 +8,10 @@ use super::{
     scope, unknown_status,
 };
 use crate::amount::Quantity;
-use crate::cut::Names;
 use crate::json::Malformed;
 use crate::request::rollout::{Renewal, Rollout};
 use crate::request::{self, Pod};
+use crate::truncate::Names;
 
 /// Checks the pods of a rollout, created from `pod`, against the quotas, and adds the results to `outcome`. The
 /// existing pods were created from `old`.

@@ -9,7 +9,6 @@ use std::cmp::Ordering;
 use super::origin::Origin;
 use crate::amount::{ByResource, Quantity, Requirement, ResourceList, read_quantity};
 use crate::json::{Malformed, Node};
-use crate::order;
 
 /// A pod, or the pod that a controller would create.
 #[derive(Debug, Clone)]
@@ -203,7 +202,7 @@ impl ContainerIndex {
             (Some(a), Some(b)) => order(a, b.role.is_init(), &b.name),
             _ => Ordering::Equal,
         };
-        order::sort_by(&mut places, compare);
+        places.sort_by(compare);
         Self(places)
     }
 

@@ -7,7 +7,6 @@
 
 use super::pod::Role;
 use crate::amount::{Quantity, ResourceList, ResourceName};
-use crate::order;
 
 /// The total over containers, for each resource name.
 pub(super) fn total<'a, 'd: 'a, A>(containers: impl Iterator<Item = (Role, A)>) -> ResourceList<'d>
@@ -37,7 +36,7 @@ where
         }
     }
     // The sort is stable: for each name, containers stay in their order.
-    order::sort_by(&mut others, |(a, ..), (b, ..)| a.cmp(b));
+    others.sort_by(|(a, ..), (b, ..)| a.cmp(b));
     let mut totals = Vec::with_capacity(few.len() + others.len());
     totals.extend(few.into_iter().map(|(name, total)| (name.clone(), total.amount())));
     for of_name in others.chunk_by(|(a, ..), (b, ..)| a == b) {

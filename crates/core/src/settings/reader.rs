@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use crate::amount::{Quantity, read_quantity};
-use crate::cut::on_one_line;
 use crate::json::{Malformed, Node};
+use crate::truncate::on_one_line;
 
 /// Settings that have another name now.
 const RENAMED: &[(&str, &str)] = &[

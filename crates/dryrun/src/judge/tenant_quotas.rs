@@ -236,7 +236,7 @@ fn add(
     outcome: &mut Outcome,
 ) -> Result<(), Malformed> {
     let used: Vec<ResourceList<'static>> = plan.nodes.iter().map(|node| held(&node.quota, objects)).collect();
-    let name = headroom_core::cut::shortened(&reservation.key.name).into_owned();
+    let name = headroom_core::truncate::shortened(&reservation.key.name).into_owned();
     let mut faults = reservation_request::faults(request, plan)?;
     if let (Some(first), false) = (faults.first_mut(), reservation.may_exceed) {
         first.insert_str(0, &format!("{} \"{name}\" is forbidden: ", reservation.key.kind));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use headroom_core::cut::count_of;
 use headroom_core::timestamp::Timestamp;
+use headroom_core::truncate::count_of;
 use headroom_dryrun::cluster_reader::ClusterReader;
 use headroom_kube::{clock, kubeconfig, proxy};
 use headroom_report::progress::Progress;

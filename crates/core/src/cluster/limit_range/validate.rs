@@ -4,8 +4,6 @@ use super::{CLAIM, CONTAINER, Item, LimitRange, POD};
 use crate::amount::is_native;
 use crate::amount::{Quantity, ResourceList};
 use crate::cluster::problem::Problem;
-use crate::find;
-use crate::order;
 
 impl LimitRange<'_> {
     /// All problems of the range, in the order of its items; field paths begin with `prefix`.
@@ -72,7 +70,7 @@ impl Check<'_, '_> {
     fn item_names(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.lists().iter().flat_map(|(_, list)| list.names()).map(ToString::to_string).collect();
-        order::sort_by(&mut names, String::cmp);
+        names.sort_unstable();
         names.dedup();
         names
     }
@@ -147,8 +145,7 @@ fn container_name_problem(name: &str) -> Option<&'static str> {
         return (!is_standard).then_some("must be a standard resource for containers");
     }
     let is_extended = is_qualified(name) && !name.starts_with("requests.");
-    (!is_extended && !find::contains(name, "kubernetes.io/"))
-        .then_some("doesn't follow extended resource name standard")
+    (!is_extended && !name.contains("kubernetes.io/")).then_some("doesn't follow extended resource name standard")
 }
 
 fn other_name_problem(name: &str) -> Option<&'static str> {

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use crate::amount::{ByResource, Quantity};
 use crate::json::{Malformed, Node};
-use crate::order;
 use crate::quota::Object;
 
 /// The node ports and load balancers that a service uses.
@@ -44,7 +43,7 @@ fn explicit_node_ports(spec: Node<'_>, old: Option<Node<'_>>) -> Result<usize, M
     if let Some(old) = old.filter(|_| !left_out.is_empty())
         && matches!(old.string("type")?.as_deref(), Some("NodePort" | "LoadBalancer"))
     {
-        order::sort_by(&mut taken, Ord::cmp);
+        taken.sort_unstable();
         let mut before = Vec::new();
         for port in old.list("ports")? {
             if let Some(number) = node_port(port)? {
