@@ -6,12 +6,12 @@ use std::fs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::fake::{Fake, answer};
 use crate::support::*;
+use headroom_fixtures::http::{FakeServer, answer};
 
 /// An API server and a kubeconfig for it, in a folder with an application.
 struct Live {
-    server: Fake,
+    server: FakeServer,
     folder: TempDir,
 }
 
@@ -40,7 +40,7 @@ impl Live {
     /// Paths without an answer do not exist; paths with `null` are forbidden.
     fn start(answers: Value) -> Self {
         let answers: BTreeMap<String, Value> = serde_json::from_value(answers).unwrap();
-        let server = Fake::start(move |head| {
+        let server = FakeServer::start(move |head| {
             let target = head.split(' ').nth(1).unwrap();
             match answers.get(target.split('?').next().unwrap()) {
                 Some(Value::Null) => answer(
@@ -118,7 +118,7 @@ fn all_pages_of_long_lists_are_read() {
     let first = json!({"kind": "List", "metadata": {"continue": "more"}, "items": [team("0")]});
     let second = json!({"kind": "List", "metadata": {}, "items": [
         {"metadata": {"name": "tight", "namespace": "shop"}, "status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}}]});
-    let server = Fake::start(move |head| {
+    let server = FakeServer::start(move |head| {
         let body = match head {
             _ if !head.contains("resourcequotas") => list(json!([])),
             _ if head.contains("continue=more") => second.clone(),

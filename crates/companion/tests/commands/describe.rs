@@ -5,6 +5,5 @@
 mod cluster;
 mod conventions;
 mod program;
-mod server;
 mod snapshots;
 mod write;

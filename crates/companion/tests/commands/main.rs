@@ -17,9 +17,6 @@ mod describe_conformance;
 mod entry;
 mod estimates;
 mod explain;
-#[expect(dead_code, reason = "the tests of sources need more of it")]
-#[path = "../sources/fake.rs"]
-mod fake;
 mod given;
 mod recommend_from_store;
 mod recommendation;

@@ -14,11 +14,11 @@ use headroom_usage::sample::{Batch, Resource, Window};
 use serde_json::{Value, json};
 
 use crate::data::Read;
-use crate::fake::{Fake, Reply};
+use headroom_fixtures::http::{FakeServer, Reply};
 
 /// A fake API server whose objects can be changed while it runs.
 struct ApiServer {
-    fake: Fake,
+    fake: FakeServer,
     /// By path; none if the path is forbidden.
     objects: Arc<Mutex<BTreeMap<String, Option<Value>>>>,
 }
@@ -27,7 +27,7 @@ impl ApiServer {
     fn start() -> Self {
         let objects = Arc::new(Mutex::new(BTreeMap::<String, Option<Value>>::new()));
         let served = objects.clone();
-        let fake = Fake::start(move |head| {
+        let fake = FakeServer::start(move |head| {
             let target = head.split(' ').nth(1).unwrap();
             let path = target.split('?').next().unwrap();
             let (status, body) = match served.lock().unwrap().get(path) {

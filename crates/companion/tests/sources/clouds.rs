@@ -15,9 +15,9 @@ use headroom_sources::prometheus::{Options, Prometheus, diagnose};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
 use ring::{digest, hmac};
 
-use crate::fake::{Fake, Reply, answer, header};
 use crate::faults::MATRIX;
 use crate::network::{doctor, text_of};
+use headroom_fixtures::http::{FakeServer, Reply, answer, header};
 
 /// A store's answer to an authorized request.
 fn metrics(asked: &str) -> Reply {
@@ -49,9 +49,9 @@ async fn connect(endpoint: Endpoint) -> Result<Prometheus, SourceError> {
 }
 
 /// A store that accepts only the newest of the tokens `t1`, `t2`, ….
-fn store_for_newest(given: &Arc<AtomicUsize>) -> Fake {
+fn store_for_newest(given: &Arc<AtomicUsize>) -> FakeServer {
     let given = given.clone();
-    Fake::start(move |asked| {
+    FakeServer::start(move |asked| {
         let newest = format!("Bearer t{}", given.load(Ordering::SeqCst));
         match header(asked, "authorization") == Some(newest.as_str()) {
             true => metrics(asked),
@@ -66,7 +66,7 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
     let lasts = Arc::new(AtomicUsize::new(3600));
     let metadata = {
         let (given, lasts) = (given.clone(), lasts.clone());
-        Fake::start(move |asked| {
+        FakeServer::start(move |asked| {
             let is_asked_well = header(asked, "metadata-flavor") == Some("Google")
                 && asked.starts_with("GET /computeMetadata/v1/instance/service-accounts/default/token?")
                 && asked.contains("auth/monitoring.read");
@@ -110,7 +110,7 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
 
 #[test]
 fn an_identity_can_be_set_if_it_does_not_follow_from_the_url() {
-    let metadata = Fake::start(|_| answer(200, r#"{"access_token":"t1","expires_in":3600}"#));
+    let metadata = FakeServer::start(|_| answer(200, r#"{"access_token":"t1","expires_in":3600}"#));
     let store = store_for_newest(&Arc::new(AtomicUsize::new(1)));
     let host = format!("127.0.0.1:{}", metadata.port);
     let environment = [("GCE_METADATA_HOST", host.as_str())];
@@ -127,8 +127,8 @@ fn an_identity_can_be_set_if_it_does_not_follow_from_the_url() {
 
 #[tokio::test]
 async fn errors_of_an_unknown_identity_have_advice() {
-    let metadata = Fake::start(|_| answer(404, "no service account"));
-    let store = Fake::start(metrics);
+    let metadata = FakeServer::start(|_| answer(404, "no service account"));
+    let store = FakeServer::start(metrics);
     let host = format!("127.0.0.1:{}", metadata.port);
     let endpoint = endpoint(Cloud::Google, &store.url(), &[("GCE_METADATA_HOST", &host)]).unwrap();
     let refused = connect(endpoint).await.err();
@@ -156,9 +156,9 @@ async fn outside_the_cloud_the_error_says_what_to_set() {
 
 #[tokio::test]
 async fn google_cloud_monitoring_is_read_without_scraped_metrics() {
-    let metadata = Fake::start(|_| answer(200, r#"{"access_token":"t1","expires_in":3600}"#));
+    let metadata = FakeServer::start(|_| answer(200, r#"{"access_token":"t1","expires_in":3600}"#));
     let none = || answer(200, r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#);
-    let store = Fake::start(move |asked| {
+    let store = FakeServer::start(move |asked| {
         let is_scraped =
             asked.contains("container_cpu_usage_seconds") || asked.contains("container_memory_working_set");
         if is_scraped || asked.contains(r#"image!="""#) && !asked.contains("metadata_system_container_image") {
@@ -189,7 +189,7 @@ async fn azure_exchanges_the_token_of_a_pod() {
     std::fs::write(&file, "of-the-pod\n").unwrap();
     let authority = {
         let given = given.clone();
-        Fake::start_raw(move |asked| {
+        FakeServer::start_raw(move |asked| {
             let (head, body) = asked.split_once("\r\n\r\n").unwrap();
             let form: BTreeMap<_, _> = form_urlencoded::parse(body.as_bytes()).collect();
             let expected = [
@@ -234,7 +234,7 @@ async fn azure_gives_a_token_to_a_machine() {
     let given = Arc::new(AtomicUsize::new(0));
     let metadata = {
         let given = given.clone();
-        Fake::start(move |asked| {
+        FakeServer::start(move |asked| {
             let target = "GET /metadata/identity/oauth2/token?api-version=2018-02-01&\
                           resource=https://prometheus.monitor.azure.com ";
             if header(asked, "metadata") != Some("true") || !asked.starts_with(target) {
@@ -259,8 +259,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A store of Amazon, which computes the signature of the received request and compares.
-fn signed_store(session: Option<&'static str>) -> Fake {
-    Fake::start_raw(move |asked| {
+fn signed_store(session: Option<&'static str>) -> FakeServer {
+    FakeServer::start_raw(move |asked| {
         let (head, body) = asked.split_once("\r\n\r\n").unwrap();
         let mut first = head.lines().next().unwrap().split(' ');
         let (method, target) = (first.next().unwrap(), first.next().unwrap());
@@ -295,7 +295,7 @@ fn signed_store(session: Option<&'static str>) -> Fake {
 
 const REGION: (&str, &str) = ("AWS_REGION", "eu-central-1");
 
-async fn check_amazon(store: &Fake, environment: &[(&str, &str)]) -> Result<(), SourceError> {
+async fn check_amazon(store: &FakeServer, environment: &[(&str, &str)]) -> Result<(), SourceError> {
     let environment: Vec<_> = environment.iter().copied().chain([REGION]).collect();
     let url = format!("{}/workspaces/ws-1", store.url());
     let source = connect(endpoint(Cloud::Aws, &url, &environment).unwrap()).await?;
@@ -320,7 +320,7 @@ async fn amazon_requests_are_signed_with_keys_in_the_environment() {
 async fn amazon_gives_keys_to_a_service_account() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "web.identity.token\n").unwrap();
-    let sts = Fake::start_raw(|asked| {
+    let sts = FakeServer::start_raw(|asked| {
         let (head, body) = asked.split_once("\r\n\r\n").unwrap();
         let form: BTreeMap<_, _> = form_urlencoded::parse(body.as_bytes()).collect();
         let is = |name: &str, value: &str| form.get(name).is_some_and(|found| found == value);
@@ -366,7 +366,7 @@ fn keys_until(until: &str) -> String {
 async fn amazon_gives_keys_to_a_pod_or_task() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "of-the-pod").unwrap();
-    let agent = Fake::start(|asked| {
+    let agent = FakeServer::start(|asked| {
         match asked.starts_with("GET /v1/credentials ") && header(asked, "authorization") == Some("of-the-pod") {
             true => answer(200, &keys_until("2999-01-01T00:00:00Z")),
             false => answer(401, "no"),
@@ -381,7 +381,7 @@ async fn amazon_gives_keys_to_a_pod_or_task() {
 #[tokio::test]
 async fn amazon_gives_keys_to_a_machine_and_new_ones_before_they_expire() {
     const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
-    let metadata = Fake::start(|asked| {
+    let metadata = FakeServer::start(|asked| {
         if asked.starts_with("PUT /latest/api/token ") && asked.contains("ttl-seconds: ") {
             return answer(200, "of-the-machine");
         }
@@ -428,7 +428,7 @@ async fn google_accepts_the_signature_of_a_service_account() {
     let given = Arc::new(AtomicUsize::new(0));
     let tokens = {
         let (public, given) = (public.clone(), given.clone());
-        Fake::start_raw(move |asked| {
+        FakeServer::start_raw(move |asked| {
             let (head, body) = asked.split_once("\r\n\r\n").unwrap();
             let form: BTreeMap<_, _> = form_urlencoded::parse(body.as_bytes()).collect();
             let (url, key) = public.lock().unwrap().clone();
@@ -488,7 +488,7 @@ async fn google_exchanges_the_token_of_another_provider() {
     let given = Arc::new(AtomicUsize::new(0));
     let google = {
         let given = given.clone();
-        Fake::start_raw(move |asked| {
+        FakeServer::start_raw(move |asked| {
             let (head, body) = asked.split_once("\r\n\r\n").unwrap();
             let form: BTreeMap<_, _> = form_urlencoded::parse(body.as_bytes()).collect();
             let is = |name: &str, value: &str| form.get(name).is_some_and(|found| found == value);

@@ -7,16 +7,16 @@ use headroom_sources::prometheus::{Options, Prometheus};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::Window;
 
-use crate::fake::{Fake, Reply, answer};
 use crate::servers::free_port;
+use headroom_fixtures::http::{FakeServer, Reply, answer};
 
 const WINDOW: Window = Window { from: 6000, to: 9600 };
 
 pub const MATRIX: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"pod":"p","container":"c","image":"nginx:1.27"},"values":[[6000,"1"],[6060,"2"]]}]}}"#;
 
 /// A store that answers a probe's queries; `range` answers range queries.
-pub fn store(range: impl Fn() -> Reply + Send + Sync + 'static) -> Fake {
-    Fake::start(move |asked| {
+pub fn store(range: impl Fn() -> Reply + Send + Sync + 'static) -> FakeServer {
+    FakeServer::start(move |asked| {
         let number = |value: &str| {
             let result = format!(r#"[{{"metric":{{}},"value":[9000,"{value}"]}}]"#);
             answer(200, &format!(r#"{{"status":"success","data":{{"resultType":"vector","result":{result}}}}}"#))
@@ -35,7 +35,7 @@ pub fn store(range: impl Fn() -> Reply + Send + Sync + 'static) -> Fake {
     })
 }
 
-async fn connect(fake: &Fake) -> Prometheus {
+async fn connect(fake: &FakeServer) -> Prometheus {
     let mut options = Options::new(Endpoint::new(fake.url()));
     options.endpoint.timeout = Duration::from_secs(3);
     Prometheus::connect(&options).await.unwrap()
@@ -187,7 +187,7 @@ async fn a_store_can_be_reached_through_the_api_server() {
 async fn names_are_looked_up_again_with_each_run() {
     let series = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let there = series.clone();
-    let fake = Fake::start(move |asked| {
+    let fake = FakeServer::start(move |asked| {
         let number = if asked.contains("vector(time())") { "60" } else { "40" };
         if asked.contains("vector(time())") || there.load(std::sync::atomic::Ordering::Relaxed) {
             let result = format!(r#"[{{"metric":{{}},"value":[60,"{number}"]}}]"#);

@@ -12,8 +12,8 @@ use headroom_usage::sample::Window;
 use ring::digest;
 use serde_json::{Value, json};
 
-use crate::fake::{Reply, answer, header};
 use crate::faults::{MATRIX, store};
+use headroom_fixtures::http::{Reply, answer, header};
 
 /// An API server with a Service whose only pod forwards to a port of this machine.
 fn api_server(leads_to: u16, is_ready: bool) -> u16 {

@@ -10,10 +10,10 @@ use headroom_sources::{Source, SourceError};
 use headroom_usage::sample::{Resource, Window};
 
 use crate::data::{self, Cluster, Key};
-use crate::fake::{Fake, Reply, answer, header};
 use crate::network::{doctor, text_of};
 use crate::prometheus::read;
 use crate::servers::{self, Server, request};
+use headroom_fixtures::http::{FakeServer, Reply, answer, header};
 
 /// Whether Heapster was started with `withfields=true`.
 #[derive(Clone, Copy, PartialEq)]
@@ -302,7 +302,7 @@ async fn without_telegrafs_inventory_the_error_says_what_is_missing() {
 /// and the bucket as a database.
 #[tokio::test]
 async fn an_influxdb_2_is_given_token_organization_and_bucket() {
-    let fake = Fake::start(|asked| {
+    let fake = FakeServer::start(|asked| {
         if asked.starts_with("GET /ping") {
             let head = "HTTP/1.1 204 No Content\r\nConnection: close\r\nX-Influxdb-Version: v2.7.11\r\n\
                         Date: Sat, 21 Nov 2026 00:00:00 GMT\r\n\r\n";

@@ -9,7 +9,6 @@ mod api_server;
 mod clouds;
 mod collected;
 mod data;
-mod fake;
 mod faults;
 mod forward;
 mod influxdb;

@@ -10,8 +10,8 @@ use headroom_sources::http::Endpoint;
 use headroom_sources::prometheus::{Options, Prometheus};
 use headroom_usage::sample::Window;
 
-use crate::fake::{Fake, Reply, answer};
 use crate::faults::{MATRIX, store};
+use headroom_fixtures::http::{FakeServer, Reply, answer};
 
 /// Runs `doctor` with these arguments and only this environment.
 pub fn doctor(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
@@ -48,7 +48,7 @@ fn a_store_is_reached_through_the_proxy_of_the_environment() {
 
 #[test]
 fn a_cluster_is_reached_through_the_proxy_of_its_kubeconfig_or_of_the_environment() {
-    let proxy = Fake::start(|_| answer(404, r#"{"kind":"Status","message":"nothing here"}"#));
+    let proxy = FakeServer::start(|_| answer(404, r#"{"kind":"Status","message":"nothing here"}"#));
     let address = proxy.url();
     let kubeconfig = |proxy_url: &str| {
         let file = tempfile::NamedTempFile::new().unwrap();

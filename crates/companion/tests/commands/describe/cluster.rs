@@ -5,14 +5,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use headroom_fixtures::http::{FakeServer, answer, method_and_target};
 use serde_json::{Value, json};
 
 use super::program::{Said, here, program, said};
-use super::server::Server;
 
 /// An API server with the objects of the test's files.
 struct ApiServer {
-    server: Server,
+    server: FakeServer,
     kubeconfig: PathBuf,
     _folder: tempfile::TempDir,
 }
@@ -43,19 +43,19 @@ fn status(code: u16, message: &str, name: &str) -> (u16, Value) {
 
 impl ApiServer {
     /// `refuses` returns whether a path is forbidden.
-    fn start(refuses: impl Fn(&str) -> bool + Send + 'static) -> Self {
+    fn start(refuses: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self::with(Vec::new(), refuses)
     }
 
     /// With more objects in the namespace shop.
-    fn with(more: Vec<Value>, refuses: impl Fn(&str) -> bool + Send + 'static) -> Self {
+    fn with(more: Vec<Value>, refuses: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         let history =
             ["usage-26", "usage-3d"].map(|root| documents(&format!("profiles/headroom/{root}.yaml"))).concat();
         Self::of([more, history].concat(), refuses)
     }
 
     /// With these objects in addition to those of `world`.
-    fn of(mut objects: Vec<Value>, refuses: impl Fn(&str) -> bool + Send + 'static) -> Self {
+    fn of(mut objects: Vec<Value>, refuses: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         let mut lists: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for file in ["world/limits.yaml", "world/quota.yaml", "world/objects.json"] {
             objects.extend(documents(file));
@@ -68,8 +68,9 @@ impl ApiServer {
             lists.entry(format!("{prefix}/namespaces/{namespace}/{plural}")).or_default().push(object.clone());
             lists.entry(format!("{prefix}/{plural}")).or_default().push(object);
         }
-        let server = Server::start(move |path| {
-            if refuses(path) {
+        let server = FakeServer::start_raw(move |request| {
+            let path = method_and_target(request).1.split('?').next().unwrap();
+            let (code, object) = if refuses(path) {
                 let resource = path.rsplit('/').next().unwrap();
                 let message = format!("{resource} is forbidden: User \"eve\" cannot list resource \"{resource}\"");
                 status(403, &message, "")
@@ -89,13 +90,14 @@ impl ApiServer {
                     None if !path.contains("headroom.dev") => (200, json!({"kind": "List", "items": []})),
                     None => status(404, "the server could not find the requested resource", ""),
                 }
-            }
+            };
+            answer(code, &object.to_string())
         });
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = folder.path().join("config");
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
-            "clusters": [{"name": "test", "cluster": {"server": server.url}}],
+            "clusters": [{"name": "test", "cluster": {"server": server.url()}}],
             "users": [{"name": "eve", "user": {}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "eve", "namespace": "shop"}}],
         });

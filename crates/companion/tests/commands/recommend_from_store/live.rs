@@ -3,12 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
 
+use headroom_fixtures::http::{FakeServer, Reply, body, method_and_target};
 use serde_json::{Value, json};
 
 use crate::servers;
@@ -31,8 +29,7 @@ struct Rules {
 struct ApiServer {
     kubeconfig: PathBuf,
     folder: tempfile::TempDir,
-    /// Method, target and body.
-    asked: Arc<Mutex<Vec<(String, String, String)>>>,
+    server: FakeServer,
 }
 
 fn documents() -> Vec<Value> {
@@ -73,52 +70,25 @@ impl ApiServer {
             }
             lists.entry(format!("{prefix}/{plural}")).or_default().push(object);
         }
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&asked);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let stream = stream.unwrap();
-                let mut reader = BufReader::new(stream.try_clone().unwrap());
-                let mut first = String::new();
-                if reader.read_line(&mut first).unwrap_or(0) == 0 {
-                    continue;
-                }
-                let mut length = 0;
-                loop {
-                    let mut line = String::new();
-                    if reader.read_line(&mut line).unwrap_or(0) <= 2 {
-                        break;
-                    }
-                    if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                        length = value.trim().parse().unwrap();
-                    }
-                }
-                let mut body = vec![0; length];
-                reader.read_exact(&mut body).unwrap();
-                let (method, target) = (first.split(' ').next().unwrap(), first.split(' ').nth(1).unwrap());
-                let body = String::from_utf8(body).unwrap();
-                let (code, answer) = answer(&rules, &lists, method, target);
-                log.lock().unwrap().push((method.to_owned(), target.to_owned(), body));
-                let length = answer.len();
-                // The client may have disconnected.
-                let _ = write!(
-                    &stream,
-                    "HTTP/1.1 {code} Status\r\nConnection: close\r\nDate: {}\r\nContent-Type: application/json\r\n\
-                     Content-Length: {length}\r\n\r\n{answer}",
-                    jiff::Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT")
-                );
-            }
+        let server = FakeServer::start_raw(move |request| {
+            let (method, target) = method_and_target(request);
+            let (code, answer) = answer(&rules, &lists, method, target);
+            let head = format!(
+                "HTTP/1.1 {code} Status\r\nConnection: close\r\nDate: {}\r\nContent-Type: application/json\r\n\
+                 Content-Length: {}\r\n\r\n",
+                jiff::Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT"),
+                answer.len()
+            );
+            Reply::Bytes((head + &answer).into_bytes())
         });
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = folder.path().join("kubeconfig");
         let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "test",
-            "clusters": [{"name": "test", "cluster": {"server": url}}],
+            "clusters": [{"name": "test", "cluster": {"server": server.url()}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": "shop"}}],
             "users": [{"name": "test", "user": {}}]});
         fs::write(&kubeconfig, config.to_string()).unwrap();
-        Self { kubeconfig, folder, asked }
+        Self { kubeconfig, folder, server }
     }
 
     /// Recommends at the end of the tests' history.
@@ -137,8 +107,13 @@ impl ApiServer {
         }
     }
 
+    /// The method, target and body of each request.
     fn asked(&self) -> Vec<(String, String, String)> {
-        self.asked.lock().unwrap().clone()
+        let parts = |request: &String| {
+            let (method, target) = method_and_target(request);
+            (method.to_owned(), target.to_owned(), body(request).to_owned())
+        };
+        self.server.asked.lock().unwrap().iter().map(parts).collect()
     }
 }
 
