@@ -111,12 +111,14 @@ fn settings<'o>(objects: &'o Objects, policy: &str) -> &'o Value {
 
 /// Writes the generated files of the chart, or fails if one is out of date.
 pub fn generate(is_written: bool) -> Result<()> {
-    let crd = "cargo run --quiet --locked --package headroom-usage-profile --example crd";
     let mut generated = vec![(format!("{CHART}/README.md"), readme()?)];
     if is_written || std::env::var_os("CARGO").is_some() {
-        let (cargo, arguments) = crd.split_once(' ').context("a command")?;
-        let text = run(cargo, &arguments.split(' ').collect::<Vec<_>>())?;
-        generated.push((format!("{CHART}/files/crd.yaml"), format!("{text}\n")));
+        for (package, example, file) in
+            [("headroom-usage-profile", "crd", "crd.yaml"), ("headroom-quota-server", "crds", "ledger/crds.yaml")]
+        {
+            let text = run("cargo", &["run", "--quiet", "--locked", "--package", package, "--example", example])?;
+            generated.push((format!("{CHART}/files/{file}"), format!("{text}\n")));
+        }
     }
     let mut faults = Faults::default();
     for (path, wanted) in generated {

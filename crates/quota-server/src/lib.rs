@@ -7,6 +7,7 @@
 //!
 //! A replica has no state of its own: it may be killed at any time. Modules in reading order.
 
+pub mod custom_resources;
 pub mod event;
 pub mod metrics;
 pub mod objects;

@@ -4,8 +4,10 @@ use headroom_core::amount::ResourceList;
 use headroom_tenant_quota::encoding::Unreadable;
 use headroom_tenant_quota::plan::{self, Plan};
 use headroom_tenant_quota::state::{self, State};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
+
+use crate::custom_resources::{Amounts, QuotaLedger};
 
 use headroom_kube::api_client::revision_of;
 
@@ -17,31 +19,6 @@ pub const KIND: &str = "QuotaLedger";
 pub const PLAN_LABEL: &str = "headroom.dev/plan";
 /// On the object of a plan: the name of its ledger.
 pub const LEDGER_LABEL: &str = "headroom.dev/ledger";
-
-/// Either a plan's lists or a state's lists. Never nested: see `headroom_tenant_quota::encoding`.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Ledger {
-    #[serde(skip_serializing_if = "is_zero")]
-    plan: u64,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    nodes: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    namespaces: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    used: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    counted_at: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    shapes: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    claims: Vec<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
 
 /// The parsed content of a QuotaLedger object.
 #[derive(Debug)]
@@ -76,14 +53,14 @@ pub fn name_of(object: &Value) -> &str {
 pub fn read(object: &Value) -> Result<Kept, Unreadable> {
     let broken = |problem| Unreadable::new(name_of(object), problem);
     let label = |name: &str| object.pointer("/metadata/labels")?.get(name)?.as_str().map(str::to_owned);
-    let ledger = Ledger::deserialize(object).map_err(|_| broken("expected lists of strings"))?;
+    let ledger = QuotaLedger::deserialize(object).map_err(|_| broken("expected lists of strings"))?;
     if let Some(of) = label(LEDGER_LABEL) {
         let number = name_of(object).rsplit_once(".plan-").and_then(|(_, number)| number.parse().ok());
         let number = number.ok_or_else(|| broken("expected a name that ends with the plan's number"))?;
         let lines = plan::Lines { nodes: ledger.nodes, namespaces: ledger.namespaces };
         return Ok(Kept::Plan { ledger: of, plan: Plan::read(number, &lines)? });
     }
-    let Ledger { plan, used, counted_at, shapes, claims, .. } = ledger;
+    let QuotaLedger { plan, used, counted_at, shapes, claims, .. } = ledger;
     let state = State::read(&state::Lines { plan, used, counted_at, footprints: shapes, claims })?;
     let revision = revision_of(object).ok_or_else(|| broken("expected a resourceVersion that is a number"))?;
     Ok(Kept::State { ledger: name_of(object).to_owned(), revision, state })
@@ -92,18 +69,24 @@ pub fn read(object: &Value) -> Result<Kept, Unreadable> {
 pub fn write_plan(namespace: &str, ledger: &str, plan: &Plan) -> Value {
     let plan::Lines { nodes, namespaces } = plan.write();
     let labels = json!({LEDGER_LABEL: ledger});
-    object(namespace, &plan_name(ledger, plan.number), &labels, None, Ledger { nodes, namespaces, ..Ledger::default() })
+    object(
+        namespace,
+        &plan_name(ledger, plan.number),
+        &labels,
+        None,
+        QuotaLedger { nodes, namespaces, ..QuotaLedger::default() },
+    )
 }
 
 /// The object of a state, to replace the one with `revision`, or to be created if there is none.
 pub fn write_state(namespace: &str, ledger: &str, state: &State, revision: Option<u64>) -> Value {
     let state::Lines { plan, used, counted_at, footprints: shapes, claims } = state.write();
     let labels = json!({PLAN_LABEL: plan.to_string()});
-    let lines = Ledger { plan, used, counted_at, shapes, claims, ..Ledger::default() };
+    let lines = QuotaLedger { plan, used, counted_at, shapes, claims, ..QuotaLedger::default() };
     object(namespace, ledger, &labels, revision, lines)
 }
 
-fn object(namespace: &str, name: &str, labels: &Value, revision: Option<u64>, ledger: Ledger) -> Value {
+fn object(namespace: &str, name: &str, labels: &Value, revision: Option<u64>, ledger: QuotaLedger) -> Value {
     let mut metadata = json!({"name": name, "namespace": namespace, "labels": labels});
     if let (Value::Object(fields), Some(revision)) = (&mut metadata, revision) {
         fields.insert("resourceVersion".to_owned(), json!(revision.to_string()));
@@ -117,8 +100,8 @@ fn object(namespace: &str, name: &str, labels: &Value, revision: Option<u64>, le
     object
 }
 
-pub fn amounts_to_json(amounts: &ResourceList<'static>) -> Value {
-    Value::Object(amounts.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string()))).collect())
+pub fn to_amounts(amounts: &ResourceList<'static>) -> Amounts {
+    amounts.iter().map(|(name, amount)| (name.to_string(), amount.to_string())).collect()
 }
 
 #[cfg(test)]

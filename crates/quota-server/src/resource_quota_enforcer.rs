@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::Replica;
 use super::event::{self, Kind};
-use super::objects::{amounts_to_json, namespace_of};
+use super::objects::{namespace_of, to_amounts};
 use headroom_kube::api_client::{ApiError, revision_of};
 
 /// Whether the plugin is enabled, and what the leader has published.
@@ -154,7 +154,7 @@ async fn publish_one(
     hard: &ResourceList<'static>,
     used: &ResourceList<'static>,
 ) {
-    let wanted = json!({"hard": amounts_to_json(hard), "used": amounts_to_json(used)});
+    let wanted = json!({"hard": to_amounts(hard), "used": to_amounts(used)});
     let there = object.get("status").cloned().unwrap_or_default();
     let Some(version) = revision_of(object) else { return };
     let known = replica.plain.inner().published.get(&key).cloned();

@@ -14,12 +14,13 @@ use tokio::time::Instant;
 use super::Replica;
 use super::event::{self, Kind};
 use super::metrics::Share;
-use super::objects::{API_VERSION, TENANT_QUOTAS, amounts_to_json, namespace_of};
+use super::objects::{API_VERSION, TENANT_QUOTAS, namespace_of, to_amounts};
+use crate::custom_resources::{Condition, Consumer, TenantQuotaStatus};
 use crate::ledger_cache::View;
 
 const EVERY: Duration = Duration::from_secs(1);
-/// How many of the largest namespaces and children are listed.
-const MOST_LISTED: usize = 50;
+/// The maximum number of listed namespaces, and of children: the largest.
+const MAX_LISTED: usize = 50;
 
 pub async fn report(replica: Arc<Replica>) {
     let mut logged = String::new();
@@ -39,7 +40,7 @@ async fn report_once(replica: &Replica, logged: &mut String) {
     let views = replica.board.views();
     replica.metrics.set_quotas(samples(&views));
     for (name, object) in replica.tenants.objects() {
-        let generation = object.pointer("/metadata/generation").cloned().unwrap_or_default();
+        let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
         let quota = quotas.iter().find(|quota| quota.name == name);
         let problem = match quota {
             Some(quota) => {
@@ -53,15 +54,18 @@ async fn report_once(replica: &Replica, logged: &mut String) {
             views.iter().find_map(|view| Some((view, view.plan.nodes.iter().position(|node| node.quota == name)?)));
         let mut status = match (quota, charged) {
             (Some(quota), Some((view, node))) => amounts(replica, quota, view, node),
-            _ => json!({}),
+            _ => TenantQuotaStatus::default(),
         };
-        set(&mut status, "observedGeneration", generation);
-        let known = object.pointer("/status/conditions");
-        let conditions = conditions(replica, &status, charged, &problem, known);
-        let news = news(known, &conditions);
-        set(&mut status, "conditions", conditions);
+        status.observed_generation = generation;
+        let known = object.pointer("/status/conditions").cloned().unwrap_or_default();
+        // Conditions that somebody else wrote in another form are replaced.
+        let known: Vec<Condition> = serde_json::from_value(known).unwrap_or_default();
+        let conditions = conditions(replica, generation, charged, &problem, &known);
+        let news = news(&known, &conditions);
+        status.conditions = Some(conditions);
         let before = object.get("status").cloned().unwrap_or_default();
-        if let Some(patch) = patch(&before, &status) {
+        let after = serde_json::to_value(status).unwrap_or_default();
+        if let Some(patch) = patch(&before, &after) {
             let path = format!("{TENANT_QUOTAS}/{name}/status");
             if let Err(failure) = replica.api.merge(&path, &json!({"status": patch})).await {
                 if failure.to_string() != *logged {
@@ -78,25 +82,17 @@ async fn report_once(replica: &Replica, logged: &mut String) {
 }
 
 /// Events for changed conditions: new problems, and recoveries.
-fn news(before: Option<&Value>, after: &Value) -> Vec<(Kind, String, String)> {
-    let text =
-        |condition: &Value, field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let list = |conditions: &Value| conditions.as_array().cloned().unwrap_or_default();
-    let before = before.map(list).unwrap_or_default();
-    let is_new = |condition: &Value| {
-        let known = before.iter().find(|known| known.get("type") == condition.get("type"));
-        let is_well = text(condition, "status") == "True";
-        match known {
-            Some(known) => text(known, "reason") != text(condition, "reason"),
-            // A new quota is not in force for a moment.
-            None => !is_well && text(condition, "reason") != "NotInForce",
-        }
+fn news(before: &[Condition], after: &[Condition]) -> Vec<(Kind, String, String)> {
+    let is_new = |condition: &&Condition| match before.iter().find(|known| known.r#type == condition.r#type) {
+        Some(known) => known.reason != condition.reason,
+        // A new quota is not in force for a moment.
+        None => condition.status != "True" && condition.reason.as_deref() != Some("NotInForce"),
     };
-    let event_of = |condition: &Value| {
-        let kind = if text(condition, "status") == "True" { Kind::Normal } else { Kind::Warning };
-        (kind, text(condition, "reason"), text(condition, "message"))
+    let event_of = |condition: &Condition| {
+        let kind = if condition.status == "True" { Kind::Normal } else { Kind::Warning };
+        (kind, condition.reason.clone().unwrap_or_default(), condition.message.clone().unwrap_or_default())
     };
-    list(after).iter().filter(|condition| is_new(condition)).map(event_of).collect()
+    after.iter().filter(is_new).map(event_of).collect()
 }
 
 /// Bounds, usage and reservations as metrics.
@@ -114,13 +110,7 @@ fn samples(views: &[View]) -> Vec<(Share, Quantity)> {
     samples
 }
 
-fn set(object: &mut Value, field: &str, value: Value) {
-    if let Value::Object(fields) = object {
-        fields.insert(field.to_owned(), value);
-    }
-}
-
-fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> Value {
+fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> TenantQuotaStatus {
     let pairs = view.used_and_reserved();
     let empty = (ResourceList::default(), ResourceList::default());
     let (used, reserved) = pairs.get(node).unwrap_or(&empty);
@@ -129,14 +119,11 @@ fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> 
     namespaces.sort_by(|(_, one), (_, other)| {
         weight(other, &quota.quota.spec_hard).cmp(&weight(one, &quota.quota.spec_hard))
     });
-    let namespaces: Vec<Value> = namespaces
-        .iter()
-        .take(MOST_LISTED)
-        .map(|(name, used)| json!({"name": name, "used": amounts_to_json(used)}))
-        .collect();
-    let children = children(&view.plan, node).take(MOST_LISTED).filter_map(|child| {
+    let consumer = |name: &str, used| Consumer { name: name.to_owned(), used: to_amounts(used) };
+    let namespaces = namespaces.iter().take(MAX_LISTED).map(|(name, used)| consumer(name, used));
+    let children = children(&view.plan, node).take(MAX_LISTED).filter_map(|child| {
         let (used, _) = pairs.get(child)?;
-        Some(json!({"name": view.plan.nodes.get(child)?.quota, "used": amounts_to_json(used)}))
+        Some(consumer(&view.plan.nodes.get(child)?.quota, used))
     });
     let held = |name: &str| {
         let reserved = reserved.get(name).cloned().unwrap_or(headroom_core::amount::Quantity::ZERO);
@@ -150,25 +137,22 @@ fn amounts(replica: &Replica, quota: &TenantQuota, view: &View, node: usize) -> 
                 None => format!("{name}: unknown/{hard}"),
             })
             .collect();
-        parts.join(", ")
-    };
-    let mut amounts = json!({
-        "used": amounts_to_json(used), "reserved": amounts_to_json(reserved),
-        "exemptNamespaces": replica.tenants.exempt(),
-        "namespaceCount": count, "namespaces": namespaces, "children": children.collect::<Vec<_>>(),
-    });
-    // Enforced bounds: a suspended quota has none.
-    if !quota.is_suspended {
-        set(&mut amounts, "hard", amounts_to_json(&quota.quota.spec_hard));
-    }
-    for (field, is_limit) in [("request", false), ("limit", true)] {
         // Old API servers treat an empty string as absent, and refuse that.
-        let text = column(is_limit);
-        if !text.is_empty() {
-            set(&mut amounts, field, json!(text));
-        }
+        Some(parts.join(", ")).filter(|text| !text.is_empty())
+    };
+    TenantQuotaStatus {
+        // Enforced bounds: a suspended quota has none.
+        hard: (!quota.is_suspended).then(|| to_amounts(&quota.quota.spec_hard)),
+        used: Some(to_amounts(used)),
+        reserved: Some(to_amounts(reserved)),
+        exempt_namespaces: Some(replica.tenants.exempt().iter().cloned().collect()),
+        namespace_count: i64::try_from(count).ok(),
+        namespaces: Some(namespaces.collect()),
+        children: Some(children.collect()),
+        request: column(false),
+        limit: column(true),
+        ..TenantQuotaStatus::default()
     }
-    amounts
 }
 
 /// The weight of a consumer for sorting: its largest part of any bound, in millionths.
@@ -186,11 +170,11 @@ fn children(plan: &Plan, node: usize) -> impl Iterator<Item = usize> {
 
 fn conditions(
     replica: &Replica,
-    status: &Value,
+    generation: Option<i64>,
     charged: Option<(&View, usize)>,
     problem: &str,
-    before: Option<&Value>,
-) -> Value {
+    before: &[Condition],
+) -> Vec<Condition> {
     let lost = charged.map(|(view, _)| replica.counter.lost(&view.plan.kinds())).unwrap_or_default();
     let over: Vec<String> = charged.map(|(view, node)| over(view, node)).unwrap_or_default();
     let ready = if charged.is_none() {
@@ -211,18 +195,20 @@ fn conditions(
         true => (true, "WithinBounds", "used is within hard".to_owned()),
         false => (false, "AboveBounds", format!("used exceeds hard: {}; only growth is refused", over.join(", "))),
     };
-    let generation = status.get("observedGeneration").cloned().unwrap_or_default();
     let condition = |kind: &str, (is, reason, message): (bool, &str, String)| {
         let state = if is { "True" } else { "False" };
-        let known = before.and_then(Value::as_array).into_iter().flatten();
-        let mut known = known.filter(|known| known.get("type").is_some_and(|known| known == kind));
-        let same = known.find(|known| known.get("status").is_some_and(|known| known == state));
-        let since = same.and_then(|same| same.get("lastTransitionTime").cloned());
-        let since = since.unwrap_or_else(|| json!(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
-        json!({"type": kind, "status": state, "reason": reason, "message": message,
-            "lastTransitionTime": since, "observedGeneration": generation})
+        let same = before.iter().find(|known| known.r#type == kind).filter(|known| known.status == state);
+        let since = same.and_then(|same| same.last_transition_time.clone());
+        Condition {
+            r#type: kind.to_owned(),
+            status: state.to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message),
+            last_transition_time: since.or_else(|| Some(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string())),
+            observed_generation: generation,
+        }
     };
-    json!([condition("Ready", ready), condition("WithinBounds", within), condition("Valid", valid)])
+    vec![condition("Ready", ready), condition("WithinBounds", within), condition("Valid", valid)]
 }
 
 fn over(view: &View, node: usize) -> Vec<String> {
@@ -257,8 +243,9 @@ mod tests {
     #[test]
     fn only_changed_conditions_cause_events() {
         let condition = |kind: &str, status: &str, reason: &str| json!({"type": kind, "status": status, "reason": reason, "message": "why"});
+        let read = |conditions: Value| -> Vec<Condition> { serde_json::from_value(conditions).unwrap() };
         let check = |before: Option<Value>, after: Value, expected: &[(Kind, &str)]| {
-            let news = news(before.as_ref(), &after);
+            let news = news(&before.map(read).unwrap_or_default(), &read(after));
             assert_eq!(news.iter().map(|(kind, reason, _)| (*kind, reason.as_str())).collect::<Vec<_>>(), expected);
         };
         let well = || json!([condition("Ready", "True", "InForce"), condition("Valid", "True", "Valid")]);
