@@ -8,6 +8,8 @@ mod masks;
 pub mod overlay;
 mod quota_status;
 
+use std::fmt;
+
 use headroom_core::cluster::lookup::HostCall;
 use serde_json::{Value, json};
 
@@ -19,10 +21,77 @@ use crate::kinds::{ApiKind, metadata};
 /// API version and kind of a list, and its namespace; none for all.
 pub type List<'l> = (&'l str, &'l str, Option<&'l str>);
 
-/// Where objects are read from. An error is one line that says what could not be read and why.
+/// Why something could not be read. It displays as one line that says what, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadError {
+    /// The cluster does not serve the kind, which therefore has no objects.
+    UnknownKind {
+        api_version: String,
+        kind: String,
+    },
+    /// There is no such object.
+    NotFound {
+        api_version: String,
+        kind: String,
+        namespace: Option<String>,
+        name: String,
+    },
+    /// The API server forbids to read a resource, such as `deployments`.
+    Forbidden {
+        resource: String,
+        problem: String,
+    },
+    Failed(String),
+}
+
+impl ReadError {
+    pub fn is_unknown_kind(&self) -> bool {
+        matches!(self, Self::UnknownKind { .. })
+    }
+
+    /// Puts the consequence in front of the problem.
+    pub fn context(self, consequence: &str) -> Self {
+        let problem = format!("{consequence}: {self}");
+        match self {
+            Self::Forbidden { resource, .. } => Self::Forbidden { resource, problem },
+            Self::UnknownKind { .. } | Self::NotFound { .. } | Self::Failed(_) => Self::Failed(problem),
+        }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // The host's own words in both; the core knows them.
+            Self::NotFound { api_version, kind, namespace, name } => {
+                write!(f, "Cannot find {api_version}/{kind} named '{name}' inside of namespace '{namespace:?}'")
+            }
+            Self::UnknownKind { api_version, kind } => {
+                write!(f, "error finding resource {api_version}/{kind}: not found")
+            }
+            Self::Forbidden { problem, .. } | Self::Failed(problem) => f.write_str(problem),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl From<String> for ReadError {
+    fn from(problem: String) -> Self {
+        Self::Failed(problem)
+    }
+}
+
+impl From<ReadError> for String {
+    fn from(error: ReadError) -> Self {
+        error.to_string()
+    }
+}
+
+/// Where objects are read from.
 pub trait ClusterReader {
     /// All objects of a kind, in a namespace or in all.
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String>;
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError>;
 
     /// Hands over all objects of a kind one by one, for those who keep little of each: they are not remembered.
     fn visit(
@@ -31,7 +100,7 @@ pub trait ClusterReader {
         kind: &str,
         namespace: Option<&str>,
         each: &mut dyn FnMut(Value),
-    ) -> Result<(), String> {
+    ) -> Result<(), ReadError> {
         self.list(api_version, kind, namespace)?.into_iter().for_each(each);
         Ok(())
     }
@@ -49,7 +118,7 @@ pub trait ClusterReader {
         kind: &str,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<Option<Value>, String> {
+    ) -> Result<Option<Value>, ReadError> {
         let objects = self.list(api_version, kind, namespace)?;
         Ok(objects.into_iter().find(|object| metadata(object, "name") == name))
     }
@@ -60,21 +129,24 @@ pub trait ClusterReader {
     }
 
     /// Answers a host call with JSON, as Kubewarden's host would.
-    fn read(&mut self, call: &HostCall<'_>) -> Result<Vec<u8>, String> {
+    fn read(&mut self, call: &HostCall<'_>) -> Result<Vec<u8>, ReadError> {
         answer(self, call)
     }
 }
 
 /// The answer to a host call out of lists and objects.
-fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Result<Vec<u8>, String> {
+fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Result<Vec<u8>, ReadError> {
     let HostCall { api_version, kind, namespace, .. } = *call;
     let answer = match &call.name {
         Some(name) => {
             let found = cluster.get(api_version, kind, namespace, name)?;
-            // The host's own words; the core knows them.
-            let absent =
-                || format!("Cannot find {api_version}/{kind} named '{name}' inside of namespace '{namespace:?}'");
-            as_the_host_tells(found.ok_or_else(absent)?, call)
+            let not_found = || ReadError::NotFound {
+                api_version: api_version.to_owned(),
+                kind: kind.to_owned(),
+                namespace: namespace.map(str::to_owned),
+                name: name.to_string(),
+            };
+            as_the_host_tells(found.ok_or_else(not_found)?, call)
         }
         None => {
             let objects = cluster.list(api_version, kind, namespace)?;
@@ -86,7 +158,7 @@ fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Re
 }
 
 impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
         self.as_mut().list(api_version, kind, namespace)
     }
 
@@ -96,7 +168,7 @@ impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
         kind: &str,
         namespace: Option<&str>,
         each: &mut dyn FnMut(Value),
-    ) -> Result<(), String> {
+    ) -> Result<(), ReadError> {
         self.as_mut().visit(api_version, kind, namespace, each)
     }
 
@@ -110,7 +182,7 @@ impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
         kind: &str,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<Option<Value>, String> {
+    ) -> Result<Option<Value>, ReadError> {
         self.as_mut().get(api_version, kind, namespace, name)
     }
 
@@ -118,14 +190,6 @@ impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
         self.as_mut().kind(api_version, kind)
     }
 }
-
-/// Whether a problem only says that the cluster serves no such kind, which therefore has no objects.
-pub fn is_of_unknown_kind(problem: &str) -> bool {
-    problem.starts_with(UNKNOWN_KIND)
-}
-
-/// The host's own words, which the core knows too.
-pub const UNKNOWN_KIND: &str = "error finding resource";
 
 /// An object as the host passes it on: only what was asked for, and without the API server's bookkeeping.
 fn as_the_host_tells(mut object: Value, call: &HostCall<'_>) -> Value {

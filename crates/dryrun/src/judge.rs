@@ -21,7 +21,7 @@ use headroom_core::{Context, Decision, Evaluation, FetchedObjects, Request, Sett
 use serde_json::{Value, json};
 
 use crate::clock;
-use crate::cluster_reader::ClusterReader;
+use crate::cluster_reader::{ClusterReader, ReadError};
 
 pub use bounds::{Edge, HeldAgainst};
 pub use judgement::{
@@ -127,12 +127,10 @@ fn fetch(
 pub fn read(lookup: &Lookup<'_>, cluster: &mut dyn ClusterReader, settings: &Settings<'_>) -> Result<Vec<u8>, String> {
     let answer = cluster.read(&lookup.call());
     match (lookup, &answer) {
-        (Lookup::Namespace { name }, Err(problem))
-            if problem.starts_with("Cannot find") && !settings.selects_by_namespace_labels() =>
-        {
+        (Lookup::Namespace { name }, Err(ReadError::NotFound { .. })) if !settings.selects_by_namespace_labels() => {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             Ok(namespace.to_string().into_bytes())
         }
-        _ => answer,
+        _ => Ok(answer?),
     }
 }

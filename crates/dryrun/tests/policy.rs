@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop on data it cannot read")]
 
-use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_dryrun::judge;
 use headroom_fixtures::cluster::Cluster;
 use headroom_fixtures::host_call::answering;
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 struct Unchanged(Cluster);
 
 impl ClusterReader for Unchanged {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
-        self.0.list(api_version, kind, namespace)
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
+        Ok(self.0.list(api_version, kind, namespace)?)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
 use headroom_core::cluster::usage::profile_layout::GROUP;
-use headroom_dryrun::cluster_reader::{ClusterReader, List, UNKNOWN_KIND, is_of_unknown_kind};
+use headroom_dryrun::cluster_reader::{ClusterReader, List, ReadError};
 use headroom_dryrun::kinds::ApiKind;
 use kube::api::ApiResource;
 use kube::core::GroupVersionKind;
@@ -31,8 +31,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Cluster {
     runtime: Runtime,
     api: ApiClient,
-    lists: BTreeMap<Query, Result<Vec<Value>, String>>,
-    objects: BTreeMap<(Query, String), Result<Option<Value>, String>>,
+    lists: BTreeMap<Query, Result<Vec<Value>, ReadError>>,
+    objects: BTreeMap<(Query, String), Result<Option<Value>, ReadError>>,
     kinds: BTreeMap<(String, String), ApiKind>,
 }
 
@@ -56,7 +56,7 @@ impl Cluster {
         Ok((cluster, namespace))
     }
 
-    fn list_anew(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+    fn list_anew(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
         let mut objects = Vec::new();
         self.pages(api_version, kind, namespace, &mut |object| objects.push(object))?;
         Ok(objects)
@@ -69,15 +69,15 @@ impl Cluster {
         kind: &str,
         namespace: Option<&str>,
         each: &mut dyn FnMut(Value),
-    ) -> Result<(), String> {
+    ) -> Result<(), ReadError> {
         let resource = self.kind(api_version, kind);
         self.runtime.block_on(pages(&self.api, &resource, (api_version, kind, namespace), each))
     }
 
     /// Whoever may not read a kind of ours is told so whether or not the cluster has it, so that has to be asked for.
-    fn or_unknown<T>(&self, answer: Result<T, String>, api_version: &str, kind: &str) -> Result<T, String> {
+    fn or_unknown<T>(&self, answer: Result<T, ReadError>, api_version: &str, kind: &str) -> Result<T, ReadError> {
         let resource = ApiKind::new(api_version, kind);
-        if resource.group != GROUP || !answer.as_ref().is_err_and(|problem| !is_of_unknown_kind(problem)) {
+        if resource.group != GROUP || !answer.as_ref().is_err_and(|error| !error.is_unknown_kind()) {
             return answer;
         }
         let is_missing = match self.discover(&resource) {
@@ -102,7 +102,7 @@ impl Cluster {
         kind: &str,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<Option<Value>, String> {
+    ) -> Result<Option<Value>, ReadError> {
         let api_kind = self.kind(api_version, kind);
         let what = told(&api_kind.told(name), &api_kind, namespace);
         let path = format!("{}/{}", path_of(&api_kind, namespace), segment(name));
@@ -121,7 +121,7 @@ impl Cluster {
 }
 
 impl ClusterReader for Cluster {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
         let query = query(api_version, kind, namespace);
         if let Some(known) = self.lists.get(&query) {
             return known.clone();
@@ -138,7 +138,7 @@ impl ClusterReader for Cluster {
         kind: &str,
         namespace: Option<&str>,
         each: &mut dyn FnMut(Value),
-    ) -> Result<(), String> {
+    ) -> Result<(), ReadError> {
         // Whoever read it ahead did so for this.
         match self.lists.remove(&query(api_version, kind, namespace)) {
             Some(known) => known.map(|objects| objects.into_iter().for_each(each)),
@@ -168,7 +168,7 @@ impl ClusterReader for Cluster {
         kind: &str,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<Option<Value>, String> {
+    ) -> Result<Option<Value>, ReadError> {
         let query = (query(api_version, kind, namespace), name.to_owned());
         if let Some(known) = self.objects.get(&query) {
             return known.clone();
@@ -208,7 +208,7 @@ async fn pages(
     resource: &ApiKind,
     (api_version, kind, namespace): List<'_>,
     each: &mut dyn FnMut(Value),
-) -> Result<(), String> {
+) -> Result<(), ReadError> {
     let only_metadata = is_confidential(kind);
     let options = ListOptions { page_size: PAGE_SIZE, only_metadata, ..ListOptions::default() };
     let listed =
@@ -229,17 +229,19 @@ fn path_of(kind: &ApiKind, namespace: Option<&str>) -> String {
     <kube::core::DynamicObject as kube::Resource>::url_path(&resource, namespace)
 }
 
-fn problem(error: ApiError, what: &str, api_version: &str, kind: &str) -> String {
+fn problem(error: ApiError, what: &str, api_version: &str, kind: &str) -> ReadError {
     match error {
         ApiError::NotFound(_) => unknown_kind(api_version, kind),
-        ApiError::Conflict { message } => format!("cannot read {what}: {message}"),
-        error => format!("cannot read {what}: {error}"),
+        ApiError::Conflict { message } => ReadError::Failed(format!("cannot read {what}: {message}")),
+        ApiError::Forbidden { resource, message } => {
+            ReadError::Forbidden { resource, problem: format!("cannot read {what}: {message}") }
+        }
+        error => ReadError::Failed(format!("cannot read {what}: {error}")),
     }
 }
 
-/// The host's words, which the core knows.
-fn unknown_kind(api_version: &str, kind: &str) -> String {
-    format!("{UNKNOWN_KIND} {api_version}/{kind}: not found")
+fn unknown_kind(api_version: &str, kind: &str) -> ReadError {
+    ReadError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() }
 }
 
 fn query(api_version: &str, kind: &str, namespace: Option<&str>) -> Query {

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use headroom_dryrun::cluster_reader::{ClusterReader, List};
+use headroom_dryrun::cluster_reader::{ClusterReader, List, ReadError};
 use headroom_dryrun::kinds::{ApiKind, metadata};
 
 /// By namespace, or why a list of all is not to be had.
-type Listed = Result<BTreeMap<String, Vec<Value>>, String>;
+type Listed = Result<BTreeMap<String, Vec<Value>>, ReadError>;
 
 pub struct AtOnce<S> {
     below: S,
@@ -35,7 +35,7 @@ impl<S: ClusterReader> AtOnce<S> {
 }
 
 impl<S: ClusterReader> ClusterReader for AtOnce<S> {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
         match (self.all(api_version, kind), namespace) {
             (Ok(listed), Some(namespace)) => Ok(listed.get(namespace).cloned().unwrap_or_default()),
             (Ok(listed), None) => Ok(listed.values().flatten().cloned().collect()),
@@ -50,7 +50,7 @@ impl<S: ClusterReader> ClusterReader for AtOnce<S> {
         kind: &str,
         namespace: Option<&str>,
         each: &mut dyn FnMut(Value),
-    ) -> Result<(), String> {
+    ) -> Result<(), ReadError> {
         self.below.visit(api_version, kind, namespace, each)
     }
 
@@ -64,7 +64,7 @@ impl<S: ClusterReader> ClusterReader for AtOnce<S> {
         kind: &str,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<Option<Value>, String> {
+    ) -> Result<Option<Value>, ReadError> {
         let is_known = self.lists.contains_key(&(api_version.to_owned(), kind.to_owned()));
         // Single objects are few, but each namespace is looked at.
         if (is_known || kind == "Namespace")
@@ -93,10 +93,10 @@ mod tests {
     }
 
     impl ClusterReader for Counted {
-        fn list(&mut self, _: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+        fn list(&mut self, _: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
             self.asked.push(format!("{kind} {}", namespace.unwrap_or("*")));
             if namespace.is_none() && self.refuses_all {
-                return Err("forbidden".to_owned());
+                return Err(ReadError::Failed("forbidden".to_owned()));
             }
             let all = ["a", "b"].map(|of| json!({"metadata": {"namespace": of, "name": "limits"}}));
             let is_asked =

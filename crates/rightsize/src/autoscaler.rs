@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::owners::WorkloadRef;
-use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
+use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_dryrun::kinds::{ApiKind, metadata};
 
 /// A target that is a share of the requests.
@@ -61,10 +61,10 @@ impl fmt::Display for Scaled {
 const VERSIONS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
 
 /// Those of a namespace, or of all, by the first version that the cluster serves.
-pub fn list(cluster: &mut dyn ClusterReader, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+pub fn list(cluster: &mut dyn ClusterReader, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
     for version in VERSIONS {
         match cluster.list(version, "HorizontalPodAutoscaler", namespace) {
-            Err(unknown) if is_of_unknown_kind(&unknown) => {}
+            Err(error) if error.is_unknown_kind() => {}
             listed => return listed,
         }
     }

@@ -29,7 +29,7 @@ use super::quota_effect::{self, Charge, QuotaEffect};
 use super::reason::Reason;
 use super::recommendation::{self, Measurements, Recommendation, Why};
 use super::report::{Container, CurrentRequest, Delta, Evidence, ResourceAdvice, SetBy, Workload};
-use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_dryrun::judge::request as review;
 use headroom_dryrun::kinds::{ApiKind, metadata};
 
@@ -60,7 +60,7 @@ impl Engine<'_> {
         number: usize,
         entry: &Entry,
         cluster: &mut dyn ClusterReader,
-        notes: &mut Vec<String>,
+        notes: &mut Vec<ReadError>,
     ) -> Result<Option<(Workload, Vec<QuotaEffect>)>, String> {
         let asked = Asked { engine: self, kind: ApiKind::of(&entry.object), namespace: &entry.key.namespace };
         let Some(now) = asked.evaluate_live(&entry.object, cluster)? else { return Ok(None) };
@@ -142,7 +142,7 @@ struct Evaluated {
     qos: &'static str,
     charges: Vec<Charge>,
     breaches: Vec<String>,
-    missing: Vec<String>,
+    missing: Vec<ReadError>,
 }
 
 /// What is recommended for the containers of a workload, and what admission makes of it then.
@@ -168,7 +168,8 @@ struct Asked<'a> {
 impl Asked<'_> {
     fn evaluate(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
         let request = review::create(object.clone(), &self.kind, self.namespace);
-        evaluate::with_context(&request, self.engine.settings, cluster, evaluated)
+        let (evaluated, missing) = evaluate::with_context(&request, self.engine.settings, cluster, evaluated)?;
+        Ok(evaluated.map(|evaluated| Evaluated { missing, ..evaluated }))
     }
 
     /// With the usage history that admission has.
@@ -430,7 +431,7 @@ fn evaluated<'d>(
         qos: qos(admitted),
         charges: quota_effect::charges(admitted, context)?,
         breaches,
-        missing: evaluate::missing(context),
+        missing: Vec::new(),
     }))
 }
 

@@ -10,17 +10,18 @@ use headroom_core::{Context, Decision, Evaluation, FetchedObjects, Request, Sett
 use serde_json::Value;
 
 use super::recommendation;
-use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_dryrun::judge;
 use headroom_kube::clock;
 
-/// Hands a request, what surrounds it, and the settings to `answer`. The error is one line.
+/// Hands a request, the cluster's objects, and the settings to `answer`; returns the answer, and what could not be read for
+/// it. The error is one line.
 pub fn with_context<T>(
     request: &Value,
     settings: &Value,
     around: &mut dyn ClusterReader,
     answer: impl for<'d> FnOnce(&'d Request<'d>, &Context<'d>, &'d Settings<'d>) -> Result<T, Malformed>,
-) -> Result<T, String> {
+) -> Result<(T, Vec<ReadError>), String> {
     let (request, settings) = (request.to_string(), settings.to_string());
     let document = Document::read(&request).map_err(|error| error.to_string())?;
     let settings = Document::read(&settings).map_err(|error| format!("invalid settings: {error}"))?;
@@ -28,23 +29,45 @@ pub fn with_context<T>(
     let settings = Settings::read(Some(settings.root())).map_err(|error| error.to_string())?;
     let now = settings.estimates.replay_time.or_else(|| Timestamp::from_unix_seconds(clock::now()));
     let mut context = Context { now, ..Context::default() };
-    let mut read = |lookups: &[Lookup<'_>]| -> Vec<Result<Document<'static>, String>> {
-        let read = |lookup: &Lookup<'_>| Document::own(around.read(&lookup.call())?).map_err(|error| error.to_string());
-        lookups.iter().map(read).collect()
-    };
+    let mut failed = Vec::new();
     let lookups = recommendation::lookups(&request, &settings).map_err(|malformed| malformed.to_string())?;
-    let documents = read(&lookups);
+    let documents = read(&lookups, around, &mut failed);
     context.add_all(&lookups, &documents);
     let further = recommendation::further_lookups(&request, &settings, &context);
     let further = further.map_err(|malformed| malformed.to_string())?;
-    let documents = read(&further);
+    let documents = read(&further, around, &mut failed);
     context.add_all(&further, &documents);
     // Only selectors need the namespace's labels; without selectors a missing namespace does not matter.
     let is_needed = |missing: &Missing<'_>| {
         !matches!(missing.lookup, Lookup::Namespace { .. }) || settings.selects_by_namespace_labels()
     };
     context.missing.retain(is_needed);
-    answer(&request, &context, &settings).map_err(|malformed| malformed.to_string())
+    let error_of = |missing: &Missing<'_>| {
+        let failed = failed.iter().find(|(lookup, _)| *lookup == missing.lookup);
+        failed.map_or_else(|| ReadError::Failed(missing.problem.clone()), |(_, error)| error.clone())
+    };
+    let missing = context.missing.iter().map(|missing| error_of(missing).context("not taken into account")).collect();
+    let answer = answer(&request, &context, &settings).map_err(|malformed| malformed.to_string())?;
+    Ok((answer, missing))
+}
+
+/// Reads the objects of some lookups, and keeps the errors.
+fn read<'d>(
+    lookups: &[Lookup<'d>],
+    cluster: &mut dyn ClusterReader,
+    failed: &mut Vec<(Lookup<'d>, ReadError)>,
+) -> Vec<Result<Document<'static>, String>> {
+    let mut documents = Vec::new();
+    for lookup in lookups {
+        documents.push(match cluster.read(&lookup.call()) {
+            Ok(bytes) => Document::own(bytes).map_err(|error| error.to_string()),
+            Err(error) => {
+                failed.push((lookup.clone(), error.clone()));
+                Err(error.to_string())
+            }
+        });
+    }
+    documents
 }
 
 /// The same with the decision on the request, and with what was read for that.
@@ -79,7 +102,7 @@ pub fn replayed_at(settings: &Value) -> Option<Timestamp> {
     settings.and_then(|settings| settings.estimates.replay_time)
 }
 
-/// A line for each thing that could not be read.
+/// A line for each object or list that could not be read.
 pub fn missing(context: &Context<'_>) -> Vec<String> {
     context.missing.iter().map(|missing| format!("not taken into account: {}", missing.problem)).collect()
 }

@@ -11,7 +11,7 @@ use headroom_usage_profile::definition::NAMESPACE;
 use headroom_usage_profile::{Dropped, Histories, History, Images, Share};
 use serde_json::Value;
 
-use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_dryrun::kinds::ApiKind;
 
 /// A container with a history.
@@ -71,7 +71,7 @@ impl<'s> HistoryOverlay<'s> {
 }
 
 impl ClusterReader for HistoryOverlay<'_> {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
         if kind == KIND {
             return Ok(self.profiles.clone());
         }
@@ -84,7 +84,7 @@ impl ClusterReader for HistoryOverlay<'_> {
         kind: &str,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<Option<Value>, String> {
+    ) -> Result<Option<Value>, ReadError> {
         if kind == KIND {
             let is_asked = |profile: &&Value| profile.pointer("/metadata/name").and_then(Value::as_str) == Some(name);
             return Ok(self.profiles.iter().find(is_asked).cloned());

@@ -14,7 +14,7 @@ use self::classify::Classifier;
 pub use self::running::Running;
 use super::autoscaler;
 use super::owners::{Pods, WorkloadRef};
-use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
+use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_dryrun::judge::request;
 use headroom_dryrun::kinds::{ApiKind, metadata};
 
@@ -104,7 +104,7 @@ impl Inventory {
     pub fn read(
         cluster: &mut dyn ClusterReader,
         namespaces: &[Option<&str>],
-        advised: impl Fn(String) -> String,
+        advised: impl Fn(ReadError) -> String,
     ) -> Result<Self, String> {
         let mut classifier = Classifier::default();
         let mut problems: Vec<String> = Vec::new();
@@ -113,7 +113,7 @@ impl Inventory {
                 let add = &mut |object| classifier.add_template(kind, object);
                 let read = cluster.visit(api_version, kind, *namespace, add);
                 // An old cluster has none of a kind that it does not know.
-                problems.extend(read.err().filter(|error| !is_of_unknown_kind(error)).map(&advised));
+                problems.extend(read.err().filter(|error| !error.is_unknown_kind()).map(&advised));
             }
             let read = cluster.visit("v1", "Pod", *namespace, &mut |object| classifier.add_pod(object));
             problems.extend(read.err().map(&advised));
@@ -134,12 +134,12 @@ impl Inventory {
         &mut self,
         cluster: &mut dyn ClusterReader,
         namespace: Option<&str>,
-        advised: impl Fn(String) -> String,
+        advised: impl Fn(ReadError) -> String,
     ) {
         match autoscaler::list(cluster, namespace) {
             Ok(autoscalers) => self.autoscalers.extend(autoscalers),
-            Err(problem) => {
-                self.notes.push(advised(format!("HorizontalPodAutoscalers are not looked at: {problem}")));
+            Err(error) => {
+                self.notes.push(advised(error.context("HorizontalPodAutoscalers are not looked at")));
             }
         }
     }
@@ -180,7 +180,7 @@ mod tests {
         let mut folder = Folder::default();
         objects.into_iter().for_each(|object| folder.put(object).unwrap());
         let mut around = Overlay::new(folder, None);
-        Inventory::read(&mut around, &[Some("shop")], |problem| problem).unwrap()
+        Inventory::read(&mut around, &[Some("shop")], |error| error.to_string()).unwrap()
     }
 
     #[test]

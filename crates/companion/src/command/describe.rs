@@ -11,7 +11,7 @@ use headroom_core::json::{Document, Malformed};
 use headroom_core::quota::Kind;
 use headroom_core::quota::stored::Stored;
 use headroom_core::timestamp::Timestamp;
-use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
+use headroom_dryrun::cluster_reader::ClusterReader;
 use headroom_dryrun::kinds::{ApiKind, metadata};
 use headroom_report::draw::Charset;
 use headroom_report::progress::Progress;
@@ -19,7 +19,7 @@ use headroom_report::{Exit, Paint};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::rights;
+use super::rbac_hint;
 use super::target::{Opened, Scope, Target, profiles_namespace};
 use crate::describe::limits::{self, Limits};
 use crate::describe::not_there;
@@ -177,7 +177,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     let listed = opened.cluster.list("headroom.dev/v1alpha1", "TenantQuota", None);
-    let mut objects = listed.map_err(|problem| anyhow!(rights::advised(problem, true)))?;
+    let mut objects = listed.map_err(|problem| anyhow!(rbac_hint::advised(problem, true)))?;
     let is_wanted = |object: &Value| {
         args.name.as_ref().is_none_or(|name| metadata(object, "name") == name)
             && args.selector.as_ref().is_none_or(|selector| selector.matches(object))
@@ -271,11 +271,11 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
 fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     let profiles = opened.cluster.list(API_VERSION, KIND, Some(&profiles_namespace(&opened.settings)));
-    let profiles = profiles.map_err(|problem| match is_of_unknown_kind(&problem) {
+    let profiles = profiles.map_err(|problem| match problem.is_unknown_kind() {
         true => anyhow!(
             "the cluster does not know the kind {KIND}: install the Helm chart or a release's manifests.yaml, and run `kubectl headroom collect`"
         ),
-        false => anyhow!(rights::advised(problem, opened.scope.is_all())),
+        false => anyhow!(rbac_hint::advised(problem, opened.scope.is_all())),
     })?;
     let namespaces = match &opened.scope {
         Scope::All => None,
@@ -419,7 +419,7 @@ fn owner_of(object: &Value) -> String {
 /// All objects of a kind where the target looks; refused with advice on rights.
 fn list(opened: &mut Opened, api_version: &str, kind: &str) -> anyhow::Result<Vec<Value>> {
     let listed = opened.scope.list(&mut opened.cluster, api_version, kind);
-    listed.map_err(|problem| anyhow!(rights::advised(problem, opened.scope.is_all())))
+    listed.map_err(|problem| anyhow!(rbac_hint::advised(problem, opened.scope.is_all())))
 }
 
 /// The namespaces that are asked about; of all, those that have such objects.

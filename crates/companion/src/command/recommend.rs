@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND, ProfileName};
 use headroom_core::cluster::usage::{Resource, Root};
 use headroom_core::image::ImageName;
-use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
+use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_kube::clock;
 use headroom_report::draw::Charset;
 use headroom_report::progress::Progress;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use self::store::Found;
 use super::manifests::Manifests;
-use super::rights;
+use super::rbac_hint;
 use super::source::{Access, Names};
 use super::target::{Opened, Target, profiles_namespace};
 use crate::manifest;
@@ -254,7 +254,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 /// The recommendations for everything that runs, from UsageProfiles. A workload that cannot be evaluated becomes a note.
 pub fn on_all(opened: &mut Opened, progress: &Progress) -> anyhow::Result<Report> {
     let all_namespaces = opened.scope.is_all();
-    let advised = |problem| rights::advised(problem, all_namespaces);
+    let advised = |problem| rbac_hint::advised(problem, all_namespaces);
     let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised);
     let inventory = inventory.map_err(|problem| anyhow!(problem))?;
     let mut run = Run { inventory, usage: Usage::Profiles, containers: &[], notes: Vec::new() };
@@ -320,11 +320,11 @@ fn has_profiles(opened: &mut Opened, inventory: &Inventory) -> bool {
         match opened.cluster.get(API_VERSION, KIND, Some(&namespace), &root) {
             Ok(Some(profile)) if profile.get("spec").is_some() => return true,
             Ok(_) => {}
-            Err(problem) if is_of_unknown_kind(&problem) => return false,
+            Err(error) if error.is_unknown_kind() => return false,
             // Who may not read one is told so whether or not the kind is there; a list tells.
             Err(_) => {
                 let listed = opened.cluster.list(API_VERSION, KIND, Some(&namespace));
-                return !listed.is_err_and(|problem| is_of_unknown_kind(&problem));
+                return !listed.is_err_and(|error| error.is_unknown_kind());
             }
         }
     }
@@ -367,7 +367,7 @@ struct Run<'a> {
     usage: Usage<'a>,
     containers: &'a [String],
     /// What could not be taken into account.
-    notes: Vec<String>,
+    notes: Vec<ReadError>,
 }
 
 impl Run<'_> {
@@ -391,7 +391,8 @@ impl Run<'_> {
                 }
                 (Err(problem), Some(origin)) => bail!("{origin}: {problem}"),
                 (Err(problem), None) => {
-                    self.notes.push(format!("no advice on {} {}: {problem}", entry.key.namespace, entry.key));
+                    let problem = format!("no advice on {} {}: {problem}", entry.key.namespace, entry.key);
+                    self.notes.push(ReadError::Failed(problem));
                 }
             }
             progress.advance(1);
@@ -401,7 +402,7 @@ impl Run<'_> {
     }
 
     fn all_notes(self, all_namespaces: bool) -> impl Iterator<Item = String> {
-        let notes = self.notes.into_iter().map(move |problem| rights::advised(problem, all_namespaces));
+        let notes = self.notes.into_iter().map(move |error| rbac_hint::advised(error, all_namespaces));
         self.inventory.notes.into_iter().chain(notes)
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
-use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
+use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_dryrun::judge::tenant_quotas::TENANT_QUOTA;
 use headroom_dryrun::kinds::SNAPSHOT;
 use headroom_dryrun::recording::redact::Redaction;
@@ -118,8 +118,8 @@ pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
                 match opened.cluster.list(api_version, kind, None) {
                     Ok(found) if is_of_all => snapshot.take(Ok(found)),
                     Ok(found) => snapshot.take(Ok(found.into_iter().map(without_other_namespaces).collect())),
-                    Err(problem) if is_of_unknown_kind(&problem) => {}
-                    Err(problem) => snapshot.notes.push(problem),
+                    Err(error) if error.is_unknown_kind() => {}
+                    Err(error) => snapshot.notes.push(error.to_string()),
                 }
             }
             (_, scope) => snapshot.take(scope.list(&mut opened.cluster, api_version, kind)),
@@ -170,7 +170,7 @@ impl Snapshot {
         headroom_report::json(&json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
     }
 
-    fn take(&mut self, read: Result<Vec<Value>, String>) {
+    fn take(&mut self, read: Result<Vec<Value>, ReadError>) {
         match read {
             Ok(objects) => {
                 for mut object in objects {
@@ -180,8 +180,8 @@ impl Snapshot {
                     }
                 }
             }
-            Err(problem) if is_of_unknown_kind(&problem) => {}
-            Err(problem) => self.missed.push(problem),
+            Err(error) if error.is_unknown_kind() => {}
+            Err(error) => self.missed.push(error.to_string()),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use headroom_dryrun::cluster_reader::{ClusterReader, Folder, List, Overlay};
+use headroom_dryrun::cluster_reader::{ClusterReader, Folder, List, Overlay, ReadError};
 use headroom_dryrun::judge::Run;
 use headroom_dryrun::kinds::ApiKind;
 use headroom_dryrun::manifest::Manifest;
@@ -98,7 +98,12 @@ impl Scope {
     }
 
     /// All objects of a kind.
-    pub fn list(&self, cluster: &mut dyn ClusterReader, api_version: &str, kind: &str) -> Result<Vec<Value>, String> {
+    pub fn list(
+        &self,
+        cluster: &mut dyn ClusterReader,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Vec<Value>, ReadError> {
         let mut objects = Vec::new();
         for namespace in self.parts() {
             objects.extend(cluster.list(api_version, kind, namespace)?);

@@ -12,7 +12,7 @@ use headroom_core::cluster::limit_range::LimitRange;
 use headroom_core::json::{Document, Malformed};
 use serde_json::{Map, Value, json};
 
-use super::ClusterReader;
+use super::{ClusterReader, ReadError};
 use crate::kinds::{ApiKind, metadata};
 use crate::manifest::{Manifest, Origin};
 
@@ -77,7 +77,7 @@ impl Folder {
 }
 
 impl ClusterReader for Folder {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
         Ok(self.objects(api_version, kind, namespace))
     }
 
@@ -87,14 +87,14 @@ impl ClusterReader for Folder {
         kind: &str,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<Option<Value>, String> {
+    ) -> Result<Option<Value>, ReadError> {
         Ok(self.object(api_version, kind, namespace, name))
     }
 }
 
 /// A folder that several look at.
 impl ClusterReader for Rc<Folder> {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
         Ok(self.objects(api_version, kind, namespace))
     }
 
@@ -104,7 +104,7 @@ impl ClusterReader for Rc<Folder> {
         kind: &str,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<Option<Value>, String> {
+    ) -> Result<Option<Value>, ReadError> {
         Ok(self.object(api_version, kind, namespace, name))
     }
 }

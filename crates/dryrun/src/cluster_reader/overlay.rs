@@ -10,7 +10,7 @@ use headroom_core::json::Malformed;
 use serde_json::Value;
 
 use super::folder::Folder;
-use super::{ClusterReader, List, quota_status};
+use super::{ClusterReader, List, ReadError, quota_status};
 use crate::kinds::{ApiKind, metadata};
 
 /// A top of objects over a bottom that is only read; without a bottom there is nothing but the top.
@@ -20,7 +20,7 @@ pub struct Overlay {
     /// Kinds of which only the top's objects count.
     replaced: Vec<(String, String)>,
     /// What was answered since an object of the kind was put here: many objects ask for the same.
-    answers: BTreeMap<Asked, Result<Vec<u8>, String>>,
+    answers: BTreeMap<Asked, Result<Vec<u8>, ReadError>>,
 }
 
 /// Kind, API version, namespace, name, field masks.
@@ -53,7 +53,7 @@ impl Overlay {
 }
 
 impl ClusterReader for Overlay {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
         let mut objects = Uncounted(self).list(api_version, kind, namespace)?;
         if (api_version, kind) == QUOTA {
             // Only a file's quotas: one in the cluster without a status is one that refuses everything until it has one.
@@ -80,7 +80,7 @@ impl ClusterReader for Overlay {
         kind: &str,
         namespace: Option<&str>,
         each: &mut dyn FnMut(Value),
-    ) -> Result<(), String> {
+    ) -> Result<(), ReadError> {
         let is_below = self.top.list(api_version, kind, namespace)?.is_empty();
         match self.below(api_version, kind) {
             Some(bottom) if is_below => bottom.visit(api_version, kind, namespace, each),
@@ -103,7 +103,7 @@ impl ClusterReader for Overlay {
         kind: &str,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<Option<Value>, String> {
+    ) -> Result<Option<Value>, ReadError> {
         if (api_version, kind) == QUOTA {
             let quotas = self.list(api_version, kind, namespace)?;
             return Ok(quotas.into_iter().find(|quota| metadata(quota, "name") == name));
@@ -114,7 +114,7 @@ impl ClusterReader for Overlay {
         }
     }
 
-    fn read(&mut self, call: &HostCall<'_>) -> Result<Vec<u8>, String> {
+    fn read(&mut self, call: &HostCall<'_>) -> Result<Vec<u8>, ReadError> {
         let asked: Asked = (
             call.kind.to_owned(),
             call.api_version.to_owned(),
@@ -142,7 +142,7 @@ impl ClusterReader for Overlay {
 struct Uncounted<'o>(&'o mut Overlay);
 
 impl ClusterReader for Uncounted<'_> {
-    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, String> {
+    fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError> {
         let above = self.0.top.list(api_version, kind, namespace)?;
         let below = match self.0.below(api_version, kind) {
             Some(bottom) => bottom.list(api_version, kind, namespace)?,

@@ -10,8 +10,8 @@ use headroom_core::quota::{Kind, Object, recount};
 use headroom_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use super::ClusterReader;
 use super::folder::amounts;
+use super::{ClusterReader, ReadError};
 use crate::clock;
 use crate::kinds::{ApiKind, metadata};
 
@@ -22,7 +22,7 @@ pub fn is_counted(quota: &Value) -> bool {
 }
 
 /// Gives a quota the status that the quota controller would give it. What cannot be listed is not counted.
-pub fn count(quota: &mut Value, cluster: &mut dyn ClusterReader) -> Result<(), String> {
+pub fn count(quota: &mut Value, cluster: &mut dyn ClusterReader) -> Result<(), ReadError> {
     let namespace = metadata(quota, "namespace").to_owned();
     let hard = quota.pointer("/spec/hard").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut kinds: BTreeMap<String, ApiKind> = BTreeMap::new();

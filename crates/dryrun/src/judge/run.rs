@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::judgement::{Charge, Judgement, Operation, Reason, Topic, Verdict, Warning};
 use super::{autoscaled, judge, kubectl_apply, request, tenant_quotas};
 use crate::cluster_reader::folder::in_namespace;
-use crate::cluster_reader::{ClusterReader, Overlay, is_of_unknown_kind};
+use crate::cluster_reader::{ClusterReader, Overlay};
 use crate::kinds::{ApiKind, metadata};
 
 /// A run over several objects.
@@ -164,7 +164,7 @@ impl Run {
         match self.cluster.get(&kind.api_version(), &kind.kind, namespace, name) {
             Ok(there) => (there, None),
             // A kind that the cluster does not know has no objects yet.
-            Err(problem) if is_of_unknown_kind(&problem) => (None, None),
+            Err(error) if error.is_unknown_kind() => (None, None),
             Err(problem) => (None, Some(format!("judged as a new object, because {problem}"))),
         }
     }

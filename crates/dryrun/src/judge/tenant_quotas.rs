@@ -21,7 +21,7 @@ use super::judgement::{Amount, Charge};
 use super::request;
 use crate::clock;
 use crate::cluster_reader::folder::amounts;
-use crate::cluster_reader::{ClusterReader, Overlay, is_of_unknown_kind};
+use crate::cluster_reader::{ClusterReader, Overlay};
 use crate::kinds::{ApiKind, metadata};
 
 pub const TENANT_QUOTA: (&str, &str) = ("headroom.dev/v1alpha1", "TenantQuota");
@@ -38,7 +38,7 @@ pub struct Outcome {
 pub fn prepare(cluster: &mut Overlay) -> Result<bool, String> {
     let quotas = match cluster.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None) {
         Ok(quotas) => quotas,
-        Err(problem) if is_of_unknown_kind(&problem) => Vec::new(),
+        Err(error) if error.is_unknown_kind() => Vec::new(),
         Err(problem) => return Err(format!("TenantQuotas are not checked: {problem}")),
     };
     let is_counted = |quota: &Value| quota.pointer("/status/used").is_some_and(Value::is_object);
@@ -150,7 +150,7 @@ fn judge_if(request: &Value, object: &Value, cluster: &mut Overlay, may_exceed: 
     }
     let objects = match cluster.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None) {
         Ok(objects) if objects.is_empty() => return Ok(Outcome::default()),
-        Err(problem) if is_of_unknown_kind(&problem) => return Ok(Outcome::default()),
+        Err(error) if error.is_unknown_kind() => return Ok(Outcome::default()),
         objects => objects?,
     };
     let quotas = covering(&namespace, &objects)?;

@@ -6,7 +6,7 @@ use headroom_core::annotations::OURS;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
-use crate::cluster_reader::{ClusterReader, is_of_unknown_kind};
+use crate::cluster_reader::ClusterReader;
 use crate::judge::{self, ContainerValues, SetBy, request};
 use crate::kinds::{ApiKind, metadata};
 
@@ -118,9 +118,9 @@ impl Subjects {
         kind: &str,
         namespace: Option<&str>,
     ) -> Vec<Value> {
-        cluster.list(api_version, kind, namespace).unwrap_or_else(|problem| {
-            if !is_of_unknown_kind(&problem) {
-                self.missed.push(problem);
+        cluster.list(api_version, kind, namespace).unwrap_or_else(|error| {
+            if !error.is_unknown_kind() {
+                self.missed.push(error.to_string());
             }
             Vec::new()
         })

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Entry;
 use crate::owners::{MAX_CHAIN, Owner, WorkloadRef};
-use headroom_dryrun::cluster_reader::{ClusterReader, is_of_unknown_kind};
+use headroom_dryrun::cluster_reader::ClusterReader;
 
 /// The tops of the chains of owners; each object above a workload is read once.
 #[derive(Default)]
@@ -63,10 +63,10 @@ impl TopOwners {
         }
         match cluster.get(api_version, &key.kind, Some(&key.namespace), &key.name) {
             Ok(object) => object,
-            Err(problem) => {
+            Err(error) => {
                 self.refused.insert(kind);
-                if !is_of_unknown_kind(&problem) && self.problem.is_none() {
-                    self.problem = Some(format!("owners of {} are not known: {problem}", key));
+                if !error.is_unknown_kind() && self.problem.is_none() {
+                    self.problem = Some(format!("owners of {} are not known: {error}", key));
                 }
                 None
             }

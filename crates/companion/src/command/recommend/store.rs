@@ -93,7 +93,7 @@ impl Services {
         places.extend(namespaces.iter().map(String::as_str));
         let of_place = |place: &str| opened.cluster.list("v1", "Service", Some(place)).unwrap_or_default();
         let services: Vec<Value> = places.into_iter().flat_map(of_place).collect();
-        Self { candidates: discover::candidates(&services), refused: Some(refused) }
+        Self { candidates: discover::candidates(&services), refused: Some(refused.to_string()) }
     }
 }
 

@@ -10,7 +10,7 @@ use headroom_report::progress::Progress;
 use serde_json::Value;
 
 use super::Args;
-use crate::command::rights;
+use crate::command::rbac_hint;
 use crate::command::target::{Opened, is_kind, named, one_by_one};
 use crate::describe::not_there;
 use headroom_rightsize::inventory::{Entry, Inventory, makes_pods};
@@ -49,7 +49,7 @@ pub fn read(args: &Args, opened: &mut Opened, progress: &Progress) -> anyhow::Re
 }
 
 fn of_scope(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
-    let advised = |problem| rights::advised(problem, args.target.all_namespaces);
+    let advised = |problem| rbac_hint::advised(problem, args.target.all_namespaces);
     Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised).map_err(|problem| anyhow!(problem))
 }
 
@@ -86,7 +86,7 @@ fn keep_named(args: &Args, opened: &mut Opened, inventory: &mut Inventory) -> an
 fn object(opened: &mut Opened, kind: &ApiKind, name: &str) -> anyhow::Result<Value> {
     let (api_version, namespace) = (kind.api_version(), opened.namespace.as_str());
     let found = opened.cluster.get(&api_version, &kind.kind, Some(namespace), name);
-    found.map_err(|problem| anyhow!(rights::advised(problem, false)))?.ok_or_else(|| {
+    found.map_err(|problem| anyhow!(rbac_hint::advised(problem, false)))?.ok_or_else(|| {
         // The names help after a typing error; an error of listing them would only distract.
         let all = opened.cluster.list(&api_version, &kind.kind, Some(namespace)).unwrap_or_default();
         anyhow!(not_there(&kind.kind, name, namespace, all.iter().map(|object| metadata(object, "name"))))
@@ -111,7 +111,7 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
         }
     }
     for namespace in inventory.namespaces() {
-        let advised = |problem| rights::advised(problem, false);
+        let advised = |problem| rbac_hint::advised(problem, false);
         inventory.add_autoscalers(&mut opened.cluster, Some(&namespace), advised);
     }
     Ok(inventory)
@@ -133,7 +133,7 @@ pub fn check_readable(args: &Args, opened: &mut Opened, inventory: &mut Inventor
     if args.is_of_files() {
         let namespaces = inventory.namespaces();
         let parts: Vec<Option<&str>> = namespaces.iter().map(|namespace| Some(namespace.as_str())).collect();
-        let advised = |problem| rights::advised(problem, false);
+        let advised = |problem| rbac_hint::advised(problem, false);
         let live = Inventory::read(&mut opened.cluster, &parts, advised).map_err(|problem| anyhow!(problem))?;
         for entry in &mut inventory.entries {
             if let Some(live) = live.entries.iter().find(|live| live.key == entry.key) {

@@ -1,0 +1,38 @@
+//! Advice on the permissions that a forbidden read needs.
+
+use headroom_dryrun::cluster_reader::ReadError;
+
+/// Words an error; if the API server forbids the read, with the role to bind.
+pub fn advised(error: ReadError, all_namespaces: bool) -> String {
+    let ReadError::Forbidden { resource, .. } = &error else { return error.to_string() };
+    let advice = match all_namespaces {
+        _ if resource == "usageprofiles" => {
+            "usage history is in the collector's namespace: bind this account to the Role headroom-pool-reader there"
+        }
+        true => {
+            "-A needs permission to list in all namespaces: bind this account to the ClusterRole headroom-reader by a \
+             ClusterRoleBinding, or look at one namespace with -n"
+        }
+        false => "bind this account to the ClusterRole headroom-reader",
+    };
+    format!("{error}; {advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_role_that_is_missing() {
+        let refused = |resource: &str| ReadError::Forbidden {
+            resource: resource.to_owned(),
+            problem: format!("cannot read {resource}: User \"eve\" cannot list"),
+        };
+        assert!(advised(refused("pods"), false).ends_with("; bind this account to the ClusterRole headroom-reader"));
+        assert!(advised(refused("pods"), true).contains("; -A needs permission to list in all namespaces: "));
+        assert!(advised(refused("usageprofiles"), false).ends_with(
+            "; usage history is in the collector's namespace: bind this account to the Role headroom-pool-reader there"
+        ));
+        assert_eq!(advised(ReadError::Failed("no answer".to_owned()), true), "no answer");
+    }
+}
