@@ -54,7 +54,7 @@ pub struct Estimates<'d> {
 pub struct Estimate<'d> {
     pub target: EstimateTarget,
     container: Cow<'d, str>,
-    /// What the author set, if the estimate is only for comparison with it.
+    /// The author's value, if the estimate is only for comparison with it.
     set: Option<Quantity>,
     pub quantity: Quantity,
     /// The least that the ranges allow in the container.
@@ -219,7 +219,7 @@ pub fn dedup(notes: &mut Vec<String>) {
 }
 
 impl<'d> Estimates<'d> {
-    /// Whether any estimate sets a value.
+    /// True if any estimate sets a value.
     pub fn sets_any_value(&self) -> bool {
         self.estimates.iter().any(|estimate| !estimate.only_reported)
     }

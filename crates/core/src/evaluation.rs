@@ -57,7 +57,7 @@ pub fn evaluate<'d>(
 struct Reader<'s, 'd> {
     fetch: &'s mut dyn FnMut(&[Lookup<'d>]) -> Vec<Result<Vec<u8>, String>>,
     now: &'s dyn Fn() -> Option<Timestamp>,
-    /// Where the next phase is stored.
+    /// Stores the next phase.
     fetched: &'d FetchedObjects,
     context: Context<'d>,
 }

@@ -181,7 +181,7 @@ impl Edits {
         &mut self.splices.push_mut((end..end, text)).1
     }
 
-    /// Whether any replacement differs from what it replaces.
+    /// True if any replacement differs from the text that it replaces.
     fn change(&self, object: Node<'_>) -> bool {
         let start = object.span().start;
         self.splices.iter().any(|(place, new)| object.text().get(place.start - start..place.end - start) != Some(new))

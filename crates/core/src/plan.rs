@@ -31,10 +31,10 @@ pub struct Plan {
     pub pods: Mode,
     /// The rollout of these pods, if there is one.
     pub rollout: Option<Rollout>,
-    /// Whether missing values get the defaults of the ranges.
+    /// Missing values get the defaults of the ranges.
     pub is_defaulted: bool,
     pub is_estimated: bool,
-    /// Whether filled-in values are also written into the object.
+    /// Filled-in values are also written into the object.
     pub may_change: bool,
 }
 

@@ -27,7 +27,7 @@ pub struct Decision<'d> {
     pub pod: Option<Pod<'d>>,
     /// That pod's annotation.
     pub explanation: Option<Explanation>,
-    /// What the request adds to the namespace's quotas if it is admitted.
+    /// The request's charges to the namespace's quotas if it is admitted.
     pub charges: Vec<quota::Charge<'d>>,
     /// The most that the pods of a workload add to them at any moment of the rollout.
     pub pod_charges: Vec<quota::Charge<'d>>,

@@ -1,7 +1,7 @@
-//! What surrounds an object that is judged at the desk: the LimitRanges, quotas and whatever else a policy would read.
+//! Reads the LimitRanges, quotas and whatever else a policy would read.
 //!
-//! It comes from a live cluster, from files, or from files laid over a cluster. Host calls are answered in the shapes and
-//! words of Kubewarden's host, so that the core sees no difference; what is asked, and what is made of it, is the core's.
+//! They come from a live cluster, from files, or from files over a cluster. Host calls are answered in the shapes and words
+//! of Kubewarden's host, so that the core sees no difference. Which objects to read is the core's decision.
 
 pub mod folder;
 mod masks;
@@ -21,7 +21,7 @@ use crate::kinds::{ApiKind, metadata};
 /// API version and kind of a list, and its namespace; none for all.
 pub type List<'l> = (&'l str, &'l str, Option<&'l str>);
 
-/// Why something could not be read. It displays as one line that says what, and why.
+/// A failed read. It displays as one line that names the object or the list, and the problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadError {
     /// The cluster does not serve the kind, which therefore has no objects.
@@ -88,7 +88,7 @@ impl From<ReadError> for String {
     }
 }
 
-/// Where objects are read from.
+/// Reads objects of a cluster, live or recorded.
 pub trait ClusterReader {
     /// All objects of a kind, in a namespace or in all.
     fn list(&mut self, api_version: &str, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ReadError>;
@@ -123,7 +123,7 @@ pub trait ClusterReader {
         Ok(objects.into_iter().find(|object| metadata(object, "name") == name))
     }
 
-    /// What is known of a kind.
+    /// The plural and the scope of a kind.
     fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
         ApiKind::new(api_version, kind)
     }

@@ -1,4 +1,4 @@
-//! A decision as a explanation: what was decided, why, and where each value comes from, as data for people and for programs.
+//! Explains a decision: the verdict, its reasons, and the origin of each value, as data for people and for programs.
 
 use headroom_core::request::{Requirement, Role};
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub struct Explanation {
     pub verdict: &'static str,
     #[serde(skip)]
     pub outcome: Verdict,
-    /// Whether the containers are those of the pods that the object makes.
+    /// The containers are those of the pods that the object makes.
     pub is_of_pods: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
@@ -83,8 +83,8 @@ pub struct Taken {
 const EXPECTED: [&str; 2] = ["cpu", "memory"];
 
 impl Explanation {
-    /// The explanation of a judgement; of a workload with the judgement of a pod that it makes. `object` is as its author
-    /// wrote it.
+    /// Explains a judgement; that of a workload with the judgement of a pod that it makes. `object` is as its author wrote
+    /// it.
     pub fn of(judgement: &Judgement, pod: Option<&Judgement>, object: &Value) -> Self {
         let of_pod = pod.unwrap_or(judgement);
         let template = pod.map_or(object, |pod| pod.request.get("object").unwrap_or(object));
@@ -153,10 +153,10 @@ impl Container {
     }
 }
 
-/// What the API server does with an author's limit, in the core's words.
+/// The reason for a request that the API server copied from an author's limit, in the core's words.
 const COPIED: &str = "copied from the limit in the manifest";
 
-/// Whether the value stands in the object as its author wrote it, and not only in what the API server made of it.
+/// True if the object has the value as its author wrote it, and not only as the API server completed it.
 fn is_written(object: &Value, container: &ContainerValues, value: &ResourceValue) -> bool {
     let list = if container.role == Role::Main { "/spec/containers" } else { "/spec/initContainers" };
     let containers = object.pointer(list).and_then(Value::as_array).into_iter().flatten();

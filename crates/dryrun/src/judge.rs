@@ -1,7 +1,7 @@
-//! One object judged at the desk, by the same core and in the same order as the policy judges it: the request as the API
-//! server would send it, the objects that the core asks for, the decision, and what of it concerns people.
+//! Judges one object by the same core and in the same order as the policy: it makes the request that the API server would
+//! send, reads the objects that the core asks for, and keeps the decision as owned data.
 //!
-//! Where the objects come from is the surroundings' business; how a judgement is told is the commands'.
+//! A [`ClusterReader`] supplies the objects; the commands render the result.
 
 mod autoscaled;
 mod bounds;
@@ -30,7 +30,7 @@ pub use judgement::{
 };
 pub use run::{Run, problems};
 
-/// Judges a request in its surroundings. `settings` is the JSON of valid settings.
+/// Judges a request with the objects of a cluster. `settings` is the JSON of valid settings.
 pub fn judge(request: Value, settings: &str, cluster: &mut dyn ClusterReader) -> Judgement {
     // In its envelope as the policy gets it, so that places in it are told alike.
     let text = format!("{{\"request\":{request}}}");

@@ -104,7 +104,7 @@ impl ApiKind {
         kinds.find(|kind| Kind::from_qualified(&kind.qualified()).charged_under(name).is_some())
     }
 
-    /// Whether the kind is one whose plural Kubernetes' own naming tells.
+    /// True if the plural follows from Kubernetes' own naming.
     pub fn is_kubernetes_own(&self) -> bool {
         !self.group.contains('.') || self.group.ends_with(".k8s.io") || self.group == GROUP
     }
@@ -118,7 +118,7 @@ impl ApiKind {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
-    /// How kubectl names an object of the kind: `pod/db-0`, `deployment.apps/web`.
+    /// The name of an object of the kind, as kubectl prints it: `pod/db-0`, `deployment.apps/web`.
     pub fn told(&self, name: &str) -> String {
         let kind = self.kind.to_lowercase();
         if self.group.is_empty() { format!("{kind}/{name}") } else { format!("{kind}.{}/{name}", self.group) }

@@ -1,7 +1,7 @@
-//! The desk: objects and what surrounds them in, judgements with their explanations out, by the policy's own core.
+//! Judges manifests by the policy's own core without applying them, and explains the decisions.
 //!
-//! The companion answers questions with it at a terminal, the page in a browser. So it opens no file and no connection:
-//! objects arrive as text or as values, and a live cluster is one more implementation of [`cluster_reader::ClusterReader`].
+//! `kubectl headroom` uses it at a terminal, the playground in a browser. So it opens no file and no connection: objects
+//! arrive as text or as values, and a live cluster is one more implementation of [`cluster_reader::ClusterReader`].
 //! The clock is the one thing that it reads itself.
 //!
 //! Modules in reading order.

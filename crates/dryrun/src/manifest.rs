@@ -12,25 +12,25 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-/// One object, and where it was written.
+/// An object, and its place in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
     pub origin: Origin,
     pub object: Value,
 }
 
-/// Where an object was written. The items of a `List` share its place.
+/// The place of an object in a file. The items of a `List` share its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// `-` for standard input.
     pub file: PathBuf,
     /// The line of the document's first value, from 1.
     pub line: usize,
-    /// Which document of the file it is, from 0.
+    /// The index of the document in the file.
     pub document: usize,
 }
 
-/// Why a text holds no manifests.
+/// A problem of a text that should hold manifests.
 #[derive(Debug, thiserror::Error)]
 #[error("{origin}: {problem}")]
 pub struct Malformed {

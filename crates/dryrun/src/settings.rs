@@ -50,7 +50,7 @@ pub fn in_text(file: &Path, text: &str) -> Result<Value, String> {
     }
 }
 
-/// Whether the policy would take these settings.
+/// Checks settings as the policy does.
 pub fn check(settings: &Value) -> Result<(), SettingsError> {
     let text = settings.to_string();
     match Document::read(&text) {

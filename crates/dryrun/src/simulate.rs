@@ -1,4 +1,4 @@
-//! What other settings, LimitRanges or quotas would do to everything that runs.
+//! Simulates the effect of other settings, LimitRanges or quotas on everything that runs.
 //!
 //! Nothing that runs is touched by them; what they change is how it would be made again. So each workload is looked at
 //! through a pod that it would make, and each pod of no known workload as its author wrote it: judged once as things are,

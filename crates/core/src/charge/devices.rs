@@ -1,4 +1,4 @@
-//! What was already charged for the pod of a resource claim.
+//! Finds the devices that were already charged with the pod of a resource claim.
 //!
 //! The scheduler creates a claim for a pod that requests devices as an extended resource. The pod was charged for
 //! them when it was created, so the claim is charged only the difference. Any client can set the claim's annotation, so
@@ -18,7 +18,7 @@ use crate::timestamp::Timestamp;
 
 const MADE_FOR_A_POD: &str = "resource.kubernetes.io/extended-resource-claim";
 
-/// Whether any quota of the namespace bounds a name whose devices follow from device classes.
+/// Tells whether any quota of the namespace bounds a name whose devices follow from device classes.
 pub fn needs_classes(request: &Request<'_>, context: &Context<'_>) -> bool {
     let kind = Kind::of(request);
     let is_mapped = |name: &str| {
@@ -35,7 +35,7 @@ pub fn lookups<'d>(request: &'d Request<'d>) -> Result<Vec<Lookup<'d>>, Malforme
     Ok([Lookup::DeviceClasses].into_iter().chain(pod).collect())
 }
 
-/// Whether the namespace's other claims are needed to see that this claim is the pod's first.
+/// Tells whether the namespace's other claims are needed to see that this claim is the pod's first.
 pub fn needs_claims(context: &Context<'_>) -> Result<bool, Malformed> {
     Ok(context.pod_of_claim.map(claim_of).transpose()?.is_some_and(|claim| claim.is_none()))
 }
@@ -70,7 +70,7 @@ fn claim_of(pod: Node<'_>) -> Result<Option<Cow<'_, str>>, Malformed> {
     name.map(Node::str).transpose()
 }
 
-/// What the pod was charged, by resource; nothing unless the claim is certainly the pod's.
+/// The resources that the pod was charged; nothing unless the claim is certainly the pod's.
 pub fn of_pod<'d>(
     request: &Request<'d>,
     context: &Context<'d>,
@@ -97,7 +97,7 @@ pub fn of_pod<'d>(
     }
 }
 
-/// Whether no other claim of the same pod is older than one that is being created.
+/// True if no other claim of the same pod is older than one that is being created.
 fn is_first(request: &Request<'_>, uid: &str, context: &Context<'_>) -> Result<bool, Malformed> {
     let Some(claims) = context.resource_claims else { return Ok(false) };
     for claim in claims.list("items")? {

@@ -10,7 +10,7 @@ use crate::cluster::usage::{Percentile, Window};
 use crate::request::RangeName;
 use crate::settings::{HistoryOwner, Margin};
 
-/// What an estimate is based on.
+/// The basis of an estimate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Basis {
     History { percentile: Percentile, window: Window, key: String, owner: HistoryOwner, samples: u64, age: Duration },
@@ -19,7 +19,7 @@ pub enum Basis {
 
 const WELL_KNOWN: &str = "typical for this image";
 
-/// Whether a reason in our annotation is that of an estimate: whether it begins like a [`Basis`].
+/// Tells whether a reason in our annotation is that of an estimate: it begins like a [`Basis`].
 pub fn is_of_estimate(reason: &str) -> bool {
     let is_of_history = || {
         let (percentile, rest) = reason.split_once(" of ")?;
@@ -101,7 +101,7 @@ pub enum Reason<'d> {
 }
 
 impl Reason<'_> {
-    /// Whether a bound or an event is the reason, instead of arithmetic that always applies.
+    /// True if a bound or an event is the reason, instead of arithmetic that always applies.
     fn is_external(&self) -> bool {
         !matches!(self, Self::Margin(_) | Self::ShortHistory { .. } | Self::FewPods { .. } | Self::Floor)
     }

@@ -57,7 +57,7 @@ impl<'d> Estimates<'d> {
         changed
     }
 
-    /// Whether an estimate of this resource contributes to the breach of a subject.
+    /// Tells whether an estimate of this resource contributes to the breach of a subject.
     fn sets(&self, subject: &BoundTarget<'_>, resource: &str, pod: &Pod<'_>) -> bool {
         self.estimates.iter().any(|estimate| estimate.is_part_of(subject, resource, pod))
     }
@@ -112,7 +112,7 @@ impl<'d> Estimates<'d> {
         changed
     }
 
-    /// What the estimates of some containers shrink to, so that their sum is smaller by `excess`: each shrinks in
+    /// Shrinks the estimates of some containers, so that their sum is smaller by `excess`: each shrinks in
     /// proportion to its distance from its minimum.
     fn shares(
         &self,

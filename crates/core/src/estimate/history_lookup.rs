@@ -45,7 +45,7 @@ enum Why {
 }
 
 impl RejectedHistory {
-    /// Whether there was no history.
+    /// True if there was no history.
     pub fn is_empty(&self) -> bool {
         self.why == Why::NoHistory
     }
@@ -70,7 +70,7 @@ impl fmt::Display for RejectedHistory {
     }
 }
 
-/// Which of an image's histories.
+/// One of an image's histories.
 #[derive(Debug)]
 enum Key<'i> {
     All,
@@ -302,7 +302,7 @@ fn too_little(
     Ok((!figures.any(|figure| observed.has(figure.percentile))).then_some(Why::Disagreement))
 }
 
-/// Whether a figure may be used: in a pool, enough namespaces must agree on it.
+/// Tells whether a percentile may be used: in a pool, enough namespaces must agree on it.
 pub(super) fn is_usable(
     observed: &Observed<'_>,
     percentile: Percentile,

@@ -58,7 +58,7 @@ fn chosen(whose: &str, choice: Option<Cow<'_, str>>, notes: &mut Vec<String>) ->
     EstimateMode::Always
 }
 
-/// Whether a pod whose values are not marked with their origins yet could use any estimate.
+/// Tells whether a pod whose values are not marked with their origins yet could use any estimate.
 pub fn is_possible(pod: &Pod<'_>, settings: &EstimateSettings<'_>) -> Result<bool, Malformed> {
     Ok(pod.annotation(LIMIT_RANGER)?.is_some() || !all(pod, settings.mode, settings, &mut Vec::new()).is_empty())
 }
@@ -110,7 +110,7 @@ pub fn all(
 /// A limit, because an estimate costs far more than parsing a container.
 const MAX: usize = 64;
 
-/// Who set a container's resource.
+/// The origin of a container's resource, as far as estimates depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SetBy {
     /// Not set, or set by LimitRanger, whose values may be replaced.

@@ -1,10 +1,10 @@
-//! Selects the requests that this policy judges. All others are admitted unchanged, and cheaply.
+//! Selects the requests that this policy evaluates. All others are admitted unchanged, and cheaply.
 
 use crate::json::{Malformed, Node};
 use crate::quota::scope;
 use crate::request::{Object, Operation, Request};
 
-/// What a request is about, if this policy judges it.
+/// The kind of a request that this policy evaluates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestKind {
     /// A new pod.
@@ -55,17 +55,17 @@ impl RequestKind {
         })
     }
 
-    /// Whether the object is a pod.
+    /// True if the object is a pod.
     pub fn is_pod(self) -> bool {
         matches!(self, Self::Pod | Self::Deadline | Self::Resize)
     }
 
-    /// Whether it creates pods, whose requests can be estimated.
+    /// True if it creates pods, whose requests can be estimated.
     pub fn makes_pods(self) -> bool {
         matches!(self, Self::Pod | Self::Workload)
     }
 
-    /// Whether the object itself is charged to quotas.
+    /// True if the object itself is charged to quotas.
     pub fn is_counted(self, request: &Request<'_>) -> bool {
         match self {
             Self::Scale => false,
@@ -98,7 +98,7 @@ fn changes_deadline(request: &Request<'_>) -> Result<bool, Malformed> {
     Ok(has_deadline(request.object.as_ref())? != has_deadline(request.old())?)
 }
 
-/// Whether the size or the attributes class of a claim's volume changes.
+/// Tells whether the size or the attributes class of a claim's volume changes.
 fn changes_volume(request: &Request<'_>) -> Result<bool, Malformed> {
     const PATHS: [&[&str]; 3] = [
         &["allocatedResources", "storage"],

@@ -1,6 +1,6 @@
 //! ClusterReader made of files: `kubectl get -o yaml`, or manifests that are not applied yet.
 //!
-//! What has not been through an API server is completed here as the API server would complete it: a LimitRange gets the
+//! Objects in files have not been through an API server, so they are completed here as it would complete them: a LimitRange gets the
 //! defaults that derive from its bounds, an object without a namespace goes into the one that is asked about. The status
 //! of a quota is another matter, because it needs all the objects around: see `quota_status`.
 
@@ -25,7 +25,7 @@ pub struct Folder {
 /// API group, kind, namespace, name. The version is left out, because one object is served in several.
 type Identity = (String, String, String, String);
 
-/// Why an object cannot serve as surroundings.
+/// A problem with an object of the files.
 #[derive(Debug, thiserror::Error)]
 #[error("{origin}: the LimitRange cannot be read: {problem}")]
 pub struct UnreadableRange {

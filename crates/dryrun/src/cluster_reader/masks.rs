@@ -1,4 +1,4 @@
-//! Which parts of an object the host keeps before a policy sees it.
+//! Prunes an object to the fields that a policy asks the host for.
 //!
 //! A path of keys keeps everything below it and passes through lists. Type and metadata always stay.
 

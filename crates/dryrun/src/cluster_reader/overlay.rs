@@ -1,4 +1,4 @@
-//! Files laid over other surroundings, and changed as a run goes on.
+//! Objects of files that override those of another reader, and that a run changes.
 //!
 //! An object of the files overrides the one below; everything else below is visible. A quota from
 //! a file is counted when it is first read, unless it says itself what is used of it.
@@ -19,7 +19,7 @@ pub struct Overlay {
     bottom: Option<Box<dyn ClusterReader>>,
     /// Kinds of which only the top's objects count.
     replaced: Vec<(String, String)>,
-    /// What was answered since an object of the kind was put here: many objects ask for the same.
+    /// The answers since an object of the kind was put here, because many objects need the same.
     answers: BTreeMap<Asked, Result<Vec<u8>, ReadError>>,
 }
 
@@ -138,7 +138,7 @@ impl ClusterReader for Overlay {
     }
 }
 
-/// The same with quotas as they were written.
+/// The overlay with quotas as they were written.
 struct Uncounted<'o>(&'o mut Overlay);
 
 impl ClusterReader for Uncounted<'_> {

@@ -15,7 +15,7 @@ use super::{ClusterReader, ReadError};
 use crate::clock;
 use crate::kinds::{ApiKind, metadata};
 
-/// Whether a quota says what is used of it.
+/// True if a quota has its usage in its status.
 pub fn is_counted(quota: &Value) -> bool {
     let has = |field: &str| quota.pointer(field).is_some_and(Value::is_object);
     has("/status/hard") && has("/status/used")

@@ -1,4 +1,4 @@
-//! What a HorizontalPodAutoscaler may ask for: its target at `maxReplicas`, judged as if it were scaled to that.
+//! Judges the target of a HorizontalPodAutoscaler as if it were scaled to `maxReplicas`.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub fn is_autoscaler(kind: &ApiKind) -> bool {
     kind.group == "autoscaling" && kind.kind == "HorizontalPodAutoscaler"
 }
 
-/// What would be warned of at the largest number of replicas, and is not warned of as the target stands.
+/// The warnings at the largest number of replicas that the target does not cause at its present number.
 pub fn warnings(autoscaler: &Value, settings: &str, cluster: &mut dyn ClusterReader) -> Vec<String> {
     let text = |path: &str| autoscaler.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind, name) =

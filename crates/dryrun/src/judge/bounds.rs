@@ -1,6 +1,6 @@
-//! Which bounds of LimitRanges and rules a pod or a claim is held against, and whether each holds.
+//! Lists the bounds of LimitRanges and rules that apply to a pod or a claim, kept or broken.
 //!
-//! Whether one holds, the core says; here the bounds are only listed, those that hold too.
+//! The core decides whether one is broken.
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
@@ -25,12 +25,12 @@ pub struct HeldAgainst {
     pub holds: bool,
 }
 
-/// What a bound bounds.
+/// The kind of a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edge {
     Min,
     Max,
-    /// Of limit to request.
+    /// The ratio of limit to request.
     Ratio,
 }
 

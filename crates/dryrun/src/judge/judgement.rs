@@ -1,4 +1,4 @@
-//! What was decided about one object, as owned data: everything that a command may want to tell.
+//! The decision on one object as owned data, with everything that a command may print.
 
 use std::fmt;
 
@@ -23,10 +23,10 @@ pub struct Judgement {
     pub operation: Operation,
     /// The request that was judged, as the API server would send it.
     pub request: Value,
-    /// What was read for it, in order.
+    /// The host calls for it, in order.
     pub exchanges: Vec<Exchange>,
     pub verdict: Verdict,
-    /// Why it is refused or cannot be judged, in the policy's words; each stands alone.
+    /// The reasons for a refusal, or for not judging it, in the policy's words; each stands alone.
     pub reasons: Vec<Reason>,
     pub warnings: Vec<Warning>,
     /// The estimates that no warning shows in full, whether set or only reported.
@@ -37,7 +37,7 @@ pub struct Judgement {
     pub pod: Option<Vec<ContainerValues>>,
     /// The bounds that the pod was held against.
     pub held_against: Vec<HeldAgainst>,
-    /// What the object adds to quotas.
+    /// The object's charges to quotas.
     pub charges: Vec<Charge>,
     /// The most that the pods of a workload add to quotas.
     pub pod_charges: Vec<Charge>,
@@ -50,14 +50,14 @@ pub enum Operation {
     Update,
 }
 
-/// In the order of how much they concern people.
+/// The verdicts, from harmless to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     Admitted,
     /// Admitted, with values filled in.
     Changed,
     Refused,
-    /// What the judgement needs could not be read.
+    /// An object that the judgement needs could not be read.
     NotJudged,
 }
 
@@ -91,7 +91,7 @@ pub struct Warning {
     problem: Option<String>,
 }
 
-/// What a reason is about.
+/// The topic of a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
     /// A LimitRange or a rule of the settings.
@@ -99,7 +99,7 @@ pub enum Topic {
     Quota,
     /// The object is not what its kind should be.
     Unreadable,
-    /// What surrounds the object could not be read.
+    /// An object of the cluster could not be read.
     MissingContext,
 }
 
@@ -110,7 +110,7 @@ pub struct Exchange {
     pub answer: Result<String, String>,
 }
 
-/// As `HostCall`, owned.
+/// A `HostCall` that owns its texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     pub api_version: String,
@@ -122,16 +122,16 @@ pub struct Call {
     pub disable_cache: bool,
 }
 
-/// What an object adds to one quota.
+/// The charge of an object to one quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge {
     pub quota: String,
-    /// Whether it is a TenantQuota.
+    /// True for a TenantQuota.
     pub is_tenant: bool,
     pub added: Vec<Amount>,
 }
 
-/// What is added under one name of a quota.
+/// The amount under one name of a quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Amount {
     pub name: String,
@@ -141,7 +141,7 @@ pub struct Amount {
     /// The level afterwards.
     pub used: String,
     pub hard: String,
-    /// What is left of the bound afterwards, less than nothing where it is exceeded.
+    /// The rest of the bound afterwards, negative where it is exceeded.
     pub left: String,
 }
 
@@ -163,11 +163,11 @@ pub struct ResourceValue {
     pub set_by: SetBy,
     /// `default of LimitRange limits`
     pub reason: String,
-    /// Whether it was decided now.
+    /// True if it was decided now.
     pub is_new: bool,
 }
 
-/// Who set a value.
+/// The origin of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetBy {
     Author,
@@ -230,7 +230,7 @@ impl Judgement {
         self.pod_charges = decision.pod_charges.iter().map(Charge::of).collect();
     }
 
-    /// How kubectl names the object: `deployment.apps/web`.
+    /// The object's name as kubectl prints it: `deployment.apps/web`.
     pub fn told(&self) -> String {
         self.kind.told(&self.name)
     }

@@ -1,4 +1,4 @@
-//! What `kubectl apply` would make of a manifest and the object that is there already.
+//! Merges a manifest into the existing object as `kubectl apply` would.
 //!
 //! The manifest's fields replace the object's, what was in the manifest that was applied last and is in this one no more
 //! goes, and the rest stays: what the API server filled in, and what others wrote.
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What tells the items of a list apart, as far as Kubernetes merges lists at all.
+/// The key that identifies the items of a list, for the lists that Kubernetes merges.
 const KEYS: [&str; 7] = ["name", "containerPort", "port", "mountPath", "devicePath", "topologyKey", "ip"];
 
 /// Below these, amounts are written: `1` and `1000m` are the same.

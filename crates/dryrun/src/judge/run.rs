@@ -1,8 +1,7 @@
-//! Objects judged one after the other, as `kubectl apply` would send them: each in the surroundings that those before it
-//! leave behind.
+//! Judges objects one after the other, as `kubectl apply` would send them.
 //!
-//! An object that is admitted is there from then on, and has taken its part of the quotas; so have the pods that a
-//! workload will make. LimitRanges, ResourceQuotas and Namespaces count for what comes after them, and a new quota
+//! An admitted object exists for the objects after it, and is charged to the quotas; so are the pods that a workload will
+//! make. LimitRanges, ResourceQuotas and Namespaces count for what comes after them, and a new quota
 //! starts with what is there by then. An object that is there already is judged as the update that `kubectl apply` would
 //! make of it.
 
@@ -24,11 +23,11 @@ pub struct Run {
     pub cluster: Overlay,
     /// The JSON of valid settings.
     settings: String,
-    /// Where objects go that name no namespace.
+    /// The namespace of objects that name none.
     namespace: String,
     /// The requests for workloads so far: their pods are nowhere else yet.
     workloads: Vec<Value>,
-    /// Whether there are TenantQuotas to look at, once that is known.
+    /// True if there are TenantQuotas; none until they were listed.
     has_tenants: Option<bool>,
 }
 
@@ -76,7 +75,7 @@ impl Run {
         Ok(())
     }
 
-    /// Judges an object, and leaves it behind if it is admitted.
+    /// Judges an object, and commits it if it is admitted.
     pub fn judge(&mut self, object: &Value) -> Judgement {
         self.judge_redacted(object, |_| {})
     }
@@ -93,7 +92,7 @@ impl Run {
         judgement
     }
 
-    /// Judges an object, and leaves everything as it was.
+    /// Judges an object without committing it.
     fn preview(&mut self, object: &Value, mut redact: impl FnMut(&mut Value)) -> Judgement {
         let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let kind = self.cluster.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
@@ -242,7 +241,7 @@ fn amount_of(value: &Value) -> Option<Quantity> {
     }
 }
 
-/// What the API server would find wrong with a LimitRange or a ResourceQuota, and the ledger with a TenantQuota.
+/// The problems that the API server would find in a LimitRange or a ResourceQuota, and the quota server in a TenantQuota.
 pub fn problems(object: &Value) -> Vec<String> {
     let kind = ApiKind::of(object);
     let text = object.to_string();

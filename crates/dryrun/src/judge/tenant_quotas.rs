@@ -26,7 +26,7 @@ use crate::kinds::{ApiKind, metadata};
 
 pub const TENANT_QUOTA: (&str, &str) = ("headroom.dev/v1alpha1", "TenantQuota");
 
-/// What TenantQuotas say to a request.
+/// The outcome of checking a request against TenantQuotas.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// In the quota server's words: each refusal, and the advice on it.
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub charges: Vec<Charge>,
 }
 
-/// Whether there are TenantQuotas that may be read; those without a status are counted.
+/// Tells whether there are TenantQuotas that may be read; those without a status are counted.
 pub fn prepare(cluster: &mut Overlay) -> Result<bool, String> {
     let quotas = match cluster.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None) {
         Ok(quotas) => quotas,
@@ -133,12 +133,12 @@ fn labels(namespace: &str, cluster: &mut Overlay) -> Result<Labels, String> {
     Ok(labels)
 }
 
-/// What the ledger would say to a request that makes `object` of it. To be asked after [`prepare`].
+/// Decides like the quota server on a request whose object admission changes to `object`. Needs [`prepare`] first.
 pub fn judge(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<Outcome, String> {
     judge_if(request, object, cluster, false)
 }
 
-/// What a request adds to TenantQuotas, whether there is room for it or not.
+/// The charges of a request to TenantQuotas, whether there is room for it or not.
 pub fn charges(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<Vec<Charge>, String> {
     Ok(judge_if(request, object, cluster, true)?.charges)
 }
@@ -173,7 +173,7 @@ fn judge_if(request: &Value, object: &Value, cluster: &mut Overlay, may_exceed: 
     Ok(outcome)
 }
 
-/// What the pods of a workload would meet: `new` is one as it would be made, `old` one as it was made before.
+/// Checks the pods of a workload: `new` is one as it would be made, `old` one as it was made before.
 pub fn forecast(request: &Value, new: &Value, old: Option<&Value>, cluster: &mut Overlay) -> Result<Outcome, String> {
     let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
     let objects = cluster.list(TENANT_QUOTA.0, TENANT_QUOTA.1, None)?;
@@ -219,7 +219,7 @@ fn bounding(namespace: &str, objects: &[Value], cluster: &mut Overlay) -> Result
     Ok(bounding)
 }
 
-/// What is counted and reserved of a quota, by its status.
+/// The sum of used and reserved amounts in a quota's status.
 fn held(quota: &str, objects: &[Value]) -> ResourceList<'static> {
     let status = objects.iter().find(|object| metadata(object, "name") == quota).and_then(|quota| quota.get("status"));
     let field = |field: &str| list(status.and_then(|status| status.get(field)));

@@ -72,7 +72,7 @@ pub(super) fn parts(text: &str) -> Vec<(usize, &str)> {
     parts
 }
 
-/// What a short document may become by its anchors.
+/// The values that a short document may expand to by its anchors.
 pub(super) const LEAST_BUDGET: usize = 250_000;
 
 /// The lines before the first one that says something.

@@ -13,7 +13,7 @@ use serde_json::{Map, Number, Value};
 /// A problem, and how many lines into the text it is.
 pub type Problem = (usize, String);
 
-/// As deep as JSON may be nested for the core.
+/// The core reads JSON nested this deep.
 const DEEPEST: usize = 120;
 
 /// The value of a text with one document; `Null` for none. Its aliases may make of it at most `largest` values, and texts
@@ -37,9 +37,9 @@ pub fn read(text: &str, largest: usize) -> Result<Value, Problem> {
 
 struct Reader<'t> {
     parser: Parser<'t, StrInput<'t>>,
-    /// What is named, with its size.
+    /// The anchored values, with their sizes.
     anchors: BTreeMap<usize, (Value, Size)>,
-    /// What was read so far.
+    /// The size of everything read so far.
     size: Size,
     largest: Size,
 }
@@ -210,7 +210,7 @@ fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
-/// What a plain scalar means, if it is not text.
+/// The value of a plain scalar that is not text.
 fn resolved(text: &str) -> Result<Option<Value>, String> {
     let is = |words: [&str; 4]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
     if is_null(text) {

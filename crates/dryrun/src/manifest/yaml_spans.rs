@@ -1,6 +1,6 @@
-//! YAML as it stands in a file: what each part says, and where its text begins and ends.
+//! Locates the parts of a YAML document in its text.
 //!
-//! Only for finding the place of an edit; objects are read by `manifest`, and values by the core.
+//! This serves to find the place of an edit. `manifest` reads objects, and the core reads values.
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, StructureStyle};
 
@@ -15,7 +15,7 @@ pub struct Node {
     pub column: usize,
     /// From 1.
     pub line: usize,
-    /// Whether other places may refer to it (`&name`).
+    /// Other places may refer to it (`&name`).
     pub is_anchored: bool,
     pub is_tagged: bool,
 }

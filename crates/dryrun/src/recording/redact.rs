@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cluster_reader::without_bookkeeping;
 
-/// What was left out so far, and its number.
+/// The values that were left out so far, with their numbers.
 #[derive(Debug, Default)]
 pub struct Redaction(BTreeMap<String, usize>);
 

@@ -1,4 +1,4 @@
-//! What would change for each subject and each quota.
+//! Finds what would change for each subject and each quota.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ const UNBOUNDED: Level = Level { hard: None, used: Quantity::ZERO };
 /// A subject judged.
 struct Looked {
     judgement: Judgement,
-    /// What one adds to quotas, by quota and resource.
+    /// The amounts that one adds to quotas, by quota and resource.
     adds: BTreeMap<(QuotaName, String), Quantity>,
 }
 
@@ -46,19 +46,19 @@ struct Looked {
 pub struct Effects {
     pub subjects: Vec<Effect>,
     pub quotas: Vec<QuotaEffect>,
-    /// What the changed would request more, by resource; negative if they free some.
+    /// The additional requests of the changed subjects, by resource; negative if they free some.
     pub requests: BTreeMap<String, Quantity>,
     pub missed: Vec<String>,
 }
 
-/// What would change for one subject.
+/// The change for one subject.
 #[derive(Debug)]
 pub struct Effect {
     pub told: String,
     pub namespace: String,
     pub count: u64,
     pub change: Change,
-    /// Why it would be refused, or was.
+    /// The reasons for the refusal, past or future.
     pub reasons: Vec<Reason>,
     pub values: Vec<ValueChange>,
     /// Warnings that there were not before.
@@ -85,7 +85,7 @@ pub struct ValueChange {
     pub field: String,
     pub now: Option<String>,
     pub then: Option<String>,
-    /// Where the new one comes from.
+    /// The origin of the new value.
     pub reason: String,
 }
 
@@ -97,15 +97,15 @@ pub struct QuotaEffect {
     pub quota: String,
     pub name: String,
     pub used: String,
-    /// What would be used if all were made again.
+    /// The usage if all were recreated.
     pub remade: String,
     /// None for a quota that is new.
     pub hard: Option<String>,
     /// None if it is not bounded any more.
     pub new_hard: Option<String>,
-    /// What would be left then; below zero if there is too little.
+    /// The rest of the bound then; below zero if there is too little.
     pub left: Option<String>,
-    /// Whether there would be too little room, and was enough.
+    /// True if there would be too little room, and was enough.
     pub is_newly_exceeded: bool,
 }
 
@@ -194,7 +194,7 @@ impl Simulation {
         effects
     }
 
-    /// What all subjects would add to a quota's name beyond what they add now.
+    /// The amount that all subjects would add to a quota's name beyond what they add now.
     fn growth(&self, name: &(QuotaName, String), was_counted: bool, then: &[Looked]) -> Quantity {
         let mut growth = Quantity::ZERO;
         // A quota without a namespace is a TenantQuota.
@@ -278,7 +278,7 @@ impl Effect {
     }
 }
 
-/// What a pod requests, as the scheduler and quotas count it; nothing of what is no pod.
+/// The requests of a pod, as the scheduler and quotas count them; empty for other objects.
 fn requests(object: &Value) -> BTreeMap<String, Quantity> {
     let text = object.to_string();
     // OK because what serde_json wrote can be read, and a pod that cannot be read was not admitted.
@@ -338,7 +338,7 @@ impl Effects {
         }
     }
 
-    /// How many subjects and how many running pods a change concerns.
+    /// The number of subjects that a change concerns.
     pub fn count(&self, change: Change) -> usize {
         self.subjects.iter().filter(|effect| effect.change == change).count()
     }

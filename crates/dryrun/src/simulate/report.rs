@@ -13,7 +13,7 @@ pub struct Report {
     /// Everything that is not the same.
     objects: Vec<Object>,
     quotas: Vec<Quota>,
-    /// What the changed objects would request more, by resource; with a minus what they would free.
+    /// The additional requests of the changed objects, by resource; negative if they free some.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     requests: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -102,7 +102,7 @@ pub fn report(effects: &Effects) -> Report {
     }
 }
 
-/// All that is not quite the same, the worst first.
+/// The effects with a change or a warning, the worst first.
 pub fn worth_telling(effects: &Effects) -> Vec<&Effect> {
     let is_worth = |effect: &&Effect| effect.change != Change::Same || !effect.warnings.is_empty();
     let mut told: Vec<&Effect> = effects.subjects.iter().filter(is_worth).collect();

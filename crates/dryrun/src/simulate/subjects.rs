@@ -1,4 +1,4 @@
-//! What runs: workloads with the number of their pods, pods of no known workload, and claims.
+//! Finds everything that runs: workloads with the number of their pods, pods of no known workload, and claims.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::kinds::{ApiKind, metadata};
 #[derive(Debug, Default)]
 pub struct Subjects {
     pub found: Vec<Subject>,
-    /// What could not be listed, and why.
+    /// The kinds that could not be listed, and why.
     pub missed: Vec<String>,
 }
 
@@ -24,9 +24,9 @@ pub struct Subject {
     /// `deployment.apps/web`
     pub told: String,
     pub namespace: String,
-    /// How many run.
+    /// The number that runs.
     pub count: u64,
-    /// What would be sent to make one: a pod as its author wrote it, or a claim.
+    /// The object that would be sent to make one: a pod as its author wrote it, or a claim.
     pub object: Value,
 }
 
