@@ -126,8 +126,8 @@ struct Store {
     #[arg(long)]
     accept_partial: bool,
     /// Queries at a time
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
-    parallel: u8,
+    #[arg(long, alias = "parallel", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
+    concurrency: u8,
 }
 
 /// A source of usage.

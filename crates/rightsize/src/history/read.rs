@@ -59,7 +59,7 @@ pub async fn read(
     namespaces: &[String],
     window: Window,
     pods: Pods,
-    parallel: usize,
+    concurrency: usize,
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Reading {
@@ -73,7 +73,7 @@ pub async fn read(
     let mut strangers = cardinality::Distinct::default();
     let mut running: JoinSet<(Query, Result<Part, SourceError>)> = JoinSet::new();
     loop {
-        while running.len() < parallel.max(1)
+        while running.len() < concurrency.max(1)
             && let Some(query) = queries.pop_front()
         {
             running.spawn(read_patiently(Arc::clone(store), Arc::clone(&pods), query));

@@ -264,8 +264,9 @@ impl Reading<'_> {
         // Up to now, for who made a pod may have been told only since the last whole step.
         let until_now = Window { to: now + 1, ..window };
         let problems = history::add_owners(&reader, self.namespaces, until_now, &mut pods.owners).await;
-        let parallel = usize::from(self.args.store.parallel);
-        let reading = history::read(&reader, self.namespaces, window, pods, parallel, self.progress, &self.stop).await;
+        let concurrency = usize::from(self.args.store.concurrency);
+        let reading =
+            history::read(&reader, self.namespaces, window, pods, concurrency, self.progress, &self.stop).await;
         let is_partial = reading.is_interrupted || !reading.problems.is_empty();
         if reading.histories.is_empty()
             && let Some(problem) = reading.problems.first()
