@@ -53,9 +53,12 @@ pub fn evaluate<'d>(
     Evaluation { decision, context: reader.context }
 }
 
+/// Performs some lookups, in their order.
+type Fetch<'s, 'd> = dyn FnMut(&[Lookup<'d>]) -> Vec<Result<Vec<u8>, String>> + 's;
+
 /// Reads objects from the cluster, phase by phase.
 struct Reader<'s, 'd> {
-    fetch: &'s mut dyn FnMut(&[Lookup<'d>]) -> Vec<Result<Vec<u8>, String>>,
+    fetch: &'s mut Fetch<'s, 'd>,
     now: &'s dyn Fn() -> Option<Timestamp>,
     /// Stores the next phase.
     fetched: &'d FetchedObjects,

@@ -190,7 +190,7 @@ impl Edits {
     /// Writes the text of `object` with the replacements.
     fn apply_to(mut self, object: Node<'_>, out: &mut String) {
         // The sort is stable, so fields added to one object stay in order.
-        self.splices.sort_by(|(a, _), (b, _)| a.start.cmp(&b.start));
+        self.splices.sort_by_key(|(span, _)| span.start);
         let text = object.text();
         let start = object.span().start;
         let more: usize = self.splices.iter().map(|(_, new)| new.len()).sum();

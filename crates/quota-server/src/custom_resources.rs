@@ -3,6 +3,8 @@
 //! The quota server reads TenantQuotas with [`headroom_tenant_quota::tenant_quota`], like all other readers: the dry run
 //! and the playground need that reader, which keeps exact amounts. It writes the status and ledgers with these types.
 
+#![expect(clippy::duplicated_attributes, reason = "columns of one type are no duplicates")]
+
 use std::collections::BTreeMap;
 
 use kube::{CustomResource, CustomResourceExt};

@@ -36,7 +36,7 @@ where
         }
     }
     // The sort is stable: for each name, containers stay in their order.
-    others.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    others.sort_by_key(|(name, ..)| *name);
     let mut totals = Vec::with_capacity(few.len() + others.len());
     totals.extend(few.into_iter().map(|(name, total)| (name.clone(), total.amount())));
     for of_name in others.chunk_by(|(a, ..), (b, ..)| a == b) {

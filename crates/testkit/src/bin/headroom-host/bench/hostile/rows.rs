@@ -23,8 +23,11 @@ pub enum Size {
 
 use Size::{Long, Many};
 
+/// A name, the sizes to try, and what makes the row of a size.
+type Place = (&'static str, &'static [Size], fn(Size) -> Row);
+
 /// Each place by name, with its sizes. Small parts are as many as make a request of 1 to 3 MB.
-pub const PLACES: &[(&str, &[Size], fn(Size) -> Row)] = &[
+pub const PLACES: &[Place] = &[
     ("amounts of a container, in opposite orders", &[Many(20_000), Long(1_000_000)], |size| {
         let (one, other) = (size.amounts("1"), size.backwards("1"));
         pod(&alone(&format!(r#"{{"requests":{one},"limits":{other}}}"#))).with("object/spec/overhead", one)
