@@ -104,7 +104,7 @@ page: tools
 # kubectl headroom with the embedded page, for `kubectl headroom ui`.
 .PHONY: companion
 companion: page
-	HEADROOM_PAGE=$(PAGE)/site cargo build --locked --profile native --package headroom-companion --bin kubectl-headroom
+	HEADROOM_PAGE=$(PAGE)/site cargo build --locked --profile native --package headroom-cli --bin kubectl-headroom
 
 # Tests the page in Debian's Chromium, which is installed if missing. Screenshots are stored next to the site.
 .PHONY: test-page
@@ -180,17 +180,17 @@ fuzz:
 # A month of 1,000 containers needs 4 GB in the folder for temporary files; HEADROOM_BENCH_DAYS=3 needs a tenth.
 .PHONY: bench-collect
 bench-collect:
-	cargo bench --locked --profile native --package headroom-companion --bench collect
-	cargo bench --locked --profile native --package headroom-companion --bench prometheus
+	cargo bench --locked --profile native --package headroom-cli --bench collect
+	cargo bench --locked --profile native --package headroom-cli --bench prometheus
 
 # 1,000 workloads with 14 days need 5 GB in the folder for temporary files; HEADROOM_BENCH_WORKLOADS=100 needs a tenth.
 .PHONY: bench-scan
 bench-scan: test-servers
-	cargo bench --locked --profile native --package headroom-companion --bench scan
+	cargo bench --locked --profile native --package headroom-cli --bench scan
 
 .PHONY: bench-estimates
 bench-estimates:
-	TRACES="$(abspath $(TRACES))" cargo bench --locked --profile native --package headroom-companion --bench estimates
+	TRACES="$(abspath $(TRACES))" cargo bench --locked --profile native --package headroom-cli --bench estimates
 
 .PHONY: bench-ledger
 bench-ledger:

@@ -13,7 +13,7 @@ use crate::release::{METADATA, created, identity, sbom, spdx_package, tar, versi
 use crate::{Output, items, output, read, run, setup, sorted_files, text, yaml};
 
 /// The program of the image: its package and its name.
-pub const PROGRAM: (&str, &str) = ("headroom-companion", "kubectl-headroom");
+pub const PROGRAM: (&str, &str) = ("headroom-cli", "kubectl-headroom");
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// Platforms, with the targets of Rust.

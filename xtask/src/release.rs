@@ -19,7 +19,7 @@ pub const METADATA: &str = "policy-metadata.yaml";
 const KREW: &str = "deploy/krew/headroom.yaml";
 const PLATFORMS: [&str; 4] = ["linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"];
 /// The program for people: its package and its name.
-const CLI: (&str, &str) = ("headroom-companion", "kubectl-headroom");
+const CLI: (&str, &str) = ("headroom-cli", "kubectl-headroom");
 
 pub fn dispatch(arguments: &[&str]) -> Result<()> {
     match arguments {

@@ -2,7 +2,7 @@
 //!
 //! A source turns the answers of a metrics store into samples ([`headroom_usage::sample`]) and decides nothing else: which windows are
 //! read, how often a failed read is tried again, and what becomes of the samples is the pipeline's business
-//! (`headroom_companion::collect`). A source deals with what is peculiar to its answers: duplicate series of HA pairs, counter
+//! (`headroom_collector`). A source deals with what is peculiar to its answers: duplicate series of HA pairs, counter
 //! resets, NaN, gaps, label names. Floats end here: a sample is an integer.
 
 pub mod http;

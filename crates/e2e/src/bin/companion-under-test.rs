@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    headroom_companion::cli::main()
+    headroom_cli::cli::main()
 }

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::guarded_namespace::{Guarded, guard};
 use crate::objects::deployment;
 
-#[path = "../../../../companion/tests/sources/servers.rs"]
+#[path = "../../../../cli/tests/sources/servers.rs"]
 #[expect(dead_code, reason = "the tests of the sources need more servers")]
 mod servers;
 

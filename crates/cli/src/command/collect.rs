@@ -1,0 +1,294 @@
+//! `kubectl headroom collect`: what its arguments mean. The work is `headroom_collector`'s and `headroom_collector::publish`'s.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Subcommand, ValueEnum};
+use headroom_collector::collect_loop::{Feed, Rounds};
+use headroom_collector::metrics::Metrics;
+use headroom_collector::probe_server;
+use headroom_collector::profile::Pooling;
+use headroom_collector::publish::Destination;
+use headroom_collector::publish::cluster::Cluster;
+use headroom_collector::publish::folder::Folder;
+use headroom_collector::publish::lease::lease;
+use headroom_collector::publish::manifest::Format;
+use headroom_collector::read_limits::Pace;
+use headroom_collector::store::Store;
+use headroom_core::amount::{ParseQuantityError, Quantity};
+use headroom_core::timestamp::{ParseTimestampError, Timestamp};
+use headroom_kube::lease::Timing;
+use headroom_kube::{clock, log, signals};
+use headroom_report::progress::Progress;
+use headroom_sources::cluster_id::ClusterId;
+use headroom_usage::window_merge::DAYS_KEPT;
+use headroom_usage::{DAY, cardinality};
+use headroom_usage_profile::definition::NAMESPACE;
+use tokio::net::TcpListener;
+use tokio::sync::RwLock;
+use tokio_util::sync::CancellationToken;
+
+use super::seconds;
+use super::source::Place;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    from: From,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+const EXAMPLES: &str = "Examples:
+  # Look at what would be published, once, and change nothing in the cluster
+  kubectl headroom collect prometheus http://prometheus:9090 --once --output stdout
+
+  # Keep the cluster's profiles up to date
+  kubectl headroom collect prometheus http://prometheus:9090 --every 1h --listen 0.0.0.0:8080
+
+  # Without any metrics store: watch the metrics API
+  kubectl headroom collect metrics-api --every 1m
+
+  # Google Cloud, as the account of this machine or pod
+  kubectl headroom collect prometheus https://monitoring.googleapis.com/v1/projects/PROJECT/location/global/prometheus --every 1h
+
+  # InfluxDB 2 with Telegraf's data, its token in HEADROOM_TOKEN
+  kubectl headroom collect influxdb http://influxdb:8086 --org ops --bucket telegraf --every 1h
+
+  # From a file, into files
+  kubectl headroom collect files usage.csv --output profiles/";
+
+/// Where usage is read from.
+#[derive(Debug, Subcommand)]
+enum From {
+    #[command(flatten)]
+    Place(Place),
+    /// Import files: CSV with a header, JSON lines, or OTLP metrics as an OpenTelemetry collector's file exporter writes them
+    Files {
+        /// Files to read; of a file that has grown since the last run, only the new lines are read
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+        /// Time that each line stands for
+        #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = seconds)]
+        step: i64,
+        /// Memory to use before the store is written
+        #[arg(long, value_name = "BYTES", default_value = "40Mi", value_parser = bytes)]
+        buffer: usize,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Options {
+    /// File that keeps what was collected, so that the next run reads only what is new; unless given, one for each
+    /// cluster and source below ~/.local/state/headroom
+    #[arg(long, global = true, env = "HEADROOM_STORE", value_name = "FILE")]
+    store: Option<PathBuf>,
+    /// Go on with a store that was filled from another source of the same cluster, such as one whose address changed
+    #[arg(long, global = true)]
+    change_source: bool,
+    /// Collect once and end (the default)
+    #[arg(long, global = true, conflicts_with = "every")]
+    once: bool,
+    /// Collect again at this interval, until stopped
+    #[arg(long, global = true, value_name = "DURATION", value_parser = seconds)]
+    every: Option<i64>,
+    /// Where profiles are written: `cluster`, `stdout`, or a folder
+    #[arg(long, global = true, value_name = "WHERE", default_value = "cluster")]
+    output: PathBuf,
+    /// Format of profiles in a folder or on standard output
+    #[arg(long, global = true, value_enum, default_value_t = Format::Yaml)]
+    format: Format,
+    /// Namespace of the profiles; the policy's setting `estimates.namespace`
+    #[arg(long, global = true, value_name = "NAMESPACE", default_value = NAMESPACE)]
+    profiles_namespace: String,
+    /// Lease duration: time until another collector may write after one was killed
+    #[arg(long, global = true, value_name = "DURATION", default_value = "60s", value_parser = seconds)]
+    lease: i64,
+    /// How many namespaces must agree on a figure in the pooled history
+    #[arg(long, global = true, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    min_namespaces: u64,
+    /// Namespaces whose usage may feed the pooled histories, such as `shop,team-*`; all unless given
+    #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',')]
+    pool_from: Vec<String>,
+    /// Take ownership of profile fields that another manager owns
+    #[arg(long, global = true)]
+    force_conflicts: bool,
+    /// Rewrite unchanged profiles at least this often
+    #[arg(long, global = true, value_name = "DURATION", default_value = "6h", value_parser = seconds)]
+    refresh: i64,
+    /// Publish as of this time, such as 2026-11-21T00:00:00Z, instead of the newest usage read; deletes nothing
+    #[arg(long, global = true, value_name = "MOMENT", value_parser = moment)]
+    as_of: Option<Timestamp>,
+    /// Context of the kubeconfig: the cluster to write to, and to read from where a source is reached through it
+    #[arg(long, global = true)]
+    context: Option<String>,
+    /// Namespaces read at the same time
+    #[arg(long, global = true, value_name = "NUMBER", default_value_t = 4)]
+    concurrency: usize,
+    /// Longest time span per query
+    #[arg(long, global = true, value_name = "DURATION", default_value = "6h", value_parser = seconds)]
+    window: i64,
+    /// How late samples may arrive: newer ones are left to the next run
+    #[arg(long, global = true, value_name = "DURATION", default_value = "2m", value_parser = seconds)]
+    lag: i64,
+    /// How many days back the first run looks
+    #[arg(long, global = true, value_name = "DAYS", default_value_t = DAYS_KEPT, value_parser = clap::value_parser!(u32).range(1..=DAYS_KEPT as i64))]
+    days: u32,
+    /// Serve /healthz and /metrics at this address, such as 0.0.0.0:8080
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Log format; text on a terminal and JSON elsewhere unless given
+    #[arg(long, global = true, value_enum)]
+    log: Option<LogFormat>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let progress = Progress::for_people();
+    log_to(progress.clone(), args.options.log);
+    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+    runtime.block_on(collect(args, progress))
+}
+
+async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Result<()> {
+    let pace = Pace {
+        concurrency: options.concurrency,
+        window: options.window,
+        lag: options.lag,
+        days: options.days,
+        ..Pace::default()
+    };
+    let metrics = Arc::new(Metrics::default());
+    metrics.alive(clock::now());
+    if let Some(address) = options.listen {
+        let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
+        tokio::spawn(probe_server::serve(listener, Arc::clone(&metrics)));
+    }
+    let stop = CancellationToken::new();
+    // The first signal ends the run at the next commit, or at once while something is waited for.
+    signals::cancel(stop.clone())?;
+
+    let source_name = from.name();
+    let feed = match from {
+        From::Place(place) => Feed::Source(place.open(options.context.clone()).await?),
+        From::Files { paths, step, buffer } => {
+            Feed::Files { paths, step_seconds: u32::try_from(step).unwrap_or(u32::MAX), buffer }
+        }
+    };
+    let destination = match options.output.to_str() {
+        Some("cluster") => {
+            check_as_of(options.as_of)?;
+            let cluster = Cluster::connect(options.context, options.force_conflicts, &pace).await?;
+            Destination::Cluster(Box::new(cluster))
+        }
+        Some("stdout" | "-") => Destination::Stdout(options.format),
+        _ => Destination::Folder(Folder { path: options.output, format: options.format }),
+    };
+    let path = match options.store {
+        Some(path) => path,
+        None => default_store(&source_name, &cluster_of(&feed, &destination).await?),
+    };
+    let store = Store::open(&path)?;
+    tracing::info!(store = %path.display(), source = source_name, "collecting");
+    let lease = match &destination {
+        Destination::Cluster(cluster) => {
+            let timing = Timing::lasting(Duration::from_secs(options.lease.unsigned_abs()));
+            Some(lease(cluster.api.clone(), &options.profiles_namespace, store.id(), timing))
+        }
+        Destination::Folder(_) | Destination::Stdout(_) => None,
+    };
+    let rounds = Rounds {
+        feed,
+        source_name,
+        change_source: options.change_source,
+        store,
+        estimates: RwLock::default(),
+        destination,
+        lease,
+        namespace: options.profiles_namespace,
+        pooling: Pooling { quorum: options.min_namespaces, namespaces: options.pool_from },
+        refresh: options.refresh,
+        pace,
+        as_of: options.as_of,
+        metrics,
+        progress,
+        stop,
+        identified: AtomicBool::new(false),
+    };
+    match options.every {
+        Some(every) => rounds.every(Duration::from_secs(every.unsigned_abs())).await,
+        None => rounds.once().await?,
+    }
+    Ok(())
+}
+
+/// Standard error for logs, standard output for profiles.
+fn log_to(progress: Progress, format: Option<LogFormat>) {
+    use std::io::IsTerminal;
+    let is_terminal = std::io::stderr().is_terminal();
+    // A bar tells what the ordinary lines do.
+    let ordinary = if is_terminal { "warn" } else { "info" };
+    let log = tracing_subscriber::fmt().with_env_filter(log::filter(ordinary)).with_writer(move || progress.clone());
+    match format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json }) {
+        LogFormat::Text => log.with_target(false).with_ansi(is_terminal).init(),
+        LogFormat::Json => log.json().flatten_event(true).with_target(false).init(),
+    }
+}
+
+/// A profile in a cluster that claims to be of the future would be ignored there, and would keep newer ones out.
+fn check_as_of(as_of: Option<Timestamp>) -> anyhow::Result<()> {
+    if let Some(as_of) = as_of
+        && as_of.unix_seconds() > clock::now().saturating_add(DAY)
+    {
+        bail!("--as-of {as_of} is in the future: profiles in a cluster show current usage");
+    }
+    Ok(())
+}
+
+/// The cluster that is read from or written to, where one of the two is a cluster.
+async fn cluster_of(feed: &Feed, destination: &Destination) -> anyhow::Result<ClusterId> {
+    match (destination, feed) {
+        (Destination::Cluster(cluster), _) => Ok(cluster.id().await?),
+        (_, Feed::Source(source)) if source.is_api_server() => Ok(source.cluster().await?),
+        _ => Ok(ClusterId::default()),
+    }
+}
+
+/// Where a person's own state belongs: a file for each cluster and source.
+fn default_store(source: &str, cluster: &ClusterId) -> PathBuf {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    let kind = source.split(' ').next().unwrap_or_default();
+    let hash = cardinality::hash(cluster.uid.as_deref().unwrap_or_default(), source);
+    state.or_else(home).unwrap_or_default().join("headroom").join(format!("{kind}-{hash:08x}.redb"))
+}
+
+impl From {
+    /// Kind and address of the source, without secrets.
+    fn name(&self) -> String {
+        match self {
+            Self::Place(place) => place.name(),
+            Self::Files { .. } => "files".to_owned(),
+        }
+    }
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    let quantity: Quantity = text.parse().map_err(|error: ParseQuantityError| error.to_string())?;
+    usize::try_from(quantity.value()).map_err(|_| "expected an amount that is not negative, such as `40Mi`".to_owned())
+}
+
+fn moment(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|error: ParseTimestampError| error.to_string())
+}

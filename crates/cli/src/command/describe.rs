@@ -1,0 +1,455 @@
+//! `kubectl headroom describe`: reads what is asked about, and prints it. What is said is `crate::describe`'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{anyhow, bail};
+use clap::{Subcommand, ValueEnum};
+use headroom_core::cluster::resource_quota::ResourceQuota;
+use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
+use headroom_core::cluster::usage::{ParseWindowError, Window};
+use headroom_core::json::{Document, Malformed};
+use headroom_core::quota::Kind;
+use headroom_core::quota::stored::Stored;
+use headroom_core::timestamp::Timestamp;
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_report::draw::Charset;
+use headroom_report::progress::Progress;
+use headroom_report::{Exit, Paint};
+use headroom_rightsize::evaluate_with_history as evaluate;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::cluster_args::{Opened, Scope, Target, profiles_namespace};
+use super::rbac_hint;
+use crate::describe::limits::{self, Limits};
+use crate::describe::not_there;
+use crate::describe::quotas::{Inventory, Owned, Quotas};
+use crate::describe::usage::{self, Selection};
+use crate::selector::Selector;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Effective limits, from LimitRanges and the policy's rules: what a container gets, and what it may have
+    #[command(visible_aliases = ["limitrange", "limitranges"], after_help = LIMITS_EXAMPLES)]
+    Limits(LimitsArgs),
+    /// Quota usage, top consumers, and whether the quota's status is accurate
+    #[command(visible_aliases = ["quotas", "resourcequota", "resourcequotas"], after_help = QUOTA_EXAMPLES)]
+    Quota(QuotaArgs),
+    /// What is left of TenantQuotas and of their ancestors, and who uses most
+    #[command(name = "tenantquota", visible_aliases = ["tenantquotas", "tq"], after_help = TENANT_QUOTA_EXAMPLES)]
+    TenantQuota(TenantQuotaArgs),
+    /// What images have used before, as the policy estimates from it
+    #[command(visible_aliases = ["usageprofile", "usageprofiles"], after_help = USAGE_EXAMPLES)]
+    Usage(UsageArgs),
+}
+
+const LIMITS_EXAMPLES: &str = "Examples:
+  # What a container gets in this namespace, and what it may have
+  kubectl headroom describe limits
+
+  # The same with estimates for an image, by the policy's own settings
+  kubectl headroom describe limits -n shop --image nginx:1.27 --settings policy.yaml
+
+  # From files instead of a cluster
+  kubectl headroom describe limits --cluster-dir manifests/";
+
+const QUOTA_EXAMPLES: &str = "Examples:
+  # What is left in this namespace, and who uses most
+  kubectl headroom describe quota
+
+  # One quota of another namespace, as JSON
+  kubectl headroom describe quota team -n shop -o json
+
+  # All quotas of the cluster
+  kubectl headroom describe quota -A";
+
+const TENANT_QUOTA_EXAMPLES: &str = "Examples:
+  # What is left of one quota, and which of its ancestors has less
+  kubectl headroom describe tenantquota payments
+
+  # All quotas, each below its parent
+  kubectl headroom describe tenantquota --tree";
+
+const USAGE_EXAMPLES: &str = "Examples:
+  # What the images of this namespace have used in a week
+  kubectl headroom describe usage
+
+  # One image, with its distribution over a month
+  kubectl headroom describe usage nginx:1.27 --window 30d
+
+  # From what `kubectl headroom collect --output profiles/` wrote
+  kubectl headroom describe usage -A --cluster-dir profiles/";
+
+#[derive(Debug, clap::Args)]
+struct LimitsArgs {
+    /// Show this LimitRange only; the combined limits are always shown
+    name: Option<String>,
+    /// The image that the container has, for estimates and for rules that choose by image
+    #[arg(long, value_name = "IMAGE", default_value = "")]
+    image: String,
+    /// The name that the container has, for rules that choose by it
+    #[arg(long, value_name = "NAME", default_value = "any")]
+    container: String,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, clap::Args)]
+struct QuotaArgs {
+    /// Show this quota only
+    name: Option<String>,
+    /// Only quotas with these labels, such as `team=a,tier!=free`
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
+    selector: Option<Selector>,
+    /// How many of the biggest consumers are shown of each resource
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    top: usize,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, clap::Args)]
+struct TenantQuotaArgs {
+    /// Show this quota only
+    name: Option<String>,
+    /// Only quotas with these labels, such as `team=a,tier!=free`
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
+    selector: Option<Selector>,
+    /// Show all quotas as a tree, one per line
+    #[arg(long, conflicts_with_all = ["name", "selector"])]
+    tree: bool,
+    /// How many of the biggest consumers are shown of each resource
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    top: usize,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, clap::Args)]
+struct UsageArgs {
+    /// Show images whose name contains this
+    image: Option<String>,
+    /// Days looked back, where the image has that many: 7d or 30d
+    #[arg(long, value_name = "DAYS", default_value = "7d", value_parser = window)]
+    window: Window,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, clap::Args)]
+struct Output {
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    Yaml,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    match args.what {
+        What::Limits(args) => describe_limits(args),
+        What::Quota(args) => describe_quota(args),
+        What::TenantQuota(args) => describe_tenant_quota(args),
+        What::Usage(args) => describe_usage(args),
+    }
+}
+
+fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
+    let mut opened = args.target.open()?;
+    let listed = opened.cluster.list("headroom.dev/v1alpha1", "TenantQuota", None);
+    let mut objects = listed.map_err(|problem| anyhow!(rbac_hint::advised(problem, true)))?;
+    let is_wanted = |object: &Value| {
+        args.name.as_ref().is_none_or(|name| metadata(object, "name") == name)
+            && args.selector.as_ref().is_none_or(|selector| selector.matches(object))
+    };
+    let wanted: BTreeSet<String> =
+        objects.iter().filter(|object| is_wanted(object)).map(|object| metadata(object, "name").to_owned()).collect();
+    if let (Some(name), true) = (&args.name, wanted.is_empty()) {
+        bail!("there is no TenantQuota {name}");
+    }
+    // Where they are described, the others are their ancestors and children.
+    if args.output.output != Format::Table {
+        objects.retain(is_wanted);
+    }
+    match args.output.output {
+        Format::Json => headroom_report::print(&headroom_report::json(&Items { items: &objects })?)?,
+        Format::Yaml => headroom_report::print(&headroom_report::yaml(&Items { items: &objects })?)?,
+        Format::Table => {
+            let quotas = crate::describe::tenant_quotas::Quotas::read(objects).map_err(|problem| anyhow!(problem))?;
+            let told: Vec<String> = quotas
+                .names()
+                .filter(|name| wanted.contains(*name))
+                .filter_map(|name| quotas.describe(name, args.top, Charset::of_stdout()))
+                .collect();
+            headroom_report::print(&match args.tree {
+                true => quotas.tree(),
+                false if told.is_empty() => "There are no TenantQuotas.\n".to_owned(),
+                false => told.join("\n"),
+            })?;
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
+    let mut opened = args.target.open()?;
+    let mut told: Vec<Limits> = Vec::new();
+    let ranges = list(&mut opened, "v1", "LimitRange")?;
+    for namespace in namespaces(&ranges, &opened) {
+        let request = limits::empty_pod(&namespace, &args.container, &args.image);
+        let limits = evaluate::with_decision(
+            &request,
+            &opened.settings,
+            &mut opened.cluster,
+            |request, decision, context, settings| {
+                let mut limits = limits::limits(request, decision, context, settings)?;
+                limits.notes.extend(evaluate::missing(context));
+                Ok(limits)
+            },
+        );
+        let mut limits = limits.map_err(|problem| anyhow!(problem))?;
+        if let Some(name) = &args.name {
+            limits.show_only(name).map_err(|problem| anyhow!(problem))?;
+        }
+        told.push(limits);
+    }
+    print(&told, args.output.output, "No LimitRanges.\n", |limits| limits.to_string())
+}
+
+fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
+    let mut opened = args.target.open()?;
+    let mut quotas = list(&mut opened, "v1", "ResourceQuota")?;
+    if let Some(selector) = &args.selector {
+        quotas.retain(|quota| selector.matches(quota));
+    }
+    let mut told = Vec::new();
+    let (counted, _) = kinds_of(&quotas.iter().collect::<Vec<_>>());
+    let counted: Vec<(String, String)> = counted.into_values().map(|kind| (kind.api_version(), kind.kind)).collect();
+    let counted: Vec<(&str, &str)> = counted.iter().map(|(version, kind)| (version.as_str(), kind.as_str())).collect();
+    opened.prefetch(&counted, &Progress::for_people());
+    for namespace in namespaces(&quotas, &opened) {
+        let is_wanted = |quota: &&Value| {
+            metadata(quota, "namespace") == namespace
+                && args.name.as_ref().is_none_or(|name| metadata(quota, "name") == name)
+        };
+        let wanted: Vec<&Value> = quotas.iter().filter(is_wanted).collect();
+        if let (Some(name), true) = (&args.name, wanted.is_empty()) {
+            // Somewhere else there may be one of the name.
+            if opened.scope.parts() != [Some(namespace.as_str())] {
+                continue;
+            }
+            let all = quotas.iter().filter(|quota| metadata(quota, "namespace") == namespace);
+            bail!(not_there("ResourceQuota", name, &namespace, all.map(|quota| metadata(quota, "name"))));
+        }
+        let asked = Asked { namespace: &namespace, top: args.top, now: evaluate::now(&opened.settings) };
+        told.push(quotas_of(&asked, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
+    }
+    let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
+    print(&told, args.output.output, "No ResourceQuotas.\n", |quotas| quotas.text(charset, paint))
+}
+
+fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
+    let mut opened = args.target.open()?;
+    let profiles = opened.cluster.list(API_VERSION, KIND, Some(&profiles_namespace(&opened.settings)));
+    let profiles = profiles.map_err(|problem| match problem.is_unknown_kind() {
+        true => anyhow!(
+            "the cluster does not know the kind {KIND}: install the Helm chart or a release's manifests.yaml, and run `kubectl headroom collect`"
+        ),
+        false => anyhow!(rbac_hint::advised(problem, opened.scope.is_all())),
+    })?;
+    let namespaces = match &opened.scope {
+        Scope::All => None,
+        Scope::In(namespaces) => Some(namespaces.as_slice()),
+    };
+    let selection = Selection { namespaces, image: args.image.as_deref(), window: args.window };
+    let now = evaluate::now(&opened.settings).ok_or_else(|| anyhow!("the clock cannot be read"))?;
+    let mut told = usage::Told::new(selection, now);
+    for object in &profiles {
+        let text = object.to_string();
+        let document = Document::read(&text).map_err(|error| anyhow!(error.to_string()))?;
+        told.add(document.root()).map_err(|malformed| {
+            anyhow!("UsageProfile `{}/{}`: {malformed}", metadata(object, "namespace"), metadata(object, "name"))
+        })?;
+    }
+    let told = told.finish();
+    let nothing = match &args.image {
+        Some(image) => format!("No usage history for images named `{image}`.\n"),
+        None => "No usage is known here: run `kubectl headroom collect`, and `kubectl headroom doctor` if it finds \
+                 nothing.\n"
+            .to_owned(),
+    };
+    let charset = Charset::of_stdout();
+    print(&told, args.output.output, &nothing, |usage| usage.text(charset))
+}
+
+/// What is to be told of quotas.
+struct Asked<'a> {
+    namespace: &'a str,
+    /// How many consumers of each resource.
+    top: usize,
+    now: Option<Timestamp>,
+}
+
+/// The kinds that are charged to quotas, pods among them in any case, and names under which nothing can be counted.
+fn kinds_of<'q>(quotas: &[&'q Value]) -> (BTreeMap<String, ApiKind>, BTreeSet<&'q str>) {
+    let mut kinds: BTreeMap<String, ApiKind> = BTreeMap::new();
+    let pods = ApiKind::new("v1", "Pod");
+    kinds.insert(pods.qualified(), pods);
+    let names = quotas.iter().filter_map(|quota| quota.pointer("/spec/hard")?.as_object()).flat_map(|hard| hard.keys());
+    let mut uncounted: BTreeSet<&'q str> = BTreeSet::new();
+    for name in names {
+        match ApiKind::charged_under(name) {
+            // Their contents would have to be read to count them.
+            Some(kind) if kind.kind == "Secret" => {
+                uncounted.insert(name);
+            }
+            Some(kind) => {
+                kinds.insert(kind.qualified(), kind);
+            }
+            None => {
+                uncounted.insert(name);
+            }
+        }
+    }
+    (kinds, uncounted)
+}
+
+/// The quotas of a namespace with what is charged to them.
+fn quotas_of(asked: &Asked<'_>, quotas: &[&Value], around: &mut dyn ClusterReader) -> Result<Quotas, String> {
+    let mut notes = Vec::new();
+    let (kinds, uncounted) = kinds_of(quotas);
+    if !uncounted.is_empty() {
+        let names: Vec<&str> = uncounted.into_iter().collect();
+        notes.push(format!("not recounted: {}", names.join(", ")));
+    }
+    let mut counted: Vec<String> = Vec::new();
+    let mut texts: Vec<(String, String, String)> = Vec::new();
+    for (qualified, kind) in kinds {
+        match around.list(&kind.api_version(), &kind.kind, Some(asked.namespace)) {
+            Ok(objects) => {
+                for object in objects {
+                    texts.push((qualified.clone(), owner_of(&object), object.to_string()));
+                }
+                counted.push(qualified);
+            }
+            Err(problem) => notes.push(format!("{qualified} are not recounted: {problem}")),
+        }
+    }
+    let mut told = read_quotas(asked, quotas, &texts, &counted).map_err(|malformed| malformed.to_string())?;
+    told.notes = notes;
+    Ok(told)
+}
+
+fn read_quotas(
+    asked: &Asked<'_>,
+    quotas: &[&Value],
+    objects: &[(String, String, String)],
+    counted: &[String],
+) -> Result<Quotas, Malformed> {
+    let quota_texts: Vec<String> = quotas.iter().map(ToString::to_string).collect();
+    let quota_documents = quota_texts.iter().map(|text| read(text)).collect::<Result<Vec<_>, _>>()?;
+    let mut quotas =
+        quota_documents.iter().map(|document| ResourceQuota::read(document.root())).collect::<Result<Vec<_>, _>>()?;
+    quotas.sort_by(|one, other| one.name.cmp(&other.name));
+    let object_documents: Vec<(&str, &str, Document<'_>)> = objects
+        .iter()
+        .map(|(kind, owner, text)| Ok((kind.as_str(), owner.as_str(), read(text)?)))
+        .collect::<Result<_, Malformed>>()?;
+    let stored = object_documents
+        .iter()
+        .map(|(kind, _, document)| Stored::read(Kind::from_qualified(kind), document.root()))
+        .collect::<Result<Vec<_>, _>>()?;
+    let owners = object_documents.iter().map(|(_, owner, _)| (*owner).to_owned());
+    let owned: Vec<Owned<'_, '_>> =
+        owners.zip(&stored).map(|(owner, stored)| Owned { owner, object: stored.object() }).collect();
+    let is_counted = |name: &str| counted.iter().any(|kind| Kind::from_qualified(kind).charged_under(name).is_some());
+    let inventory = Inventory {
+        namespace: asked.namespace,
+        quotas: &quotas,
+        objects: &owned,
+        counted: &is_counted,
+        now: asked.now,
+        most_consumers: asked.top,
+    };
+    inventory.quotas()
+}
+
+fn read(text: &str) -> Result<Document<'_>, Malformed> {
+    Document::read(text).map_err(|error| Malformed { path: "object".to_owned(), problem: error.to_string() })
+}
+
+/// Who is to answer for an object: `deployment/web` for the pods of its ReplicaSets.
+fn owner_of(object: &Value) -> String {
+    let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let controller = owners.and_then(|owners| owners.iter().find(|owner| owner["controller"] == true));
+    let (kind, name) = match controller {
+        Some(owner) => (text(owner, "kind"), text(owner, "name")),
+        None => (text(object, "kind"), metadata(object, "name").to_owned()),
+    };
+    // A Deployment puts this into the name and the labels of its ReplicaSets.
+    let hash = object.pointer("/metadata/labels/pod-template-hash").and_then(Value::as_str);
+    let deployment = hash.and_then(|hash| name.strip_suffix(hash)?.strip_suffix('-'));
+    match (kind.as_str(), deployment) {
+        ("ReplicaSet", Some(deployment)) => format!("deployment/{deployment}"),
+        _ => format!("{}/{name}", kind.to_lowercase()),
+    }
+}
+
+/// All objects of a kind where the target looks; refused with advice on rights.
+fn list(opened: &mut Opened, api_version: &str, kind: &str) -> anyhow::Result<Vec<Value>> {
+    let listed = opened.scope.list(&mut opened.cluster, api_version, kind);
+    listed.map_err(|problem| anyhow!(rbac_hint::advised(problem, opened.scope.is_all())))
+}
+
+/// The namespaces that are asked about; of all, those that have such objects.
+fn namespaces(objects: &[Value], opened: &Opened) -> Vec<String> {
+    match &opened.scope {
+        Scope::In(namespaces) => namespaces.clone(),
+        Scope::All => {
+            let namespaces: BTreeSet<&str> = objects.iter().map(|object| metadata(object, "namespace")).collect();
+            namespaces.into_iter().map(str::to_owned).collect()
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Items<'t, T> {
+    items: &'t [T],
+}
+
+fn print<T: Serialize>(told: &[T], format: Format, nothing: &str, text: impl Fn(&T) -> String) -> anyhow::Result<Exit> {
+    let text = match format {
+        Format::Table if told.is_empty() => nothing.to_owned(),
+        Format::Table => told.iter().map(text).collect::<Vec<_>>().join("\n"),
+        Format::Json => headroom_report::json(&Items { items: told })?,
+        Format::Yaml => headroom_report::yaml(&Items { items: told })?,
+    };
+    headroom_report::print(&text)?;
+    Ok(Exit::Fine)
+}
+
+fn window(text: &str) -> Result<Window, String> {
+    let window: Window = text.parse().map_err(|error: ParseWindowError| error.to_string())?;
+    if [Window::WEEK, Window::MONTH].contains(&window) { Ok(window) } else { Err("expected `7d` or `30d`".to_owned()) }
+}

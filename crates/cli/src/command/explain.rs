@@ -1,0 +1,84 @@
+//! `kubectl headroom explain`: the whole decision about an object, field by field: who set it, what it was held
+//! against, and what it takes of the quotas.
+//!
+//! An object that is there already is explained as if it were made again, in the place that it leaves.
+
+mod text;
+
+use anyhow::bail;
+use clap::ValueEnum;
+use headroom_dryrun::judge::{Judgement, Verdict};
+use headroom_report::{Exit, Paint};
+use serde_json::Value;
+
+use headroom_dryrun::explanation::Explanation;
+
+use super::cluster_args::{Objects, Target, find, is_kind, one_by_one};
+
+const EXAMPLES: &str = "\
+Examples:
+  # A pod that is there
+  kubectl headroom explain db-0 -n shop
+
+  # What the pods of a Deployment get
+  kubectl headroom explain deployment/web -n shop
+
+  # A manifest that nobody has applied yet
+  kubectl headroom explain -f pod.yaml --cluster-dir cluster/
+
+Exit codes: 0 it is admitted, 1 it is refused, 2 it could not be judged.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
+pub struct Args {
+    #[command(flatten)]
+    objects: Objects,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Yaml,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    let manifests = args.objects.manifests(&args.target)?;
+    if args.objects.manifests.is_given() && manifests.is_empty() {
+        bail!("nothing to explain: the files hold no objects");
+    }
+    let opened = args.target.open()?;
+    let namespace = opened.namespace.clone();
+    let mut run = opened.into_run();
+    let mut explanations = Vec::new();
+    let mut exit = Exit::Fine;
+    let mut tell = |judgement: &Judgement, pod: Option<&Judgement>, object: &Value| {
+        exit = exit.max(match judgement.verdict {
+            Verdict::Admitted | Verdict::Changed => Exit::Fine,
+            Verdict::Refused => Exit::Refused,
+            Verdict::NotJudged => Exit::NotJudged,
+        });
+        explanations.push(Explanation::of(judgement, pod, object));
+    };
+    for manifest in &manifests {
+        // The pod first: what is judged leaves itself behind.
+        let pod = run.preview_pod_of(&manifest.object);
+        tell(&run.judge(&manifest.object), pod.as_ref(), &manifest.object);
+    }
+    for name in &one_by_one(&args.objects.names, is_kind) {
+        let object = find(&mut run, name, &namespace)?;
+        let pod = run.preview_pod_of(&object);
+        tell(&run.preview_as_new(&object), pod.as_ref(), &object);
+    }
+    headroom_report::print(&match args.output {
+        Format::Text => text::table(&explanations, Paint::for_stdout()),
+        Format::Json => headroom_report::json(&explanations)?,
+        Format::Yaml => headroom_report::yaml(&explanations)?,
+    })?;
+    Ok(exit)
+}

@@ -1,0 +1,524 @@
+//! `kubectl headroom recommend`: finds the workloads that are asked about and the source of their usage, and prints, writes
+//! or applies what they should request. The recommendations are `crate::rightsize`'s.
+
+mod apply;
+mod store;
+mod workloads;
+mod write;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow, bail};
+use clap::ValueEnum;
+use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND, ProfileName};
+use headroom_core::cluster::usage::{Resource, Root};
+use headroom_core::image::ImageName;
+use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
+use headroom_kube::clock;
+use headroom_report::draw::Charset;
+use headroom_report::progress::Progress;
+use headroom_report::{Exit, Paint, junit, sarif};
+use headroom_rightsize::engine::{Engine, Usage};
+use headroom_rightsize::history::Histories;
+use headroom_rightsize::inventory::{Entry, Inventory};
+use headroom_rightsize::price::{Price, Prices};
+use headroom_rightsize::report::{Order, Report, Source, Workload};
+use headroom_rightsize::table::{self, View};
+use headroom_rightsize::{
+    csv, evaluate_with_history as evaluate, findings, html, markdown, patches, picture, quota_effect,
+};
+use headroom_sources::http::Url;
+use serde_json::{Value, json};
+
+use self::store::Found;
+use super::cluster_args::{Opened, Target, profiles_namespace};
+use super::manifests::Manifests;
+use super::rbac_hint;
+use super::source::{Access, Names};
+use crate::manifest;
+use crate::selector::Selector;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Workloads such as `deployment/web`, `rollout canary` or `pod/db-0`; everything that runs in the namespace unless given
+    #[arg(value_name = "KIND/NAME", conflicts_with_all = ["files", "kustomizations"])]
+    objects: Vec<String>,
+    #[command(flatten)]
+    manifests: Manifests,
+    /// Only workloads with these labels, such as `app=web,tier!=cache`
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "image")]
+    selector: Option<Selector>,
+    /// Only workloads of these kinds, such as `Deployment,Rollout`
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    kind: Vec<String>,
+    /// Only containers with such a name; `*` stands for anything
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    container: Vec<String>,
+    /// Recommend for a container of this image that does not exist yet
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["objects", "files", "kustomizations"])]
+    image: Vec<String>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+    /// Print the rows of the table only
+    #[arg(long)]
+    no_headers: bool,
+    /// Sort workloads by
+    #[arg(long, value_enum, default_value_t = Order::Waste)]
+    sort_by: Order,
+    /// Price of a core for a month
+    #[arg(long, value_name = "PRICE")]
+    price_cpu: Option<Price>,
+    /// Price of a GiB of memory for a month
+    #[arg(long, value_name = "PRICE")]
+    price_memory: Option<Price>,
+    /// Exit with 1 if a request is missing, or off its recommendation by more than this
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_above: Option<u64>,
+    /// Path of a container's resources in the chart's values; {kind}, {name} and {container} are replaced
+    #[arg(long, value_name = "PATH", default_value = patches::VALUES_PATH)]
+    values_path: String,
+    /// Draw the distributions into an SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Set what is recommended in manifests: those of -f, or these files and folders; everything else is left unchanged
+    #[arg(long, value_name = "PATH", num_args = 0.., conflicts_with = "kustomizations")]
+    write: Option<Vec<PathBuf>>,
+    #[command(flatten)]
+    patch: apply::Patching,
+    #[command(flatten)]
+    store: Store,
+    #[command(flatten)]
+    access: Access,
+    #[command(flatten)]
+    names: Names,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Where usage is read from, and how much.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Source of usage")]
+struct Store {
+    /// Source of usage; UsageProfiles where the collector has published some, else the metrics store unless given
+    #[arg(long, value_enum, value_name = "SOURCE")]
+    from: Option<From>,
+    /// URL of Prometheus, or of anything that speaks its API
+    #[arg(long, value_name = "URL", conflicts_with_all = ["service", "metrics_api"])]
+    prometheus: Option<Url>,
+    /// The store's Service as NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS), reached through the API server
+    #[arg(long, value_name = "SERVICE", conflicts_with = "metrics_api")]
+    service: Option<String>,
+    /// The same as --from metrics-api
+    #[arg(long, conflicts_with = "from")]
+    metrics_api: bool,
+    /// Days of history to read from a metrics store, today included
+    #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=30))]
+    days: u16,
+    /// Query step: memory counts with its peak in each step, CPU with its average
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = super::seconds)]
+    step: i64,
+    /// Matchers for every query, such as 'cluster="prod"', where several clusters share a store
+    #[arg(long, default_value = "")]
+    matchers: String,
+    /// Accept partial responses
+    #[arg(long)]
+    accept_partial: bool,
+    /// Queries at a time
+    #[arg(long, alias = "parallel", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
+    concurrency: u8,
+}
+
+/// A source of usage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum From {
+    /// The history that `kubectl headroom collect` has published, by image and workload
+    Profiles,
+    /// A store that speaks Prometheus' API, found in the cluster unless --service or --prometheus names it
+    Prometheus,
+    /// One current sample per container, from metrics-server
+    MetricsApi,
+}
+
+const EXAMPLES: &str = "Examples:
+  # What the containers of a Deployment should request, and why
+  kubectl headroom recommend deployment/web
+
+  # The whole cluster as a page to send around, with what it would save
+  kubectl headroom recommend -A -o html --price-cpu 23 --price-memory 3 > report.html
+
+  # Two weeks of the Prometheus in the cluster, whether or not the collector runs; or of a store that is not found by itself
+  kubectl headroom recommend -n shop --from prometheus
+  kubectl headroom recommend -A --service monitoring/my-prometheus:9090
+  kubectl headroom recommend -A --prometheus https://prometheus.example --token-file token
+
+  # An image that does not run here yet
+  kubectl headroom recommend --image postgres:16
+
+  # Write the requests into manifests; comments, order and quotes stay
+  kubectl headroom recommend -f app/ --write
+  kubectl headroom recommend -n shop --write app/
+
+  # A patch for kustomize, values for a chart that has them at `resources`, or the cluster itself
+  kubectl headroom recommend deployment/web -o kustomize > requests.yaml
+  kubectl headroom recommend deployment/web -o helm --values-path resources > requests.yaml
+  kubectl headroom recommend -n shop deployment/web --patch
+
+  # A gate: fail if a request of the shop is off by more than half
+  kubectl headroom recommend -n shop -l app=shop --fail-above 50 -o junit > report.xml
+
+Without --patch nothing in the cluster is changed. A memory limit is only recommended from a metrics store and where there \
+is one, and a CPU limit never.
+
+Exit codes: 0 done, 1 a request is off by more than --fail-above, or something was not written or patched, 2 not everything \
+could be read.";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    /// The table with changes, distributions, limits, QoS classes, kills, throttling, restarts, autoscalers and images
+    Wide,
+    Json,
+    Yaml,
+    Csv,
+    Markdown,
+    /// One page that needs no network
+    Html,
+    Sarif,
+    Junit,
+    /// A patch for each workload
+    Kustomize,
+    /// Values for a chart
+    Helm,
+}
+
+/// So many containers without a recommendation are named in a note.
+const MAX_NAMED: usize = 5;
+
+fn percent(text: &str) -> Result<u64, String> {
+    text.strip_suffix('%').unwrap_or(text).parse().map_err(|_| "expected a number of percent such as `20`".to_owned())
+}
+
+/// `kubectl headroom scan`, as this command was called where it reads a metrics store.
+pub fn run_as_scan(mut args: Args) -> anyhow::Result<Exit> {
+    eprintln!("`kubectl headroom scan` is now `kubectl headroom recommend --from prometheus`");
+    if !args.store.metrics_api {
+        args.store.from.get_or_insert(From::Prometheus);
+    }
+    run(args)
+}
+
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    args.check_write()?;
+    let mut opened = args.target.open()?;
+    let progress = Progress::for_people();
+    let mut inventory = workloads::read(&args, &mut opened, &progress)?;
+    let from = args.source(&mut opened, &inventory)?;
+    let found = match from {
+        From::Profiles => None,
+        From::Prometheus | From::MetricsApi => {
+            workloads::check_readable(&args, &mut opened, &mut inventory)?;
+            let pods = std::mem::take(&mut inventory.pods);
+            Some(store::read(&args, from, &mut opened, &inventory.namespaces(), pods, &progress)?)
+        }
+    };
+    let report = recommend(&args, &mut opened, inventory, found, &progress)?;
+    let exit_at_best = if report.source.is_partial { Exit::NotJudged } else { Exit::Fine };
+    if let Some(file) = &args.plot {
+        let Some(picture) = picture::svg(&report) else {
+            bail!("there is no history to draw into `{}`", file.display());
+        };
+        std::fs::write(file, picture).with_context(|| format!("cannot write `{}`", file.display()))?;
+    }
+    let is_above = print(&args, &report)?;
+    let exit = if is_above { Exit::Refused } else { exit_at_best };
+    if let Some(paths) = &args.write {
+        let manifests = match paths.as_slice() {
+            [] => args.manifests.read()?,
+            paths => manifest::read(paths, args.manifests.recursive, &mut std::io::empty())?,
+        };
+        return Ok(write::all(&manifests, &opened.namespace, &report.changes())?.max(exit));
+    }
+    if args.patch.patch {
+        let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+        let patched = runtime.block_on(async {
+            let client = store::client(&args.target).await?;
+            apply::run(&args.patch, &report, client, &apply::kubectl(&args.target)).await
+        });
+        return Ok(patched?.max(exit));
+    }
+    Ok(exit)
+}
+
+/// The recommendations for everything that runs, from UsageProfiles. A workload that cannot be evaluated becomes a note.
+pub fn on_all(opened: &mut Opened, progress: &Progress) -> anyhow::Result<Report> {
+    let all_namespaces = opened.scope.is_all();
+    let advised = |problem| rbac_hint::advised(problem, all_namespaces);
+    let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised);
+    let inventory = inventory.map_err(|problem| anyhow!(problem))?;
+    let mut run = Run { inventory, usage: Usage::Profiles, containers: &[], notes: Vec::new() };
+    let settings = opened.settings.clone();
+    let (workloads, effects) = run.evaluate(opened, &settings, progress)?;
+    let notes = run.all_notes(all_namespaces).collect();
+    let (source, quotas) = (profiles(opened), quota_effect::together(effects));
+    Ok(Report::new(source, workloads, quotas, notes, Prices::default(), Order::Name))
+}
+
+impl Args {
+    fn is_of_files(&self) -> bool {
+        self.manifests.is_given()
+    }
+
+    fn check_write(&self) -> anyhow::Result<()> {
+        let Some(paths) = &self.write else { return Ok(()) };
+        if paths.is_empty() && self.manifests.files.is_empty() {
+            bail!("--write needs the manifests to write: give them to it, or with --filename");
+        }
+        if !paths.is_empty() && self.is_of_files() {
+            bail!("--write takes no paths beside --filename, whose manifests it writes");
+        }
+        if paths.iter().chain(&self.manifests.files).any(|path| path.as_os_str() == "-") {
+            bail!("--write needs files, not standard input");
+        }
+        Ok(())
+    }
+
+    /// The source that is asked for, or else the history that was collected for these images, or else the metrics store.
+    fn source(&self, opened: &mut Opened, inventory: &Inventory) -> anyhow::Result<From> {
+        let store = &self.store;
+        let names_store = store.prometheus.is_some() || store.service.is_some();
+        let from = match store.from {
+            Some(from) if names_store && from != From::Prometheus => {
+                bail!("--prometheus and --service name a metrics store: leave them out, or choose --from prometheus")
+            }
+            Some(from) => from,
+            None if store.metrics_api => From::MetricsApi,
+            None if names_store => From::Prometheus,
+            None if !self.image.is_empty() || !self.target.wants_cluster() => From::Profiles,
+            None if has_profiles(opened, inventory) => From::Profiles,
+            None => From::Prometheus,
+        };
+        if from != From::Profiles && !self.image.is_empty() {
+            bail!("--image needs --from profiles: usage in a metrics store is read by workload");
+        }
+        Ok(from)
+    }
+}
+
+/// Whether the collector has published usage for any of these images. One that may not be read is not the same as none.
+fn has_profiles(opened: &mut Opened, inventory: &Inventory) -> bool {
+    let namespace = profiles_namespace(&opened.settings);
+    let containers = inventory.entries.iter().flat_map(Entry::images);
+    let mut roots: Vec<String> = containers
+        .filter_map(|image| ImageName::parse(&image).ok().map(|image| Root::of(image.repository())))
+        .map(|root| ProfileName::of_root(root).to_string())
+        .collect();
+    roots.sort();
+    roots.dedup();
+    for root in roots {
+        match opened.cluster.get(API_VERSION, KIND, Some(&namespace), &root) {
+            Ok(Some(profile)) if profile.get("spec").is_some() => return true,
+            Ok(_) => {}
+            Err(error) if error.is_unknown_kind() => return false,
+            // Who may not read one is told so whether or not the kind is there; a list tells.
+            Err(_) => {
+                let listed = opened.cluster.list(API_VERSION, KIND, Some(&namespace));
+                return !listed.is_err_and(|error| error.is_unknown_kind());
+            }
+        }
+    }
+    false
+}
+
+fn profiles(opened: &Opened) -> Source {
+    let name = format!("UsageProfiles in namespace {}", profiles_namespace(&opened.settings));
+    Source { name, ..Source::default() }
+}
+
+fn recommend(
+    args: &Args,
+    opened: &mut Opened,
+    inventory: Inventory,
+    found: Option<Found>,
+    progress: &Progress,
+) -> anyhow::Result<Report> {
+    let mut settings = opened.settings.clone();
+    let estimates = settings.as_object_mut().map(|settings| settings.entry("estimates").or_insert_with(|| json!({})));
+    if let Some(Value::Object(estimates)) = estimates.filter(|_| args.names.ephemeral_storage) {
+        estimates.entry("resources").or_insert_with(|| json!(Resource::ALL.map(Resource::name)));
+    }
+    let (source, histories, mut notes) = match found {
+        Some(Found { source, histories, notes }) => (source, Some(histories), notes),
+        None => (profiles(opened), None, Vec::new()),
+    };
+    let usage = histories.as_ref().map_or(Usage::Profiles, Usage::Read);
+    let mut run = Run { inventory, usage, containers: &args.container, notes: Vec::new() };
+    let (workloads, effects) = run.evaluate(opened, &settings, progress)?;
+    notes.extend(without_advice(&workloads, histories.as_ref()));
+    notes.extend(run.all_notes(args.target.all_namespaces));
+    let prices = Prices { cpu: args.price_cpu, memory: args.price_memory };
+    Ok(Report::new(source, workloads, quota_effect::together(effects), notes, prices, args.sort_by))
+}
+
+/// One run over an inventory.
+struct Run<'a> {
+    inventory: Inventory,
+    usage: Usage<'a>,
+    containers: &'a [String],
+    /// What could not be taken into account.
+    notes: Vec<ReadError>,
+}
+
+impl Run<'_> {
+    fn evaluate(
+        &mut self,
+        opened: &mut Opened,
+        settings: &Value,
+        progress: &Progress,
+    ) -> anyhow::Result<(Vec<Workload>, Vec<quota_effect::QuotaEffect>)> {
+        let now = evaluate::now(settings).ok_or_else(|| anyhow!("this machine's clock is not set"))?;
+        let Inventory { entries, autoscalers, .. } = &self.inventory;
+        let engine = Engine { usage: self.usage, autoscalers, settings, now, containers: self.containers };
+        let (mut workloads, mut effects) = (Vec::new(), Vec::new());
+        progress.begin(entries.len() as u64, "Recommending");
+        for (number, entry) in entries.iter().enumerate() {
+            match (engine.recommend(number, entry, &mut opened.cluster, &mut self.notes), &entry.origin) {
+                (Ok(None), _) => {}
+                (Ok(Some((workload, of_workload))), _) => {
+                    workloads.push(workload);
+                    effects.extend(of_workload);
+                }
+                (Err(problem), Some(origin)) => bail!("{origin}: {problem}"),
+                (Err(problem), None) => {
+                    let problem = format!("no advice on {} {}: {problem}", entry.key.namespace, entry.key);
+                    self.notes.push(ReadError::Failed(problem));
+                }
+            }
+            progress.advance(1);
+        }
+        progress.end();
+        Ok((workloads, effects))
+    }
+
+    fn all_notes(self, all_namespaces: bool) -> impl Iterator<Item = String> {
+        let notes = self.notes.into_iter().map(move |error| rbac_hint::advised(error, all_namespaces));
+        self.inventory.notes.into_iter().chain(notes)
+    }
+}
+
+/// Nobody is left out without being named.
+fn without_advice(workloads: &[Workload], histories: Option<&Histories>) -> Option<String> {
+    let containers = || workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)));
+    let without = || containers().filter(|(_, container)| container.is_without_advice());
+    let count = without().count();
+    if histories.is_none() && count == containers().count() && count > 0 {
+        return Some(
+            "no usage history for any image here: `kubectl headroom collect` gathers it, and `kubectl headroom doctor` \
+             checks its source; --from prometheus reads a metrics store instead"
+                .to_owned(),
+        );
+    }
+    let named: Vec<String> = without()
+        .take(MAX_NAMED)
+        .map(|(of, container)| format!("{} {} {}", of.key.namespace, of.key, container.name))
+        .collect();
+    let more = count.saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more (all of them in -o csv)") } else { String::new() };
+    (count > 0).then(|| format!("no advice, because nothing is known of what they use: {}{more}", named.join(", ")))
+}
+
+/// Prints the report; whether something in it is above the bound.
+fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
+    let findings = findings::of(report, args.fail_above);
+    let text = match args.output {
+        Format::Table | Format::Wide => {
+            let view = View {
+                is_wide: args.output == Format::Wide,
+                is_bare: args.no_headers,
+                charset: Charset::of_stdout(),
+                paint: Paint::for_stdout(),
+            };
+            table::text(report, view)
+        }
+        Format::Json => headroom_report::json(report)?,
+        Format::Yaml => headroom_report::yaml(report)?,
+        Format::Csv => csv::text(report, !args.no_headers),
+        Format::Markdown => markdown::text(report),
+        Format::Html => html::text(report, &made_at()),
+        Format::Sarif => headroom_report::json(&sarif::log(&findings::RULES, &findings))?,
+        Format::Junit => junit::report("headroom recommend", &findings::cases(report, &findings)),
+        Format::Kustomize | Format::Helm if !args.image.is_empty() => {
+            bail!("an image alone has no object to patch: choose another --output, or name an object")
+        }
+        Format::Kustomize => patches::kustomize(&report.changes())?,
+        Format::Helm => {
+            let values = patches::helm(&report.changes(), &args.values_path);
+            headroom_report::yaml(&values.map_err(|problem| anyhow!(problem))?)?
+        }
+    };
+    headroom_report::print(&text)?;
+    let above: Vec<_> = findings.iter().filter(|finding| finding.level == headroom_report::Level::Error).collect();
+    if let (Some(first), Some(bound)) = (above.first(), args.fail_above) {
+        let more = if above.len() > 1 { format!(", and {} more", above.len() - 1) } else { String::new() };
+        eprintln!("error: off by more than {bound}%: {}: {}{more}", first.subject, first.text);
+    }
+    Ok(!above.is_empty())
+}
+
+fn made_at() -> String {
+    jiff::Timestamp::from_second(clock::now()).map(|moment| moment.to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(text: &str) -> Result<Args, clap::Error> {
+        Cli::try_parse_from(["recommend"].into_iter().chain(text.split_whitespace())).map(|cli| cli.args)
+    }
+
+    #[test]
+    fn contradictory_arguments_are_rejected() {
+        for wrong in [
+            "--prometheus http://a --service a/b:1",
+            "--metrics-api --service a/b:1",
+            "--metrics-api --from profiles",
+            "--from influxdb",
+            "--days 0",
+            "--days 31",
+            "--fail-above x",
+            "--price-cpu 1Gi",
+            "-l a=(",
+            "-n a -A",
+            "deployment/web -f a.yaml",
+            "-k a --write",
+            "--image a -l app=a",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        let args = parse("--fail-above 20% --kind deployment,Rollout deployment/web").unwrap();
+        assert_eq!((args.fail_above, args.kind.len(), args.objects.len()), (Some(20), 2, 1));
+    }
+
+    #[test]
+    fn what_is_written_is_named_once() {
+        let check = |text: &str, is_good: bool| {
+            assert_eq!(parse(text).unwrap().check_write().is_ok(), is_good, "{text}");
+        };
+        check("--write -f app", true);
+        check("-f app --write", true);
+        check("--write app other", true);
+        check("--write", false);
+        check("-f app --write other", false);
+        check("-f - --write", false);
+        check("--write -", false);
+    }
+}

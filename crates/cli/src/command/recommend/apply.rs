@@ -1,0 +1,173 @@
+//! Recommendations applied to the cluster: server-side, under a manager of our own, on the user's word. Everything is
+//! tried without effect first; nothing is changed if any of that is refused. What was set before is written to a script
+//! that puts it back. (To apply less by the same manager would not do: what the manager alone owns stays where another
+//! owns the empty `resources` around it.)
+
+use std::fs::OpenOptions;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow, bail};
+use headroom_report::Exit;
+use headroom_rightsize::patches::Patch;
+use headroom_rightsize::report::Report;
+use kube::api::{Api, ApiResource, DynamicObject, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::{Client, Error};
+use serde_json::Value;
+
+use crate::command::cluster_args::Target;
+
+/// Whom the API server knows as the owner of what is set.
+const MANAGER: &str = "kubectl-headroom";
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Changing the cluster")]
+pub struct Patching {
+    /// Set the recommended requests and memory limits in the cluster, by server-side apply; asks before it does
+    #[arg(long, conflicts_with_all = ["fail_above", "write"])]
+    pub patch: bool,
+    /// Do not ask
+    #[arg(long, requires = "patch")]
+    yes: bool,
+    /// Take fields over from whoever manages them, such as Helm or kubectl
+    #[arg(long, requires = "patch")]
+    force_conflicts: bool,
+    /// Script that puts back what was set before
+    #[arg(long, value_name = "FILE", default_value = "headroom-rollback.sh", requires = "patch")]
+    rollback: PathBuf,
+}
+
+/// An object with its patch.
+struct PatchedObject {
+    patch: Patch,
+    api: Api<DynamicObject>,
+}
+
+pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str) -> anyhow::Result<Exit> {
+    if args.rollback.exists() {
+        bail!("`{}` exists already: choose another file with --rollback", args.rollback.display());
+    }
+    let patches = report.lasting_changes().into_iter().flat_map(|change| change.patches());
+    let changes: Vec<PatchedObject> = patches.map(|patch| PatchedObject { api: api(&patch, &client), patch }).collect();
+    if changes.is_empty() {
+        eprintln!("nothing to change: the workloads request what is recommended, or cannot be patched");
+        return Ok(Exit::Fine);
+    }
+    let mut rollback = Vec::new();
+    let mut refused = 0;
+    for change in &changes {
+        let before = change.api.get(&change.patch.name).await;
+        let before = before.map_err(|error| anyhow!("{}: {}", change.patch, worded(&error)))?;
+        rollback.push(command(kubectl, &change.patch, &change.patch.put_back(&serde_json::to_value(&before)?)));
+        if let Err(error) = change.apply(args, true).await {
+            eprintln!("error: {}: {}", change.patch, worded(&error));
+            refused += 1;
+        }
+    }
+    if refused > 0 {
+        eprintln!("nothing was changed: {refused} of {} changes would be refused", changes.len());
+        return Ok(Exit::Refused);
+    }
+    if !args.yes && !is_wanted(changes.len())? {
+        eprintln!("nothing was changed");
+        return Ok(Exit::Fine);
+    }
+    keep(&args.rollback, &rollback)?;
+    eprintln!("wrote {0}: `sh {0}` puts back what is set now", args.rollback.display());
+    for (done, change) in changes.iter().enumerate() {
+        if let Err(error) = change.apply(args, false).await {
+            eprintln!("error: {}: {}", change.patch, worded(&error));
+            eprintln!("{done} of {} changes were made, the others were not", changes.len());
+            return Ok(Exit::Refused);
+        }
+        eprintln!("patched {}", change.patch);
+    }
+    Ok(Exit::Fine)
+}
+
+impl PatchedObject {
+    async fn apply(&self, args: &Patching, dry_run: bool) -> Result<(), Error> {
+        let mut params = PatchParams::apply(MANAGER);
+        params.force = args.force_conflicts;
+        params.dry_run = dry_run;
+        self.api.patch(&self.patch.name, &params, &kube::api::Patch::Apply(&self.patch.body)).await.map(|_| ())
+    }
+}
+
+fn api(patch: &Patch, client: &Client) -> Api<DynamicObject> {
+    let kind = &patch.kind;
+    let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+    let resource = ApiResource::from_gvk_with_plural(&gvk, &kind.plural);
+    Api::namespaced_with(client.clone(), &patch.namespace, &resource)
+}
+
+fn worded(error: &Error) -> String {
+    match error {
+        Error::Api(status) if status.code == 409 => {
+            format!("{}; --force-conflicts takes the fields over", status.message)
+        }
+        Error::Api(status) => status.message.clone(),
+        error => error.to_string(),
+    }
+}
+
+/// Only on a terminal can anybody be asked.
+fn is_wanted(changes: usize) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() {
+        eprintln!("{changes} objects would be changed, and the API server would accept that: give --yes to do it");
+        return Ok(false);
+    }
+    eprint!("Change {changes} objects? Pods of changed workloads will be replaced. [y/N] ");
+    io::stderr().flush().context("cannot ask")?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Never over another file, which may be what an earlier run has to be put back with.
+fn keep(file: &Path, commands: &[String]) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write `{}`", file.display());
+    let text = format!(
+        "#!/bin/sh\n# Puts back the requests and limits that were set before `kubectl headroom recommend --patch`.\nset -e\n{}\n",
+        commands.join("\n")
+    );
+    let mut created = OpenOptions::new().write(true).create_new(true).open(file).with_context(cannot)?;
+    created.write_all(text.as_bytes()).with_context(cannot)
+}
+
+/// `kubectl` with the words that lead to the same cluster.
+pub fn kubectl(target: &Target) -> String {
+    let words = target.cluster.arguments().into_iter().map(|(name, value)| format!(" {name} {}", quoted(&value)));
+    "kubectl".to_owned() + &words.collect::<String>()
+}
+
+fn command(kubectl: &str, patch: &Patch, back: &Value) -> String {
+    // With the version, or kubectl would take the one that the cluster prefers, which may not know the field.
+    let kind = match (patch.kind.kind.to_lowercase(), patch.kind.group.as_str()) {
+        (kind, "") => kind,
+        (kind, group) => format!("{kind}.{}.{group}", patch.kind.version),
+    };
+    let object = format!("{kind}/{}", patch.name);
+    let [object, namespace, back] = [&object, &patch.namespace, &back.to_string()].map(|text| quoted(text));
+    format!("{kubectl} patch {object} --namespace {namespace} --type strategic --patch {back}")
+}
+
+/// As a shell reads it back, whatever it is.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_kube::kubeconfig::Chosen;
+
+    #[test]
+    fn no_name_ends_its_quotes() {
+        assert_eq!(quoted("a'; rm -rf /"), r"'a'\''; rm -rf /'");
+        let cluster = Chosen { context: Some("it's".to_owned()), user: Some("eve".to_owned()), ..Chosen::default() };
+        let target = Target { cluster, ..Target::default() };
+        assert_eq!(kubectl(&target), r"kubectl --context 'it'\''s' --as 'eve'");
+    }
+}

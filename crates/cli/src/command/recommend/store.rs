@@ -1,0 +1,327 @@
+//! Finds the metrics store and reads it: the one that was named, or the first in the cluster that answers, or the metrics API
+//! where there is none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use headroom_core::timestamp::Timestamp;
+use headroom_core::truncate::count_of;
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_kube::{clock, kubeconfig, proxy};
+use headroom_report::progress::Progress;
+use headroom_rightsize::discover::{self, Candidate, USUAL_NAMESPACES};
+use headroom_rightsize::evaluate_with_history as evaluate;
+use headroom_rightsize::history::{self, Histories};
+use headroom_rightsize::owners::Pods;
+use headroom_rightsize::report::Source;
+use headroom_sources::http::{Authentication, Endpoint, Http, Url};
+use headroom_sources::prometheus::{Options, Reader};
+use headroom_sources::{SourceError, metrics_api, port_forward};
+use headroom_usage::sample::Window;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{Args, From};
+use crate::command::cluster_args::{Opened, Target};
+use crate::command::source::{behind_service, needs_port_forward, service_named};
+
+/// What was found and read.
+pub struct Found {
+    pub histories: Histories,
+    pub source: Source,
+    pub notes: Vec<String>,
+}
+
+/// More stores than this are not tried.
+const MAX_TRIED: usize = 6;
+/// A greater difference of clocks is reported, in seconds.
+const SKEW: u64 = 120;
+const DAY: i64 = 86_400;
+
+pub fn read(
+    args: &Args,
+    from: From,
+    opened: &mut Opened,
+    namespaces: &[String],
+    pods: Pods,
+    progress: &Progress,
+) -> anyhow::Result<Found> {
+    // Before the runtime, since the surroundings have their own.
+    let is_named = args.store.prometheus.is_some() || args.store.service.is_some() || from == From::MetricsApi;
+    let services = if is_named { Services::default() } else { Services::find(opened, namespaces) };
+    let as_of = evaluate::replayed_at(&opened.settings).map(Timestamp::unix_seconds);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+    let found = runtime.block_on(async {
+        let stop = CancellationToken::new();
+        tokio::spawn(interrupted(stop.clone()));
+        let mut store = Reading { args, from, namespaces, as_of, progress, stop, notes: Vec::new() };
+        store.read(services, pods).await
+    });
+    // What is still on its way is not waited for.
+    runtime.shutdown_background();
+    found
+}
+
+/// The first Ctrl-C ends the reading, and the report is made of what was read; the second ends everything.
+async fn interrupted(stop: CancellationToken) {
+    if tokio::signal::ctrl_c().await.is_ok() {
+        eprintln!("interrupted: reporting on what was read so far; press Ctrl-C again to quit");
+        stop.cancel();
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(130);
+        }
+    }
+}
+
+/// The Services that look like a store.
+#[derive(Default)]
+struct Services {
+    candidates: Vec<Candidate>,
+    /// Why some may have been missed.
+    refused: Option<String>,
+}
+
+impl Services {
+    /// Among all Services, or those of the namespaces where stores usually are. None where there is no cluster.
+    fn find(opened: &mut Opened, namespaces: &[String]) -> Self {
+        let refused = match opened.cluster.list("v1", "Service", None) {
+            Ok(services) => return Self { candidates: discover::candidates(&services), refused: None },
+            Err(refused) => refused,
+        };
+        let mut places: Vec<&str> = USUAL_NAMESPACES.to_vec();
+        places.extend(namespaces.iter().map(String::as_str));
+        let of_place = |place: &str| opened.cluster.list("v1", "Service", Some(place)).unwrap_or_default();
+        let services: Vec<Value> = places.into_iter().flat_map(of_place).collect();
+        Self { candidates: discover::candidates(&services), refused: Some(refused.to_string()) }
+    }
+}
+
+struct Reading<'a> {
+    args: &'a Args,
+    from: From,
+    namespaces: &'a [String],
+    /// The moment that the settings put in the place of the clock.
+    as_of: Option<i64>,
+    progress: &'a Progress,
+    stop: CancellationToken,
+    notes: Vec<String>,
+}
+
+impl Reading<'_> {
+    async fn read(&mut self, services: Services, pods: Pods) -> anyhow::Result<Found> {
+        if self.from == From::MetricsApi {
+            return self.of_now(pods).await;
+        }
+        let store = &self.args.store;
+        let named = match (&store.prometheus, &store.service) {
+            (Some(url), _) => Some((self.connect(Http::new(&self.endpoint(Some(url))?)?).await?, url.to_string())),
+            (None, Some(service)) => {
+                let target = service_named(service)?;
+                Some((self.reach(&self.client().await?, &target, "").await?, format!("service {service}")))
+            }
+            (None, None) => None,
+        };
+        if let Some((reader, name)) = named {
+            return self.history(reader, name, pods).await;
+        }
+        match self.first_of(services.candidates).await? {
+            Some((reader, name)) => self.history(reader, name, pods).await,
+            None => {
+                let found = self.of_now(pods).await;
+                found.map_err(|error| {
+                    let tried = match services.refused {
+                        _ if !self.notes.is_empty() => self.notes.join("; "),
+                        None => "no Service of the cluster looks like a metrics store".to_owned(),
+                        Some(refused) => format!(
+                            "no metrics store was found, because {refused}: bind this account to the Role \
+                             headroom-metrics in the store's namespace"
+                        ),
+                    };
+                    anyhow!(
+                        "{tried}; name the store with --service NAMESPACE/SERVICE:PORT or --prometheus URL; {error:#}"
+                    )
+                })
+            }
+        }
+    }
+
+    fn endpoint(&self, url: Option<&Url>) -> anyhow::Result<Endpoint> {
+        self.args.access.endpoint(url.cloned().unwrap_or_else(|| Url::from("")))
+    }
+
+    fn options(&self) -> anyhow::Result<Options> {
+        let store = &self.args.store;
+        Ok(Options {
+            endpoint: self.endpoint(store.prometheus.as_ref())?,
+            names: self.args.names.overrides(),
+            ephemeral_storage: self.args.names.ephemeral_storage,
+            matchers: store.matchers.clone(),
+            step_seconds: u32::try_from(store.step)?,
+            accept_partial: store.accept_partial,
+            as_of: self.as_of,
+        })
+    }
+
+    async fn client(&self) -> anyhow::Result<kube::Client> {
+        client(&self.args.target).await
+    }
+
+    async fn connect(&self, http: Http) -> anyhow::Result<Arc<Reader>> {
+        Ok(Reader::connect(http, self.options()?).await?)
+    }
+
+    /// The first candidate that answers and knows a container of the namespaces; why the others do not becomes notes.
+    async fn first_of(&mut self, candidates: Vec<Candidate>) -> anyhow::Result<Option<(Arc<Reader>, String)>> {
+        if candidates.is_empty() {
+            return Ok(None);
+        }
+        let client = self.client().await?;
+        let mut rest = candidates.iter();
+        for candidate in rest.by_ref().take(MAX_TRIED) {
+            match self.try_out(&client, candidate).await {
+                Ok(reader) => {
+                    let others: Vec<String> = rest.map(Candidate::to_string).collect();
+                    if !others.is_empty() {
+                        self.notes.push(format!(
+                            "using {}; also found: {} (choose with --service)",
+                            candidate,
+                            others.join(", ")
+                        ));
+                    }
+                    return Ok(Some((reader, format!("{} at {}", candidate.product, candidate))));
+                }
+                Err(error) => self.notes.push(format!("{} ({}): {error}", candidate, candidate.product)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Connects to a candidate, which has to know some container.
+    async fn try_out(&self, client: &kube::Client, candidate: &Candidate) -> anyhow::Result<Arc<Reader>> {
+        if candidate.wants_token && matches!(self.endpoint(None)?.authentication, Authentication::None) {
+            bail!(
+                "it wants a token: HEADROOM_TOKEN=$(oc whoami -t) kubectl headroom recommend --service {} \
+                 --insecure-skip-tls-verify, or --ca-file with the cluster's service CA",
+                candidate
+            );
+        }
+        let reader = self.reach(client, &candidate.target, candidate.path).await?;
+        let now = reader.now().await?;
+        let counted = reader.containers(self.namespaces, Window { from: now - DAY, to: now }).await?;
+        if counted.values().all(|containers| *containers == 0) {
+            bail!("it has no container metrics for these namespaces");
+        }
+        Ok(reader)
+    }
+
+    /// Connects to the store behind a Service. Who may not use the API server's proxy may be allowed to forward a port.
+    async fn reach(
+        &self,
+        client: &kube::Client,
+        target: &port_forward::Target,
+        path: &str,
+    ) -> anyhow::Result<Arc<Reader>> {
+        let endpoint = self.endpoint(None)?;
+        let http = behind_service(client.clone(), target.clone(), &endpoint).await?;
+        let refused = match Reader::connect(http.below(path), self.options()?).await {
+            Err(SourceError::Permanent(text)) if is_refusal(&text) && !needs_port_forward(&endpoint) => text,
+            reader => return Ok(reader?),
+        };
+        let forwarded = async {
+            let http = port_forward::http(client.clone(), target.clone(), &endpoint).await?;
+            Reader::connect(http.below(path), self.options()?).await.map_err(anyhow::Error::from)
+        };
+        forwarded.await.map_err(|error| {
+            anyhow!(
+                "{refused}; a port-forward does not reach it either: {error}; this account needs `get services/proxy` or \
+                 `create pods/portforward` in namespace {}: bind it to the Role headroom-metrics there",
+                target.namespace
+            )
+        })
+    }
+
+    /// Reads the history of all workloads.
+    async fn history(&mut self, reader: Arc<Reader>, name: String, mut pods: Pods) -> anyhow::Result<Found> {
+        let now = reader.now().await?;
+        let skew = now.abs_diff(clock::now());
+        if self.as_of.is_none() && skew > SKEW {
+            self.notes.push(format!(
+                "the store's clock and this machine's differ by {skew} s: check both; history is read by the store's"
+            ));
+        }
+        let step = i64::from(reader.step_seconds);
+        let to = now.div_euclid(step) * step;
+        let from = (to - i64::from(self.args.store.days) * DAY).div_euclid(step) * step;
+        let window = Window { from, to };
+        if !reader.knows_state() {
+            self.notes.push(
+                "the store has no kube-state-metrics: pods that are gone are told apart by their names, and \
+                 out-of-memory kills only as far as pods tell their last one"
+                    .to_owned(),
+            );
+        }
+        // Up to now, for who made a pod may have been told only since the last whole step.
+        let until_now = Window { to: now + 1, ..window };
+        let problems = history::add_owners(&reader, self.namespaces, until_now, &mut pods.owners).await;
+        let concurrency = usize::from(self.args.store.concurrency);
+        let reading =
+            history::read(&reader, self.namespaces, window, pods, concurrency, self.progress, &self.stop).await;
+        let is_partial = reading.is_interrupted || !reading.problems.is_empty();
+        if reading.histories.is_empty()
+            && let Some(problem) = reading.problems.first()
+        {
+            bail!("nothing was read of {name}: {problem}");
+        }
+        if reading.is_interrupted {
+            self.notes.push("interrupted: the advice is based on what was read, newest days first".to_owned());
+        }
+        if reading.strangers > 0 {
+            self.notes.push(format!(
+                "usage of about {} ignored: their workloads no longer exist or were not selected",
+                count_of(reading.strangers, "pod")
+            ));
+        }
+        self.notes.extend(problems);
+        self.notes.extend(reading.problems);
+        let moment = |at: i64| jiff::Timestamp::from_second(at).ok().map(|at| at.to_string());
+        let source = Source {
+            name,
+            from: moment(window.from),
+            to: moment(window.to),
+            step_seconds: Some(reader.step_seconds),
+            is_partial,
+        };
+        Ok(Found { histories: reading.histories, source, notes: std::mem::take(&mut self.notes) })
+    }
+
+    /// One look at the metrics API.
+    async fn of_now(&mut self, pods: Pods) -> anyhow::Result<Found> {
+        let http = Http::api_server(self.client().await?, Duration::from_secs(60));
+        let source = metrics_api::MetricsApi::new(http, 60);
+        let all = self.args.target.all_namespaces;
+        let histories = history::read_instant(&source, (!all).then_some(self.namespaces), &pods).await?;
+        self.notes.push(
+            "no history: the metrics API has one current sample per container, too little to base requests on; name a \
+             metrics store with --service NAMESPACE/SERVICE:PORT or --prometheus URL"
+                .to_owned(),
+        );
+        let source = Source { name: "the metrics API".to_owned(), ..Source::default() };
+        Ok(Found { histories, source, notes: std::mem::take(&mut self.notes) })
+    }
+}
+
+/// A client of the cluster that is looked at.
+pub async fn client(target: &Target) -> anyhow::Result<kube::Client> {
+    if target.offline {
+        bail!("--offline reaches no cluster: name the store with --prometheus URL");
+    }
+    let config = kubeconfig::config(&target.cluster).await;
+    let client = config.and_then(|config| proxy::client(config).map_err(|error| error.to_string()));
+    client.map_err(|problem| anyhow!("the cluster cannot be reached: {problem}"))
+}
+
+/// Whether the API server says that it is not allowed.
+fn is_refusal(text: &str) -> bool {
+    text.contains("answers 403") || text.contains("answers 401")
+}

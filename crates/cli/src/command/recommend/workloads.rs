@@ -1,0 +1,154 @@
+//! The workloads that are asked about: everything that runs in some namespaces, a few by name, those of manifests, or an
+//! image that does not run yet.
+
+use anyhow::{anyhow, bail};
+use headroom_core::image::ImageName;
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::cluster_reader::folder::in_namespace;
+use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_report::progress::Progress;
+use headroom_rightsize::inventory::{Entry, Inventory, makes_pods};
+use headroom_rightsize::owners::{Owner, WorkloadRef};
+use serde_json::Value;
+
+use super::Args;
+use crate::command::cluster_args::{Opened, is_kind, named, one_by_one};
+use crate::command::rbac_hint;
+use crate::describe::not_there;
+
+/// Rules and autoscalers that every evaluation reads.
+const RULES: [(&str, &str); 3] =
+    [("v1", "LimitRange"), ("v1", "ResourceQuota"), ("autoscaling/v2", "HorizontalPodAutoscaler")];
+
+pub fn read(args: &Args, opened: &mut Opened, progress: &Progress) -> anyhow::Result<Inventory> {
+    let mut inventory = if args.is_of_files() {
+        of_files(args, opened)?
+    } else if !args.image.is_empty() {
+        of_images(args, opened)?
+    } else {
+        opened.prefetch(&RULES, progress);
+        let mut inventory = of_scope(args, opened)?;
+        if !args.objects.is_empty() {
+            keep_named(args, opened, &mut inventory)?;
+        }
+        inventory
+    };
+    inventory.entries.retain(|entry| {
+        let is_of_kind = |kind: &String| kind.eq_ignore_ascii_case(&entry.key.kind);
+        (args.kind.is_empty() || args.kind.iter().any(is_of_kind))
+            && args.selector.as_ref().is_none_or(|selector| selector.matches(&entry.object))
+    });
+    if inventory.entries.is_empty() && args.is_of_files() {
+        bail!("no workloads found in the manifests");
+    }
+    if inventory.entries.is_empty() {
+        bail!("no workloads found in {}: choose another namespace with -n, or all with -A", opened.scope);
+    }
+    inventory.renumber();
+    Ok(inventory)
+}
+
+fn of_scope(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
+    let advised = |problem| rbac_hint::advised(problem, args.target.all_namespaces);
+    Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised).map_err(|problem| anyhow!(problem))
+}
+
+/// Keeps the workloads that were named. A pod or a ReplicaSet of a workload is read by itself.
+fn keep_named(args: &Args, opened: &mut Opened, inventory: &mut Inventory) -> anyhow::Result<()> {
+    if args.target.all_namespaces {
+        bail!("-A looks at everything: leave out the names, or choose a namespace with -n");
+    }
+    args.target.check_single()?;
+    // A kind may be one that is not known here.
+    let is_kind =
+        |word: &str| is_kind(word) || inventory.entries.iter().any(|entry| entry.key.kind.eq_ignore_ascii_case(word));
+    let mut wanted = Vec::new();
+    for text in &one_by_one(&args.objects, is_kind) {
+        let is_it = |entry: &&Entry| entry.key.to_string() == text.to_lowercase();
+        if let Some(entry) = inventory.entries.iter().find(is_it) {
+            wanted.push(entry.clone());
+            continue;
+        }
+        let (kind, name) = named(text)?;
+        if !makes_pods(&kind) {
+            bail!("`{text}` has no containers: expected for example `deployment/web` or `pod/db-0`");
+        }
+        let key = WorkloadRef::new(&opened.namespace, &kind.kind, &name);
+        match inventory.entries.iter().find(|entry| entry.key == key) {
+            Some(entry) => wanted.push(entry.clone()),
+            None => wanted.push(Entry::of_cluster(object(opened, &kind, &name)?)),
+        }
+    }
+    inventory.entries = wanted;
+    Ok(())
+}
+
+fn object(opened: &mut Opened, kind: &ApiKind, name: &str) -> anyhow::Result<Value> {
+    let (api_version, namespace) = (kind.api_version(), opened.namespace.as_str());
+    let found = opened.cluster.get(&api_version, &kind.kind, Some(namespace), name);
+    found.map_err(|problem| anyhow!(rbac_hint::advised(problem, false)))?.ok_or_else(|| {
+        // The names help after a typing error; an error of listing them would only distract.
+        let all = opened.cluster.list(&api_version, &kind.kind, Some(namespace)).unwrap_or_default();
+        anyhow!(not_there(&kind.kind, name, namespace, all.iter().map(|object| metadata(object, "name"))))
+    })
+}
+
+fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
+    args.target.check_single()?;
+    let mut inventory = Inventory::default();
+    for manifest in args.manifests.read()? {
+        let kind = ApiKind::of(&manifest.object);
+        let object = in_namespace(manifest.object, &opened.namespace);
+        // The manifests' own autoscalers count, whatever the cluster has.
+        if kind.kind == "HorizontalPodAutoscaler" {
+            opened.cluster.put(object).map_err(|malformed| anyhow!("{}: {malformed}", manifest.origin))?;
+        } else if makes_pods(&kind) {
+            let entry = Entry::of_cluster(object);
+            let WorkloadRef { namespace, kind, name } = &entry.key;
+            // Where that cannot be known, the quotas have to bear the worst.
+            let exists = matches!(opened.cluster.get(&entry.api_version, kind, Some(namespace), name), Ok(Some(_)));
+            inventory.entries.push(Entry { origin: Some(manifest.origin), exists, ..entry });
+        }
+    }
+    for namespace in inventory.namespaces() {
+        let advised = |problem| rbac_hint::advised(problem, false);
+        inventory.add_autoscalers(&mut opened.cluster, Some(&namespace), advised);
+    }
+    Ok(inventory)
+}
+
+fn of_images(args: &Args, opened: &Opened) -> anyhow::Result<Inventory> {
+    let entry = |image: &String| {
+        let read = ImageName::parse(image).map_err(|error| anyhow!("--image: {error}"))?;
+        let container = read.repository().rsplit('/').next().unwrap_or_default();
+        Ok(Entry::of_image(&opened.namespace, container, image))
+    };
+    let entries = args.image.iter().map(entry).collect::<anyhow::Result<_>>()?;
+    Ok(Inventory { entries, ..Inventory::default() })
+}
+
+/// Prepares for a source that knows pods: manifests are joined with the workloads and pods of the cluster, and what only
+/// belongs to a workload has no usage of its own.
+pub fn check_readable(args: &Args, opened: &mut Opened, inventory: &mut Inventory) -> anyhow::Result<()> {
+    if args.is_of_files() {
+        let namespaces = inventory.namespaces();
+        let parts: Vec<Option<&str>> = namespaces.iter().map(|namespace| Some(namespace.as_str())).collect();
+        let advised = |problem| rbac_hint::advised(problem, false);
+        let live = Inventory::read(&mut opened.cluster, &parts, advised).map_err(|problem| anyhow!(problem))?;
+        for entry in &mut inventory.entries {
+            if let Some(live) = live.entries.iter().find(|live| live.key == entry.key) {
+                entry.running = live.running.clone();
+                entry.managed_by.clone_from(&live.managed_by);
+            }
+        }
+        inventory.pods.owners = live.pods.owners;
+    }
+    let owned = inventory.entries.iter().find(|entry| {
+        let owner = || Owner::of(&entry.object).map(|owner| ApiKind::new(&owner.api_version, &owner.kind));
+        entry.through.is_none() && owner().is_some_and(|kind| makes_pods(&kind))
+    });
+    match owned {
+        Some(owned) => bail!("{} belongs to a workload, under which its usage is kept: name its controller", owned.key),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,97 @@
+//! `kubectl headroom record`: a decision as files that can be replayed without the cluster: the request, what the
+//! policy read for it as a session file of kwctl, and the settings.
+//!
+//! A recording is made to be shown to others, so what no decision depends on and what may be confidential stays out of
+//! it: see `headroom_dryrun::recording`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use headroom_dryrun::judge::Judgement;
+use headroom_dryrun::recording::redact::Redaction;
+use headroom_dryrun::recording::{file_name, session};
+use headroom_report::Exit;
+use serde_json::{Value, json};
+
+use super::cluster_args::{Objects, Target, find, is_kind, one_by_one};
+
+const EXAMPLES: &str = "\
+Examples:
+  # A pod that is there, for a bug report
+  kubectl headroom record db-0 -n shop --settings cluster-admission-policy.yaml
+
+  # What a manifest would meet in the cluster
+  kubectl headroom record -f app.yaml --to report/
+
+The recording leaves out the values of environment variables, annotations, Secrets and ConfigMaps. Look at it before you \
+show it to others all the same.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
+pub struct Args {
+    #[command(flatten)]
+    objects: Objects,
+    /// Folder to write to
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    to: PathBuf,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    let manifests = args.objects.manifests(&args.target)?;
+    let opened = args.target.open()?;
+    let (namespace, settings) = (opened.namespace.clone(), opened.settings.clone());
+    let mut run = opened.into_run();
+    fs::create_dir_all(&args.to).with_context(|| format!("cannot make the folder `{}`", args.to.display()))?;
+    let mut redaction = Redaction::default();
+    let mut text = String::new();
+    for manifest in manifests {
+        let judgement = run.judge_redacted(&manifest.object, |object| redaction.redact(object));
+        text.push_str(&write(&args.to, &judgement, &settings)?);
+    }
+    for name in &one_by_one(&args.objects.names, is_kind) {
+        let mut object = find(&mut run, name, &namespace)?;
+        redaction.redact(&mut object);
+        text.push_str(&write(&args.to, &run.preview_as_new(&object), &settings)?);
+    }
+    if text.is_empty() {
+        bail!("nothing to record: the files hold no objects");
+    }
+    headroom_report::print(&text)?;
+    Ok(Exit::Fine)
+}
+
+/// Writes the recording of a judgement, and says what was written and how to replay it.
+fn write(folder: &Path, judgement: &Judgement, settings: &Value) -> anyhow::Result<String> {
+    let name = file_name(judgement);
+    let write = |ending: &str, text: &str| -> anyhow::Result<PathBuf> {
+        let path = folder.join(format!("{name}.{ending}"));
+        fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+        Ok(path)
+    };
+    let request = write("request.json", &headroom_report::json(&judgement.request)?)?;
+    let session = write("session.yml", &session::text(&judgement.exchanges))?;
+    let mut command = format!(
+        "kwctl run --allow-context-aware -r {} \\\n    --replay-host-capabilities-interactions {}",
+        request.display(),
+        session.display()
+    );
+    if *settings != json!({}) {
+        let settings = write("settings.json", &headroom_report::json(settings)?)?;
+        command.push_str(&format!(" --settings-path {}", settings.display()));
+    }
+    let read = judgement.exchanges.len();
+    let mut told = format!(
+        "{}: {}; recorded with {read} cluster {}\n",
+        judgement.told(),
+        judgement.verdict.name(),
+        if read == 1 { "read" } else { "reads" }
+    );
+    for reason in &judgement.reasons {
+        told.push_str(&format!("  {}\n", reason));
+    }
+    told.push_str(&format!("replay it:\n  {command} annotated-policy.wasm\n"));
+    Ok(told)
+}

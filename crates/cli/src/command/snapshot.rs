@@ -1,0 +1,192 @@
+//! `kubectl headroom snapshot`: what the desk reads of a cluster as one file, for the page, for `--cluster-dir`, and to be
+//! shown to others.
+//!
+//! Secrets and ConfigMaps are not read at all. Values of environment variables, annotations and probes' headers are left out,
+//! as from recordings.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
+use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
+use headroom_dryrun::judge::tenant_quotas::TENANT_QUOTA;
+use headroom_dryrun::kinds::SNAPSHOT;
+use headroom_dryrun::recording::redact::Redaction;
+use headroom_report::Exit;
+use headroom_report::progress::Progress;
+use headroom_rightsize::summary;
+use serde_json::{Value, json};
+
+use super::cluster_args::{Scope, Target, profiles_namespace};
+use super::recommend;
+
+const EXAMPLES: &str = "\
+Examples:
+  # The whole cluster, to be opened in the page
+  kubectl headroom snapshot -A -o cluster.json
+
+  # One namespace, and a question about it later
+  kubectl headroom snapshot -n shop -o shop.json
+  kubectl headroom check -f app/ --cluster-dir shop.json
+
+The snapshot has no Secrets, no ConfigMaps and no values of environment variables and of other tools' annotations. Look at it \
+before you show it to others all the same: names, images and arguments of containers are in it.
+
+Exit codes: 0 it is complete, 2 something could not be read.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// File to write to; `-` for standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// What surrounds objects, and what runs. Kinds that a cluster does not have are skipped.
+const KINDS: [(&str, &str); 18] = [
+    ("v1", "Namespace"),
+    TENANT_QUOTA,
+    DEVICE_CLASS,
+    ("resource.k8s.io/v1", "ResourceClaim"),
+    ("v1", "LimitRange"),
+    ("v1", "ResourceQuota"),
+    (API_VERSION, KIND),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "Service"),
+    ("autoscaling/v2", "HorizontalPodAutoscaler"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("apps/v1", "ReplicaSet"),
+    ("v1", "ReplicationController"),
+    ("batch/v1", "CronJob"),
+    ("batch/v1", "Job"),
+    ("v1", "Pod"),
+];
+
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    let snapshot = take(&args.target)?;
+    if let ([], [problem, ..]) = (&*snapshot.items, &*snapshot.missed) {
+        // An earlier snapshot in that file is worth more than an empty one.
+        bail!("nothing could be read, so nothing was written: {problem}");
+    }
+    let text = snapshot.text()?;
+    if args.output.as_os_str() == "-" {
+        headroom_report::print(&text)?;
+    } else {
+        fs::write(&args.output, text).with_context(|| format!("cannot write `{}`", args.output.display()))?;
+        headroom_report::print(&format!("{}: {} objects\n", args.output.display(), snapshot.items.len()))?;
+    }
+    snapshot.missed.iter().for_each(|problem| eprintln!("warning: {problem}; the snapshot is without them"));
+    snapshot.notes.iter().for_each(|problem| eprintln!("note: {problem}; the snapshot is without them"));
+    Ok(if snapshot.missed.is_empty() { Exit::Fine } else { Exit::NotJudged })
+}
+
+const DEVICE_CLASS: (&str, &str) = ("resource.k8s.io/v1", "DeviceClass");
+
+/// Kinds in no namespace that are for administrators: other users' snapshots are complete without.
+const OF_ADMINISTRATORS: [(&str, &str); 2] = [TENANT_QUOTA, DEVICE_CLASS];
+
+/// A snapshot of what is there now. What may not be read is left out.
+pub fn take(target: &Target) -> anyhow::Result<Snapshot> {
+    let mut opened = target.open()?;
+    // Of some namespaces, those are read otherwise.
+    let is_listed = |kind: (&str, &str)| {
+        opened.scope.is_all() || kind.1 != "Namespace" && kind.1 != KIND && !OF_ADMINISTRATORS.contains(&kind)
+    };
+    let listed: Vec<_> = KINDS.into_iter().filter(|kind| is_listed(*kind)).collect();
+    opened.prefetch(&listed, &Progress::for_people());
+    let mut snapshot = Snapshot::default();
+    for (api_version, kind) in KINDS {
+        match (kind, &opened.scope) {
+            ("Namespace", Scope::In(names)) => {
+                for name in names {
+                    let found = opened.cluster.get(api_version, kind, None, name);
+                    snapshot.take(found.map(|found| found.into_iter().collect()));
+                }
+            }
+            (KIND, Scope::In(namespaces)) => {
+                let profiles = opened.cluster.list(api_version, kind, Some(&profiles_namespace(&opened.settings)));
+                snapshot
+                    .take(profiles.map(|profiles| profiles.into_iter().map(|it| only_of(it, namespaces)).collect()));
+            }
+            (_, scope) if OF_ADMINISTRATORS.contains(&(api_version, kind)) => {
+                let is_of_all = scope.is_all();
+                match opened.cluster.list(api_version, kind, None) {
+                    Ok(found) if is_of_all => snapshot.take(Ok(found)),
+                    Ok(found) => snapshot.take(Ok(found.into_iter().map(without_other_namespaces).collect())),
+                    Err(error) if error.is_unknown_kind() => {}
+                    Err(error) => snapshot.notes.push(error.to_string()),
+                }
+            }
+            (_, scope) => snapshot.take(scope.list(&mut opened.cluster, api_version, kind)),
+        }
+    }
+    // OK because what cannot be listed for it was missed above.
+    let report = recommend::on_all(&mut opened, &Progress::for_people()).ok();
+    let (api_version, kind) = SNAPSHOT;
+    snapshot.about = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "snapshot"},
+        "spec": {"settings": opened.settings, "advice": report.as_ref().and_then(summary::of)}});
+    Ok(snapshot)
+}
+
+/// A TenantQuota without the usage of each namespace, which readers of this snapshot should not see.
+fn without_other_namespaces(mut object: Value) -> Value {
+    if let Some(Value::Object(status)) = object.get_mut("status") {
+        status.remove("namespaces");
+    }
+    object
+}
+
+/// A profile without the usage of other namespaces, which readers of this snapshot should not see.
+fn only_of(mut profile: Value, namespaces: &[String]) -> Value {
+    let images = profile.pointer_mut("/spec/images").and_then(Value::as_object_mut);
+    for image in images.into_iter().flat_map(|images| images.values_mut()) {
+        if let Some(own) = image.get_mut("own").and_then(Value::as_object_mut) {
+            own.retain(|of, _| namespaces.contains(of));
+        }
+    }
+    profile
+}
+
+#[derive(Default)]
+pub struct Snapshot {
+    pub items: Vec<Value>,
+    /// The policy's settings, and what containers should request by what they used.
+    about: Value,
+    /// Why something is not in it.
+    pub missed: Vec<String>,
+    /// The same of what is for administrators.
+    notes: Vec<String>,
+    redaction: Redaction,
+}
+
+impl Snapshot {
+    pub fn text(&self) -> anyhow::Result<String> {
+        let items: Vec<&Value> = self.items.iter().chain([&self.about]).collect();
+        headroom_report::json(&json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
+    }
+
+    fn take(&mut self, read: Result<Vec<Value>, ReadError>) {
+        match read {
+            Ok(objects) => {
+                for mut object in objects {
+                    self.redaction.redact(&mut object);
+                    if is_running(&object) {
+                        self.items.push(object);
+                    }
+                }
+            }
+            Err(error) if error.is_unknown_kind() => {}
+            Err(error) => self.missed.push(error.to_string()),
+        }
+    }
+}
+
+/// Whether an object is more than the history of another: old ReplicaSets are most of what many clusters hold.
+fn is_running(object: &Value) -> bool {
+    object.get("kind") != Some(&json!("ReplicaSet")) || object.pointer("/spec/replicas") != Some(&json!(0))
+}

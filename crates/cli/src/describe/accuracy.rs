@@ -1,0 +1,116 @@
+//! How good the estimates of a namespace were: what was estimated for its containers, and what they then used.
+
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::Resource;
+use headroom_core::json::{Malformed, Node};
+use headroom_report::Table;
+use headroom_rightsize::distribution::shown;
+use headroom_usage_profile::Accuracy;
+use headroom_usage_profile::accuracy::Off;
+use serde::Serialize;
+
+use super::section;
+
+/// Of one image and resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Estimates {
+    image: String,
+    resource: &'static str,
+    containers: u64,
+    /// How many of them used more than estimated for more than a twentieth of their time.
+    above: u64,
+    estimated: String,
+    used: String,
+    /// Whether they are off, and how.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    off: Option<&'static str>,
+    #[serde(skip)]
+    of: (Resource, Accuracy),
+}
+
+/// What a profile says of an image in a namespace.
+pub fn read(image: &str, histories: Node<'_>) -> Result<Vec<Estimates>, Malformed> {
+    let mut all = Vec::new();
+    for resource in Resource::ALL {
+        let Some(node) = histories.at(&["estimates", resource.name()])? else { continue };
+        let accuracy = Accuracy::read(&node.str()?);
+        let accuracy = accuracy.ok_or_else(|| node.expected("how good estimates were"))?;
+        all.push(Estimates::new(image.to_owned(), resource, accuracy));
+    }
+    Ok(all)
+}
+
+impl Estimates {
+    fn new(image: String, resource: Resource, accuracy: Accuracy) -> Self {
+        let off = accuracy.off(resource).map(|off| match off {
+            Off::TooLow => "too low",
+            Off::TooHigh => "too high",
+        });
+        Self {
+            image,
+            resource: resource.name(),
+            containers: accuracy.containers,
+            above: accuracy.above,
+            estimated: accuracy.estimated.to_string(),
+            used: accuracy.used.to_string(),
+            off,
+            of: (resource, accuracy),
+        }
+    }
+
+    /// What they are sorted by.
+    pub fn place(&self) -> (&str, &str) {
+        (&self.image, self.resource)
+    }
+
+    fn cells(&self) -> [String; 7] {
+        let (resource, Accuracy { containers, above, estimated, used }) = &self.of;
+        let slack = match estimated >= used {
+            true => shown(&estimated.minus(used), *resource),
+            false => format!("-{}", shown(&used.minus(estimated), *resource)),
+        };
+        let (estimated, used) = (shown(estimated, *resource), shown(used, *resource));
+        let (containers, above) = (containers.to_string(), above.to_string());
+        [self.image.clone(), self.resource.to_owned(), containers, above, estimated, used, slack]
+    }
+
+    fn hint(&self) -> Option<String> {
+        let Self { image, resource, containers, above, off, .. } = self;
+        let found = match self.of.1.off(self.of.0)? {
+            Off::TooLow => format!("{above} of {containers} containers used more for over 5% of their time"),
+            Off::TooHigh => "less than a tenth was used".to_owned(),
+        };
+        Some(format!("{image}: {resource} was estimated {}: {found}\n", off.unwrap_or_default()))
+    }
+}
+
+/// Of all images together, if there are several.
+fn totals(all: &[Estimates]) -> Vec<Estimates> {
+    let total = |resource| {
+        let of_it: Vec<&Accuracy> = all.iter().filter(|one| one.of.0 == resource).map(|one| &one.of.1).collect();
+        let sum = |amount: fn(&Accuracy) -> &Quantity| {
+            of_it.iter().fold(Quantity::ZERO, |sum, accuracy| sum.plus(amount(accuracy)))
+        };
+        let count =
+            |count: fn(&Accuracy) -> u64| of_it.iter().map(|accuracy| count(accuracy)).fold(0, u64::saturating_add);
+        (of_it.len() > 1).then(|| {
+            let (containers, above) = (count(|of| of.containers), count(|of| of.above));
+            let (estimated, used) = (sum(|of| &of.estimated), sum(|of| &of.used));
+            Estimates::new("total".to_owned(), resource, Accuracy { containers, above, estimated, used })
+        })
+    };
+    Resource::ALL.into_iter().filter_map(total).collect()
+}
+
+/// A table of all images, and what is off.
+pub fn tell(text: &mut String, all: &[Estimates]) {
+    if all.is_empty() {
+        return;
+    }
+    let mut table = Table::new(&["IMAGE", "RESOURCE", "CONTAINERS", "ABOVE", "ESTIMATED", "USED", "SLACK"]);
+    all.iter().chain(&totals(all)).for_each(|one| table.row(one.cells()));
+    section(text, "Estimates against usage (containers seen in the last 7 days; USED is their average):", &table);
+    let hints: Vec<String> = all.iter().filter_map(Estimates::hint).collect();
+    text.push_str(&hints.concat());
+}

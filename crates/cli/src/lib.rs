@@ -1,0 +1,13 @@
+//! The command line: what can be typed, and what is printed.
+//!
+//! Modules in reading order.
+
+pub mod selector;
+
+pub mod manifest;
+
+pub mod describe;
+
+pub mod command;
+
+pub mod cli;

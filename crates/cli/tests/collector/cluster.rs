@@ -1,0 +1,271 @@
+//! Writing to a cluster, against an in-memory API server: the requests, and the errors if it refuses.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use headroom_collector::collect_loop::{Feed, Rounds};
+use headroom_collector::metrics::Metrics;
+use headroom_collector::profile::Pooling;
+use headroom_collector::publish::cluster::Cluster;
+use headroom_collector::publish::{Destination, PublishError, Published, Publisher};
+use headroom_collector::store::Store;
+use headroom_core::timestamp::Timestamp;
+use headroom_kube::lease::RenewedLease;
+use headroom_report::progress::Progress;
+use headroom_sources::Source;
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
+
+use crate::api_server::{ApiServer, NGINX_ROOT, Scenario};
+use crate::support::*;
+use serde_json::json;
+use tokio::sync::RwLock;
+use tokio_util::sync::CancellationToken;
+
+impl ApiServer {
+    pub async fn client(self: &Arc<Self>) -> kube::Client {
+        let address = self.listen().await;
+        let mut config = kube::Config::new(format!("http://{address}").parse().unwrap());
+        config.default_retry = false;
+        kube::Client::try_from(config).unwrap()
+    }
+
+    pub async fn start(self: &Arc<Self>) -> Cluster {
+        Cluster::new(self.client().await, false, &pace())
+    }
+
+    /// The number of requests with this method.
+    fn count(&self, method: &str) -> usize {
+        self.requests.lock().unwrap().iter().filter(|request| request.starts_with(method)).count()
+    }
+}
+
+/// A collector that reads from this source and writes to this cluster.
+pub async fn rounds(server: &Arc<ApiServer>, folder: &Path, source: Scripted) -> Rounds {
+    Rounds {
+        feed: Feed::Source(Box::new(source)),
+        source_name: "prometheus at http://p:9090".to_owned(),
+        change_source: false,
+        store: open(folder),
+        estimates: RwLock::default(),
+        destination: Destination::Cluster(Box::new(server.start().await)),
+        lease: None,
+        namespace: "headroom".to_owned(),
+        pooling: Pooling { quorum: 1, namespaces: Vec::new() },
+        refresh: 6 * HOUR,
+        pace: pace(),
+        as_of: None,
+        metrics: Metrics::default().into(),
+        progress: Progress::hidden(),
+        stop: CancellationToken::new(),
+        identified: AtomicBool::new(false),
+    }
+}
+
+/// A store with the three workloads in it.
+pub async fn store() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let (source, all) = (Scripted::new(three_workloads()), Window { from: NOW - 30 * DAY, to: NOW });
+    let mut gathered = Gathered::default();
+    for namespace in ["shop", "lab"] {
+        source.read(namespace, all, &mut |batch| gathered.take(batch, all)).await.unwrap();
+    }
+    store.add_present(all, &gathered, None).unwrap();
+    (folder, store)
+}
+
+pub async fn publish(store: &Store, cluster: Cluster, as_of: i64) -> Result<Published, PublishError> {
+    publish_in_turn(store, cluster, as_of, None).await
+}
+
+pub async fn publish_in_turn(
+    store: &Store,
+    cluster: Cluster,
+    as_of: i64,
+    lease: Option<&RenewedLease>,
+) -> Result<Published, PublishError> {
+    let (destination, metrics) = (Destination::Cluster(Box::new(cluster)), Metrics::default());
+    let publisher = Publisher {
+        store,
+        destination: &destination,
+        namespace: "headroom",
+        pooling: &Pooling { quorum: 1, namespaces: Vec::new() },
+        refresh: 6 * HOUR,
+        lease,
+        metrics: &metrics,
+    };
+    let published = publisher.publish(Timestamp::from_unix_seconds(as_of).unwrap()).await;
+    assert!(metrics.last_sign_of_life() > 0, "a long publication shows no progress");
+    published
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn profiles_are_applied_only_if_changed() {
+    let (_folder, store) = store().await;
+    let server = ApiServer::new("1");
+    let first = publish(&store, server.start().await, NOW).await.unwrap();
+    let names = server.names();
+    assert_eq!((first.written, first.unchanged, names.len()), (64, 0, 64), "expected every root");
+    let apply = server.requests.lock().unwrap().iter().find(|request| request.starts_with("PATCH")).cloned().unwrap();
+    assert!(apply.ends_with("fieldManager=headroom-collector"), "{apply}");
+    let metadata = server.profiles.lock().unwrap()["headroom/usage-26"]["metadata"].clone();
+    let labels = json!({"app.kubernetes.io/managed-by": "headroom-collector", "headroom.dev/root": NGINX_ROOT});
+    assert_eq!(metadata["labels"], labels);
+    assert_eq!(metadata["annotations"], json!({"headroom.dev/store": store.id()}));
+
+    let again = publish(&store, server.start().await, NOW + HOUR).await.unwrap();
+    assert_eq!((again.written, again.unchanged), (0, first.written));
+    assert_eq!(server.count("PATCH"), names.len());
+    let later = publish(&store, server.start().await, NOW + 7 * HOUR).await.unwrap();
+    assert_eq!(later.written, first.written, "unchanged profiles are rewritten after the refresh interval");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn temporary_errors_are_retried() {
+    let (_folder, store) = store().await;
+    let server = ApiServer::new("1");
+    *server.scenario.lock().unwrap() = Scenario::Shaky;
+    let published = publish(&store, server.start().await, NOW).await.unwrap();
+    assert!(published.failed.is_empty() && published.written > 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conflict_affects_only_one_profile() {
+    let (_folder, store) = store().await;
+    let server = ApiServer::new("1");
+    *server.scenario.lock().unwrap() = Scenario::Conflict;
+    let published = publish(&store, server.start().await, NOW).await.unwrap();
+    assert!(published.written > 1);
+    let said = published.failed.values().next().unwrap().to_string();
+    assert_eq!(
+        said,
+        "another writer owns parts of usageprofile `headroom/usage-26` (Apply failed with 1 conflict: conflict with \"kubectl\": .spec): \
+         let one of the two keep it, or take it over with --force-conflicts"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_refusal_of_one_object_affects_no_other() {
+    for (scenario, expected) in [
+        (
+            Scenario::Quota,
+            "usageprofile `headroom/usage-26` is refused (usageprofiles.headroom.dev \"usage-26\" is forbidden: exceeded quota: ",
+        ),
+        (
+            Scenario::Webhook,
+            "usageprofile `headroom/usage-26` is refused (admission webhook \"guard.example\" denied the request: ",
+        ),
+        (Scenario::BrokenWebhook, "cannot patch usageprofiles: Internal error occurred: failed calling webhook "),
+    ] {
+        let (_folder, store) = store().await;
+        let server = ApiServer::new("1");
+        *server.scenario.lock().unwrap() = scenario;
+        let published = publish(&store, server.start().await, NOW).await.unwrap();
+        assert_eq!(server.names().len(), 63);
+        let failed: Vec<_> = published.failed.iter().map(|((_, name), error)| (name.as_str(), error)).collect();
+        assert!(matches!(failed[..], [(NGINX_ROOT, error)] if error.to_string().starts_with(expected)), "{failed:?}");
+    }
+}
+
+/// A store in which one image runs in many namespaces.
+fn spread(namespaces: usize) -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    add_spread(&store, 0..namespaces, NOW);
+    (folder, store)
+}
+
+fn add_spread(store: &Store, namespaces: std::ops::Range<usize>, now: i64) {
+    let mut gathered = Gathered::default();
+    let all = Window { from: now - DAY, to: now };
+    for number in namespaces {
+        let container = Container {
+            namespace: format!("team-{number}"),
+            pod: "web-0".into(),
+            name: "main".into(),
+            image: "nginx".into(),
+        };
+        let samples = vec![Sample { time: now - HOUR, value: 1 }];
+        let series = Series { container, resource: Resource::Cpu, samples, step_seconds: 60 };
+        gathered.take(Batch::Usage(vec![series]), all);
+    }
+    store.add_present(all, &gathered, None).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_root_grows_into_pages_and_shrinks_again() {
+    // At each write, the server checks that no root lists a missing page.
+    let server = ApiServer::new("1");
+    let (_folder, store) = spread(3);
+    publish(&store, server.start().await, NOW).await.unwrap();
+    assert_eq!(server.names().len(), 64);
+    add_spread(&store, 3..200, NOW + DAY);
+    let grown = publish(&store, server.start().await, NOW + DAY).await.unwrap();
+    let pages = server.names().len() - 64;
+    assert!(pages > 10 && grown.deleted == 0, "{pages}");
+    let profiles: Vec<_> = server.profiles.lock().unwrap().values().cloned().collect();
+    for namespace in ["team-0", "team-199"] {
+        assert!(!histories(&profiles, "docker.io/library/nginx", namespace).is_null());
+    }
+    for profile in &profiles {
+        assert!(profile.to_string().len() < 11_500, "{}", profile["metadata"]);
+    }
+    // Most images end; pages that were listed until now are kept for a round.
+    add_spread(&store, 0..2, NOW + 40 * DAY);
+    store.expire(((NOW + 40 * DAY) / DAY) as u32).unwrap();
+    let shrunk = publish(&store, server.start().await, NOW + 40 * DAY).await.unwrap();
+    assert_eq!((shrunk.deleted, server.names().len()), (0, 64 + pages));
+    let after = publish(&store, server.start().await, NOW + 40 * DAY + HOUR).await.unwrap();
+    assert_eq!((after.deleted, server.names().len()), (pages as u64, 64));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn if_a_page_is_refused_its_root_is_unchanged() {
+    let server = ApiServer::new("1");
+    let (_folder, store) = spread(3);
+    publish(&store, server.start().await, NOW).await.unwrap();
+    let before = server.histories();
+    add_spread(&store, 3..200, NOW + DAY);
+    *server.scenario.lock().unwrap() = Scenario::RefusedPage;
+    let published = publish(&store, server.start().await, NOW + DAY).await.unwrap();
+    assert!(!published.failed.is_empty() && published.written > 0);
+    assert_eq!(server.histories()["headroom/usage-26"], before["headroom/usage-26"]);
+    *server.scenario.lock().unwrap() = Scenario::Ordinary;
+    publish(&store, server.start().await, NOW + DAY).await.unwrap();
+    assert_ne!(server.histories()["headroom/usage-26"], before["headroom/usage-26"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_api_server_ends_the_round() {
+    let (_folder, store) = spread(100);
+    let server = ApiServer::new("1");
+    *server.scenario.lock().unwrap() = Scenario::Down;
+    let error = publish(&store, server.start().await, NOW).await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot list usageprofiles: etcd has no leader");
+    assert!(server.count("GET") < 50, "{}", server.count("GET"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_for_all_profiles_are_reported_once_with_advice() {
+    let (_folder, store) = store().await;
+    let server = ApiServer::new("1");
+    for (scenario, expected) in [
+        (
+            Scenario::NotInstalled,
+            "the cluster does not know the kind UsageProfile: install the Helm chart or a release's manifests.yaml",
+        ),
+        (
+            Scenario::Forbidden,
+            "not allowed to patch usageprofiles (usageprofiles.headroom.dev \"usage-00\" is forbidden: User \
+             \"system:serviceaccount:headroom:collector\" cannot patch resource \"usageprofiles\" in API group \
+             \"headroom.dev\" in the namespace \"headroom\"): bind this account to the Role and \
+             ClusterRole headroom-collector",
+        ),
+    ] {
+        *server.scenario.lock().unwrap() = scenario;
+        let error = publish(&store, server.start().await, NOW).await.unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
+}

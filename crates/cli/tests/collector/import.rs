@@ -1,0 +1,322 @@
+//! Reading files: the meaning of a line, refused files, and files that grow.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use headroom_collector::import::{Import, ImportError, Imported};
+use headroom_collector::metrics::Metrics;
+use headroom_collector::store::Store;
+use headroom_report::progress::Progress;
+
+use crate::support::*;
+use tokio_util::sync::CancellationToken;
+
+const HEADER: &str = "time,namespace,pod,container,image,cpu,memory\n";
+
+fn import(store: &Store, path: &Path) -> Result<Imported, ImportError> {
+    let (metrics, progress, stop) = (Metrics::default(), Progress::hidden(), CancellationToken::new());
+    let (step_seconds, buffer, latest) = (60, 1 << 20, NOW + DAY);
+    Import { store, step_seconds, buffer, latest, metrics: &metrics, progress: &progress, stop: &stop }.file(path)
+}
+
+/// The profiles published from a file with this text.
+fn published_of(text: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage");
+    fs::write(&path, text).unwrap();
+    let store = open(folder.path());
+    import(&store, &path).unwrap();
+    published(&store, NOW)
+}
+
+/// Checks the error for a file with this text.
+#[track_caller]
+fn check_refused(text: &str, expected: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.csv");
+    fs::write(&path, text).unwrap();
+    let error = import(&open(folder.path()), &path).unwrap_err().to_string();
+    assert_eq!(error.replace(&path.display().to_string(), "usage.csv"), expected);
+}
+
+fn line(minute: i64, pod: &str, cpu: &str, memory: &str) -> String {
+    format!("{},shop,{pod},web,nginx:1.27,{cpu},{memory}\n", NOW - DAY + minute * 60)
+}
+
+#[test]
+fn all_notations_of_a_line_give_the_same_sample() {
+    let plain = published_of(&format!("{HEADER}{}", line(0, "web-0", "0.25", "134217728")));
+    assert!(plain.contains(r#""cpu":"samples=1 peak=250m 50=250m "#), "{plain}");
+    assert!(plain.contains(r#""memory":"samples=1 peak=128Mi "#), "{plain}");
+    let time = NOW - DAY;
+    let others = [
+        format!("{HEADER}{}", line(0, "web-0", "250m", "128Mi")),
+        format!("{HEADER}{}", line(0, "web-0", "2.5e-1", "1.34217728e8")),
+        format!("{HEADER}{}", line(0, "web-0", "0.2500000000", "134217728.0")).replace('\n', "\r\n"),
+        format!("memory,image,cpu,container,pod,namespace,time\n128Mi,nginx:1.27,.25,web,web-0,shop,{time}.5\n"),
+        format!("{HEADER}\"2026-11-20T00:00:00Z\",\"shop\",web-0,web,\"docker.io/nginx:1.27\",0.25,128Mi\n"),
+        format!(
+            r#"{{"time":{time},"namespace":"shop","pod":"web-0","container":"web","image":"nginx:1.27","cpu":0.25,"memory":"128Mi"}}"#
+        ) + "\n",
+        r#"{"memory":134217728,"oomKilled":null,"cpu":"250m","image":"nginx:1.27","container":"web","pod":"web-0","namespace":"shop","time":"2026-11-20T00:00:00Z"}"#.to_owned() + "\n\n",
+    ];
+    for text in others {
+        assert_eq!(published_of(&text), plain, "{text}");
+    }
+}
+
+#[test]
+fn missing_values_give_no_samples() {
+    let text = published_of(&format!("{HEADER}{}{}", line(0, "web-0", "0.25", ""), line(1, "web-0", "0.25", "NaN")));
+    assert!(text.contains(r#""cpu":"samples=2 "#) && !text.contains("memory\":"), "{text}");
+}
+
+#[test]
+fn out_of_memory_kills_are_read() {
+    let text = published_of(&format!(
+        "time,namespace,pod,container,image,oomKilled\n{},shop,web-0,web,nginx,310Mi\n",
+        NOW - HOUR
+    ));
+    assert!(text.contains(r#""oomKills":[{"at":"2026-11-20T23:00:00Z","memory":"310Mi"}]"#), "{text}");
+}
+
+#[test]
+fn errors_name_the_line() {
+    let good = line(0, "web-0", "1", "1");
+    check_refused(
+        "time,pod\n1,a\n",
+        "`usage.csv`, line 1: there is no column `namespace`: a file has time, namespace, pod, container, image, cpu, memory, oomKilled",
+    );
+    check_refused(
+        "time,when\n1,a\n",
+        "`usage.csv`, line 1: unknown column `when`: the header names some of time, namespace, pod, container, image, cpu, memory, oomKilled",
+    );
+    check_refused("time,time\n1,a\n", "`usage.csv`, line 1: column `time` is named twice");
+    check_refused(
+        &format!("{HEADER}{good}{}", line(1, "web-0", "-1", "1")),
+        "`usage.csv`, line 3: cpu is `-1`: expected a quantity that is not negative, such as `0.25`, `250m` or `512Mi`",
+    );
+    check_refused(
+        &format!("{HEADER}{good}\n1795219200000,shop,web-0,web,nginx,1,1\n"),
+        "`usage.csv`, line 4: time is `1795219200000`: expected unix seconds, and this looks like milliseconds",
+    );
+    check_refused(
+        &format!("{HEADER}soon,shop,web-0,web,nginx,1,1\n"),
+        "`usage.csv`, line 2: time is `soon`: expected unix seconds, or a moment such as `2026-11-21T00:00:00Z`",
+    );
+    check_refused(&format!("{HEADER}{good}1,shop,web-0\n"), "`usage.csv`, line 3: there is no value for `container`");
+    check_refused(
+        &format!("{HEADER}1,shop,web-0,web,nginx,1,1,1\n"),
+        "`usage.csv`, line 2: there are more values than columns",
+    );
+    check_refused(
+        &format!("{HEADER}1,,web-0,web,nginx,1,1\n"),
+        "`usage.csv`, line 2: namespace is ``: expected a name",
+    );
+}
+
+#[test]
+fn a_timestamp_in_the_future_is_an_error() {
+    check_refused(
+        &format!("{HEADER}4102444800,shop,web-0,web,nginx,1,1\n"),
+        "`usage.csv`, line 2: time is `4102444800`: expected a time that is not in the future",
+    );
+}
+
+#[test]
+fn an_old_file_is_kept_and_does_no_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let (new, old) = (folder.path().join("new.csv"), folder.path().join("old.csv"));
+    let old_line = |days: i64| format!("{},shop,web-0,web,nginx:1.20,0.5,1Mi\n", NOW - days * DAY);
+    fs::write(&new, format!("{HEADER}{}", line(0, "web-0", "0.25", "1Mi"))).unwrap();
+    fs::write(&old, format!("{HEADER}{}{}", old_line(400), old_line(399))).unwrap();
+    import(&store, &new).unwrap();
+    let before = published(&store, NOW);
+    for _ in 0..2 {
+        // The file is not marked as read.
+        let imported = import(&store, &old).unwrap();
+        assert_eq!((imported.samples, imported.too_old), (0, 2));
+        store.expire((NOW / DAY) as u32).unwrap();
+        assert_eq!(published(&store, NOW), before);
+    }
+    // Once it has lines that count, the rest is marked as read too.
+    fs::write(&old, format!("{HEADER}{}{}{}", old_line(400), old_line(399), old_line(3))).unwrap();
+    let imported = import(&store, &old).unwrap();
+    assert_eq!((imported.samples, imported.too_old), (2, 2));
+    assert_eq!(import(&store, &old).unwrap(), Imported::default());
+
+    // In an empty store, an old file is an ordinary history as of its end.
+    let folder = tempfile::tempdir().unwrap();
+    let alone = open(folder.path());
+    let old = folder.path().join("old.csv");
+    fs::write(&old, format!("{HEADER}{}{}", old_line(400), old_line(399))).unwrap();
+    assert_eq!(import(&alone, &old).unwrap().samples, 4);
+    alone.expire((NOW / DAY) as u32).unwrap();
+    assert_eq!(alone.newest().unwrap(), Some(NOW - 399 * DAY));
+    assert!(published(&alone, NOW - 399 * DAY).contains(r#""cpu":"samples=2 "#));
+}
+
+#[test]
+fn a_long_import_shows_progress() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.csv");
+    fs::write(&path, format!("{HEADER}{}", line(0, "web-0", "0.25", "1Mi"))).unwrap();
+    let (metrics, progress, stop) = (Metrics::default(), Progress::hidden(), CancellationToken::new());
+    let (store, step_seconds, buffer, latest) = (open(folder.path()), 60, 1 << 20, NOW + DAY);
+    Import { store: &store, step_seconds, buffer, latest, metrics: &metrics, progress: &progress, stop: &stop }
+        .file(&path)
+        .unwrap();
+    assert!(metrics.last_sign_of_life() > 0);
+}
+
+#[test]
+fn a_refused_file_adds_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.csv");
+    let store = open(folder.path());
+    fs::write(&path, format!("{HEADER}{}{}", line(0, "web-0", "1", "1"), line(1, "web-0", "much", "1"))).unwrap();
+    import(&store, &path).unwrap_err();
+    assert_eq!(published(&store, NOW), "");
+}
+
+#[test]
+fn only_new_lines_of_a_growing_file_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.csv");
+    let store = open(folder.path());
+    let mut whole = HEADER.to_owned();
+    for minute in 0..6 {
+        let new = line(minute, "web-0", &format!("0.{minute}"), "1Mi");
+        whole += &new;
+        let mut file = File::options().create(true).append(true).open(&path).unwrap();
+        if minute == 0 {
+            file.write_all(HEADER.as_bytes()).unwrap();
+        }
+        // An incomplete last line is read later.
+        let (first, rest) = new.split_at(20);
+        file.write_all(first.as_bytes()).unwrap();
+        assert_eq!(import(&store, &path).unwrap().samples, 0);
+        file.write_all(rest.as_bytes()).unwrap();
+        assert_eq!(import(&store, &path).unwrap().samples, 2);
+        assert_eq!(import(&store, &path).unwrap().samples, 0);
+    }
+    assert_eq!(published(&store, NOW), published_of(&whole));
+    let moved = folder.path().join("moved.csv");
+    fs::rename(&path, &moved).unwrap();
+    assert_eq!(import(&store, &moved).unwrap().samples, 0);
+    fs::write(&moved, format!("{HEADER}{}", line(0, "web-0", "0.0", "1Mi"))).unwrap();
+    assert!(matches!(import(&store, &moved), Err(ImportError::Shrunk { .. })));
+}
+
+#[test]
+fn invalid_image_names_are_skipped() {
+    assert_eq!(published_of(&format!("{HEADER}{},shop,web-0,web,Nginx:1.27,1,1\n", NOW - DAY)), "");
+}
+
+/// An OTLP export with usage of some pods, every ten seconds.
+fn export(pods: std::ops::Range<usize>, from: i64, points: i64, image: &str) -> String {
+    let resources: Vec<_> = pods
+        .map(|pod| {
+            let text = |key: &str, value: &str| format!(r#"{{"key":"{key}","value":{{"stringValue":"{value}"}}}}"#);
+            let mut attributes = vec![
+                text("k8s.namespace.name", "shop"),
+                text("k8s.pod.name", &format!("web-{pod}")),
+                text("k8s.container.name", "web"),
+            ];
+            if !image.is_empty() {
+                attributes.extend([text("container.image.name", image), text("container.image.tag", "1.27")]);
+            }
+            let points = |value: &str| {
+                let points = (0..points).map(|point| {
+                    let nanos = (from + point * 10) * 1_000_000_000;
+                    format!(r#"{{"timeUnixNano":"{nanos}",{value}}}"#)
+                });
+                points.collect::<Vec<_>>().join(",")
+            };
+            let gauge = |name: &str, value: &str| {
+                format!(r#"{{"name":"{name}","gauge":{{"dataPoints":[{}]}}}}"#, points(value))
+            };
+            let metrics = [
+                gauge("container.cpu.usage", r#""asDouble":0.25"#),
+                gauge("container.memory.working_set", r#""asInt":"134217728""#),
+            ];
+            let attributes = attributes.join(",");
+            let metrics = metrics.join(",");
+            format!(r#"{{"resource":{{"attributes":[{attributes}]}},"scopeMetrics":[{{"metrics":[{metrics}]}}]}}"#)
+        })
+        .collect();
+    format!("{{\"resourceMetrics\":[{}]}}\n", resources.join(","))
+}
+
+#[test]
+fn otlp_exports_are_imported_with_the_time_between_their_points() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("metrics.json");
+    let store = open(folder.path());
+    // The first point counts for a minute, the others for ten seconds each.
+    fs::write(&path, export(0..1, NOW - DAY, 7, "nginx")).unwrap();
+    let imported = import(&store, &path).unwrap();
+    assert_eq!((imported.samples, imported.without_image), (14, None));
+    let text = published(&store, NOW);
+    assert!(text.contains(r#""cpu":"samples=2 peak=250m "#) && text.contains("docker,io/library/nginx"), "{text}");
+    // Duplicates in a run count once; and the file may grow by a long line.
+    let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    let again = export(0..1, NOW - DAY, 7, "nginx");
+    let long = export(1..700, NOW - DAY, 60, "nginx");
+    assert!(long.len() > 4 << 20);
+    file.write_all(format!("{again}{again}{{\"resourceLogs\":[]}}\n{long}").as_bytes()).unwrap();
+    let imported = import(&store, &path).unwrap();
+    assert_eq!(imported.samples, 14 + 699 * 60 * 2);
+    assert_eq!(import(&store, &path).unwrap().samples, 0);
+}
+
+#[test]
+fn otlp_usage_without_an_image_is_skipped_and_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("metrics.json");
+    fs::write(&path, export(0..1, NOW - DAY, 7, "")).unwrap();
+    let imported = import(&open(folder.path()), &path).unwrap();
+    assert_eq!(imported.samples, 0);
+    assert_eq!(imported.without_image.as_deref(), Some("`web` of `shop/web-0`"));
+    let of_cluster = |cluster: &str| {
+        let attribute =
+            format!(r#"{{"key":"k8s.cluster.name","value":{{"stringValue":"{cluster}"}}}},{{"key":"k8s.pod"#);
+        export(0..1, NOW - DAY, 1, "nginx").replacen(r#"{"key":"k8s.pod"#, &attribute, 1)
+    };
+    check_refused(
+        &(of_cluster("a") + &of_cluster("a") + &of_cluster("b")),
+        "`usage.csv`, line 3: usage of cluster `b` after that of `a`: write each cluster's into a file of its own, and import it with a --store of its own",
+    );
+    check_refused(
+        "{\"resourceMetrics\":7}\n",
+        "`usage.csv`, line 1: not an export of OTLP metrics in JSON (invalid type: integer `7`, expected a sequence at line 1 column 20)",
+    );
+}
+
+#[test]
+fn doctor_describes_a_file() {
+    use headroom_sources::diagnosis::Verdict;
+    use headroom_sources::files::diagnose;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage");
+    let examined = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let findings = diagnose(&path, 60, NOW);
+        findings.into_iter().map(|finding| (finding.verdict, finding.subject, finding.found)).collect::<Vec<_>>()
+    };
+    let good = |subject, found: &str| (Verdict::Good, subject, found.to_owned());
+    let csv = format!("{HEADER}{}{}", line(0, "web-0", "1", "1Mi"), line(1, "web-0", "1", ""));
+    let samples = good("samples", "3 samples on 1 days, 2026-11-20T00:00:00Z to 2026-11-20T00:00:00Z");
+    assert_eq!(examined(&csv), [good("format", "CSV"), samples, good("images", "1 images in 1 namespaces")]);
+    let unfinished = examined(csv.trim_end());
+    assert_eq!((unfinished[3].0, unfinished[3].1), (Verdict::Doubtful, "last line"));
+    let wrong = examined(&format!("{csv}x\n"));
+    assert_eq!((wrong[1].0, wrong[1].2.as_str()), (Verdict::Bad, "line 4: there is no value for `namespace`"));
+    assert_eq!(examined("what is this\n")[0].0, Verdict::Bad);
+    let otlp = examined(&export(0..2, NOW - DAY, 7, ""));
+    assert_eq!(otlp[0], good("format", "OTLP metrics in JSON"));
+    assert_eq!((otlp[1].0, otlp[2].0), (Verdict::Bad, Verdict::Doubtful));
+    assert_eq!(diagnose(&folder.path().join("none"), 60, NOW)[0].verdict, Verdict::Bad);
+}

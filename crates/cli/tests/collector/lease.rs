@@ -1,0 +1,131 @@
+//! A Lease prevents two collectors of one cluster from writing at the same time.
+
+use std::time::{Duration, Instant};
+
+use headroom_collector::publish::PublishError;
+use headroom_collector::publish::cluster::{Cluster, ClusterError};
+use headroom_collector::publish::lease::{lease, lease_error};
+use headroom_kube::lease::{RenewedLease, Timing, Turn};
+
+use crate::api_server::{ApiServer, Scenario};
+use crate::cluster::{publish_in_turn, store};
+use crate::support::*;
+
+/// A Lease of two seconds instead of a minute.
+const FAST: Timing = Timing {
+    duration: Duration::from_secs(2),
+    renewal: Duration::from_millis(200),
+    observation: Duration::from_millis(50),
+};
+
+async fn lease_of(server: &std::sync::Arc<ApiServer>, store: &str) -> RenewedLease {
+    lease(Cluster::new(server.client().await, false, &pace()).api, "headroom", store, FAST)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_holds_the_lease_and_the_other_names_the_holder() {
+    let server = ApiServer::new("1");
+    let (first, second) = (lease_of(&server, "aaaa").await, lease_of(&server, "bbbb").await);
+    assert_eq!(first.take().await.unwrap(), Turn::Ours);
+    assert_eq!(first.take().await.unwrap(), Turn::Ours);
+    let holder = server.holder();
+    assert!(holder.ends_with("_aaaa"), "{holder}");
+    let begun = Instant::now();
+    match second.take().await.unwrap() {
+        Turn::Theirs { holder: theirs, renewed } => assert!(theirs == holder && renewed.is_some()),
+        Turn::Ours => panic!("both hold the Lease"),
+    }
+    assert!(begun.elapsed() < FAST.duration, "a renewal was not noticed in time");
+    assert!(first.is_ours() && !second.is_ours());
+    // Longer than its duration, because it is renewed.
+    tokio::time::sleep(FAST.duration + FAST.renewal).await;
+    assert!(first.is_ours());
+
+    first.release().await;
+    assert!(!first.is_ours() && server.holder().is_empty());
+    let begun = Instant::now();
+    assert_eq!(second.take().await.unwrap(), Turn::Ours);
+    assert!(begun.elapsed() < FAST.duration / 2, "a released Lease was not taken at once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lease_of_a_killed_collector_expires() {
+    let server = ApiServer::new("1");
+    let killed = lease_of(&server, "aaaa").await;
+    assert_eq!(killed.take().await.unwrap(), Turn::Ours);
+    drop(killed);
+    // With the same store, the Lease is taken at once, because no other collector can have that store open.
+    let begun = Instant::now();
+    let again = lease_of(&server, "aaaa").await;
+    assert_eq!(again.take().await.unwrap(), Turn::Ours);
+    assert!(begun.elapsed() < FAST.duration / 2);
+    drop(again);
+    let other = lease_of(&server, "bbbb").await;
+    let begun = Instant::now();
+    assert_eq!(other.take().await.unwrap(), Turn::Ours);
+    assert!(begun.elapsed() >= FAST.duration / 2, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_one_of_many_gets_the_lease() {
+    let server = ApiServer::new("1");
+    let mut tasks = Vec::new();
+    for number in 0..8 {
+        let lease = lease_of(&server, &format!("{number:04}")).await;
+        tasks.push(tokio::spawn(async move { (lease.take().await.unwrap(), lease) }));
+    }
+    let mut winners = 0;
+    let mut kept = Vec::new();
+    for task in tasks {
+        let (turn, lease) = task.await.unwrap();
+        winners += u32::from(turn == Turn::Ours);
+        kept.push(lease);
+    }
+    assert_eq!(winners, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_loses_the_lease_stops_writing() {
+    let server = ApiServer::new("1");
+    let (_folder, store) = store().await;
+    let ours = lease_of(&server, store.id()).await;
+    assert_eq!(ours.take().await.unwrap(), Turn::Ours);
+    publish_in_turn(&store, server.start().await, NOW, Some(&ours)).await.unwrap();
+    let written = server.writes.lock().unwrap().len();
+    assert!(server.writes.lock().unwrap().iter().all(|write| write.holder.ends_with(store.id())));
+    // Another client overwrites the Lease.
+    server.lease.lock().unwrap().as_mut().unwrap()["spec"]["holderIdentity"] = serde_json::json!("eve_bbbb");
+    let deadline = Instant::now() + 4 * FAST.duration;
+    while ours.is_ours() {
+        assert!(Instant::now() < deadline);
+        tokio::time::sleep(FAST.observation).await;
+    }
+    let error = publish_in_turn(&store, server.start().await, NOW + 7 * HOUR, Some(&ours)).await.unwrap_err();
+    assert!(matches!(error, PublishError::Cluster(ClusterError::LostTurn)), "{error}");
+    assert_eq!(server.writes.lock().unwrap().len(), written);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreachable_api_server_ends_the_turn_in_time() {
+    let server = ApiServer::new("1");
+    let ours = lease_of(&server, "aaaa").await;
+    assert_eq!(ours.take().await.unwrap(), Turn::Ours);
+    *server.scenario.lock().unwrap() = Scenario::Down;
+    tokio::time::sleep(FAST.duration).await;
+    assert!(!ours.is_ours());
+    *server.scenario.lock().unwrap() = Scenario::Ordinary;
+    assert_eq!(ours.take().await.unwrap(), Turn::Ours);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_namespace_is_named() {
+    let server = ApiServer::new("1");
+    *server.scenario.lock().unwrap() = Scenario::NoNamespace;
+    let error = lease_of(&server, "aaaa").await.take().await.unwrap_err();
+    let error = lease_error(error, "headroom").to_string();
+    assert_eq!(
+        error,
+        "there is no namespace `headroom` for the profiles: create it, or name another \
+         with --profiles-namespace"
+    );
+}

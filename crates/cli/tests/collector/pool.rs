@@ -1,0 +1,135 @@
+//! Colluding namespaces, whatever they run: fewer than the quorum cannot move a figure of the pool out of the range of
+//! the others.
+
+use headroom_collector::profile::Pooling;
+use headroom_core::amount::Quantity;
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::{Batch, Container, OomKill, Resource, Sample, Series, Window};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::support::*;
+
+const REPOSITORY: &str = "docker.io/library/nginx";
+const MIB: u64 = 1 << 20;
+
+/// A namespace: pods that all use these amounts, an hour each, on this many days.
+#[derive(Debug, Clone)]
+struct Tenant {
+    pods: usize,
+    days: i64,
+    mebibytes: Vec<u64>,
+    /// Mebibytes at which a container was killed.
+    killed_at: Option<u64>,
+}
+
+fn honest() -> impl Strategy<Value = Tenant> {
+    (1..4_usize, 1..10_i64, vec(20..2_000_u64, 1..6), proptest::option::of(20..2_000_u64))
+        .prop_map(|(pods, days, mebibytes, killed_at)| Tenant { pods, days, mebibytes, killed_at })
+}
+
+fn hostile() -> impl Strategy<Value = Tenant> {
+    let amounts = prop_oneof![vec(0..2_u64, 1..4), vec(50_000..900_000_u64, 1..4), vec(20..3_000_u64, 1..4)];
+    (1..20_usize, 1..30_i64, amounts, proptest::option::of(1..900_000_u64))
+        .prop_map(|(pods, days, mebibytes, killed_at)| Tenant { pods, days, mebibytes, killed_at })
+}
+
+/// The pool's history of all tags of the image.
+fn pooled(tenants: &[Tenant], pooling: &Pooling) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let always = Window { from: 0, to: NOW };
+    let mut gathered = Gathered::default();
+    for (number, tenant) in tenants.iter().enumerate() {
+        for pod in 0..tenant.pods {
+            let container = Container {
+                namespace: format!("team-{number}"),
+                pod: format!("web-{pod}"),
+                name: "web".to_owned(),
+                image: "nginx:1.27".to_owned(),
+            };
+            let times = (1..=tenant.days).flat_map(|day| (0..).zip(&tenant.mebibytes).map(move |at| (day, at)));
+            let sample = |(day, (hour, mebibytes)): (i64, (i64, &u64))| Sample {
+                time: NOW - day * DAY + hour * 3600,
+                value: mebibytes * MIB,
+            };
+            let samples = times.map(sample).collect();
+            let of = Series { container: container.clone(), resource: Resource::Memory, samples, step_seconds: 3600 };
+            gathered.take(Batch::Usage(vec![of]), always);
+            if let Some(mebibytes) = tenant.killed_at {
+                let kill = OomKill { container, at: NOW - DAY, memory: mebibytes * MIB };
+                gathered.take(Batch::OomKills(vec![kill]), always);
+            }
+        }
+    }
+    store.add_present(always, &gathered, None).unwrap();
+    histories(&objects(&store, NOW, pooling), REPOSITORY, "pool")["all"].take()
+}
+
+fn mebibytes(text: &str) -> f64 {
+    text.parse::<Quantity>().unwrap().value() as f64 / MIB as f64
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn two_namespaces_cannot_move_a_figure_out_of_the_range_of_others(
+        honest in vec(honest(), 1..9),
+        hostile in vec(hostile(), 0..3),
+    ) {
+        let tenants = [honest.as_slice(), hostile.as_slice()].concat();
+        let all = pooled(&tenants, &Pooling::default());
+        let amounts = || honest.iter().flat_map(|tenant| &tenant.mebibytes).map(|amount| *amount as f64);
+        let (least, most) = (amounts().fold(f64::MAX, f64::min), amounts().fold(0.0, f64::max));
+        // Sketches have an error of at most 1 %; if two may be the majority, the deciding figures agree within a
+        // quarter.
+        let slack = if tenants.len() < 5 { 1.26 } else { 1.01 };
+        for (window, usage) in all["windows"].as_object().into_iter().flatten() {
+            for figure in usage["memory"].as_str().unwrap().split(' ').filter(|figure| !figure.starts_with("samples")) {
+                let amount = mebibytes(figure.split_once('=').unwrap().1);
+                prop_assert!(amount <= most * slack && amount * slack >= least, "{window} {figure}: {least} {most}");
+            }
+        }
+        let killed = honest.iter().filter_map(|tenant| tenant.killed_at).max();
+        for kill in all["oomKills"].as_array().into_iter().flatten() {
+            prop_assert!(mebibytes(kill["memory"].as_str().unwrap()) <= killed.unwrap() as f64);
+        }
+    }
+}
+
+fn steady(mebibytes: u64) -> Tenant {
+    Tenant { pods: 2, days: 3, mebibytes: vec![mebibytes], killed_at: None }
+}
+
+fn p90(all: &Value) -> &str {
+    all["windows"]["7d"]["memory"].as_str().unwrap().split(" 90=").nth(1).unwrap().split(' ').next().unwrap()
+}
+
+#[test]
+fn a_kill_in_one_namespace_does_not_affect_others() {
+    let attacker = Tenant { pods: 200, days: 1, mebibytes: vec![8192], killed_at: Some(8192) };
+    let all = pooled(&[steady(50), steady(50), steady(50), attacker], &Pooling::default());
+    assert!(mebibytes(p90(&all)) <= 50.5, "{all}");
+    assert_eq!(all["oomKills"], serde_json::json!([]));
+    // If enough namespaces have kills, the pool has an amount and time that enough of them reached.
+    let killed = |mebibytes| Tenant { killed_at: Some(mebibytes), ..steady(50) };
+    let all = pooled(&[killed(60), killed(70), killed(80), killed(9000)], &Pooling::default());
+    assert_eq!(all["oomKills"][0]["memory"], "70Mi");
+}
+
+#[test]
+fn usage_of_few_namespaces_is_not_published_for_all() {
+    assert_eq!(pooled(&[steady(50), steady(50)], &Pooling::default()), Value::Null);
+    let all = pooled(&[steady(10), steady(50), steady(900)], &Pooling::default());
+    assert_eq!(all["windows"]["7d"]["memory"], "samples=1080", "{all}");
+    assert_eq!((&all["windows"]["7d"]["namespaces"], &all["days"]), (&3.into(), &3.into()));
+}
+
+#[test]
+fn only_chosen_namespaces_are_in_the_pool() {
+    let pooling = Pooling { namespaces: vec!["team-0".to_owned(), "team-[12]".to_owned()], ..Pooling::default() };
+    assert_eq!(pooled(&[steady(50), steady(50), steady(50)], &pooling), Value::Null);
+    let pooling = Pooling { namespaces: vec!["team-*".to_owned()], ..Pooling::default() };
+    assert!(mebibytes(p90(&pooled(&[steady(50), steady(50), steady(50)], &pooling))) > 49.0);
+}

@@ -1,0 +1,183 @@
+//! Published profiles, compared with figures computed from the samples.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headroom_collector::profile::Pooling;
+use headroom_collector::store::Store;
+use headroom_core::cluster::usage::{Percentile, find_in_usage};
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::{Batch, Container, Resource, Sample, Series, Window};
+use serde_json::Value;
+
+use crate::support::*;
+
+/// Namespace, pod, image, time, bytes.
+type Observation = (&'static str, String, &'static str, i64, u64);
+
+/// Three pods over 35 days, a sample every 17 minutes, mostly low with rare peaks.
+fn observations() -> Vec<Observation> {
+    let mut observations = Vec::new();
+    let mut random = 88_172_645_463_325_252_u64;
+    let pods = [("shop", "nginx:1.27"), ("shop", "nginx:1.28"), ("lab", "nginx:1.28")];
+    for (number, (namespace, image)) in pods.into_iter().enumerate() {
+        let mut time = NOW - 35 * DAY;
+        while time < NOW {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let peak = if random.is_multiple_of(50) { 10 } else { 1 };
+            let bytes = (30 + 20 * number as u64) * (1 << 20) * peak + random % (1 << 24);
+            observations.push((namespace, format!("web-{number}"), image, time, bytes));
+            time += 17 * 60;
+        }
+    }
+    observations
+}
+
+fn filled(folder: &std::path::Path) -> Store {
+    let store = open(folder);
+    let always = Window { from: 0, to: NOW };
+    let mut gathered = Gathered::default();
+    for (namespace, pod, image, time, value) in observations() {
+        let container = Container { namespace: namespace.into(), pod, name: "web".into(), image: image.into() };
+        let samples = vec![Sample { time, value }];
+        let series = Series { container, resource: Resource::Memory, samples, step_seconds: 60 };
+        gathered.take(Batch::Usage(vec![series]), always);
+    }
+    store.add_present(always, &gathered, None).unwrap();
+    store
+}
+
+/// The history of nginx in a namespace, or in the `pool`.
+fn image_of(store: &Store, of: &str) -> Value {
+    let pooling = Pooling { quorum: 1, namespaces: Vec::new() };
+    histories(&objects(store, NOW, &pooling), "docker.io/library/nginx", of)
+}
+
+/// Compares a published history with its samples. Of two namespaces, the larger figure is the 90th percentile.
+#[track_caller]
+fn check(history: &Value, counts: impl Fn(&Observation) -> bool) {
+    for (window, days) in [("7d", 7), ("30d", 30), ("recent", 30)] {
+        // Whole days: today, of which nothing has passed yet, and the days before.
+        let all = observations();
+        let within: Vec<&Observation> = all.iter().filter(|one| counts(one) && one.3 >= NOW - days * DAY).collect();
+        let namespaces: BTreeSet<&str> = within.iter().map(|one| one.0).collect();
+        let published = &history["windows"][window];
+        let distinct = |name: fn(&Observation) -> String| {
+            within.iter().map(|one| (name(one), ())).collect::<BTreeMap<_, _>>().len() as u64
+        };
+        assert_eq!(published["pods"], distinct(|one| format!("{}/{}", one.0, one.1)));
+        assert_eq!(published["namespaces"], namespaces.len());
+        let memory = published["memory"].as_str().unwrap();
+        assert_eq!(find_in_usage(memory, "samples").unwrap(), within.len().to_string());
+        let peak = within.iter().map(|one| one.4).max().unwrap();
+        assert_eq!(bytes_of(find_in_usage(memory, "peak").unwrap()), peak as f64);
+        for percentile in Percentile::PUBLISHED.map(Percentile::name) {
+            let found = bytes_of(find_in_usage(memory, percentile).unwrap());
+            let of_namespace = |namespace: &&str| {
+                let its = within.iter().filter(|one| one.0 == *namespace);
+                let weight = |time: i64| {
+                    let days_ago = ((NOW - time + DAY - 1) / DAY) as i32;
+                    if window == "recent" { 0.5_f64.powi(days_ago) } else { 1.0 }
+                };
+                exact(its.map(|one| (one.4, weight(one.3))).collect(), percentile.parse().unwrap())
+            };
+            let exact = namespaces.iter().map(of_namespace).max().unwrap() as f64;
+            assert!((found - exact).abs() <= exact * 0.01, "{window} {percentile}: {found} for {exact}");
+        }
+    }
+    assert_eq!(history["days"], 30);
+}
+
+/// The percentile of weighted amounts.
+fn exact(mut weighted: Vec<(u64, f64)>, percent: f64) -> u64 {
+    weighted.sort_by_key(|(amount, _)| *amount);
+    let wanted = weighted.iter().map(|(_, weight)| weight).sum::<f64>() * percent / 100.0;
+    let mut reached = 0.0;
+    let enough = weighted.iter().find(|(_, weight)| {
+        reached += weight;
+        reached >= wanted * (1.0 - 1e-12)
+    });
+    enough.or(weighted.last()).unwrap().0
+}
+
+/// The amount in bytes. Uses floats, unlike the code under test.
+fn bytes_of(text: &str) -> f64 {
+    let units = [("Ki", 1024.0), ("Mi", 1024.0 * 1024.0), ("Gi", 1024.0 * 1024.0 * 1024.0)];
+    let unit = units.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)));
+    let (number, unit) = unit.unwrap_or((text, 1.0));
+    number.parse::<f64>().unwrap() * unit
+}
+
+#[test]
+fn profiles_have_the_percentiles_of_their_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(folder.path());
+    let pooled = image_of(&store, "pool");
+    check(&pooled["all"], |_| true);
+    check(&pooled["tags"]["1,27"], |one| one.2 == "nginx:1.27");
+    check(&pooled["tags"]["1,28"], |one| one.2 == "nginx:1.28");
+    let own = image_of(&store, "shop");
+    check(&own["all"], |one| one.0 == "shop");
+    check(&own["tags"]["1,28"], |one| one.0 == "shop" && one.2 == "nginx:1.28");
+    let lab = image_of(&store, "lab");
+    check(&lab["all"], |one| one.0 == "lab");
+    assert_eq!(lab["tags"].as_object().unwrap().len(), 1);
+}
+
+#[test]
+fn a_tag_with_a_digest_is_found_by_either_and_counted_once_in_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let mut gathered = Gathered::default();
+    let always = Window { from: 0, to: NOW };
+    for image in ["nginx:1.27".to_owned(), format!("nginx:1.27@{digest}"), format!("nginx@{digest}")] {
+        let container = Container { namespace: "shop".into(), pod: image.clone(), name: "web".into(), image };
+        let samples = vec![Sample { time: NOW - DAY, value: 1 << 20 }];
+        let series = Series { container, resource: Resource::Memory, samples, step_seconds: 60 };
+        gathered.take(Batch::Usage(vec![series]), always);
+    }
+    store.add_present(always, &gathered, None).unwrap();
+    let image = image_of(&store, "shop");
+    let samples = |history: &Value| {
+        let memory = history["windows"]["7d"]["memory"].as_str().unwrap();
+        find_in_usage(memory, "samples").unwrap().to_owned()
+    };
+    assert_eq!(samples(&image["all"]), "3");
+    assert_eq!(samples(&image["tags"]["1,27"]), "2");
+    assert_eq!(samples(&image["tags"][digest.as_str()]), "2");
+}
+
+/// A container that used this many mebibytes a day ago.
+fn used(pod: &str, name: &str, mebibytes: u64) -> Batch {
+    let (namespace, image) = ("shop".into(), "nginx:1.27".into());
+    let container = Container { namespace, pod: pod.into(), name: name.into(), image };
+    let samples = (1..=60).map(|minute| Sample { time: NOW - DAY + minute * 60, value: mebibytes << 20 }).collect();
+    Batch::Usage(vec![Series { container, resource: Resource::Memory, samples, step_seconds: 60 }])
+}
+
+#[test]
+fn each_container_of_a_workload_has_its_own_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let always = Window { from: 0, to: NOW };
+    let add = |batches: Vec<Batch>, window: Window| {
+        let mut gathered = Gathered::default();
+        batches.into_iter().for_each(|batch| gathered.take(batch, always));
+        store.add_present(window, &gathered, None).unwrap();
+    };
+    add(vec![used("web-7d4b9c6f5-x2x4z", "main", 100)], Window { from: 0, to: NOW - 60 });
+    let text = published(&store, NOW);
+    let is_only_named = text.contains(r#""same":"1,27 web/main""#) && !text.contains("workloads");
+    assert!(is_only_named, "equal histories should only be named: {text}");
+
+    // Pods of two ReplicaSets, added one after the other, belong to one workload.
+    add(vec![used("web-6c8f5d7b94-qwrtz", "main", 100), used("db-0", "main", 900)], Window { from: NOW - 60, to: NOW });
+    let image = image_of(&store, "shop");
+    let of = |key: &str| image["workloads"][key]["windows"]["7d"].clone();
+    let peak = |window: &Value| find_in_usage(window["memory"].as_str().unwrap(), "peak").unwrap().to_owned();
+    assert_eq!((of("web/main")["pods"].as_u64(), peak(&of("web/main")).as_str()), (Some(2), "100Mi"));
+    assert_eq!((of("db/main")["pods"].as_u64(), peak(&of("db/main")).as_str()), (Some(1), "900Mi"));
+    assert_eq!(image["all"]["windows"]["7d"]["pods"], 3);
+}

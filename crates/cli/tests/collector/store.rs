@@ -1,0 +1,223 @@
+//! The store: files that it refuses to open, deduplication, and expiry.
+
+use std::fs;
+
+use headroom_collector::store::{Piece, Store, StoreError};
+use headroom_core::cluster::usage::Root;
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::{Batch, Container, Distribution, Resource, Sample, Series, Window};
+use redb::{Database, TableDefinition};
+
+use crate::support::*;
+
+const ALWAYS: Window = Window { from: 0, to: i64::MAX };
+
+fn gathered(batch: Batch) -> Gathered {
+    let mut gathered = Gathered::default();
+    gathered.take(batch, ALWAYS);
+    gathered
+}
+
+fn series(namespace: &str, image: &str, time: i64) -> Batch {
+    let container =
+        Container { namespace: namespace.into(), pod: "web-0".into(), name: "web".into(), image: image.into() };
+    let samples = vec![Sample { time, value: 1 << 20 }];
+    Batch::Usage(vec![Series { container, resource: Resource::Memory, samples, step_seconds: 60 }])
+}
+
+fn piece(namespace: &str, from: i64, to: i64) -> Piece {
+    Piece { namespace: namespace.into(), window: Window { from, to } }
+}
+
+#[test]
+fn errors_for_unusable_stores_have_advice() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.redb");
+    let said = |error: StoreError| error.to_string().replace(&path.display().to_string(), "usage.redb");
+
+    let open = Store::open(&path).unwrap();
+    assert_eq!(
+        said(Store::open(&path).unwrap_err()),
+        "the store `usage.redb` is in use by another collector: stop that one, or choose another with --store"
+    );
+    drop(open);
+
+    let database = Database::open(&path).unwrap();
+    let txn = database.begin_write().unwrap();
+    txn.open_table(TableDefinition::<&str, i64>::new("facts")).unwrap().insert("format", 99).unwrap();
+    txn.commit().unwrap();
+    drop(database);
+    assert_eq!(
+        said(Store::open(&path).unwrap_err()),
+        "the store `usage.redb` has format 99, and this version reads format 3: use the version that wrote it, or \
+         delete it to read the last 30 days again"
+    );
+
+    fs::write(&path, "not a database").unwrap();
+    assert!(matches!(Store::open(&path), Err(StoreError::Foreign { .. })));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "not a database");
+
+    fs::remove_file(&path).unwrap();
+    assert_eq!(Store::open(&path).unwrap().planned().unwrap(), None, "a lost store starts empty");
+}
+
+#[test]
+fn a_store_killed_during_creation_is_created_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.redb");
+    // The file of a database that was killed before it had written its header.
+    fs::write(folder.path().join("usage.redb.begun"), [0; 8192]).unwrap();
+    let window = Window { from: NOW - HOUR, to: NOW };
+    Store::open(&path).unwrap().plan(window, &["shop".to_owned()]).unwrap();
+    assert_eq!(Store::open(&path).unwrap().planned().unwrap(), Some(NOW));
+    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["usage.redb"]);
+}
+
+#[test]
+fn a_sources_memory_is_stored_together_with_its_samples_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    assert_eq!(store.memory().unwrap(), None);
+    let window = Window { from: NOW, to: NOW + 60 };
+    let seen = gathered(series("shop", "nginx", NOW));
+    store.add_present(window, &seen, Some(b"told")).unwrap();
+    assert_eq!(store.memory().unwrap().as_deref(), Some(b"told".as_slice()));
+    store.add_present(window, &seen, Some(b"told twice")).unwrap_err();
+    assert_eq!(store.memory().unwrap().as_deref(), Some(b"told".as_slice()));
+}
+
+#[test]
+fn damage_is_detected_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.redb");
+    let window = Window { from: NOW, to: NOW + 60 };
+    Store::open(&path).unwrap().add_present(window, &gathered(series("shop", "nginx", NOW)), None).unwrap();
+    let database = Database::open(&path).unwrap();
+    let txn = database.begin_write().unwrap();
+    {
+        type Key = (u8, &'static str, &'static str, &'static str, u32, &'static str);
+        let mut days = txn.open_table(TableDefinition::<Key, &[u8]>::new("days")).unwrap();
+        let day = (NOW / DAY) as u32;
+        let root = 0x26;
+        let known = days.insert((root, "docker.io/library/nginx", ":latest", "shop", day, ""), [7_u8].as_slice());
+        assert!(known.unwrap().is_some(), "the row is not where this test expects it");
+    }
+    txn.commit().unwrap();
+    drop(database);
+    let store = Store::open(&path).unwrap();
+    let error = store.visit_root(Root::of("docker.io/library/nginx"), |_| {}).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}
+
+#[test]
+fn a_piece_is_settled_once_and_in_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    store.plan(Window { from: 0, to: 3600 }, &["lab".to_owned(), "shop".to_owned()]).unwrap();
+    assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600), piece("shop", 0, 3600)]);
+    let some = || gathered(series("shop", "nginx", NOW));
+    store.settle(&piece("shop", 0, 3600), 600, &some()).unwrap();
+    let before = published(&store, NOW);
+    for settled in [piece("shop", 0, 3600), piece("shop", 0, 600), piece("other", 0, 3600)] {
+        assert!(matches!(store.settle(&settled, settled.window.to, &some()), Err(StoreError::NotOwed { .. })));
+    }
+    assert_eq!(published(&store, NOW), before, "a refused piece added something");
+    assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600), piece("shop", 600, 3600)]);
+    store.settle(&piece("shop", 600, 3600), 3600, &some()).unwrap();
+    assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600)]);
+}
+
+#[test]
+fn adjacent_planned_windows_of_a_namespace_are_merged() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    for hour in 0..5 {
+        let window = Window { from: hour * HOUR, to: (hour + 1) * HOUR };
+        let namespaces = if hour == 3 { vec![] } else { vec!["shop".to_owned()] };
+        store.plan(window, &namespaces).unwrap();
+    }
+    assert_eq!(store.owed().unwrap(), [piece("shop", 0, 3 * HOUR), piece("shop", 4 * HOUR, 5 * HOUR)]);
+    assert_eq!(store.planned().unwrap(), Some(5 * HOUR));
+}
+
+#[test]
+fn days_beyond_the_longest_window_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    for (days_ago, namespace) in [(31, "old"), (30, "shop"), (0, "shop")] {
+        let time = NOW - days_ago * DAY;
+        store
+            .add_present(Window { from: time, to: time + 60 }, &gathered(series(namespace, "nginx", time)), None)
+            .unwrap();
+    }
+    store.plan(Window { from: NOW - 40 * DAY, to: NOW - 35 * DAY }, &["old".to_owned()]).unwrap();
+    store.plan(Window { from: NOW, to: NOW + 60 }, &["shop".to_owned()]).unwrap();
+    assert_eq!(store.namespaces().unwrap(), ["old", "shop"]);
+    store.expire((NOW / DAY) as u32).unwrap();
+    assert_eq!(store.namespaces().unwrap(), ["shop"]);
+    assert_eq!(store.owed().unwrap(), [piece("shop", NOW, NOW + 60)]);
+    let days = || {
+        let mut days = Vec::new();
+        store.visit_root(Root::of("docker.io/library/nginx"), |day| days.push(day.day)).unwrap();
+        days
+    };
+    let kept = [(NOW / DAY) as u32 - 30, (NOW / DAY) as u32];
+    assert_eq!(days(), kept);
+    // A wrong clock, early or late, drops nothing more.
+    for today in [0, 1, (NOW / DAY) as u32 + 365 * 40, u32::MAX] {
+        store.expire(today).unwrap();
+        assert_eq!(days(), kept);
+    }
+}
+
+#[test]
+fn a_distribution_replaces_the_previous_one_of_any_day_or_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let distribution = |image: &str, days_ago: i64, minutes: u64| Distribution {
+        namespace: "shop".into(),
+        subject: "web-main".into(),
+        image: image.into(),
+        resource: Resource::Cpu,
+        last_seen: NOW - days_ago * DAY,
+        buckets: vec![(1_000_000, minutes * 60)],
+    };
+    let look = |minute: i64, part: Distribution| {
+        let window = Window { from: NOW + minute * 60, to: NOW + minute * 60 + 60 };
+        store.add_present(window, &gathered(Batch::Distributions(vec![part])), None).unwrap();
+    };
+    look(0, distribution("nginx:1.27", 2, 100));
+    look(1, distribution("nginx:1.27", 1, 120));
+    let text = published(&store, NOW);
+    assert!(text.contains(r#""cpu":"samples=120 "#) && !text.contains("samples=100 "), "{text}");
+    look(2, distribution("nginx:1.28", 0, 7));
+    let text = published(&store, NOW);
+    assert!(text.contains(r#""same":"1,28""#) && !text.contains("1,27") && !text.contains("samples=120 "), "{text}");
+}
+
+#[test]
+fn a_store_of_the_format_without_workloads_is_upgraded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.redb");
+    let window = |minute: i64| Window { from: NOW + minute * 60, to: NOW + minute * 60 + 60 };
+    let store = Store::open(&path).unwrap();
+    store.add_present(window(0), &gathered(series("shop", "nginx", NOW)), None).unwrap();
+    let (id, before) = (store.id().to_owned(), published(&store, NOW));
+    drop(store);
+    let database = Database::open(&path).unwrap();
+    let txn = database.begin_write().unwrap();
+    txn.open_table(TableDefinition::<&str, i64>::new("facts")).unwrap().insert("format", 2).unwrap();
+    type Key = (u8, &'static str, &'static str, &'static str, u32);
+    assert!(txn.delete_table(TableDefinition::<Key, &[u8]>::new("workloads")).unwrap());
+    txn.commit().unwrap();
+    drop(database);
+
+    let store = Store::open(&path).unwrap();
+    assert_eq!(store.id(), id);
+    let now = published(&store, NOW);
+    assert!(before.contains("web/web") && !now.contains("web/web"), "{before} {now}");
+    assert_eq!(now, before.replace("latest web/web", "latest"));
+    store.add_present(window(1), &gathered(series("shop", "nginx", NOW + 60)), None).unwrap();
+    assert!(published(&store, NOW + 60).contains("web/web"));
+}

@@ -1,0 +1,189 @@
+//! The pipeline with a source that is read in time windows: every sample counts exactly once, whatever fails.
+
+use std::sync::Mutex;
+
+use headroom_collector::backfill::Run;
+use headroom_collector::metrics::Metrics;
+use headroom_collector::read_limits::Pace;
+use headroom_report::progress::Progress;
+use headroom_sources::{Reach, Source};
+use headroom_usage::accuracy::Estimates;
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::Window;
+
+use crate::support::*;
+use tokio_util::sync::CancellationToken;
+
+/// The profiles if everything is read in one window.
+async fn reference(source: &Scripted, end: i64) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut gathered = Gathered::default();
+    let all = Window { from: (NOW - 40 * DAY) / DAY * DAY, to: end };
+    for namespace in source.namespaces(all).await.unwrap() {
+        source.read(&namespace, all, &mut |batch| gathered.take(batch, all)).await.unwrap();
+    }
+    store.add_present(all, &gathered, None).unwrap();
+    source.reads.lock().unwrap().clear();
+    published(&store, end)
+}
+
+/// The last time whose samples are final at the source's current time.
+fn end(source: &Scripted) -> i64 {
+    (source.now - pace().lag) / STEP * STEP
+}
+
+async fn check_complete(source: &Scripted, runs: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    for _ in 0..runs {
+        collect(source, &store, &CancellationToken::new()).await.unwrap();
+    }
+    assert!(store.owed().unwrap().is_empty());
+    let calm = Scripted { now: source.now, ..Scripted::new(three_workloads()) };
+    assert_eq!(published(&store, end(source)), reference(&calm, end(&calm)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_month_in_windows_is_the_month() {
+    check_complete(&Scripted::new(three_workloads()), 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_run_adds_nothing() {
+    check_complete(&Scripted::new(three_workloads()), 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_overloaded_source_gets_smaller_queries_and_nothing_is_lost() {
+    let source = Scripted { bears: 20 * 60, ..Scripted::new(three_workloads()) };
+    check_complete(&source, 1).await;
+    let reads = source.reads.lock().unwrap();
+    assert!(reads.iter().all(|(_, window)| window.seconds() <= source.bears && window.from % STEP == 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_failed_halfway_counts_once() {
+    check_complete(&Scripted { hiccups: 3, ..Scripted::new(three_workloads()) }, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn overlapping_answers_count_once() {
+    check_complete(&Scripted { sloppy: true, ..Scripted::new(three_workloads()) }, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_hour_later_an_hour_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut source = Scripted::new(three_workloads());
+    source.workloads[2].to = NOW + DAY;
+    collect(&source, &store, &CancellationToken::new()).await.unwrap();
+    source.reads.lock().unwrap().clear();
+    source.now += HOUR;
+    collect(&source, &store, &CancellationToken::new()).await.unwrap();
+    let reads = source.reads.lock().unwrap().clone();
+    assert_eq!(reads.iter().map(|(_, window)| window.seconds()).sum::<i64>(), HOUR);
+    assert_eq!(reads.iter().map(|(namespace, _)| namespace).collect::<Vec<_>>(), ["lab"; 2]);
+    let expected = reference(&source, end(&source)).await;
+    assert_eq!(published(&store, end(&source)), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_namespace_does_not_block_others_and_is_read_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let source = Scripted { broken: Mutex::new(["lab"].into()), ..Scripted::new(three_workloads()) };
+    let outcome = collect(&source, &store, &CancellationToken::new()).await.unwrap();
+    assert_eq!(outcome.unread.keys().collect::<Vec<_>>(), ["lab"]);
+    assert!(source.reads.lock().unwrap().iter().all(|(namespace, _)| namespace == "shop"));
+    let owed = store.owed().unwrap();
+    assert_eq!(
+        owed.iter().map(|piece| piece.namespace.as_str()).collect::<Vec<_>>(),
+        ["lab"],
+        "expected one merged piece"
+    );
+    source.broken.lock().unwrap().clear();
+    collect(&source, &store, &CancellationToken::new()).await.unwrap();
+    assert_eq!(published(&store, end(&source)), reference(&source, end(&source)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_refuses_everything_ends_the_run_with_its_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let source = Scripted { broken: Mutex::new(["lab", "shop"].into()), ..Scripted::new(three_workloads()) };
+    let error = collect(&source, &store, &CancellationToken::new()).await.unwrap_err();
+    assert_eq!(error.to_string(), "no such tenant");
+    assert!(!store.owed().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_run_continues_where_it_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let source = Scripted::new(three_workloads());
+    for _ in 0..5 {
+        let stop = CancellationToken::new();
+        let run = collect(&source, &store, &stop);
+        let stopped = async {
+            tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+            stop.cancel();
+        };
+        let (outcome, ()) = tokio::join!(run, stopped);
+        outcome.unwrap();
+    }
+    collect(&source, &store, &CancellationToken::new()).await.unwrap();
+    assert_eq!(published(&store, end(&source)), reference(&source, end(&source)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn namespaces_are_read_concurrently() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let names: Vec<&'static str> = (0..40).map(|number| &*format!("team-{number:02}").leak()).collect();
+    let (image, from, to) = ("nginx", NOW - HOUR, NOW + HOUR);
+    let workloads = names.iter().map(|namespace| Workload { namespace, pod: "web-0", image, from, to });
+    let source = Scripted { reach: Reach::Present, ..Scripted::new(workloads.collect()) };
+    collect(&source, &store, &CancellationToken::new()).await.unwrap();
+    assert_eq!(store.namespaces().unwrap(), names);
+    assert_eq!(source.under_way.lock().unwrap().1, pace().concurrency as u32);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_images_for_memory_are_read_in_shorter_windows() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    // Each minute another build.
+    let builds = |count: i64| {
+        (0..count).map(|minute| {
+            let image = &*format!("registry.example/ci/build:{minute}").leak();
+            let from = NOW - HOUR + minute * STEP - 2 * STEP;
+            Workload { namespace: "ci", pod: "build", image, from, to: from + STEP }
+        })
+    };
+    let source = Scripted::new(builds(58).collect());
+    let pace = Pace { most_images: 10, ..pace() };
+    let (metrics, progress, stop) = (Metrics::default(), Progress::hidden(), CancellationToken::new());
+    let (source, store, estimates) = (&source, &store, &Estimates::default());
+    let run = Run { source, store, estimates, pace: &pace, metrics: &metrics, progress: &progress, stop: &stop };
+    run.catch_up().await.unwrap();
+    assert!(store.owed().unwrap().is_empty());
+    assert_eq!(published(store, end(source)), reference(&Scripted::new(builds(58).collect()), end(source)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn current_usage_is_read_once_per_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut source = Scripted { reach: Reach::Present, ..Scripted::new(three_workloads()) };
+    source.workloads[2].to = NOW + DAY;
+    for seconds in [0, 10, 59, 60, 61, 180] {
+        source.now = NOW + seconds;
+        collect(&source, &store, &CancellationToken::new()).await.unwrap();
+    }
+    let reads: Vec<i64> = source.reads.lock().unwrap().iter().map(|(_, window)| window.from - NOW).collect();
+    assert_eq!(reads, [0, 60, 180]);
+    let text = published(&store, NOW + 240);
+    assert!(text.contains(r#""7d":{"pods":1,"namespaces":1,"cpu":"samples=3 "#), "{text}");
+}

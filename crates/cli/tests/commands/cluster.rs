@@ -1,0 +1,230 @@
+//! A live cluster, played by an in-memory server: the requests, and the errors if it refuses.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use headroom_fixtures::http::{FakeServer, answer};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::*;
+
+/// An API server and a kubeconfig for it, in a folder with an application.
+struct Live {
+    server: FakeServer,
+    folder: TempDir,
+}
+
+const RANGES: &str = "/api/v1/namespaces/shop/limitranges";
+const QUOTAS: &str = "/api/v1/namespaces/shop/resourcequotas";
+const TENANT_QUOTAS: &str = "/apis/headroom.dev/v1alpha1/tenantquotas";
+
+/// Without estimates, so that no history is read.
+const SETTINGS: &str = "estimates: {mode: never}\n";
+
+fn list(items: Value) -> Value {
+    json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items})
+}
+
+fn limits() -> Value {
+    json!({"metadata": {"name": "limits", "namespace": "shop"}, "spec": {"limits": [
+        {"type": "Container", "max": {"memory": "1Gi"}, "default": {"memory": "1Gi"}, "defaultRequest": {"memory": "1Gi"}}]}})
+}
+
+fn team(used: &str) -> Value {
+    json!({"metadata": {"name": "team", "namespace": "shop"}, "spec": {"hard": {"pods": "3"}},
+        "status": {"hard": {"pods": "3"}, "used": {"pods": used}}})
+}
+
+impl Live {
+    /// Paths without an answer do not exist; paths with `null` are forbidden.
+    fn start(answers: Value) -> Self {
+        let answers: BTreeMap<String, Value> = serde_json::from_value(answers).unwrap();
+        let server = FakeServer::start(move |head| {
+            let target = head.split(' ').nth(1).unwrap();
+            match answers.get(target.split('?').next().unwrap()) {
+                Some(Value::Null) => answer(
+                    403,
+                    &json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden",
+                    "message": "User \"ann\" cannot list it"})
+                    .to_string(),
+                ),
+                Some(found) => answer(200, &found.to_string()),
+                None => answer(
+                    404,
+                    &json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
+                    "message": "not found", "details": {"name": "x"}})
+                    .to_string(),
+                ),
+            }
+        });
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "here",
+            "clusters": [{"name": "fake", "cluster": {"server": server.url()}}],
+            "users": [{"name": "ann", "user": {}}],
+            "contexts": [
+                {"name": "here", "context": {"cluster": "fake", "user": "ann", "namespace": "shop"}},
+                {"name": "lab", "context": {"cluster": "fake", "user": "ann", "namespace": "lab"}},
+            ],
+        });
+        let app = pod("a", "{limits: {memory: 2Gi}}").replace(", namespace: shop", "");
+        let files = [("kubeconfig", kubeconfig.to_string()), ("app.yaml", app), ("settings.yaml", SETTINGS.to_owned())];
+        let folder = folder(&files.each_ref().map(|(name, text)| (*name, text.as_str())));
+        Self { server, folder }
+    }
+
+    fn headroom(&self, arguments: &[&str]) -> Said {
+        headroom(
+            self.folder.path(),
+            &[arguments, &["--kubeconfig", "kubeconfig", "--settings", "settings.yaml"]].concat(),
+        )
+    }
+
+    /// The requested paths, in order.
+    fn asked(&self) -> Vec<String> {
+        let asked = self.server.asked.lock().unwrap();
+        asked.iter().map(|head| head.split(' ').nth(1).unwrap().split('?').next().unwrap().to_owned()).collect()
+    }
+}
+
+#[test]
+fn manifests_are_judged_in_the_namespace_of_the_kubeconfig() {
+    let live = Live::start(
+        json!({RANGES: list(json!([limits()])), QUOTAS: list(json!([team("1")])), TENANT_QUOTAS: Value::Null}),
+    );
+    let said = live.headroom(&["check", "-f", "app.yaml"]);
+    assert_eq!((said.code, said.err.as_str()), (1, ""));
+    assert!(said.out.contains("refused   pod/a    shop"), "{}", said.out);
+    // Without TenantQuotas in the cluster, permissions in the one namespace are sufficient.
+    let asked = ["/api/v1/namespaces/shop/pods/a", RANGES, QUOTAS, TENANT_QUOTAS, "/apis/headroom.dev/v1alpha1"];
+    assert_eq!(live.asked(), asked);
+    let said = live.headroom(&["check", "-f", "app.yaml", "--context", "lab"]);
+    assert!(said.out.contains("pod/a    lab"), "{}{}", said.out, said.err);
+}
+
+#[test]
+fn lists_are_read_once_in_a_run() {
+    let live = Live::start(json!({RANGES: list(json!([])), QUOTAS: list(json!([team("1")]))}));
+    let pods: Vec<String> = ["a", "b", "c"].iter().map(|name| pod(name, "{}")).collect();
+    fs::write(live.folder.path().join("app.yaml"), pods.join("---\n")).unwrap();
+    let said = live.headroom(&["check", "-f", "app.yaml"]);
+    assert_eq!(said.code, 1);
+    assert!(said.out.contains("3 objects: 2 admitted, 1 refused"), "{}", said.out);
+    assert_eq!(live.asked().iter().filter(|path| *path == QUOTAS).count(), 1);
+}
+
+#[test]
+fn all_pages_of_long_lists_are_read() {
+    let first = json!({"kind": "List", "metadata": {"continue": "more"}, "items": [team("0")]});
+    let second = json!({"kind": "List", "metadata": {}, "items": [
+        {"metadata": {"name": "tight", "namespace": "shop"}, "status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}}]});
+    let server = FakeServer::start(move |head| {
+        let body = match head {
+            _ if !head.contains("resourcequotas") => list(json!([])),
+            _ if head.contains("continue=more") => second.clone(),
+            _ => first.clone(),
+        };
+        if head.contains("/pods/") {
+            answer(404, r#"{"kind":"Status","code":404,"message":"no","details":{"name":"a"}}"#)
+        } else {
+            answer(200, &body.to_string())
+        }
+    });
+    let live = Live::start(json!({}));
+    let kubeconfig = fs::read_to_string(live.folder.path().join("kubeconfig")).unwrap();
+    fs::write(live.folder.path().join("kubeconfig"), kubeconfig.replace(&live.server.url(), &server.url())).unwrap();
+    let said = live.headroom(&["check", "-f", "app.yaml"]);
+    assert!(said.out.contains("exceeded quota: tight"), "{}{}", said.out, said.err);
+}
+
+#[test]
+fn files_override_the_cluster() {
+    let live = Live::start(json!({RANGES: list(json!([limits()])), QUOTAS: list(json!([team("3")]))}));
+    fs::create_dir(live.folder.path().join("files")).unwrap();
+    fs::write(live.folder.path().join("files/range.yaml"), limit_range("limits", "max: {memory: 4Gi}")).unwrap();
+    let said = live.headroom(&["check", "-f", "app.yaml", "--cluster-dir", "files"]);
+    assert_eq!(said.code, 1);
+    assert!(said.out.contains("exceeded quota: team") && !said.out.contains("maximum memory"), "{}", said.out);
+}
+
+#[test]
+fn forbidden_reads_are_reported_and_exit_with_2() {
+    let live = Live::start(json!({RANGES: Value::Null, QUOTAS: list(json!([]))}));
+    let said = live.headroom(&["check", "-f", "app.yaml"]);
+    assert_eq!((said.code, said.err.as_str()), (2, ""));
+    snapshot("check-forbidden.table", &said.out);
+    // If the settings allow it, there is only a warning.
+    fs::write(live.folder.path().join("settings.yaml"), format!("{SETTINGS}onMissingContext: warn\n")).unwrap();
+    let said = live.headroom(&["check", "-f", "app.yaml"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let expected =
+        "warning: cannot read limitranges in namespace shop: User \"ann\" cannot list it; judged without it\n";
+    assert!(said.out.contains(expected), "{}", said.out);
+    // Other reasons still refuse.
+    let live = Live::start(json!({RANGES: Value::Null, QUOTAS: list(json!([team("3")]))}));
+    assert_eq!(live.headroom(&["check", "-f", "app.yaml"]).code, 1);
+}
+
+#[test]
+fn an_unreachable_cluster_is_reported() {
+    let live = Live::start(json!({}));
+    let kubeconfig = fs::read_to_string(live.folder.path().join("kubeconfig")).unwrap();
+    fs::write(live.folder.path().join("kubeconfig"), kubeconfig.replace(&live.server.url(), "http://127.0.0.1:1"))
+        .unwrap();
+    let said = live.headroom(&["explain", "a"]);
+    assert_eq!(said.code, 2);
+    assert_eq!(
+        said.err,
+        "error: cannot read pod/a in namespace shop: the API server cannot be reached: Connection refused (os error 111)\n"
+    );
+    // What was taken of it before is kept.
+    fs::write(live.folder.path().join("shop.json"), "taken before").unwrap();
+    let said = live.headroom(&["snapshot", "-o", "shop.json"]);
+    let expected = "error: nothing could be read, so nothing was written: cannot read namespace/shop: the API server cannot be \
+                    reached: Connection refused";
+    assert!(said.code == 2 && said.err.starts_with(expected), "{}", said.err);
+    assert_eq!(fs::read_to_string(live.folder.path().join("shop.json")).unwrap(), "taken before");
+    let said = live.headroom(&["explain", "a", "--context", "gone"]);
+    assert!(
+        said.code == 2 && said.err.contains("no cluster to read from") && said.err.contains("gone"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn a_running_pod_is_explained_from_the_cluster() {
+    let running = json!({"metadata": {"name": "a", "namespace": "shop", "uid": "1"}, "spec": {"containers": [
+        {"name": "app", "image": "app:1", "resources": {"limits": {"memory": "1Gi"}, "requests": {"memory": "1Gi"}}}]}});
+    let live = Live::start(json!({
+        "/api/v1/namespaces/shop/pods/a": running, RANGES: list(json!([limits()])), QUOTAS: list(json!([team("3")]))}));
+    let said = live.headroom(&["explain", "a"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    snapshot("explain-cluster.text", &said.out);
+}
+
+#[test]
+fn contents_of_secrets_are_never_requested() {
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: b}\n";
+    let live = Live::start(json!({QUOTAS: list(json!([]))}));
+    fs::write(live.folder.path().join("secret.yaml"), secret).unwrap();
+    assert_eq!(live.headroom(&["check", "-f", "secret.yaml"]).code, 0);
+    let asked = live.server.asked.lock().unwrap();
+    let get = asked.iter().find(|head| head.contains("/secrets/s")).unwrap();
+    assert!(get.contains("as=PartialObjectMetadata"), "{get}");
+}
+
+#[test]
+fn a_simulation_reports_kinds_that_cannot_be_listed() {
+    let live = Live::start(
+        json!({RANGES: list(json!([])), QUOTAS: list(json!([])), "/api/v1/namespaces/shop/pods": Value::Null}),
+    );
+    fs::write(live.folder.path().join("new.yaml"), limit_range("limits", "max: {memory: 4Gi}")).unwrap();
+    let said = live.headroom(&["simulate", "-f", "new.yaml"]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.out.contains("not looked at: cannot read pods in namespace shop: User \"ann\" cannot list it"),
+        "{}",
+        said.out
+    );
+}

@@ -1,0 +1,57 @@
+//! Accuracy of estimates on small artificial recordings, measured as by `make bench-estimates` on real ones.
+
+use std::path::Path;
+
+use expect_test::expect_file;
+
+use crate::replay::judge::Judged;
+use crate::replay::requests::{ByMoment, Requests};
+use crate::replay::traces::{Resource, Used};
+use crate::replay::{self, table};
+
+fn requests(name: &str, cores: f64) -> Requests {
+    let images = [("web".to_owned(), [("cpu".to_owned(), cores)].into())].into();
+    Requests { name: name.to_owned(), by_moment: ByMoment::from([("now".to_owned(), images)]) }
+}
+
+fn used(image: &str, amounts: &[f64]) -> Used {
+    Used { moment: "now".to_owned(), image: image.to_owned(), amounts: amounts.to_vec() }
+}
+
+#[test]
+fn requests_are_judged_by_later_usage() {
+    let pods = [used("web", &[1.0, 1.0, 1.0, 5.0]), used("web", &[1.0, 1.0, 1.0, 1.0]), used("other", &[9.0])];
+    let (yardstick, twice) = (requests("vpa", 2.0), requests("twice", 4.0));
+    let judged = Judged::of(&pods, &[&yardstick, &twice], Resource::Cpu);
+    // Computed by hand: one of eight amounts is above 2, by 3 of the 12 used in total.
+    let expected = "
+set cpu: 2 of 3 pods have a request
+                     asked     time>     pods>     peak>      use>   typical  as risky      +use
+vpa                   1.33     12.50     50.00     50.00     25.00      1.50      50.0     100.0
+twice                 2.67     12.50     50.00     50.00      8.33      3.00      50.0     100.0
+";
+    assert_eq!(table::text("set", Resource::Cpu, &judged), expected);
+}
+
+#[test]
+fn a_rule_that_cannot_reach_the_yardsticks_risk_has_no_factor() {
+    let pods = [used("web", &[1.0, 100.0])];
+    let judged = Judged::of(&pods, &[&requests("vpa", 100.0), &requests("none", 0.001)], Resource::Cpu);
+    let figures: Vec<_> = judged.columns.iter().map(|(_, figures)| figures.as_risky.is_some()).collect();
+    assert_eq!(figures, [true, false]);
+    assert_eq!(table::text("set", Resource::Memory, &Judged::of(&[], &[], Resource::Memory)), "");
+}
+
+#[test]
+fn artificial_recordings_are_replayed_through_the_program() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands/replay/traces");
+    let text = replay::run(&folder, Path::new(env!("CARGO_BIN_EXE_kubectl-headroom"))).unwrap();
+    expect_file!["replay/expected.txt"].assert_eq(&text);
+}
+
+#[test]
+fn a_folder_without_traces_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = replay::run(folder.path(), Path::new("none")).unwrap_err().to_string();
+    assert!(error.ends_with("has no traces"), "{error}");
+}

@@ -1,0 +1,203 @@
+//! The alert rules, the Grafana dashboard and the documentation use metrics that exist, with labels that they have.
+//! promtool, of the servers for tests, evaluates the rules.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use headroom_collector::metrics;
+use headroom_quota_server::metrics as quota_server;
+use headroom_quota_server::metrics::Share;
+use headroom_usage::accuracy::Sum;
+use regex::Regex;
+use serde_json::{Value, json};
+
+/// Labels that scraping adds.
+const SCRAPED: [&str; 7] = ["namespace", "pod", "instance", "job", "container", "endpoint", "service"];
+const WORDS: &str = "and or unless on ignoring group_left group_right by without bool offset sum max min count avg topk \
+                     bottomk quantile e Inf NaN";
+
+/// Labels by the metric's name.
+type Metrics = BTreeMap<String, BTreeSet<String>>;
+
+fn workspace(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(workspace(file)).unwrap()
+}
+
+fn yaml(file: &str) -> Value {
+    serde_saphyr::from_str(&read(file)).unwrap()
+}
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+/// What the collector shows once it has compared estimates with usage.
+fn collector() -> String {
+    let metrics = metrics::Metrics::default();
+    let sum = Sum { containers: 1, above: 0, estimated: 1, used: 1 };
+    metrics.estimates(&BTreeMap::from([("shop".to_owned(), [sum; _])]));
+    metrics.to_string()
+}
+
+/// What the leader of the ledger shows of a quota.
+fn ledger() -> String {
+    let metrics = quota_server::Metrics::default();
+    let share = Share { quota: "payments".to_owned(), resource: "pods".to_owned(), r#type: "hard" };
+    metrics.set_quotas(vec![(share, "1".parse().unwrap())]);
+    metrics.to_string()
+}
+
+fn names(text: &str) -> BTreeSet<String> {
+    let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    families.map(|(name, kind)| if kind == "counter" { format!("{name}_total") } else { name.to_owned() }).collect()
+}
+
+/// The metrics of the OpenMetrics text format.
+fn exposed(text: &str) -> Metrics {
+    let sample = Regex::new(r"(?m)^(\w+)(\{[^}]*\})? ").unwrap();
+    let label = Regex::new(r#"(\w+)=""#).unwrap();
+    let mut found = Metrics::new();
+    for sample in sample.captures_iter(text) {
+        let labels = found.entry(sample[1].to_owned()).or_insert_with(|| SCRAPED.map(str::to_owned).into());
+        let own = sample.get(2).map_or("", |own| own.as_str());
+        labels.extend(label.captures_iter(own).map(|label| label[1].to_owned()));
+    }
+    found
+}
+
+/// Metrics of others, as test_data has them.
+fn exporters() -> Metrics {
+    let others = yaml("test_data/monitoring/exporters.yaml");
+    let metrics = others.as_object().unwrap().values().flat_map(|metrics| items(metrics));
+    let labels =
+        |metric: &Value| items(&metric["labels"]).iter().map(|label| label.as_str().unwrap().to_owned()).collect();
+    let mut found: Metrics =
+        metrics.map(|metric| (metric["name"].as_str().unwrap().to_owned(), labels(metric))).collect();
+    found.values_mut().for_each(|labels| labels.extend(["instance", "job"].map(str::to_owned)));
+    found
+}
+
+/// Each metric in an expression, with the labels that it is selected by.
+fn uses(expression: &str) -> Vec<(String, Vec<String>)> {
+    static LEFT_OUT: LazyLock<[Regex; 3]> = LazyLock::new(|| {
+        [r#""(\\.|[^"\\])*""#, r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)", r"\[[^\]]*\]"]
+            .map(|pattern| Regex::new(pattern).unwrap())
+    });
+    static METRIC: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"([A-Za-z_:][A-Za-z0-9_:]*)\s*(\{[^}]*\})?(\s*\()?").unwrap());
+    static LABEL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(\w+)\s*[=!]").unwrap());
+    let plain =
+        LEFT_OUT.iter().fold(expression.to_owned(), |text, pattern| pattern.replace_all(&text, " ").into_owned());
+    let is_metric = |name: &str| !WORDS.split(' ').any(|word| word == name);
+    let metrics = METRIC.captures_iter(&plain).filter(|found| found.get(3).is_none() && is_metric(&found[1]));
+    let labels = |selector: &str| LABEL.captures_iter(selector).map(|label| label[1].to_owned()).collect();
+    metrics.map(|found| (found[1].to_owned(), labels(found.get(2).map_or("", |selector| selector.as_str())))).collect()
+}
+
+fn promtool(arguments: &[&str]) {
+    let output = Command::new("promtool").current_dir(workspace("")).args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("promtool: {error}: run scripts/setup-debian.sh test-servers"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
+}
+
+const ALERTS: &str = "deploy/charts/headroom/files/alerts.yaml";
+
+#[test]
+fn the_alerts_fire_when_they_should() {
+    promtool(&["check", "rules", ALERTS]);
+    promtool(&["test", "rules", "test_data/monitoring/alerts-test.yaml"]);
+}
+
+#[test]
+fn alerts_and_dashboard_use_metrics_that_exist() {
+    let others = exporters();
+    let mut known = exposed(&collector());
+    known.extend(exposed(&ledger()));
+    known.extend(others.clone());
+    let (mut expressions, mut rules) = (Vec::new(), Vec::new());
+    let alerts = yaml(ALERTS);
+    for rule in items(&alerts["groups"]).iter().flat_map(|group| items(&group["rules"])) {
+        if let Some(name) = rule["record"].as_str() {
+            known.insert(name.to_owned(), ["namespace", "pod"].map(str::to_owned).into());
+        }
+        expressions.push((rule["alert"].to_string(), rule["expr"].as_str().unwrap().to_owned()));
+    }
+
+    let text = read("deploy/charts/headroom/files/dashboard.json");
+    let dashboard: Value = serde_json::from_str(&text).unwrap();
+    let legend = Regex::new(r"\{\{(\w+)\}\}").unwrap();
+    let mut ids = BTreeSet::new();
+    for panel in items(&dashboard["panels"]) {
+        let (title, place) = (&panel["title"], &panel["gridPos"]);
+        assert!(ids.insert(panel["id"].as_u64()), "{title}: the id is used twice");
+        assert!(place["x"].as_u64().unwrap() + place["w"].as_u64().unwrap() <= 24, "{title} is wider than the page");
+        if panel["type"] == "row" {
+            continue;
+        }
+        assert!(!items(&panel["targets"]).is_empty(), "{title} shows nothing");
+        for target in items(&panel["targets"]) {
+            let expression = target["expr"].as_str().unwrap();
+            let expression = expression.replace("$__rate_interval", "5m").replace("$namespace", ".*");
+            assert!(!expression.contains('$'), "{title}: unknown variable in {expression}");
+            for label in legend.captures_iter(target["legendFormat"].as_str().unwrap()) {
+                let mut kept = expression.split("by (").skip(1).filter_map(|rest| rest.split(')').next());
+                let is_kept = kept.any(|labels| labels.split(", ").any(|kept| *kept == label[1]));
+                assert!(is_kept, "{title}: the legend shows {}, which the expression drops", &label[1]);
+            }
+            rules.push(json!({"record": format!("dashboard:panel_{}", rules.len()), "expr": expression}));
+            expressions.push((title.to_string(), expression));
+        }
+    }
+    let variables: Vec<&Value> =
+        items(&dashboard["templating"]["list"]).iter().map(|variable| &variable["name"]).collect();
+    for used in Regex::new(r"\$\{?([a-z]\w*)").unwrap().captures_iter(&text) {
+        assert!(variables.iter().any(|name| **name == used[1]), "the dashboard has no variable {}", &used[1]);
+    }
+
+    let mut used = BTreeSet::new();
+    for (place, expression) in &expressions {
+        let metrics = uses(expression);
+        assert!(!metrics.is_empty(), "{place}: no metric found in {expression}");
+        for (name, labels) in metrics {
+            let known = known.get(&name).unwrap_or_else(|| panic!("{place}: no component exposes {name}"));
+            assert!(labels.iter().all(|label| known.contains(label)), "{place}: {name} has not all of {labels:?}");
+            used.insert(name);
+        }
+    }
+    assert!(
+        others.keys().all(|name| used.contains(name)),
+        "not used: {:?}",
+        others.keys().filter(|name| !used.contains(*name))
+    );
+    assert!(expressions.len() > 30, "{}", expressions.len());
+
+    // promtool reads the dashboard's expressions as rules.
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    fs::write(file.path(), json!({"groups": [{"name": "dashboard", "rules": rules}]}).to_string()).unwrap();
+    promtool(&["check", "rules", file.path().to_str().unwrap()]);
+}
+
+#[test]
+fn the_documentation_names_all_alerts_and_metrics() {
+    let monitor = read("docs/src/tasks/monitor.md");
+    for alert in Regex::new(r"alert: (\w+)").unwrap().captures_iter(&read(ALERTS)) {
+        assert!(monitor.contains(&format!("`{}`", &alert[1])), "docs/src/tasks/monitor.md does not name {}", &alert[1]);
+    }
+    let quotas = read("docs/src/tasks/quotas-over-namespaces.md");
+    for (page, prefix, text) in [(monitor, "headroom_collector_", collector()), (quotas, "headroom_ledger_", ledger())]
+    {
+        let named = Regex::new(&format!(r"`({prefix}\w+)")).unwrap();
+        let named: BTreeSet<String> = named.captures_iter(&page).map(|found| found[1].to_owned()).collect();
+        let names: BTreeSet<String> = names(&text).into_iter().filter(|name| name.starts_with(prefix)).collect();
+        assert_eq!(named, names);
+    }
+}

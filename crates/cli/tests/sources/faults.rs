@@ -1,0 +1,204 @@
+//! Reads from failing stores: they give a clear error of the right kind, and no wrong figure.
+
+use std::time::{Duration, Instant};
+
+use headroom_fixtures::http::{FakeServer, Reply, answer};
+use headroom_sources::http::{Authentication, Endpoint, Http};
+use headroom_sources::prometheus::{Options, Prometheus};
+use headroom_sources::{Source, SourceError};
+use headroom_usage::sample::Window;
+
+use crate::servers::free_port;
+
+const WINDOW: Window = Window { from: 6000, to: 9600 };
+
+pub const MATRIX: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"pod":"p","container":"c","image":"nginx:1.27"},"values":[[6000,"1"],[6060,"2"]]}]}}"#;
+
+/// A store that answers a probe's queries; `range` answers range queries.
+pub fn store(range: impl Fn() -> Reply + Send + Sync + 'static) -> FakeServer {
+    FakeServer::start(move |asked| {
+        let number = |value: &str| {
+            let result = format!(r#"[{{"metric":{{}},"value":[9000,"{value}"]}}]"#);
+            answer(200, &format!(r#"{{"status":"success","data":{{"resultType":"vector","result":{result}}}}}"#))
+        };
+        if asked.contains("/query_range?") {
+            range()
+        } else if asked.contains("vector(time())") {
+            number("13600.25") // an hour ahead of the time below
+        } else if asked.contains("query=now()") {
+            answer(400, r#"{"status":"error","errorType":"bad_data","error":"unknown function"}"#)
+        } else if asked.contains("kube_pod_container_info") || asked.contains("topk") {
+            answer(200, r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#)
+        } else {
+            number("40")
+        }
+    })
+}
+
+async fn connect(fake: &FakeServer) -> Prometheus {
+    let mut options = Options::new(Endpoint::new(fake.url()));
+    options.endpoint.timeout = Duration::from_secs(3);
+    Prometheus::connect(&options).await.unwrap()
+}
+
+async fn read(range: impl Fn() -> Reply + Send + Sync + 'static) -> Result<(), SourceError> {
+    let fake = store(range);
+    connect(&fake).await.read("shop", WINDOW, &mut |_| {}).await
+}
+
+#[derive(Debug, PartialEq)]
+enum Kind {
+    Overloaded,
+    Temporary,
+    Permanent,
+}
+
+/// Checks the kind of the error, and that it contains these words.
+async fn check(range: impl Fn() -> Reply + Send + Sync + 'static, kind: Kind, words: &str) {
+    let error = read(range).await.unwrap_err();
+    let found = match &error {
+        SourceError::Overloaded(_) => Kind::Overloaded,
+        SourceError::Temporary(_) => Kind::Temporary,
+        SourceError::Permanent(_) => Kind::Permanent,
+    };
+    let text = error.to_string();
+    assert!(found == kind && text.contains(words) && !text.contains('\n'), "{found:?}: {text}");
+}
+
+#[tokio::test]
+async fn a_good_answer_is_read() {
+    read(|| answer(200, MATRIX)).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_unreachable_store_is_a_temporary_error() {
+    let url = format!("http://127.0.0.1:{}", free_port());
+    let refused = Prometheus::connect(&Options::new(Endpoint::new(url.clone()))).await.err();
+    let expected = format!("cannot reach `{url}`: Connection refused (os error 111)");
+    assert_eq!(refused, Some(SourceError::Temporary(expected)));
+}
+
+#[tokio::test]
+async fn a_slow_store_gets_smaller_queries() {
+    let started = Instant::now();
+    check(|| Reply::Stall(Vec::new()), Kind::Overloaded, "did not answer within 3 s").await;
+    let half = || format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", MATRIX.len(), &MATRIX[..120]);
+    check(move || Reply::Stall(half().into_bytes()), Kind::Overloaded, "did not answer within 3 s").await;
+    assert!(started.elapsed() < Duration::from_secs(15));
+}
+
+#[tokio::test]
+async fn an_overloaded_store_gets_smaller_queries() {
+    let error = |kind: &str, text: &str| format!(r#"{{"status":"error","errorType":"{kind}","error":"{text}"}}"#);
+    let body = error("execution", "query processing would load too many samples into memory in query execution");
+    check(move || answer(422, &body), Kind::Overloaded, "too many samples").await;
+    let body = error("timeout", "query timed out in expression evaluation");
+    check(move || answer(503, &body), Kind::Overloaded, "timed out").await;
+    check(|| answer(504, "<html>"), Kind::Overloaded, "answers 504").await;
+}
+
+#[tokio::test]
+async fn a_store_that_is_not_ready_is_asked_again() {
+    check(|| answer(503, "Service Unavailable"), Kind::Temporary, "answers 503: `Service Unavailable`").await;
+    check(|| answer(500, ""), Kind::Temporary, "answers 500").await;
+    check(|| answer(429, "slow down"), Kind::Temporary, "answers 429: `slow down`").await;
+}
+
+#[tokio::test]
+async fn an_incomplete_answer_is_an_error() {
+    for length in [40, 90, 150, MATRIX.len() - 3] {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", MATRIX.len());
+        check(move || Reply::Bytes((head.clone() + &MATRIX[..length]).into_bytes()), Kind::Temporary, "broke").await;
+        check(move || answer(200, &MATRIX[..length]), Kind::Temporary, "ends in the middle").await;
+        let chunk =
+            format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n{}\r\n", &MATRIX[..length]);
+        check(move || Reply::Bytes(chunk.clone().into_bytes()), Kind::Temporary, "broke").await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_other_than_prometheus_is_reported() {
+    check(|| answer(200, "<html>Sign in</html>"), Kind::Permanent, "not that of a Prometheus API").await;
+    check(|| answer(302, ""), Kind::Permanent, "a redirection").await;
+    check(|| answer(403, "forbidden"), Kind::Permanent, "check the token").await;
+    let strange = MATRIX.replace("\"2\"", "2");
+    check(move || answer(200, &strange), Kind::Permanent, "cannot be read").await;
+}
+
+#[tokio::test]
+async fn a_partial_answer_is_not_accepted_as_complete() {
+    let partial = MATRIX.replacen('{', r#"{"isPartial":true,"#, 1);
+    check(move || answer(200, &partial), Kind::Temporary, "partial").await;
+}
+
+#[tokio::test]
+async fn the_stores_clock_is_used() {
+    let fake = store(|| answer(200, MATRIX));
+    assert_eq!(connect(&fake).await.now().await, Ok(13_600));
+}
+
+#[tokio::test]
+async fn every_request_has_credentials() {
+    let fake = store(|| answer(200, MATRIX));
+    let token = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(token.path(), "from-a-file\n").unwrap();
+    let mut endpoint = Endpoint::new(format!("{}/prometheus", fake.url()));
+    endpoint.headers.insert("X-Reader".into(), "headroom".into());
+    endpoint.tenant = Some("team-a".into());
+    for (authentication, expected) in [
+        (Authentication::Token("secret".into()), "authorization: Bearer secret"),
+        (Authentication::TokenFile(token.path().into()), "authorization: Bearer from-a-file"),
+        (Authentication::Basic { user: "u".into(), password: "p".into() }, "authorization: Basic dTpw"),
+    ] {
+        endpoint.authentication = authentication;
+        fake.asked.lock().unwrap().clear();
+        Prometheus::connect(&Options::new(endpoint.clone())).await.unwrap();
+        let asked = fake.asked.lock().unwrap();
+        assert!(!asked.is_empty());
+        for head in asked.iter() {
+            assert!(head.starts_with("GET /prometheus/api/v1/query?"), "{head}");
+            for header in [expected, "x-reader: headroom", "x-scope-orgid: team-a"] {
+                assert!(head.to_lowercase().contains(&header.to_lowercase()), "{header} in {head}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_can_be_reached_through_the_api_server() {
+    let fake = store(|| answer(200, MATRIX));
+    let mut config = kube::Config::new(fake.url().parse().unwrap());
+    config.root_cert = Some(Vec::new());
+    let client = kube::Client::try_from(config).unwrap();
+    let mut endpoint = Endpoint::new("");
+    endpoint.headers.insert("X-Reader".into(), "headroom".into());
+    endpoint.tenant = Some("team-a".into());
+    let http = Http::through_api_server(client, "monitoring", "prometheus:9090", &endpoint).unwrap();
+    let source = Prometheus::new(http, Options::new(endpoint));
+    source.read("shop", WINDOW, &mut |_| {}).await.unwrap();
+    for head in fake.asked.lock().unwrap().iter() {
+        let path = "GET /api/v1/namespaces/monitoring/services/prometheus:9090/proxy/api/v1/query";
+        assert!(head.starts_with(path), "{head}");
+        assert!(head.contains("x-reader: headroom") && head.contains("x-scope-orgid: team-a"), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn names_are_looked_up_again_with_each_run() {
+    let series = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let there = series.clone();
+    let fake = FakeServer::start(move |asked| {
+        let number = if asked.contains("vector(time())") { "60" } else { "40" };
+        if asked.contains("vector(time())") || there.load(std::sync::atomic::Ordering::Relaxed) {
+            let result = format!(r#"[{{"metric":{{}},"value":[60,"{number}"]}}]"#);
+            answer(200, &format!(r#"{{"status":"success","data":{{"resultType":"vector","result":{result}}}}}"#))
+        } else {
+            answer(200, r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#)
+        }
+    });
+    let endpoint = Endpoint::new(fake.url());
+    let source = Prometheus::new(Http::new(&endpoint).unwrap(), Options::new(endpoint));
+    assert!(matches!(source.now().await, Err(SourceError::Permanent(_))));
+    series.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(source.now().await, Ok(60));
+}

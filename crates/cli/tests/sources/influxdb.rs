@@ -1,0 +1,373 @@
+//! Against a real InfluxDB 1.6, filled like Heapster did.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use headroom_fixtures::http::{FakeServer, Reply, answer, header};
+use headroom_sources::diagnosis::Verdict;
+use headroom_sources::http::{Authentication, Endpoint};
+use headroom_sources::influxdb::{InfluxDb, Options, diagnose};
+use headroom_sources::{Source, SourceError};
+use headroom_usage::sample::{Resource, Window};
+
+use crate::data::{self, Cluster, Key};
+use crate::network::{doctor, text_of};
+use crate::prometheus::read;
+use crate::servers::{self, Server, request};
+
+/// Whether Heapster was started with `withfields=true`.
+#[derive(Clone, Copy, PartialEq)]
+enum Schema {
+    Measurements,
+    Fields,
+}
+
+/// Heapster writes a value each minute, at any second of it; two nodes may report the same container.
+fn line_protocol(cluster: &Cluster, schema: Schema) -> String {
+    let mut text = String::new();
+    for container in &cluster.containers {
+        for minute in 0..container.cpu.len() {
+            let image = container.image(minute);
+            let tags = format!(
+                "type=pod_container,namespace_name={},pod_name={},container_name={},container_base_image={image}",
+                container.namespace, container.pod, container.name
+            );
+            let time = cluster.window.from + minute as i64 * 60 + 7;
+            let mut write_value = |metric: &str, of: &str, value: f64, node: &str| {
+                let (measurement, field) = match schema {
+                    Schema::Measurements => (format!("{metric}/{of}"), "value"),
+                    Schema::Fields => (metric.to_owned(), of),
+                };
+                let _ = writeln!(text, "{measurement},{tags},nodename={node} {field}={}i {time}", value.round());
+            };
+            if let Some(cores) = container.cpu[minute] {
+                write_value("cpu", "usage_rate", cores * 1000.0, "a");
+            }
+            if let Some(bytes) = memory(container, minute) {
+                write_value("memory", "working_set", bytes, "a");
+                write_value("memory", "working_set", bytes, "b");
+            }
+            // The whole pod is not a container.
+            let (pod, field) =
+                if schema == Schema::Fields { ("cpu", "usage_rate") } else { ("cpu/usage_rate", "value") };
+            let _ = writeln!(text, "{pod},type=pod,namespace_name={} {field}=99999i {time}", container.namespace);
+        }
+    }
+    text
+}
+
+fn memory(container: &data::Container, minute: usize) -> Option<f64> {
+    container.memory[minute * 4].filter(|bytes| !bytes.is_nan())
+}
+
+fn expected(cluster: &Cluster) -> BTreeMap<Key, Vec<(i64, f64)>> {
+    let mut expected = BTreeMap::<Key, Vec<(i64, f64)>>::new();
+    for container in &cluster.containers {
+        for minute in 0..container.cpu.len() {
+            let values = [(Resource::Cpu, container.cpu[minute]), (Resource::Memory, memory(container, minute))];
+            for (resource, value) in values {
+                let key = Key {
+                    namespace: container.namespace.to_owned(),
+                    pod: container.pod.clone(),
+                    container: container.name.to_owned(),
+                    image: container.image(minute).to_owned(),
+                    resource,
+                };
+                let time = cluster.window.from + minute as i64 * 60;
+                expected.entry(key).or_default().extend(value.map(|value| (time, value)));
+            }
+        }
+    }
+    expected
+}
+
+fn fill(server: &Server, user: &str, text: &str) {
+    let (status, body) =
+        request(server.port, "POST", &format!("/write?db=k8s&precision=s{user}"), text.as_bytes()).unwrap();
+    assert_eq!(status, 204, "{body}");
+}
+
+#[tokio::test]
+async fn readings_match_usage_in_both_schemas() {
+    let cluster = Cluster::until_now(360);
+    for schema in [Schema::Measurements, Schema::Fields] {
+        let server = servers::influxdb(false, 0);
+        fill(&server, "", &line_protocol(&cluster, schema));
+        let source = InfluxDb::connect(&Options::new(Endpoint::new(server.url()))).await.unwrap();
+        assert!((source.now().await.unwrap() - cluster.window.to).abs() < 300);
+        assert_eq!(source.namespaces(cluster.window).await.unwrap(), ["pay", "shop"]);
+        data::check(&read(&source, cluster.window, 6 * 3600).await, &expected(&cluster));
+        data::check(&read(&source, cluster.window, 17 * 60).await, &expected(&cluster));
+    }
+}
+
+#[tokio::test]
+async fn a_long_series_is_read_in_chunks() {
+    let minutes = 11_000;
+    let mut text = String::new();
+    for minute in 0..minutes {
+        let tags = "type=pod_container,namespace_name=shop,pod_name=p,container_name=c,container_base_image=nginx:1";
+        let _ = writeln!(text, "cpu/usage_rate,{tags} value={minute}i {}", minute * 60);
+    }
+    let server = servers::influxdb(false, 0);
+    fill(&server, "", &text);
+    let source = InfluxDb::connect(&Options::new(Endpoint::new(server.url()))).await.unwrap();
+    let mut found = data::Read::default();
+    let mut batches = 0;
+    let window = Window { from: 0, to: minutes * 60 };
+    let mut sink = |batch| {
+        batches += 1;
+        found.take(batch);
+    };
+    source.read("shop", window, &mut sink).await.unwrap();
+    assert_eq!((found.samples(), batches), (11_000, 2));
+}
+
+#[tokio::test]
+async fn a_required_password_is_sent() {
+    let cluster = Cluster::until_now(60);
+    let server = servers::influxdb(true, 0);
+    fill(&server, "&u=admin&p=open+sesame", &line_protocol(&cluster, Schema::Measurements));
+    let mut options = Options::new(Endpoint::new(server.url()));
+    let refused = InfluxDb::connect(&options).await.err();
+    assert!(matches!(&refused, Some(SourceError::Permanent(text)) if text.contains("answers 401")), "{refused:?}");
+    options.endpoint.authentication = Authentication::Basic { user: "admin".into(), password: "open sesame".into() };
+    let source = InfluxDb::connect(&options).await.unwrap();
+    data::check(&read(&source, cluster.window, 3600).await, &expected(&cluster));
+}
+
+#[tokio::test]
+async fn a_missing_database_or_one_not_from_heapster_is_reported() {
+    let server = servers::influxdb(false, 0);
+    let mut options = Options::new(Endpoint::new(server.url()));
+    let refused = |error: Option<SourceError>| match error {
+        Some(SourceError::Permanent(text)) => text,
+        other => panic!("{other:?}"),
+    };
+    options.database = Some("other".to_owned());
+    let text = refused(InfluxDb::connect(&options).await.err());
+    let expected = "database `other` has nothing at all: name the database or bucket with --database";
+    assert!(text.ends_with(expected), "{text}");
+    options.database = None;
+    fill(&server, "", "requests,host=a value=1 0\n");
+    let text = refused(InfluxDb::connect(&options).await.err());
+    assert!(text.contains("database `k8s` has `requests`; database `telegraf` has nothing at all: name"), "{text}");
+}
+
+#[tokio::test]
+async fn doctor_lists_what_it_found() {
+    let cluster = Cluster::until_now(60);
+    let server = servers::influxdb(false, 0);
+    fill(&server, "", &line_protocol(&cluster, Schema::Fields));
+    let options = Options::new(Endpoint::new(server.url()));
+    let findings = diagnose(&options, cluster.window.to + 30).await.unwrap();
+    let reported: Vec<_> =
+        findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
+    assert_eq!((reported[0].0, reported[0].1), (Verdict::Good, "clock"));
+    assert_eq!(
+        reported[1..4],
+        [
+            (
+                Verdict::Good,
+                "schema",
+                "Heapster's, `usage_rate` of `cpu` and `working_set` of `memory` in database `k8s`"
+            ),
+            (Verdict::Good, "matched images", "5 of 5 containers in the last 10 minutes"),
+            (Verdict::Good, "sample interval", "60 s"),
+        ]
+    );
+    assert_eq!((reported[4].0, reported[4].1), (Verdict::Doubtful, "history"));
+}
+
+#[tokio::test]
+async fn a_limit_of_steps_leads_to_smaller_queries() {
+    let cluster = Cluster::until_now(120);
+    let server = servers::influxdb(false, 30);
+    fill(&server, "", &line_protocol(&cluster, Schema::Measurements));
+    let source = InfluxDb::connect(&Options::new(Endpoint::new(server.url()))).await.unwrap();
+    let refused = source.read("shop", cluster.window, &mut |_| {}).await;
+    assert!(
+        matches!(&refused, Err(SourceError::Overloaded(text)) if text.contains("max-select-buckets")),
+        "{refused:?}"
+    );
+    data::check(&read(&source, cluster.window, 20 * 60).await, &expected(&cluster));
+}
+
+/// Data of Telegraf: usage from its input `kubernetes` each minute, and every five minutes pods from `kube_inventory`,
+/// with their state in tags.
+fn telegraf(cluster: &Cluster) -> String {
+    let mut text = String::new();
+    for container in &cluster.containers {
+        for minute in 0..container.cpu.len() {
+            let tags = format!(
+                "kubernetes_pod_container,namespace={},pod_name={},container_name={},node_name=a",
+                container.namespace, container.pod, container.name
+            );
+            let time = cluster.window.from + minute as i64 * 60 + 7;
+            if let Some(cores) = container.cpu[minute] {
+                let _ = writeln!(text, "{tags} cpu_usage_nanocores={}i {time}", (cores * 1000.0).round() * 1e6);
+            }
+            if let Some(bytes) = memory(container, minute) {
+                // As much storage as memory, part of it logs.
+                let _ = writeln!(
+                    text,
+                    "{tags} memory_working_set_bytes={}i,rootfs_used_bytes={}i,logsfs_used_bytes=1000i {time}",
+                    bytes.round(),
+                    bytes.round() - 1000.0
+                );
+            }
+            let image = container.image(minute);
+            let is_last = minute + 1 == container.cpu.len() || container.image(minute + 1) != image;
+            if minute % 5 == 0 || is_last {
+                let (name, version) = image.split_once(':').unwrap_or((image, ""));
+                let version = if version.is_empty() { String::new() } else { format!(",version={version}") };
+                let state = if minute % 2 == 0 { "running" } else { "waiting" };
+                let _ = writeln!(text, "{tags},state={state},image={name}{version} restarts_total=0i {}", time + 10);
+            }
+        }
+    }
+    text
+}
+
+#[tokio::test]
+async fn telegrafs_usage_is_read_with_the_images_of_its_inventory() {
+    let cluster = Cluster::until_now(360);
+    let server = servers::influxdb(false, 0);
+    assert_eq!(request(server.port, "POST", "/query?q=CREATE+DATABASE+telegraf", b"").unwrap().0, 200);
+    let (status, body) =
+        request(server.port, "POST", "/write?db=telegraf&precision=s", telegraf(&cluster).as_bytes()).unwrap();
+    assert_eq!(status, 204, "{body}");
+    let options = Options::new(Endpoint::new(server.url()));
+    let source = InfluxDb::connect(&options).await.unwrap();
+    assert_eq!(source.namespaces(cluster.window).await.unwrap(), ["pay", "shop"]);
+    data::check(&read(&source, cluster.window, 6 * 3600).await, &expected(&cluster));
+    let with_storage = InfluxDb::connect(&Options { ephemeral_storage: true, ..options.clone() }).await.unwrap();
+    let mut expected = expected(&cluster);
+    let memory: Vec<_> = expected.iter().filter(|(key, _)| key.resource == Resource::Memory).collect();
+    let storage = memory.into_iter().map(|(key, values)| {
+        let mut key = key.clone();
+        key.resource = Resource::EphemeralStorage;
+        (key, values.clone())
+    });
+    let storage: Vec<_> = storage.collect();
+    expected.extend(storage);
+    data::check(&read(&with_storage, cluster.window, 6 * 3600).await, &expected);
+    let findings = diagnose(&options, cluster.window.to + 30).await.unwrap();
+    let reported: Vec<_> = findings.iter().skip(1).map(|finding| (finding.subject, finding.found.as_str())).collect();
+    let schema = "Telegraf's, `cpu_usage_nanocores` of `kubernetes_pod_container` and `memory_working_set_bytes` of \
+                  `kubernetes_pod_container` in database `telegraf`";
+    assert_eq!(reported[..2], [("schema", schema), ("matched images", "5 of 5 containers in the last 10 minutes")]);
+}
+
+#[tokio::test]
+async fn a_kill_that_telegrafs_inventory_shows_for_hours_is_reported_once() {
+    let server = servers::influxdb(false, 0);
+    let mut text = String::new();
+    let tags = "kubernetes_pod_container,namespace=shop,pod_name=job,container_name=c,image=nginx,version=1";
+    for minute in 0..300 {
+        let state = match minute {
+            90.. => "state=terminated restarts_total=0i,state_reason=\"OOMKilled\",resource_limits_memory_bytes=900i",
+            _ => "state=running restarts_total=0i,resource_limits_memory_bytes=900i",
+        };
+        let _ = writeln!(text, "{tags},{state} {}", 864_000 + minute * 60 + 7);
+    }
+    fill(&server, "", &text);
+    let source = InfluxDb::connect(&Options::new(Endpoint::new(server.url()))).await.unwrap();
+    let mut reported = Vec::new();
+    for hour in 0..30 {
+        let window = Window { from: 864_000 + hour * 3600, to: 864_000 + hour * 3600 + 3600 };
+        let mut sink = |batch| {
+            if let headroom_usage::sample::Batch::OomKills(kills) = batch {
+                reported.extend(kills.into_iter().map(|kill| (kill.at, kill.memory, kill.container.image)));
+            }
+        };
+        source.read("shop", window, &mut sink).await.unwrap();
+    }
+    assert_eq!(reported, [(864_000 + 90 * 60 + 7, 900, "nginx:1".to_owned())]);
+}
+
+#[tokio::test]
+async fn without_telegrafs_inventory_the_error_says_what_is_missing() {
+    let server = servers::influxdb(false, 0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let line = "kubernetes_pod_container,namespace=shop,pod_name=p,container_name=c memory_working_set_bytes=5i";
+    fill(&server, "", &format!("{line} {}\n", now - 60));
+    let findings = diagnose(&Options::new(Endpoint::new(server.url())), now as i64).await.unwrap();
+    let images = findings.iter().find(|finding| finding.subject == "matched images").unwrap();
+    assert_eq!(images.verdict, Verdict::Bad);
+    assert!(images.advice.as_ref().unwrap().contains("kube_inventory"), "{images:?}");
+}
+
+/// Debian has no InfluxDB 2. This fake one requires what the API's documentation describes: a token, an organization,
+/// and the bucket as a database.
+#[tokio::test]
+async fn an_influxdb_2_is_given_token_organization_and_bucket() {
+    let fake = FakeServer::start(|asked| {
+        if asked.starts_with("GET /ping") {
+            let head = "HTTP/1.1 204 No Content\r\nConnection: close\r\nX-Influxdb-Version: v2.7.11\r\n\
+                        Date: Sat, 21 Nov 2026 00:00:00 GMT\r\n\r\n";
+            return Reply::Bytes(head.as_bytes().to_vec());
+        }
+        if header(asked, "authorization") != Some("Token s3cret") {
+            return answer(401, r#"{"code":"unauthorized","message":"unauthorized access"}"#);
+        }
+        if !asked.contains("db=metrics") || !asked.contains("org=team") {
+            return answer(404, r#"{"error":"database not found: other"}"#);
+        }
+        if asked.contains("WITH KEY IN") || asked.contains("FIRST(") {
+            return answer(200, r#"{"results":[{"statement_id":0}]}"#);
+        }
+        let series = if asked.contains("SHOW MEASUREMENTS") {
+            r#"{"name":"measurements","columns":["name"],"values":[["kubernetes_pod_container"]]}"#
+        } else if asked.contains("LAST(") {
+            r#"{"name":"kubernetes_pod_container","tags":{"container_name":"c","image":"nginx","pod_name":"p","version":"1"},"columns":["time","last"],"values":[[6000,0]]}"#
+        } else {
+            r#"{"name":"kubernetes_pod_container","tags":{"container_name":"c","pod_name":"p"},"columns":["time","max"],"values":[[6000,5],[6060,7]]}"#
+        };
+        answer(200, &format!(r#"{{"results":[{{"statement_id":0,"series":[{series}]}}]}}"#))
+    });
+    let mut options = Options::new(Endpoint::new(fake.url()));
+    options.endpoint.authentication = Authentication::Token("s3cret".into());
+    options.database = Some("metrics".to_owned());
+    options.organization = Some("team".to_owned());
+    let source = InfluxDb::connect(&options).await.unwrap();
+    assert_eq!(source.now().await, Ok(1_795_219_200));
+    let mut found = data::Read::default();
+    source.read("shop", Window { from: 6000, to: 6120 }, &mut |batch| found.take(batch)).await.unwrap();
+    assert_eq!(found.samples(), 4);
+    let findings = diagnose(&options, 1_795_219_200).await.unwrap();
+    assert!(findings.iter().all(|finding| finding.verdict != Verdict::Bad), "{findings:?}");
+
+    let arguments = ["influxdb", &fake.url(), "--org", "team", "--bucket", "metrics"];
+    let output = doctor(&arguments, &[("HEADROOM_TOKEN", "s3cret")]);
+    assert!(text_of(&output).contains("1 of 1 containers in the last 10 minutes"), "{}", text_of(&output));
+
+    options.endpoint.authentication = Authentication::None;
+    let refused = InfluxDb::connect(&options).await.err();
+    assert!(matches!(&refused, Some(SourceError::Permanent(text)) if text.contains("unauthorized")), "{refused:?}");
+}
+
+#[tokio::test]
+async fn clusters_that_share_a_database_are_distinguished() {
+    let server = servers::influxdb(false, 0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let line = |cluster: &str, bytes: u64| {
+        let tags = "type=pod_container,namespace_name=shop,pod_name=p,container_name=c,container_base_image=nginx:1";
+        format!("memory/working_set,{tags},cluster_name={cluster} value={bytes}i {}\n", now / 60 * 60 - 60)
+    };
+    fill(&server, "", &(line("prod", 5) + &line("test", 9)));
+    let mut options = Options::new(Endpoint::new(server.url()));
+    let refused = InfluxDb::connect(&options).await.err();
+    let expected = "tag `cluster_name`: `prod`, `test`): which one is this?";
+    assert!(matches!(&refused, Some(SourceError::Permanent(text)) if text.contains(expected)), "{refused:?}");
+    let findings = diagnose(&options, now as i64).await.unwrap();
+    assert!(findings.iter().any(|finding| (finding.verdict, finding.subject) == (Verdict::Bad, "cluster")));
+
+    options.condition = "cluster_name = 'prod'".to_owned();
+    let source = InfluxDb::connect(&options).await.unwrap();
+    let mut found = Vec::new();
+    let window = Window { from: now as i64 / 3600 * 3600 - 3600, to: now as i64 / 3600 * 3600 + 3600 };
+    source.read("shop", window, &mut |batch| found.push(batch)).await.unwrap();
+    let [headroom_usage::sample::Batch::Usage(series)] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(series[0].samples.iter().map(|sample| sample.value).collect::<Vec<_>>(), [5]);
+}

@@ -1,0 +1,324 @@
+//! Round after round: see that source, store and destination belong together, read what is new, publish what became of
+//! it, wait.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use headroom_core::timestamp::Timestamp;
+use headroom_kube::clock;
+use headroom_kube::lease::{RenewedLease, Turn};
+use headroom_report::progress::Progress;
+use headroom_sources::cluster_id::ClusterId;
+use headroom_sources::{Reach, Source};
+use headroom_usage::accuracy::Estimates;
+use headroom_usage::window_merge::DAYS_KEPT;
+use headroom_usage::{DAY, day_of};
+use tokio::sync::RwLock;
+use tokio_util::sync::CancellationToken;
+
+use super::import::{Import, ImportError};
+use crate::backfill::{Outcome, Run, RunError};
+use crate::metrics::Metrics;
+use crate::profile::Pooling;
+use crate::publish::cluster::ClusterError;
+use crate::publish::lease::{LEASE, lease_error};
+use crate::publish::{Destination, PublishError, Publisher};
+use crate::read_limits::Pace;
+use crate::store::{Origin, Store, StoreError};
+
+/// A sign of life is given at least so often while nothing is to be done.
+const TICK: Duration = Duration::from_secs(30);
+
+/// Where usage comes from.
+pub enum Feed {
+    Source(Box<dyn Source>),
+    Files {
+        paths: Vec<PathBuf>,
+        /// How many seconds each line stands for.
+        step_seconds: u32,
+        /// How many bytes are summed up before they are settled.
+        buffer: usize,
+    },
+}
+
+pub struct Rounds {
+    pub feed: Feed,
+    /// Kind and address of the feed, without secrets: what the store knows its source by.
+    pub source_name: String,
+    /// Go on with a store that was filled from another source.
+    pub change_source: bool,
+    pub store: Store,
+    /// What was estimated for the pods of the destination's cluster.
+    pub estimates: RwLock<Estimates>,
+    pub destination: Destination,
+    /// Where several collectors may write.
+    pub lease: Option<RenewedLease>,
+    pub namespace: String,
+    pub pooling: Pooling,
+    pub refresh: i64,
+    pub pace: Pace,
+    /// Publish profiles as of this moment instead of the newest that was read.
+    pub as_of: Option<Timestamp>,
+    pub metrics: Arc<Metrics>,
+    pub progress: Progress,
+    pub stop: CancellationToken,
+    /// Whether source, store and destination were found to belong together.
+    pub identified: AtomicBool,
+}
+
+/// Why a round failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RoundError {
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(
+        "{source_name} has the usage of cluster {found}, but profiles would be written to cluster {wanted}: choose the \
+         right --context, or write elsewhere with --output"
+    )]
+    OtherCluster { source_name: String, found: Box<ClusterId>, wanted: Box<ClusterId> },
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    #[error(
+        "{namespaces} namespaces could not be read to the end, such as `{namespace}`: {error}; the next run tries again"
+    )]
+    Unread { namespaces: usize, namespace: String, error: String },
+    #[error("{profiles} profiles could not be written, such as {namespace}/{name}: {error}")]
+    Unwritten { profiles: usize, namespace: String, name: String, error: String },
+}
+
+impl Rounds {
+    /// One round.
+    pub async fn once(&self) -> Result<(), RoundError> {
+        let done = self.round().await;
+        if let Some(lease) = &self.lease {
+            lease.release().await;
+        }
+        done
+    }
+
+    /// Until told to stop. What fails is told, and tried again in the next round.
+    pub async fn every(&self, interval: Duration) {
+        let step = match &self.feed {
+            // What is not looked at is never seen, so such a source is looked at once a step, between publications too.
+            Feed::Source(source) if source.reach() == Reach::Present => {
+                Duration::from_secs(source.step_seconds().max(1).into()).min(interval)
+            }
+            _ => interval,
+        };
+        let mut next_round = tokio::time::Instant::now();
+        let mut next_publication = next_round;
+        while !self.stop.is_cancelled() {
+            let is_publication = tokio::time::Instant::now() >= next_publication;
+            let done = match is_publication || !self.identified.load(Ordering::Relaxed) {
+                true => self.round().await,
+                false => self.read().await.and_then(unread),
+            };
+            let is_standing_by = matches!(done, Err(RoundError::Cluster(ClusterError::NotOurTurn { .. })));
+            self.metrics.ran(clock::now(), done.is_ok() || is_standing_by);
+            match done {
+                Err(error) if is_standing_by => tracing::info!("standing by: {error}"),
+                Err(error) => tracing::error!("{error}"),
+                Ok(()) => {}
+            }
+            if is_publication {
+                next_publication = following(next_publication, interval);
+            }
+            next_round = following(next_round, step);
+            while tokio::time::Instant::now() < next_round && !self.stop.is_cancelled() {
+                self.metrics.alive(clock::now());
+                tokio::select! {
+                    () = tokio::time::sleep_until(next_round.min(tokio::time::Instant::now() + TICK)) => {}
+                    () = self.stop.cancelled() => {}
+                }
+            }
+        }
+        if let Some(lease) = &self.lease {
+            lease.release().await;
+        }
+    }
+
+    async fn round(&self) -> Result<(), RoundError> {
+        self.identify().await?;
+        self.look_for_estimates().await;
+        let outcome = self.read().await?;
+        if outcome.stopped {
+            return Ok(());
+        }
+        tokio::select! {
+            published = self.publish() => published?,
+            // Each profile is written whole or not at all, so this is a good place to stop anywhere.
+            () = self.stop.cancelled() => return Ok(()),
+        }
+        unread(outcome)
+    }
+
+    /// Checks that the store, the source and the cluster to write to belong together.
+    async fn identify(&self) -> Result<(), RoundError> {
+        let of_source = match &self.feed {
+            Feed::Source(source) => {
+                self.run(source.as_ref(), &Estimates::default()).cluster().await?.unwrap_or_default()
+            }
+            Feed::Files { .. } => ClusterId::default(),
+        };
+        let of_destination = match &self.destination {
+            Destination::Cluster(cluster) => cluster.id().await?,
+            Destination::Folder(_) | Destination::Stdout(_) => ClusterId::default(),
+        };
+        if of_source.differs_from(&of_destination) {
+            let source_name = self.source_name.clone();
+            let (found, wanted) = (Box::new(of_source), Box::new(of_destination));
+            return Err(RoundError::OtherCluster { source_name, found, wanted });
+        }
+        let mut cluster = of_destination;
+        cluster.add(&of_source);
+        self.store.claim(&Origin { cluster, source: self.source_name.clone() }, self.change_source)?;
+        self.identified.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What was estimated is compared with usage as far as it can be known; nothing else depends on it.
+    async fn look_for_estimates(&self) {
+        let Destination::Cluster(cluster) = &self.destination else { return };
+        let found = tokio::select! {
+            found = cluster.estimates() => found,
+            () = self.stop.cancelled() => return,
+        };
+        match found {
+            Ok(estimates) => *self.estimates.write().await = estimates,
+            Err(error) => tracing::info!(%error, "estimates are not compared with usage"),
+        }
+    }
+
+    fn run<'a>(&'a self, source: &'a dyn Source, estimates: &'a Estimates) -> Run<'a> {
+        let Self { store, pace, metrics, progress, stop, .. } = self;
+        Run { source, store, estimates, pace, metrics, progress, stop }
+    }
+
+    async fn read(&self) -> Result<Outcome, RoundError> {
+        match &self.feed {
+            Feed::Source(source) => {
+                let estimates = self.estimates.read().await;
+                let run = self.run(source.as_ref(), &estimates);
+                Ok(match source.reach() {
+                    Reach::Past => run.catch_up().await?,
+                    Reach::Present => run.look().await?,
+                })
+            }
+            Feed::Files { paths, step_seconds, buffer } => {
+                // Reading files is work and waiting for the disk; nothing else has to be done meanwhile.
+                tokio::task::block_in_place(|| self.import(paths, *step_seconds, *buffer))
+            }
+        }
+    }
+
+    fn import(&self, paths: &[PathBuf], step_seconds: u32, buffer: usize) -> Result<Outcome, RoundError> {
+        let Self { store, metrics, progress, stop, .. } = self;
+        // Whoever gives a moment says what time it is.
+        let now = self.as_of.map_or(0, Timestamp::unix_seconds).max(clock::now());
+        let latest = now.saturating_add(DAY);
+        let import = Import { store, step_seconds, buffer, latest, metrics, progress, stop };
+        for path in paths {
+            let begun = std::time::Instant::now();
+            let imported = import.file(path)?;
+            let seconds = begun.elapsed().as_secs_f64();
+            let file = path.display();
+            tracing::info!(%file, samples = imported.samples, bytes = imported.bytes, seconds, "imported");
+            if imported.too_old > 0 {
+                let (lines, days) = (imported.too_old, DAYS_KEPT);
+                tracing::warn!(
+                    %file,
+                    lines,
+                    "left out lines from more than {days} days before the newest usage in the store: import them into a \
+                     store of their own with --store"
+                );
+            }
+            if let Some(container) = imported.without_image {
+                tracing::warn!(
+                    %file,
+                    container,
+                    "the image of some containers is unknown, so their usage is left out: let the processor k8sattributes \
+                     add container.image.name and container.image.tag"
+                );
+            }
+            if imported.unfinished > 0 {
+                let bytes = imported.unfinished;
+                tracing::warn!(%file, bytes, "the last line is not finished: it is read when a line break ends it");
+            }
+            if imported.stopped {
+                return Ok(Outcome { stopped: true, ..Outcome::default() });
+            }
+        }
+        Ok(Outcome::default())
+    }
+
+    async fn publish(&self) -> Result<(), RoundError> {
+        self.take_turn().await?;
+        // By the clock and by what was read, and never by a moment given by hand.
+        tokio::task::block_in_place(|| self.store.expire(day_of(clock::now())))?;
+        let Self { store, destination, namespace, pooling, refresh, lease, metrics, .. } = self;
+        let lease = lease.as_ref();
+        let publisher = Publisher { store, destination, namespace, pooling, refresh: *refresh, lease, metrics };
+        let published = publisher.publish(self.as_of()?).await?;
+        let (written, unchanged, deleted, bytes) =
+            (published.written, published.unchanged, published.deleted, published.bytes);
+        tracing::info!(written, unchanged, deleted, bytes, "published profiles");
+        let profiles = published.failed.len();
+        match published.failed.into_iter().next() {
+            None => Ok(()),
+            Some(((namespace, name), error)) => {
+                Err(RoundError::Unwritten { profiles, namespace, name, error: error.to_string() })
+            }
+        }
+    }
+
+    async fn take_turn(&self) -> Result<(), RoundError> {
+        let Some(lease) = &self.lease else { return Ok(()) };
+        let turn = lease.take().await.map_err(|error| lease_error(error, &self.namespace))?;
+        self.metrics.leads(turn == Turn::Ours);
+        match turn {
+            Turn::Ours => Ok(()),
+            Turn::Theirs { holder, renewed } => {
+                let renewed = renewed.map_or_else(|| "an unknown moment".to_owned(), |renewed| renewed.to_string());
+                let lease = format!("{}/{LEASE}", self.namespace);
+                Err(ClusterError::NotOurTurn { holder, lease, renewed }.into())
+            }
+        }
+    }
+
+    /// Profiles are as new as what was read, and not as the clock.
+    fn as_of(&self) -> Result<Timestamp, StoreError> {
+        let read_up_to = match &self.feed {
+            Feed::Source(_) => self.store.planned()?,
+            Feed::Files { .. } => self.store.newest()?,
+        };
+        let seconds = read_up_to.unwrap_or_else(clock::now);
+        Ok(self.as_of.or(Timestamp::from_unix_seconds(seconds)).unwrap_or(Timestamp::UNIX_EPOCH))
+    }
+}
+
+/// The next of the moments that are an interval apart. Those that were missed are left out.
+fn following(last: tokio::time::Instant, interval: Duration) -> tokio::time::Instant {
+    let now = tokio::time::Instant::now();
+    let mut next = last + interval;
+    if next < now {
+        let missed = (now - last).as_nanos() / interval.as_nanos().max(1);
+        next = last + interval.saturating_mul(u32::try_from(missed).unwrap_or(u32::MAX)) + interval;
+    }
+    next
+}
+
+fn unread(outcome: Outcome) -> Result<(), RoundError> {
+    let namespaces = outcome.unread.len();
+    match outcome.unread.into_iter().next() {
+        None => Ok(()),
+        Some((namespace, error)) => Err(RoundError::Unread { namespaces, namespace, error: error.to_string() }),
+    }
+}

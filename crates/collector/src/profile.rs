@@ -1,0 +1,234 @@
+//! From what the store holds to what is published: windows, percentiles, and counts.
+//!
+//! Decides which days a window has and how amounts are rounded; [`cluster_pool`] decides what many namespaces say together. The
+//! format, its bounds and its text are core's (`headroom_usage_profile`), because the policy reads by the same.
+//!
+//! Days are UTC days, and a window has every day it touches: `7d` is today so far and the seven days before, so that a
+//! week's rhythm is in it whole. `recent` has the days of `30d`, each weighing half of the day after it.
+
+pub mod accuracy;
+mod cluster_pool;
+pub mod foreign_history;
+mod tags;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use headroom_core::cluster::usage::{Repository, Root, TagKey};
+use headroom_core::glob;
+use headroom_core::image::ImageName;
+use headroom_core::timestamp::Timestamp;
+use headroom_usage::accuracy::published;
+use headroom_usage::batch::WorkloadPlace;
+use headroom_usage::day_of;
+use headroom_usage::varint::Damaged;
+use headroom_usage::window_merge::OpenHistory;
+use headroom_usage_profile::{Dropped, Histories, History, ImageHistory, Images, Share};
+
+use self::cluster_pool::{Gathering, InNamespaces};
+use self::tags::{NewestTags, Wanted};
+use crate::store::{Store, StoreError, StoredDay, WorkloadDay};
+
+/// Whose word counts in the pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pooling {
+    /// Fewer namespaces than this cannot move a figure out of what the others use.
+    pub quorum: u64,
+    /// Patterns of the namespaces that are heard; all if there are none.
+    pub namespaces: Vec<String>,
+}
+
+impl Default for Pooling {
+    fn default() -> Self {
+        Self { quorum: 3, namespaces: Vec::new() }
+    }
+}
+
+impl Pooling {
+    fn hears(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|pattern| glob::matches(pattern, namespace))
+    }
+}
+
+/// When something was collected: at a moment, and in some namespaces earlier.
+#[derive(Debug, Clone)]
+pub struct Collected<'a> {
+    pub at: Timestamp,
+    pub behind: &'a BTreeMap<String, Timestamp>,
+}
+
+/// All that the store knows of a root's images, to be published in a namespace.
+pub fn build(
+    store: &Store,
+    namespace: &str,
+    root: Root,
+    collected: &Collected<'_>,
+    pooling: &Pooling,
+) -> Result<Share, StoreError> {
+    let today = day_of(collected.at.unix_seconds());
+    let mut tags = NewestTags::new(today);
+    store.visit_root_moments(root, |seen| tags.add(seen))?;
+    let (tags, dropped) = tags.close();
+    let mut builder = Builder { today, tags, collected, pooling, images: Images::new(), open: None, damaged: None };
+    store.visit_root(root, |day| builder.add(day))?;
+    let mut workloads = Workloads::new(today);
+    store.visit_workloads(root, |day| workloads.add(day))?;
+    let images = builder.finish().and_then(|images| workloads.finish_into(images));
+    let mut images = images.map_err(|damaged| store.damaged(damaged))?;
+    for ((repository, namespace), sums) in accuracy::of_root(store, root)? {
+        let Ok(image) = ImageName::parse(&repository) else { continue };
+        let image = images.get_mut(&Repository::of(&image));
+        if let Some(own) = image.and_then(|image| image.own.get_mut(&namespace)) {
+            own.estimates = published(&sums);
+        }
+    }
+    let mut share = Share {
+        namespace: namespace.to_owned(),
+        root,
+        collected_at: collected.at,
+        quorum: Some(pooling.quorum),
+        images,
+        dropped: Dropped { tags: dropped, ..Dropped::default() },
+    };
+    share.bound();
+    Ok(share)
+}
+
+/// Takes days in the order of their repositories, and holds the sketches of one repository at a time, and of that only
+/// those of the tags that were seen last.
+struct Builder<'a> {
+    today: u32,
+    tags: Wanted,
+    collected: &'a Collected<'a>,
+    pooling: &'a Pooling,
+    images: Images,
+    open: Option<OpenImage>,
+    damaged: Option<Damaged>,
+}
+
+struct OpenImage {
+    name: String,
+    repository: Repository,
+    all: Gathering,
+    tags: BTreeMap<TagKey, Gathering>,
+}
+
+impl Builder<'_> {
+    fn add(&mut self, day: StoredDay) {
+        if let Err(damaged) = self.try_add(&day) {
+            self.damaged = Some(damaged);
+        }
+    }
+
+    fn try_add(&mut self, day: &StoredDay) -> Result<(), Damaged> {
+        if self.open.as_ref().is_none_or(|open| open.name != day.place.repository) {
+            self.close()?;
+        }
+        let name = day.place.image();
+        // OK because only names that were read before are stored.
+        let Ok(image) = ImageName::parse(&name) else { return Ok(()) };
+        let open = self.open.get_or_insert_with(|| OpenImage {
+            name: day.place.repository.clone(),
+            repository: Repository::of(&image),
+            all: Gathering::default(),
+            tags: BTreeMap::new(),
+        });
+        let age = self.today.saturating_sub(day.day);
+        open.all.add(age, day)?;
+        for tag in TagKey::of(&image).filter(|tag| self.tags.is_wanted(&day.place, tag)) {
+            open.tags.entry(tag).or_default().add(age, day)?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Damaged> {
+        let Some(OpenImage { name, repository, all, tags }) = self.open.take() else { return Ok(()) };
+        let InNamespaces { together, each } = all.close(self.pooling)?;
+        // Nothing within the longest window is no history.
+        if each.is_empty() {
+            return Ok(());
+        }
+        let behind = |namespace: &str| self.collected.behind.get(namespace).copied();
+        let own = each.into_iter().map(|(namespace, all)| {
+            let collected_at = behind(&namespace);
+            (namespace, Histories { collected_at, ..Histories::of(all) })
+        });
+        let mut image = ImageHistory { pool: together.map(Histories::of), own: own.collect() };
+        for (key, tag) in tags {
+            let InNamespaces { together, each } = tag.close(self.pooling)?;
+            if let (Some(pool), Some(together)) = (&mut image.pool, together)
+                && self.tags.is_wanted_of_pool(&name, &key)
+            {
+                pool.tags.insert(key.clone(), together);
+            }
+            for (namespace, history) in each {
+                if self.tags.is_wanted_of(&name, &namespace, &key)
+                    && let Some(own) = image.own.get_mut(&namespace)
+                {
+                    own.tags.insert(key.clone(), history);
+                }
+            }
+        }
+        self.images.insert(repository, image);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Images, Damaged> {
+        self.close()?;
+        self.damaged.map_or(Ok(self.images), Err)
+    }
+}
+
+/// Containers of workloads with one image in one namespace that are looked at closely: some more than a profile keeps.
+const MOST_WORKLOADS: usize = 16;
+
+/// Takes the days of workloads' containers in the order of their images and namespaces.
+struct Workloads {
+    today: u32,
+    open: Option<(WorkloadPlace, OpenHistory)>,
+    closed: Vec<(WorkloadPlace, History)>,
+}
+
+impl Workloads {
+    fn new(today: u32) -> Self {
+        Self { today, open: None, closed: Vec::new() }
+    }
+
+    fn add(&mut self, day: WorkloadDay) {
+        if self.open.as_ref().is_none_or(|(place, _)| *place != day.place) {
+            self.close();
+            self.open = Some((day.place, OpenHistory::default()));
+        }
+        if let Some((_, open)) = &mut self.open {
+            open.add_observed(self.today.saturating_sub(day.day), &day.observed);
+        }
+    }
+
+    fn close(&mut self) {
+        let closed = self.open.take().and_then(|(place, open)| Some((place, open.history()?)));
+        self.closed.extend(closed);
+        let Some((last, _)) = self.closed.last() else { return };
+        let is_beside =
+            |place: &WorkloadPlace| (&place.repository, &place.namespace) == (&last.repository, &last.namespace);
+        let beside = self.closed.iter().rev().take_while(|(place, _)| is_beside(place)).count();
+        if beside > 2 * MOST_WORKLOADS {
+            let mut newest = self.closed.split_off(self.closed.len() - beside);
+            newest.sort_by_key(|(_, history)| Reverse(history.last_seen));
+            newest.truncate(MOST_WORKLOADS);
+            self.closed.extend(newest);
+        }
+    }
+
+    /// Puts each beside the history of its namespace.
+    fn finish_into(mut self, mut images: Images) -> Result<Images, Damaged> {
+        self.close();
+        for (place, history) in self.closed {
+            let Ok(image) = ImageName::parse(&place.repository) else { continue };
+            let image = images.get_mut(&Repository::of(&image));
+            if let Some(own) = image.and_then(|image| image.own.get_mut(&place.namespace)) {
+                own.workloads.insert(place.workload, history);
+            }
+        }
+        Ok(images)
+    }
+}

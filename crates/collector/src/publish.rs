@@ -1,0 +1,280 @@
+//! Brings profiles to where they are read: the cluster, a folder, or standard output.
+//!
+//! Decides which profiles there are, when each was collected, that only what [`change`]d is written, in which order, and
+//! what may be touched: a profile carries the id of the store it was made of. What another store published is merged with
+//! ours, entry by entry, before it is overwritten, and what is newer than ours is left. Of each root the pages are written
+//! first and the root last, and pages that it lists no more are deleted only in the next round, so that a reader who has
+//! seen either root finds its pages, whenever we are killed. Files: [`cluster`] talks to the API server, [`folder`] to the
+//! file system, [`manifest`] makes the text for people, [`outcome`] counts, and [`lease`] keeps two collectors apart.
+
+pub mod change;
+pub mod cluster;
+pub mod folder;
+pub mod lease;
+pub mod manifest;
+pub mod outcome;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+
+use headroom_core::cluster::usage::{ProfileName, Root};
+use headroom_core::timestamp::Timestamp;
+use headroom_usage::accuracy::{Sums, published};
+use headroom_usage_profile::{Share, UsageProfile, layout};
+use serde_json::Value;
+
+use self::cluster::ClusterError;
+pub use self::outcome::{PublishError, Published, Written};
+use headroom_kube::clock;
+use headroom_kube::lease::RenewedLease;
+use headroom_usage::DAY;
+
+use crate::metrics::Metrics;
+use crate::profile::foreign_history::Adopted;
+use crate::profile::{self, Collected, Pooling, accuracy};
+use crate::store::{Store, StoreError};
+
+/// Where profiles go.
+pub enum Destination {
+    Cluster(Box<cluster::Cluster>),
+    Folder(folder::Folder),
+    /// All of them, one document after the other.
+    Stdout(manifest::Format),
+}
+
+/// Namespace and name of an object.
+pub type ObjectName = (String, String);
+
+/// The objects of a root that are there, by their names.
+type There = BTreeMap<String, Value>;
+
+pub struct Publisher<'a> {
+    pub store: &'a Store,
+    pub destination: &'a Destination,
+    /// Where the profiles stand.
+    pub namespace: &'a str,
+    pub pooling: &'a Pooling,
+    /// How many seconds a profile may stay as it is although it was collected anew.
+    pub refresh: i64,
+    /// Asked before anything is written, where several collectors may write.
+    pub lease: Option<&'a RenewedLease>,
+    pub metrics: &'a Metrics,
+}
+
+impl Destination {
+    /// The objects of a root that are there, by their names.
+    async fn list(&self, namespace: &str, root: Root) -> Result<There, PublishError> {
+        Ok(match self {
+            Self::Cluster(cluster) => cluster.list(namespace, root).await?,
+            Self::Folder(folder) => folder.list(namespace, root)?,
+            Self::Stdout(_) => There::new(),
+        })
+    }
+
+    async fn put(&self, (namespace, name): &ObjectName, object: &Value) -> Result<Written, PublishError> {
+        match self {
+            Self::Cluster(cluster) => Ok(cluster.apply(namespace, name, object).await?),
+            Self::Folder(folder) => Ok(folder.write(namespace, name, object)?),
+            Self::Stdout(format) => {
+                let text = manifest::text(object, *format);
+                std::io::stdout().lock().write_all(text.as_bytes()).map_err(PublishError::Stdout)?;
+                Ok(Written::Written)
+            }
+        }
+    }
+
+    /// Deletes the object if it is still this one.
+    async fn delete(&self, (namespace, name): &ObjectName, object: &Value) -> Result<(), PublishError> {
+        match self {
+            Self::Cluster(cluster) => cluster.delete(namespace, name, object).await?,
+            Self::Folder(folder) => folder.delete(namespace, name)?,
+            Self::Stdout(_) => {}
+        }
+        Ok(())
+    }
+}
+
+impl Publisher<'_> {
+    /// Writes all profiles as of a moment, and deletes pages that no root lists any more.
+    pub async fn publish(&self, as_of: Timestamp) -> Result<Published, PublishError> {
+        self.tell_accuracy()?;
+        let mut published = Published::default();
+        let behind = self.behind(as_of)?;
+        let collected = Collected { at: as_of, behind: &behind };
+        for root in Root::all() {
+            self.metrics.alive(clock::now());
+            let there = match self.destination.list(self.namespace, root).await {
+                Ok(there) => there,
+                Err(error) => {
+                    published.fail(self.name(root.to_string()), error, self.metrics)?;
+                    continue;
+                }
+            };
+            if there.values().any(|there| is_newer(there, as_of)) {
+                published.count(self.name(root.to_string()), Ok(Written::Newer), self.metrics)?;
+                continue;
+            }
+            for (name, there) in &there {
+                self.adopt(name, there)?;
+            }
+            let share = self.share(root, &collected)?;
+            self.write_all(root, share, &there, &mut published).await?;
+        }
+        self.metrics.sizes(published.bytes, self.store.bytes());
+        Ok(published)
+    }
+
+    /// Shows how good estimates were as metrics, and in the log that some are off.
+    fn tell_accuracy(&self) -> Result<(), StoreError> {
+        let mut of_namespaces: BTreeMap<String, Sums> = BTreeMap::new();
+        let mut off = Vec::new();
+        for root in Root::all() {
+            for ((repository, namespace), sums) in accuracy::of_root(self.store, root)? {
+                if published(&sums).iter().any(|(resource, accuracy)| accuracy.off(*resource).is_some()) {
+                    off.push(format!("{repository} in namespace {namespace}"));
+                }
+                let of_namespace = of_namespaces.entry(namespace).or_default();
+                of_namespace.iter_mut().zip(&sums).for_each(|(of_namespace, sum)| of_namespace.merge(sum));
+            }
+        }
+        self.metrics.estimates(&of_namespaces);
+        if let Some(example) = off.first() {
+            let images = off.len();
+            tracing::info!(
+                images,
+                example,
+                "estimates are far from usage: `kubectl headroom describe usage` shows where"
+            );
+        }
+        Ok(())
+    }
+
+    /// What is known of a root's images, here and in what was adopted.
+    fn share(&self, root: Root, collected: &Collected<'_>) -> Result<Share, StoreError> {
+        let mut share = profile::build(self.store, self.namespace, root, collected, self.pooling)?;
+        for text in self.store.adopted(self.namespace, root)? {
+            if let Some(adopted) = serde_json::from_str(&text).ok().as_ref().and_then(Adopted::read) {
+                adopted.merge_into(&mut share);
+            }
+        }
+        share.bound();
+        Ok(share)
+    }
+
+    /// Writes the objects of a root, pages first, and deletes the pages that neither the root that was there lists nor the
+    /// new one.
+    async fn write_all(
+        &self,
+        root: Root,
+        share: Share,
+        there: &There,
+        published: &mut Published,
+    ) -> Result<(), PublishError> {
+        let mut listed: BTreeSet<String> =
+            there.get(&root.to_string()).map_or_else(BTreeSet::new, |was| pages(was, root));
+        let failed_before = published.failed.len();
+        for profile in share.lay_out() {
+            // It may list a page that is not there.
+            let is_root = profile.name.path.is_empty();
+            if is_root && published.failed.len() > failed_before {
+                return Ok(());
+            }
+            let name = profile.name.to_string();
+            let written = self.write(&profile, there.get(&name), published).await;
+            listed.insert(name.clone());
+            published.count(self.name(name), written, self.metrics)?;
+        }
+        if published.failed.len() > failed_before {
+            return Ok(());
+        }
+        for (name, there) in there.iter().filter(|(name, _)| !listed.contains(*name)) {
+            if manifest::is_collected(there) {
+                let deleted = self.delete(name, there).await;
+                published.count_deleted(self.name(name.clone()), deleted, self.metrics)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write(
+        &self,
+        profile: &UsageProfile,
+        there: Option<&Value>,
+        published: &mut Published,
+    ) -> Result<Written, PublishError> {
+        let name = self.name(profile.name.to_string());
+        let text = profile.to_string();
+        published.bytes += text.len() as u64;
+        let mut object: Value = serde_json::from_str(&text)
+            .map_err(|error| PublishError::Unreadable { object: format!("{}/{}", name.0, name.1), error })?;
+        manifest::mark(&mut object, self.store.id(), profile.name.root);
+        if there.is_some_and(|there| self.is_ours(there) && !change::is_due(there, &object, self.refresh)) {
+            return Ok(Written::Unchanged);
+        }
+        self.check_turn()?;
+        self.destination.put(&name, &object).await
+    }
+
+    async fn delete(&self, name: &str, there: &Value) -> Result<bool, PublishError> {
+        self.check_turn()?;
+        self.destination.delete(&self.name(name.to_owned()), there).await?;
+        Ok(true)
+    }
+
+    fn check_turn(&self) -> Result<(), ClusterError> {
+        match self.lease {
+            Some(lease) if !lease.is_ours() => Err(ClusterError::LostTurn),
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps the history in an object that a collector wrote from another store.
+    fn adopt(&self, name: &str, there: &Value) -> Result<(), PublishError> {
+        let Some(spec) = there.get("spec").filter(|_| manifest::is_collected(there) && !self.is_ours(there)) else {
+            return Ok(());
+        };
+        let Some(adopted) = Adopted::read(spec) else { return Ok(()) };
+        let (namespace, store) = (self.namespace, manifest::store_of(there).unwrap_or("unknown"));
+        tracing::warn!(
+            namespace,
+            name,
+            "this profile was written from another store ({store}): its history is kept where it is longer than ours; \
+             if that collector still runs, stop one of the two"
+        );
+        let collected_at = adopted.collected_at.unix_seconds();
+        Ok(self.store.adopt(namespace, name, collected_at, &spec.to_string())?)
+    }
+
+    fn is_ours(&self, there: &Value) -> bool {
+        manifest::store_of(there) == Some(self.store.id())
+    }
+
+    fn name(&self, name: String) -> ObjectName {
+        (self.namespace.to_owned(), name)
+    }
+
+    /// The namespaces of which the newest usage is missing, and since when: they must not look fresher than what was read
+    /// of them. A gap in the past does not make a history old.
+    fn behind(&self, as_of: Timestamp) -> Result<BTreeMap<String, Timestamp>, StoreError> {
+        let planned = self.store.planned()?.unwrap_or(i64::MAX);
+        let missing = self.store.owed()?.into_iter().filter(|piece| piece.window.to >= planned);
+        let since = missing.filter_map(|piece| {
+            let since = Timestamp::from_unix_seconds(piece.window.from).filter(|since| *since < as_of)?;
+            Some((piece.namespace, since))
+        });
+        Ok(since.collect())
+    }
+}
+
+/// The names of the pages that a root lists.
+fn pages(object: &Value, root: Root) -> BTreeSet<String> {
+    let pages = object.pointer("/spec/header/pages").and_then(Value::as_str).unwrap_or_default();
+    layout::paths(pages).into_iter().map(|path| ProfileName { root, path }.to_string()).collect()
+}
+
+/// Whether what is there was collected later than what would be written. A time in the future is a mistake, and
+/// must not be kept for ever.
+fn is_newer(there: &Value, as_of: Timestamp) -> bool {
+    change::collected_at(there)
+        .is_some_and(|moment| moment > as_of.unix_seconds() && moment <= clock::now().saturating_add(DAY))
+}

@@ -1,0 +1,131 @@
+//! Profiles as objects in the cluster, by server-side apply under our own field manager.
+//!
+//! Server-side apply, because whoever else has put a label or an annotation on an object keeps it, and because another
+//! writer of the same fields shows as a conflict instead of being overwritten.
+
+pub(super) mod error;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use headroom_core::annotations::headroom_annotation;
+use headroom_core::cluster::usage::Root;
+use headroom_core::cluster::usage::profile_layout::{GROUP, VERSION};
+use headroom_core::timestamp::Timestamp;
+use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, segment};
+use headroom_kube::retry::Retry;
+use headroom_kube::{kubeconfig, proxy};
+use headroom_usage::accuracy::Estimates;
+use headroom_usage_profile::definition::ROOT_LABEL;
+use kube::Client;
+use serde_json::Value;
+
+pub use self::error::ClusterError;
+use headroom_dryrun::kinds::metadata;
+use headroom_sources::cluster_id::{ClusterId, KUBE_SYSTEM};
+
+use super::Written;
+use super::manifest::MANAGER;
+use crate::read_limits::Pace;
+
+/// Attempts of one request that may succeed when it is repeated.
+const ATTEMPTS: u32 = 4;
+/// The timeout of one request. The API server gives up on a request after 34 s.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(45);
+/// The resource that errors name.
+const PROFILES: &str = "usageprofiles";
+/// Pods in a page, of which only the metadata is read: a few kilobytes each.
+const PODS_PAGE_SIZE: u32 = 500;
+
+pub struct Cluster {
+    pub api: ApiClient,
+    /// How to reach it, for people.
+    address: Option<String>,
+    /// Take over fields that another writer owns.
+    force: bool,
+}
+
+impl Cluster {
+    pub fn new(client: Client, force: bool, pace: &Pace) -> Self {
+        let retry = Retry { attempts: ATTEMPTS, ..pace.retry() };
+        let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT).with_retry(retry);
+        Self { api, address: None, force }
+    }
+
+    /// The cluster of the kubeconfig, or that we run in.
+    pub async fn connect(context: Option<String>, force: bool, pace: &Pace) -> Result<Self, ClusterError> {
+        let no_cluster = |message| ClusterError::NoCluster { message };
+        let config = kubeconfig::config(&kubeconfig::Chosen::of_context(context)).await.map_err(no_cluster)?;
+        let address = config.cluster_url.to_string();
+        let client = proxy::client(config).map_err(|error| no_cluster(error.to_string()))?;
+        Ok(Self { address: Some(address.trim_end_matches('/').to_owned()), ..Self::new(client, force, pace) })
+    }
+
+    /// Which cluster this is.
+    pub async fn id(&self) -> Result<ClusterId, ClusterError> {
+        let read = self.api.get_metadata(&format!("/api/v1/namespaces/{KUBE_SYSTEM}")).await;
+        let namespace = read.map_err(|error| ClusterError::of(error, "get", "namespace kube-system", ""))?;
+        let uid = Some(metadata(&namespace, "uid").to_owned()).filter(|uid| !uid.is_empty());
+        Ok(ClusterId { address: self.address.clone(), uid, created: created(&namespace) })
+    }
+
+    /// The estimates in the annotations of all pods.
+    pub async fn estimates(&self) -> Result<Estimates, ClusterError> {
+        let mut estimates = Estimates::default();
+        let options = ListOptions { page_size: PODS_PAGE_SIZE, only_metadata: true, ..ListOptions::default() };
+        let add = |pod: Value| {
+            let annotations = pod.pointer("/metadata/annotations");
+            let annotation = annotations.and_then(|all| all.get(headroom_annotation::NAME)?.as_str());
+            let (namespace, name) = (metadata(&pod, "namespace"), metadata(&pod, "name"));
+            if let Some(annotation) = annotation.filter(|_| !namespace.is_empty() && !name.is_empty()) {
+                estimates.add(namespace, name, created(&pod).unwrap_or(0), annotation);
+            }
+        };
+        let listed = self.api.for_each("/api/v1/pods", options, add).await;
+        listed.map_err(|error| ClusterError::of(error, "list", "pods", ""))?;
+        Ok(estimates)
+    }
+
+    /// The objects of a root, the root itself and its pages, by their names.
+    pub async fn list(&self, namespace: &str, root: Root) -> Result<BTreeMap<String, Value>, ClusterError> {
+        let label_selector = format!("{ROOT_LABEL}={root}");
+        let options = ListOptions { label_selector: &label_selector, ..ListOptions::default() };
+        let mut existing = BTreeMap::new();
+        let add = |object: Value| _ = existing.insert(metadata(&object, "name").to_owned(), object);
+        let listed = self.api.for_each(&profiles(namespace), options, add).await;
+        listed.map_err(|error| ClusterError::of(error, "list", PROFILES, &root.to_string()))?;
+        Ok(existing)
+    }
+
+    /// Writes a profile.
+    pub async fn apply(&self, namespace: &str, name: &str, object: &Value) -> Result<Written, ClusterError> {
+        match self.api.apply(&path(namespace, name), object, MANAGER, self.force).await {
+            Ok(_) => Ok(Written::Written),
+            Err(error) if error.is_namespace_gone() => {
+                Err(ClusterError::NoNamespace { namespace: namespace.to_owned() })
+            }
+            Err(error) => Err(ClusterError::of(error, "patch", PROFILES, &format!("{namespace}/{name}"))),
+        }
+    }
+
+    /// Deletes a profile, unless it has changed since it was read.
+    pub async fn delete(&self, namespace: &str, name: &str, object: &Value) -> Result<(), ClusterError> {
+        match self.api.delete_unchanged(&path(namespace, name), object).await {
+            Ok(_) | Err(ApiError::NotFound(_)) => Ok(()),
+            Err(error) => Err(ClusterError::of(error, "delete", PROFILES, &format!("{namespace}/{name}"))),
+        }
+    }
+}
+
+fn profiles(namespace: &str) -> String {
+    format!("/apis/{GROUP}/{VERSION}/namespaces/{}/{PROFILES}", segment(namespace))
+}
+
+fn path(namespace: &str, name: &str) -> String {
+    format!("{}/{}", profiles(namespace), segment(name))
+}
+
+/// When an object was created, in Unix seconds.
+fn created(object: &Value) -> Option<i64> {
+    metadata(object, "creationTimestamp").parse::<Timestamp>().ok().map(Timestamp::unix_seconds)
+}

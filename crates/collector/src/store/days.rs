@@ -1,0 +1,174 @@
+//! The summaries: added, and visited in the order in which profiles are built of them.
+
+use std::ops::Range;
+
+use headroom_core::cluster::usage::Root;
+use headroom_usage::batch::{Gathered, Place, WorkloadPlace};
+use headroom_usage::observed::Observed;
+use headroom_usage::varint::Damaged;
+use redb::{ReadTransaction, ReadableTable, WriteTransaction};
+
+use super::{DAYS, FACTS, NEWEST_FACT, PLACES, SUBJECTS, Store, StoreError, Trouble, WORKLOADS, compared};
+
+/// One row, as profiles are built of it.
+#[derive(Debug)]
+pub struct StoredDay {
+    pub place: Place,
+    pub day: u32,
+    pub observed: Observed,
+}
+
+/// What a workload's container used on a day.
+#[derive(Debug)]
+pub struct WorkloadDay {
+    pub place: WorkloadPlace,
+    pub day: u32,
+    pub observed: Observed,
+}
+
+/// When an image was seen last on a day.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'k> {
+    pub repository: &'k str,
+    pub reference: &'k str,
+    pub namespace: &'k str,
+    pub day: u32,
+    pub last_seen: i64,
+}
+
+impl Store {
+    /// The moment of the newest observation; none in an empty store.
+    pub fn newest(&self) -> Result<Option<i64>, StoreError> {
+        Ok(self.fact(NEWEST_FACT)?.filter(|newest| *newest > 0))
+    }
+
+    /// The namespaces that anything is known of.
+    pub fn namespaces(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|txn| {
+            let mut namespaces: Vec<String> = Vec::new();
+            for entry in txn.open_table(PLACES)?.range::<(&str, &str, &str)>(..)? {
+                let key = entry?.0;
+                let (namespace, ..) = key.value();
+                if namespaces.last().is_none_or(|last| last != namespace) {
+                    namespaces.push(namespace.to_owned());
+                }
+            }
+            Ok(namespaces)
+        })
+    }
+
+    /// Visits what is known of a root's images, a repository after the other.
+    pub fn visit_root(&self, root: Root, mut visit: impl FnMut(StoredDay)) -> Result<(), StoreError> {
+        self.read(|txn| each_day(txn, root, &mut |key, row| whole(key, row).map(&mut visit)))
+    }
+
+    /// Visits what is known of the workloads that run a root's images, the days of one after the other.
+    pub fn visit_workloads(&self, root: Root, mut visit: impl FnMut(WorkloadDay)) -> Result<(), StoreError> {
+        let number = root.number();
+        self.read(|txn| {
+            let rows = (number, "", "", "", 0)..(number + 1, "", "", "", 0);
+            for entry in txn.open_table(WORKLOADS)?.range(rows)? {
+                let (key, row) = entry?;
+                let (_, repository, namespace, workload, day) = key.value();
+                let [repository, namespace, workload] = [repository, namespace, workload].map(str::to_owned);
+                let place = WorkloadPlace { repository, namespace, workload };
+                visit(WorkloadDay { place, day, observed: Observed::read(row.value())? });
+            }
+            Ok(())
+        })
+    }
+
+    /// Visits when each day's images of a root were seen last, in the same order and at less cost.
+    pub fn visit_root_moments(&self, root: Root, mut visit: impl FnMut(Seen<'_>)) -> Result<(), StoreError> {
+        self.read(|txn| each_day(txn, root, &mut |key, row| seen(key, row).map(&mut visit)))
+    }
+}
+
+/// Merges what was gathered into what is there.
+pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Trouble> {
+    compared::add(txn, gathered)?;
+    let mut days = txn.open_table(DAYS)?;
+    let mut places = txn.open_table(PLACES)?;
+    let mut facts = txn.open_table(FACTS)?;
+    let mut newest = facts.get(NEWEST_FACT)?.map_or(0, |newest| newest.value());
+    let mut text = Vec::new();
+    for (place, row) in gathered.rows() {
+        let Place { repository, reference, namespace } = place;
+        let key =
+            (Root::of(repository).number(), repository.as_str(), reference.as_str(), namespace.as_str(), row.day, "");
+        newest = newest.max(row.observed.last_seen);
+        let known = days.get(key)?.map(|known| Observed::read(known.value())).transpose()?;
+        text.clear();
+        match known {
+            None => row.observed.write(&mut text),
+            Some(mut observed) => {
+                observed.merge(&row.observed);
+                observed.write(&mut text);
+            }
+        }
+        days.insert(key, text.as_slice())?;
+        places.insert((namespace.as_str(), repository.as_str(), reference.as_str()), ())?;
+    }
+    let mut workloads = txn.open_table(WORKLOADS)?;
+    for (place, day, observed) in gathered.workloads() {
+        let WorkloadPlace { repository, namespace, workload } = place;
+        let key = (Root::of(repository).number(), repository.as_str(), namespace.as_str(), workload.as_str(), day);
+        let known = workloads.get(key)?.map(|known| Observed::read(known.value())).transpose()?;
+        let mut whole = known.unwrap_or_default();
+        whole.merge(observed);
+        text.clear();
+        whole.write(&mut text);
+        workloads.insert(key, text.as_slice())?;
+    }
+    let mut subjects = txn.open_table(SUBJECTS)?;
+    for new in &gathered.replacements {
+        let Place { repository, reference, namespace } = &new.place;
+        let subject = new.subject.as_str();
+        let key = (
+            Root::of(repository).number(),
+            repository.as_str(),
+            reference.as_str(),
+            namespace.as_str(),
+            new.day,
+            subject,
+        );
+        {
+            let before =
+                subjects.insert((namespace.as_str(), subject), (repository.as_str(), reference.as_str(), new.day))?;
+            if let Some(before) = before {
+                let (repository, reference, day) = before.value();
+                days.remove((Root::of(repository).number(), repository, reference, namespace.as_str(), day, subject))?;
+            }
+        }
+        newest = newest.max(new.observed.last_seen);
+        text.clear();
+        new.observed.write(&mut text);
+        days.insert(key, text.as_slice())?;
+        places.insert((namespace.as_str(), repository.as_str(), reference.as_str()), ())?;
+    }
+    facts.insert(NEWEST_FACT, newest)?;
+    Ok(())
+}
+
+type KeyText<'a> = (u8, &'a str, &'a str, &'a str, u32, &'a str);
+type EachRow<'a> = dyn FnMut(KeyText<'_>, &[u8]) -> Result<(), Damaged> + 'a;
+
+fn each_day(txn: &ReadTransaction, root: Root, each: &mut EachRow<'_>) -> Result<(), Trouble> {
+    let number = root.number();
+    let rows: Range<KeyText<'_>> = (number, "", "", "", 0, "")..(number + 1, "", "", "", 0, "");
+    for entry in txn.open_table(DAYS)?.range(rows)? {
+        let (key, observed) = entry?;
+        each(key.value(), observed.value())?;
+    }
+    Ok(())
+}
+
+fn whole((_, repository, reference, namespace, day, _): KeyText<'_>, row: &[u8]) -> Result<StoredDay, Damaged> {
+    let place =
+        Place { repository: repository.to_owned(), reference: reference.to_owned(), namespace: namespace.to_owned() };
+    Ok(StoredDay { place, day, observed: Observed::read(row)? })
+}
+
+fn seen<'k>((_, repository, reference, namespace, day, _): KeyText<'k>, row: &[u8]) -> Result<Seen<'k>, Damaged> {
+    Ok(Seen { repository, reference, namespace, day, last_seen: Observed::read_last_seen(row)? })
+}
