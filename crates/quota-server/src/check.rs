@@ -8,7 +8,7 @@ use headroom_tenant_quota::{Cache, Plan};
 use super::objects::{RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of};
 use super::planner::count_from_scratch;
 use super::tenants::{Tenants, by_namespace};
-use crate::ledger_cache::{Board, View};
+use crate::ledger_cache::{LedgerCache, View};
 use crate::object_counter::{Collection, stored};
 use headroom_kube::api_client::ApiClient;
 use headroom_kube::watch::Seen;
@@ -35,20 +35,20 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
         let listed = api.list(path).await.map_err(|failure| format!("cannot list {path}: {failure}"))?;
         Ok::<Seen, String>(Seen::Listed(listed.0, listed.1))
     };
-    let board = Board::new(api.clone(), namespace);
-    board.take(list(&ledgers(namespace)).await?);
+    let cache = LedgerCache::new(api.clone(), namespace);
+    cache.take(list(&ledgers(namespace)).await?);
     let tenants = Tenants::new(namespace, exempt);
     tenants.take_quotas(list(TENANT_QUOTAS).await?);
     tenants.take_namespaces(list("/api/v1/namespaces").await?);
     let mut report = Report::default();
-    for (ledger, problem) in board.broken() {
+    for (ledger, problem) in cache.broken() {
         report.problems.push(format!("ledger {ledger} cannot be read: {problem}"));
     }
     let (quotas, unreadable) = tenants.quotas();
     report.problems.extend(unreadable.iter().map(|(name, problem)| format!("tenant quota {name}: {problem}")));
     let (trees, parents) = trees(&quotas);
     report.problems.extend(parents.iter().map(|(name, problem)| format!("tenant quota {name}: {problem}")));
-    let views = board.views();
+    let views = cache.views();
     let namespaces = tenants.namespaces();
     for tree in &trees {
         let wanted = Plan::of_tree(tree, &namespaces);

@@ -20,7 +20,7 @@ use crate::{resource_quota_enforcer, webhook_config};
 const LEASE: Timing =
     Timing { duration: Duration::from_secs(15), renewal: Duration::from_secs(4), observation: Duration::from_secs(1) };
 /// The pause between a change and settling, because more changes usually follow at once.
-const GATHER: Duration = Duration::from_millis(20);
+const DEBOUNCE: Duration = Duration::from_millis(20);
 const SECOND: Duration = Duration::from_secs(1);
 /// With this many claims, a ledger is settled without waiting for a second.
 const MANY_CLAIMS: usize = 32;
@@ -90,7 +90,7 @@ async fn work(replica: Arc<Replica>, term: CancellationToken) {
 
 /// Settles ledgers that are due: at once if urgent, otherwise once a second.
 async fn settle(replica: Arc<Replica>) {
-    let mut changes = replica.board.changes();
+    let mut changes = replica.ledgers.changes();
     let mut tried: HashMap<String, Instant> = HashMap::new();
     loop {
         tokio::select! {
@@ -98,9 +98,9 @@ async fn settle(replica: Arc<Replica>) {
             _ = changes.changed() => {}
             () = tokio::time::sleep(SECOND) => {}
         }
-        tokio::time::sleep(GATHER).await;
+        tokio::time::sleep(DEBOUNCE).await;
         changes.mark_unchanged();
-        let views = replica.board.views();
+        let views = replica.ledgers.views();
         let due = replica.counter.due(&views, (replica.options.clock)());
         let now = Instant::now();
         tried.retain(|_, at| now.duration_since(*at) < SECOND);
@@ -113,7 +113,7 @@ async fn settle(replica: Arc<Replica>) {
     }
 }
 
-/// Whether requests may be refused because claims are not settled, or many claims are open.
+/// Returns true if requests may be refused because claims are not settled, or many claims are open.
 fn is_urgent(view: &View) -> bool {
     if view.state.claims.len() >= MANY_CLAIMS {
         return true;
@@ -129,7 +129,7 @@ async fn release(replica: Arc<Replica>) {
     let mut first_seen: HashMap<String, Instant> = HashMap::new();
     loop {
         tokio::time::sleep(SECOND).await;
-        let views = replica.board.views();
+        let views = replica.ledgers.views();
         let entries: HashMap<String, Key> = views
             .iter()
             .flat_map(|view| view.state.entries().map(|(key, entry)| (entry.token.clone(), key.clone())))
@@ -157,7 +157,7 @@ async fn release(replica: Arc<Replica>) {
     }
 }
 
-/// Whether a live read of a key matches the count.
+/// Returns true if a live read of a key matches the count.
 async fn is_as_counted(replica: &Replica, key: &Key) -> bool {
     let Some((collection, _)) = replica.counter.look(key) else { return false };
     let live = match replica.api.get(&collection.object(key)).await {

@@ -37,7 +37,7 @@ impl View {
     }
 }
 
-pub struct Board {
+pub struct LedgerCache {
     api: ApiClient,
     namespace: String,
     inner: Mutex<Inner>,
@@ -54,7 +54,7 @@ struct Inner {
     is_listed: bool,
 }
 
-impl Board {
+impl LedgerCache {
     pub fn new(api: ApiClient, namespace: &str) -> Self {
         let namespace = namespace.to_owned();
         Self { api, namespace, inner: Mutex::default(), changes: watch::Sender::new(0) }

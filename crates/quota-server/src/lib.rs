@@ -50,10 +50,10 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use ledger_cache::Board;
+use ledger_cache::LedgerCache;
 use metrics::Metrics;
 use object_counter::Counter;
-use resource_quota_enforcer::Plain;
+use resource_quota_enforcer::ResourceQuotaEnforcer;
 use tenants::Tenants;
 use tls::Certificate;
 use writer::Writers;
@@ -67,11 +67,11 @@ pub struct Options {
     pub exempt_namespaces: Vec<String>,
     /// Groups whose members are charged but never refused.
     pub exempt_groups: Vec<String>,
-    /// Whether ResourceQuotas are enforced too, if the API server does not enforce them.
+    /// Enforce ResourceQuotas too, unless the API server does.
     pub resource_quotas: bool,
     /// Longer than the time between the review of a request and its storage.
     pub request_lifetime: Duration,
-    /// Whether refusals name the largest consumers.
+    /// True if refusals name the largest consumers.
     pub message_names: bool,
     /// How API servers reach the replicas; none if the webhook configuration is managed elsewhere.
     pub webhook: Option<webhook_config::Webhook>,
@@ -108,13 +108,13 @@ pub struct Replica {
     pub options: Options,
     pub identity: String,
     pub api: ApiClient,
-    pub board: Arc<Board>,
+    pub ledgers: Arc<LedgerCache>,
     pub tenants: Arc<Tenants>,
     pub counter: Arc<Counter>,
     pub writers: Arc<Writers>,
     pub certificate: Arc<Certificate>,
     pub metrics: Arc<Metrics>,
-    pub plain: Plain,
+    pub enforcer: ResourceQuotaEnforcer,
     /// Cancelled when the replica is asked to stop; it is then no longer ready.
     pub stop: CancellationToken,
     /// Cancelled when no more reviews are expected.
@@ -122,20 +122,20 @@ pub struct Replica {
 }
 
 /// The pause after a certificate was not found or could not be read.
-const CERTIFICATE_PAUSE: Duration = Duration::from_millis(500);
-/// How often the certificate is read again, to use a renewed one.
-const CERTIFICATE_EVERY: Duration = Duration::from_secs(20);
+const CERTIFICATE_RETRY_DELAY: Duration = Duration::from_millis(500);
+/// The interval at which the certificate is read again, to use a renewed one.
+const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(20);
 
 impl Replica {
     pub fn new(options: Options, client: Client, stop: CancellationToken) -> Arc<Self> {
         let api = ApiClient::new(client);
-        let board = Arc::new(Board::new(api.clone(), &options.namespace));
+        let ledgers = Arc::new(LedgerCache::new(api.clone(), &options.namespace));
         let (counter, metrics, drained) = (Arc::new(Counter::default()), Arc::default(), CancellationToken::new());
         // Claims of reviews in progress are still written while the replica drains.
         let writers = Writers::new(
             api.clone(),
             &options.namespace,
-            Arc::clone(&board),
+            Arc::clone(&ledgers),
             Arc::clone(&counter),
             Arc::clone(&metrics),
             drained.clone(),
@@ -147,19 +147,19 @@ impl Replica {
             certificate: Arc::default(),
             options,
             api,
-            board,
+            ledgers,
             counter,
             writers,
             metrics,
-            plain: Plain::default(),
+            enforcer: ResourceQuotaEnforcer::default(),
             stop,
             drained,
         })
     }
 
-    /// Whether the replica can answer reviews.
+    /// Returns true if the replica can answer reviews.
     pub fn is_ready(&self) -> bool {
-        self.board.is_listed() && self.tenants.is_listed() && self.certificate.is_there()
+        self.ledgers.is_listed() && self.tenants.is_listed() && self.certificate.is_there()
     }
 
     /// Answers reviews until the replica is stopped.
@@ -196,9 +196,9 @@ impl Replica {
 
     /// Watches ledgers, quotas and namespaces.
     fn follow(self: &Arc<Self>) {
-        let board = Arc::clone(&self.board);
+        let ledgers = Arc::clone(&self.ledgers);
         let path = objects::ledgers(&self.options.namespace);
-        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| board.take(seen)));
+        tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| ledgers.take(seen)));
         let tenants = Arc::clone(&self.tenants);
         let path = objects::TENANT_QUOTAS.to_owned();
         tokio::spawn(follow(self.api.clone(), path, self.drained.clone(), Some, move |seen| tenants.take_quotas(seen)));
@@ -227,7 +227,7 @@ impl Replica {
             if let Err(problem) = &renewed {
                 tracing::warn!(problem, "the certificate cannot be read");
             }
-            let pause = if renewed == Ok(true) { CERTIFICATE_EVERY } else { CERTIFICATE_PAUSE };
+            let pause = if renewed == Ok(true) { CERTIFICATE_INTERVAL } else { CERTIFICATE_RETRY_DELAY };
             tokio::select! {
                 () = self.drained.cancelled() => return,
                 () = tokio::time::sleep(pause) => {}

@@ -60,7 +60,7 @@ struct OfKind {
 }
 
 /// How long a kind may take to be listed before plans are made without it.
-const LIST_PATIENCE: Duration = Duration::from_secs(30);
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_millis(200);
 
 /// The API path of a kind.
@@ -106,10 +106,10 @@ impl Collection {
     }
 }
 
-/// Why a kind was not found.
+/// A kind that was not found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfound {
-    /// Whether a retry would fail too.
+    /// True if a retry would fail too.
     is_lasting: bool,
     pub problem: String,
 }
@@ -145,7 +145,7 @@ impl Counter {
             inner.unserved.retain(|kind, _| kinds.contains(kind));
             kinds.iter().filter(|kind| !inner.kinds.contains_key(*kind)).cloned().collect()
         };
-        let deadline = Instant::now() + LIST_PATIENCE;
+        let deadline = Instant::now() + LIST_TIMEOUT;
         for kind in missing {
             while !self.begin(api, &kind).await && Instant::now() < deadline {
                 tokio::time::sleep(RETRY).await;
@@ -324,7 +324,7 @@ impl Inner {
         !view.state.claims.is_empty() || self.all_changed > *turn || view.plan.namespaces.keys().any(has_changed)
     }
 
-    /// Whether a kind was listed, or is known not to be listable.
+    /// Returns true if a kind was listed, or is known not to be listable.
     fn is_known(&self, kind: &str) -> bool {
         let is_lost = || self.kinds.get(kind).is_some_and(|kind| kind.lost.is_some());
         self.cache.revision(kind).is_some() || is_lost() || self.unserved.contains_key(kind)

@@ -15,45 +15,45 @@ use crate::object_counter::Counted;
 use headroom_kube::api_client::{ApiError, revision_of};
 
 /// Changes within this time are put into one plan.
-const GATHER: Duration = Duration::from_millis(30);
+const DEBOUNCE: Duration = Duration::from_millis(30);
 /// The interval of checks without a change, for kinds that were not served and plans that failed.
 const AGAIN: Duration = Duration::from_secs(10);
 /// How long a replaced plan is kept, because replicas may still use it.
 const KEPT: Duration = Duration::from_secs(600);
 /// The largest plan, about a fifth of what the API server can store.
-const MOST_BYTES: usize = 256 * 1024;
+const MAX_BYTES: usize = 256 * 1024;
 
 pub async fn plan(replica: Arc<Replica>) {
-    let (mut tenants, mut board) = (replica.tenants.changes(), replica.board.changes());
-    let mut ledgers: Vec<(String, u64)> = Vec::new();
+    let (mut tenants, mut ledgers) = (replica.tenants.changes(), replica.ledgers.changes());
+    let mut active: Vec<(String, u64)> = Vec::new();
     let mut replaced: Vec<(Instant, String, u64)> = Vec::new();
     loop {
         tenants.mark_unchanged();
-        board.mark_unchanged();
-        if replica.tenants.is_listed() && replica.board.is_listed() {
+        ledgers.mark_unchanged();
+        if replica.tenants.is_listed() && replica.ledgers.is_listed() {
             revise(&replica).await;
             remove_stale(&replica, &mut replaced).await;
-            ledgers = active_plans(&replica);
+            active = active_plans(&replica);
         }
         let deadline = Instant::now() + AGAIN;
         loop {
             tokio::select! {
                 _ = tenants.changed() => break,
                 // Claims change all the time. Only a missing or broken ledger needs another plan.
-                _ = board.changed() => {
-                    if active_plans(&replica) != ledgers || !replica.board.broken().is_empty() {
+                _ = ledgers.changed() => {
+                    if active_plans(&replica) != active || !replica.ledgers.broken().is_empty() {
                         break;
                     }
                 }
                 () = tokio::time::sleep_until(deadline) => break,
             }
         }
-        tokio::time::sleep(GATHER).await;
+        tokio::time::sleep(DEBOUNCE).await;
     }
 }
 
 fn active_plans(replica: &Replica) -> Vec<(String, u64)> {
-    replica.board.views().into_iter().map(|view| (view.ledger, view.plan.number)).collect()
+    replica.ledgers.views().into_iter().map(|view| (view.ledger, view.plan.number)).collect()
 }
 
 /// Gives every ledger the plan that it should have.
@@ -63,7 +63,7 @@ async fn revise(replica: &Arc<Replica>) {
     let (trees, _) = trees(&quotas);
     let mut plans: Vec<(String, Plan)> =
         trees.iter().map(|tree: &Tree<'_>| (tree.name().to_owned(), Plan::of_tree(tree, &namespaces))).collect();
-    if replica.plain.is_ours() {
+    if replica.enforcer.is_ours() {
         let quotas = by_namespace(&replica.tenants.resource_quotas());
         plans.extend(quotas.iter().map(|(namespace, quotas)| {
             (objects::ledger_of_namespace(namespace), Plan::of_namespace(namespace, quotas))
@@ -71,13 +71,13 @@ async fn revise(replica: &Arc<Replica>) {
     }
     let kinds: BTreeSet<String> = plans.iter().flat_map(|(_, plan)| plan.kinds()).collect();
     replica.counter.follow(&replica.api, &kinds).await;
-    let broken = replica.board.broken();
+    let broken = replica.ledgers.broken();
     for (ledger, mut plan) in plans.iter().cloned() {
-        let view = replica.board.view(&ledger);
+        let view = replica.ledgers.view(&ledger);
         if view.as_ref().is_some_and(|view| view.plan.is_same_as(&plan)) && !broken.contains_key(&ledger) {
             continue;
         }
-        plan.number = replica.board.last_plan(&ledger) + 1;
+        plan.number = replica.ledgers.last_plan(&ledger) + 1;
         let number = plan.number;
         if let Err(failure) = activate(replica, &ledger, plan, view.is_some(), broken.contains_key(&ledger)).await {
             tracing::warn!(ledger, number, %failure, "a plan is not active yet");
@@ -85,7 +85,7 @@ async fn revise(replica: &Arc<Replica>) {
             tracing::info!(ledger, number, "a plan is active");
         }
     }
-    for view in replica.board.views() {
+    for view in replica.ledgers.views() {
         if !plans.iter().any(|(ledger, _)| *ledger == view.ledger) {
             tracing::info!(ledger = view.ledger, "deleting a ledger that has no quotas");
             let path = format!("{}/{}", objects::ledgers(&replica.options.namespace), view.ledger);
@@ -107,14 +107,14 @@ async fn activate(
     let path = objects::ledgers(namespace);
     let object = objects::write_plan(namespace, ledger, &plan);
     let size = object.to_string().len();
-    if size > MOST_BYTES {
+    if size > MAX_BYTES {
         return Err(ApiError::Other(format!(
-            "the plan has {size} bytes, more than {MOST_BYTES}: split the tree of quotas"
+            "the plan has {size} bytes, more than {MAX_BYTES}: split the tree of quotas"
         )));
     }
     replica.api.create(&path, &object).await?;
     let plan = Arc::new(plan);
-    replica.board.add_plan(ledger, Arc::clone(&plan));
+    replica.ledgers.add_plan(ledger, Arc::clone(&plan));
     if is_there && !is_broken {
         return match replica.writers.replan(ledger, plan).await {
             true => Ok(()),
@@ -142,14 +142,14 @@ async fn activate(
         replica.api.create(&path, &objects::write_state(namespace, ledger, &state, None)).await?
     };
     if let Some(revision) = revision_of(&written) {
-        replica.board.add_state(ledger, revision, state);
+        replica.ledgers.add_state(ledger, revision, state);
     }
     Ok(())
 }
 
 /// Deletes plans that were replaced a while ago.
 async fn remove_stale(replica: &Replica, replaced: &mut Vec<(Instant, String, u64)>) {
-    let stale = replica.board.stale_plans();
+    let stale = replica.ledgers.stale_plans();
     for (ledger, number) in &stale {
         if !replaced.iter().any(|(_, of, known)| of == ledger && known == number) {
             replaced.push((Instant::now(), ledger.clone(), *number));

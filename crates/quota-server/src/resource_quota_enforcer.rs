@@ -16,13 +16,13 @@ use super::event::{self, Kind};
 use super::objects::{namespace_of, to_amounts};
 use headroom_kube::api_client::{ApiError, revision_of};
 
-/// Whether the plugin is enabled, and what the leader has published.
+/// The result of the last probe for the plugin, and the statuses that the leader has published.
 #[derive(Debug, Default)]
-pub struct Plain(Mutex<Inner>);
+pub struct ResourceQuotaEnforcer(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Whether the ledger enforces ResourceQuotas; none until the API server was probed.
+    /// True if the ledger enforces ResourceQuotas; none until the API server was probed.
     is_ours: Option<bool>,
     /// By namespace and name.
     published: BTreeMap<(String, String), Published>,
@@ -38,27 +38,27 @@ struct Published {
     suspect: u64,
 }
 
-impl Plain {
+impl ResourceQuotaEnforcer {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the API server has been probed.
+    /// Returns true if the API server has been probed.
     pub fn was_asked(&self) -> bool {
         self.inner().is_ours.is_some()
     }
 
-    /// Whether the API server was probed and the plugin is off.
+    /// Returns true if the API server was probed and the plugin is off.
     pub fn is_ours(&self) -> bool {
         self.inner().is_ours == Some(true)
     }
 }
 
-/// How often the API server is probed again, and the pause after a failed probe.
+/// The interval of probes of the API server, and the pause after a failed probe.
 const ASKED_AGAIN: Duration = Duration::from_secs(3600);
 const RETRY: Duration = Duration::from_secs(5);
-/// How often statuses are written.
-const EVERY: Duration = Duration::from_secs(1);
+/// The interval at which statuses are written.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// The plugin notices a new quota after a short delay, and after a longer one on a busy machine.
 const TRIES: u32 = 4;
 const TRIES_IF_NEW: u32 = 20;
@@ -74,10 +74,10 @@ pub async fn keep(replica: Arc<Replica>) {
         if Instant::now() >= ask_at {
             ask_at = Instant::now() + ask(&replica).await;
         }
-        if replica.plain.is_ours() {
+        if replica.enforcer.is_ours() {
             publish(&replica).await;
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(REPORT_INTERVAL).await;
     }
 }
 
@@ -87,9 +87,9 @@ async fn ask(replica: &Replica) -> Duration {
     let (is_ours, after) = match &found {
         Ok(has_plugin) => (Some(!has_plugin), ASKED_AGAIN),
         // Keep the last known answer.
-        Err(_) => (replica.plain.inner().is_ours, RETRY),
+        Err(_) => (replica.enforcer.inner().is_ours, RETRY),
     };
-    let before = std::mem::replace(&mut replica.plain.inner().is_ours, is_ours);
+    let before = std::mem::replace(&mut replica.enforcer.inner().is_ours, is_ours);
     match found {
         Ok(true) if before != is_ours => tracing::warn!(
             "the API server enforces ResourceQuotas itself: --resource-quotas does nothing (switch the plugin off with \
@@ -107,7 +107,8 @@ async fn ask(replica: &Replica) -> Duration {
 
 const PROBE: &str = "headroom-probe";
 
-/// Whether a dry run is refused by a quota of ours that has no room. It bounds PodTemplates, which are hardly used.
+/// Returns true if a dry run is refused by a quota of ours that has no room. It bounds PodTemplates, which are hardly
+/// used.
 async fn has_plugin(replica: &Replica) -> Result<bool, ApiError> {
     let namespace = &replica.options.namespace;
     let metadata = json!({"name": PROBE, "namespace": namespace});
@@ -135,8 +136,8 @@ async fn has_plugin(replica: &Replica) -> Result<bool, ApiError> {
 /// Writes usage into the status of each quota, like the quota controller, and reports other writers of the status.
 async fn publish(replica: &Replica) {
     let quotas = replica.tenants.resource_quotas();
-    replica.plain.inner().published.retain(|key, _| quotas.contains_key(key));
-    for view in replica.board.views() {
+    replica.enforcer.inner().published.retain(|key, _| quotas.contains_key(key));
+    for view in replica.ledgers.views() {
         let Some(namespace) = namespace_of(&view.ledger) else { continue };
         for (node, used) in view.plan.nodes.iter().zip(&view.state.used) {
             let key = (namespace.to_owned(), node.quota.clone());
@@ -155,26 +156,26 @@ async fn publish_one(
     used: &ResourceList<'static>,
 ) {
     let wanted = json!({"hard": to_amounts(hard), "used": to_amounts(used)});
-    let there = object.get("status").cloned().unwrap_or_default();
+    let existing = object.get("status").cloned().unwrap_or_default();
     let Some(version) = revision_of(object) else { return };
-    let known = replica.plain.inner().published.get(&key).cloned();
-    if let Some(known) = known.filter(|known| there != wanted && known.status != there) {
+    let known = replica.enforcer.inner().published.get(&key).cloned();
+    if let Some(known) = known.filter(|known| existing != wanted && known.status != existing) {
         if version < known.version {
             // The watch has not delivered the last write yet.
             return;
         }
         if known.suspect != version {
             // The other writer may have counted objects that are not seen here yet. Check again in the next round.
-            replica.plain.inner().published.insert(key, Published { suspect: version, ..known });
+            replica.enforcer.inner().published.insert(key, Published { suspect: version, ..known });
             return;
         }
-        let used = there.get("used").cloned().unwrap_or_default();
+        let used = existing.get("used").cloned().unwrap_or_default();
         let problem = format!("status.used was {used}, which differs from the count; rewritten");
         replica.metrics.foreign_statuses.inc();
         event::record(replica, ("v1", "ResourceQuota", object), Kind::Warning, "StatusDrift", &problem).await;
     }
-    if there == wanted {
-        replica.plain.inner().published.insert(key, Published { status: wanted, version, suspect: 0 });
+    if existing == wanted {
+        replica.enforcer.inner().published.insert(key, Published { status: wanted, version, suspect: 0 });
         return;
     }
     let (namespace, name) = &key;
@@ -188,7 +189,7 @@ async fn publish_one(
     match replica.api.replace(&path, &after).await {
         Ok(written) => {
             let version = revision_of(&written).unwrap_or_default();
-            replica.plain.inner().published.insert(key, Published { status: wanted, version, suspect: 0 });
+            replica.enforcer.inner().published.insert(key, Published { status: wanted, version, suspect: 0 });
         }
         // The watch delivers the new version.
         Err(ApiError::Conflict { .. } | ApiError::NotFound(_)) => {}

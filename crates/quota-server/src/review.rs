@@ -20,9 +20,9 @@ use crate::random::token;
 use headroom_kube::api_client::ApiError;
 
 /// Less than the 10 s that the API server waits.
-const PATIENCE: Duration = Duration::from_secs(7);
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(7);
 /// How long to wait for the first plan of a namespace that a quota selects.
-const PLAN_PATIENCE: Duration = Duration::from_secs(5);
+const PLAN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The response to the API server.
 #[derive(Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String
         Ok(Asked::Quota(problems)) if problems.is_empty() => Reply::Allowed,
         Ok(Asked::Quota(problems)) => Reply::Invalid(problems),
         Ok(Asked::Room { reservation, is_dry_run, namespace, name }) => {
-            let reply = room(replica, text, *reservation, is_dry_run, &namespace, &name, began + PATIENCE).await;
+            let reply = room(replica, text, *reservation, is_dry_run, &namespace, &name, began + REVIEW_TIMEOUT).await;
             let result = match reply {
                 Reply::Allowed => "allowed",
                 Reply::Busy(_) => "busy",
@@ -87,7 +87,7 @@ pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String
     Ok(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": reply.response(&uid)}))
 }
 
-/// Whether the user of a request belongs to one of these groups.
+/// Returns true if the user of a request belongs to one of these groups.
 fn is_in_one_of(request: Node<'_>, groups: &[String]) -> bool {
     let user = request.at(&["userInfo"]).ok().flatten();
     let members = user.and_then(|user| user.list("groups").ok()).into_iter().flatten();
@@ -182,7 +182,7 @@ async fn room(
             Answer::Busy(text) => Reply::Busy(text),
         };
         reserved.ledgers.pop();
-        reserved.take_back().await;
+        reserved.cancel().await;
         return reply;
     }
     reserved.ledgers.clear();
@@ -199,9 +199,9 @@ struct Reserved<'a> {
 }
 
 impl Reserved<'_> {
-    async fn take_back(mut self) {
+    async fn cancel(mut self) {
         while let Some(ledger) = self.ledgers.last() {
-            self.replica.writers.take_back(ledger, self.reservation.key.clone(), self.reservation.token.clone()).await;
+            self.replica.writers.cancel(ledger, self.reservation.key.clone(), self.reservation.token.clone()).await;
             self.ledgers.pop();
         }
     }
@@ -210,7 +210,7 @@ impl Reserved<'_> {
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         for ledger in &self.ledgers {
-            self.replica.writers.give_back(ledger, self.reservation.key.clone(), self.reservation.token.clone());
+            self.replica.writers.cancel_later(ledger, self.reservation.key.clone(), self.reservation.token.clone());
         }
     }
 }
@@ -221,10 +221,10 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
     if !replica.is_ready() {
         return Err(busy("the ledger is starting"));
     }
-    let mut changes = replica.board.changes();
-    let deadline = Instant::now() + PLAN_PATIENCE;
+    let mut changes = replica.ledgers.changes();
+    let deadline = Instant::now() + PLAN_TIMEOUT;
     loop {
-        let views = replica.board.covering(namespace);
+        let views = replica.ledgers.covering(namespace);
         if !views.is_empty() {
             return Ok(views);
         }

@@ -19,7 +19,7 @@ use super::{Replica, review};
 /// The API server sends objects of up to 3 MiB; an update includes the old object.
 const LARGEST_REVIEW: usize = 8 << 20;
 /// How long a client may take over TLS and its headers.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Answers reviews until the replica stops, then finishes those in progress.
 pub async fn reviews(replica: Arc<Replica>, listener: TcpListener, acceptor: TlsAcceptor) {
@@ -29,7 +29,9 @@ pub async fn reviews(replica: Arc<Replica>, listener: TcpListener, acceptor: Tls
     while let Some(stream) = end.run_until_cancelled(accept(&listener)).await {
         let (replica, acceptor) = (Arc::clone(&replica), acceptor.clone());
         connections.spawn(async move {
-            let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await else { return };
+            let Ok(Ok(stream)) = tokio::time::timeout(CONNECTION_TIMEOUT, acceptor.accept(stream)).await else {
+                return;
+            };
             let drained = replica.drained.clone();
             let service = service_fn(move |request| {
                 let replica = Arc::clone(&replica);
@@ -101,7 +103,7 @@ pub async fn status(replica: Arc<Replica>, listener: TcpListener) {
             });
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
+                .header_read_timeout(CONNECTION_TIMEOUT)
                 .serve_connection(TokioIo::new(stream), service);
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection ended early");

@@ -18,15 +18,15 @@ use super::objects::{API_VERSION, TENANT_QUOTAS, namespace_of, to_amounts};
 use crate::custom_resources::{Condition, Consumer, TenantQuotaStatus};
 use crate::ledger_cache::View;
 
-const EVERY: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum number of listed namespaces, and of children: the largest.
 const MAX_LISTED: usize = 50;
 
 pub async fn report(replica: Arc<Replica>) {
     let mut logged = String::new();
     loop {
-        let next = Instant::now() + EVERY;
-        if replica.tenants.is_listed() && replica.board.is_listed() {
+        let next = Instant::now() + REPORT_INTERVAL;
+        if replica.tenants.is_listed() && replica.ledgers.is_listed() {
             report_once(&replica, &mut logged).await;
         }
         tokio::time::sleep_until(next).await;
@@ -37,7 +37,7 @@ pub async fn report(replica: Arc<Replica>) {
 async fn report_once(replica: &Replica, logged: &mut String) {
     let (quotas, unreadable) = replica.tenants.quotas();
     let (_, parents) = trees(&quotas);
-    let views = replica.board.views();
+    let views = replica.ledgers.views();
     replica.metrics.set_quotas(samples(&views));
     for (name, object) in replica.tenants.objects() {
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);

@@ -8,8 +8,8 @@ use headroom_kube::api_client::{ApiClient, ApiResult, segment};
 /// Sets `spec.suspend`. Returns whether it changed.
 pub async fn suspend(api: &ApiClient, quota: &str, is_suspended: bool) -> ApiResult<bool> {
     let path = format!("{TENANT_QUOTAS}/{}", segment(quota));
-    let there = api.get(&path).await?;
-    if there.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default() == is_suspended {
+    let existing = api.get(&path).await?;
+    if existing.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default() == is_suspended {
         return Ok(false);
     }
     // A quota that was never suspended has no such field.

@@ -96,7 +96,7 @@ impl Tenants {
         self.inner().namespaces.get(namespace).cloned()
     }
 
-    /// Whether a valid quota covers a namespace with these labels, so that a plan must list it.
+    /// Returns true if a valid quota covers a namespace with these labels, so that a plan must list it.
     pub fn is_covered(&self, namespace: &str, labels: &Labels) -> bool {
         let (quotas, _) = self.quotas();
         quotas.iter().any(|quota| quota.covers(namespace, labels) && quota.problems().is_empty())

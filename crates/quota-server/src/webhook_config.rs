@@ -19,8 +19,8 @@ use super::tenants::{Tenants, by_namespace};
 use super::tls::{self, Made};
 use headroom_kube::api_client::{ApiError, ApiResult};
 
-/// How often changes by others are reverted.
-const EVERY: Duration = Duration::from_secs(1);
+/// The interval at which changes by others are reverted.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const CONFIGURATION: &str = "headroom-ledger";
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const SECRET: &str = "headroom-ledger-tls";
@@ -31,8 +31,8 @@ const DAYS: i64 = 90;
 const RENEWED_AFTER: i64 = 60 * 86_400;
 /// Seconds for API servers to trust a new authority before its certificate is used.
 const TRUSTED_AFTER: i64 = 60;
-/// Most entries of the configuration; with more selectors, a single entry matches all namespaces.
-const MOST_ENTRIES: usize = 200;
+/// The maximum number of entries of the configuration; with more selectors, a single entry matches all namespaces.
+const MAX_ENTRIES: usize = 200;
 
 /// The charge of an update depends on the spec, and most updates change something else.
 const CHANGES_SPEC: &str =
@@ -51,7 +51,7 @@ pub async fn configure(replica: Arc<Replica>) {
             logged = failure.to_string();
             tracing::warn!(%failure, "cannot keep the webhook configuration");
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 
@@ -62,7 +62,7 @@ pub struct Webhook {
     pub service: String,
     /// Used instead of the Service, for replicas outside the cluster.
     pub url: Option<String>,
-    /// Whether we make the certificate; otherwise `caBundle` is set elsewhere.
+    /// True if we make the certificate; otherwise `caBundle` is set elsewhere.
     pub makes_certificate: bool,
 }
 
@@ -82,17 +82,17 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
     let asked = Asked::of(&quotas, &plain, &replica.tenants, matches);
     let webhooks = Value::Array(asked.entries(&client));
     let path = format!("{CONFIGURATIONS}/{CONFIGURATION}");
-    let object = |there: Option<&Value>| {
+    let object = |existing: Option<&Value>| {
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-            "metadata": metadata(CONFIGURATION, there, &[]), "webhooks": webhooks,
+            "metadata": metadata(CONFIGURATION, existing, &[]), "webhooks": webhooks,
         })
     };
     match replica.api.get(&path).await {
-        Ok(there) if is_within(&webhooks, there.get("webhooks").unwrap_or(&Value::Null)) => Ok(()),
-        Ok(there) => {
+        Ok(existing) if is_within(&webhooks, existing.get("webhooks").unwrap_or(&Value::Null)) => Ok(()),
+        Ok(existing) => {
             tracing::info!("writing the webhook configuration");
-            replica.api.replace(&path, &object(Some(&there))).await.map(|_| ())
+            replica.api.replace(&path, &object(Some(&existing))).await.map(|_| ())
         }
         Err(ApiError::NotFound(_)) => replica.api.create(CONFIGURATIONS, &object(None)).await.map(|_| ()),
         Err(failure) => Err(failure),
@@ -101,8 +101,8 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
 
 /// The metadata of an object that replaces the existing one, if any. Keeps labels and annotations of others, such as
 /// Helm's.
-fn metadata(name: &str, there: Option<&Value>, annotations: &[(&str, Option<String>)]) -> Value {
-    let had = |field: &str| there.and_then(|there| there.pointer(&format!("/metadata/{field}"))).cloned();
+fn metadata(name: &str, existing: Option<&Value>, annotations: &[(&str, Option<String>)]) -> Value {
+    let had = |field: &str| existing.and_then(|existing| existing.pointer(&format!("/metadata/{field}"))).cloned();
     let mut all = match had("annotations") {
         Some(Value::Object(all)) => all,
         _ => serde_json::Map::new(),
@@ -116,16 +116,17 @@ fn metadata(name: &str, there: Option<&Value>, annotations: &[(&str, Option<Stri
     json!({"name": name, "resourceVersion": had("resourceVersion"), "labels": had("labels"), "annotations": all})
 }
 
-/// Whether all wanted fields are there. The API server adds defaults.
-fn is_within(wanted: &Value, there: &Value) -> bool {
-    match (wanted, there) {
-        (Value::Object(wanted), Value::Object(there)) => {
-            wanted.iter().all(|(name, value)| is_within(value, there.get(name).unwrap_or(&Value::Null)))
+/// Returns true if all wanted fields are there. The API server adds defaults.
+fn is_within(wanted: &Value, existing: &Value) -> bool {
+    match (wanted, existing) {
+        (Value::Object(wanted), Value::Object(existing)) => {
+            wanted.iter().all(|(name, value)| is_within(value, existing.get(name).unwrap_or(&Value::Null)))
         }
-        (Value::Array(wanted), Value::Array(there)) => {
-            wanted.len() == there.len() && wanted.iter().zip(there).all(|(wanted, there)| is_within(wanted, there))
+        (Value::Array(wanted), Value::Array(existing)) => {
+            wanted.len() == existing.len()
+                && wanted.iter().zip(existing).all(|(wanted, existing)| is_within(wanted, existing))
         }
-        (wanted, there) => wanted == there,
+        (wanted, existing) => wanted == existing,
     }
 }
 
@@ -141,7 +142,7 @@ impl Version {
     /// The first minor version with stable `matchConditions`.
     const MATCHES_SINCE: u32 = 30;
 
-    /// Whether webhooks may have `matchConditions`.
+    /// Returns true if webhooks may have `matchConditions`.
     async fn matches(&mut self, replica: &Replica) -> bool {
         if self.asked.is_none_or(|asked| asked.elapsed() > Self::AGAIN)
             && let Ok(version) = replica.api.get("/version").await
@@ -163,7 +164,7 @@ fn knows_matches(version: &Value) -> bool {
 
 /// The ResourceQuotas that the ledger enforces, by namespace.
 fn plain_quotas(replica: &Replica) -> BTreeMap<String, Vec<ResourceQuota<'static>>> {
-    if !replica.plain.is_ours() {
+    if !replica.enforcer.is_ours() {
         return BTreeMap::new();
     }
     by_namespace(&replica.tenants.resource_quotas())
@@ -242,7 +243,7 @@ impl<'a> Asked<'a> {
         let mut entries = Vec::new();
         if self.rules.as_array().is_none_or(Vec::is_empty) {
             // Nothing is charged.
-        } else if !self.names.is_empty() && !has_name_labels || self.selectors.len() > MOST_ENTRIES {
+        } else if !self.names.is_empty() && !has_name_labels || self.selectors.len() > MAX_ENTRIES {
             entries.push(entry("quota.headroom.dev", json!({"matchExpressions": [self.not_exempt()]})));
         } else {
             if !self.names.is_empty() {
@@ -310,17 +311,17 @@ pub async fn use_certificate(replica: &Replica) -> ApiResult<bool> {
 async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec<u8>> {
     let namespace = &replica.options.namespace;
     let path = secrets(namespace);
-    let there = match replica.api.get(&format!("{path}/{SECRET}")).await {
-        Ok(there) => Some(there),
+    let existing = match replica.api.get(&format!("{path}/{SECRET}")).await {
+        Ok(existing) => Some(existing),
         Err(ApiError::NotFound(_)) => None,
         Err(failure) => return Err(failure),
     };
     let since = |name: &str| -> Option<i64> {
-        let moment = there.as_ref()?.pointer("/metadata/annotations")?.get(name)?.as_str()?;
+        let moment = existing.as_ref()?.pointer("/metadata/annotations")?.get(name)?.as_str()?;
         moment.parse().ok()
     };
     let now = (replica.options.clock)();
-    let get = |name: &str| there.as_ref().and_then(|secret| field(secret, name));
+    let get = |name: &str| existing.as_ref().and_then(|secret| field(secret, name));
     let names = names(webhook, namespace);
     let make =
         || tls::make(&names, DAYS).map_err(|error| ApiError::Other(format!("cannot make a certificate: {error:#}")));
@@ -357,9 +358,9 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
     let annotations = [(MADE, Some(made_at.to_string())), (NEXT, next_at.map(|next| next.to_string()))];
     let object = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": data,
-        "metadata": metadata(SECRET, there.as_ref(), &annotations),
+        "metadata": metadata(SECRET, existing.as_ref(), &annotations),
     });
-    let written = match there {
+    let written = match existing {
         Some(_) => replica.api.replace(&format!("{path}/{SECRET}"), &object).await?,
         None => replica.api.create(&path, &object).await?,
     };
@@ -469,10 +470,10 @@ mod tests {
 
     #[test]
     fn metadata_of_others_is_kept() {
-        let there = json!({"metadata": {"name": "n", "resourceVersion": "7", "uid": "u", "labels": {"by": "Helm"},
+        let existing = json!({"metadata": {"name": "n", "resourceVersion": "7", "uid": "u", "labels": {"by": "Helm"},
             "annotations": {"release": "headroom", "made": "1", "next": "2"}}});
         assert_eq!(
-            metadata("n", Some(&there), &[("made", Some("3".to_owned())), ("next", None)]),
+            metadata("n", Some(&existing), &[("made", Some("3".to_owned())), ("next", None)]),
             json!({"name": "n", "resourceVersion": "7", "labels": {"by": "Helm"},
                 "annotations": {"release": "headroom", "made": "3"}})
         );

@@ -14,16 +14,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::metrics::Metrics;
 use super::objects;
-use crate::ledger_cache::{Board, View};
+use crate::ledger_cache::{LedgerCache, View};
 use crate::object_counter::{Counted, Counter};
 use headroom_kube::api_client::{ApiClient, ApiError, revision_of};
 
 /// A request that is refused only because of unfinished requests waits while one of those is younger than this.
 const WAITS_FOR: Duration = Duration::from_secs(2);
 /// The pause after a failed write.
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// How long jobs without a deadline of their own are tried.
-const PATIENCE: Duration = Duration::from_secs(5);
+const JOB_TIMEOUT: Duration = Duration::from_secs(5);
 /// A task ends after this time without jobs.
 const IDLE: Duration = Duration::from_secs(600);
 
@@ -38,7 +38,7 @@ pub enum Answer {
 
 enum Job {
     Reserve(Waiting),
-    TakeBack(Back),
+    Cancel(Back),
     /// Recount, and drop settled claims.
     Settle,
     /// Switch to another plan.
@@ -72,7 +72,7 @@ struct Replan {
 pub struct Writers {
     pub api: ApiClient,
     pub namespace: String,
-    pub board: Arc<Board>,
+    pub ledgers: Arc<LedgerCache>,
     pub counter: Arc<Counter>,
     pub metrics: Arc<Metrics>,
     pub stop: CancellationToken,
@@ -83,13 +83,13 @@ impl Writers {
     pub fn new(
         api: ApiClient,
         namespace: &str,
-        board: Arc<Board>,
+        ledgers: Arc<LedgerCache>,
         counter: Arc<Counter>,
         metrics: Arc<Metrics>,
         stop: CancellationToken,
     ) -> Arc<Self> {
         let (namespace, tasks) = (namespace.to_owned(), Mutex::default());
-        Arc::new(Self { api, namespace, board, counter, metrics, stop, tasks })
+        Arc::new(Self { api, namespace, ledgers, counter, metrics, stop, tasks })
     }
 
     fn send(self: &Arc<Self>, ledger: &str, job: Job) {
@@ -113,7 +113,7 @@ impl Writers {
         let (writers, ledger) = (Arc::clone(self), ledger.to_owned());
         tokio::spawn(async move {
             let stop = writers.stop.clone();
-            let changes = writers.board.changes();
+            let changes = writers.ledgers.changes();
             let mut writer = Writer {
                 writers,
                 ledger,
@@ -121,7 +121,7 @@ impl Writers {
                 changes,
                 batch: Batch::default(),
                 first_seen: HashMap::new(),
-                round_trip: PAUSE,
+                round_trip: RETRY_DELAY,
             };
             stop.run_until_cancelled(writer.run()).await;
         });
@@ -135,15 +135,15 @@ impl Writers {
     }
 
     /// Gives back what was reserved under a token.
-    pub async fn take_back(self: &Arc<Self>, ledger: &str, key: Key, token: String) {
+    pub async fn cancel(self: &Arc<Self>, ledger: &str, key: Key, token: String) {
         let (done, is_done) = oneshot::channel();
-        self.send(ledger, Job::TakeBack(Back { key, token, until: Instant::now() + PATIENCE, done: Some(done) }));
+        self.send(ledger, Job::Cancel(Back { key, token, until: Instant::now() + JOB_TIMEOUT, done: Some(done) }));
         _ = is_done.await;
     }
 
-    /// Like [`Self::take_back`], without waiting.
-    pub fn give_back(self: &Arc<Self>, ledger: &str, key: Key, token: String) {
-        self.send(ledger, Job::TakeBack(Back { key, token, until: Instant::now() + PATIENCE, done: None }));
+    /// Like [`Self::cancel`], without waiting.
+    pub fn cancel_later(self: &Arc<Self>, ledger: &str, key: Key, token: String) {
+        self.send(ledger, Job::Cancel(Back { key, token, until: Instant::now() + JOB_TIMEOUT, done: None }));
     }
 
     pub fn settle(self: &Arc<Self>, ledger: &str) {
@@ -153,7 +153,7 @@ impl Writers {
     /// Activates a plan whose object was written before. Returns whether that succeeded.
     pub async fn replan(self: &Arc<Self>, ledger: &str, plan: Arc<Plan>) -> bool {
         let (done, is_done) = oneshot::channel();
-        self.send(ledger, Job::Replan(Replan { plan, until: Instant::now() + PATIENCE, done }));
+        self.send(ledger, Job::Replan(Replan { plan, until: Instant::now() + JOB_TIMEOUT, done }));
         is_done.await.is_ok()
     }
 }
@@ -172,7 +172,7 @@ impl Batch {
     fn add(&mut self, job: Job) {
         match job {
             Job::Reserve(waiting) => self.waiting.push(waiting),
-            Job::TakeBack(back) => self.back.push(back),
+            Job::Cancel(back) => self.back.push(back),
             Job::Settle => self.settle = true,
             Job::Replan(replan) => self.replan = Some(replan),
         }
@@ -234,9 +234,9 @@ impl Writer {
 
     /// Judges and writes until all waiting requests are answered or parked.
     async fn round(&mut self) {
-        let mut view = match self.writers.board.view(&self.ledger) {
+        let mut view = match self.writers.ledgers.view(&self.ledger) {
             Some(view) => Ok(view),
-            None => self.writers.board.load(&self.ledger).await,
+            None => self.writers.ledgers.load(&self.ledger).await,
         };
         loop {
             self.changes.mark_unchanged();
@@ -252,13 +252,13 @@ impl Writer {
                 tokio::time::sleep(random_part_of(self.round_trip)).await;
             } else {
                 tracing::warn!(ledger = self.ledger, %cause, "cannot write a ledger");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_DELAY).await;
             }
             self.give_up(&cause);
             if self.batch.is_idle() {
                 return;
             }
-            view = self.writers.board.load(&self.ledger).await;
+            view = self.writers.ledgers.load(&self.ledger).await;
         }
     }
 
@@ -315,7 +315,7 @@ impl Writer {
             self.writers.metrics.wrote(self.batch.waiting.len());
             revision = revision_of(&written);
             if let Some(revision) = revision {
-                self.writers.board.add_state(&self.ledger, revision, state);
+                self.writers.ledgers.add_state(&self.ledger, revision, state);
             }
         }
         if let (Some(turn), Some(revision)) = (turn, revision) {

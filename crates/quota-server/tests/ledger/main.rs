@@ -236,7 +236,7 @@ async fn no_request_makes_a_ledger_unreadable() {
     server.put("/api/v1", Some("shop"), hostile, "pods");
     until(|| server.ledger(), |ledger| ledger["used"][0] == "pods=1").await;
     assert!(server.ledger()["claims"][0].as_str().unwrap().starts_with("pods/shop/first "), "{}", server.ledger());
-    assert!(replica.board.broken().is_empty());
+    assert!(replica.ledgers.broken().is_empty());
     kill(&replica);
 }
 
@@ -395,7 +395,7 @@ async fn room_of_an_abandoned_request_is_released_at_once() {
     let address = listener.local_addr().unwrap();
     tokio::spawn(Arc::clone(&replica).serve(listener, None));
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
-    while !replica.is_ready() || replica.board.covering("shop").is_empty() {
+    while !replica.is_ready() || replica.ledgers.covering("shop").is_empty() {
         assert!(tokio::time::Instant::now() < deadline, "the quota is not in force");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -102,7 +102,7 @@ async fn every_quota_of_a_tree_and_an_overlapping_one_hold() {
     ledger.quota("payments-shop", of_shop, json!({"pods": "25"})).await;
     ledger.quota("overlap", json!({"namespaces": {"names": ["web"]}}), json!({"pods": "10"})).await;
     let plans = |which: usize| {
-        let views = ledger.replica(which).unwrap().board.covering("web");
+        let views = ledger.replica(which).unwrap().ledgers.covering("web");
         views.len() == 2 && views.iter().all(|view| view.plan.namespaces.contains_key("web"))
     };
     super::replicas::until("both quotas charge", || plans(0) && plans(1)).await;

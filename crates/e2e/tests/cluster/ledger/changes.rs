@@ -20,7 +20,7 @@ async fn change(ledger: &Ledger, name: &str, spec: Value) {
 /// Waits until both replicas enforce a bound.
 async fn is_in_force(ledger: &Ledger, quota: &str, hard: &str) {
     let is = |which: usize| {
-        let views = ledger.replica(which).unwrap().board.views();
+        let views = ledger.replica(which).unwrap().ledgers.views();
         let mut nodes = views.iter().flat_map(|view| &view.plan.nodes);
         nodes.any(|node| node.quota == quota && node.hard.get("pods").is_some_and(|pods| pods.to_string() == hard))
     };
@@ -75,7 +75,7 @@ async fn updates_that_grow_and_shrink_are_exact() {
         assert_eq!((tally.stored, node_ports().await), (SERVICES, 0), "{tally:?}");
         // Shrinking is credited when the leader sees it.
         let is_credited = || {
-            let views = ledger.replica(0).unwrap().board.views();
+            let views = ledger.replica(0).unwrap().ledgers.views();
             let ports = views[0].state.used[0].get("services.nodeports");
             ports.is_some_and(headroom_core::amount::Quantity::is_zero) && views[0].state.claims.is_empty()
         };
@@ -145,7 +145,7 @@ async fn quotas_that_change_under_load_hold_once_they_are_in_force() {
                 ledger
                     .replica(which)
                     .unwrap()
-                    .board
+                    .ledgers
                     .views()
                     .iter()
                     .any(|view| view.ledger == "acme" && view.plan.nodes.len() == 2)

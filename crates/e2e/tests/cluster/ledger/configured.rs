@@ -532,10 +532,10 @@ async fn resource_quotas_are_left_to_the_plugin_if_it_is_on() {
         Configured::start(InTreePlugins::On, Controllers::On, |options| options.resource_quotas = true).await;
     namespace(&configured.client, "shop").await;
     create(&configured.client, crate::objects::quota("shop", json!({"pods": "3"}))).await.unwrap();
-    until("the API server was probed", || configured.replica.plain.was_asked()).await;
-    assert!(!configured.replica.plain.is_ours());
+    until("the API server was probed", || configured.replica.enforcer.was_asked()).await;
+    assert!(!configured.replica.enforcer.is_ours());
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(configured.replica.board.views().len(), 0);
+    assert_eq!(configured.replica.ledgers.views().len(), 0);
     let configuration: Api<DynamicObject> = Api::all_with(
         configured.client.clone(),
         &resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),

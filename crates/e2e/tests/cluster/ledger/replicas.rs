@@ -209,7 +209,7 @@ impl Ledger {
             "metadata": {"name": name}, "spec": spec});
         create(&self.client, quota).await.unwrap();
         let is_charged = |which: usize| {
-            let views = self.replica(which).unwrap().board.views();
+            let views = self.replica(which).unwrap().ledgers.views();
             views.iter().any(|view| view.plan.nodes.iter().any(|node| node.quota == name))
         };
         until("the quota is in force", || is_charged(0) && is_charged(1)).await;
