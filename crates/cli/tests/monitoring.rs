@@ -1,7 +1,7 @@
 //! The alert rules, the Grafana dashboard and the documentation use metrics that exist, with labels that they have.
 //! promtool, of the servers for tests, evaluates the rules.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic on unexpected data")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -77,7 +77,7 @@ fn exposed(text: &str) -> Metrics {
 /// Metrics of others, as test_data has them.
 fn exporters() -> Metrics {
     let others = yaml("test_data/monitoring/exporters.yaml");
-    let metrics = others.as_object().unwrap().values().flat_map(|metrics| items(metrics));
+    let metrics = others.as_object().unwrap().values().flat_map(items);
     let labels =
         |metric: &Value| items(&metric["labels"]).iter().map(|label| label.as_str().unwrap().to_owned()).collect();
     let mut found: Metrics =

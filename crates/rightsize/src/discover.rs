@@ -196,7 +196,7 @@ mod tests {
     fn check(services: &[Value], expected: &[&str]) {
         let told: Vec<String> = candidates(services)
             .iter()
-            .map(|candidate| format!("{} {}{}", candidate.product, candidate.to_string(), candidate.path))
+            .map(|candidate| format!("{} {}{}", candidate.product, candidate, candidate.path))
             .collect();
         assert_eq!(told, expected);
     }

@@ -10,6 +10,16 @@ use crate::json::{Malformed, Node};
 /// The name of a resource, such as `cpu` or `example.com/gpu`.
 pub type ResourceName<'d> = Cow<'d, str>;
 
+/// The order of two names. Compares eight bytes at a time, because the C library compares one at a time, and authors may
+/// choose thousands of long names that are nearly alike.
+pub fn order(one: &str, other: &str) -> Ordering {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let ((eights, _), (other_eights, _)) = (one.as_chunks::<8>(), other.as_chunks::<8>());
+    let equal = eights.iter().zip(other_eights).take_while(|(a, b)| u64::from_ne_bytes(**a) == u64::from_ne_bytes(**b));
+    let from = equal.count() * 8;
+    one.get(from..).cmp(&other.get(from..))
+}
+
 /// True if it is one of Kubernetes' own resources: a plain name, or one with its domain.
 pub fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
@@ -90,7 +100,7 @@ impl<'d, V> ByResource<'d, V> {
         self.0.iter().map(move |(name, value)| {
             loop {
                 match rest {
-                    [(have, found), after @ ..] => match have.as_ref().cmp(name) {
+                    [(have, found), after @ ..] => match order(have, name) {
                         Ordering::Less => rest = after,
                         Ordering::Equal => return (name, value, Some(found)),
                         Ordering::Greater => return (name, value, None),
@@ -110,7 +120,7 @@ impl<'d, V> ByResource<'d, V> {
         let ends_before = missing.first().is_none_or(|(first, _)| self.ends_before(first));
         self.0.extend(missing);
         if !ends_before {
-            self.0.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+            self.0.sort_unstable_by(|(one, _), (other, _)| order(one, other));
         }
     }
 
@@ -137,7 +147,7 @@ impl<'d, V> ByResource<'d, V> {
 
     /// Sorts pairs by name; `join` merges each later value of a name into the first.
     pub fn of_pairs(mut pairs: Vec<(ResourceName<'d>, V)>, join: fn(&mut V, &mut V)) -> Self {
-        pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
+        pairs.sort_by(|(one, _), (other, _)| order(one, other));
         pairs.dedup_by(|(name, value), (kept_name, kept)| {
             let same = name == kept_name;
             if same {
@@ -165,7 +175,7 @@ impl<'d, V> ByResource<'d, V> {
         // The added part is sorted already.
         let (own, added) = self.0.split_at_mut(had);
         if own.last().map(|(name, _)| name) > added.first().map(|(name, _)| name) && !added.is_empty() {
-            self.0.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+            self.0.sort_unstable_by(|(one, _), (other, _)| order(one, other));
         }
     }
 }
@@ -173,7 +183,7 @@ impl<'d, V> ByResource<'d, V> {
 /// Advances from a place in a sorted list to that of `name`; none if the list does not have the name.
 fn advance<'l, V>(list: &'l mut [(ResourceName<'_>, V)], place: &mut usize, name: &str) -> Option<&'l mut V> {
     while let Some((have, _)) = list.get(*place) {
-        match have.as_ref().cmp(name) {
+        match order(have, name) {
             Ordering::Less => *place += 1,
             Ordering::Equal => break,
             Ordering::Greater => return None,
@@ -195,7 +205,7 @@ fn place_of<V>(name: &str, list: &[(ResourceName<'_>, V)]) -> Option<usize> {
 
 #[cold]
 fn place_in_long<V>(name: &str, list: &[(ResourceName<'_>, V)]) -> Option<usize> {
-    list.binary_search_by(|(have, _)| have.as_ref().cmp(name)).ok()
+    list.binary_search_by(|(have, _)| order(have, name)).ok()
 }
 
 impl<'d, V> IntoIterator for ByResource<'d, V> {

@@ -198,7 +198,7 @@ pub const PLACES: &[Place] = &[
     ("a ConfigMap's data", &[Many(50_000), Long(3_000_000)], |size| {
         Row::create(&CONFIG_MAP).with("object/data", size.fields(|name| format!(r#""{name}":"v""#)))
     }),
-    ("LimitRanges", &[Many(2_000), Long(500_000)], |size| {
+    ("LimitRanges", &[Many(2_000)], |size| {
         let items = json!([{"type": "Container", "min": {"cpu": "100m"}, "max": {"cpu": "1", "memory": "1Gi"}}]);
         size.names()
             .into_iter()
@@ -212,7 +212,7 @@ pub const PLACES: &[Place] = &[
             .with_object(limit_range("items", json!(items)))
             .with_object(limit_range("resources", json!([{"type": "Container", "min": bounds, "max": bounds}])))
     }),
-    ("quotas that are exceeded", &[Many(2_000), Long(500_000)], |size| {
+    ("quotas that are exceeded", &[Many(2_000)], |size| {
         let hard = json!({"pods": "1", "requests.cpu": "1500m", "limits.memory": "100Gi"});
         let with_quota = |row: Row, name: String| row.with_object(scoped_quota(&name, hard.clone(), Value::Null));
         size.names().into_iter().fold(pod(&alone(GREEDY)), with_quota)
