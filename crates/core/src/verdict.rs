@@ -171,7 +171,8 @@ impl Violation<'_> {
         match self {
             Self::Unreadable(malformed) => {
                 let place = malformed.path.strip_prefix("request.object.").unwrap_or(&malformed.path);
-                vec![format!("the object cannot be read: {place}: {}", malformed.problem)]
+                let malformed = Malformed { path: place.to_owned(), problem: malformed.problem.clone() };
+                vec![format!("the object cannot be read: {malformed}")]
             }
             Self::MissingContext(missing) => vec![missing.to_string()],
             Self::Limits { resource, name, is_workload, breaches } => {

@@ -249,7 +249,11 @@ impl ApiClient {
         };
         let (mut next, mut revision) = (String::new(), 0);
         loop {
-            let page = format!("{path}?limit={page_size}{labels}&continue={}", query_value(&next));
+            let from = match next.as_str() {
+                "" => String::new(),
+                next => format!("&continue={}", query_value(next)),
+            };
+            let page = format!("{path}?limit={page_size}{labels}{from}");
             let message = Message { method: Method::GET, path: &page, body: None, content_type: JSON, accept };
             let mut page = self.send(&message, self.page_timeout).await?;
             // All pages have the same revision.

@@ -24,7 +24,7 @@ pub fn estimate(set: &Set, pods: &Path, program: &Path) -> Result<ByMoment> {
             collect.arg("--store").arg(work.path().join("store")).arg("--output").arg(&profiles);
             succeeded(collect.output()?)?;
             let settings = work.path().join("settings.yaml");
-            fs::write(&settings, format!("estimates: {{now: \"{moment}\"}}\n"))?;
+            fs::write(&settings, format!("estimates: {{replayTime: \"{moment}\"}}\n"))?;
             let mut recommend = Command::new(program);
             recommend.args(["recommend", "-o", "json", "-f"]).arg(pods).arg("--cluster-dir").arg(&profiles);
             recommend.arg("--settings").arg(&settings);
