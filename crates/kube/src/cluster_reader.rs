@@ -115,7 +115,7 @@ impl Cluster {
         match self.runtime.block_on(read) {
             Ok(object) => Ok(Some(typed(object, api_version, kind))),
             Err(ApiError::NotFound(Missing::Object | Missing::Namespace)) => Ok(None),
-            Err(error) => Err(problem(error, &what, api_version, kind)),
+            Err(error) => Err(problem(error, &what, &api_kind)),
         }
     }
 }
@@ -214,7 +214,7 @@ async fn pages(
     let listed =
         api.for_each(&path_of(resource, namespace), options, |item| each(typed(item, api_version, kind))).await;
     let what = || told(&resource.qualified(), resource, namespace);
-    listed.map(|_| ()).map_err(|error| problem(error, &what(), api_version, kind))
+    listed.map(|_| ()).map_err(|error| problem(error, &what(), resource))
 }
 
 /// The path of a collection.
@@ -229,12 +229,13 @@ fn path_of(kind: &ApiKind, namespace: Option<&str>) -> String {
     <kube::core::DynamicObject as kube::Resource>::url_path(&resource, namespace)
 }
 
-fn problem(error: ApiError, what: &str, api_version: &str, kind: &str) -> ReadError {
+fn problem(error: ApiError, what: &str, kind: &ApiKind) -> ReadError {
     match error {
-        ApiError::NotFound(_) => unknown_kind(api_version, kind),
+        ApiError::NotFound(_) => unknown_kind(&kind.api_version(), &kind.kind),
         ApiError::Conflict { message } => ReadError::Failed(format!("cannot read {what}: {message}")),
-        ApiError::Forbidden { resource, message } => {
-            ReadError::Forbidden { resource, problem: format!("cannot read {what}: {message}") }
+        // Not every API server and proxy repeats the resource in its answer.
+        ApiError::Forbidden { message, .. } => {
+            ReadError::Forbidden { resource: kind.plural.clone(), problem: format!("cannot read {what}: {message}") }
         }
         error => ReadError::Failed(format!("cannot read {what}: {error}")),
     }

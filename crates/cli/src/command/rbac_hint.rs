@@ -6,7 +6,7 @@ use headroom_dryrun::cluster_reader::ReadError;
 pub fn advised(error: ReadError, all_namespaces: bool) -> String {
     let ReadError::Forbidden { resource, .. } = &error else { return error.to_string() };
     let advice = match all_namespaces {
-        _ if resource.starts_with("usageprofiles") => {
+        _ if resource == "usageprofiles" => {
             "usage history is in the collector's namespace: bind this account to the Role headroom-pool-reader there"
         }
         true => {
