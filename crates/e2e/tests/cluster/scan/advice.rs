@@ -26,10 +26,9 @@ async fn the_next_pod_gets_the_recommended_requests() {
     };
     let advised = json!({"cpu": recommended("cpu"), "memory": recommended("memory")});
 
-    for manifest in ["crd.yaml", "collector/base/namespace.yaml"] {
-        let path = workspace_file("deploy").join(manifest);
-        scene.kubectl(&["apply", "-f", path.to_str().unwrap()]);
-    }
+    let definition = workspace_file("deploy/charts/headroom/files/crd.yaml");
+    scene.kubectl(&["apply", "-f", definition.to_str().unwrap()]);
+    scene.kubectl(&["create", "namespace", "headroom"]);
     scene.kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd/usageprofiles.headroom.dev"]);
     let said =
         scene.run(&["collect", "prometheus", "--service", STORE, "--once", "--store", "usage.redb", "--lag", "1s"]);
