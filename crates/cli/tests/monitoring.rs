@@ -40,7 +40,7 @@ fn items(value: &Value) -> &[Value] {
     value.as_array().unwrap()
 }
 
-/// What the collector shows once it has compared estimates with usage.
+/// The metrics of a collector that has compared estimates with usage.
 fn collector() -> String {
     let metrics = metrics::Metrics::default();
     let sum = Sum { containers: 1, above: 0, estimated: 1, used: 1 };
@@ -48,7 +48,7 @@ fn collector() -> String {
     metrics.to_string()
 }
 
-/// What the leader of the ledger shows of a quota.
+/// The metrics of the ledger's leader about a quota.
 fn ledger() -> String {
     let metrics = quota_server::Metrics::default();
     let share = Share { quota: "payments".to_owned(), resource: "pods".to_owned(), r#type: "hard" };

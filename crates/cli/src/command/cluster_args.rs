@@ -171,7 +171,7 @@ impl Target {
         }
     }
 
-    /// Whether a live cluster is read.
+    /// True if a live cluster is read.
     pub fn wants_cluster(&self) -> bool {
         let is_named = self.live || self.cluster.context.is_some() || self.cluster.kubeconfig.is_some();
         !self.offline && (self.cluster_dir.is_empty() || is_named)

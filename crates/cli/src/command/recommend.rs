@@ -306,7 +306,7 @@ impl Args {
     }
 }
 
-/// Whether the collector has published usage for any of these images. One that may not be read is not the same as none.
+/// True if the collector has published usage for any of these images, or if its UsageProfiles may not be read.
 fn has_profiles(opened: &mut Opened, inventory: &Inventory) -> bool {
     let namespace = profiles_namespace(&opened.settings);
     let containers = inventory.entries.iter().flat_map(Entry::images);
@@ -321,7 +321,7 @@ fn has_profiles(opened: &mut Opened, inventory: &Inventory) -> bool {
             Ok(Some(profile)) if profile.get("spec").is_some() => return true,
             Ok(_) => {}
             Err(error) if error.is_unknown_kind() => return false,
-            // Who may not read one is told so whether or not the kind is there; a list tells.
+            // For a forbidden object the API server answers 403 even if it does not serve the kind; a list tells that.
             Err(_) => {
                 let listed = opened.cluster.list(API_VERSION, KIND, Some(&namespace));
                 return !listed.is_err_and(|error| error.is_unknown_kind());
@@ -366,7 +366,7 @@ struct Run<'a> {
     inventory: Inventory,
     usage: Usage<'a>,
     containers: &'a [String],
-    /// What could not be taken into account.
+    /// The problems of reading that left something out of account.
     notes: Vec<ReadError>,
 }
 

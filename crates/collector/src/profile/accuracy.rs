@@ -7,7 +7,7 @@ use headroom_usage::accuracy::Sums;
 
 use crate::store::{Store, StoreError};
 
-/// Of a root's images, by repository and namespace.
+/// The accuracy of estimates for the images of a root, by repository and namespace.
 pub fn of_root(store: &Store, root: Root) -> Result<BTreeMap<(String, String), Sums>, StoreError> {
     let mut all: BTreeMap<_, Sums> = BTreeMap::new();
     store.visit_compared(root, |place, comparison| {

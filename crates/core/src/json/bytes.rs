@@ -22,7 +22,7 @@ pub(super) fn skip_plain(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Whether a byte ends a string, begins an escape or must be escaped.
+/// True for a byte that ends a string, begins an escape or must be escaped.
 fn is_marked(byte: u8) -> bool {
     matches!(byte, ..0x20 | b'"' | b'\\')
 }
