@@ -58,6 +58,8 @@ pub struct Rounds {
     pub namespace: String,
     pub pooling: Pooling,
     pub refresh: i64,
+    /// Replace histories of other stores that this store does not have.
+    pub replace_other_stores: bool,
     pub pace: Pace,
     /// Publish profiles as of this moment instead of the newest that was read.
     pub as_of: Option<Timestamp>,
@@ -263,9 +265,10 @@ impl Rounds {
         self.take_turn().await?;
         // By the clock and by what was read, and never by a moment given by hand.
         tokio::task::block_in_place(|| self.store.expire(day_of(clock::now())))?;
-        let Self { store, destination, namespace, pooling, refresh, lease, metrics, .. } = self;
-        let lease = lease.as_ref();
-        let publisher = Publisher { store, destination, namespace, pooling, refresh: *refresh, lease, metrics };
+        let Self { store, destination, namespace, pooling, refresh, replace_other_stores, lease, metrics, .. } = self;
+        let (refresh, replace_other_stores, lease) = (*refresh, *replace_other_stores, lease.as_ref());
+        let publisher =
+            Publisher { store, destination, namespace, pooling, refresh, replace_other_stores, lease, metrics };
         let published = publisher.publish(self.as_of()?).await?;
         let (written, unchanged, deleted, bytes) =
             (published.written, published.unchanged, published.deleted, published.bytes);

@@ -8,7 +8,6 @@
 
 pub mod accuracy;
 mod cluster_pool;
-pub mod foreign_history;
 mod tags;
 
 use std::cmp::Reverse;

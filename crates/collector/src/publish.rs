@@ -1,17 +1,19 @@
 //! Brings profiles to where they are read: the cluster, a folder, or standard output.
 //!
 //! Decides which profiles there are, when each was collected, that only what [`change`]d is written, in which order, and
-//! what may be touched: a profile carries the id of the store it was made of. What another store published is merged with
-//! ours, entry by entry, before it is overwritten, and what is newer than ours is left. Of each root the pages are written
-//! first and the root last, and pages that it lists no more are deleted only in the next round, so that a reader who has
-//! seen either root finds its pages, whenever we are killed. Files: [`cluster`] talks to the API server, [`folder`] to the
-//! file system, [`manifest`] makes the text for people, [`outcome`] counts, and [`lease`] keeps two collectors apart.
+//! what may be touched: a profile carries the id of the store it was made of. A root that another store wrote is replaced
+//! only if nothing is lost ([`other_store`]) or if the user says so, and what is newer than ours is left. Of each root the
+//! pages are written first and the root last, and pages that it lists no more are deleted only in the next round, so that
+//! a reader who has seen either root finds its pages, whenever we are killed. Files: [`cluster`] talks to the API server,
+//! [`folder`] to the file system, [`manifest`] makes the text for people, [`outcome`] counts, and [`lease`] keeps two
+//! collectors apart.
 
 pub mod change;
 pub mod cluster;
 pub mod folder;
 pub mod lease;
 pub mod manifest;
+mod other_store;
 pub mod outcome;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +32,6 @@ use headroom_kube::lease::RenewedLease;
 use headroom_usage::DAY;
 
 use crate::metrics::Metrics;
-use crate::profile::foreign_history::Adopted;
 use crate::profile::{self, Collected, Pooling, accuracy};
 use crate::store::{Store, StoreError};
 
@@ -56,6 +57,8 @@ pub struct Publisher<'a> {
     pub pooling: &'a Pooling,
     /// How many seconds a profile may stay as it is although it was collected anew.
     pub refresh: i64,
+    /// Replace histories of other stores that this store does not have.
+    pub replace_other_stores: bool,
     /// Asked before anything is written, where several collectors may write.
     pub lease: Option<&'a RenewedLease>,
     pub metrics: &'a Metrics,
@@ -114,10 +117,11 @@ impl Publisher<'_> {
                 published.count(self.name(root.to_string()), Ok(Written::Newer), self.metrics)?;
                 continue;
             }
-            for (name, there) in &there {
-                self.adopt(name, there)?;
+            let share = profile::build(self.store, self.namespace, root, &collected, self.pooling)?;
+            if let Err(error) = self.check_other_stores(&there, &share) {
+                published.fail(self.name(root.to_string()), error, self.metrics)?;
+                continue;
             }
-            let share = self.share(root, &collected)?;
             self.write_all(root, share, &there, &mut published).await?;
         }
         self.metrics.sizes(published.bytes, self.store.bytes());
@@ -147,18 +151,6 @@ impl Publisher<'_> {
             );
         }
         Ok(())
-    }
-
-    /// What is known of a root's images, here and in what was adopted.
-    fn share(&self, root: Root, collected: &Collected<'_>) -> Result<Share, StoreError> {
-        let mut share = profile::build(self.store, self.namespace, root, collected, self.pooling)?;
-        for text in self.store.adopted(self.namespace, root)? {
-            if let Some(adopted) = serde_json::from_str(&text).ok().as_ref().and_then(Adopted::read) {
-                adopted.merge_into(&mut share);
-            }
-        }
-        share.bound();
-        Ok(share)
     }
 
     /// Writes the objects of a root, pages first, and deletes the pages that neither the root that was there lists nor the
@@ -228,21 +220,23 @@ impl Publisher<'_> {
         }
     }
 
-    /// Keeps the history in an object that a collector wrote from another store.
-    fn adopt(&self, name: &str, there: &Value) -> Result<(), PublishError> {
-        let Some(spec) = there.get("spec").filter(|_| manifest::is_collected(there) && !self.is_ours(there)) else {
-            return Ok(());
-        };
-        let Some(adopted) = Adopted::read(spec) else { return Ok(()) };
-        let (namespace, store) = (self.namespace, manifest::store_of(there).unwrap_or("unknown"));
-        tracing::warn!(
-            namespace,
-            name,
-            "this profile was written from another store ({store}): its history is kept where it is longer than ours; \
-             if that collector still runs, stop one of the two"
-        );
-        let collected_at = adopted.collected_at.unix_seconds();
-        Ok(self.store.adopt(namespace, name, collected_at, &spec.to_string())?)
+    /// An error if objects of a root that another store wrote have history that `share` does not have.
+    fn check_other_stores(&self, there: &There, share: &Share) -> Result<(), PublishError> {
+        let others = there.iter().filter(|(_, there)| manifest::is_collected(there) && !self.is_ours(there));
+        for (name, there) in others {
+            let (namespace, store) = (self.namespace, manifest::store_of(there).unwrap_or("unknown"));
+            if !self.replace_other_stores
+                && let Some(lost) = other_store::first_lost(there, share)
+            {
+                return Err(PublishError::OtherStore { store: store.to_owned(), lost });
+            }
+            tracing::warn!(
+                namespace,
+                name,
+                "replacing a profile that was written from another store ({store}): if that collector still runs, stop one of the two"
+            );
+        }
+        Ok(())
     }
 
     fn is_ours(&self, there: &Value) -> bool {

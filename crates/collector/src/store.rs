@@ -4,7 +4,7 @@
 //! also notes that they were read. Whatever is killed whenever, a piece of work is either owed or done.
 //!
 //! Files: [`origin`] knows whose usage this is, [`progress`] what was read and what is owed, [`days`] holds the
-//! summaries, [`compared`] how good estimates were, [`expiry`] drops the old ones, and [`published`] remembers what others published.
+//! summaries, [`compared`] how good estimates were, and [`expiry`] drops the old ones.
 //!
 //! The store is a cache of the metrics store. Whoever loses it reads the last 30 days again. It is a single file of
 //! [redb](https://docs.rs/redb): pure Rust, so that it cross-compiles and links statically like the rest; transactions
@@ -16,7 +16,6 @@ mod days;
 mod expiry;
 pub mod origin;
 mod progress;
-mod published;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -79,9 +78,6 @@ const FILES: TableDefinition<&str, u64> = TableDefinition::new("files");
 
 /// What a source of the present told last, as it words that itself.
 const MEMORY: TableDefinition<(), &[u8]> = TableDefinition::new("memory");
-
-/// Namespace and name of an object to the history in it that another store published.
-const ADOPTED: TableDefinition<(&str, &str), &[u8]> = TableDefinition::new("adopted");
 
 /// Why the store cannot be used, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -148,7 +144,6 @@ impl Store {
             txn.open_table(OWED)?;
             txn.open_table(FILES)?;
             txn.open_table(MEMORY)?;
-            txn.open_table(ADOPTED)?;
             let mut notes = txn.open_table(NOTES)?;
             let id = notes.get(ID_NOTE)?.map(|id| id.value().to_owned());
             let id = id.unwrap_or_else(new_id);

@@ -94,6 +94,7 @@ async fn collect(folder: &Path) -> Cluster {
         namespace: "headroom".to_owned(),
         pooling: Pooling::default(),
         refresh: 6 * 3600,
+        replace_other_stores: false,
         pace: Pace::default(),
         as_of: Some("2026-11-21T00:00:00Z".parse().unwrap()),
         metrics: Arc::new(Metrics::default()),

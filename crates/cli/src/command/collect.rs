@@ -119,6 +119,9 @@ struct Options {
     /// Take ownership of profile fields that another manager owns
     #[arg(long, global = true)]
     force_conflicts: bool,
+    /// Replace profiles of another store even if this store knows less than they do
+    #[arg(long, global = true)]
+    replace_other_stores: bool,
     /// Rewrite unchanged profiles at least this often
     #[arg(long, global = true, value_name = "DURATION", default_value = "6h", value_parser = seconds)]
     refresh: i64,
@@ -219,6 +222,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         namespace: options.profiles_namespace,
         pooling: Pooling { quorum: options.min_namespaces, namespaces: options.pool_from },
         refresh: options.refresh,
+        replace_other_stores: options.replace_other_stores,
         pace,
         as_of: options.as_of,
         metrics,

@@ -54,6 +54,7 @@ pub async fn rounds(server: &Arc<ApiServer>, folder: &Path, source: Scripted) ->
         namespace: "headroom".to_owned(),
         pooling: Pooling { quorum: 1, namespaces: Vec::new() },
         refresh: 6 * HOUR,
+        replace_other_stores: false,
         pace: pace(),
         as_of: None,
         metrics: Metrics::default().into(),
@@ -86,6 +87,20 @@ pub async fn publish_in_turn(
     as_of: i64,
     lease: Option<&RenewedLease>,
 ) -> Result<Published, PublishError> {
+    publish_as(store, cluster, as_of, lease, false).await
+}
+
+pub async fn publish_replacing_other_stores(store: &Store, cluster: Cluster, as_of: i64) -> Published {
+    publish_as(store, cluster, as_of, None, true).await.unwrap()
+}
+
+async fn publish_as(
+    store: &Store,
+    cluster: Cluster,
+    as_of: i64,
+    lease: Option<&RenewedLease>,
+    replace_other_stores: bool,
+) -> Result<Published, PublishError> {
     let (destination, metrics) = (Destination::Cluster(Box::new(cluster)), Metrics::default());
     let publisher = Publisher {
         store,
@@ -93,6 +108,7 @@ pub async fn publish_in_turn(
         namespace: "headroom",
         pooling: &Pooling { quorum: 1, namespaces: Vec::new() },
         refresh: 6 * HOUR,
+        replace_other_stores,
         lease,
         metrics: &metrics,
     };

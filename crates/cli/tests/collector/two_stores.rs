@@ -1,5 +1,4 @@
-//! A new store when an older one has published profiles: it deletes only its own profiles, and never replaces a history
-//! by a shorter one.
+//! A new store when an older one has published profiles: it replaces them only if nothing is lost, or if the user says so.
 
 use headroom_collector::metrics::Metrics;
 use headroom_collector::profile::Pooling;
@@ -9,14 +8,13 @@ use headroom_collector::publish::{Destination, Published, Publisher};
 use headroom_collector::store::Store;
 use headroom_core::cluster::usage::{Root, find_in_usage};
 use headroom_core::timestamp::Timestamp;
-use headroom_sources::{Reach, Source};
+use headroom_sources::Source;
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::Window;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 use crate::api_server::{ApiServer, store_of};
-use crate::cluster::{publish, store};
+use crate::cluster::{publish, publish_replacing_other_stores, store};
 use crate::support::*;
 
 /// Reads these namespaces of a source into a store.
@@ -53,59 +51,80 @@ fn of_shop(server: &ApiServer) -> Value {
 const NGINX: &str = "docker.io/library/nginx";
 const JOB: &str = "registry.example/lab/job";
 
+/// What the collector says of the roots that it did not write.
+fn kept(published: &Published) -> Vec<String> {
+    published.failed.iter().map(|((_, name), error)| format!("{name}: {error}")).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_volume_deletes_nothing_and_replaces_no_longer_history() {
+async fn a_new_store_replaces_no_longer_history_until_it_knows_as_much() {
     let (_folder, old) = store().await;
     let server = ApiServer::new("1");
     publish(&old, server.start().await, NOW).await.unwrap();
     let (before, shop) = (server.histories(), of_shop(&server));
-    let month = samples(&server, "lab", JOB, "30d");
 
     let folder = tempfile::tempdir().unwrap();
     let young = open(folder.path());
     let (source, hour) = last_hour();
     fill(&young, &source, &["lab"], hour).await;
     let published = publish(&young, server.start().await, NOW + HOUR).await.unwrap();
-    assert_eq!(published.deleted, 0);
-    assert_eq!(server.names(), before.keys().cloned().collect::<Vec<_>>());
-    assert_eq!(of_shop(&server), shop, "the store has no usage of shop");
-    assert_eq!(samples(&server, "lab", JOB, "30d"), month);
-    assert!(server.histories()["headroom/usage-26"] == before["headroom/usage-26"]);
-    assert!(server.profiles.lock().unwrap().values().all(|profile| store_of(profile) == young.id()));
+    let root = Root::of(JOB).to_string();
+    let expected = format!(
+        "{root}: it was written from another store ({}), which knows more: {JOB} in namespace lab has 2 days of \
+         history, and this store has 1; wait until this store knows as much, collect with that store, or replace what \
+         it knows with --replace-other-stores",
+        old.id()
+    );
+    assert!(kept(&published).contains(&expected), "{:?}", kept(&published));
+    assert_eq!((published.deleted, of_shop(&server)), (0, shop));
+    assert_eq!(server.histories()[&format!("headroom/{root}")], before[&format!("headroom/{root}")]);
 
-    // The older history is published as long as it has more weight, and ours as soon as that has more.
-    let day = |days: i64| Window { from: NOW + HOUR + days * DAY, to: NOW + HOUR + (days + 1) * DAY };
-    for days in 0..4 {
-        fill(&young, &source, &["lab"], day(days)).await;
-        young.expire(((NOW + (days + 1) * DAY) / DAY) as u32).unwrap();
-        publish(&young, server.start().await, day(days).to).await.unwrap();
-    }
-    let ours = |days: u64| 60 + days * 24 * 60;
-    assert_eq!(samples(&server, "lab", JOB, "30d"), ours(4));
-    for days in 4..35 {
-        fill(&young, &source, &["lab"], day(days)).await;
-    }
-    young.expire(((NOW + 36 * DAY) / DAY) as u32).unwrap();
-    assert_eq!(young.adopted("headroom", Root::of(JOB)).unwrap(), Vec::<String>::new(), "too old");
+    // The source is read again, as after a lost volume.
+    let folder = tempfile::tempdir().unwrap();
+    let again = open(folder.path());
+    let month = Window { from: NOW - 30 * DAY, to: NOW + HOUR };
+    fill(&again, &Scripted::new(three_workloads()), &["shop", "lab"], month).await;
+    let published = publish(&again, server.start().await, NOW + HOUR).await.unwrap();
+    assert_eq!((kept(&published), published.deleted), (Vec::new(), 0));
+    assert!(server.profiles.lock().unwrap().values().all(|profile| store_of(profile) == again.id()));
+    assert_eq!(samples(&server, "lab", JOB, "30d"), 2 * 24 * 60);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_read_of_the_metrics_api_does_not_replace_a_month() {
+async fn history_of_another_store_counts_only_for_the_days_that_are_left_of_it() {
     let (_folder, old) = store().await;
     let server = ApiServer::new("1");
     publish(&old, server.start().await, NOW).await.unwrap();
-    let before = samples(&server, "lab", JOB, "7d");
-
     let folder = tempfile::tempdir().unwrap();
     let young = open(folder.path());
-    let source = Scripted { reach: Reach::Present, now: NOW, ..last_hour().0 };
-    collect(&source, &young, &CancellationToken::new()).await.unwrap();
-    publish(&young, server.start().await, NOW + STEP).await.unwrap();
-    assert_eq!(samples(&server, "lab", JOB, "7d"), before);
+    let (source, _) = last_hour();
+    // Like the metrics API, which has no past.
+    for day in 0..12 {
+        let window = Window { from: NOW + day * DAY, to: NOW + (day + 1) * DAY };
+        fill(&young, &source, &["lab", "shop"], window).await;
+        let published = publish(&young, server.start().await, window.to).await.unwrap();
+        let is_kept = kept(&published).iter().any(|kept| kept.contains(NGINX));
+        assert_eq!(is_kept, day < 9, "{day}: {:?}", kept(&published));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_with_fewer_namespaces_deletes_nothing_and_the_owner_restores_its_profiles() {
+async fn whoever_says_so_replaces_what_another_store_knows() {
+    let (_folder, old) = store().await;
+    let server = ApiServer::new("1");
+    publish(&old, server.start().await, NOW).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let young = open(folder.path());
+    let (source, hour) = last_hour();
+    fill(&young, &source, &["lab"], hour).await;
+    let published = publish_replacing_other_stores(&young, server.start().await, NOW + HOUR).await;
+    assert_eq!(kept(&published), Vec::<String>::new());
+    assert_eq!(samples(&server, "lab", JOB, "30d"), 60);
+    assert!(server.profiles.lock().unwrap().values().all(|profile| store_of(profile) == young.id()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_fewer_namespaces_replaces_nothing_of_the_others() {
     let (_folder, old) = store().await;
     let server = ApiServer::new("1");
     publish(&old, server.start().await, NOW).await.unwrap();
@@ -125,7 +144,7 @@ async fn a_run_with_fewer_namespaces_deletes_nothing_and_the_owner_restores_its_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ended_histories_of_a_store_are_deleted_and_those_of_another_kept_while_recent() {
+async fn ended_histories_of_a_store_are_deleted() {
     let later = NOW + 40 * DAY;
     let goes_on = Workload { namespace: "new", pod: "web-0", image: "nginx", from: later - DAY, to: later };
     let source = Scripted::new(vec![goes_on]);
@@ -138,16 +157,6 @@ async fn ended_histories_of_a_store_are_deleted_and_those_of_another_kept_while_
     let known = |namespace, image| !histories(server.profiles.lock().unwrap().values(), image, namespace).is_null();
     assert!(known("new", NGINX) && !known("shop", NGINX) && !known("lab", JOB));
     assert_eq!(server.names().len(), 64, "roots must not be deleted");
-
-    // The other store's history is kept as long as it is not too old.
-    let (_other_folder, other) = crate::cluster::store().await;
-    for (days, is_kept) in [(5, true), (40, false)] {
-        let server = ApiServer::new("1");
-        publish(&other, server.start().await, NOW).await.unwrap();
-        publish(&store, server.start().await, NOW + days * DAY).await.unwrap();
-        let lab = histories(server.profiles.lock().unwrap().values(), JOB, "lab");
-        assert_eq!(!lab.is_null(), is_kept, "{days}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,6 +203,7 @@ async fn files_of_profiles_are_treated_like_a_cluster() {
                 namespace: "headroom",
                 pooling: &Pooling { quorum: 1, namespaces: Vec::new() },
                 refresh,
+                replace_other_stores: false,
                 lease: None,
                 metrics: &metrics,
             };
@@ -205,11 +215,8 @@ async fn files_of_profiles_are_treated_like_a_cluster() {
         };
         assert_eq!(publish(&old, NOW).await.written, 64);
         let (shop, lab) = (read(NGINX), read(JOB));
-        assert_eq!(publish(&young, NOW + HOUR).await.deleted, 0);
-        assert_eq!(read(NGINX)["spec"]["images"], shop["spec"]["images"]);
-        assert_eq!(store_of(&read(JOB)), young.id());
-        let month = |profile: &Value| histories([profile], JOB, "lab")["all"]["windows"]["30d"].clone();
-        assert_eq!(month(&read(JOB)), month(&lab));
+        assert_eq!(kept(&publish(&young, NOW + HOUR).await).len(), 2);
+        assert_eq!((read(NGINX), read(JOB)), (shop, lab));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cluster::ClusterError;
+use super::other_store::Lost;
 use super::{ObjectName, folder};
 use crate::metrics::Metrics;
 use crate::store::StoreError;
@@ -33,6 +34,11 @@ pub enum PublishError {
     Stdout(std::io::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(
+        "it was written from another store ({store}), which knows more: {lost}; wait until this store knows as much, \
+         collect with that store, or replace what it knows with --replace-other-stores"
+    )]
+    OtherStore { store: String, lost: Lost },
     /// A bug of ours: the text of a profile is no JSON.
     #[error("the profile {object} cannot be read back: {error}")]
     Unreadable { object: String, error: serde_json::Error },
@@ -44,7 +50,7 @@ impl PublishError {
         match self {
             Self::Cluster(error) => error.concerns_all(),
             Self::Folder(_) | Self::Stdout(_) | Self::Store(_) => true,
-            Self::Unreadable { .. } => false,
+            Self::OtherStore { .. } | Self::Unreadable { .. } => false,
         }
     }
 

@@ -7,7 +7,6 @@ use headroom_usage::{DAY, day_of};
 use redb::{ReadableTable, WriteTransaction};
 
 use super::compared::{self, DAYS_COMPARED};
-use super::published::drop_adopted_before;
 use super::{DAYS, EXPIRED_FACT, FACTS, OWED, PLACES, SUBJECTS, Store, StoreError, Trouble, WORKLOADS};
 
 impl Store {
@@ -29,7 +28,6 @@ impl Store {
             compared::drop_unseen_since(txn, i64::from(oldest + DAYS_KEPT - DAYS_COMPARED) * DAY)?;
             txn.open_table(SUBJECTS)?.retain(|_, (_, _, day)| day >= oldest)?;
             txn.open_table(OWED)?.retain(|_, to| to > i64::from(oldest) * DAY)?;
-            drop_adopted_before(txn, i64::from(oldest) * DAY)?;
             forget_empty_places(txn)?;
             txn.open_table(FACTS)?.insert(EXPIRED_FACT, i64::from(oldest))?;
             Ok(())

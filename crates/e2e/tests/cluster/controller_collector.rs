@@ -118,6 +118,7 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
         namespace: "headroom".to_owned(),
         pooling: Pooling::default(),
         refresh: 21_600,
+        replace_other_stores: false,
         pace,
         as_of: None,
         metrics: Arc::new(Metrics::default()),

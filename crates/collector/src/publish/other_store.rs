@@ -1,0 +1,55 @@
+//! Whether a root that another store wrote can be replaced without losing history.
+//!
+//! A collector whose volume was lost begins a new store, and reads again what the source still has. Until its store knows
+//! each image in each namespace for as many days as what is published, the published profile stays: readers use it until
+//! it is too old for them. So a store that was lost heals by itself where the source has a past, and a second collector,
+//! or one that reads only some namespaces, replaces nothing that it does not know.
+
+use std::fmt;
+
+use headroom_core::cluster::usage::profile_layout::key_of;
+use headroom_core::truncate::count_of;
+use headroom_usage::DAY;
+use headroom_usage_profile::Share;
+use serde_json::Value;
+
+use super::change::collected_at;
+
+/// History of an image in a namespace that would be lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// As the key in the profile.
+    image: String,
+    namespace: String,
+    days: u64,
+    known: u64,
+}
+
+/// `docker,io/library/nginx in namespace shop has 30 days of history, and this store has 2`
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { image, namespace, days, known } = self;
+        let (image, days) = (image.replace(',', "."), count_of(*days, "day"));
+        write!(f, "{image} in namespace {namespace} has {days} of history, and this store has {known}")
+    }
+}
+
+/// The first history in a published object that `share` does not have for as many days. The days that have passed since
+/// it was collected are no longer in its windows, and do not count.
+pub fn first_lost(object: &Value, share: &Share) -> Option<Lost> {
+    let age = collected_at(object).map_or(0, |at| (share.collected_at.unix_seconds() - at).max(0) / DAY);
+    let known = |image: &str, namespace: &str| {
+        let history = share.images.iter().find(|(repository, _)| key_of(repository.as_str()) == image);
+        history.and_then(|(_, history)| history.own.get(namespace)).map_or(0, |own| own.all.days)
+    };
+    let images = object.pointer("/spec/images").and_then(Value::as_object);
+    images.into_iter().flatten().find_map(|(image, history)| {
+        let own = history.get("own").and_then(Value::as_object);
+        own.into_iter().flatten().find_map(|(namespace, own)| {
+            let days = own.pointer("/all/days").and_then(Value::as_u64).unwrap_or(1);
+            let days = days.saturating_sub(age.unsigned_abs());
+            let known = known(image, namespace);
+            (days > known).then(|| Lost { image: image.clone(), namespace: namespace.clone(), days, known })
+        })
+    })
+}
