@@ -1,5 +1,6 @@
 //! Which Services of a cluster look like a metrics store, by the labels and names that the usual installations give them,
-//! best first. Whether one really is such a store is found out by asking it.
+//! best first. Anybody who may create a Service can name it so: a candidate is for a person to choose, never to be asked
+//! unchosen.
 
 use std::fmt;
 
@@ -14,17 +15,14 @@ pub struct Candidate {
     pub target: Target,
     /// What it seems to be.
     pub product: &'static str,
-    /// In front of Prometheus' API.
-    pub path: &'static str,
     /// It answers only to a token of the cluster.
     pub wants_token: bool,
 }
 
-/// As `--service` takes it.
+/// `monitoring/prometheus-k8s:9090 (Prometheus)`
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Target { namespace, service, port, is_tls } = &self.target;
-        write!(f, "{namespace}/{}{service}:{port}", if *is_tls { "https:" } else { "" })
+        write!(f, "{} ({})", self.target, self.product)
     }
 }
 
@@ -111,7 +109,7 @@ const PRODUCTS: [Product; 6] = [
     },
 ];
 
-/// Where stores usually are, for those who may not look at the Services of all namespaces.
+/// Where stores usually are, for those who may not list the Services of all namespaces.
 pub const USUAL_NAMESPACES: [&str; 10] = [
     "monitoring",
     "prometheus",
@@ -139,7 +137,7 @@ pub fn candidates(services: &[Value]) -> Vec<Candidate> {
         }
     }
     found.sort_by(|(a_rank, a_headless, a), (b_rank, b_headless, b)| {
-        (a_rank, a_headless, a.to_string()).cmp(&(b_rank, b_headless, b.to_string()))
+        (a_rank, a_headless, a.target.to_string()).cmp(&(b_rank, b_headless, b.target.to_string()))
     });
     found.into_iter().map(|(_, _, candidate)| candidate).collect()
 }
@@ -169,17 +167,16 @@ impl Product {
         let port = wanted.or_else(|| ports.first())?;
         let namespace = metadata(service, "namespace");
         let is_openshift = namespace.starts_with("openshift-");
-        Some(Candidate {
-            target: Target {
-                namespace: namespace.to_owned(),
-                service: metadata(service, "name").to_owned(),
-                port: number(port)?,
-                is_tls: is_openshift || name(port).as_deref() == Some("https"),
-            },
-            product: self.name,
-            path: self.path,
-            wants_token: is_openshift,
-        })
+        let target = Target {
+            namespace: namespace.to_owned(),
+            service: metadata(service, "name").to_owned(),
+            port: number(port)?,
+            is_tls: is_openshift || name(port).as_deref() == Some("https"),
+            path: self.path.to_owned(),
+        };
+        // Files may hold names that no API server allows.
+        let target = Target::parse(&target.to_string())?;
+        Some(Candidate { target, product: self.name, wants_token: is_openshift })
     }
 }
 
@@ -194,10 +191,7 @@ mod tests {
     }
 
     fn check(services: &[Value], expected: &[&str]) {
-        let told: Vec<String> = candidates(services)
-            .iter()
-            .map(|candidate| format!("{} {}{}", candidate.product, candidate, candidate.path))
-            .collect();
+        let told: Vec<String> = candidates(services).iter().map(Candidate::to_string).collect();
         assert_eq!(told, expected);
     }
 
@@ -215,11 +209,11 @@ mod tests {
                 service("monitoring", "prometheus-operated", json!({"operated-prometheus": "true"}), web.clone()),
                 service("monitoring", "kps-alertmanager", json!({"app": "kube-prometheus-stack-alertmanager"}), web),
             ],
-            &["Prometheus monitoring/kps-prometheus:9090", "Prometheus monitoring/prometheus-operated:9090"],
+            &["monitoring/kps-prometheus:9090 (Prometheus)", "monitoring/prometheus-operated:9090 (Prometheus)"],
         );
         check(
             &[service("kube", "prometheus-server", json!({}), json!([{"port": 80}]))],
-            &["Prometheus kube/prometheus-server:80"],
+            &["kube/prometheus-server:80 (Prometheus)"],
         );
         check(
             &[
@@ -239,9 +233,9 @@ mod tests {
                 service("m", "vmsingle-a", json!({NAME: "vmsingle"}), json!([{"name": "http", "port": 8428}])),
             ],
             &[
-                "VictoriaMetrics cluster m/vmselect:8481/select/0/prometheus",
-                "VictoriaMetrics m/vmsingle-a:8428",
-                "Mimir m/mimir-query-frontend:8080/prometheus",
+                "m/vmselect:8481/select/0/prometheus (VictoriaMetrics cluster)",
+                "m/vmsingle-a:8428 (VictoriaMetrics)",
+                "m/mimir-query-frontend:8080/prometheus (Mimir)",
             ],
         );
     }
@@ -250,7 +244,7 @@ mod tests {
     fn openshift_wants_a_token() {
         let ports = json!([{"name": "web", "port": 9091}, {"name": "tenancy", "port": 9092}]);
         let found = candidates(&[service("openshift-monitoring", "thanos-querier", json!({}), ports)]);
-        assert_eq!(found[0].to_string(), "openshift-monitoring/https:thanos-querier:9091");
+        assert_eq!(found[0].target.to_string(), "openshift-monitoring/https:thanos-querier:9091");
         assert!(found[0].wants_token);
     }
 
@@ -258,5 +252,6 @@ mod tests {
     fn other_services_are_no_stores() {
         check(&[service("shop", "web", json!({"app": "web"}), json!([{"port": 80}]))], &[]);
         check(&[service("shop", "prometheus", json!({}), json!([]))], &[]);
+        check(&[service("a/../b", "prometheus", json!({}), json!([{"port": 80}]))], &[]);
     }
 }

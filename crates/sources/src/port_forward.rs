@@ -5,6 +5,7 @@
 //! certificate. Here the store itself is spoken to, with whatever it wants.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 
 use headroom_kube::error_chain::innermost;
@@ -17,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::SourceError;
 use super::http::{Endpoint, Http};
 
-/// A port of a Service.
+/// A port of a Service, and the path in front of the API there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub namespace: String,
@@ -25,10 +26,12 @@ pub struct Target {
     /// A number or a name.
     pub port: String,
     pub is_tls: bool,
+    /// Empty, or with a slash before it.
+    pub path: String,
 }
 
 impl Target {
-    /// `NAMESPACE/SERVICE:PORT` or `NAMESPACE/https:SERVICE:PORT`.
+    /// Reads `NAMESPACE/SERVICE:PORT` or `NAMESPACE/https:SERVICE:PORT`, each with a `/path` after it if there is one.
     pub fn parse(text: &str) -> Option<Self> {
         let (namespace, service) = text.split_once('/')?;
         let (is_tls, service) = match service.strip_prefix("https:") {
@@ -36,9 +39,22 @@ impl Target {
             None => (false, service.strip_prefix("http:").unwrap_or(service)),
         };
         let (service, port) = service.split_once(':')?;
-        let is_whole = ![namespace, service, port].iter().any(|part| part.is_empty() || part.contains(['/', ':']));
-        let [namespace, service, port] = [namespace, service, port].map(str::to_owned);
-        is_whole.then_some(Self { namespace, service, port, is_tls })
+        let (port, path) = port.split_at(port.find('/').unwrap_or(port.len()));
+        let is_name = |part: &str| {
+            !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
+        };
+        let is_path = path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#%".contains(&byte));
+        let is_whole = [namespace, service, port].into_iter().all(is_name) && is_path && !path.contains("..");
+        let [namespace, service, port, path] = [namespace, service, port, path].map(str::to_owned);
+        is_whole.then_some(Self { namespace, service, port, is_tls, path })
+    }
+}
+
+/// Writes the form that [`Target::parse`] reads.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { namespace, service, port, is_tls, path } = self;
+        write!(f, "{namespace}/{}{service}:{port}{path}", if *is_tls { "https:" } else { "" })
     }
 }
 
@@ -56,7 +72,7 @@ pub async fn http(client: Client, target: Target, endpoint: &Endpoint) -> Result
         ..endpoint.clone()
     };
     let name = format!("service {}/{}:{}", target.namespace, target.service, target.port);
-    let http = Http::new(&endpoint)?.called(name);
+    let http = Http::new(&endpoint)?.called(name).below(&target.path);
     // Found out at once, so that a Service that is not there is told so, and again for each connection.
     find(&client, &target).await?;
     tokio::spawn(serve(listener, client, target));
@@ -157,17 +173,31 @@ mod tests {
 
     #[test]
     fn a_service_is_named_as_the_api_server_names_it() {
-        let check = |text: &str, expected: Option<(&str, &str, &str, bool)>| {
+        let check = |text: &str, expected: Option<(&str, &str, &str, bool, &str)>| {
             let target = Target::parse(text);
             let found = target.as_ref().map(|target| {
-                (target.namespace.as_str(), target.service.as_str(), target.port.as_str(), target.is_tls)
+                let Target { namespace, service, port, is_tls, path } = target;
+                (namespace.as_str(), service.as_str(), port.as_str(), *is_tls, path.as_str())
             });
             assert_eq!(found, expected, "{text}");
+            let written = target.map(|target| target.to_string());
+            assert_eq!(written, expected.map(|_| text.replace("/http:", "/")), "{text}");
         };
-        check("monitoring/prometheus:9090", Some(("monitoring", "prometheus", "9090", false)));
-        check("monitoring/https:thanos:web", Some(("monitoring", "thanos", "web", true)));
-        check("monitoring/http:thanos:web", Some(("monitoring", "thanos", "web", false)));
-        for wrong in ["prometheus:9090", "monitoring/prometheus", "/a:1", "a/b:", "a/b:1/c", "a/b:c:d"] {
+        check("monitoring/prometheus:9090", Some(("monitoring", "prometheus", "9090", false, "")));
+        check("monitoring/https:thanos:web", Some(("monitoring", "thanos", "web", true, "")));
+        check("monitoring/http:thanos:web", Some(("monitoring", "thanos", "web", false, "")));
+        check("m/vmselect:8481/select/0/prometheus", Some(("m", "vmselect", "8481", false, "/select/0/prometheus")));
+        for wrong in [
+            "prometheus:9090",
+            "monitoring/prometheus",
+            "/a:1",
+            "a/b:",
+            "a/b:c:d",
+            "a%2f/b:1",
+            "a/b:1/../../secrets",
+            "a/b:1/x?y",
+            "a/b\n:1",
+        ] {
             check(wrong, None);
         }
     }

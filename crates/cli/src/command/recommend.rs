@@ -135,7 +135,7 @@ struct Store {
 enum From {
     /// The history that `kubectl headroom collect` has published, by image and workload
     Profiles,
-    /// A store that speaks Prometheus' API, found in the cluster unless --service or --prometheus names it
+    /// A store that speaks Prometheus' API, named by --service or --prometheus or chosen on a terminal
     Prometheus,
     /// One current sample per container, from metrics-server
     MetricsApi,
@@ -148,9 +148,8 @@ const EXAMPLES: &str = "Examples:
   # The whole cluster as a page to send around, with what it would save
   kubectl headroom recommend -A -o html --price-cpu 23 --price-memory 3 > report.html
 
-  # Two weeks of the Prometheus in the cluster, whether or not the collector runs; or of a store that is not found by itself
-  kubectl headroom recommend -n shop --from prometheus
-  kubectl headroom recommend -A --service monitoring/my-prometheus:9090
+  # Two weeks of usage from your Prometheus, in the cluster or elsewhere, whether or not the collector runs
+  kubectl headroom recommend -A --service monitoring/prometheus:9090
   kubectl headroom recommend -A --prometheus https://prometheus.example --token-file token
 
   # An image that does not run here yet

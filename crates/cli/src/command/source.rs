@@ -258,7 +258,11 @@ impl PrometheusArgs {
 
 /// A Service as it is typed.
 pub(super) fn service_named(text: &str) -> anyhow::Result<Target> {
-    Target::parse(text).ok_or_else(|| anyhow!("`{text}` is not a service: expected NAMESPACE/SERVICE:PORT"))
+    Target::parse(text).ok_or_else(|| {
+        anyhow!(
+            "`{text}` is not a service: expected NAMESPACE/SERVICE:PORT, with a /PATH after it if the API is below one"
+        )
+    })
 }
 
 /// A store behind a Service: by a port-forward where it is to be told who we are, or its certificate is to be checked, and
@@ -273,7 +277,7 @@ pub(super) async fn behind_service(
     }
     let scheme = if target.is_tls { "https:" } else { "" };
     let service = format!("{scheme}{}:{}", target.service, target.port);
-    Http::through_api_server(client, &target.namespace, &service, endpoint)
+    Ok(Http::through_api_server(client, &target.namespace, &service, endpoint)?.below(&target.path))
 }
 
 /// The API server's proxy passes no credentials on, and checks no certificate.
@@ -357,6 +361,12 @@ impl Access {
             token_scheme: "Bearer",
             timeout: Duration::from_secs(self.timeout.unsigned_abs()),
         })
+    }
+
+    /// True if requests carry something that the store must not give away.
+    pub(super) fn has_credentials(&self) -> bool {
+        let Self { token_file, token, user, header, identity, .. } = self;
+        token_file.is_some() || token.is_some() || user.is_some() || !header.is_empty() || identity.is_some()
     }
 
     fn password(&self) -> anyhow::Result<Secret> {

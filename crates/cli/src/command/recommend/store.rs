@@ -1,6 +1,7 @@
-//! Finds the metrics store and reads it: the one that was named, or the first in the cluster that answers, or the metrics API
-//! where there is none.
+//! Reads the metrics store that is named on the command line, or that a person chooses among the Services that look like one.
+//! Nothing is sent to any other, since anybody may call a Service so. Where there is none, the metrics API is read.
 
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use headroom_rightsize::evaluate_with_history as evaluate;
 use headroom_rightsize::history::{self, Histories};
 use headroom_rightsize::owners::Pods;
 use headroom_rightsize::report::Source;
-use headroom_sources::http::{Authentication, Endpoint, Http, Url};
+use headroom_sources::http::{Endpoint, Http, Url};
 use headroom_sources::prometheus::{Options, Reader};
 use headroom_sources::{SourceError, metrics_api, port_forward};
 use headroom_usage::sample::Window;
@@ -24,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Args, From};
 use crate::command::cluster_args::{Opened, Target};
-use crate::command::source::{behind_service, needs_port_forward, service_named};
+use crate::command::source::{Access, behind_service, needs_port_forward, service_named};
 
 /// What was found and read.
 pub struct Found {
@@ -33,8 +34,8 @@ pub struct Found {
     pub notes: Vec<String>,
 }
 
-/// More stores than this are not tried.
-const MAX_TRIED: usize = 6;
+/// More candidates than this are not listed.
+const MAX_LISTED: usize = 9;
 /// A greater difference of clocks is reported, in seconds.
 const SKEW: u64 = 120;
 const DAY: i64 = 86_400;
@@ -50,13 +51,15 @@ pub fn read(
     // Before the runtime, since the surroundings have their own.
     let is_named = args.store.prometheus.is_some() || args.store.service.is_some() || from == From::MetricsApi;
     let services = if is_named { Services::default() } else { Services::find(opened, namespaces) };
+    let service = services.chosen(&args.access)?;
+    let refused = services.refused;
     let as_of = evaluate::replayed_at(&opened.settings).map(Timestamp::unix_seconds);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     let found = runtime.block_on(async {
         let stop = CancellationToken::new();
         tokio::spawn(interrupted(stop.clone()));
         let mut store = Reading { args, from, namespaces, as_of, progress, stop, notes: Vec::new() };
-        store.read(services, pods).await
+        store.read(service, refused, pods).await
     });
     // What is still on its way is not waited for.
     runtime.shutdown_background();
@@ -83,7 +86,7 @@ struct Services {
 }
 
 impl Services {
-    /// Among all Services, or those of the namespaces where stores usually are. None where there is no cluster.
+    /// Searches all Services, or those of the namespaces where stores usually are. None where there is no cluster.
     fn find(opened: &mut Opened, namespaces: &[String]) -> Self {
         let refused = match opened.cluster.list("v1", "Service", None) {
             Ok(services) => return Self { candidates: discover::candidates(&services), refused: None },
@@ -95,6 +98,51 @@ impl Services {
         let services: Vec<Value> = places.into_iter().flat_map(of_place).collect();
         Self { candidates: discover::candidates(&services), refused: Some(refused.to_string()) }
     }
+
+    /// The one that a person chooses; none if there are none.
+    fn chosen(&self, access: &Access) -> anyhow::Result<Option<port_forward::Target>> {
+        let listed = self.candidates.iter().take(MAX_LISTED);
+        let found = listed.clone().map(Candidate::to_string).collect::<Vec<_>>().join(", ");
+        let flag = match self.candidates.as_slice() {
+            [] => return Ok(None),
+            [only] => format!("--service {}", only.target),
+            _ => "--service NAMESPACE/SERVICE:PORT".to_owned(),
+        };
+        if access.has_credentials() {
+            bail!(
+                "tokens, passwords and headers are sent only to a store that you name: add {flag} (found: {found}) or \
+                 --prometheus URL"
+            );
+        }
+        let chosen = if io::stdin().is_terminal() && io::stderr().is_terminal() { ask(listed)? } else { None };
+        let Some(Candidate { target, wants_token, .. }) = chosen else {
+            bail!(
+                "found {found}, but anyone who can create a Service can give it such a name: name the store that you trust \
+                 with {flag}, or use --metrics-api"
+            );
+        };
+        if *wants_token {
+            bail!(
+                "{target} requires a token: run HEADROOM_TOKEN=$(oc whoami -t) kubectl headroom recommend --service {target} \
+                 --insecure-skip-tls-verify, or pass --ca-file with the cluster's service CA"
+            );
+        }
+        eprintln!("using --service {target}");
+        Ok(Some(target.clone()))
+    }
+}
+
+fn ask<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> anyhow::Result<Option<&'a Candidate>> {
+    eprintln!("Which of these is your metrics store? Anyone who can create a Service can give it such a name.");
+    for (number, candidate) in candidates.clone().enumerate() {
+        eprintln!("  {}  {candidate}", number + 1);
+    }
+    eprint!("Number, or Enter for none: ");
+    io::stderr().flush().context("cannot ask")?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
+    let number = answer.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    Ok(number.and_then(|number| candidates.clone().nth(number)))
 }
 
 struct Reading<'a> {
@@ -109,41 +157,34 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    async fn read(&mut self, services: Services, pods: Pods) -> anyhow::Result<Found> {
+    async fn read(
+        &mut self,
+        chosen: Option<port_forward::Target>,
+        refused: Option<String>,
+        pods: Pods,
+    ) -> anyhow::Result<Found> {
         if self.from == From::MetricsApi {
             return self.of_now(pods).await;
         }
         let store = &self.args.store;
-        let named = match (&store.prometheus, &store.service) {
-            (Some(url), _) => Some((self.connect(Http::new(&self.endpoint(Some(url))?)?).await?, url.to_string())),
-            (None, Some(service)) => {
-                let target = service_named(service)?;
-                Some((self.reach(&self.client().await?, &target, "").await?, format!("service {service}")))
-            }
-            (None, None) => None,
-        };
-        if let Some((reader, name)) = named {
-            return self.history(reader, name, pods).await;
+        if let Some(url) = &store.prometheus {
+            let reader = self.connect(Http::new(&self.endpoint(Some(url))?)?).await?;
+            return self.history(reader, url.to_string(), pods).await;
         }
-        match self.first_of(services.candidates).await? {
-            Some((reader, name)) => self.history(reader, name, pods).await,
-            None => {
-                let found = self.of_now(pods).await;
-                found.map_err(|error| {
-                    let tried = match services.refused {
-                        _ if !self.notes.is_empty() => self.notes.join("; "),
-                        None => "no Service of the cluster looks like a metrics store".to_owned(),
-                        Some(refused) => format!(
-                            "no metrics store was found, because {refused}: bind this account to the Role \
-                             headroom-metrics in the store's namespace"
-                        ),
-                    };
-                    anyhow!(
-                        "{tried}; name the store with --service NAMESPACE/SERVICE:PORT or --prometheus URL; {error:#}"
-                    )
-                })
-            }
+        if let Some(target) = store.service.as_deref().map(service_named).transpose()?.or(chosen) {
+            let reader = self.reach(&self.client().await?, &target).await?;
+            return self.history(reader, format!("service {target}"), pods).await;
         }
+        self.of_now(pods).await.map_err(|error| {
+            let tried = match refused {
+                None => "no Service of the cluster looks like a metrics store".to_owned(),
+                Some(refused) => format!(
+                    "no metrics store was found, because {refused}: bind this account to the Role headroom-metrics in the \
+                     store's namespace"
+                ),
+            };
+            anyhow!("{tried}; name the store with --service NAMESPACE/SERVICE:PORT or --prometheus URL; {error:#}")
+        })
     }
 
     fn endpoint(&self, url: Option<&Url>) -> anyhow::Result<Endpoint> {
@@ -171,66 +212,17 @@ impl Reading<'_> {
         Ok(Reader::connect(http, self.options()?).await?)
     }
 
-    /// The first candidate that answers and knows a container of the namespaces; why the others do not becomes notes.
-    async fn first_of(&mut self, candidates: Vec<Candidate>) -> anyhow::Result<Option<(Arc<Reader>, String)>> {
-        if candidates.is_empty() {
-            return Ok(None);
-        }
-        let client = self.client().await?;
-        let mut rest = candidates.iter();
-        for candidate in rest.by_ref().take(MAX_TRIED) {
-            match self.try_out(&client, candidate).await {
-                Ok(reader) => {
-                    let others: Vec<String> = rest.map(Candidate::to_string).collect();
-                    if !others.is_empty() {
-                        self.notes.push(format!(
-                            "using {}; also found: {} (choose with --service)",
-                            candidate,
-                            others.join(", ")
-                        ));
-                    }
-                    return Ok(Some((reader, format!("{} at {}", candidate.product, candidate))));
-                }
-                Err(error) => self.notes.push(format!("{} ({}): {error}", candidate, candidate.product)),
-            }
-        }
-        Ok(None)
-    }
-
-    /// Connects to a candidate, which has to know some container.
-    async fn try_out(&self, client: &kube::Client, candidate: &Candidate) -> anyhow::Result<Arc<Reader>> {
-        if candidate.wants_token && matches!(self.endpoint(None)?.authentication, Authentication::None) {
-            bail!(
-                "it wants a token: HEADROOM_TOKEN=$(oc whoami -t) kubectl headroom recommend --service {} \
-                 --insecure-skip-tls-verify, or --ca-file with the cluster's service CA",
-                candidate
-            );
-        }
-        let reader = self.reach(client, &candidate.target, candidate.path).await?;
-        let now = reader.now().await?;
-        let counted = reader.containers(self.namespaces, Window { from: now - DAY, to: now }).await?;
-        if counted.values().all(|containers| *containers == 0) {
-            bail!("it has no container metrics for these namespaces");
-        }
-        Ok(reader)
-    }
-
     /// Connects to the store behind a Service. Who may not use the API server's proxy may be allowed to forward a port.
-    async fn reach(
-        &self,
-        client: &kube::Client,
-        target: &port_forward::Target,
-        path: &str,
-    ) -> anyhow::Result<Arc<Reader>> {
+    async fn reach(&self, client: &kube::Client, target: &port_forward::Target) -> anyhow::Result<Arc<Reader>> {
         let endpoint = self.endpoint(None)?;
         let http = behind_service(client.clone(), target.clone(), &endpoint).await?;
-        let refused = match Reader::connect(http.below(path), self.options()?).await {
+        let refused = match Reader::connect(http, self.options()?).await {
             Err(SourceError::Permanent(text)) if is_refusal(&text) && !needs_port_forward(&endpoint) => text,
             reader => return Ok(reader?),
         };
         let forwarded = async {
             let http = port_forward::http(client.clone(), target.clone(), &endpoint).await?;
-            Reader::connect(http.below(path), self.options()?).await.map_err(anyhow::Error::from)
+            Reader::connect(http, self.options()?).await.map_err(anyhow::Error::from)
         };
         forwarded.await.map_err(|error| {
             anyhow!(

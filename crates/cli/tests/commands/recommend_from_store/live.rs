@@ -19,6 +19,8 @@ struct Rules {
     /// The address of the store.
     prometheus: Option<u16>,
     has_service: bool,
+    /// A tenant's Service that is called like a store.
+    has_hostile_service: bool,
     /// Paths that contain this are forbidden.
     forbidden: Vec<&'static str>,
     has_metrics_api: bool,
@@ -61,6 +63,10 @@ impl ApiServer {
             objects.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "prometheus-k8s",
                 "namespace": "monitoring"}, "spec": {"ports": [{"name": "web", "port": 9090}], "selector": {"a": "b"}}}));
         }
+        if rules.has_hostile_service {
+            objects.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "thanos-query",
+                "namespace": "evil"}, "spec": {"ports": [{"name": "http", "port": 9090}], "selector": {"a": "b"}}}));
+        }
         for object in objects {
             let api = object["apiVersion"].as_str().unwrap();
             let prefix = if api == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api}") };
@@ -96,9 +102,19 @@ impl ApiServer {
         self.recommend_now(&format!("--settings {} {arguments}", here().join("moment.yaml").display()))
     }
 
+    /// The same with a token in the environment.
+    fn recommend_with(&self, arguments: &str, token: Option<&str>) -> Said {
+        self.run(&format!("--settings {} {arguments}", here().join("moment.yaml").display()), token)
+    }
+
     fn recommend_now(&self, arguments: &str) -> Said {
+        self.run(arguments, None)
+    }
+
+    fn run(&self, arguments: &str, token: Option<&str>) -> Said {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
         command.current_dir(self.folder.path()).env("KUBECONFIG", &self.kubeconfig).env("LC_ALL", "C.UTF-8");
+        command.envs(token.map(|token| ("HEADROOM_TOKEN", token)));
         let output = command.arg("recommend").args(arguments.split_whitespace()).output().unwrap();
         Said {
             exit: output.status.code().unwrap(),
@@ -144,19 +160,55 @@ fn answer(rules: &Rules, lists: &BTreeMap<String, Vec<Value>>, method: &str, tar
     }
 }
 
+const STORE: &str = "--service monitoring/prometheus-k8s:9090";
+
 #[test]
-fn the_store_is_found_and_read_through_the_api_server() {
+fn a_named_store_is_read_through_the_api_server() {
     let store = prometheus(cluster::history(true));
     let server = ApiServer::start(Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() });
     for arguments in ["-o json", "-A -o json"] {
-        let said = server.recommend(arguments);
+        let said = server.recommend(&format!("{STORE} {arguments}"));
         assert_eq!(said.exit, 0, "{}", said.err);
         let report: Value = serde_json::from_str(&said.out).unwrap();
-        assert_eq!(report["source"]["name"], "Prometheus at monitoring/prometheus-k8s:9090");
+        assert_eq!(report["source"]["name"], "service monitoring/prometheus-k8s:9090");
         assert_eq!(report["total"]["withoutAdvice"], 2, "{report}");
     }
     // Only reads.
     assert!(server.asked().iter().all(|(method, ..)| method == "GET"));
+}
+
+/// Anybody may call a Service so.
+#[test]
+fn nothing_is_sent_to_a_service_that_only_looks_like_a_store() {
+    let server = ApiServer::start(Rules { has_service: true, has_hostile_service: true, ..Rules::default() });
+    let found = "evil/thanos-query:9090 (Thanos), monitoring/prometheus-k8s:9090 (Prometheus)";
+    let check = |arguments: &str, token: Option<&str>, expected: String| {
+        let said = server.recommend_with(arguments, token);
+        assert_eq!((said.exit, said.err.as_str(), said.out.as_str()), (2, expected.as_str(), ""), "{arguments}");
+    };
+    check(
+        "",
+        None,
+        format!(
+            "error: found {found}, but anyone who can create a Service can give it such a name: name the store that you \
+             trust with --service NAMESPACE/SERVICE:PORT, or use --metrics-api\n"
+        ),
+    );
+    let refused = format!(
+        "error: tokens, passwords and headers are sent only to a store that you name: add --service \
+         NAMESPACE/SERVICE:PORT (found: {found}) or --prometheus URL\n"
+    );
+    check("", Some("SECRET"), refused.clone());
+    check("--user u --password SECRET", None, refused.clone());
+    check("--token-file token", None, refused.clone());
+    check("--header X-Api-Key:SECRET", None, refused.clone());
+    check("--identity aws", None, refused);
+    for (method, target, body) in server.asked() {
+        let is_quiet =
+            !target.contains("thanos-query") && !target.contains("/proxy") && !target.contains("portforward");
+        assert!(method == "GET" && is_quiet && !body.contains("SECRET"), "{method} {target}");
+    }
+    assert!(!server.server.asked.lock().unwrap().iter().any(|request| request.contains("SECRET")));
 }
 
 #[test]
@@ -164,14 +216,14 @@ fn missing_permissions_to_reach_the_store_are_named() {
     let store = prometheus(cluster::history(true));
     let rules = Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() };
     let server = ApiServer::start(Rules { forbidden: vec!["/proxy", "portforward"], ..rules.clone() });
-    let said = server.recommend("");
+    let said = server.recommend(STORE);
     assert_eq!(said.exit, 2);
     assert!(said.err.contains("bind it to the Role headroom-metrics there"), "{}", said.err);
     // Without permission to list Services in all namespaces, the usual namespaces are searched.
     let server = ApiServer::start(Rules { forbidden: vec!["/api/v1/services"], ..rules });
     let said = server.recommend("-o json");
-    assert_eq!(said.exit, 0, "{}", said.err);
-    assert!(said.out.contains("Prometheus at monitoring/prometheus-k8s:9090"));
+    assert_eq!(said.exit, 2);
+    assert!(said.err.contains("that you trust with --service monitoring/prometheus-k8s:9090"), "{}", said.err);
 }
 
 #[test]
@@ -204,7 +256,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
         asked.map(|(_, target, body)| (target, serde_json::from_str(&body).unwrap())).collect()
     };
     // There is no terminal for a confirmation, so the patch is only tried.
-    let said = server.recommend("statefulset/db --patch --no-headers");
+    let said = server.recommend(&format!("{STORE} statefulset/db --patch --no-headers"));
     assert_eq!(said.exit, 0, "{}", said.err);
     assert!(
         said.err.contains("1 objects would be changed, and the API server would accept that: give --yes"),
@@ -221,7 +273,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     let rollback = server.folder.path().join("headroom-rollback.sh");
     assert!(!rollback.exists());
 
-    let said = server.recommend("statefulset/db --patch --yes --no-headers");
+    let said = server.recommend(&format!("{STORE} statefulset/db --patch --yes --no-headers"));
     assert_eq!(said.exit, 0, "{}", said.err);
     let made = patches(&server);
     assert_eq!(made.len(), 3);
@@ -235,12 +287,12 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
         format!("kubectl patch 'statefulset.v1.apps/db' --namespace 'shop' --type strategic --patch '{back}'");
     assert_eq!(text.lines().last(), Some(command.as_str()));
     // The rollback file of an earlier run is never overwritten.
-    let said = server.recommend("statefulset/db --patch --yes");
+    let said = server.recommend(&format!("{STORE} statefulset/db --patch --yes"));
     assert_eq!(said.exit, 2);
     assert!(said.err.contains("exists already: choose another file with --rollback"), "{}", said.err);
 
     let server = ApiServer::start(Rules { conflicts: true, ..rules });
-    let said = server.recommend("--patch --yes --no-headers");
+    let said = server.recommend(&format!("{STORE} --patch --yes --no-headers"));
     assert_eq!(said.exit, 1);
     assert!(
         said.err.contains("conflict with \"helm\": .spec.template; --force-conflicts takes the fields over"),

@@ -13,7 +13,7 @@ use crate::scan::scene::{STORE, Scene};
 async fn the_next_pod_gets_the_recommended_requests() {
     let scene = Scene::start().await;
     let shop = scene.shop.namespace.as_str();
-    let said = scene.run(&["recommend", "-n", shop, "-o", "json", "--step", "1m"]);
+    let said = scene.run(&["recommend", "-n", shop, "-o", "json", "--step", "1m", "--service", STORE]);
     assert_eq!(said.exit, 0, "{}", said.err);
     let report: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(report["source"]["name"], "Prometheus at monitoring/metrics:9090");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::scan::scene::{MONITORING, Scene, pods};
+use crate::scan::scene::{MONITORING, STORE, Scene, pods};
 
 const DAN: &str = "dan";
 const ROLLBACK: &str = "headroom-rollback.sh";
@@ -41,8 +41,10 @@ async fn a_patch_is_tried_then_applied_and_can_be_rolled_back() {
     scene.grant(DAN, MONITORING, "metrics-reader.yaml", "role/headroom-metrics", &["get", "services/proxy"]);
     scene.shop.create(autoscaler(shop)).await.unwrap();
     let before = scene.deployment().await;
-    let patch =
-        |more: &[&str]| scene.run_as(DAN, &[&["recommend", "-n", shop, "--no-headers", "--patch"], more].concat());
+    let patch = |more: &[&str]| {
+        let recommend = ["recommend", "-n", shop, "--service", STORE, "--no-headers", "--patch"];
+        scene.run_as(DAN, &[&recommend, more].concat())
+    };
     let is_as_before = |deployment: &DynamicObject| {
         deployment.metadata.generation == before.metadata.generation && containers(deployment) == containers(&before)
     };

@@ -26,13 +26,16 @@ async fn each_missing_permission_is_named_with_the_role_that_grants_it() {
     refused(&["-n", shop, "--service", STORE], &[reach]);
 
     scene.grant(EVE, MONITORING, "metrics-reader.yaml", "role/headroom-metrics", &["get", "services/proxy"]);
-    let said = scene.run_as(EVE, &["recommend", "-n", shop, "-o", "json"]);
+    refused(
+        &["-n", shop],
+        &["found monitoring/metrics:9090 (Prometheus)", "trust with --service monitoring/metrics:9090"],
+    );
+    let said = scene.run_as(EVE, &["recommend", "-n", shop, "-o", "json", "--service", STORE]);
     assert_eq!(said.exit, 0, "{}", said.err);
-    assert!(said.out.contains("\"Prometheus at monitoring/metrics:9090\""), "{}", said.out);
     refused(&["-A"], &["-A needs permission to list in all namespaces", "headroom-reader by a ClusterRoleBinding"]);
 
     scene.grant(EVE, "", "reader.yaml", "clusterrole/headroom-reader", &["list", "pods"]);
-    let said = scene.run_as(EVE, &["recommend", "-A"]);
+    let said = scene.run_as(EVE, &["recommend", "-A", "--service", STORE]);
     assert_eq!(said.exit, 0, "{}", said.err);
 
     let asked = scene.asked_by(EVE);
