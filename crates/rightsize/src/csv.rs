@@ -2,7 +2,8 @@
 
 use headroom_core::amount::Quantity;
 
-use super::report::{Container, Report, ResourceAdvice, Workload};
+use super::report::Report;
+use super::workload::{Container, ResourceAdvice, Workload};
 
 const COLUMNS: [&str; 24] = [
     "namespace",

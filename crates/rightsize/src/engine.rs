@@ -1,9 +1,10 @@
 //! The recommendation for one workload: the policy's own estimate, and what would be different with it.
 //!
 //! The engine evaluates a workload as it stands, and with everything recommended written into it: what admission would make
-//! of the next pod, which QoS class it has, what it is charged, and whether the LimitRanges let it in. Where usage was read
-//! from a source instead of UsageProfiles, it evaluates it in between with that usage in their place, and with a new memory
-//! limit where the author has one.
+//! of the next pod, which QoS class it has, what it is charged, and whether the LimitRanges let it in. In between it
+//! evaluates it with a new memory limit where the author has one, and, where usage was read from a source instead of
+//! UsageProfiles, with that usage in their place. Only what was measured is recommended: a request that is only typical for
+//! an image is told apart, and written nowhere.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ use headroom_core::timestamp::Timestamp;
 use headroom_core::{Context, Request, Settings, limit_rules, limits as bounds};
 use serde_json::{Value, json};
 
+use super::amounts::Delta;
 use super::autoscaler;
 use super::distribution::Distribution;
 use super::evaluate_with_history as evaluate;
@@ -28,7 +30,7 @@ use super::patches::containers_at;
 use super::quota_effect::{self, Charge, QuotaEffect};
 use super::reason::Reason;
 use super::recommendation::{self, Measurements, Recommendation, Why};
-use super::report::{Container, CurrentRequest, Delta, Evidence, ResourceAdvice, SetBy, Workload};
+use super::workload::{Container, CurrentRequest, Evidence, ResourceAdvice, SetBy, Workload};
 use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_dryrun::judge::request as review;
 use headroom_dryrun::kinds::{ApiKind, metadata};
@@ -62,8 +64,13 @@ impl Engine<'_> {
         cluster: &mut dyn ClusterReader,
         notes: &mut Vec<ReadError>,
     ) -> Result<Option<(Workload, Vec<QuotaEffect>)>, String> {
-        let asked = Asked { engine: self, kind: ApiKind::of(&entry.object), namespace: &entry.key.namespace };
-        let Some(now) = asked.evaluate_live(&entry.object, cluster)? else { return Ok(None) };
+        let asked = Asked {
+            engine: self,
+            object: &entry.object,
+            kind: ApiKind::of(&entry.object),
+            namespace: &entry.key.namespace,
+        };
+        let Some(mut now) = asked.evaluate_live(&entry.object, cluster)? else { return Ok(None) };
         for problem in &now.missing {
             if !notes.contains(problem) {
                 notes.push(problem.clone());
@@ -72,15 +79,20 @@ impl Engine<'_> {
         if !now.containers.iter().any(|container| self.wants(&container.name)) {
             return Ok(None);
         }
-        let Advised { mut containers, after, limits_refused } = match self.usage {
-            Usage::Profiles => asked.with_profiles(&entry.object, &now, cluster)?,
-            Usage::Read(histories) => asked.with_usage(number, histories, &entry.object, &now, cluster)?,
+        let usage: Vec<Option<&ContainerUsage>> = match self.usage {
+            Usage::Profiles => now.containers.iter().map(|_| None).collect(),
+            Usage::Read(all) => now.containers.iter().map(|container| all.get(number, &container.name)).collect(),
         };
-        let (pods, is_from_spec) = pods_of(entry, &now);
-        for container in &mut containers {
-            container.oom_kills = container.oom_kills.max(count(&entry.running.killed, &container.name));
+        for (container, usage) in now.containers.iter_mut().zip(&usage) {
+            if let Usage::Read(_) = self.usage {
+                container.add_usage(*usage);
+            }
+            let lacks_limit = usage.is_some_and(|usage| usage.lacks_kill_limit);
+            container.add_kills(count(&entry.running.killed, &container.name), lacks_limit);
             container.restarts = count(&entry.running.restarts, &container.name);
         }
+        let Advised { mut containers, after, limits_refused } = asked.advise(&now, &usage, cluster)?;
+        let (pods, is_from_spec) = pods_of(entry, &now);
         let before = entry.exists.then_some(now.charges.as_slice());
         let quotas = quota_effect::between(&entry.key.namespace, pods, before, &after.charges);
         let running = entry.running.pods.max(pods);
@@ -161,6 +173,7 @@ fn new_breach(before: &Evaluated, after: &Evaluated) -> Option<String> {
 /// A workload that is asked about.
 struct Asked<'a> {
     engine: &'a Engine<'a>,
+    object: &'a Value,
     kind: ApiKind,
     namespace: &'a str,
 }
@@ -180,36 +193,22 @@ impl Asked<'_> {
         }
     }
 
-    fn with_profiles(
+    /// The recommendations, with a new memory limit for each container whose author has one that usage is too close to or
+    /// too far from, unless the LimitRanges refuse that.
+    fn advise(
         &self,
-        object: &Value,
         now: &Evaluated,
+        usage: &[Option<&ContainerUsage>],
         cluster: &mut dyn ClusterReader,
     ) -> Result<Advised, String> {
-        let mut containers = now.containers.clone();
-        self.withdraw_unwanted(&mut containers);
-        let after = self.with_all_written(object, now, &containers, cluster)?;
-        Ok(Advised { containers, after, limits_refused: None })
-    }
-
-    fn with_usage(
-        &self,
-        number: usize,
-        histories: &Histories,
-        object: &Value,
-        now: &Evaluated,
-        cluster: &mut dyn ClusterReader,
-    ) -> Result<Advised, String> {
-        let containers = now.containers.iter();
-        let usage: Vec<_> = containers.map(|container| histories.get(number, &container.name)).collect();
-        let mut limits = self.new_limits(object, now, &usage, cluster)?;
-        let mut limited = object.clone();
+        let mut limits = self.new_limits(now, usage, cluster)?;
+        let mut limited = self.object.clone();
         for (container, limit) in now.containers.iter().zip(&limits) {
             if let Some(limit) = limit {
                 write(&mut limited, &now.path, container, Requirement::Limit, "memory", Some(limit));
             }
         }
-        let (mut containers, mut after) = self.recommended(&limited, now, &usage, cluster)?;
+        let (mut containers, mut after) = self.recommended(&limited, now, usage, cluster)?;
         let mut limits_refused = None;
         if let Some(breach) = new_breach(now, &after)
             && limits.iter().any(Option::is_some)
@@ -217,36 +216,36 @@ impl Asked<'_> {
             // The LimitRanges will not have the new limits, so the author's stay.
             limits.iter_mut().for_each(|limit| *limit = None);
             limits_refused = Some(breach);
-            (containers, after) = self.recommended(object, now, &usage, cluster)?;
+            (containers, after) = self.recommended(self.object, now, usage, cluster)?;
         }
-        for ((container, usage), limit) in containers.iter_mut().zip(&usage).zip(limits) {
+        for (container, limit) in containers.iter_mut().zip(limits) {
             if let Some(memory) = container.resources.iter_mut().find(|of| of.resource == Resource::Memory) {
                 memory.recommended_limit = limit;
             }
-            container.add_usage(*usage);
         }
         Ok(Advised { containers, after, limits_refused })
     }
 
     /// A memory limit for each container whose author has one and that used something: at least what the container should
-    /// request if it had none, so that the limit does not cut the request.
+    /// request if it had none, so that the limit does not cut the request. From UsageProfiles only for containers that were
+    /// killed, since pods of the image in other places may have used more.
     fn new_limits(
         &self,
-        object: &Value,
         now: &Evaluated,
         usage: &[Option<&ContainerUsage>],
         cluster: &mut dyn ClusterReader,
     ) -> Result<Vec<Option<Quantity>>, String> {
         let containers = &now.containers;
-        let wanted = |container: &Container| self.engine.wants(&container.name);
-        let limit = |(container, usage): (&Container, &Option<&ContainerUsage>)| {
-            limit_of_usage(container, (*usage)?).filter(|_| wanted(container))
+        let is_wanted = |container: &&Container| {
+            self.engine.wants(&container.name)
+                && (matches!(self.engine.usage, Usage::Read(_)) || container.killed_at.is_some())
         };
-        let mut limits: Vec<Option<Quantity>> = containers.iter().zip(usage).map(limit).collect();
+        let limit = |container| Some(container).filter(is_wanted).and_then(limit_of_usage);
+        let mut limits: Vec<Option<Quantity>> = containers.iter().map(limit).collect();
         if limits.iter().all(Option::is_none) {
             return Ok(limits);
         }
-        let mut unlimited = object.clone();
+        let mut unlimited = self.object.clone();
         for (container, _) in containers.iter().zip(&limits).filter(|(_, limit)| limit.is_some()) {
             write(&mut unlimited, &now.path, container, Requirement::Limit, "memory", None);
         }
@@ -272,12 +271,39 @@ impl Asked<'_> {
         cluster: &mut dyn ClusterReader,
     ) -> Result<(Vec<Container>, Evaluated), String> {
         let mut advised = now.containers.clone();
+        match self.engine.usage {
+            // What admission makes of the object itself is known already.
+            Usage::Profiles if object == self.object => {}
+            Usage::Profiles => {
+                let found = self.evaluate(object, cluster)?.map(|found| found.containers).unwrap_or_default();
+                advised.iter_mut().zip(found).for_each(|(slot, container)| slot.take_advice(container));
+            }
+            Usage::Read(_) => self.take_advice_from(usage, object, now, &mut advised, cluster)?,
+        }
+        self.withdraw_unwanted(&mut advised);
+        let after = self.with_all_written(object, now, &advised, cluster)?;
+        Ok((advised, after))
+    }
+
+    /// The same from usage that was read from a source.
+    fn take_advice_from(
+        &self,
+        usage: &[Option<&ContainerUsage>],
+        object: &Value,
+        now: &Evaluated,
+        advised: &mut [Container],
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<(), String> {
         let turns = turns(&now.containers);
         for turn in 0..=turns.iter().copied().max().unwrap_or(0) {
             let is_its_turn = |place: &usize| turns.get(*place) == Some(&turn);
             let containers = now.containers.iter().enumerate();
             let containers = containers.filter_map(|(place, container)| {
-                let history = usage.get(place).copied().flatten()?.usage.history()?;
+                let usage = usage.get(place).copied().flatten()?;
+                let mut history = usage.usage.history()?;
+                if let Some(killed_at) = container.killed_at.as_ref().filter(|_| usage.lacks_kill_limit) {
+                    history.oom_kills.iter_mut().for_each(|kill| kill.memory = killed_at.clone());
+                }
                 let is_asked = is_its_turn(&place);
                 Some(history_overlay::Container { name: &container.name, image: &container.image, history, is_asked })
             });
@@ -290,9 +316,7 @@ impl Asked<'_> {
                 }
             }
         }
-        self.withdraw_unwanted(&mut advised);
-        let after = self.with_all_written(object, now, &advised, cluster)?;
-        Ok((advised, after))
+        Ok(())
     }
 
     fn withdraw_unwanted(&self, containers: &mut [Container]) {
@@ -332,6 +356,7 @@ impl Container {
             advice.recommended = with_usage.recommended;
             advice.reason = with_usage.reason;
             advice.unknown = with_usage.unknown;
+            advice.typical = with_usage.typical;
         }
     }
 
@@ -343,7 +368,21 @@ impl Container {
         }
         self.evidence = usage.and_then(Evidence::of);
         self.oom_kills = usage.map_or(0, |usage| usage.kills);
+        let kills = usage.iter().flat_map(|usage| usage.usage.kills());
+        self.killed_at = kills.map(|kill| kill.memory).max().map(Quantity::from_bytes);
         self.throttled_percent = usage.and_then(ContainerUsage::throttled_percent);
+    }
+}
+
+impl Container {
+    /// Takes over what the status of running pods says of kills. Where the source of usage does not know the limit at a kill,
+    /// it is the limit that is in force now.
+    fn add_kills(&mut self, killed_now: u64, lacks_limit: bool) {
+        self.oom_kills = self.oom_kills.max(killed_now);
+        if self.oom_kills > 0 && (self.killed_at.is_none() || lacks_limit) {
+            let limit = self.resource(Resource::Memory).and_then(|memory| memory.limit.clone());
+            self.killed_at = self.killed_at.take().max(limit);
+        }
     }
 }
 
@@ -368,15 +407,13 @@ fn turns(containers: &[Container]) -> Vec<usize> {
         .collect()
 }
 
-/// Where the author has a memory limit and something was used.
-fn limit_of_usage(container: &Container, usage: &ContainerUsage) -> Option<Quantity> {
-    let sketch = usage.sketch(Resource::Memory);
-    if sketch.is_empty() {
-        return None;
-    }
-    written_memory_limit(container)?;
-    let killed_at = usage.usage.kills().iter().map(|kill| kill.memory).max();
-    Some(memory_limit::of_usage(sketch.peak(), killed_at))
+/// Where the author has a memory limit and something was used. The limit of a container that was killed never falls.
+fn limit_of_usage(container: &Container) -> Option<Quantity> {
+    let written = written_memory_limit(container)?;
+    let bytes = |amount: &Quantity| u64::try_from(amount.value()).unwrap_or(0);
+    let peak = container.resource(Resource::Memory)?.used.as_ref()?.peak();
+    let limit = memory_limit::of_usage(bytes(peak), container.killed_at.as_ref().map(bytes));
+    Some(if container.oom_kills > 0 { limit.max(written.clone()) } else { limit })
 }
 
 fn written_memory_limit(container: &Container) -> Option<&Quantity> {
@@ -462,12 +499,12 @@ fn of_container(
         image: container.image.to_string(),
         is_init: container.role != Role::Main,
         resources: wanted.iter().map(|resource| of_resource(place, container, *resource, found)).collect(),
-        evidence: measured.clone().map(evidence).reduce(|a, b| Evidence {
-            days: a.days.max(b.days),
-            samples: a.samples.max(b.samples),
-            pods: a.pods.max(b.pods),
-        }),
-        oom_kills: measured.map(|of| of.oom_kills.len() as u64).max().unwrap_or(0),
+        evidence: measured
+            .clone()
+            .map(evidence)
+            .reduce(|a, b| Evidence::new(a.days.max(b.days), a.samples.max(b.samples), a.pods.max(b.pods))),
+        oom_kills: measured.clone().map(|of| of.oom_kills.len() as u64).max().unwrap_or(0),
+        killed_at: measured.flat_map(|of| of.oom_kills.iter().map(|kill| kill.memory.clone())).max(),
         throttled_percent: None,
         restarts: 0,
     }
@@ -475,7 +512,7 @@ fn of_container(
 
 fn evidence(measured: &Measurements) -> Evidence {
     let days = measured.days.unwrap_or_else(|| measured.window.days().into());
-    Evidence { days, samples: measured.samples, pods: measured.pods }
+    Evidence::new(days, measured.samples, measured.pods)
 }
 
 fn of_resource(
@@ -506,6 +543,7 @@ fn of_resource(
         used: None,
         reason: None,
         unknown: None,
+        typical: None,
         written: written.map(|value| value.quantity.clone()),
         written_limit: written_limit.map(|value| value.quantity.clone()),
     };
@@ -519,14 +557,19 @@ fn of_resource(
         advice.unknown = Some(Why::NoAmountFits);
         return advice;
     };
-    let measured = found.advice.measured.iter().find(|of| is_this(of.container, of.resource));
+    let Some(measured) = found.advice.measured.iter().find(|of| is_this(of.container, of.resource)) else {
+        advice.unknown = Some(Why::NoUsageData(estimate.rejected.clone()));
+        advice.typical = advice.written.is_none().then(|| estimate.quantity.clone());
+        if let Some(request) = advice.request.as_mut().filter(|request| request.from == SetBy::Estimate) {
+            request.from = SetBy::Typical;
+        }
+        return advice;
+    };
     advice.recommended = Some(estimate.quantity.clone());
     advice.change = Some(Delta::new(before.map(|value| &value.quantity), &estimate.quantity));
-    advice.used = measured.map(|measured| {
-        let Measurements { samples, percentiles, peak, .. } = measured.clone();
-        Distribution::new(resource, samples, percentiles, peak).of_history(&estimate.basis)
-    });
-    advice.reason = Some(Reason::new(estimate, measured));
+    let Measurements { samples, percentiles, peak, .. } = measured.clone();
+    advice.used = Some(Distribution::new(resource, samples, percentiles, peak).of_history(&estimate.basis));
+    advice.reason = Some(Reason::new(estimate, Some(measured)));
     advice
 }
 

@@ -3,8 +3,22 @@
 use headroom_report::junit::Case;
 use headroom_report::{Finding, Level, Rule};
 
-use super::report::{Container, Report, ResourceAdvice, Workload};
+use super::report::Report;
+use super::risk::{self, Risk};
+use super::workload::{Container, ResourceAdvice, Workload};
 
+const KILLED: Rule = Rule {
+    id: "oom-killed",
+    title: "A container is killed for memory",
+    help: "Raise the memory limit above the amount at which the container was killed.",
+};
+const THROTTLED: Rule =
+    Rule { id: "throttled", title: "A container waits for its CPU limit", help: "Raise or remove the CPU limit." };
+const ABOVE: Rule = Rule {
+    id: "above-request",
+    title: "A container uses more than it requests most of the time",
+    help: "Raise the request: the node may not have what the container uses.",
+};
 const OVER: Rule = Rule {
     id: "over-requested",
     title: "A container requests more than it needs",
@@ -20,22 +34,47 @@ const MISSING: Rule = Rule {
     title: "A container requests nothing",
     help: "Set the recommended request: without one the scheduler reserves nothing for the container.",
 };
-pub const RULES: [&Rule; 3] = [&OVER, &UNDER, &MISSING];
+pub const RULES: [&Rule; 6] = [&KILLED, &THROTTLED, &ABOVE, &OVER, &UNDER, &MISSING];
 
-/// What a gate looks at: an error where a request is off its recommendation by more than so many percent, or missing.
-/// Without a bound nothing is more than a warning.
-pub fn of(report: &Report, above: Option<u64>) -> Vec<Finding> {
-    let mut findings = Vec::new();
+/// What is an error and not only a warning.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Gate {
+    /// A request that is off its recommendation by more than so many percent, or missing.
+    pub off_by_percent: Option<u64>,
+    /// A risk.
+    pub risk: bool,
+}
+
+/// The risks of a report, and the requests that are off their recommendations.
+pub fn of(report: &Report, gate: Gate) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = report.risks.iter().map(|risk| of_risk(risk, gate)).collect();
     for (of, container) in report.containers() {
         for resource in &container.resources {
-            findings.extend(finding(of, container, resource, above));
+            findings.extend(finding(of, container, resource, gate.off_by_percent));
         }
     }
     findings
 }
 
+fn of_risk(risk: &Risk, gate: Gate) -> Finding {
+    let rule = match risk.risk {
+        risk::Kind::OomKilled => &KILLED,
+        risk::Kind::Throttled => &THROTTLED,
+        risk::Kind::AboveRequest => &ABOVE,
+        risk::Kind::NoRequest => &MISSING,
+    };
+    let Risk { workload, container, text, fix, .. } = risk;
+    Finding {
+        rule,
+        level: if gate.risk { Level::Error } else { Level::Warning },
+        text: format!("container {container}: {text}; {fix}"),
+        subject: format!("{}/{workload}", workload.namespace),
+        origin: None,
+    }
+}
+
 fn finding(of: &Workload, container: &Container, resource: &ResourceAdvice, above: Option<u64>) -> Option<Finding> {
-    let recommended = resource.recommended.as_ref().filter(|_| resource.is_measured())?;
+    let recommended = resource.recommended.as_ref()?;
     let name = resource.resource.name();
     let (rule, is_above, text) = match (&resource.request, resource.off_by_percent()) {
         (None, _) => (&MISSING, above.is_some(), format!("no {name} request; recommended {recommended}")),

@@ -7,7 +7,7 @@ mod instant;
 mod query_plan;
 mod read;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use headroom_core::cluster::usage::{Resource, Window as Span};
 
@@ -26,6 +26,8 @@ pub struct ContainerUsage {
     pub usage: OpenHistory,
     pub throttling: Throttling,
     pub kills: u64,
+    /// True if the store does not know the memory limit at a kill.
+    pub lacks_kill_limit: bool,
 }
 
 impl ContainerUsage {
@@ -57,11 +59,22 @@ impl Histories {
         self.containers.is_empty()
     }
 
+    /// True if some container was killed for memory at a limit that the store does not know.
+    pub fn lack_kill_limits(&self) -> bool {
+        self.containers.values().any(|container| container.lacks_kill_limit)
+    }
+
     /// Adds what was observed on one day.
     pub fn observe(&mut self, workload: usize, container: &str, age: u32, observed: &Observed) {
         let of = self.containers.entry((workload, container.to_owned())).or_default();
         of.kills += observed.kills().len() as u64;
         of.usage.add_observed(age, observed);
+    }
+
+    /// Says that the limit at the kills of a container is unknown.
+    #[cfg(test)]
+    pub fn lose_kill_limit(&mut self, workload: usize, container: &str, is_lost: bool) {
+        self.containers.entry((workload, container.to_owned())).or_default().lacks_kill_limit = is_lost;
     }
 
     fn add(&mut self, part: Part, today: u32) {
@@ -75,6 +88,9 @@ impl Histories {
             throttling.periods += counted.periods;
             throttling.throttled += counted.throttled;
         }
+        for container in part.killed_at_unknown_limit {
+            self.containers.entry(container).or_default().lacks_kill_limit = true;
+        }
     }
 }
 
@@ -83,6 +99,7 @@ impl Histories {
 struct Part {
     usage: HashMap<(usize, String), BTreeMap<u32, Observed>>,
     throttling: HashMap<(usize, String), Throttling>,
+    killed_at_unknown_limit: HashSet<(usize, String)>,
     /// Pods whose workload is gone.
     strangers: cardinality::Distinct,
 }

@@ -10,12 +10,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
-use headroom_core::truncate::count_of;
 
 use super::distribution::Distribution;
 use super::quota_effect::QuotaEffect;
-use super::report::{Container, Report, ResourceAdvice, Total, Workload};
+use super::recommendation::NO_USAGE_DATA;
+use super::report::{Report, Total};
 use super::table::{self, Flag, short};
+use super::workload::{Container, ResourceAdvice, Workload};
 
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
@@ -63,6 +64,7 @@ pub fn text(report: &Report, made_at: &str) -> String {
          <style>{STYLE}</style>\n</head>\n<body>\n"
     );
     head(&mut page, report, made_at);
+    list(&mut page, "Fix first", report.risks.iter().map(ToString::to_string).collect());
     quotas(&mut page, &report.quotas);
     namespaces(&mut page, report);
     containers(&mut page, report);
@@ -111,6 +113,9 @@ fn head(page: &mut String, report: &Report, made_at: &str) {
         let _ = writeln!(page, "<div class=\"tile\"><b>{}</b><span>{}</span></div>", escaped(&figure), escaped(&what));
     }
     page.push_str("</div>\n");
+    if !report.headline().is_empty() {
+        let _ = writeln!(page, "<p>{}</p>", escaped(&report.headline()));
+    }
 }
 
 fn quotas(page: &mut String, quotas: &[QuotaEffect]) {
@@ -181,7 +186,7 @@ fn namespaces(page: &mut String, report: &Report) {
     }
     page.push_str("</tr></thead><tbody>\n");
     for total in report.totals.iter().chain([&report.total]) {
-        let Total { namespace, workloads, containers, without_advice, cpu, memory, saved_a_month } = total;
+        let Total { namespace, workloads, containers, without_advice, cpu, memory, saved_a_month, .. } = total;
         let name = namespace.as_ref().map_or_else(|| "<b>Total</b>".to_owned(), |name| escaped(name));
         let _ = write!(page, "<tr><td>{name}</td>");
         let mut cells = vec![workloads.to_string(), containers.to_string(), without_advice.to_string()];
@@ -233,10 +238,7 @@ fn container_row(page: &mut String, of: &Workload, container: &Container) {
         resource_cells(page, of, container.resource(resource));
     }
     let samples = container.evidence.as_ref().map_or(0, |evidence| evidence.samples);
-    let evidence = container.evidence.as_ref().map_or_else(
-        || "none".to_owned(),
-        |evidence| format!("{}, {}", count_of(evidence.days, "day"), count_of(evidence.pods, "pod")),
-    );
+    let evidence = container.evidence.as_ref().map_or_else(|| NO_USAGE_DATA.to_owned(), ToString::to_string);
     let _ = write!(page, "<td class=\"number\" data-sort=\"{samples}\">{evidence}");
     let reasons: String = container.resources.iter().filter_map(reasons).collect();
     if !reasons.is_empty() {

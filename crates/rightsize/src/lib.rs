@@ -20,10 +20,16 @@ pub mod discover;
 pub mod history;
 pub mod history_overlay;
 
+pub mod amounts;
+
 pub mod autoscaler;
 pub mod memory_limit;
+pub mod workload;
+
 pub mod price;
 pub mod quota_effect;
+pub mod risk;
+
 pub mod report;
 
 pub mod engine;

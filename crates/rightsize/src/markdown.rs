@@ -6,7 +6,16 @@ use super::report::Report;
 use super::table::{self, short};
 
 pub fn text(report: &Report) -> String {
-    let mut text = String::from(
+    let mut text = String::new();
+    if !report.headline().is_empty() {
+        text.push_str(&format!("**{}**\n\n", report.headline()));
+    }
+    if !report.risks.is_empty() {
+        text.push_str("**Fix first:**\n\n");
+        report.risks.iter().for_each(|risk| text.push_str(&format!("- {}\n", escaped(&risk.to_string()))));
+        text.push('\n');
+    }
+    text.push_str(
         "| Namespace | Workload | Container | Pods | CPU request | CPU p95 | Memory request | Memory peak | Saved | Flags |\n\
          |---|---|---|---:|---|---:|---|---:|---|---|\n",
     );

@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 use super::autoscaler::{RetargetedHpa, Scaled, retargeted};
 use super::edit::{self, Identity};
 use super::owners::WorkloadRef;
-use super::report::{Container, Report, Workload};
+use super::report::Report;
+use super::workload::{Container, Workload};
 
 /// The amounts to set in the containers of a workload.
 #[derive(Debug, Clone)]
@@ -79,8 +80,11 @@ impl Report {
 }
 
 impl ContainerChange {
-    /// None if there is nothing to set.
+    /// None if there is nothing to set, or too little is known to set it.
     fn of(container: &Container) -> Option<Self> {
+        if container.is_too_brief() {
+            return None;
+        }
         let resources = container.resources.iter();
         let limits = resources.clone().filter_map(|of| Some((of.resource.name(), of.recommended_limit.clone()?)));
         let requests = resources.filter_map(|of| Some((of.resource.name(), of.to_write()?.clone())));

@@ -6,7 +6,8 @@ use headroom_core::estimate::Basis;
 use headroom_report::draw::svg::{self, ADVISED, Mark, PEAK, Panel, SET};
 
 use super::distribution::thousandths;
-use super::report::{Report, ResourceAdvice};
+use super::report::Report;
+use super::workload::ResourceAdvice;
 
 /// None if there is no usage to draw.
 pub fn svg(report: &Report) -> Option<String> {

@@ -8,7 +8,7 @@ use headroom_core::quota::{Object, Usage, scope};
 use headroom_core::request::{self, Pod};
 use serde::Serialize;
 
-use super::report::{signed_text, text};
+use super::amounts::{signed_text, text};
 
 /// One name of one quota.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -50,11 +50,6 @@ impl Reason {
         }
     }
 
-    /// Whether it is usage, and not what is usual for the image.
-    pub fn is_measured(&self) -> bool {
-        matches!(self.basis, Basis::History { .. })
-    }
-
     /// `p80 of 7d nginx:1.27 in this namespace, 800 samples, 5h old; 118m + 10% + 25m`, as admission words it.
     fn text(&self) -> String {
         let adjustments = self.adjustments.iter().map(|adjustment| format!("; {adjustment}"));

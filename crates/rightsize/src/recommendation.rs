@@ -162,6 +162,9 @@ pub struct Unknown {
     pub why: Why,
 }
 
+/// What a report says of a container that nobody has measured.
+pub const NO_USAGE_DATA: &str = "no usage data";
+
 /// The reason that nothing is recommended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
@@ -172,7 +175,7 @@ pub enum Why {
     PodLevelResources,
     ScaledByAutoscaler,
     /// The histories that were looked at.
-    NoUsableHistory(Vec<RejectedHistory>),
+    NoUsageData(Vec<RejectedHistory>),
     /// Every amount would be refused.
     NoAmountFits,
 }
@@ -185,7 +188,8 @@ impl fmt::Display for Why {
             Self::ScaledByAutoscaler => {
                 f.write_str("a HorizontalPodAutoscaler scales by it, so another request would change how many pods run")
             }
-            Self::NoUsableHistory(skipped) => f.write_str(&of_rejected(skipped)),
+            Self::NoUsageData(skipped) if skipped.iter().all(RejectedHistory::is_empty) => f.write_str(NO_USAGE_DATA),
+            Self::NoUsageData(skipped) => write!(f, "{NO_USAGE_DATA} ({})", of_rejected(skipped)),
             Self::NoAmountFits => f.write_str("no amount satisfies the LimitRanges; see the notes"),
         }
     }
@@ -254,7 +258,7 @@ fn is_of_the_pod(pod: &Pod<'_>, resource: Resource) -> bool {
 fn no_usable_history(sources: &Sources<'_, '_>, resource: Resource, settings: &EstimateSettings<'_>) -> Why {
     // Problems of a profile were noted when the estimate was tried.
     let (_, skipped) = sources.choose(resource, settings, &mut Vec::new());
-    Why::NoUsableHistory(skipped)
+    Why::NoUsageData(skipped)
 }
 
 fn measurements(

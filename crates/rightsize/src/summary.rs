@@ -6,10 +6,16 @@ use serde::Serialize;
 
 use super::distribution::thousandths;
 use super::quota_effect::QuotaEffect;
-use super::report::{Container, Report, ResourceAdvice, Workload};
+use super::report::Report;
+use super::risk::Risk;
+use super::workload::{Container, ResourceAdvice, Workload};
 
 #[derive(Debug, Serialize)]
 pub struct Summary<'a> {
+    /// What is at risk, and what nobody has measured; empty if nothing is.
+    headline: String,
+    /// As in the report.
+    risks: &'a [Risk],
     lines: Vec<Line<'a>>,
     quotas: &'a [QuotaEffect],
     notes: Vec<String>,
@@ -26,6 +32,8 @@ struct Line<'a> {
     request: Option<Amount>,
     limit: Option<Amount>,
     recommended: Option<Amount>,
+    /// Of the image, where neither usage nor the author says anything.
+    typical: Option<Amount>,
     /// Of the request, with its sign.
     change: String,
     /// What was observed, in rising order.
@@ -59,7 +67,13 @@ pub fn of(report: &Report) -> Option<Summary<'_>> {
     });
     let lines: Vec<Line<'_>> = lines.collect();
     let is_of_something = !lines.is_empty();
-    is_of_something.then(|| Summary { lines, quotas: &report.quotas, notes: report.all_notes() })
+    is_of_something.then(|| Summary {
+        headline: report.headline(),
+        risks: &report.risks,
+        lines,
+        quotas: &report.quotas,
+        notes: report.all_notes(),
+    })
 }
 
 impl<'a> Line<'a> {
@@ -75,6 +89,7 @@ impl<'a> Line<'a> {
             request: advice.request.as_ref().map(|request| Amount::new(request.to_string(), &request.value)),
             limit: advice.limit.as_ref().map(amount),
             recommended: advice.recommended.as_ref().map(amount),
+            typical: advice.typical.as_ref().map(amount),
             change: advice.change.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
             usage: levels.map(|(at, text, value)| Level { at, text, value }).collect(),
             source: advice.explained(),

@@ -5,11 +5,13 @@ use std::fmt;
 use headroom_core::amount::{Family, Quantity};
 use headroom_core::cluster::usage::Resource;
 use headroom_core::estimate::Basis;
-use headroom_core::truncate::count_of;
 use headroom_report::draw::Charset;
 use headroom_report::{Paint, Table};
 
-use super::report::{Container, Report, ResourceAdvice, Total, Workload, signed};
+use super::amounts::signed;
+use super::recommendation::NO_USAGE_DATA;
+use super::report::{Report, Total};
+use super::workload::{Container, ResourceAdvice, Workload};
 
 /// How the table looks.
 #[derive(Debug, Clone, Copy)]
@@ -59,10 +61,20 @@ const WIDE: [&str; 13] = [
 const CPU_AND_MEMORY: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 
 pub fn text(report: &Report, view: View) -> String {
-    let mut text = rows(report, view);
     if view.is_bare {
-        return text;
+        return rows(report, view);
     }
+    let mut text = String::new();
+    if !report.headline().is_empty() {
+        text.push_str(&format!("{}\n\n", report.headline()));
+    }
+    if !report.risks.is_empty() {
+        let risks: Vec<String> = report.risks.iter().map(ToString::to_string).collect();
+        text.push_str(&format!("{}\n", view.paint.strong("Fix first:")));
+        risks.iter().for_each(|risk| text.push_str(&format!("  {}\n", view.paint.bad(risk))));
+        text.push('\n');
+    }
+    text.push_str(&rows(report, view));
     if report.workloads.len() > 1 {
         let mut totals = Table::new(&total_header(report));
         report.totals.iter().chain([&report.total]).for_each(|total| totals.row(total_cells(total)));
@@ -174,9 +186,7 @@ fn request(advice: Option<&ResourceAdvice>, paint: Paint) -> (String, String) {
     // In parentheses it counts, though nobody wrote it.
     let current = advice.request.as_ref().map_or_else(dash, ToString::to_string);
     let Some(recommended) = advice.to_write() else { return (current.clone(), current) };
-    // What is only usual for the image is no measurement.
-    let mark = if advice.is_measured() { "" } else { "?" };
-    let recommended = format!("{recommended}{mark}");
+    let recommended = recommended.to_string();
     let is_more = advice.saved(1).is_some_and(|saved| saved.is_negative());
     let painted = if is_more { paint.bad(&recommended) } else { paint.good(&recommended) };
     (format!("{current} -> {recommended}"), format!("{current} -> {painted}"))
@@ -199,8 +209,7 @@ pub fn saved(of: &Workload, container: &Container) -> String {
 }
 
 fn evidence(container: &Container) -> String {
-    let Some(evidence) = &container.evidence else { return "none".to_owned() };
-    format!("{}d, {}", evidence.days, count_of(evidence.pods, "pod"))
+    container.evidence.as_ref().map_or_else(|| NO_USAGE_DATA.to_owned(), ToString::to_string)
 }
 
 /// What a person should look at before taking a recommendation.
@@ -212,7 +221,6 @@ pub enum Flag {
     Limit,
     Autoscaler,
     QosClass,
-    Unmeasured,
 }
 
 impl fmt::Display for Flag {
@@ -224,14 +232,12 @@ impl fmt::Display for Flag {
             Self::Limit => f.write_str("limit"),
             Self::Autoscaler => f.write_str("hpa"),
             Self::QosClass => f.write_str("qos"),
-            Self::Unmeasured => f.write_str("unmeasured"),
         }
     }
 }
 
 pub fn flags(of: &Workload, container: &Container) -> Vec<Flag> {
     let has_limit = container.resource(Resource::Memory).is_some_and(|memory| memory.recommended_limit.is_some());
-    let is_unmeasured = container.evidence.is_none() && !container.is_without_advice();
     let throttled = container.throttled_percent.filter(|_| container.is_much_throttled());
     let flags = [
         (container.oom_kills > 0).then_some(Flag::OomKills(container.oom_kills)),
@@ -240,7 +246,6 @@ pub fn flags(of: &Workload, container: &Container) -> Vec<Flag> {
         has_limit.then_some(Flag::Limit),
         (!of.autoscalers.is_empty()).then_some(Flag::Autoscaler),
         (of.qos != of.qos_after).then_some(Flag::QosClass),
-        is_unmeasured.then_some(Flag::Unmeasured),
     ];
     flags.into_iter().flatten().collect()
 }
@@ -256,15 +261,13 @@ fn flags_explained(report: &Report) -> Vec<String> {
         ),
         (all.contains(&Flag::Limit), "limit: a new memory limit is recommended beside the request: see -o wide"),
         (all.contains(&Flag::QosClass), "qos: the pod's QoS class would change: see -o wide"),
-        (
-            all.contains(&Flag::Unmeasured),
-            "unmeasured: no usage was found: the request is what is usual for the image, marked with `?`",
-        ),
     ];
     explained.into_iter().filter(|(is_used, _)| *is_used).map(|(_, text)| text.to_owned()).collect()
 }
 
 fn wide(of: &Workload, container: &Container, charset: Charset) -> [String; 13] {
+    let is_killed = container.oom_kills > 0;
+    let is_memory = |advice: &ResourceAdvice| advice.resource == Resource::Memory;
     let [cpu, memory] = CPU_AND_MEMORY.map(|resource| container.resource(resource));
     let limit = |advice: Option<&ResourceAdvice>| {
         let current = advice.and_then(|advice| advice.limit.as_ref()).map_or_else(dash, ToString::to_string);
@@ -273,8 +276,12 @@ fn wide(of: &Workload, container: &Container, charset: Charset) -> [String; 13] 
             None => current,
         }
     };
-    let change = |advice: Option<&ResourceAdvice>| {
-        advice.and_then(|advice| advice.change.as_ref()).map_or_else(dash, ToString::to_string)
+    let change = |advice: Option<&ResourceAdvice>| match advice.and_then(|advice| advice.change.as_ref()) {
+        // Nothing is fine about a container that is killed.
+        Some(change) if change.amount.is_zero() && is_killed && advice.is_some_and(is_memory) => {
+            "raise the limit".to_owned()
+        }
+        change => change.map_or_else(dash, ToString::to_string),
     };
     let drawn = |advice: Option<&ResourceAdvice>| {
         advice.and_then(|advice| advice.used.as_ref()).map_or_else(dash, |used| used.columns(charset))

@@ -22,8 +22,9 @@ use headroom_rightsize::engine::{Engine, Usage};
 use headroom_rightsize::history::Histories;
 use headroom_rightsize::inventory::{Entry, Inventory};
 use headroom_rightsize::price::{Price, Prices};
-use headroom_rightsize::report::{Order, Report, Source, Workload};
+use headroom_rightsize::report::{Order, Report, Source};
 use headroom_rightsize::table::{self, View};
+use headroom_rightsize::workload::Workload;
 use headroom_rightsize::{
     csv, evaluate_with_history as evaluate, findings, html, markdown, patches, picture, quota_effect,
 };
@@ -76,6 +77,9 @@ pub struct Args {
     /// Exit with 1 if a request is missing, or off its recommendation by more than this
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_above: Option<u64>,
+    /// Exit with 1 if a container is at risk: killed for memory, throttled, above its request most of the time, or without one
+    #[arg(long, value_enum)]
+    fail_on: Option<FailOn>,
     /// Path of a container's resources in the chart's values; {kind}, {name} and {container} are replaced
     #[arg(long, value_name = "PATH", default_value = patches::VALUES_PATH)]
     values_path: String,
@@ -192,6 +196,12 @@ enum Format {
     Helm,
 }
 
+/// What fails a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    Risk,
+}
+
 /// So many containers without a recommendation are named in a note.
 const MAX_NAMED: usize = 5;
 
@@ -230,8 +240,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         };
         std::fs::write(file, picture).with_context(|| format!("cannot write `{}`", file.display()))?;
     }
-    let is_above = print(&args, &report)?;
-    let exit = if is_above { Exit::Refused } else { exit_at_best };
+    let has_failed = print(&args, &report)?;
+    let exit = if has_failed { Exit::Refused } else { exit_at_best };
     if let Some(paths) = &args.write {
         let manifests = match paths.as_slice() {
             [] => args.manifests.read()?,
@@ -413,7 +423,7 @@ fn without_advice(workloads: &[Workload], histories: Option<&Histories>) -> Opti
     let count = without().count();
     if histories.is_none() && count == containers().count() && count > 0 {
         return Some(
-            "no usage history for any image here: `kubectl headroom collect` gathers it, and `kubectl headroom doctor` \
+            "no usage data for any container here: `kubectl headroom collect` gathers it, and `kubectl headroom doctor` \
              checks its source; --from prometheus reads a metrics store instead"
                 .to_owned(),
         );
@@ -424,12 +434,13 @@ fn without_advice(workloads: &[Workload], histories: Option<&Histories>) -> Opti
         .collect();
     let more = count.saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!(" and {more} more (all of them in -o csv)") } else { String::new() };
-    (count > 0).then(|| format!("no advice, because nothing is known of what they use: {}{more}", named.join(", ")))
+    (count > 0).then(|| format!("no recommendation for: {}{more}", named.join(", ")))
 }
 
-/// Prints the report; whether something in it is above the bound.
+/// Prints the report; true if something in it is an error.
 fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
-    let findings = findings::of(report, args.fail_above);
+    let gate = findings::Gate { off_by_percent: args.fail_above, risk: args.fail_on == Some(FailOn::Risk) };
+    let findings = findings::of(report, gate);
     let text = match args.output {
         Format::Table | Format::Wide => {
             let view = View {
@@ -457,12 +468,18 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
         }
     };
     headroom_report::print(&text)?;
-    let above: Vec<_> = findings.iter().filter(|finding| finding.level == headroom_report::Level::Error).collect();
-    if let (Some(first), Some(bound)) = (above.first(), args.fail_above) {
-        let more = if above.len() > 1 { format!(", and {} more", above.len() - 1) } else { String::new() };
-        eprintln!("error: off by more than {bound}%: {}: {}{more}", first.subject, first.text);
+    if matches!(args.output, Format::Csv | Format::Kustomize | Format::Helm) {
+        // What has no place in these formats.
+        let partial = if report.source.is_partial { report.notes.as_slice() } else { &[] };
+        let headline = Some(report.headline()).filter(|line| !line.is_empty());
+        headline.iter().chain(partial).for_each(|line| eprintln!("warning: {line}"));
     }
-    Ok(!above.is_empty())
+    let errors: Vec<_> = findings.iter().filter(|finding| finding.level == headroom_report::Level::Error).collect();
+    if let Some(first) = errors.first() {
+        let more = if errors.len() > 1 { format!(", and {} more", errors.len() - 1) } else { String::new() };
+        eprintln!("error: {}: {}{more}", first.subject, first.text);
+    }
+    Ok(!errors.is_empty())
 }
 
 fn made_at() -> String {

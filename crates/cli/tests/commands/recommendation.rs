@@ -103,7 +103,7 @@ fn missing_history_is_reported() {
     let mut unknown = pod(json!({}));
     unknown.profiles.clear();
     unknown.request["object"]["spec"]["containers"][0]["image"] = json!("example.com/own:1");
-    assert_eq!(advice(&unknown), ["cpu unknown: no usage history yet", "memory unknown: no usage history yet"]);
+    assert_eq!(advice(&unknown), ["cpu unknown: no usage data", "memory unknown: no usage data"]);
     unknown.request["object"]["spec"]["containers"][0]["image"] = json!("UPPER");
     assert!(
         advice(&unknown)[0].starts_with("cpu unknown: the image `UPPER` cannot be read: "),

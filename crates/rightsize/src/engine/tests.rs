@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::report::Workload;
+use crate::workload::Workload;
 use headroom_dryrun::cluster_reader::{Folder, Overlay};
 use headroom_dryrun::judge::{Verdict, judge};
 use headroom_usage::observed::{Kill, Observed};
@@ -169,6 +169,55 @@ fn a_memory_limit_follows_the_peak_where_there_is_one_and_a_cpu_limit_never() {
     // The request, 1000Mi + 10% + 64Mi and a quarter for one day of history, which the limit must not cut.
     assert_eq!(limits, [vec![None, Some("1455Mi".to_owned())], vec![None, None]]);
     assert_eq!((row.qos, row.qos_after), ("Burstable", "Burstable"));
+}
+
+#[test]
+fn the_limit_of_a_killed_container_never_falls() {
+    let check = |limit: &str, killed_at: u64, is_limit_known: bool, expected: Option<&str>| {
+        let workload = workload(json!([{"name": "a", "image": "example.com/a:1",
+            "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": limit}}}]));
+        let mut histories = Histories::default();
+        histories.observe(0, "a", 0, &observed(100, 200, Some(killed_at)));
+        histories.lose_kill_limit(0, "a", !is_limit_known);
+        let now = Timestamp::from_unix_seconds(NOW).unwrap();
+        let settings = json!({"estimates": {"replayTime": now.to_string()}});
+        let engine =
+            Engine { usage: Usage::Read(&histories), autoscalers: &[], settings: &settings, now, containers: &[] };
+        let row = engine.recommend(0, &workload, &mut around(&[]), &mut Vec::new()).unwrap().unwrap().0;
+        let memory = row.containers[0].resource(Resource::Memory).unwrap();
+        let recommended = memory.recommended_limit.as_ref().map(ToString::to_string);
+        assert_eq!(recommended.as_deref(), expected, "{limit}, killed at {killed_at}Mi");
+        let risks = crate::risk::of_all(&[row]);
+        assert_eq!(risks.iter().any(|risk| risk.risk == crate::risk::Kind::OomKilled), expected.is_some(), "{risks:?}");
+    };
+    check("512Mi", 512, true, Some("615Mi"));
+    // The author has raised it since.
+    check("4Gi", 512, true, None);
+    // The store knows the usage at the kill only.
+    check("1Gi", 201, false, Some("1229Mi"));
+}
+
+#[test]
+fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
+    let workload = workload(json!([{"name": "a", "image": "example.com/a:1",
+        "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "512Mi"}}}]));
+    let recommended_limit = |kill: Option<u64>| {
+        let mut histories = Histories::default();
+        histories.observe(0, "a", 0, &observed(100, 200, kill));
+        let history = histories.get(0, "a").and_then(|usage| usage.usage.history()).unwrap();
+        let published = history_overlay::Container { name: "a", image: "example.com/a:1", history, is_asked: false };
+        let now = Timestamp::from_unix_seconds(NOW).unwrap();
+        let settings = json!({"estimates": {"replayTime": now.to_string()}});
+        let mut around = around(&[]);
+        let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [published]);
+        let engine = Engine { usage: Usage::Profiles, autoscalers: &[], settings: &settings, now, containers: &[] };
+        let row = engine.recommend(0, &workload, &mut cluster, &mut Vec::new()).unwrap().unwrap().0;
+        let memory = row.containers[0].resource(Resource::Memory).unwrap();
+        assert!(memory.recommended.is_some(), "{memory:?}");
+        memory.recommended_limit.as_ref().map(ToString::to_string)
+    };
+    assert_eq!(recommended_limit(Some(512)).as_deref(), Some("615Mi"));
+    assert_eq!(recommended_limit(None), None);
 }
 
 #[test]

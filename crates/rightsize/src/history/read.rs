@@ -155,10 +155,13 @@ async fn read_query(store: &Reader, pods: &Pods, query: &Query) -> Result<Part, 
         }
         Question::Kills => {
             for namespace in &query.namespaces {
-                for Killed { container: of, at, memory } in store.kills(namespace, window).await? {
+                for Killed { container: of, at, memory, is_limit } in store.kills(namespace, window).await? {
                     if let Some(workload) = pods.of_pod(&of.namespace, &of.pod) {
                         let observed = part.day(workload, &of.container, day_of(at));
                         observed.add_kill(Kill { at, memory, of: cardinality::hash(&of.pod, &of.container) });
+                        if !is_limit {
+                            part.killed_at_unknown_limit.insert((workload, of.container));
+                        }
                     }
                 }
             }

@@ -43,6 +43,8 @@ pub struct Killed {
     pub at: i64,
     /// The limit in force, or what was used; in bytes.
     pub memory: u64,
+    /// False if the store does not know the limit.
+    pub is_limit: bool,
 }
 
 /// What became of the series of a read.
@@ -256,13 +258,13 @@ impl Reader {
             .into_iter()
             .filter_map(|(pod, container, at)| {
                 // The limit of before: a Deployment that was given more has other pods by now.
-                let memory = limits
+                let limit = limits
                     .before(pod, container, at)
-                    .or_else(|| limits.peak(pod, container, at, oom::LOOK_BACK_SECONDS))
-                    .or_else(|| used.peak(pod, container, at, oom::LOOK_BACK_SECONDS))?;
+                    .or_else(|| limits.peak(pod, container, at, oom::LOOK_BACK_SECONDS));
+                let memory = limit.or_else(|| used.peak(pod, container, at, oom::LOOK_BACK_SECONDS))?;
                 let [namespace, pod, container] = [namespace, pod, container].map(str::to_owned);
                 let container = ContainerRef { namespace, pod, container };
-                Some(Killed { container, at, memory: memory.round() as u64 })
+                Some(Killed { container, at, memory: memory.round() as u64, is_limit: limit.is_some() })
             })
             .collect())
     }
@@ -276,7 +278,7 @@ impl Reader {
     ) -> Result<Vec<OomKill>, SourceError> {
         let kills = self.kills_by(namespace, state, window).await?.into_iter();
         let with_image =
-            |Killed { container: ContainerRef { namespace, pod, container: name }, at, memory }: Killed| {
+            |Killed { container: ContainerRef { namespace, pod, container: name }, at, memory, .. }: Killed| {
                 let image = images.at(&pod, &name, at)?.to_owned();
                 Some(OomKill { container: Container { namespace, pod, name, image }, at, memory })
             };

@@ -274,6 +274,13 @@ impl Reading<'_> {
                 count_of(reading.strangers, "pod")
             ));
         }
+        if reading.histories.lack_kill_limits() {
+            self.notes.push(
+                "the store has no kube_pod_container_resource_limits for containers that were killed for memory: they count \
+                 as killed at the limit that they have now"
+                    .to_owned(),
+            );
+        }
         self.notes.extend(problems);
         self.notes.extend(reading.problems);
         let moment = |at: i64| jiff::Timestamp::from_second(at).ok().map(|at| at.to_string());

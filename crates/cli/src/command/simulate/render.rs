@@ -5,7 +5,7 @@ use headroom_dryrun::simulate::report::worth_telling;
 use headroom_dryrun::simulate::{Change, Effect, Effects, QuotaEffect, ValueChange};
 use headroom_report::{Paint, Table};
 
-use headroom_rightsize::report::signed;
+use headroom_rightsize::amounts::signed;
 
 pub fn table(effects: &Effects, paint: Paint) -> String {
     let mut text = summary(effects) + "\n";

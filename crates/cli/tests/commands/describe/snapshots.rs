@@ -99,6 +99,32 @@ fn a_snapshot_has_the_same_recommendations_for_the_page() {
     assert_eq!(memory["usage"][4]["text"].as_str().map(|text| text.ends_with("Mi")), Some(true), "{memory:#}");
 }
 
+/// Nothing is known of the database's usage, and its requests are the author's.
+#[test]
+fn what_nobody_measured_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("db.yaml");
+    let manifest = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db, namespace: shop}\nspec:\n  replicas: 1\n  \
+                    template:\n    spec:\n      containers:\n      - name: postgres\n        image: postgres:16\n        \
+                    resources: {requests: {cpu: 2, memory: 8Gi}}\n      - name: proxy\n        image: nginx\n";
+    fs::write(&file, manifest).unwrap();
+    let path = file.display();
+    let said = run(&format!("recommend -f {path} --offline"));
+    snapshot("describe/recommend-unmeasured.txt", &said.out.replace(&path.to_string(), "db.yaml"));
+    let said = run(&format!("recommend -f {path} --offline --write"));
+    assert_eq!((said.exit, fs::read_to_string(&file).unwrap().as_str()), (0, manifest));
+    for (output, expected) in [("kustomize", ""), ("helm", "{}\n")] {
+        let said = run(&format!("recommend -f {path} --offline -o {output}"));
+        assert_eq!((said.exit, said.out.as_str()), (0, expected));
+        assert!(said.err.contains("no usage data for 2 of 2 containers"), "{}", said.err);
+    }
+    let report: Value = serde_json::from_str(&run(&format!("recommend -f {path} --offline -o json")).out).unwrap();
+    assert_eq!(report["total"]["withoutUsage"], 2);
+    let memory = |container: usize| &report["workloads"][0]["containers"][container]["resources"][1];
+    assert_eq!((&memory(0)["typical"], &memory(0)["unknown"]), (&Value::Null, &"no usage data".into()));
+    assert!(memory(1)["typical"].is_string() && memory(1)["recommended"].is_null(), "{}", memory(1));
+}
+
 #[test]
 fn missing_recommendations_are_explained() {
     check("recommend-missing.txt", &format!("recommend deployment/wbe {WORLD} {AS_OF}"));

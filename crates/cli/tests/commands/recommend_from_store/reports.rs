@@ -57,6 +57,7 @@ fn a_cluster_is_reported_in_every_output_format() {
     check("junit.txt", "-o junit --fail-above 30");
     check("selected.txt", "-l app=db");
     check("kinds.txt", "--kind Rollout,statefulset --sort-by oom-kills");
+    check("risks.txt", "--fail-on risk -o sarif --container postgres");
     check("fine.txt", "-l app=db --fail-above 2000 --no-headers");
     check("missing.txt", "deployment/wbe");
 }

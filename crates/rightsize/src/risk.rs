@@ -1,0 +1,123 @@
+//! What to fix before anything is saved: containers that are killed, slowed down, or run on room that nobody reserved for
+//! them.
+
+use std::fmt;
+
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::Resource;
+use serde::Serialize;
+
+use super::owners::WorkloadRef;
+use super::workload::{Container, ResourceAdvice, Workload};
+
+/// A container that is in trouble, and what helps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Risk {
+    #[serde(flatten)]
+    pub workload: WorkloadRef,
+    pub container: String,
+    pub risk: Kind,
+    /// What happened: `killed 3 times for memory at 512Mi`.
+    pub text: String,
+    /// What helps: `raise the memory limit to 615Mi`.
+    pub fix: String,
+}
+
+/// The kinds of trouble, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    OomKilled,
+    Throttled,
+    AboveRequest,
+    NoRequest,
+}
+
+/// `shop deployment/web front: killed 3 times for memory at 512Mi; raise the memory limit to 615Mi`
+impl fmt::Display for Risk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { workload, container, text, fix, .. } = self;
+        write!(f, "{} {workload} {container}: {text}; {fix}", workload.namespace)
+    }
+}
+
+/// The risks of all workloads, the worst first.
+pub fn of_all(workloads: &[Workload]) -> Vec<Risk> {
+    let containers = workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)));
+    let mut risks: Vec<(u64, Risk)> = containers.flat_map(|(of, container)| found(of, container)).collect();
+    risks.sort_by(|(weight, a), (other, b)| {
+        a.risk
+            .cmp(&b.risk)
+            .then(other.cmp(weight))
+            .then_with(|| (&a.workload, &a.container).cmp(&(&b.workload, &b.container)))
+    });
+    risks.into_iter().map(|(_, risk)| risk).collect()
+}
+
+/// The risks of a container, each with its weight among those of its kind.
+fn found(of: &Workload, container: &Container) -> Vec<(u64, Risk)> {
+    let mut risks = Vec::new();
+    let mut add = |kind, weight, (text, fix)| {
+        let (workload, container) = (of.key.clone(), container.name.clone());
+        risks.push((weight, Risk { workload, container, risk: kind, text, fix }));
+    };
+    if let Some(texts) = killed(container) {
+        add(Kind::OomKilled, container.oom_kills, texts);
+    }
+    if let Some(percent) = container.throttled_percent.filter(|_| container.is_much_throttled()) {
+        let text = format!("throttled in {percent}% of its CPU periods");
+        add(Kind::Throttled, percent, (text, "raise or remove the CPU limit".to_owned()));
+    }
+    for (advice, over, recommended) in container.resources.iter().filter_map(above_request) {
+        let name = advice.resource.name();
+        let text = format!("above its {name} request most of the time");
+        add(Kind::AboveRequest, over, (text, format!("raise the {name} request to {recommended}")));
+    }
+    let missing: Vec<&ResourceAdvice> = container
+        .resources
+        .iter()
+        .filter(|advice| advice.request.is_none() && advice.resource != Resource::EphemeralStorage)
+        .collect();
+    if !missing.is_empty() && !container.is_init {
+        let names = missing.iter().map(|advice| advice.resource.name()).collect::<Vec<_>>().join(" and no ");
+        let set = missing
+            .iter()
+            .filter_map(|advice| Some(format!("{} {}", advice.resource.name(), advice.recommended.as_ref()?)));
+        let set = set.collect::<Vec<_>>().join(", ");
+        let fix = if set.is_empty() { "set one".to_owned() } else { format!("request {set}") };
+        add(Kind::NoRequest, missing.len() as u64, (format!("no {names} request"), fix));
+    }
+    risks
+}
+
+/// What happened and what helps; none if nothing was killed, or the limit was raised since.
+fn killed(container: &Container) -> Option<(String, String)> {
+    if container.oom_kills == 0 {
+        return None;
+    }
+    let memory = container.resource(Resource::Memory)?;
+    let at = container.killed_at.as_ref();
+    let fix = match (&memory.recommended_limit, &memory.limit, &memory.recommended) {
+        (Some(limit), ..) => format!("raise the memory limit to {limit}"),
+        (None, Some(limit), _) if at.is_some_and(|at| *limit > *at) => return None,
+        (None, Some(limit), _) => format!("raise the memory limit above {limit}"),
+        (None, None, Some(request)) => format!("request {request} of memory"),
+        (None, None, None) => "set a memory request".to_owned(),
+    };
+    let times = match container.oom_kills {
+        1 => "once".to_owned(),
+        kills => format!("{kills} times"),
+    };
+    let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
+    Some((format!("killed {times} for memory{at}"), fix))
+}
+
+/// By how much the median of its usage is above a request, in percent, and what is recommended.
+fn above_request(advice: &ResourceAdvice) -> Option<(&ResourceAdvice, u64, &Quantity)> {
+    let request = &advice.request.as_ref()?.value;
+    let median = advice.used.as_ref()?.percentile(500).filter(|median| *median > request)?;
+    let recommended = advice.recommended.as_ref().filter(|recommended| *recommended > request)?;
+    let (median, request) = (median.milli_value().max(0) as u64, request.milli_value().max(1) as u64);
+    Some((advice, median.saturating_mul(100) / request, recommended))
+}

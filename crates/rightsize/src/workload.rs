@@ -1,0 +1,284 @@
+//! The recommendation for one workload: its containers, with what each requests, uses and should request.
+
+use std::fmt;
+
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::{Resource, Window};
+use headroom_core::truncate::count_of;
+use serde::{Serialize, Serializer};
+
+use super::amounts::{Delta, percent_more, some_text, text};
+use super::autoscaler::{Requested, Scaled};
+use super::distribution::Distribution;
+use super::history::ContainerUsage;
+use super::owners::WorkloadRef;
+use super::reason::Reason;
+use super::recommendation::Why;
+
+/// From this share of throttled periods on, in percent, CPU usage shows less than the container wanted.
+pub const MUCH_THROTTLED: u64 = 5;
+
+/// An object that makes pods, a pod, or an image that does not run yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Workload {
+    pub api_version: String,
+    #[serde(flatten)]
+    pub key: WorkloadRef,
+    /// The object that was read in its place, where its own kind is not known here: `replicaset/web-5d8f`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub through: Option<String>,
+    /// The object at the top of its owners: `kafka/events`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_by: Option<String>,
+    /// The file it was read from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    pub pods: u64,
+    #[serde(rename = "qosClass")]
+    pub qos: &'static str,
+    #[serde(rename = "qosClassAfter")]
+    pub qos_after: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub autoscalers: Vec<Scaled>,
+    pub containers: Vec<Container>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// From the object to the pod in it.
+    #[serde(skip)]
+    pub path: Vec<&'static str>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Container {
+    pub name: String,
+    pub image: String,
+    pub is_init: bool,
+    pub resources: Vec<ResourceAdvice>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+    pub oom_kills: u64,
+    /// The memory at which it was last killed: its limit then, as far as it is known.
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub killed_at: Option<Quantity>,
+    /// Of the periods in which it wanted to run; none where no CPU limit was in force, or the source does not count them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttled_percent: Option<u64>,
+    pub restarts: u64,
+}
+
+/// The recommendation for one resource of a container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceAdvice {
+    #[serde(serialize_with = "name")]
+    pub resource: Resource,
+    /// The request that admission makes of what is set now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<CurrentRequest>,
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Quantity>,
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub recommended: Option<Quantity>,
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub recommended_limit: Option<Quantity>,
+    /// From the current request to the recommended one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<Delta>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used: Option<Distribution>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// Why nothing is recommended.
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<Why>,
+    /// What is typical for the image, where neither usage nor the author says anything: never written anywhere.
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub typical: Option<Quantity>,
+    /// The request as the object itself has it, which the recommendation would replace.
+    #[serde(skip)]
+    pub written: Option<Quantity>,
+    /// The limit as the author wrote it.
+    #[serde(skip)]
+    pub written_limit: Option<Quantity>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CurrentRequest {
+    #[serde(serialize_with = "text")]
+    pub value: Quantity,
+    #[serde(serialize_with = "text")]
+    pub from: SetBy,
+}
+
+/// Where a current request comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SetBy {
+    Author,
+    /// The same estimate as the recommendation.
+    Estimate,
+    /// The typical request of the image, since no usage is known.
+    Typical,
+    /// As the policy words it.
+    Other(String),
+}
+
+impl fmt::Display for SetBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Author => f.write_str("author"),
+            Self::Estimate => f.write_str("the same estimate at admission"),
+            Self::Typical => f.write_str("typical for this image, set at admission"),
+            Self::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+/// In parentheses a request that is not in the manifest but applies.
+impl fmt::Display for CurrentRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.from {
+            SetBy::Author => write!(f, "{}", self.value),
+            _ => write!(f, "({})", self.value),
+        }
+    }
+}
+
+/// How much a recommendation is made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    pub days: u64,
+    /// Minutes observed, of all pods.
+    pub samples: u64,
+    /// Different ones, of which most may be gone.
+    pub pods: u64,
+    /// Too little to be written anywhere.
+    pub is_too_brief: bool,
+}
+
+/// Minutes of usage that a recommendation needs to be written.
+const ENOUGH_MINUTES: u64 = 120;
+
+impl Evidence {
+    pub fn new(days: u64, samples: u64, pods: u64) -> Self {
+        Self { days, samples, pods, is_too_brief: samples < ENOUGH_MINUTES }
+    }
+
+    pub fn of(usage: &ContainerUsage) -> Option<Self> {
+        let samples = Resource::ALL.map(|resource| usage.sketch(resource).seconds().div_ceil(60));
+        let samples = samples.into_iter().max().filter(|samples| *samples > 0)?;
+        Some(Self::new(usage.usage.days(), samples, usage.usage.counted(Window::MONTH).pods.count()))
+    }
+}
+
+/// `14d, 3 pods`, or minutes where there are less than two hours of them
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pods = count_of(self.pods, "pod");
+        match self.is_too_brief {
+            true => write!(f, "{}min, {pods}: too brief", self.samples),
+            false => write!(f, "{}d, {pods}", self.days),
+        }
+    }
+}
+
+impl ResourceAdvice {
+    /// The amount to write: none if there is no recommendation, or the object has it already.
+    pub fn to_write(&self) -> Option<&Quantity> {
+        self.recommended.as_ref().filter(|recommended| self.written.as_ref() != Some(recommended))
+    }
+
+    /// By how many percent of the recommendation the request is above it, or below.
+    pub fn off_by_percent(&self) -> Option<i64> {
+        percent_more(self.recommended.as_ref()?, &self.request.as_ref()?.value)
+    }
+
+    /// Takes a recommendation that is not wanted back.
+    pub fn withdraw(&mut self) {
+        (self.recommended, self.recommended_limit, self.change, self.reason) = (None, None, None, None);
+    }
+
+    /// What the recommendation saves in so many pods; less than nothing where it asks for more.
+    pub fn saved(&self, pods: u64) -> Option<Quantity> {
+        let recommended = self.recommended.as_ref()?;
+        let current = self.request.as_ref().map_or(Quantity::ZERO, |request| request.value.clone());
+        Some(current.minus(recommended).times_count(pods))
+    }
+
+    /// Where the recommendation comes from, or why there is none.
+    pub fn explained(&self) -> String {
+        let mut text = match (&self.reason, &self.unknown) {
+            (Some(reason), _) => reason.to_string(),
+            (None, Some(unknown)) => format!("no recommendation: {unknown}"),
+            (None, None) => "-".to_owned(),
+        };
+        // Where admission would estimate the same, that was just said.
+        let is_news = |request: &&CurrentRequest| {
+            request.from != SetBy::Author && Some(&request.value) != self.recommended.as_ref()
+        };
+        match (self.request.as_ref().filter(is_news), &self.typical) {
+            (Some(CurrentRequest { value, from }), _) => text.push_str(&format!("; now {value}: {from}")),
+            (None, Some(typical)) => text.push_str(&format!("; typical for this image: {typical}")),
+            (None, None) => {}
+        }
+        text
+    }
+}
+
+impl Container {
+    pub fn resource(&self, resource: Resource) -> Option<&ResourceAdvice> {
+        self.resources.iter().find(|advice| advice.resource == resource)
+    }
+
+    pub fn is_without_advice(&self) -> bool {
+        self.resources.iter().all(|advice| advice.recommended.is_none())
+    }
+
+    /// True if nobody has measured it.
+    pub fn is_without_usage(&self) -> bool {
+        self.resources.iter().any(|advice| matches!(advice.unknown, Some(Why::NoUsageData(_))))
+            && self.is_without_advice()
+    }
+
+    /// True if there is too little usage to write what is recommended.
+    pub fn is_too_brief(&self) -> bool {
+        self.evidence.is_some_and(|evidence| evidence.is_too_brief)
+    }
+
+    /// Whether its CPU usage shows less than it wanted.
+    pub fn is_much_throttled(&self) -> bool {
+        self.throttled_percent.is_some_and(|percent| percent >= MUCH_THROTTLED)
+    }
+}
+
+impl Workload {
+    /// The requests of containers that run, for autoscalers that scale by them.
+    pub fn requested(containers: &[Container]) -> Vec<Requested<'_>> {
+        let running = containers.iter().filter(|container| !container.is_init);
+        let all = running.flat_map(|container| container.resources.iter().map(move |advice| (container, advice)));
+        all.map(|(container, advice)| Requested {
+            container: &container.name,
+            resource: advice.resource.name(),
+            before: advice.request.as_ref().map(|request| request.value.clone()),
+            after: advice.recommended.clone(),
+        })
+        .collect()
+    }
+
+    /// What a container's recommendation saves over all pods.
+    pub fn saved_by(&self, container: &Container, resource: Resource) -> Option<Quantity> {
+        container.resource(resource).and_then(|advice| advice.saved(self.pods))
+    }
+
+    /// Over all containers.
+    pub fn saved(&self, resource: Resource) -> Quantity {
+        let saved = self.containers.iter().filter_map(|container| self.saved_by(container, resource));
+        saved.fold(Quantity::ZERO, |sum, saved| sum.plus(&saved))
+    }
+}
+
+fn name<S: Serializer>(resource: &Resource, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(resource.name())
+}
