@@ -23,13 +23,14 @@ help:
 	@echo "make page               the page, a folder for any web host;  test-page: the page in Chromium"
 	@echo "make test-deploy        the Helm chart, workflows, and the steps of a release;  e2e-chart: the chart at a real API server"
 	@echo "make manifests          the chart as plain manifests, for kubectl apply and kustomize"
-	@echo "make image              the companion's OCI image, without a container runtime;  push REGISTRY=...: it and the policy"
+	@echo "make image              the controller's OCI image, without a container runtime;  push REGISTRY=...: it and the policy"
+	@echo "make kubectl-headroom   the kubectl plugin with the page inside"
 	@echo "make docs               the documentation as a book, docs/book;  test-docs: its links, commands and examples"
 	@echo "make e2e-cluster        the policy at a real API server: the one in KUBECONFIG, or one built from Debian's packages"
 	@echo "make bench              fuel, time, page faults and size, AGAINST=other.wasm: beside another module;  make budgets: only the budgets"
 	@echo "make fuzz               coverage-guided random inputs, FUZZ_SECONDS=60 in total"
 	@echo "make bench-collect      cost of collecting a month of usage from files"
-	@echo "make bench-scan         cost of recommending for 1,000 workloads with a real Prometheus"
+	@echo "make bench-recommend    cost of recommending for 1,000 workloads with a real Prometheus"
 	@echo "make bench-estimates    accuracy of estimates on recorded usage: TRACES=folder"
 	@echo "make bench-ledger       latency and throughput of the ledger at a real API server"
 	@echo "make fmt lint clean"
@@ -49,7 +50,7 @@ host:
 # What checks and the page need besides.
 .PHONY: tools
 tools:
-	$(CARGO) build --locked --workspace --bin xtask --bin kubectl-headroom --bin headroom-playground-examples
+	$(CARGO) build --locked --workspace --bin xtask --bin kubectl-headroom --bin headroom-controller --bin headroom-playground-examples
 
 # A new version needs CREATED_AT, a time in RFC 3339.
 artifacthub-pkg.yml: policy-metadata.yaml questions-ui.yml | host
@@ -77,9 +78,9 @@ unit-tests: policy.wasm test-servers browser
 .PHONY: test-benches
 test-benches: test-servers
 	HEADROOM_BENCH_DAYS=1 HEADROOM_BENCH_CONTAINERS=100 HEADROOM_BENCH_WORKLOADS=20 \
-	  $(CARGO) bench --locked --workspace --profile dev --bench collect --bench prometheus --bench scan
+	  $(CARGO) bench --locked --workspace --profile dev --bench collect --bench prometheus --bench recommend
 
-# Prometheus, InfluxDB and VictoriaMetrics, which the companion's tests start on loopback.
+# Prometheus, InfluxDB and VictoriaMetrics, which tests start on loopback.
 .PHONY: test-servers
 test-servers:
 	scripts/setup-debian.sh test-servers
@@ -101,9 +102,9 @@ PAGE := $(abspath $(TARGET)/page)
 page: tools
 	scripts/build-playground.sh $(PAGE)/site
 
-# kubectl headroom with the embedded page, for `kubectl headroom ui`.
-.PHONY: companion
-companion: page
+# The plugin with the embedded page, for `kubectl headroom ui`.
+.PHONY: kubectl-headroom
+kubectl-headroom: page
 	HEADROOM_PAGE=$(PAGE)/site cargo build --locked --profile native --package headroom-cli --bin kubectl-headroom
 
 # Tests the page in Debian's Chromium, which is installed if missing. Screenshots are stored next to the site.
@@ -111,12 +112,12 @@ companion: page
 test-page: page
 	scripts/setup-debian.sh chromium
 	$(TARGET)/debug/headroom-playground-examples --outcomes . >$(PAGE)/outcomes.json
-	cd playground/site && PAGE=$(PAGE)/site OUTCOMES=$(PAGE)/outcomes.json SHOTS=$(PAGE)/screenshots COMPANION=$(abspath $(TARGET))/debug/kubectl-headroom timeout 900 node --test test/page.test.mjs
+	cd playground/site && PAGE=$(PAGE)/site OUTCOMES=$(PAGE)/outcomes.json SHOTS=$(PAGE)/screenshots PLUGIN=$(abspath $(TARGET))/debug/kubectl-headroom timeout 900 node --test test/page.test.mjs
 
 # Tests of deployment and release, without publishing anything.
 .PHONY: test-deploy
 test-deploy: annotated-policy.wasm host tools
-	$(XTASK) check chart $(HOST) annotated-policy.wasm $(TARGET)/debug/kubectl-headroom
+	$(XTASK) check chart $(HOST) annotated-policy.wasm $(TARGET)/debug/headroom-controller
 	$(XTASK) check workflows
 	HEADROOM_HOST=$(abspath $(HOST)) HEADROOM_POLICY=$(abspath annotated-policy.wasm) $(CARGO) test --locked --workspace --test release -- --ignored
 
@@ -125,7 +126,7 @@ test-deploy: annotated-policy.wasm host tools
 manifests: tools
 	$(XTASK) release manifests $(TARGET)/manifests
 
-# The image of a release build, for this machine's architecture or PLATFORM=linux-arm64 or linux-amd64. `push` uploads the
+# The image of the controller, for this machine's architecture or PLATFORM=linux-arm64 or linux-amd64. `push` uploads the
 # image and the policy to your own registry, such as REGISTRY=registry.example.com/headroom, after `skopeo login` or
 # `docker login`.
 PLATFORM ?= $(if $(filter aarch64,$(shell uname -m)),linux-arm64,linux-amd64)
@@ -133,7 +134,7 @@ RUST_TARGET = $(if $(filter linux-arm64,$(PLATFORM)),aarch64,x86_64)-unknown-lin
 .PHONY: image
 image: page tools
 	rm -rf $(TARGET)/image
-	$(XTASK) oci image $(TARGET)/image "$(PLATFORM)=$$(HEADROOM_PAGE=$(PAGE)/site $(XTASK) release build kubectl-headroom $(RUST_TARGET))"
+	$(XTASK) oci image $(TARGET)/image "$(PLATFORM)=$$(HEADROOM_PAGE=$(PAGE)/site $(XTASK) release build headroom-controller $(RUST_TARGET))"
 
 .PHONY: push registry-is-named
 registry-is-named:
@@ -142,7 +143,7 @@ push: registry-is-named annotated-policy.wasm image
 	rm -rf $(TARGET)/policy
 	$(XTASK) oci policy annotated-policy.wasm $(TARGET)/policy
 	$(XTASK) oci push $(TARGET)/policy $(REGISTRY)/policies/headroom
-	$(XTASK) oci push $(TARGET)/image $(REGISTRY)/kubectl-headroom
+	$(XTASK) oci push $(TARGET)/image $(REGISTRY)/headroom-controller
 
 # Checks of the documentation that the Rust tests do not make; `docs` builds the book.
 .PHONY: test-docs
@@ -184,9 +185,9 @@ bench-collect:
 	cargo bench --locked --profile native --package headroom-cli --bench prometheus
 
 # 1,000 workloads with 14 days need 5 GB in the folder for temporary files; HEADROOM_BENCH_WORKLOADS=100 needs a tenth.
-.PHONY: bench-scan
-bench-scan: test-servers
-	cargo bench --locked --profile native --package headroom-cli --bench scan
+.PHONY: bench-recommend
+bench-recommend: test-servers
+	cargo bench --locked --profile native --package headroom-cli --bench recommend
 
 .PHONY: bench-estimates
 bench-estimates:

@@ -2,7 +2,7 @@
 //! to profiles, and the five steps of the retired plugin to settings.
 //!
 //! Left out, because they only concern the old plugin's implementation:
-//! - the `percentile` checks: percentiles are computed where profiles are made, by the companion;
+//! - the `percentile` checks: percentiles are computed where profiles are made, by the collector;
 //! - `source-error-mid-way-stops-fallback`: a history that cannot be read does not end the search here;
 //! - `digest-image-cut`: it cut a digest out of an image name at the first colon.
 

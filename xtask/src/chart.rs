@@ -459,7 +459,7 @@ fn check_by_programs<'o>(
     rendered: impl Iterator<Item = &'o Objects>,
     host: &str,
     policy: &str,
-    cli: &str,
+    controller: &str,
     faults: &mut Faults,
 ) -> Result<usize> {
     let request = "test_data/requests/pod-create-plain.json";
@@ -494,7 +494,7 @@ fn check_by_programs<'o>(
         faults.check(answer.is_success, || format!("{settings}: {}", answer.err.trim()));
     }
     faults.check(!ask(r#"{"rool": 1}"#)?.is_success, || "the policy accepts unknown settings".to_owned());
-    let run = |arguments: &[String]| output(Command::new(cli).args(arguments).env("KUBECONFIG", "/nowhere"));
+    let run = |arguments: &[String]| output(Command::new(controller).args(arguments).env("KUBECONFIG", "/nowhere"));
     let is_understood =
         |answer: &Output| !answer.err.contains("Usage:") && !answer.err.contains("For more information");
     for arguments in &all_arguments {

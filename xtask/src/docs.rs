@@ -1,5 +1,5 @@
-//! README.md and the book: links, commands, Helm values and quoted messages. Tests in the crates run the commands of
-//! `kubectl headroom`, and ask the policy about settings.
+//! README.md and the book: links, commands, Helm values and quoted messages. Tests in the crates check the arguments of
+//! `kubectl headroom` and `headroom-controller`, and ask the policy about settings.
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
@@ -13,7 +13,8 @@ use crate::{Faults, items, output, read, run, sorted_files, text, yaml};
 
 const LANGUAGES: [&str; 4] = ["console", "sh", "text", "yaml"];
 /// Programs whose arguments are not checked here.
-const UNCHECKED: [&str; 6] = ["chmod", "cosign", "curl", "kubectl-headroom", "python3", "source"];
+const UNCHECKED: [&str; 7] =
+    ["chmod", "cosign", "curl", "headroom-controller", "kubectl-headroom", "python3", "source"];
 
 /// A fenced block, with the comment before it.
 struct Block {

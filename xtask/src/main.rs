@@ -17,7 +17,7 @@ const USAGE: &str = "\
 cargo xtask COMMAND, in the root of the repository:
 
 codegen [--check]             writes the chart's generated files, or fails if one is out of date
-check chart HOST POLICY CLI   the Helm chart, its schema, and the rendered manifests
+check chart HOST POLICY CONTROLLER   the Helm chart, its schema, and the rendered manifests
 check docs HOST POLICY        links, commands and quoted messages of README.md and the book
 check workflows               the GitHub workflows
 
@@ -26,7 +26,7 @@ release identity [NAME]       compares all places with owner, registry and e-mai
 release notes VERSION         prints a version's section of the changelog
 release build PROGRAM TARGET  builds a program for a target of Rust, and prints the path of the binary
 release manifests FOLDER      renders the chart as plain manifests
-release package BINARY PLATFORM FOLDER   packs kubectl-headroom, for a PLATFORM such as linux-amd64
+release package BINARY PLATFORM FOLDER   packs a program, for a PLATFORM such as linux-amd64
 release sbom PACKAGE TARGET   prints the software bill of materials of a package as SPDX
 release assemble FOLDER URL   adds the other files of a release to the built ones, and checks all
 release check-assets FOLDER   whether all files of a release are there and unchanged
@@ -59,7 +59,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
     match arguments {
         ["codegen"] => chart::generate(true),
         ["codegen", "--check"] => chart::generate(false),
-        ["check", "chart", host, policy, cli] => chart::check(host, policy, cli),
+        ["check", "chart", host, policy, controller] => chart::check(host, policy, controller),
         ["check", "docs", host, policy] => docs::check(host, policy),
         ["check", "workflows"] => workflows::check(),
         ["release", rest @ ..] => release::dispatch(rest),

@@ -13,11 +13,11 @@ use crate::release::{METADATA, created, identity, sbom, spdx_package, tar, versi
 use crate::{Output, items, output, read, run, setup, sorted_files, text, yaml};
 
 /// The program of the image: its package and its name.
-pub const PROGRAM: (&str, &str) = ("headroom-cli", "kubectl-headroom");
+pub const PROGRAM: (&str, &str) = ("headroom-cli", "headroom-controller");
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// Platforms, with the targets of Rust.
-const PLATFORMS: [(&str, &str); 2] =
+pub const PLATFORMS: [(&str, &str); 2] =
     [("linux-amd64", "x86_64-unknown-linux-gnu"), ("linux-arm64", "aarch64-unknown-linux-gnu")];
 const USER: &str = "65532";
 
@@ -91,7 +91,11 @@ fn image(folder: &str, binaries: &[&str]) -> Result<String> {
     let (url, name) = (identity("URL")?, PROGRAM.1);
     let labels: BTreeMap<String, String> = [
         ("title", name.to_owned()),
-        ("description", "Collects container usage and enforces quotas for the Kubewarden policy Headroom".to_owned()),
+        (
+            "description",
+            "Collects container usage, enforces TenantQuotas and serves the UI of the Kubewarden policy Headroom"
+                .to_owned(),
+        ),
         ("authors", identity("AUTHORS")?),
         ("created", created()?),
         ("documentation", format!("{url}/tree/main/docs/src")),

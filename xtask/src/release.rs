@@ -12,14 +12,14 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::chart::{CHART, MANIFESTS, render_manifests};
-use crate::oci::sha256;
+use crate::oci::{self, PROGRAM, sha256};
 use crate::{Faults, read, run, setup, text, yaml};
 
 pub const METADATA: &str = "policy-metadata.yaml";
 const KREW: &str = "deploy/krew/headroom.yaml";
+/// The program for people, which krew installs, and where it runs.
+const PLUGIN: &str = "kubectl-headroom";
 const PLATFORMS: [&str; 4] = ["linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"];
-/// The program for people: its package and its name.
-const CLI: (&str, &str) = ("headroom-cli", "kubectl-headroom");
 
 pub fn dispatch(arguments: &[&str]) -> Result<()> {
     match arguments {
@@ -113,7 +113,7 @@ fn identities() -> Result<BTreeMap<&'static str, String>> {
     Ok(BTreeMap::from([
         ("OWNER", owner.to_owned()),
         ("REGISTRY", registry.to_owned()),
-        ("IMAGE", format!("{base}/kubectl-headroom")),
+        ("IMAGE", format!("{base}/{}", PROGRAM.1)),
         ("CHARTS", format!("{base}/charts")),
         ("AUTHORS", authors.to_owned()),
         ("EMAIL", email.to_owned()),
@@ -132,9 +132,9 @@ const REPEATED: &[(&str, &str)] = &[
     (r"github\.com/([\w-]+)/headroom\b", "OWNER"),
     (r"--repo ([\w-]+)/headroom\b", "OWNER"),
     (r"@([\w-]+)/maintainers\b", "OWNER"),
-    (r"repository: ([\w-]+)/(?:policies/headroom|kubectl-headroom|headroom-controller)\b", "OWNER"),
-    (r"[\w-]+\.[\w.-]+/([\w-]+)/(?:policies|charts|kubectl-headroom|headroom-controller)\b", "OWNER"),
-    (r"([\w-]+\.[\w.-]+)/[\w-]+/(?:policies|charts|kubectl-headroom|headroom-controller)\b", "REGISTRY"),
+    (r"repository: ([\w-]+)/(?:policies/headroom|headroom-controller)\b", "OWNER"),
+    (r"[\w-]+\.[\w.-]+/([\w-]+)/(?:policies|charts|headroom-controller)\b", "OWNER"),
+    (r"([\w-]+\.[\w.-]+)/[\w-]+/(?:policies|charts|headroom-controller)\b", "REGISTRY"),
     (r"(?m)^    registry: (\S+)$", "REGISTRY"),
     (r"(?m)^  - name: (.+)\n    email: ", "AUTHORS"),
     (r"(?m)^    email: (\S+)$", "EMAIL"),
@@ -183,43 +183,42 @@ fn build(program: &str, target: &str) -> Result<String> {
     let home = env::var("CARGO_HOME").or_else(|_| env::var("HOME").map(|home| format!("{home}/.cargo")))?;
     let root = env::current_dir()?;
     let mut flags = format!("--remap-path-prefix={}=/headroom --remap-path-prefix={home}=/cargo", root.display());
-    if program == crate::oci::PROGRAM.1 {
+    if program == PROGRAM.1 {
         // Nothing else is in its image. Since 2.34, glibc resolves names without libraries loaded at run time.
         flags += " -C target-feature=+crt-static";
     }
-    let package = if program == CLI.1 { CLI.0 } else { crate::oci::PROGRAM.0 };
-    cargo.args([
-        "build",
-        "--locked",
-        "--profile",
-        "native",
-        "--package",
-        package,
-        "--bin",
-        program,
-        "--target",
-        target,
-    ]);
+    cargo.args(["build", "--locked", "--profile", "native", "--package", PROGRAM.0, "--bin", program]);
     // A folder of its own: the same package may be built with other flags.
     let folder = format!("{}/release-{program}", env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned()));
-    let status = cargo.args(["--target-dir", &folder]).env("RUSTFLAGS", flags).stdout(Stdio::null()).status()?;
+    let status = cargo
+        .args(["--target", target, "--target-dir", &folder])
+        .env("RUSTFLAGS", flags)
+        .stdout(Stdio::null())
+        .status()?;
     if !status.success() {
         bail!("building {program} failed");
     }
     Ok(format!("{folder}/{target}/native/{program}"))
 }
 
-/// Packs the program for people. The same binary gives the same archive.
+/// The archives of the programs: krew's for each of its platforms, and the image's program.
+fn archives() -> impl Iterator<Item = String> {
+    let plugins = PLATFORMS.iter().map(|platform| format!("{PLUGIN}-{platform}.tar.gz"));
+    plugins.chain(oci::PLATFORMS.iter().map(|(platform, _)| format!("{}-{platform}.tar.gz", PROGRAM.1)))
+}
+
+/// Packs a program. The same binary gives the same archive.
 fn package(binary: &str, platform: &str, folder: &str) -> Result<()> {
-    let archive = format!("{}-{platform}.tar.gz", CLI.1);
-    if !read(KREW)?.contains(&archive) {
-        bail!("{KREW} has no platform {platform}");
+    let program = Path::new(binary).file_name().and_then(|name| name.to_str()).context("a program")?;
+    let archive = format!("{program}-{platform}.tar.gz");
+    if !archives().any(|known| known == archive) {
+        bail!("a release has no {archive}");
     }
-    let work = format!("{folder}/.{platform}");
+    let work = format!("{folder}/.{program}-{platform}");
     fs::create_dir_all(&work)?;
-    fs::copy(binary, format!("{work}/{}", CLI.1)).with_context(|| format!("{binary} is missing: build it first"))?;
+    fs::copy(binary, format!("{work}/{program}")).with_context(|| format!("{binary} is missing: build it first"))?;
     fs::copy("LICENSE", format!("{work}/LICENSE"))?;
-    run("chmod", &["755", &format!("{work}/{}", CLI.1)])?;
+    run("chmod", &["755", &format!("{work}/{program}")])?;
     run("chmod", &["644", &format!("{work}/LICENSE")])?;
     tar(&work, &format!("{folder}/{archive}"))?;
     Ok(fs::remove_dir_all(work)?)
@@ -326,10 +325,10 @@ pub fn spdx_package(name: &str, version: &str, licence: &str, url: &str) -> Valu
 fn assemble(folder: &str, url: &str) -> Result<()> {
     let write = |file: &str, content: String| fs::write(format!("{folder}/{file}"), content);
     write("policy-sbom.spdx.json", format!("{:#}\n", sbom("headroom-policy", "wasm32-wasip1")?))?;
-    write("companion-sbom.spdx.json", format!("{:#}\n", sbom(CLI.0, "x86_64-unknown-linux-gnu")?))?;
+    write("programs-sbom.spdx.json", format!("{:#}\n", sbom(PROGRAM.0, "x86_64-unknown-linux-gnu")?))?;
     let mut krew = read(KREW)?.replace("${HOMEPAGE}", &identity("URL")?).replace("${RELEASE}", url);
     for platform in PLATFORMS {
-        let archive = format!("{folder}/{}-{platform}.tar.gz", CLI.1);
+        let archive = format!("{folder}/{PLUGIN}-{platform}.tar.gz");
         let sum = sha256(&fs::read(&archive).with_context(|| format!("{archive} is missing"))?);
         krew = krew.replace(&format!("${{SHA256_{}}}", platform.to_uppercase().replace('-', "_")), &sum);
     }
@@ -355,13 +354,13 @@ fn check_assets(folder: &str) -> Result<()> {
         "policy.wasm",
         "annotated-policy.wasm",
         "policy-sbom.spdx.json",
-        "companion-sbom.spdx.json",
+        "programs-sbom.spdx.json",
         "headroom.yaml",
         &chart,
     ];
     let mut wanted: Vec<String> = single.map(str::to_owned).to_vec();
     wanted.extend(MANIFESTS.map(|(file, _)| file.to_owned()));
-    wanted.extend(PLATFORMS.map(|platform| format!("{}-{platform}.tar.gz", CLI.1)));
+    wanted.extend(archives());
     let sums = read(format!("{folder}/SHA256SUMS"))?;
     let mut faults = Faults::default();
     for file in &wanted {

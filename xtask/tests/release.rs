@@ -129,12 +129,14 @@ fn assets(folder: &Path, version: &str) {
     let text = |file: &str| fs::write(folder.join(file), format!("not really {file}")).unwrap();
     text("policy.wasm");
     text("annotated-policy.wasm");
-    text(".binary");
     let (root, folder) = (root(), folder.display());
-    for platform in ["linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"] {
-        done(&root, &format!("release package {folder}/.binary {platform} {folder}"));
+    for (program, systems) in [("kubectl-headroom", &["linux", "darwin"][..]), ("headroom-controller", &["linux"])] {
+        text(program);
+        for platform in systems.iter().flat_map(|system| [format!("{system}-amd64"), format!("{system}-arm64")]) {
+            done(&root, &format!("release package {folder}/{program} {platform} {folder}"));
+        }
+        fs::remove_file(format!("{folder}/{program}")).unwrap();
     }
-    fs::remove_file(format!("{folder}/.binary")).unwrap();
     done(&root, &format!("release assemble {folder} https://example.com/releases/v{version}"));
 }
 
@@ -144,10 +146,9 @@ fn a_release_has_all_files_or_none() {
     let work = tempfile::tempdir().unwrap();
     let (root, folder) = (root(), work.path().display());
     let version = done(&root, "release version");
-    fs::write(work.path().join("binary"), "binary").unwrap();
-    refused(&root, &format!("release package {folder}/binary plan9-amd64 {folder}"), "has no platform plan9-amd64");
-    refused(&root, &format!("release package {folder}/nothing linux-amd64 {folder}"), "is missing: build it first");
-    fs::remove_file(work.path().join("binary")).unwrap();
+    let plugin = format!("release package {folder}/kubectl-headroom");
+    refused(&root, &format!("{plugin} plan9-amd64 {folder}"), "a release has no kubectl-headroom-plan9-amd64.tar.gz");
+    refused(&root, &format!("{plugin} linux-amd64 {folder}"), "is missing: build it first");
     assets(work.path(), &version);
     let archive = work.path().join("kubectl-headroom-linux-amd64.tar.gz");
     assert_eq!(run("tar", work.path(), &["-tzf", archive.to_str().unwrap()]), "LICENSE\nkubectl-headroom");
@@ -172,7 +173,7 @@ fn a_release_has_all_files_or_none() {
         assert_eq!(file, format!("kubectl-headroom-{os}-{architecture}.tar.gz"));
     }
     for (program, inside, outside) in
-        [("policy", "headroom-core", "wasmtime"), ("companion", "kube-client", "headroom-policy")]
+        [("policy", "headroom-core", "wasmtime"), ("programs", "kube-client", "headroom-policy")]
     {
         let bill = fs::read(work.path().join(format!("{program}-sbom.spdx.json"))).unwrap();
         check_bill(&serde_json::from_slice(&bill).unwrap(), &[inside], &[outside, "proptest"]);
@@ -348,7 +349,7 @@ fn image_and_policy_run_as_they_are_pulled() {
     let (registry, root) = (Registry::start(), root());
     let built = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: {IGNORED}"));
     let version = done(&root, "release version");
-    let (binary, name) = (registry.folder("program"), "kubectl-headroom");
+    let (binary, name) = (registry.folder("program"), "headroom-controller");
     fs::write(registry.folder("program.rs"), PROGRAM).unwrap();
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let flags = ["--edition=2024", "-Ctarget-feature=+crt-static", "--target", &target, "-o", &binary];

@@ -163,7 +163,7 @@ impl Run {
     }
 
     fn collect(&self, csv: &Path) -> Result<Cost> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headroom-controller"));
         command
             .args(["collect", "--format", "json", "--as-of", AS_OF, "--store"])
             .arg(&self.store)

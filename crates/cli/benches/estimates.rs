@@ -15,6 +15,6 @@ fn main() -> replay::Result<()> {
         return Ok(());
     }
     let folder = std::env::var("TRACES").map_err(|_| "which traces? make bench-estimates TRACES=folder")?;
-    print!("{}", replay::run(Path::new(&folder), Path::new(env!("CARGO_BIN_EXE_kubectl-headroom")))?);
+    print!("{}", replay::run(Path::new(&folder))?);
     Ok(())
 }

@@ -79,7 +79,7 @@ fn history(containers: u64, from: u64, to: u64) -> Result<String> {
 /// Runs the program; gives how many samples it has read by now, of which `known` were read before.
 fn report(what: &str, server: &Server, folder: &Path, more: &[&str], known: u64) -> Result<u64> {
     let before = processor_seconds_of(server.child.id());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headroom-controller"));
     command
         .args(["collect", "prometheus", &server.url(), "--format", "json", "--store"])
         .arg(folder.join("usage.redb"))

@@ -1,14 +1,14 @@
-//! What can be typed, and the exit codes. What it means is in `command`.
+//! The command line of `kubectl-headroom`, the program for people. Each subcommand is implemented in `command`.
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use headroom_report::Exit;
 
-use crate::command;
+use crate::command::{self, answered, done, moved};
 
+/// kubectl headroom: checks manifests, explains decisions, and recommends requests
 #[derive(Debug, Parser)]
-#[command(name = "kubectl-headroom", bin_name = "kubectl headroom", version, about)]
+#[command(name = "kubectl-headroom", bin_name = "kubectl headroom", version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -35,9 +35,9 @@ enum Command {
     Snapshot(command::snapshot::Args),
     /// Serve the playground on loopback, with the live cluster behind it
     Ui(command::ui::Args),
-    /// Read container usage from where the cluster keeps it, and publish it as `UsageProfile`s
-    Collect(command::collect::Args),
-    /// Enforce TenantQuotas: quotas over several namespaces, exact for concurrent requests
+    #[command(hide = true, disable_help_flag = true)]
+    Collect(command::Moved),
+    /// Recount TenantQuotas, suspend them, and resume them
     Ledger(command::ledger::Args),
     /// Check a metrics source: what was found, what is missing, and how to fix it
     Doctor(command::doctor::Args),
@@ -47,8 +47,7 @@ enum Command {
     Complete(command::completion::Asked),
 }
 
-/// Reads the arguments, does what they say, and tells by the exit code how it went. Of a job: 0 done, 1 failed. Of a
-/// question: 0 all is fine, 1 something is refused, 2 it cannot be answered. Arguments that are not understood: 2.
+/// Parses the arguments and runs the subcommand. Wrong arguments exit with 2.
 pub fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Check(args) => answered(command::check::run(args)),
@@ -60,32 +59,12 @@ pub fn main() -> ExitCode {
         Command::Simulate(args) => answered(command::simulate::run(args)),
         Command::Snapshot(args) => answered(command::snapshot::run(args)),
         Command::Ui(args) => answered(command::ui::run(args)),
-        Command::Collect(args) => done(command::collect::run(args)),
+        Command::Collect(_) => answered(Err(moved("kubectl headroom collect", "headroom-controller collect"))),
         Command::Ledger(args) => answered(command::ledger::run(args)),
         Command::Doctor(args) => done(command::doctor::run(args)),
         Command::Completion(args) => answered(command::completion::run(args, Cli::command())),
         Command::Complete(asked) => answered(command::completion::complete(asked, Cli::command())),
     }
-}
-
-/// Of a job.
-fn done(done: anyhow::Result<()>) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Of a question.
-fn answered(answer: anyhow::Result<Exit>) -> ExitCode {
-    let exit = answer.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        Exit::NotJudged
-    });
-    ExitCode::from(exit as u8)
 }
 
 #[cfg(test)]
@@ -111,42 +90,43 @@ mod tests {
         words
     }
 
-    /// The commands of ours in a page, which stand in blocks for shells and in workflows.
+    /// The commands of our programs in a page, which stand in blocks for shells and in workflows.
     fn commands(page: &str) -> Vec<Vec<String>> {
-        let text = page.replace("\\\n", " ");
+        let text = page.replace("\\\n", " ").replace("kubectl headroom ", "kubectl-headroom ");
         let lines = text.lines().map(|line| line.trim().trim_start_matches("- run: ").trim_start_matches("- "));
         // Behind a pipe it stands, too.
-        let lines = lines.map(|line| line.rsplit_once(" | ").map_or(line, |(_, last)| last));
-        let ours = lines.filter_map(|line| {
-            let line = line.trim_start_matches("./");
-            line.strip_prefix("kubectl headroom ").or_else(|| line.strip_prefix("kubectl-headroom "))
-        });
-        ours.map(words).collect()
+        let lines = lines.map(|line| line.rsplit_once(" | ").map_or(line, |(_, last)| last).trim_start_matches("./"));
+        let is_ours = |line: &&str| line.starts_with("kubectl-headroom ") || line.starts_with("headroom-controller ");
+        lines.filter(is_ours).map(words).collect()
     }
 
     #[test]
     fn the_documentation_gives_arguments_that_are_understood() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut waiting = vec![root.join("README.md"), root.join("docs/src")];
-        let mut count = 0;
+        let mut counts = [0, 0];
         while let Some(path) = waiting.pop() {
             if path.is_dir() {
                 waiting.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
                 continue;
             }
-            for arguments in commands(&std::fs::read_to_string(&path).unwrap()) {
-                let typed = ["kubectl-headroom".to_owned()].into_iter().chain(arguments.clone());
-                if let Err(error) = Cli::try_parse_from(typed) {
-                    panic!("{}: kubectl headroom {}: {error}", path.display(), arguments.join(" "));
+            for words in commands(&std::fs::read_to_string(&path).unwrap()) {
+                let of_controller = words[0] == "headroom-controller";
+                let program = if of_controller { crate::controller::Cli::command() } else { Cli::command() };
+                let (place, typed) = (path.display(), words.join(" "));
+                program.try_get_matches_from(words).unwrap_or_else(|error| panic!("{place}: {typed}: {error}"));
+                for moved in ["kubectl-headroom collect", "kubectl-headroom ledger serve", "--behind-proxy"] {
+                    assert!(!typed.contains(moved), "{place}: `{typed}` is a command of headroom-controller now");
                 }
-                count += 1;
+                counts[usize::from(of_controller)] += 1;
             }
         }
-        assert!(count > 20, "the documentation has commands");
+        assert!(counts[0] > 20 && counts[1] > 5, "the documentation has commands: {counts:?}");
     }
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn the_command_lines_are_consistent() {
         Cli::command().debug_assert();
+        crate::controller::Cli::command().debug_assert();
     }
 }

@@ -1,4 +1,10 @@
-//! One file a subcommand.
+//! One file a subcommand, of either program.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use headroom_report::Exit;
 
 pub mod check;
 pub mod cluster_args;
@@ -6,12 +12,14 @@ pub mod collect;
 pub mod completion;
 pub mod describe;
 pub mod doctor;
+pub mod enforce_quotas;
 pub mod explain;
 pub mod ledger;
 pub mod manifests;
 mod rbac_hint;
 pub mod recommend;
 pub mod record;
+pub mod serve_ui;
 pub mod simulate;
 pub mod snapshot;
 pub mod source;
@@ -23,4 +31,36 @@ fn seconds(text: &str) -> Result<i64, String> {
         Ok(duration) if duration.as_secs() > 0 => Ok(duration.as_secs()),
         _ => Err("expected a duration of at least a second, such as `90s`, `5m`, `1h`".to_owned()),
     }
+}
+
+/// A command that `headroom-controller` has now, with arguments that are not looked at.
+#[derive(Debug, clap::Args)]
+pub struct Moved {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _arguments: Vec<OsString>,
+}
+
+/// Names the command of `headroom-controller` that has replaced another.
+pub fn moved(before: &str, now: &str) -> anyhow::Error {
+    anyhow!("`{before}` is now `{now}`, a program of the image and of each release")
+}
+
+/// The exit code of a job: 0 done, 1 failed.
+pub fn done(done: anyhow::Result<()>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The exit code of a question: 0 nothing is refused, 1 something is, 2 it cannot be answered.
+pub fn answered(answer: anyhow::Result<Exit>) -> ExitCode {
+    let exit = answer.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        Exit::NotJudged
+    });
+    ExitCode::from(exit as u8)
 }

@@ -1,4 +1,4 @@
-//! The command line: what can be typed, and what is printed.
+//! The command lines of both programs: what can be typed, and what is printed.
 //!
 //! Modules in reading order.
 
@@ -11,3 +11,5 @@ pub mod describe;
 pub mod command;
 
 pub mod cli;
+
+pub mod controller;

@@ -111,7 +111,7 @@ fn two_collectors_killed_while_they_publish() {
     write_csv(&folder.join("all.csv"), SHARED_IMAGES);
     write_csv(&folder.join("some.csv"), SHARED_IMAGES / 10);
     let start = |context: &str, store: &str, csv: &str| {
-        Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+        Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
             .args(["collect", "--refresh", "1s", "--lease", "2s", "--context", context, "--store"])
             .arg(folder.join(store))
             .args(["files", "--buffer", "64Ki"])
@@ -169,7 +169,7 @@ fn kill_while(start: impl Fn(&str) -> Child) {
 }
 
 fn import(csv: &Path, output: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headroom-controller"));
     command.args(["collect", "--as-of", "2026-11-21T00:00:00Z", "--store"]).arg(output.with_extension("redb"));
     command
         .arg("--output")

@@ -3,7 +3,7 @@
 use headroom_quota_server::custom_resources::definitions;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!("# Users write TenantQuotas; only `kubectl headroom ledger` writes QuotaLedgers.");
+    println!("# Users write TenantQuotas; only `headroom-controller enforce-quotas` writes QuotaLedgers.");
     println!("# Made from crates/quota-server/src/custom_resources.rs by `cargo xtask codegen`.");
     let [tenant_quota, quota_ledger] = definitions()?;
     let (tenant_quota, quota_ledger) =

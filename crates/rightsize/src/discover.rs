@@ -148,7 +148,7 @@ impl Product {
             let labels = service.pointer("/metadata/labels").and_then(Value::as_object);
             labels.and_then(|labels| labels.get(key)).and_then(Value::as_str)
         };
-        // Its companions carry some of the same labels.
+        // The sidecars of the store carry some of the same labels.
         let is_other = matches!(
             label(COMPONENT).or_else(|| label("component")),
             Some("alertmanager" | "exporter" | "node-exporter" | "pushgateway" | "operator" | "metrics" | "controller")

@@ -1,6 +1,6 @@
 //! The one place that sends requests to a metrics store: where it is, who we are, how long we wait.
 //!
-//! It uses kube's client, which the companion has anyway: one TLS stack, and with it own certificate authorities, gzip
+//! It uses kube's client, which the programs have anyway: one TLS stack, and with it own certificate authorities, gzip
 //! and proxies, already well kept. It knows nothing of what is asked: an answer is a status and bytes, and what they mean
 //! is for the source.
 

@@ -1,6 +1,6 @@
 //! The metrics API (`metrics.k8s.io`, which metrics-server serves), for clusters that keep no metrics.
 //!
-//! It tells only the present, so it is read once a step, and what is read is kept by the companion. It names no images:
+//! It tells only the present, so it is read once a step, and what is read is kept by the collector. It names no images:
 //! those come from the pods, as do the OOM kills. [`join`] and [`kills`] are pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -406,7 +406,7 @@ pub async fn diagnose(http: Http, our_clock: i64) -> Result<Vec<Finding>, Source
     findings.push(Finding::doubtful(
         "history",
         "none: only current usage is available",
-        "keep `kubectl headroom collect` running; the first estimates come after an hour",
+        "keep `headroom-controller collect` running; the first estimates come after an hour",
     ));
     Ok(findings)
 }

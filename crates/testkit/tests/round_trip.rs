@@ -1,4 +1,4 @@
-//! The round trip: the companion collects, and the built policy estimates from the result.
+//! The round trip: the collector publishes, and the built policy estimates from the result.
 //!
 //! Estimates are compared with percentiles of the sorted samples, so an error in any step (source, store, sketch,
 //! profile, masks, reading) is found.

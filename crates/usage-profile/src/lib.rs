@@ -1,4 +1,4 @@
-//! `UsageProfile`s as the companion writes them: the data of one root ([`Share`]), the accuracy of estimates
+//! `UsageProfile`s as the collector writes them: the data of one root ([`Share`]), the accuracy of estimates
 //! ([`accuracy`]), what is dropped if there is too much data ([`bounds`]), the layout in objects ([`layout`]), the text
 //! of an object ([`manifest`]) and the CustomResourceDefinition ([`definition`]).
 //!

@@ -2,7 +2,7 @@
 //   PAGE      the folder of the built page
 //   OUTCOMES  what the engine answers natively to each example (headroom-page-examples --outcomes)
 //   SHOTS     the folder for screenshots; optional
-//   COMPANION kubectl-headroom; without it `kubectl headroom ui` is not tested
+//   PLUGIN kubectl-headroom; without it `kubectl headroom ui` is not tested
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -14,7 +14,7 @@ import { after, afterEach, before, test } from "node:test";
 import { deflateRawSync, gzipSync } from "node:zlib";
 import { chromium } from "playwright-core";
 
-const { PAGE, OUTCOMES, SHOTS, COMPANION, CHROMIUM = "/usr/bin/chromium" } = process.env;
+const { PAGE, OUTCOMES, SHOTS, PLUGIN, CHROMIUM = "/usr/bin/chromium" } = process.env;
 const outcomes = JSON.parse(readFileSync(OUTCOMES, "utf8"));
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm", ".json": "application/json", ".svg": "image/svg+xml", ".txt": "text/plain" };
@@ -332,9 +332,9 @@ test("a file that is no snapshot says so", async () => {
   assert.match(await status(page), /^3 objects/);
 });
 
-test("kubectl headroom ui shows the cluster and answers nobody else", { skip: !COMPANION }, async () => {
+test("kubectl headroom ui shows the cluster and answers nobody else", { skip: !PLUGIN }, async () => {
   const root = join(import.meta.dirname ?? new URL(".", import.meta.url).pathname, "../../..");
-  const child = spawn(COMPANION, ["ui", "--site", PAGE, "-A", "--cluster-dir", join(root, "examples/shop/cluster"), "--cluster-dir", join(root, "examples/shop/usage"), "--settings", join(root, "examples/shop/settings.yaml")], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(PLUGIN, ["ui", "--site", PAGE, "-A", "--cluster-dir", join(root, "examples/shop/cluster"), "--cluster-dir", join(root, "examples/shop/usage"), "--settings", join(root, "examples/shop/settings.yaml")], { stdio: ["ignore", "pipe", "inherit"] });
   const context = await browser.newContext();
   try {
     const told = await new Promise((resolve, reject) => {

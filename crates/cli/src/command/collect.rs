@@ -1,4 +1,4 @@
-//! `kubectl headroom collect`: what its arguments mean. The work is `headroom_collector`'s and `headroom_collector::publish`'s.
+//! `headroom-controller collect`: what its arguments mean. The work is `headroom_collector`'s and `headroom_collector::publish`'s.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -47,22 +47,22 @@ pub struct Args {
 
 const EXAMPLES: &str = "Examples:
   # Look at what would be published, once, and change nothing in the cluster
-  kubectl headroom collect prometheus http://prometheus:9090 --once --output stdout
+  headroom-controller collect prometheus http://prometheus:9090 --once --output stdout
 
   # Keep the cluster's profiles up to date
-  kubectl headroom collect prometheus http://prometheus:9090 --every 1h --listen 0.0.0.0:8080
+  headroom-controller collect prometheus http://prometheus:9090 --every 1h --listen 0.0.0.0:8080
 
   # Without any metrics store: watch the metrics API
-  kubectl headroom collect metrics-api --every 1m
+  headroom-controller collect metrics-api --every 1m
 
   # Google Cloud, as the account of this machine or pod
-  kubectl headroom collect prometheus https://monitoring.googleapis.com/v1/projects/PROJECT/location/global/prometheus --every 1h
+  headroom-controller collect prometheus https://monitoring.googleapis.com/v1/projects/ID/location/global/prometheus --every 1h
 
   # InfluxDB 2 with Telegraf's data, its token in HEADROOM_TOKEN
-  kubectl headroom collect influxdb http://influxdb:8086 --org ops --bucket telegraf --every 1h
+  headroom-controller collect influxdb http://influxdb:8086 --org ops --bucket telegraf --every 1h
 
   # From a file, into files
-  kubectl headroom collect files usage.csv --output profiles/";
+  headroom-controller collect files usage.csv --output profiles/";
 
 /// Where usage is read from.
 #[derive(Debug, Subcommand)]

@@ -84,7 +84,7 @@ const USAGE_EXAMPLES: &str = "Examples:
   # One image, with its distribution over a month
   kubectl headroom describe usage nginx:1.27 --window 30d
 
-  # From what `kubectl headroom collect --output profiles/` wrote
+  # From what `headroom-controller collect --output profiles/` wrote
   kubectl headroom describe usage -A --cluster-dir profiles/";
 
 #[derive(Debug, clap::Args)]
@@ -273,7 +273,7 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     let profiles = opened.cluster.list(API_VERSION, KIND, Some(&profiles_namespace(&opened.settings)));
     let profiles = profiles.map_err(|problem| match problem.is_unknown_kind() {
         true => anyhow!(
-            "the cluster does not know the kind {KIND}: install the Helm chart or a release's manifests.yaml, and run `kubectl headroom collect`"
+            "the cluster does not know the kind {KIND}: install the Helm chart or a release's manifests.yaml, and run `headroom-controller collect`"
         ),
         false => anyhow!(rbac_hint::advised(problem, opened.scope.is_all())),
     })?;
@@ -294,7 +294,7 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     let told = told.finish();
     let nothing = match &args.image {
         Some(image) => format!("No usage history for images named `{image}`.\n"),
-        None => "No usage is known here: run `kubectl headroom collect`, and `kubectl headroom doctor` if it finds \
+        None => "No usage is known here: run `headroom-controller collect`, and `kubectl headroom doctor` if it finds \
                  nothing.\n"
             .to_owned(),
     };

@@ -1,24 +1,16 @@
-//! `kubectl headroom ledger`: what its arguments mean. The work is `headroom_quota_server`'s.
-
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::Duration;
+//! `kubectl headroom ledger`: looks after the ledgers that `headroom-controller enforce-quotas` writes.
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
 use headroom_kube::api_client::{ApiClient, ApiError};
 use headroom_kube::kubeconfig::{self, Chosen};
-use headroom_kube::{clock, log, proxy, signals};
+use headroom_kube::proxy;
 use headroom_quota_server::check::check;
 use headroom_quota_server::suspend::suspend;
-use headroom_quota_server::webhook_config::Webhook;
-use headroom_quota_server::{Options, Replica};
 use headroom_report::{Exit, Table};
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
-use super::seconds;
+use super::{Moved, moved};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -28,12 +20,6 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  # In a cluster, as the Helm chart runs it: two replicas or more
-  kubectl headroom ledger serve --namespace headroom
-
-  # Outside of the cluster, where its API servers reach this machine
-  kubectl headroom ledger serve --url https://10.0.0.7:8443
-
   # Recount everything and compare with the ledgers
   kubectl headroom ledger check
 
@@ -42,14 +28,14 @@ const EXAMPLES: &str = "Examples:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Enforce TenantQuotas: answer the API server's reviews, and count what is stored
-    Serve(Box<Serve>),
     /// Count everything anew by live lists, and compare with the ledgers; exits with 1 on a difference
     Check(Check),
     /// Stop enforcing TenantQuotas; their usage is still counted
     Suspend(Suspension),
     /// Enforce suspended TenantQuotas again
     Resume(Suspension),
+    #[command(hide = true, disable_help_flag = true)]
+    Serve(Moved),
 }
 
 #[derive(Debug, clap::Args)]
@@ -66,61 +52,9 @@ struct Check {
     /// Namespace of the ledgers
     #[arg(long, default_value = "headroom", env = "HEADROOM_NAMESPACE")]
     namespace: String,
-    /// Namespaces that are never charged, as given to `serve`
+    /// Namespaces that are never charged, as given to `headroom-controller enforce-quotas`
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     exempt_namespaces: Vec<String>,
-    /// Context of the kubeconfig
-    #[arg(long)]
-    context: Option<String>,
-}
-
-#[derive(Debug, clap::Args)]
-struct Serve {
-    /// Namespace of the ledgers, the Lease and the certificate
-    #[arg(long, default_value = "headroom", env = "HEADROOM_NAMESPACE")]
-    namespace: String,
-    /// Address for admission reviews
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8443")]
-    listen: SocketAddr,
-    /// Address for /healthz, /readyz and /metrics
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
-    listen_status: SocketAddr,
-    /// Service in front of the replicas, in the same namespace
-    #[arg(long, value_name = "NAME", default_value = "headroom-ledger")]
-    service: String,
-    /// URL by which API servers reach the replicas, instead of the Service
-    #[arg(long)]
-    url: Option<String>,
-    /// Leave the ValidatingWebhookConfiguration alone: somebody else writes it
-    #[arg(long)]
-    no_configure: bool,
-    /// Certificate in PEM, such as cert-manager's; unless given, the leader makes one and keeps it in a Secret
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_certificate: Option<PathBuf>,
-    /// Key of that certificate in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
-    tls_key: Option<PathBuf>,
-    /// Namespaces that are never charged, beside kube-system, kube-public, kube-node-lease and the ledger's own
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    exempt_namespaces: Vec<String>,
-    /// Groups whose members are charged, and never refused
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    exempt_groups: Vec<String>,
-    /// Certificate authorities in PEM: only callers that show a certificate of one of them are answered. Unless given, anybody who reaches the port
-    #[arg(long, value_name = "FILE")]
-    client_ca: Option<PathBuf>,
-    /// Enforce the ResourceQuotas of namespaces too, where the API server's own plugin is switched off; beside the plugin this does nothing
-    #[arg(long)]
-    resource_quotas: bool,
-    /// How long a failed request holds room. Must be longer than any request takes: 45s, or before Kubernetes 1.22 the API server's --request-timeout and 15s
-    #[arg(long, value_name = "DURATION", default_value = "45s", value_parser = seconds)]
-    request_lifetime: i64,
-    /// Leave out of refusals which namespaces use most
-    #[arg(long)]
-    hide_names: bool,
-    /// How long to answer reviews after being told to stop
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = seconds)]
-    drain: i64,
     /// Context of the kubeconfig
     #[arg(long)]
     context: Option<String>,
@@ -128,21 +62,11 @@ struct Serve {
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     match args.command {
-        Command::Serve(serve) => run_server(*serve).map(|()| Exit::Fine),
         Command::Check(check) => check.run(),
         Command::Suspend(suspension) => suspension.run(true),
         Command::Resume(suspension) => suspension.run(false),
+        Command::Serve(_) => Err(moved("kubectl headroom ledger serve", "headroom-controller enforce-quotas")),
     }
-}
-
-fn run_server(serve: Serve) -> anyhow::Result<()> {
-    tracing_subscriber::fmt()
-        .with_env_filter(log::filter("info"))
-        .with_writer(std::io::stderr)
-        .json()
-        .flatten_event(true)
-        .init();
-    tokio::runtime::Runtime::new().context("cannot start")?.block_on(serve.run())
 }
 
 impl Check {
@@ -190,48 +114,5 @@ impl Suspension {
             }
             Ok(Exit::Fine)
         })
-    }
-}
-
-/// Shorter than an API server's request, room could be given away twice.
-const SHORTEST_LIFETIME: i64 = 20;
-
-impl Serve {
-    async fn run(self) -> anyhow::Result<()> {
-        if self.request_lifetime < SHORTEST_LIFETIME {
-            bail!(
-                "--request-lifetime must be at least {SHORTEST_LIFETIME}s: claims of requests under way would be released"
-            );
-        }
-        let client = kubeconfig::client(self.context.clone()).await.map_err(anyhow::Error::msg)?;
-        let reviews =
-            TcpListener::bind(self.listen).await.with_context(|| format!("cannot listen at {}", self.listen))?;
-        let status = TcpListener::bind(self.listen_status)
-            .await
-            .with_context(|| format!("cannot listen at {}", self.listen_status))?;
-        let stop = CancellationToken::new();
-        signals::cancel(stop.clone())?;
-        let replica = Replica::new(self.options(), client, stop);
-        tracing::info!(identity = replica.identity, "serving");
-        replica.serve(reviews, Some(status)).await
-    }
-
-    fn options(self) -> Options {
-        let duration = |seconds: i64| Duration::from_secs(seconds.unsigned_abs());
-        let files = self.tls_certificate.zip(self.tls_key);
-        let webhook = Webhook { service: self.service, url: self.url, makes_certificate: files.is_none() };
-        Options {
-            namespace: self.namespace,
-            exempt_namespaces: self.exempt_namespaces,
-            exempt_groups: self.exempt_groups,
-            resource_quotas: self.resource_quotas,
-            request_lifetime: duration(self.request_lifetime),
-            message_names: !self.hide_names,
-            webhook: (!self.no_configure).then_some(webhook),
-            files,
-            client_authority: self.client_ca,
-            clock: clock::now,
-            drain: duration(self.drain),
-        }
     }
 }

@@ -137,7 +137,7 @@ struct Store {
 /// A source of usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum From {
-    /// The history that `kubectl headroom collect` has published, by image and workload
+    /// The history that `headroom-controller collect` has published, by image and workload
     Profiles,
     /// A store that speaks Prometheus' API, named by --service or --prometheus or chosen on a terminal
     Prometheus,
@@ -423,7 +423,7 @@ fn without_advice(workloads: &[Workload], histories: Option<&Histories>) -> Opti
     let count = without().count();
     if histories.is_none() && count == containers().count() && count > 0 {
         return Some(
-            "no usage data for any container here: `kubectl headroom collect` gathers it, and `kubectl headroom doctor` \
+            "no usage data for any container here: `headroom-controller collect` gathers it, and `kubectl headroom doctor` \
              checks its source; --from prometheus reads a metrics store instead"
                 .to_owned(),
         );

@@ -1,14 +1,14 @@
 //! `kubectl headroom ui`: the page in a browser, with the live cluster behind it.
 //!
 //! It reads with the rights of the user who starts it, writes nothing, and listens on loopback only. A request must contain the
-//! secret of the printed address; or, behind an authenticating proxy, a token of its user, whose rights count: see `server`.
+//! secret of the printed address: see `server`. `serve_ui` serves the same page to the users of an authenticating proxy.
 
-mod server;
-mod site;
+pub(super) mod server;
+pub(super) mod site;
 
 use std::io::IsTerminal;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster_args::Target;
-use super::snapshot;
+use super::{moved, snapshot};
 use server::{Asked, Invitation, Key, Server, Taken, Visitors};
 use site::Site;
 
@@ -34,12 +34,7 @@ Examples:
   # A snapshot, without a cluster
   kubectl headroom ui --cluster-dir cluster.json
 
-  # In a pod, beside a proxy that authenticates users and passes their bearer tokens on
-  kubectl headroom ui --behind-proxy --port 8081 -A
-
-Keep the printed address secret: it gives access to everything that you may read, until you stop the command. \
-With --behind-proxy there is no such address: each request is served with the token of its user. ?namespace=NAME in the page's \
-address, or the field on the page, chooses one namespace for users who may not read all.";
+Keep the printed address secret: it gives access to everything that you may read, until you stop the command.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -53,45 +48,53 @@ pub struct Args {
     /// Folder of the page as `make page` builds it; else the page that is built into this program
     #[arg(long, value_name = "FOLDER")]
     site: Option<PathBuf>,
-    /// Answer the users of an authenticating proxy in the same pod: each reads with the bearer token that the proxy passes on
-    #[arg(long, requires = "port", conflicts_with_all = ["cluster_dir", "offline", "as_user"])]
+    #[arg(long, hide = true)]
     behind_proxy: bool,
     #[command(flatten)]
     target: Target,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
-    let site = match &args.site {
+    if args.behind_proxy {
+        bail!(moved("kubectl headroom ui --behind-proxy", "headroom-controller serve-ui"));
+    }
+    let (key, invitation) = (Key::new(random()?), Key::new(random()?));
+    serve(args.site.as_deref(), args.port.unwrap_or(0), args.target, |address| {
+        headroom_report::print(&format!("Open http://{address}/{}/ in a browser; Ctrl-C ends it.\n", key.text()))?;
+        if !args.no_open && std::io::stdout().is_terminal() {
+            // OK if it fails, because the address is printed.
+            let _ = open::that_detached(format!("http://{address}/{}", invitation.text()));
+        }
+        Ok(Visitors::One { key, invitation: Invitation::new(invitation), address })
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Serves the page on a port of 127.0.0.1 until the program is stopped. `announce` prints the address, and says who is served.
+pub(super) fn serve(
+    site: Option<&Path>,
+    port: u16,
+    target: Target,
+    announce: impl FnOnce(SocketAddr) -> anyhow::Result<Visitors>,
+) -> anyhow::Result<()> {
+    let site = match site {
         Some(folder) => Site::read(folder)?,
         None => Site::embedded()?,
     };
     // Wrong arguments are reported before a browser is opened.
-    args.target.open()?;
-    let (key, invitation) = (Key::new(random()?), Key::new(random()?));
+    target.open()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let ended = runtime.block_on(async {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port.unwrap_or(0)));
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
-        let address = listener.local_addr()?;
-        let visitors = if args.behind_proxy {
-            headroom_report::print(&format!("Serving the users of a proxy on http://{address}/\n"))?;
-            Visitors::OfProxy
-        } else {
-            headroom_report::print(&format!("Open http://{address}/{}/ in a browser; Ctrl-C ends it.\n", key.text()))?;
-            if !args.no_open && std::io::stdout().is_terminal() {
-                // OK if it fails, because the address is printed.
-                let _ = open::that_detached(format!("http://{address}/{}", invitation.text()));
-            }
-            Visitors::One { key, invitation: Invitation::new(invitation), address }
-        };
+        let visitors = announce(listener.local_addr()?)?;
         let stop = CancellationToken::new();
         signals::cancel(stop.clone())?;
-        let target = args.target;
         let take = move |asked| taken(&target, asked).map_err(|error| format!("{error:#}"));
         let server = Arc::new(Server::new(site, visitors, Box::new(take)));
         tokio::select! {
-            () = server::serve(listener, server) => Ok(Exit::Fine),
-            () = stop.cancelled() => Ok(Exit::Fine),
+            () = server::serve(listener, server) => Ok(()),
+            () = stop.cancelled() => Ok(()),
         }
     });
     // Do not wait for a read of the cluster that is in progress.
@@ -121,6 +124,8 @@ fn taken(target: &Target, asked: Asked) -> anyhow::Result<Taken> {
 
 fn random() -> anyhow::Result<[u8; 16]> {
     let mut bytes = [0; 16];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| anyhow!("the system gives no random numbers"))?;
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| anyhow!("cannot read random numbers from the operating system"))?;
     Ok(bytes)
 }

@@ -26,7 +26,7 @@ fn it_collects_answers_probes_and_stops_cleanly() {
     fs::write(&csv, format!("{header}{},shop,web-0,web,nginx,1,1Gi\n", NOW - DAY)).unwrap();
     // Free now; another process is unlikely to take it before the program does.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+    let mut program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
         .args([
             "collect",
             "--every",
@@ -87,7 +87,7 @@ fn a_time_given_by_hand_destroys_nothing() {
     let header = "time,namespace,pod,container,image,cpu,memory\n";
     fs::write(&csv, format!("{header}{},shop,web-0,web,nginx,1,1Gi\n", NOW - DAY)).unwrap();
     let collect = |more: &[&str], output: &str| {
-        Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+        Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
             .arg("collect")
             .args(more)
             .arg("--store")
@@ -113,7 +113,7 @@ fn a_time_given_by_hand_destroys_nothing() {
     fs::remove_dir_all(folder.join("profiles")).unwrap();
     assert!(collect(&[], "profiles").status.success());
     assert_eq!(read("profiles").unwrap(), before, "the store has lost something");
-    let refused = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+    let refused = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
         .args(["collect", "--as-of", "2062-11-21T00:00:00Z", "files"])
         .arg(&csv)
         .output()
@@ -144,7 +144,7 @@ fn a_repository_with_many_tags_needs_little_memory() {
     }
     fs::write(&csv, text).unwrap();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+    let mut program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
         .args(["collect", "--every", "1h", "--listen", &address, "--format", "json", "--output"])
         .arg(folder.path().join("profiles"))
         .arg("--store")

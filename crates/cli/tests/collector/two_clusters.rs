@@ -84,7 +84,7 @@ fn csv(path: &Path, namespace: &str) {
 }
 
 fn collect_files(folder: &Path, context: &str, file: &str, more: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+    Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
         .args(["collect", "--context", context, "--min-namespaces", "1", "files"])
         .arg(folder.join(file))
         .args(more)

@@ -1,6 +1,6 @@
 //! `describe`, `recommend` and the conventions for kubectl plugins, by running the program.
 //!
-//! `world` is a namespace in files, and `profiles` the output of `kubectl headroom collect` for it.
+//! `world` is a namespace in files, and `profiles` the output of `headroom-controller collect` for it.
 
 mod cluster;
 mod conventions;

@@ -1,8 +1,8 @@
 //! Checks the examples in README.md and docs/src: each command is run again, and must have the documented output.
 //!
 //! An example is a ```console block after the line `<!-- tour -->`. Its lines that start with `$ ` are commands for a
-//! shell in the repository's root, where `kubectl headroom` is the program under test; the lines up to the next command
-//! are its output, including errors. `UPDATE_EXPECT=1` rewrites them.
+//! shell in the repository's root, where `kubectl headroom` and `headroom-controller` are the programs under test; the lines
+//! up to the next command are their output, including errors. `UPDATE_EXPECT=1` rewrites them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ fn examples_match_the_commands_output() {
 #[test]
 fn every_command_is_in_the_reference() {
     let reference = fs::read_to_string(Path::new(ROOT).join("docs/src/reference/commands.md")).unwrap();
-    let mut waiting = vec!["kubectl headroom".to_owned()];
+    let mut waiting = vec!["kubectl headroom".to_owned(), "headroom-controller".to_owned()];
     let mut count = 0;
     while let Some(command) = waiting.pop() {
         let line = format!("{BEGIN}$ {command} --help\n");
@@ -93,11 +93,14 @@ fn replayed(block: &str) -> String {
 fn output_of(command: &str) -> String {
     // The folder for files of examples.
     fs::create_dir_all(Path::new(ROOT).join("target")).unwrap();
-    let script = format!("exec 2>&1\nkubectl() {{ shift; \"$HEADROOM\" \"$@\"; }}\n{command}");
+    let script = format!(
+        "exec 2>&1\nkubectl() {{ shift; \"$PLUGIN\" \"$@\"; }}\nheadroom-controller() {{ \"$CONTROLLER\" \"$@\"; }}\n{command}"
+    );
     let output = Command::new("bash")
         .args(["-c", &script])
         .current_dir(ROOT)
-        .env("HEADROOM", env!("CARGO_BIN_EXE_kubectl-headroom"))
+        .env("PLUGIN", env!("CARGO_BIN_EXE_kubectl-headroom"))
+        .env("CONTROLLER", env!("CARGO_BIN_EXE_headroom-controller"))
         // An example from files must not depend on a configured cluster or on the terminal's width.
         .env("KUBECONFIG", "/dev/null")
         .env("NO_COLOR", "1")

@@ -1,4 +1,4 @@
-//! End to end: from a real store through `kubectl headroom collect` to a profile, whose percentiles must equal those
+//! End to end: from a real store through `headroom-controller collect` to a profile, whose percentiles must equal those
 //! computed here directly from the data.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::servers::PrometheusServer;
 
 /// Runs `collect`. Returns the profiles and the log.
 fn collect(url: &str, folder: &Path) -> (Vec<Value>, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+    let output = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
         .args(["collect", "prometheus", url, "--once", "--days", "1", "--format", "json", "--store"])
         .arg(folder.join("usage.redb"))
         .arg("--output")

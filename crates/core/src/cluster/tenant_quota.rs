@@ -1,4 +1,4 @@
-//! TenantQuotas: bounds over several namespaces, as `kubectl headroom ledger` publishes them.
+//! TenantQuotas: bounds over several namespaces, as `headroom-controller enforce-quotas` publishes them.
 //!
 //! The ledger enforces them, and knows more than it publishes. So here they are used only to judge the pods that a
 //! workload would create.

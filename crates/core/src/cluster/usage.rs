@@ -1,6 +1,6 @@
-//! `UsageProfile`: the usage history of images, as the companion writes it and the policy reads it.
+//! `UsageProfile`: the usage history of images, as the collector writes it and the policy reads it.
 //!
-//! [`address`] has the names of objects and keys, [`read`] reads and checks the contents. The companion writes the
+//! [`address`] has the names of objects and keys, [`read`] reads and checks the contents. The collector writes the
 //! profiles; [`crate::estimate`] uses them.
 //!
 //! An image's entry contains, under its repository, the history of each namespace and of all together (the pool). Each

@@ -32,7 +32,7 @@ pub struct EstimateSettings<'d> {
     pub well_known_images: bool,
     /// Older profiles are not used.
     pub max_age: Duration,
-    /// The namespace in which the companion stores the history.
+    /// The namespace in which the collector stores the history.
     pub namespace: Cow<'d, str>,
     pub pool: PoolSettings,
     /// True if an estimate above what a quota has left shrinks to that. Otherwise the quota judges it.
@@ -293,7 +293,7 @@ impl<'d> EstimateSettings<'d> {
             section.problem("history", "is empty and `wellKnownImages` is off: choose `mode: never` instead");
         }
         if self.namespace.is_empty() {
-            section.problem("namespace", "is empty: name the namespace that the companion runs in");
+            section.problem("namespace", "is empty: name the namespace that the collector runs in");
         }
         if pool_is_set && !self.reads(HistoryOwner::AllNamespaces) {
             section.problem("pool", "has no effect, because every step uses only the history of the pod's namespace");

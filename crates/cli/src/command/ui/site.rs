@@ -21,7 +21,7 @@ impl Site {
     pub fn embedded() -> anyhow::Result<Self> {
         if EMBEDDED.is_empty() {
             bail!(
-                "this program was built without the page: build it with `make companion`, or give the folder that `make page` makes with --site"
+                "this program was built without the page: build it with `make kubectl-headroom`, or give the folder that `make page` makes with --site"
             );
         }
         Ok(Self::of(EMBEDDED.iter().map(|(name, bytes)| ((*name).to_owned(), Cow::Borrowed(*bytes)))))

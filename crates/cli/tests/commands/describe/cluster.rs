@@ -265,7 +265,7 @@ fn a_missing_kind_is_reported() {
     assert_eq!(said.exit, 2);
     assert_eq!(
         said.err,
-        "error: the cluster does not know the kind UsageProfile: install the Helm chart or a release's manifests.yaml, and run `kubectl headroom collect`\n"
+        "error: the cluster does not know the kind UsageProfile: install the Helm chart or a release's manifests.yaml, and run `headroom-controller collect`\n"
     );
 }
 

@@ -25,14 +25,14 @@ const YARDSTICK: &str = "vpa";
 const OURS: &str = "headroom";
 
 /// The judged tables of all sets in the folder.
-pub fn run(folder: &Path, program: &Path) -> Result<String> {
+pub fn run(folder: &Path) -> Result<String> {
     let traces = Traces::open(folder)?;
     let mut all = requests::of_others(&folder.join("requests"))?;
     let yardstick = all.iter().position(|one| one.name == YARDSTICK);
     all.swap(0, yardstick.ok_or("requests/vpa.json is missing: all are compared with it")?);
     let mut text = String::new();
     for set in &traces.sets {
-        let estimated = product::estimate(set, &folder.join("pods").join(format!("{}.yaml", set.name)), program)?;
+        let estimated = product::estimate(set, &folder.join("pods").join(format!("{}.yaml", set.name)))?;
         let ours = Requests { name: OURS.to_owned(), by_moment: estimated };
         let columns: Vec<&Requests> = all.iter().chain([&ours]).collect();
         for resource in traces::Resource::ALL {

@@ -1,4 +1,4 @@
-//! The program's own estimates: it collects the recordings before a time, and recommends at that time.
+//! The programs' own estimates: they collect the recordings before a time, and recommend requests at that time.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::requests::{ByMoment, recommended};
 use super::traces::Set;
 
 /// The estimates at the start of each of the set's recordings except the first.
-pub fn estimate(set: &Set, pods: &Path, program: &Path) -> Result<ByMoment> {
+pub fn estimate(set: &Set, pods: &Path) -> Result<ByMoment> {
     let work = tempfile::tempdir()?;
     let step = format!("{}s", set.step()?);
     let mut known = Vec::new();
@@ -19,13 +19,13 @@ pub fn estimate(set: &Set, pods: &Path, program: &Path) -> Result<ByMoment> {
         if !known.is_empty() {
             let profiles = work.path().join(&file.day);
             fs::create_dir(&profiles)?;
-            let mut collect = Command::new(program);
+            let mut collect = Command::new(env!("CARGO_BIN_EXE_headroom-controller"));
             collect.args(["collect", "files"]).args(&known).args(["--step", &step, "--as-of", &moment]);
             collect.arg("--store").arg(work.path().join("store")).arg("--output").arg(&profiles);
             succeeded(collect.output()?)?;
             let settings = work.path().join("settings.yaml");
             fs::write(&settings, format!("estimates: {{replayTime: \"{moment}\"}}\n"))?;
-            let mut recommend = Command::new(program);
+            let mut recommend = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
             recommend.args(["recommend", "-o", "json", "-f"]).arg(pods).arg("--cluster-dir").arg(&profiles);
             recommend.arg("--settings").arg(&settings);
             // Without history of any image, the output is empty.

@@ -1,6 +1,6 @@
 //! The place of an image's history: object, entry, namespace, tag.
 //!
-//! The companion writes and the policy reads with these functions, so both use the same place. All objects are in one
+//! The collector writes and the policy reads with these functions, so both use the same place. All objects are in one
 //! namespace. An image's history begins at its *root*, one of 64 objects that always exist, because a policy host asks
 //! the API server again every time for an object that does not exist. A small root contains the entries; a larger one
 //! lists its *pages*, and each entry is in one of them ([`page_of`]), because a host copies an object whole, whatever

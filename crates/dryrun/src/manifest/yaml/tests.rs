@@ -7,7 +7,7 @@ use super::*;
 
 const MANY: usize = 250_000;
 
-/// As the general reader has it, which the companion read YAML with before.
+/// As the general reader has it.
 fn general(text: &str) -> Result<Value, ()> {
     let options = serde_saphyr::options! {
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::Error,

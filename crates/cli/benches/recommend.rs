@@ -1,4 +1,4 @@
-//! What recommending for a large cluster costs, and whose work it is: `make bench-scan`.
+//! What recommending for a large cluster costs, and whose work it is: `make bench-recommend`.
 //!
 //! Fills a real Prometheus with days of usage, scraped each minute, and lets the real program recommend for the workloads, which it
 //! reads from files; then asks the same store about each workload by itself, as other tools do. Reports wall time, and the processor time and peak memory of both sides. `HEADROOM_BENCH_DAYS` and

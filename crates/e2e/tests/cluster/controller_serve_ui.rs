@@ -1,4 +1,4 @@
-//! `kubectl headroom ui` behind an authenticating proxy: users see what they may read, whatever the program may read.
+//! `headroom-controller serve-ui` behind an authenticating proxy: users see what they may read, whatever the program may read.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -22,8 +22,8 @@ impl Page {
     fn start(cluster: &Cluster) -> Self {
         let site = tempfile::tempdir().unwrap();
         std::fs::write(site.path().join("index.html"), "page").unwrap();
-        let mut program = Command::new(env!("CARGO_BIN_EXE_companion-under-test"))
-            .args(["ui", "--behind-proxy", "--port", "0", "-A", "--site"])
+        let mut program = Command::new(env!("CARGO_BIN_EXE_headroom-controller-under-test"))
+            .args(["serve-ui", "--port", "0", "-A", "--site"])
             .arg(site.path())
             .env("KUBECONFIG", cluster.kubeconfig_file().unwrap())
             .stdout(Stdio::piped())

@@ -4,9 +4,9 @@
 use headroom_testkit::built::workspace_file;
 use serde_json::{Value, json};
 
+use crate::command_recommend::scene::{STORE, Scene};
 use crate::guarded_namespace::resources;
 use crate::objects::pod;
-use crate::scan::scene::{STORE, Scene};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
@@ -30,8 +30,7 @@ async fn the_next_pod_gets_the_recommended_requests() {
     scene.kubectl(&["apply", "-f", definition.to_str().unwrap()]);
     scene.kubectl(&["create", "namespace", "headroom"]);
     scene.kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd/usageprofiles.headroom.dev"]);
-    let said =
-        scene.run(&["collect", "prometheus", "--service", STORE, "--once", "--store", "usage.redb", "--lag", "1s"]);
+    let said = scene.collect(&["prometheus", "--service", STORE, "--once", "--store", "usage.redb", "--lag", "1s"]);
     assert_eq!(said.exit, 0, "{}", said.err);
     let next = scene.shop.create(pod(shop, "next", json!({}))).await.unwrap();
     assert_eq!(resources(&next)["requests"], advised, "{report}");

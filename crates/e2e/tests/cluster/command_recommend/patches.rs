@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::scan::scene::{MONITORING, STORE, Scene, pods};
+use crate::command_recommend::scene::{MONITORING, STORE, Scene, pods};
 
 const DAN: &str = "dan";
 const ROLLBACK: &str = "headroom-rollback.sh";

@@ -1,6 +1,6 @@
 //! Errors name a missing permission and the role that grants it; read permissions are sufficient.
 
-use crate::scan::scene::{MONITORING, STORE, Scene};
+use crate::command_recommend::scene::{MONITORING, STORE, Scene};
 
 const EVE: &str = "eve";
 

@@ -85,17 +85,24 @@ impl Scene {
 
     /// Runs `kubectl headroom` as a user.
     pub fn run_as(&self, user: &str, arguments: &[&str]) -> Said {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_companion-under-test"));
-        command.current_dir(self.folder.path()).env("KUBECONFIG", self.shop.cluster.kubeconfig_file().unwrap());
-        command.env("LC_ALL", "C.UTF-8").args(arguments).args(["--as", user]);
-        said(&mut command)
+        said(self.program(env!("CARGO_BIN_EXE_kubectl-headroom-under-test")).args(arguments).args(["--as", user]))
     }
 
     /// Runs `kubectl headroom` as the administrator.
     pub fn run(&self, arguments: &[&str]) -> Said {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_companion-under-test"));
+        said(self.program(env!("CARGO_BIN_EXE_kubectl-headroom-under-test")).args(arguments))
+    }
+
+    /// Runs `headroom-controller collect` as the administrator.
+    pub fn collect(&self, arguments: &[&str]) -> Said {
+        said(self.program(env!("CARGO_BIN_EXE_headroom-controller-under-test")).arg("collect").args(arguments))
+    }
+
+    fn program(&self, path: &str) -> Command {
+        let mut command = Command::new(path);
         command.current_dir(self.folder.path()).env("KUBECONFIG", self.shop.cluster.kubeconfig_file().unwrap());
-        said(command.env("LC_ALL", "C.UTF-8").args(arguments))
+        command.env("LC_ALL", "C.UTF-8");
+        command
     }
 
     pub fn kubectl(&self, arguments: &[&str]) -> String {

@@ -1,0 +1,34 @@
+//! The command line of `headroom-controller`, the program of the image. Each subcommand is implemented in `command`.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::command::{collect, done, enforce_quotas, serve_ui};
+
+/// headroom-controller: collects usage history, enforces TenantQuotas, and serves the UI to a team
+#[derive(Debug, Parser)]
+#[command(name = "headroom-controller", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Read container usage from where the cluster keeps it, and publish it as `UsageProfile`s
+    Collect(Box<collect::Args>),
+    /// Enforce TenantQuotas, quotas over several namespaces: answer the API server's reviews, and count what is stored
+    EnforceQuotas(Box<enforce_quotas::Args>),
+    /// Serve the UI to the users of an authenticating proxy in the same pod: each reads with their own bearer token
+    ServeUi(serve_ui::Args),
+}
+
+/// Parses the arguments and runs the subcommand. Wrong arguments exit with 2.
+pub fn main() -> ExitCode {
+    done(match Cli::parse().command {
+        Command::Collect(args) => collect::run(*args),
+        Command::EnforceQuotas(args) => enforce_quotas::run(*args),
+        Command::ServeUi(args) => serve_ui::run(args),
+    })
+}
