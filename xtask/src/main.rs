@@ -1,5 +1,6 @@
 //! Chores of this repository that are more than one command. The Makefile calls them.
 
+mod apis;
 mod chart;
 mod docs;
 mod oci;
@@ -16,6 +17,7 @@ use serde_json::Value;
 const USAGE: &str = "\
 cargo xtask COMMAND, in the root of the repository:
 
+apis REPOSITORY TAG...        writes the table of Kubernetes' kinds by release, from a clone of kubernetes/api
 codegen [--check]             writes the chart's generated files, or fails if one is out of date
 check chart HOST POLICY CONTROLLER   the Helm chart, its schema, and the rendered manifests
 check docs HOST POLICY        links, commands and quoted messages of README.md and the book
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
 
 fn dispatch(arguments: &[&str]) -> Result<()> {
     match arguments {
+        ["apis", repository, tags @ ..] => apis::generate(repository, tags),
         ["codegen"] => chart::generate(true),
         ["codegen", "--check"] => chart::generate(false),
         ["check", "chart", host, policy, controller] => chart::check(host, policy, controller),

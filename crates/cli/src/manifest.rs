@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-pub use headroom_dryrun::manifest::{Malformed, Manifest, Origin, documents, read_text};
+pub use headroom_dryrun::manifest::{Malformed, Manifest, Origin, documents, read_each, read_text};
 
 /// Why manifests cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -23,39 +23,65 @@ pub enum ManifestError {
     NoKubectl { folder: PathBuf },
     #[error("`kubectl kustomize {}` failed: {said}", .folder.display())]
     Kustomize { folder: PathBuf, said: String },
+    #[error("`{}` is a Helm chart: run `helm template {} | kubectl headroom check -f -` instead", .folder.display(), .folder.display())]
+    HelmChart { folder: PathBuf },
     #[error(transparent)]
     Malformed(#[from] Malformed),
+}
+
+impl ManifestError {
+    /// The place of the problem, and the problem without it.
+    pub fn with_place(self) -> (Origin, String) {
+        let at = |file: &Path| Origin { file: file.to_owned(), line: 1, document: 0 };
+        let problem = self.to_string();
+        match self {
+            Self::Malformed(Malformed { origin, problem }) => (origin, problem),
+            Self::Unreadable { path, .. } | Self::NoManifests { path } => (at(&path), problem),
+            Self::NoKubectl { folder } | Self::Kustomize { folder, .. } | Self::HelmChart { folder } => {
+                (at(&folder), problem)
+            }
+        }
+    }
 }
 
 /// The endings of files that hold manifests, as kubectl has them.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 /// Instructions to kustomize, which kubectl takes for an object and stumbles over.
 const KUSTOMIZATION: &str = "kustomization";
+/// The file that makes a folder a Helm chart.
+const CHART: &str = "Chart.yaml";
 /// The names that they may have.
 const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
-/// Reads files, the files of folders, and standard input for `-`, in the order given; a folder's files in name order.
+/// Reads files, the files of folders, and standard input for `-`, in the order given; a folder's files in name order. The
+/// error is the first problem.
 pub fn read(paths: &[PathBuf], recursive: bool, stdin: &mut dyn Read) -> Result<Vec<Manifest>, ManifestError> {
+    read_all(paths, recursive, stdin).into_iter().collect()
+}
+
+/// The same, with each problem in place of what cannot be read.
+pub fn read_all(paths: &[PathBuf], recursive: bool, stdin: &mut dyn Read) -> Vec<Result<Manifest, ManifestError>> {
     let mut manifests = Vec::new();
     for path in paths {
         if path.as_os_str() == "-" {
             let mut text = String::new();
-            let read = stdin.read_to_string(&mut text);
-            read.map_err(|cause| ManifestError::Unreadable { path: path.clone(), cause })?;
-            manifests.extend(read_text(path, &text)?);
+            match stdin.read_to_string(&mut text) {
+                Ok(_) => manifests.extend(read_each(path, &text).into_iter().map(|read| Ok(read?))),
+                Err(cause) => manifests.push(Err(ManifestError::Unreadable { path: path.clone(), cause })),
+            }
         } else if path.is_dir() {
-            let files = files_of(path, recursive)?;
+            let files = files_of(path, recursive);
             if files.is_empty() {
-                return Err(ManifestError::NoManifests { path: path.clone() });
+                manifests.push(Err(ManifestError::NoManifests { path: path.clone() }));
             }
             for file in files {
-                manifests.extend(read_file(&file)?);
+                manifests.extend(file.map_or_else(|problem| vec![Err(problem)], |file| read_file(&file)));
             }
         } else {
-            manifests.extend(read_file(path)?);
+            manifests.extend(read_file(path));
         }
     }
-    Ok(manifests)
+    manifests
 }
 
 /// What kustomize builds of a folder. Each object's place is the kustomization: which of its files an object comes from,
@@ -79,29 +105,40 @@ pub fn kustomized(folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
     Ok(manifests)
 }
 
-fn read_file(path: &Path) -> Result<Vec<Manifest>, ManifestError> {
-    let text = fs::read_to_string(path).map_err(|cause| ManifestError::Unreadable { path: path.to_owned(), cause })?;
-    Ok(read_text(path, &text)?)
+fn read_file(path: &Path) -> Vec<Result<Manifest, ManifestError>> {
+    match fs::read_to_string(path) {
+        Ok(_) if path.file_name().is_some_and(|name| name == CHART) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            vec![Err(ManifestError::HelmChart { folder: folder.to_owned() })]
+        }
+        Ok(text) => read_each(path, &text).into_iter().map(|read| Ok(read?)).collect(),
+        Err(cause) => vec![Err(ManifestError::Unreadable { path: path.to_owned(), cause })],
+    }
 }
 
-/// The manifests of a folder in name order, those of folders in it too if asked for.
-fn files_of(folder: &Path, recursive: bool) -> Result<Vec<PathBuf>, ManifestError> {
-    let unreadable = |cause| ManifestError::Unreadable { path: folder.to_owned(), cause };
-    let entries = fs::read_dir(folder).map_err(unreadable)?;
-    let mut paths: Vec<PathBuf> =
-        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(unreadable)?;
+/// The manifests of a folder in name order, those of folders in it too if asked for. A Helm chart holds templates.
+fn files_of(folder: &Path, recursive: bool) -> Vec<Result<PathBuf, ManifestError>> {
+    if folder.join(CHART).is_file() {
+        return vec![Err(ManifestError::HelmChart { folder: folder.to_owned() })];
+    }
+    let entries = fs::read_dir(folder)
+        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<PathBuf>, _>>());
+    let mut paths = match entries {
+        Ok(paths) => paths,
+        Err(cause) => return vec![Err(ManifestError::Unreadable { path: folder.to_owned(), cause })],
+    };
     paths.sort();
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
             if recursive {
-                files.extend(files_of(&path, recursive)?);
+                files.extend(files_of(&path, recursive));
             }
         } else if is_manifest(&path) {
-            files.push(path);
+            files.push(Ok(path));
         }
     }
-    Ok(files)
+    files
 }
 
 fn is_manifest(path: &Path) -> bool {

@@ -10,6 +10,7 @@ pub mod json;
 pub mod amount;
 pub mod glob;
 pub mod image;
+pub mod nearest;
 pub mod timestamp;
 
 pub mod cluster;

@@ -128,6 +128,11 @@ pub trait ClusterReader {
         ApiKind::new(api_version, kind)
     }
 
+    /// The minor version of the API server; none if there is none.
+    fn release(&mut self) -> Option<u16> {
+        None
+    }
+
     /// Answers a host call with JSON, as Kubewarden's host would.
     fn read(&mut self, call: &HostCall<'_>) -> Result<Vec<u8>, ReadError> {
         answer(self, call)

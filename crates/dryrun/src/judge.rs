@@ -7,9 +7,11 @@ mod autoscaled;
 mod bounds;
 mod judgement;
 mod kubectl_apply;
+mod pod_templates;
 pub mod request;
 mod run;
 pub mod tenant_quotas;
+mod validation;
 
 use headroom_core::cluster::lookup::Lookup;
 use headroom_core::json::{Document, Malformed};
@@ -28,7 +30,9 @@ pub use judgement::{
     Amount, Call, Charge, ContainerValues, Exchange, Judgement, Operation, Reason, ResourceValue, SetBy, Topic,
     Verdict, Warning,
 };
-pub use run::{Run, problems};
+pub use pod_templates::{PodTemplate, PodsAt};
+pub use run::Run;
+pub use validation::problems_of_bounds;
 
 /// Judges a request with the objects of a cluster. `settings` is the JSON of valid settings.
 pub fn judge(request: Value, settings: &str, cluster: &mut dyn ClusterReader) -> Judgement {
@@ -36,8 +40,8 @@ pub fn judge(request: Value, settings: &str, cluster: &mut dyn ClusterReader) ->
     let text = format!("{{\"request\":{request}}}");
     let mut judgement = Judgement::of(request);
     if let Err(problem) = decide_on(&text, settings, cluster, &mut judgement) {
-        judgement.verdict = Verdict::NotJudged;
-        judgement.reasons = vec![Reason::new(Topic::Unreadable, vec![problem])];
+        judgement.verdict = Verdict::Error;
+        judgement.reasons = vec![Reason::new(Topic::MissingContext, vec![problem])];
     }
     judgement
 }

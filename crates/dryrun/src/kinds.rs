@@ -3,6 +3,8 @@
 //! What a cluster is not asked about is known here: Kubernetes' own kinds. Another kind's plural is guessed as API
 //! authors form it, and it is taken to live in a namespace.
 
+pub mod lifecycle;
+
 use headroom_core::cluster::usage::profile_layout::GROUP;
 use headroom_core::quota::Kind;
 use serde_json::Value;

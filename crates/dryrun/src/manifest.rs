@@ -40,44 +40,33 @@ pub struct Malformed {
 
 /// The objects in a text that came from `file`.
 pub fn read_text(file: &Path, text: &str) -> Result<Vec<Manifest>, Malformed> {
-    match read_as_far_as_possible(file, text) {
-        (manifests, None) => Ok(manifests),
-        (_, Some(problem)) => Err(problem),
-    }
+    read_each(file, text).into_iter().collect()
 }
 
-/// The objects in a text up to the first problem, for editors whose text is not finished.
-pub fn read_as_far_as_possible(file: &Path, text: &str) -> (Vec<Manifest>, Option<Malformed>) {
+/// The objects in a text, and in place of each that cannot be read the problem.
+pub fn read_each(file: &Path, text: &str) -> Vec<Result<Manifest, Malformed>> {
     let mut manifests = Vec::new();
     for (document, read) in documents::read(text).into_iter().enumerate() {
         let origin = |line| Origin { file: file.to_owned(), line, document };
-        let flattened = match read {
+        match read {
             Ok((line, object)) => flatten(&origin(line), object, &mut manifests),
-            Err((line, problem)) => Err(Malformed { origin: origin(line), problem }),
-        };
-        if let Err(problem) = flattened {
-            return (manifests, Some(problem));
+            Err((line, problem)) => manifests.push(Err(Malformed { origin: origin(line), problem })),
         }
     }
-    (manifests, None)
+    manifests
 }
 
 /// Adds an object, or each item of a list.
-fn flatten(origin: &Origin, mut object: Value, into: &mut Vec<Manifest>) -> Result<(), Malformed> {
-    let malformed = |problem: String| Err(Malformed { origin: origin.clone(), problem });
-    if !object.is_object() {
-        return malformed("expected a Kubernetes object with `apiVersion` and `kind`".to_owned());
-    }
-    for field in ["apiVersion", "kind"] {
-        if object.get(field).and_then(Value::as_str).unwrap_or_default().is_empty() {
-            return malformed(format!("`{field}` is missing: expected a Kubernetes object"));
-        }
+fn flatten(origin: &Origin, mut object: Value, into: &mut Vec<Result<Manifest, Malformed>>) {
+    if let Some(problem) = problem_of(&object) {
+        into.push(Err(Malformed { origin: origin.clone(), problem }));
+        return;
     }
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     let item_kind = kind.strip_suffix("List").map(str::to_owned);
     let (Some(item_kind), Some(Value::Array(items))) = (item_kind, object.get_mut("items").map(Value::take)) else {
-        into.push(Manifest { origin: origin.clone(), object });
-        return Ok(());
+        into.push(Ok(Manifest { origin: origin.clone(), object }));
+        return;
     };
     let api_version = object.get("apiVersion").cloned().unwrap_or_default();
     for mut item in items {
@@ -86,9 +75,23 @@ fn flatten(origin: &Origin, mut object: Value, into: &mut Vec<Manifest>) -> Resu
             fields.entry("apiVersion").or_insert_with(|| api_version.clone());
             fields.entry("kind").or_insert_with(|| json!(item_kind));
         }
-        flatten(origin, item, into)?;
+        flatten(origin, item, into);
     }
-    Ok(())
+}
+
+/// Why a value is no Kubernetes object.
+fn problem_of(object: &Value) -> Option<String> {
+    if !object.is_object() {
+        return Some("expected a Kubernetes object with `apiVersion` and `kind`".to_owned());
+    }
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    for field in ["apiVersion", "kind"] {
+        if text(field).is_empty() {
+            return Some(format!("`{field}` is missing: expected a Kubernetes object"));
+        }
+    }
+    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    name.contains(documents::TEMPLATE).then(|| documents::UNRENDERED.to_owned())
 }
 
 /// `app.yaml:12`

@@ -10,8 +10,10 @@ pub struct Case {
     /// What groups cases: the file, or the namespace.
     pub group: String,
     pub findings: Vec<Finding>,
-    /// Whether nothing could be found out.
+    /// True if it could not be evaluated.
     pub is_error: bool,
+    /// True if nothing evaluates such an object.
+    pub is_skipped: bool,
 }
 
 /// The report of one suite.
@@ -19,7 +21,9 @@ pub fn report(suite: &str, cases: &[Case]) -> String {
     let failed = |case: &&Case| !case.is_error && case.findings.iter().any(|finding| finding.level == Level::Error);
     let failures = cases.iter().filter(failed).count();
     let errors = cases.iter().filter(|case| case.is_error).count();
-    let counts = format!("tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\"", cases.len());
+    let skipped = cases.iter().filter(|case| case.is_skipped).count();
+    let skipped = if skipped > 0 { format!(" skipped=\"{skipped}\"") } else { String::new() };
+    let counts = format!("tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\"{skipped}", cases.len());
     let mut xml = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"{}\" {counts}>\n",
         escaped(suite)
@@ -33,10 +37,13 @@ pub fn report(suite: &str, cases: &[Case]) -> String {
 
 fn told(case: &Case) -> String {
     let head = format!("    <testcase classname=\"{}\" name=\"{}\"", escaped(&case.group), escaped(&case.name));
-    if case.findings.is_empty() {
+    if case.findings.is_empty() && !case.is_skipped {
         return head + "/>\n";
     }
     let mut xml = head + ">\n";
+    if case.is_skipped {
+        xml.push_str("      <skipped message=\"not checked\"/>\n");
+    }
     for finding in case.findings.iter().filter(|finding| finding.level == Level::Error) {
         let element = if case.is_error { "error" } else { "failure" };
         let place = finding.origin.as_ref().map(|origin| format!("{origin}: ")).unwrap_or_default();

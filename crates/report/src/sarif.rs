@@ -25,6 +25,16 @@ pub fn log(rules: &[&'static Rule], findings: &[Finding]) -> Value {
     })
 }
 
+/// The log with a note about what was not analysed.
+pub fn with_note(mut log: Value, note: Option<String>) -> Value {
+    if let (Some(note), Some(run)) = (note, log.pointer_mut("/runs/0").and_then(Value::as_object_mut)) {
+        let notification = json!({"level": "note", "message": {"text": note}});
+        let invocation = json!({"executionSuccessful": true, "toolExecutionNotifications": [notification]});
+        run.insert("invocations".to_owned(), json!([invocation]));
+    }
+    log
+}
+
 fn described(rule: &Rule) -> Value {
     json!({
         "id": rule.id,

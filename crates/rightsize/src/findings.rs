@@ -105,6 +105,7 @@ pub fn cases(report: &Report, findings: &[Finding]) -> Vec<Case> {
             group: of.key.namespace.clone(),
             findings: findings.iter().filter(|finding| finding.subject == subject).cloned().collect(),
             is_error: false,
+            is_skipped: false,
         }
     };
     report.workloads.iter().map(case).collect()

@@ -172,7 +172,7 @@ impl Play {
         let manifests = self.read(panel, problems);
         let documents = LazyCell::new(|| yaml_spans::documents(self.text(panel)).unwrap_or_default());
         for Manifest { origin, object } in &manifests {
-            for text in judge::problems(object) {
+            for text in judge::problems_of_bounds(object) {
                 problems.push(Problem { panel, line: place::of_field(&documents, origin.line, &text), text });
             }
         }
@@ -180,20 +180,17 @@ impl Play {
     }
 
     fn read(&self, panel: Panel, problems: &mut Vec<Problem>) -> Vec<Manifest> {
-        let (manifests, problem) = manifest::read_as_far_as_possible(Path::new("page"), self.text(panel));
-        problems.extend(problem.map(|Malformed { origin, problem }| Problem {
-            panel,
-            line: origin.line,
-            text: problem,
-        }));
-        manifests
+        let mut note =
+            |Malformed { origin, problem }| problems.push(Problem { panel, line: origin.line, text: problem });
+        let read = manifest::read_each(Path::new("page"), self.text(panel)).into_iter();
+        read.filter_map(|manifest| manifest.map_err(&mut note).ok()).collect()
     }
 
     /// The settings, wrong ones too, because the policy has something to say of them; those that cannot be read are none.
     pub fn settings(&self, problems: &mut Vec<Problem>) -> Value {
         let (panel, text) = (Panel::Settings, self.text(Panel::Settings));
         let mut note = |line, text| problems.push(Problem { panel, line, text });
-        if let Some(Err((line, problem))) = manifest::documents::read(text).pop() {
+        if let Some((line, problem)) = manifest::documents::read(text).into_iter().find_map(Result::err) {
             note(line, problem);
             return json!({});
         }

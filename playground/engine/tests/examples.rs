@@ -50,7 +50,7 @@ fn the_shop_shows_a_refusal_a_change_and_a_warning() {
     assert_eq!(shop.name, "shop");
     let outcome = serde_json::to_value(shop.play().judge()).unwrap();
     let verdicts: Vec<&Value> = outcome["rows"].as_array().unwrap().iter().map(|row| &row["verdict"]).collect();
-    assert_eq!(verdicts, ["refused", "changed", "admitted"], "{outcome:#}");
+    assert_eq!(verdicts, ["rejected", "changed", "pods blocked"], "{outcome:#}");
     assert_eq!(outcome["problems"], json!([]));
     let pods = outcome["quotas"].as_array().unwrap().iter().find(|level| level["name"] == "pods").unwrap();
     assert_eq!((&pods["before"], &pods["hard"]), (&json!("3"), &json!("8")));
@@ -107,13 +107,13 @@ fn several_namespaces_are_judged_each_by_its_own_limits() {
         (Panel::Settings, "estimates: {mode: never}"),
     ]);
     let rows = outcome["rows"].as_array().unwrap();
-    assert_eq!((&rows[0]["verdict"], &rows[1]["verdict"]), (&json!("refused"), &json!("admitted")));
+    assert_eq!((&rows[0]["verdict"], &rows[1]["verdict"]), (&json!("rejected"), &json!("admitted")));
 }
 
 #[test]
 fn unknown_kinds_pass_with_a_note() {
     let outcome = play(&[(Panel::Objects, "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\n")]);
-    assert_eq!(outcome["rows"][0]["verdict"], "admitted");
+    assert_eq!(outcome["rows"][0]["verdict"], "not checked");
     assert_eq!(
         outcome["details"][0]["note"],
         "No LimitRange applies to the kind Widget; only a quota for count/widgets.example.com counts it."

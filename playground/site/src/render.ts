@@ -13,9 +13,10 @@ export interface Actions {
   labels: Record<Panel, string>;
 }
 
-const VERDICTS: Verdict[] = ["refused", "not judged", "changed", "admitted"];
+const VERDICTS: Verdict[] = ["error", "invalid", "rejected", "pods blocked", "changed", "admitted", "not checked"];
+const FAILED: Verdict[] = ["error", "invalid", "rejected", "pods blocked"];
 
-/** `3 objects: 1 refused, 1 changed, 1 admitted` */
+/** `3 objects: 1 rejected, 1 changed, 1 admitted` */
 export function summary(rows: Row[]): string {
   const counts = VERDICTS.map((verdict) => [rows.filter((row) => row.verdict === verdict).length, verdict] as const);
   const told = counts.filter(([count]) => count > 0).map(([count, verdict]) => `${count} ${verdict}`);
@@ -52,7 +53,7 @@ function objects({ rows, details }: Outcome, from: number, keep: Keep, actions: 
   });
   const heading = keep("objects", () => h("h2", {}, "Objects"));
   if (rows.length <= PAGE) return [heading, ...shown];
-  const next = rows.findIndex((row, index) => index >= from + PAGE && row.verdict !== "admitted" && row.verdict !== "changed");
+  const next = rows.findIndex((row, index) => index >= from + PAGE && FAILED.includes(row.verdict));
   return [heading, pages(from, PAGE, rows.length, actions, ["Next refused", next]), ...shown];
 }
 
@@ -345,7 +346,7 @@ function quotaEffect({ namespace, quota, name, used, remade, hard, newHard, left
   );
 }
 
-const TONES: Record<string, string> = { "newly refused": "refused", "still refused": "refused", "not judged": "refused", changed: "changed" };
+const TONES: Record<string, string> = { "newly refused": "rejected", "still refused": "rejected", "not judged": "error", changed: "changed" };
 
 function effect({ object, namespace, running, change, reasons = [], values = [], warnings = [] }: Effect): Node {
   const rows = values.map(({ container, field, now, then, reason }) =>
@@ -368,7 +369,7 @@ export function marksOf(rows: Row[], details: Detail[]): Mark[] {
   const of = new Map(details.map((detail) => [detail.row, detail]));
   return rows.flatMap((row, index): Mark[] => {
     const detail = of.get(index);
-    if (row.verdict === "refused" || row.verdict === "not judged") {
+    if (FAILED.includes(row.verdict)) {
       return [{ line: row.line, severity: "error", text: detail?.message || `${row.object}: ${row.verdict}` }];
     }
     const warnings = detail?.story.warnings ?? [];

@@ -18,7 +18,7 @@ export interface Outcome {
   problems: Problem[];
 }
 
-export type Verdict = "admitted" | "changed" | "refused" | "not judged";
+export type Verdict = "not checked" | "admitted" | "changed" | "pods blocked" | "rejected" | "invalid" | "error";
 
 export interface Row {
   object: string;

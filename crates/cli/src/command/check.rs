@@ -1,39 +1,49 @@
-//! `kubectl headroom check`: what would be admitted, changed or refused if these manifests were applied in their order.
+//! `kubectl headroom check`: what would be admitted, changed or rejected if these manifests were applied in their order.
 //!
-//! The judging is `judge::Run`'s; here the manifests are read and the judgements told, in the form that was asked for.
+//! [`headroom_dryrun::judge::Run`] evaluates them; here they are read, and the verdicts become outputs and an exit code.
 
+mod entry;
 mod render;
+
+use std::collections::BTreeSet;
 
 use anyhow::bail;
 use clap::{ArgGroup, ValueEnum};
-use headroom_dryrun::judge::{Judgement, Verdict};
-use headroom_dryrun::kinds::metadata;
-use headroom_dryrun::manifest::{Manifest, Origin};
+use headroom_dryrun::cluster_reader::ClusterReader;
+use headroom_dryrun::judge::{PodsAt, Verdict};
+use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_dryrun::manifest::Manifest;
 use headroom_report::{Exit, Paint, junit, sarif};
 
-use super::cluster_args::Target;
+use super::cluster_args::{Opened, Target};
 use super::manifests::Manifests;
 use crate::selector::Selector;
+use entry::Entry;
 
 const EXAMPLES: &str = "\
 Examples:
-  # Against the cluster of the kubeconfig, as `kubectl apply -f` would send it
+  # Against the current cluster, as `kubectl apply -f` would send it
   kubectl headroom check -f app.yaml
 
-  # A kustomization, and what Helm prints
+  # A kustomization, and the output of Helm
   kubectl headroom check -k overlays/prod
   helm template shop charts/shop | kubectl headroom check -n shop -f -
 
   # In CI, without a cluster: LimitRanges and quotas from files
-  kubectl headroom check -R -f deploy/ --cluster-dir cluster/ -o github
+  kubectl headroom check -R -f deploy/ -n shop --cluster-dir cluster/ -o github
 
-  # With the settings of the policy that will judge
+  # With the settings of your policy
   kubectl headroom check -f app.yaml --settings cluster-admission-policy.yaml
 
-Objects are judged in order, each against the quota left by those before it. LimitRanges, ResourceQuotas and \
-Namespaces among them count for what comes after. An object that is there already is judged as an update.
+Verdicts: `rejected` by a LimitRange, a quota or the policy; `invalid` for the API server; `pods blocked`: stored, but not \
+all of its pods can be created; `changed`: admitted with values filled in; `admitted`; `not checked`: a kind that \
+Headroom does not evaluate; `error`: could not be evaluated.
 
-Exit codes: 0 all is admitted, 1 something is refused, 2 something could not be judged.";
+Objects are evaluated in order, each against the quota left by those before it. LimitRanges, ResourceQuotas and \
+Namespaces among them apply to what comes after. Existing objects are evaluated as updates.
+
+Exit codes: 0 if nothing fails the check, 1 if anything is rejected, invalid or has its pods blocked (see --fail-on), 2 on \
+error.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
@@ -41,25 +51,35 @@ Exit codes: 0 all is admitted, 1 something is refused, 2 something could not be 
 pub struct Args {
     #[command(flatten)]
     manifests: Manifests,
-    /// Only objects with these labels, such as `app=web,tier!=cache`: as `kubectl apply -l` would send them
+    /// Only objects with these labels, such as `app=web,tier!=cache`, as for `kubectl apply -l`
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<Selector>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
-    /// What makes the exit code 1
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = FailOn::Refused)]
+    /// The least serious result that fails the check with exit code 1
+    #[arg(long, value_enum, value_name = "RESULT", default_value_t = FailOn::PodsBlocked)]
     fail_on: FailOn,
+    /// The pod template or pod spec in a kind of custom resource, such as `Sandbox=spec.pod`; others are found by shape
+    #[arg(long, value_name = "KIND=PATH")]
+    pods_at: Vec<PodsAt>,
     #[command(flatten)]
     target: Target,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// From lenient to strict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum FailOn {
-    /// Objects that are refused
-    Refused,
-    /// Also objects that the policy warns about, such as a Deployment whose pods would be refused
+    /// Only errors, with exit code 2
+    Never,
+    /// Objects that are rejected or invalid
+    Rejected,
+    /// Also objects whose pods would be rejected
+    PodsBlocked,
+    /// Also objects with warnings
     Warning,
+    /// Also objects that are not checked
+    NotChecked,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -69,16 +89,12 @@ enum Format {
     Yaml,
     /// SARIF 2.1.0, for code scanning
     Sarif,
-    /// Annotations of GitHub's workflows
+    /// Annotations for GitHub workflows
     Github,
+    /// Markdown, for a job summary or a comment
+    Markdown,
     /// A JUnit report
     Junit,
-}
-
-/// An object's place and what was decided about it.
-struct Judged {
-    origin: Origin,
-    judgement: Judgement,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
@@ -86,47 +102,111 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         bail!("--all-namespaces is not supported here: manifests name their namespaces; use -n for those that do not");
     }
     args.target.check_single()?;
-    let mut manifests = args.manifests.read()?;
-    if manifests.is_empty() {
+    let mut read = args.manifests.read_all();
+    if read.is_empty() {
         bail!("nothing to check: the files hold no objects");
     }
     if let Some(selector) = &args.selector {
-        manifests.retain(|manifest| selector.matches(&manifest.object));
-        if manifests.is_empty() {
+        read.retain(|read| read.as_ref().map_or(true, |manifest| selector.matches(&manifest.object)));
+        if read.is_empty() {
             bail!("nothing to check: no object in the files has these labels");
         }
     }
-    if let Some(namespace) = args.target.namespaces.first() {
-        manifests.iter().try_for_each(|manifest| is_of(manifest, namespace))?;
+    if read.iter().all(Result::is_err) {
+        let problems = read.iter().filter_map(|read| Some(read.as_ref().err()?.to_string()));
+        bail!("{}", problems.collect::<Vec<_>>().join("\nerror: "));
     }
-    let mut run = args.target.open()?.into_run();
-    let judged: Vec<Judged> = manifests
-        .into_iter()
-        .map(|Manifest { origin, object }| Judged { origin, judgement: run.judge(&object) })
-        .collect();
-    headroom_report::print(&text(&judged, args.output)?)?;
-    Ok(judged.iter().map(|judged| exit(&judged.judgement, args.fail_on)).max().unwrap_or(Exit::Fine))
+    if let Some(namespace) = args.target.namespaces.first() {
+        read.iter().flatten().try_for_each(|manifest| is_of(manifest, namespace))?;
+    }
+    let mut opened = args.target.open()?;
+    let warning = without_bounds(read.iter().flatten(), &mut opened, &args.target);
+    if let Some(warning) = &warning {
+        eprintln!("warning: {warning}");
+    }
+    let mut run = opened.into_run();
+    run.pods_at = args.pods_at;
+    let entry = |read: Result<Manifest, _>| match read {
+        Ok(Manifest { origin, object }) => Entry::of(origin, &run.judge(&object)),
+        Err(problem) => Entry::of_problem(problem),
+    };
+    let entries: Vec<Entry> = read.into_iter().map(entry).collect();
+    headroom_report::print(&text(&entries, args.output)?)?;
+    let of_warning = if warning.is_some() && args.fail_on >= FailOn::Warning { Exit::Refused } else { Exit::Fine };
+    Ok(entries.iter().map(|entry| exit(entry, args.fail_on)).max().unwrap_or(Exit::Fine).max(of_warning))
 }
 
-fn text(judged: &[Judged], format: Format) -> anyhow::Result<String> {
+fn text(entries: &[Entry], format: Format) -> anyhow::Result<String> {
     Ok(match format {
-        Format::Table => render::table(judged, Paint::for_stdout()),
-        Format::Json => headroom_report::json(&render::report(judged))?,
-        Format::Yaml => headroom_report::yaml(&render::report(judged))?,
-        Format::Sarif => headroom_report::json(&sarif::log(&render::RULES, &render::findings(judged)))?,
-        Format::Github => headroom_report::github::annotations(&render::findings(judged)),
-        Format::Junit => junit::report("kubectl headroom check", &render::cases(judged)),
+        Format::Table => render::table(entries, Paint::for_stdout()),
+        Format::Json => headroom_report::json(&render::report(entries))?,
+        Format::Yaml => headroom_report::yaml(&render::report(entries))?,
+        Format::Sarif => {
+            let log = sarif::log(&render::RULES, &render::findings(entries));
+            headroom_report::json(&sarif::with_note(log, render::not_checked(entries)))?
+        }
+        Format::Github => {
+            let note =
+                render::not_checked(entries).map(|note| format!("::notice title=kubectl headroom check::{note}\n"));
+            headroom_report::github::annotations(&render::findings(entries)) + &note.unwrap_or_default()
+        }
+        Format::Markdown => render::markdown(entries),
+        Format::Junit => junit::report("kubectl headroom check", &render::cases(entries)),
     })
 }
 
-fn exit(judgement: &Judgement, fail_on: FailOn) -> Exit {
-    match judgement.verdict {
-        Verdict::NotJudged => Exit::NotJudged,
-        Verdict::Refused => Exit::Refused,
-        _ if fail_on == FailOn::Warning && !judgement.warnings.is_empty() => Exit::Refused,
-        Verdict::Admitted | Verdict::Changed => Exit::Fine,
-    }
+fn exit(entry: &Entry, fail_on: FailOn) -> Exit {
+    let least = match entry.verdict {
+        Verdict::Error => return Exit::NotJudged,
+        Verdict::Rejected | Verdict::Invalid => FailOn::Rejected,
+        Verdict::PodsBlocked => FailOn::PodsBlocked,
+        _ if !entry.warnings.is_empty() => FailOn::Warning,
+        Verdict::NotChecked => FailOn::NotChecked,
+        Verdict::Admitted | Verdict::Changed => return Exit::Fine,
+    };
+    if fail_on >= least { Exit::Refused } else { Exit::Fine }
 }
+
+/// What to say if the files of --cluster-dir have nothing for the namespace of objects that set none.
+fn without_bounds<'m>(
+    manifests: impl Iterator<Item = &'m Manifest> + Clone,
+    opened: &mut Opened,
+    target: &Target,
+) -> Option<String> {
+    if target.cluster_dir.is_empty() || target.wants_cluster() {
+        return None;
+    }
+    let sets_none = |manifest: &&Manifest| {
+        ApiKind::of(&manifest.object).is_namespaced && metadata(&manifest.object, "namespace").is_empty()
+    };
+    let (count, all) = (manifests.clone().filter(sets_none).count(), manifests.clone().count());
+    let is_bound = |object: &&serde_json::Value| {
+        object.get("kind").and_then(serde_json::Value::as_str).is_some_and(|kind| BOUNDS.contains(&kind))
+    };
+    let of_files =
+        manifests.map(|manifest| &manifest.object).filter(is_bound).map(|object| match metadata(object, "namespace") {
+            "" => opened.namespace.clone(),
+            own => own.to_owned(),
+        });
+    let mut bounded: BTreeSet<String> = of_files.collect();
+    for kind in BOUNDS {
+        // OK because files can be listed.
+        let objects = opened.cluster.list("v1", kind, None).unwrap_or_default();
+        bounded.extend(objects.iter().map(|object| metadata(object, "namespace").to_owned()));
+    }
+    if count == 0 || bounded.is_empty() || bounded.contains(&opened.namespace) {
+        return None;
+    }
+    let found = bounded.into_iter().collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "{count} of {all} objects set no namespace and are checked in \"{}\", which has no LimitRange or ResourceQuota in \
+         --cluster-dir (found: {found}); pass -n",
+        opened.namespace
+    ))
+}
+
+/// The kinds that bound a namespace.
+const BOUNDS: [&str; 2] = ["LimitRange", "ResourceQuota"];
 
 /// As kubectl has it, -n is no way to move an object to another namespace.
 fn is_of(manifest: &Manifest, namespace: &str) -> anyhow::Result<()> {

@@ -26,7 +26,7 @@ Examples:
   # A manifest that nobody has applied yet
   kubectl headroom explain -f pod.yaml --cluster-dir cluster/
 
-Exit codes: 0 it is admitted, 1 it is refused, 2 it could not be judged.";
+Exit codes: 0 if it is admitted, 1 if it is rejected, invalid or has its pods blocked, 2 on error.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
@@ -59,9 +59,9 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let mut exit = Exit::Fine;
     let mut tell = |judgement: &Judgement, pod: Option<&Judgement>, object: &Value| {
         exit = exit.max(match judgement.verdict {
-            Verdict::Admitted | Verdict::Changed => Exit::Fine,
-            Verdict::Refused => Exit::Refused,
-            Verdict::NotJudged => Exit::NotJudged,
+            Verdict::NotChecked | Verdict::Admitted | Verdict::Changed => Exit::Fine,
+            Verdict::PodsBlocked | Verdict::Rejected | Verdict::Invalid => Exit::Refused,
+            Verdict::Error => Exit::NotJudged,
         });
         explanations.push(Explanation::of(judgement, pod, object));
     };

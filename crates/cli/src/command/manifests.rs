@@ -25,12 +25,20 @@ impl Manifests {
         !self.files.is_empty() || !self.kustomizations.is_empty()
     }
 
-    /// Those of files first.
+    /// Those of files first. The error is the first problem.
     pub fn read(&self) -> Result<Vec<Manifest>, ManifestError> {
-        let mut manifests = manifest::read(&self.files, self.recursive, &mut io::stdin().lock())?;
+        self.read_all().into_iter().collect()
+    }
+
+    /// The same, with each problem in place of what cannot be read.
+    pub fn read_all(&self) -> Vec<Result<Manifest, ManifestError>> {
+        let mut manifests = manifest::read_all(&self.files, self.recursive, &mut io::stdin().lock());
         for folder in &self.kustomizations {
-            manifests.extend(manifest::kustomized(folder)?);
+            match manifest::kustomized(folder) {
+                Ok(built) => manifests.extend(built.into_iter().map(Ok)),
+                Err(problem) => manifests.push(Err(problem)),
+            }
         }
-        Ok(manifests)
+        manifests
     }
 }

@@ -111,7 +111,7 @@ fn check(manifest: &Manifest) -> anyhow::Result<()> {
             "{origin}: {kind} is not supported: simulate takes LimitRanges, ResourceQuotas and Namespaces; use `check` for other kinds"
         );
     }
-    match judge::problems(object).as_slice() {
+    match judge::problems_of_bounds(object).as_slice() {
         [] => Ok(()),
         problems => bail!("{origin}: the {kind} is invalid: {}", problems.join(", ")),
     }

@@ -35,7 +35,7 @@ fn each_object_is_judged_after_those_before_it() {
         &["-f", "app.yaml", "--cluster-dir", "cluster"],
     );
     // A refused object uses nothing.
-    assert_eq!(found, ["admitted a", "refused b", "admitted c"]);
+    assert_eq!(found, ["admitted a", "rejected b", "admitted c"]);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn the_pods_of_a_workload_are_charged() {
     let quota = quota("team", "{requests.cpu: 1}");
     let arguments = ["-f", "app.yaml", "--cluster-dir", "cluster"];
     let found = verdicts(&[("app.yaml", &files), ("cluster/q.yaml", &quota)], &arguments);
-    assert_eq!(found, ["admitted web", "refused late"]);
+    assert_eq!(found, ["admitted web", "rejected late"]);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn limits_and_quotas_of_a_run_apply_to_later_objects() {
         pod("d", "{requests: {cpu: 0}, limits: {memory: 2Gi}}"),
     ];
     let found = verdicts(&[("app.yaml", &files.join("---\n"))], &["-f", "app.yaml", "--offline"]);
-    let expected = ["admitted a", "admitted team", "admitted limits", "changed b", "refused c", "refused d"];
+    let expected = ["admitted a", "admitted team", "admitted limits", "changed b", "rejected c", "rejected d"];
     assert_eq!(found, expected);
 }
 
@@ -70,7 +70,7 @@ fn a_new_quota_counts_the_pods_of_workloads_before_it() {
                       {spec: {containers: [{name: app, resources: {requests: {cpu: 300m}}}]}}}\n";
     let files = [deployment.to_owned(), quota("team", "{requests.cpu: 1}"), pod("late", "{requests: {cpu: 200m}}")];
     let found = verdicts(&[("app.yaml", &files.join("---\n"))], &["-f", "app.yaml", "--offline"]);
-    assert_eq!(found, ["admitted web", "admitted team", "refused late"]);
+    assert_eq!(found, ["admitted web", "admitted team", "rejected late"]);
 }
 
 #[test]
@@ -87,14 +87,14 @@ fn existing_objects_are_judged_as_updates() {
         + "---\n"
         + &quota("team", "{requests.cpu: 1}");
     let folder = folder(&[("same.yaml", &workload(2)), ("more.yaml", &workload(3)), ("cluster/all.yaml", &there)]);
-    let warnings = |file: &str| -> Value {
+    let reasons = |file: &str| -> Value {
         let said = headroom(folder.path(), &["check", "-f", file, "--cluster-dir", "cluster", "-o", "json"]);
         let report: Value = serde_json::from_str(&said.out).unwrap();
         assert_eq!(report["objects"][0]["operation"], "update");
-        report["objects"][0]["warnings"].clone()
+        report["objects"][0]["reasons"].clone()
     };
-    assert_eq!(warnings("same.yaml"), Value::Null);
-    assert!(warnings("more.yaml")[0].as_str().unwrap().contains("2 of 3 replicas fit"));
+    assert_eq!(reasons("same.yaml"), Value::Null);
+    assert!(reasons("more.yaml")[0]["message"].as_str().unwrap().contains("2 of 3 replicas fit"));
 }
 
 #[test]
@@ -119,11 +119,17 @@ fn settings_come_from_a_file_or_from_a_policy() {
 }
 
 #[test]
-fn warnings_fail_only_on_request() {
-    let files = "examples/shop/app/migrate.yaml,examples/shop/app/web.yaml";
-    let arguments = ["check", "-f", files, "--cluster-dir", "examples/shop/cluster"];
-    assert_eq!(headroom(&root(), &arguments).code, 0);
-    assert_eq!(headroom(&root(), &[&arguments[..], &["--fail-on", "warning"]].concat()).code, 1);
+fn what_fails_the_check_is_chosen() {
+    let check = |files: &[&str], expected: [i32; 5]| {
+        for (fail_on, code) in ["never", "rejected", "pods-blocked", "warning", "not-checked"].into_iter().zip(expected)
+        {
+            let arguments = ["check", "--cluster-dir", "examples/shop/cluster", "--fail-on", fail_on, "-f"];
+            assert_eq!(headroom(&root(), &[&arguments, files].concat()).code, code, "{files:?} {fail_on}");
+        }
+    };
+    check(&["examples/shop/app/cache.yaml"], [0, 1, 1, 1, 1]);
+    check(&["examples/shop/app/migrate.yaml", "examples/shop/app/web.yaml"], [0, 0, 1, 1, 1]);
+    check(&["examples/shop/app/migrate.yaml"], [0, 0, 0, 0, 0]);
 }
 
 #[test]
@@ -215,10 +221,7 @@ fn special_characters_in_names_are_escaped() {
     let junit = said("junit");
     assert!(junit.contains("name=\"pod/a&lt;&amp;&gt;%&quot;\""), "{junit}");
     let github = said("github");
-    assert!(
-        github.starts_with("::error file=./a b%2Cc.yaml,line=1,title=shop/pod/a<&>%25\"%3A LimitRange violated"),
-        "{github}"
-    );
+    assert!(github.starts_with("::error file=./a b%2Cc.yaml,line=1,title=shop/pod/a<&>%25\"%3A rejected"), "{github}");
     let sarif: Value = serde_json::from_str(&said("sarif")).unwrap();
     let place = &sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
     assert_eq!(place, "a%20b%2Cc.yaml");

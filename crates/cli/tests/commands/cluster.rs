@@ -94,7 +94,7 @@ fn manifests_are_judged_in_the_namespace_of_the_kubeconfig() {
     );
     let said = live.headroom(&["check", "-f", "app.yaml"]);
     assert_eq!((said.code, said.err.as_str()), (1, ""));
-    assert!(said.out.contains("refused   pod/a    shop"), "{}", said.out);
+    assert!(said.out.contains("rejected   pod/a    shop"), "{}", said.out);
     // Without TenantQuotas in the cluster, permissions in the one namespace are sufficient.
     let asked = ["/api/v1/namespaces/shop/pods/a", RANGES, QUOTAS, TENANT_QUOTAS, "/apis/headroom.dev/v1alpha1"];
     assert_eq!(live.asked(), asked);
@@ -109,7 +109,7 @@ fn lists_are_read_once_in_a_run() {
     fs::write(live.folder.path().join("app.yaml"), pods.join("---\n")).unwrap();
     let said = live.headroom(&["check", "-f", "app.yaml"]);
     assert_eq!(said.code, 1);
-    assert!(said.out.contains("3 objects: 2 admitted, 1 refused"), "{}", said.out);
+    assert!(said.out.contains("3 objects: 1 rejected, 2 admitted"), "{}", said.out);
     assert_eq!(live.asked().iter().filter(|path| *path == QUOTAS).count(), 1);
 }
 
@@ -158,7 +158,7 @@ fn forbidden_reads_are_reported_and_exit_with_2() {
     let said = live.headroom(&["check", "-f", "app.yaml"]);
     assert_eq!(said.code, 0, "{}", said.err);
     let expected =
-        "warning: cannot read limitranges in namespace shop: User \"ann\" cannot list it; judged without it\n";
+        "warning: cannot read limitranges in namespace shop: User \"ann\" cannot list it; evaluated without it\n";
     assert!(said.out.contains(expected), "{}", said.out);
     // Other reasons still refuse.
     let live = Live::start(json!({RANGES: Value::Null, QUOTAS: list(json!([team("3")]))}));

@@ -17,6 +17,7 @@ mod describe_conformance;
 mod entry;
 mod estimates;
 mod explain;
+mod gate;
 mod given;
 mod recommend_from_store;
 mod recommendation;

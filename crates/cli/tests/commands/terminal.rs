@@ -6,7 +6,7 @@ use crate::support::*;
 
 /// The program's output on a terminal, with these variables.
 fn on_a_terminal(variables: &[(&str, &str)]) -> String {
-    let folder = folder(&[("app.yaml", &pod("a", "{requests: {cpu: -1}}"))]);
+    let folder = folder(&[("app.yaml", &pod("a", "{requests: {cpu: 1}}"))]);
     let mut command = Command::new("script");
     command
         .args([

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::amount::{Quantity, read_quantity};
 use crate::json::{Malformed, Node};
+use crate::nearest::nearest;
 use crate::truncate::on_one_line;
 
 /// Settings that have another name now.
@@ -179,7 +180,7 @@ impl<'p, 'd> Reader<'p, 'd> {
                 self.problems.push(format!("`{path}` {problem}"));
                 continue;
             }
-            self.problems.push(match nearest(&name, &self.known) {
+            self.problems.push(match nearest(&name, self.known.iter().copied()) {
                 Some(known) => format!("`{path}` is not a setting; did you mean `{known}`?"),
                 None => format!("`{path}` is not a setting; valid names are {}", in_backticks(&self.known)),
             });
@@ -189,29 +190,4 @@ impl<'p, 'd> Reader<'p, 'd> {
 
 pub(super) fn in_backticks(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// The known name closest to a mistyped one, if any is close.
-fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
-    let closest = known.iter().map(|known| (distance(name, known), *known)).min()?;
-    (closest.0 <= 1 + name.len() / 3).then_some(closest.1)
-}
-
-/// Edit distance, ignoring case.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.to_ascii_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, in_a) in a.to_ascii_lowercase().chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (in_b, above) in b.iter().zip(row.iter_mut().skip(1)) {
-            let cost = (diagonal + usize::from(in_a != *in_b)).min(left + 1).min(*above + 1);
-            diagonal = std::mem::replace(above, cost);
-            left = cost;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }

@@ -130,6 +130,10 @@ impl ClusterReader for Overlay {
         answer
     }
 
+    fn release(&mut self) -> Option<u16> {
+        self.bottom.as_mut()?.release()
+    }
+
     fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
         match &mut self.bottom {
             Some(bottom) => bottom.kind(api_version, kind),

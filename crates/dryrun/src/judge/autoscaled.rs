@@ -11,24 +11,40 @@ pub fn is_autoscaler(kind: &ApiKind) -> bool {
     kind.group == "autoscaling" && kind.kind == "HorizontalPodAutoscaler"
 }
 
-/// The warnings at the largest number of replicas that the target does not cause at its present number.
-pub fn warnings(autoscaler: &Value, settings: &str, cluster: &mut dyn ClusterReader) -> Vec<String> {
+/// The evaluation of an autoscaler's target.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Autoscaled {
+    /// The warnings at the largest number of replicas that the target does not cause at its present number.
+    Checked(Vec<String>),
+    /// With the reason, if it is worth a warning.
+    NotChecked(Option<String>),
+}
+
+pub fn judge_target(autoscaler: &Value, settings: &str, cluster: &mut dyn ClusterReader) -> Autoscaled {
     let text = |path: &str| autoscaler.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind, name) =
         (text("/spec/scaleTargetRef/apiVersion"), text("/spec/scaleTargetRef/kind"), text("/spec/scaleTargetRef/name"));
-    let Some(most) = autoscaler.pointer("/spec/maxReplicas").and_then(Value::as_u64) else { return Vec::new() };
+    let Some(most) = autoscaler.pointer("/spec/maxReplicas").and_then(Value::as_u64) else {
+        return Autoscaled::NotChecked(None);
+    };
     let namespace = metadata(autoscaler, "namespace");
     let kind = cluster.kind(api_version, kind);
     let target = match cluster.get(api_version, &kind.kind, Some(namespace), name) {
         Ok(Some(target)) => target,
         Ok(None) => {
-            return vec![format!("maxReplicas is not checked against the quotas: there is no {}", kind.told(name))];
+            let problem = format!("maxReplicas is not checked against the quotas: there is no {}", kind.told(name));
+            return Autoscaled::NotChecked(Some(problem));
         }
-        Err(problem) => return vec![format!("maxReplicas is not checked against the quotas: {problem}")],
+        Err(problem) => {
+            return Autoscaled::NotChecked(Some(format!("maxReplicas is not checked against the quotas: {problem}")));
+        }
     };
     // For an unknown kind, where its pods come from is unknown too.
-    if request::pod_of(&target).is_none() || target.pointer("/spec/replicas").and_then(Value::as_u64) >= Some(most) {
-        return Vec::new();
+    if request::pod_of(&target).is_none() {
+        return Autoscaled::NotChecked(None);
+    }
+    if target.pointer("/spec/replicas").and_then(Value::as_u64) >= Some(most) {
+        return Autoscaled::Checked(Vec::new());
     }
     let mut scaled = target.clone();
     if let Some(Value::Object(spec)) = scaled.get_mut("spec") {
@@ -43,7 +59,7 @@ pub fn warnings(autoscaler: &Value, settings: &str, cluster: &mut dyn ClusterRea
     let before = warned(request::create(target.clone(), &kind, namespace));
     let at_most = warned(request::update(scaled, target, &kind, namespace));
     let new = at_most.into_iter().filter(|warning| !before.contains(warning));
-    new.map(|warning| format!("at maxReplicas {most}, {}: {warning}", kind.told(name))).collect()
+    Autoscaled::Checked(new.map(|warning| format!("at maxReplicas {most}, {}: {warning}", kind.told(name))).collect())
 }
 
 #[cfg(test)]
@@ -68,7 +84,8 @@ mod tests {
         let autoscaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
             "metadata": {"name": "web", "namespace": "shop"},
             "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": most}});
-        assert_eq!(warnings(&autoscaler, "{}", &mut cluster), expected);
+        let expected = expected.iter().map(|warning| (*warning).to_owned()).collect();
+        assert_eq!(judge_target(&autoscaler, "{}", &mut cluster), Autoscaled::Checked(expected));
     }
 
     #[test]

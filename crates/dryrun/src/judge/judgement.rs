@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use headroom_core::cluster::lookup::HostCall;
+use headroom_core::cluster::lookup::{HostCall, Lookup, Missing};
 use headroom_core::quota;
 use headroom_core::request::Pod;
 use headroom_core::request::{Origin, Requirement, Role};
@@ -10,6 +10,7 @@ use headroom_core::verdict::{self, Cause, Decision, Violation};
 use serde_json::Value;
 
 use super::bounds::HeldAgainst;
+use super::request;
 use crate::kinds::{ApiKind, metadata};
 
 /// The judgement of one object.
@@ -53,21 +54,30 @@ pub enum Operation {
 /// The verdicts, from harmless to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
+    /// Nothing that Headroom knows bounds such an object.
+    NotChecked,
     Admitted,
     /// Admitted, with values filled in.
     Changed,
-    Refused,
-    /// An object that the judgement needs could not be read.
-    NotJudged,
+    /// The object is stored, but not all of its pods can be created.
+    PodsBlocked,
+    Rejected,
+    /// The API server's validation does not accept the object.
+    Invalid,
+    /// The object cannot be evaluated, because something else could not be read.
+    Error,
 }
 
 impl Verdict {
     pub fn name(self) -> &'static str {
         match self {
+            Self::NotChecked => "not checked",
             Self::Admitted => "admitted",
             Self::Changed => "changed",
-            Self::Refused => "refused",
-            Self::NotJudged => "not judged",
+            Self::PodsBlocked => "pods blocked",
+            Self::Rejected => "rejected",
+            Self::Invalid => "invalid",
+            Self::Error => "error",
         }
     }
 }
@@ -89,6 +99,8 @@ pub struct Warning {
     pub text: String,
     /// The failed read, without the policy's guesses at what may be wrong with its own installation.
     problem: Option<String>,
+    /// Why pods of the object cannot be created.
+    pub blocks_pods: Option<Topic>,
 }
 
 /// The topic of a reason.
@@ -97,8 +109,8 @@ pub enum Topic {
     /// A LimitRange or a rule of the settings.
     Limits,
     Quota,
-    /// The object is not what its kind should be.
-    Unreadable,
+    /// The API server does not accept the object.
+    Invalid,
     /// An object of the cluster could not be read.
     MissingContext,
 }
@@ -215,19 +227,30 @@ impl Judgement {
 
     pub(super) fn take(&mut self, decision: &Decision<'_>, changed: Option<Value>) {
         self.reasons = decision.violations.iter().map(Reason::of).collect();
-        self.verdict = match self.reasons.iter().map(|reason| reason.topic).min() {
-            None if changed.is_some() => Verdict::Changed,
-            None => Verdict::Admitted,
-            // Nothing speaks against the object but that we do not know enough.
-            Some(Topic::MissingContext) => Verdict::NotJudged,
-            Some(_) => Verdict::Refused,
-        };
-        self.warnings = decision.warnings.iter().map(Warning::of).collect();
+        let makes_pods = request::pod_of(self.request.get("object").unwrap_or(&Value::Null)).is_some();
+        self.warnings = decision.warnings.iter().map(|warning| Warning::of(warning, makes_pods)).collect();
+        self.verdict = if changed.is_some() { Verdict::Changed } else { Verdict::Admitted };
+        self.decide();
         self.estimates = decision.estimates_beside_warnings().map(str::to_owned).collect();
         self.changed = changed;
         self.pod = decision.pod.as_ref().map(values_of);
         self.charges = decision.charges.iter().map(Charge::of).collect();
         self.pod_charges = decision.pod_charges.iter().map(Charge::of).collect();
+    }
+
+    /// The verdict that follows from reasons and warnings.
+    pub(super) fn decide(&mut self) {
+        let is_topic = |topic| self.reasons.iter().any(|reason| reason.topic == topic);
+        self.verdict = match () {
+            () if is_topic(Topic::Invalid) => Verdict::Invalid,
+            () if is_topic(Topic::Limits) || is_topic(Topic::Quota) => Verdict::Rejected,
+            () if is_topic(Topic::MissingContext) => Verdict::Error,
+            () => match self.warnings.iter().filter_map(|warning| warning.blocks_pods).min() {
+                None => return,
+                Some(Topic::MissingContext) => Verdict::Error,
+                Some(_) => Verdict::PodsBlocked,
+            },
+        };
     }
 
     /// The object's name as kubectl prints it: `deployment.apps/web`.
@@ -236,7 +259,7 @@ impl Judgement {
     }
 
     pub fn is_admitted(&self) -> bool {
-        matches!(self.verdict, Verdict::Admitted | Verdict::Changed)
+        self.verdict <= Verdict::PodsBlocked
     }
 
     /// The whole refusal as the policy words it.
@@ -262,7 +285,7 @@ impl Reason {
 
     fn of(violation: &Violation<'_>) -> Self {
         let (topic, problem) = match violation {
-            Violation::Unreadable(_) => (Topic::Unreadable, None),
+            Violation::Unreadable(_) => (Topic::Invalid, None),
             Violation::MissingContext(missing) => (Topic::MissingContext, Some(missing.problem.clone())),
             Violation::Limits { .. } => (Topic::Limits, None),
             Violation::Quotas { .. } => (Topic::Quota, None),
@@ -277,7 +300,8 @@ impl Reason {
 
     /// The reason and each piece of advice on it, for a person without access to the policy server.
     pub fn lines(&self) -> Vec<&str> {
-        const ADVICE: &str = "not judged without it: ask for permission to read it, or provide it with --cluster-dir";
+        const ADVICE: &str =
+            "it cannot be evaluated without: ask for permission to read it, or provide it with --cluster-dir";
         match &self.problem {
             Some(problem) => vec![problem, ADVICE],
             None => self.parts.iter().map(String::as_str).collect(),
@@ -292,25 +316,39 @@ impl fmt::Display for Reason {
 }
 
 impl Warning {
-    fn of(warning: &verdict::Warning<'_>) -> Self {
-        let problem = match &warning.cause {
-            Cause::MissingContext(missing) => Some(missing.problem.clone()),
-            _ => None,
+    fn of(warning: &verdict::Warning<'_>, makes_pods: bool) -> Self {
+        let (problem, topic) = match &warning.cause {
+            Cause::MissingContext(missing) => {
+                (Some(missing.problem.clone()), is_needed(missing).then_some(Topic::MissingContext))
+            }
+            Cause::Limits => (None, Some(Topic::Limits)),
+            Cause::Quota(breach) => (None, (!breach.only_slows()).then_some(Topic::Quota)),
+            Cause::Estimate(_) | Cause::Note | Cause::Omitted => (None, None),
         };
-        Self { text: warning.text.clone(), problem }
+        Self { text: warning.text.clone(), problem, blocks_pods: topic.filter(|_| makes_pods) }
     }
+
+    /// A warning that some pods of an object cannot be created.
+    pub(super) fn blocking(topic: Topic, text: String) -> Self {
+        Self { text, problem: None, blocks_pods: Some(topic) }
+    }
+}
+
+/// True if nothing can be said of pods without it.
+fn is_needed(missing: &Missing<'_>) -> bool {
+    matches!(missing.lookup, Lookup::LimitRanges { .. } | Lookup::Quotas { .. } | Lookup::Scaled { .. })
 }
 
 impl From<String> for Warning {
     fn from(text: String) -> Self {
-        Self { text, problem: None }
+        Self { text, problem: None, blocks_pods: None }
     }
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.problem {
-            Some(problem) => write!(f, "{problem}; judged without it"),
+            Some(problem) => write!(f, "{problem}; evaluated without it"),
             None => f.write_str(&self.text),
         }
     }

@@ -6,17 +6,16 @@
 //! make of it.
 
 use headroom_core::amount::Quantity;
-use headroom_core::cluster::limit_range::LimitRange;
-use headroom_core::cluster::resource_quota::{ResourceQuota, validate};
-use headroom_core::json::Document;
-use headroom_tenant_quota::tenant_quota::TenantQuota;
+use headroom_core::request::kinds::PodKind;
 use serde_json::{Value, json};
 
+use super::autoscaled::Autoscaled;
 use super::judgement::{Charge, Judgement, Operation, Reason, Topic, Verdict, Warning};
-use super::{autoscaled, judge, kubectl_apply, request, tenant_quotas};
+use super::pod_templates::{self, PodsAt};
+use super::{autoscaled, judge, kubectl_apply, request, tenant_quotas, validation};
 use crate::cluster_reader::folder::in_namespace;
 use crate::cluster_reader::{ClusterReader, Overlay};
-use crate::kinds::{ApiKind, metadata};
+use crate::kinds::{ApiKind, lifecycle, metadata};
 
 /// A run over several objects.
 pub struct Run {
@@ -25,6 +24,10 @@ pub struct Run {
     settings: String,
     /// The namespace of objects that name none.
     namespace: String,
+    /// The minor version of the API server; none if it is not known.
+    release: Option<u16>,
+    /// Where the pods of custom resources are, for those that do not follow the conventions.
+    pub pods_at: Vec<PodsAt>,
     /// The requests for workloads so far: their pods are nowhere else yet.
     workloads: Vec<Value>,
     /// True if there are TenantQuotas; none until they were listed.
@@ -32,9 +35,11 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn new(cluster: Overlay, settings: &Value, namespace: &str) -> Self {
+    pub fn new(mut cluster: Overlay, settings: &Value, namespace: &str) -> Self {
+        let of_settings = settings.get("kubernetesVersion").and_then(Value::as_str).and_then(lifecycle::minor);
+        let release = of_settings.or_else(|| cluster.release());
         let (settings, namespace) = (settings.to_string(), namespace.to_owned());
-        Self { cluster, settings, namespace, workloads: Vec::new(), has_tenants: None }
+        Self { cluster, settings, namespace, release, pods_at: Vec::new(), workloads: Vec::new(), has_tenants: None }
     }
 
     /// Adds what TenantQuotas say to a request that everybody else admits.
@@ -55,7 +60,6 @@ impl Run {
         let outcome = tenant_quotas::judge(&judgement.request, &object, &mut self.cluster)?;
         judgement.charges.extend(outcome.charges);
         if !outcome.refusals.is_empty() {
-            judgement.verdict = Verdict::Refused;
             judgement.reasons.extend(outcome.refusals.into_iter().map(|parts| Reason::new(Topic::Quota, parts)));
             return Ok(());
         }
@@ -70,7 +74,9 @@ impl Run {
         let old = old.and_then(|old| pod(self, &old));
         let forecast = tenant_quotas::forecast(&judgement.request, &new, old.as_ref(), &mut self.cluster)?;
         judgement.pod_charges.extend(forecast.charges);
-        let warning = |parts: &Vec<String>| format!("its pods would be refused: {}", parts.join("; ")).into();
+        let warning = |parts: &Vec<String>| {
+            Warning::blocking(Topic::Quota, format!("its pods would be refused: {}", parts.join("; ")))
+        };
         judgement.warnings.extend(forecast.refusals.iter().map(warning));
         Ok(())
     }
@@ -86,7 +92,7 @@ impl Run {
         if judgement.is_admitted()
             && let Err(problem) = self.commit(&judgement)
         {
-            judgement.verdict = Verdict::NotJudged;
+            judgement.verdict = Verdict::Error;
             judgement.reasons.push(Reason::missing_context(problem));
         }
         judgement
@@ -116,18 +122,51 @@ impl Run {
         if let Err(problem) = self.ask_tenants(&mut judgement) {
             judgement.warnings.push(problem.into());
         }
-        if autoscaled::is_autoscaler(&kind) {
-            let object = judgement.outcome().clone();
-            let warnings = autoscaled::warnings(&object, &self.settings, &mut self.cluster);
-            judgement.warnings.extend(warnings.into_iter().map(Warning::from));
+        let object = judgement.outcome().clone();
+        let mut is_checked = is_bounded(&kind) || !judgement.charges.is_empty();
+        let templates = pod_templates::of(&object, &self.pods_at);
+        for request in self.requests_for_pods(&judgement) {
+            is_checked = true;
+            let of_pods = judge(request, &self.settings, &mut self.cluster);
+            let refusals = of_pods.reasons.iter().map(|reason| Warning::blocking(reason.topic, reason.to_string()));
+            judgement.warnings.extend(refusals.chain(of_pods.warnings));
+            judgement.pod_charges.extend(of_pods.pod_charges);
         }
-        let problems = problems(judgement.outcome());
+        if autoscaled::is_autoscaler(&kind) {
+            match autoscaled::judge_target(&object, &self.settings, &mut self.cluster) {
+                Autoscaled::Checked(warnings) => {
+                    is_checked = true;
+                    judgement.warnings.extend(warnings.into_iter().map(Warning::from));
+                }
+                Autoscaled::NotChecked(why) => judgement.warnings.extend(why.map(Warning::from)),
+            }
+        }
+        let problems = validation::problems(&object, self.release, &templates);
         if !problems.is_empty() {
-            judgement.verdict = Verdict::Refused;
-            let text = format!("{} \"{}\" is invalid: {}", judgement.kind.kind, judgement.name, problems.join(", "));
-            judgement.reasons.push(Reason::new(Topic::Unreadable, vec![text]));
+            // What the core could not read is among the problems, in Kubernetes' words.
+            judgement.reasons.retain(|reason| reason.topic != Topic::Invalid);
+            judgement.reasons.insert(0, Reason::new(Topic::Invalid, problems));
+        }
+        judgement.decide();
+        if !is_checked && judgement.verdict == Verdict::Admitted {
+            judgement.verdict = Verdict::NotChecked;
         }
         judgement
+    }
+
+    /// The requests for ReplicaSets in place of a custom resource that creates pods.
+    fn requests_for_pods(&self, judgement: &Judgement) -> Vec<Value> {
+        let (object, old) = (judgement.outcome(), judgement.request.get("oldObject").unwrap_or(&Value::Null));
+        let before = pod_templates::of(old, &self.pods_at);
+        let kind = ApiKind::new("apps/v1", "ReplicaSet");
+        let request = |pods: &pod_templates::PodTemplate| {
+            let replica_set = pod_templates::replica_set(object, pods);
+            match before.iter().find(|old| old.path == pods.path) {
+                Some(was) => request::update(replica_set, pod_templates::replica_set(old, was), &kind, &self.namespace),
+                None => request::create(replica_set, &kind, &self.namespace),
+            }
+        };
+        pod_templates::of(object, &self.pods_at).iter().map(request).collect()
     }
 
     /// Judges an object that is there already as if it were made again, in the place that it leaves in the quotas.
@@ -148,7 +187,11 @@ impl Run {
 
     /// A pod as a workload would make it, judged; none if the object makes no pods of its own.
     pub fn preview_pod_of(&mut self, workload: &Value) -> Option<Judgement> {
-        let pod = request::pod_of(workload)?;
+        let of_custom_resource = || {
+            let pods = pod_templates::of(workload, &self.pods_at).into_iter().next()?;
+            request::pod_of(&pod_templates::replica_set(workload, &pods))
+        };
+        let pod = request::pod_of(workload).or_else(of_custom_resource)?;
         let kind = ApiKind::of(&pod);
         Some(judge(request::create(pod, &kind, &self.namespace), &self.settings, &mut self.cluster))
     }
@@ -175,6 +218,7 @@ impl Run {
         if request::pod_of(judgement.outcome()).is_some() {
             self.workloads.push(judgement.request.clone());
         }
+        self.workloads.extend(self.requests_for_pods(judgement));
         let mut object = judgement.outcome().clone();
         let is_quota = judgement.kind.kind == "ResourceQuota" && judgement.kind.group.is_empty();
         if is_quota {
@@ -241,30 +285,15 @@ fn amount_of(value: &Value) -> Option<Quantity> {
     }
 }
 
-/// The problems that the API server would find in a LimitRange or a ResourceQuota, and the quota server in a TenantQuota.
-pub fn problems(object: &Value) -> Vec<String> {
-    let kind = ApiKind::of(object);
-    let text = object.to_string();
-    // OK because what serde_json wrote can be read.
-    let Ok(document) = Document::read(&text) else { return Vec::new() };
-    let told =
-        |problems: Vec<headroom_core::cluster::problem::Problem>| problems.iter().map(ToString::to_string).collect();
-    match kind.qualified().as_str() {
-        "limitranges" => match LimitRange::read(document.root()) {
-            Ok(mut range) => {
-                range.imply_defaults();
-                told(range.problems("spec.limits"))
-            }
-            Err(malformed) => vec![malformed.to_string()],
-        },
-        "resourcequotas" => match ResourceQuota::read(document.root()) {
-            Ok(quota) => told(validate::quota(&quota)),
-            Err(malformed) => vec![malformed.to_string()],
-        },
-        "tenantquotas.headroom.dev" => match TenantQuota::read(document.root()) {
-            Ok(quota) => told(quota.problems()),
-            Err(malformed) => vec![malformed.to_string()],
-        },
-        _ => Vec::new(),
-    }
+/// True for the kinds that Headroom evaluates in any case; others only count for quotas that name them.
+fn is_bounded(kind: &ApiKind) -> bool {
+    const KINDS: [&str; 6] = [
+        "limitranges",
+        "persistentvolumeclaims",
+        "resourceclaims.resource.k8s.io",
+        "resourcequotas",
+        "services",
+        "tenantquotas.headroom.dev",
+    ];
+    PodKind::of(&kind.group, &kind.plural).is_some() || KINDS.contains(&kind.qualified().as_str())
 }

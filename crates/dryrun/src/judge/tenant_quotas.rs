@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(told(&run.judge(&pod("shop", "a"))), (Judged::Admitted, Vec::new()));
         let text = "pods \"b\" is forbidden: exceeded quota: payments, requested: pods=1, used: pods=4, limited: pods=4; tenant \
             quota payments: pods short by 1 (0 available); top namespaces: web 2";
-        assert_eq!(told(&run.judge(&pod("web", "b"))), (Judged::Refused, vec![text.to_owned()]));
+        assert_eq!(told(&run.judge(&pod("web", "b"))), (Judged::Rejected, vec![text.to_owned()]));
         assert_eq!(told(&run.judge(&pod("other", "c"))), (Judged::Admitted, Vec::new()));
         assert_eq!(told(&run.judge(&pod("kube-system", "d"))), (Judged::Admitted, Vec::new()));
     }
@@ -366,13 +366,13 @@ mod tests {
             tenant_quota("payments", Some("acme"), "9", json!({"used": {"pods": "2"}})),
         ]);
         let judgement = run.judge(&deployment(5));
-        assert_eq!(judgement.verdict, Judged::Admitted);
+        assert_eq!(judgement.verdict, Judged::PodsBlocked);
         let text = "its pods would be refused: tenant quota acme: 3 of 5 replicas fit: pods short by 2 (3 available)";
         assert!(judgement.warnings.iter().any(|warning| warning.text.starts_with(text)), "{:?}", judgement.warnings);
         // They have taken their part of both by then.
         let text = "exceeded quota: acme, requested: pods=1, used: pods=";
         let (verdict, reasons) = told(&run.judge(&pod("web", "a")));
-        assert!(verdict == Judged::Refused && reasons[0].contains(text), "{reasons:?}");
+        assert!(verdict == Judged::Rejected && reasons[0].contains(text), "{reasons:?}");
     }
 
     #[test]
@@ -381,7 +381,7 @@ mod tests {
         let mut quota = tenant_quota("payments", None, "1", status);
         quota["spec"]["namespaces"] = json!({"selector": {}});
         let mut run = run(vec![quota]);
-        assert_eq!(told(&run.judge(&pod("shop", "a"))).0, Judged::Refused);
+        assert_eq!(told(&run.judge(&pod("shop", "a"))).0, Judged::Rejected);
         for namespace in ["web", "kube-public"] {
             assert_eq!(told(&run.judge(&pod(namespace, "a"))), (Judged::Admitted, Vec::new()));
             let mut deployment = deployment(5);
@@ -399,7 +399,7 @@ mod tests {
     fn a_quota_that_nobody_has_counted_is_counted_and_a_suspended_one_refuses_nothing() {
         let mut run = run(vec![tenant_quota("payments", None, "2", Value::Null), pod("shop", "a"), pod("web", "b")]);
         let (verdict, reasons) = told(&run.judge(&pod("shop", "c")));
-        assert_eq!(verdict, Judged::Refused);
+        assert_eq!(verdict, Judged::Rejected);
         assert!(reasons[0].contains("used: pods=2, limited: pods=2"), "{reasons:?}");
         let mut suspended = tenant_quota("payments", None, "2", Value::Null);
         suspended["spec"]["suspend"] = json!(true);
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(told(&run.judge(&pod("shop", "c"))), (Judged::Admitted, Vec::new()));
         let wrong = tenant_quota("wrong", Some("wrong"), "1.5", Value::Null);
         let (verdict, reasons) = told(&run.judge(&wrong));
-        assert_eq!(verdict, Judged::Refused);
+        assert_eq!(verdict, Judged::Invalid);
         assert!(reasons[0].contains("spec.parent: must not be the quota itself"), "{reasons:?}");
     }
 }

@@ -7,8 +7,12 @@ use super::yaml;
 /// A document and the line of its first value, or a problem and its line; lines count from 1.
 pub type Document = Result<(usize, Value), (usize, String)>;
 
-/// Reads JSON values that follow each other, or YAML documents. Empty documents are left out; the first problem is the
-/// last entry.
+/// The begin of an expression in a Helm template.
+pub(super) const TEMPLATE: &str = "{{";
+pub(super) const UNRENDERED: &str =
+    "unrendered Helm template: run `helm template CHART | kubectl headroom check -f -` instead";
+
+/// Reads JSON values that follow each other, or YAML documents. Empty documents are left out.
 pub fn read(text: &str) -> Vec<Document> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // YAML has flow mappings too, so what is no JSON after all is given to YAML, whose complaint is the better one.
@@ -25,10 +29,9 @@ pub fn read(text: &str) -> Vec<Document> {
         match document {
             Ok(Value::Null) => {}
             Ok(value) => documents.push(Ok((first_line + blank_lines(part), value))),
-            Err(problem) => {
-                documents.push(Err(problem));
-                break;
-            }
+            // A template's braces are no YAML, and the reader's complaint about them helps nobody.
+            Err((line, _)) if part.contains(TEMPLATE) => documents.push(Err((line, UNRENDERED.to_owned()))),
+            Err(problem) => documents.push(Err(problem)),
         }
     }
     documents

@@ -59,7 +59,9 @@ impl<'t> Reader<'t> {
                 Some(Ok(event)) => return Ok(Some(event)),
                 Some(Err(error)) => {
                     let text = error.to_string();
-                    let text = text.rfind(" at line ").and_then(|end| text.get(..end)).unwrap_or(&text);
+                    // Its place in the document; the caller knows the line in the file.
+                    let end = [" at char ", " at line "].iter().filter_map(|place| text.rfind(place)).min();
+                    let text = end.and_then(|end| text.get(..end)).unwrap_or(&text);
                     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
                     return Err((error.marker().line().saturating_sub(1), text));
                 }

@@ -253,15 +253,15 @@ impl Effect {
     fn of(subject: &Subject, now: &Judgement, then: &Judgement) -> Self {
         let values = value_changes(now, then);
         let change = match (now.verdict, then.verdict) {
-            (Verdict::NotJudged, _) | (_, Verdict::NotJudged) => Change::NotJudged,
-            (Verdict::Refused, Verdict::Refused) => Change::StillRefused,
-            (_, Verdict::Refused) => Change::NewlyRefused,
-            (Verdict::Refused, _) => Change::NoLongerRefused,
+            (Verdict::Error, _) | (_, Verdict::Error) => Change::NotJudged,
+            (Verdict::Rejected, Verdict::Rejected) => Change::StillRefused,
+            (_, Verdict::Rejected) => Change::NewlyRefused,
+            (Verdict::Rejected, _) => Change::NoLongerRefused,
             _ if values.is_empty() => Change::Same,
             _ => Change::Changed,
         };
         let told = match change {
-            Change::NotJudged if now.verdict == Verdict::NotJudged => &now.reasons,
+            Change::NotJudged if now.verdict == Verdict::Error => &now.reasons,
             Change::NoLongerRefused => &now.reasons,
             _ => &then.reasons,
         };

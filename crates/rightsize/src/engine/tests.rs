@@ -82,7 +82,7 @@ fn admitted(workload: &Entry, row: &Workload, used: &[(&str, Observed)], around:
     let kind = ApiKind::new("v1", "Pod");
     let settings = json!({"estimates": {"replayTime": now.to_string()}}).to_string();
     let judgement = judge(review::create(pod, &kind, "shop"), &settings, &mut overlay);
-    if judgement.verdict == Verdict::Refused {
+    if judgement.verdict == Verdict::Rejected {
         return None;
     }
     let changed = judgement.changed.unwrap_or(judgement.request["object"].clone());

@@ -1,299 +1,291 @@
-//! Renders judgements: as a table, as JSON, as findings and as test cases.
+//! Renders entries: as a table, as JSON, as Markdown, as findings and as test cases.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use headroom_dryrun::judge::{Judgement, Operation, Topic, Verdict};
+use headroom_dryrun::judge::Verdict;
 use headroom_report::junit::Case;
 use headroom_report::{Finding, Level, Paint, Rule, Table};
 use serde::Serialize;
 
-use super::Judged;
+use super::entry::{Change, Entry};
 
-static LIMITS: Rule = Rule {
-    id: "limits",
-    title: "LimitRange violated",
-    help: "The object asks for an amount outside the bounds of a LimitRange of its namespace, or of a rule of the policy's settings.",
+static REJECTED: Rule = Rule {
+    id: "rejected",
+    title: "rejected",
+    help: "A LimitRange or a ResourceQuota of the namespace, or the policy, rejects the object.",
 };
-static QUOTA: Rule = Rule {
-    id: "quota",
-    title: "ResourceQuota violated",
-    help: "The object asks for more than a ResourceQuota of its namespace has left, or does not set a resource that the quota covers.",
+static PODS_BLOCKED: Rule = Rule {
+    id: "pods-blocked",
+    title: "pods blocked",
+    help: "The object is stored, but a LimitRange or a ResourceQuota rejects some or all of the pods that it creates.",
 };
-static UNREADABLE: Rule = Rule {
-    id: "unreadable",
-    title: "invalid object",
-    help: "The object cannot be read as its kind, or the API server would find it invalid.",
-};
-static MISSING_CONTEXT: Rule = Rule {
-    id: "missing-context",
-    title: "not judged",
-    help: "Something that the judgement needs could not be read: from the cluster, or from the files given instead of one.",
+static INVALID: Rule =
+    Rule { id: "invalid", title: "invalid object", help: "The API server's validation does not accept the object." };
+static ERROR: Rule = Rule {
+    id: "error",
+    title: "not evaluated",
+    help: "The document, or something of the cluster that the decision needs, cannot be read.",
 };
 static WARNING: Rule = Rule {
     id: "warning",
     title: "policy warning",
-    help: "The object is admitted, and kubectl apply would show this warning.",
+    help: "The object is admitted, and kubectl apply shows this warning.",
 };
-static FILLED_IN: Rule = Rule {
-    id: "filled-in",
-    title: "values set by the policy",
-    help: "The object leaves out requests or limits that the policy sets.",
+static CHANGED: Rule = Rule {
+    id: "changed",
+    title: "values set at admission",
+    help: "The object does not set requests or limits that the policy fills in.",
 };
 
-/// All that findings may name.
-pub static RULES: [&Rule; 6] = [&LIMITS, &QUOTA, &UNREADABLE, &MISSING_CONTEXT, &WARNING, &FILLED_IN];
+/// All rules that findings may name: one for each verdict that has something to say, and warnings.
+pub static RULES: [&Rule; 6] = [&REJECTED, &PODS_BLOCKED, &INVALID, &ERROR, &WARNING, &CHANGED];
+
+/// The verdicts, the worst first.
+const VERDICTS: [Verdict; 7] = [
+    Verdict::Error,
+    Verdict::Invalid,
+    Verdict::Rejected,
+    Verdict::PodsBlocked,
+    Verdict::Changed,
+    Verdict::Admitted,
+    Verdict::NotChecked,
+];
 
 /// What programs read.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct Report<'e> {
     summary: Summary,
-    objects: Vec<Entry>,
+    objects: &'e [Entry],
 }
 
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Summary {
     objects: usize,
-    admitted: usize,
+    errors: usize,
+    invalid: usize,
+    rejected: usize,
+    pods_blocked: usize,
     changed: usize,
-    refused: usize,
-    not_judged: usize,
-    /// Objects that the policy warns about, whatever the verdict.
+    admitted: usize,
+    not_checked: usize,
+    /// Objects with warnings, whatever the verdict.
     warned: usize,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    api_version: String,
-    kind: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    namespace: String,
-    name: String,
-    file: String,
-    line: usize,
-    operation: &'static str,
-    verdict: &'static str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    reasons: Vec<ReasonEntry>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    changes: Vec<Change>,
-    /// What it adds to quotas if it is admitted, its pods included.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    charges: Vec<ChargeEntry>,
-}
-
-#[derive(Debug, Serialize)]
-struct ReasonEntry {
-    rule: &'static str,
-    message: String,
-}
-
-#[derive(Debug, Serialize)]
-struct Change {
-    /// `container web`, or `init container setup`.
-    container: String,
-    /// `requests.cpu`
-    field: String,
-    value: String,
-    reason: String,
-}
-
-#[derive(Debug, Serialize)]
-struct ChargeEntry {
-    quota: String,
-    name: String,
-    added: String,
-    used: String,
-}
-
-pub fn report(judged: &[Judged]) -> Report {
-    Report { summary: Summary::of(judged), objects: judged.iter().map(Entry::of).collect() }
+pub fn report(entries: &[Entry]) -> Report<'_> {
+    Report { summary: Summary::of(entries), objects: entries }
 }
 
 impl Summary {
-    fn of(judged: &[Judged]) -> Self {
-        let count = |verdict| judged.iter().filter(|judged| judged.judgement.verdict == verdict).count();
+    fn of(entries: &[Entry]) -> Self {
+        let count = |verdict| entries.iter().filter(|entry| entry.verdict == verdict).count();
         Self {
-            objects: judged.len(),
-            admitted: count(Verdict::Admitted),
+            objects: entries.len(),
+            errors: count(Verdict::Error),
+            invalid: count(Verdict::Invalid),
+            rejected: count(Verdict::Rejected),
+            pods_blocked: count(Verdict::PodsBlocked),
             changed: count(Verdict::Changed),
-            refused: count(Verdict::Refused),
-            not_judged: count(Verdict::NotJudged),
-            warned: judged.iter().filter(|judged| !judged.judgement.warnings.is_empty()).count(),
+            admitted: count(Verdict::Admitted),
+            not_checked: count(Verdict::NotChecked),
+            warned: entries.iter().filter(|entry| !entry.warnings.is_empty()).count(),
+        }
+    }
+
+    fn count(&self, verdict: Verdict) -> usize {
+        match verdict {
+            Verdict::Error => self.errors,
+            Verdict::Invalid => self.invalid,
+            Verdict::Rejected => self.rejected,
+            Verdict::PodsBlocked => self.pods_blocked,
+            Verdict::Changed => self.changed,
+            Verdict::Admitted => self.admitted,
+            Verdict::NotChecked => self.not_checked,
         }
     }
 }
 
-impl Entry {
-    fn of(Judged { origin, judgement }: &Judged) -> Self {
-        let charged = judgement.charges.iter().chain(&judgement.pod_charges).filter(|_| judgement.is_admitted());
-        let charges = charged.flat_map(|charge| {
-            charge.added.iter().map(|amount| ChargeEntry {
-                quota: charge.quota.clone(),
-                name: amount.name.clone(),
-                added: amount.added.clone(),
-                used: amount.used.clone(),
-            })
-        });
-        Self {
-            api_version: judgement.kind.api_version(),
-            kind: judgement.kind.kind.clone(),
-            namespace: judgement.namespace.clone(),
-            name: judgement.name.clone(),
-            file: origin.file.display().to_string(),
-            line: origin.line,
-            operation: match judgement.operation {
-                Operation::Create => "create",
-                Operation::Update => "update",
-            },
-            verdict: judgement.verdict.name(),
-            reasons: judgement
-                .reasons
-                .iter()
-                .map(|reason| ReasonEntry { rule: rule(reason.topic).id, message: reason.to_string() })
-                .collect(),
-            warnings: judgement.warnings.iter().map(ToString::to_string).collect(),
-            changes: changes(judgement),
-            charges: charges.collect(),
-        }
-    }
-}
-
-fn rule(topic: Topic) -> &'static Rule {
-    match topic {
-        Topic::Limits => &LIMITS,
-        Topic::Quota => &QUOTA,
-        Topic::Unreadable => &UNREADABLE,
-        Topic::MissingContext => &MISSING_CONTEXT,
-    }
-}
-
-/// The values that are filled in, if the object is changed.
-fn changes(judgement: &Judgement) -> Vec<Change> {
-    if judgement.changed.is_none() {
-        return Vec::new();
-    }
-    let containers = judgement.pod.iter().flatten();
-    let changes = containers.flat_map(|container| {
-        let name = format!("{} {}", container.role.noun(), container.name);
-        container.values.iter().filter(|value| value.is_new).map(move |value| Change {
-            container: name.clone(),
-            field: format!("{}.{}", value.requirement.field(), value.resource),
-            value: value.quantity.clone(),
-            reason: value.reason.clone(),
-        })
-    });
-    changes.collect()
-}
-
-/// A line an object, with what there is to say below it, and the sum of all.
-pub fn table(judged: &[Judged], paint: Paint) -> String {
-    let mut table = Table::new(&["VERDICT", "OBJECT", "NAMESPACE", "FILE"]);
-    for Judged { origin, judgement } in judged {
-        let verdict = judgement.verdict.name();
-        let painted = match judgement.verdict {
-            Verdict::Admitted => paint.good(verdict),
-            Verdict::Changed => paint.fresh(verdict),
-            Verdict::Refused | Verdict::NotJudged => paint.bad(verdict),
-        };
-        let plain = |text: String| (text.clone(), text);
-        let place = origin.to_string();
-        table.painted_row([
-            (verdict.to_owned(), painted),
-            plain(judgement.told()),
-            plain(judgement.namespace.clone()),
-            (place.clone(), paint.faint(&place)),
-        ]);
-    }
-    let mut lines = table.lines().into_iter();
-    let mut text = paint.strong(&lines.next().unwrap_or_default()) + "\n";
-    for (line, Judged { judgement, .. }) in lines.zip(judged) {
-        text.push_str(&line);
-        text.push('\n');
-        for line in details(judgement, paint) {
-            text.push_str(&format!("  {line}\n"));
-        }
-    }
-    format!("{text}\n{}\n", Summary::of(judged))
-}
-
-/// What there is to say about an object: why it is refused, what is filled in, and warnings.
-fn details(judgement: &Judgement, paint: Paint) -> Vec<String> {
-    let mut lines = Vec::new();
-    for reason in &judgement.reasons {
-        lines.extend(reason.lines().into_iter().map(str::to_owned));
-    }
-    for Change { container, field, value, reason } in changes(judgement) {
-        lines.push(format!("{container}: {field} {}, {reason}", paint.fresh(&value)));
-    }
-    for warning in &judgement.warnings {
-        lines.push(format!("{} {warning}", paint.doubtful("warning:")));
-    }
-    lines
-}
-
-/// `3 objects: 1 admitted, 2 refused; 1 with warnings`
+/// `3 objects: 2 rejected, 1 admitted; 1 with warnings`
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = [
-            (self.admitted, Verdict::Admitted),
-            (self.changed, Verdict::Changed),
-            (self.refused, Verdict::Refused),
-            (self.not_judged, Verdict::NotJudged),
-        ];
-        let counts = counts.iter().filter(|(count, _)| *count > 0);
-        let counts: Vec<String> = counts.map(|(count, verdict)| format!("{count} {}", verdict.name())).collect();
+        let counts =
+            VERDICTS.iter().map(|verdict| (self.count(*verdict), verdict.name())).filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts.map(|(count, verdict)| format!("{count} {verdict}")).collect();
         let noun = if self.objects == 1 { "object" } else { "objects" };
         write!(f, "{} {noun}: {}", self.objects, counts.join(", "))?;
         if self.warned > 0 { write!(f, "; {} with warnings", self.warned) } else { Ok(()) }
     }
 }
 
-pub fn findings(judged: &[Judged]) -> Vec<Finding> {
-    judged.iter().flat_map(findings_of).collect()
+/// `2 of 5 objects were not checked: ConfigMap, ServiceAccount`; none if all were.
+pub fn not_checked(entries: &[Entry]) -> Option<String> {
+    let kinds: Vec<&str> =
+        entries.iter().filter(|entry| entry.verdict == Verdict::NotChecked).map(|entry| entry.kind.as_str()).collect();
+    let names: BTreeSet<&str> = kinds.iter().copied().collect();
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    (!kinds.is_empty()).then(|| format!("{} of {} objects were not checked: {names}", kinds.len(), entries.len()))
 }
 
-fn findings_of(Judged { origin, judgement }: &Judged) -> Vec<Finding> {
-    let subject = match judgement.namespace.as_str() {
-        "" => judgement.told(),
-        namespace => format!("{namespace}/{}", judgement.told()),
+/// Entries with the same verdict for the same reasons, the first one in front.
+struct Group<'e> {
+    first: &'e Entry,
+    details: Vec<String>,
+    others: Vec<&'e Entry>,
+}
+
+/// Entries that have something to say are grouped; the others stand alone.
+fn groups<'e>(entries: &'e [Entry], details: impl Fn(&Entry) -> Vec<String>) -> Vec<Group<'e>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut known: BTreeMap<(Verdict, &str, Vec<String>), usize> = BTreeMap::new();
+    for entry in entries {
+        let details = details(entry);
+        let nameless = |line: &String| {
+            let quoted = format!("\"{}\"", entry.name);
+            line.replace(&quoted, "\"\"").replace(&format!("/{}", entry.name), "/")
+        };
+        let key = (entry.verdict, entry.namespace.as_str(), details.iter().map(nameless).collect());
+        match known.get(&key).and_then(|index| groups.get_mut(*index)) {
+            Some(group) if !details.is_empty() => group.others.push(entry),
+            _ => {
+                known.insert(key, groups.len());
+                groups.push(Group { first: entry, details, others: Vec::new() });
+            }
+        }
+    }
+    groups
+}
+
+impl Group<'_> {
+    /// `and 2 more for the same reason: pod/b (app.yaml:7), pod/c (app.yaml:13)`
+    fn others(&self) -> Option<String> {
+        /// At most this many are named.
+        const MAX: usize = 5;
+        let named = self.others.iter().take(MAX).map(|entry| format!("{} ({})", entry.object, entry.origin));
+        let mut named = named.collect::<Vec<_>>().join(", ");
+        if self.others.len() > MAX {
+            named.push_str(", …");
+        }
+        (!self.others.is_empty()).then(|| format!("and {} more for the same reason: {named}", self.others.len()))
+    }
+}
+
+/// A line an object, with what there is to say below it, and the sum of all.
+pub fn table(entries: &[Entry], paint: Paint) -> String {
+    let groups = groups(entries, |entry| details(entry, paint));
+    let mut table = Table::new(&["VERDICT", "OBJECT", "NAMESPACE", "FILE"]);
+    for Group { first: Entry { verdict, object, namespace, origin, .. }, .. } in &groups {
+        let name = verdict.name();
+        let painted = match verdict {
+            Verdict::Admitted => paint.good(name),
+            Verdict::Changed => paint.fresh(name),
+            Verdict::PodsBlocked => paint.doubtful(name),
+            Verdict::NotChecked => paint.faint(name),
+            Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.bad(name),
+        };
+        let plain = |text: &str| (text.to_owned(), text.to_owned());
+        let place = origin.to_string();
+        table.painted_row([
+            (name.to_owned(), painted),
+            plain(object),
+            plain(namespace),
+            (place.clone(), paint.faint(&place)),
+        ]);
+    }
+    let mut lines = table.lines().into_iter();
+    let mut text = paint.strong(&lines.next().unwrap_or_default()) + "\n";
+    for (line, group) in lines.zip(&groups) {
+        text.push_str(&line);
+        text.push('\n');
+        for line in group.details.iter().cloned().chain(group.others()) {
+            text.push_str(&format!("  {line}\n"));
+        }
+    }
+    format!("{text}\n{}\n", Summary::of(entries))
+}
+
+/// What there is to say about an object: why it fails, what is filled in, and warnings.
+fn details(entry: &Entry, paint: Paint) -> Vec<String> {
+    let mut lines: Vec<String> = entry.reasons.iter().flat_map(|reason| reason.lines.clone()).collect();
+    for Change { container, field, value, reason } in &entry.changes {
+        lines.push(format!("{container}: {field} {}, {reason}", paint.fresh(value)));
+    }
+    for warning in &entry.warnings {
+        lines.push(format!("{} {warning}", paint.doubtful("warning:")));
+    }
+    lines
+}
+
+/// The sum, and a table of the objects that have something to say.
+pub fn markdown(entries: &[Entry]) -> String {
+    let cell = |text: &str| {
+        let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|").replace('`', "\\`").replace('@', "&#64;")
+    };
+    let mut text = format!("**{}**\n", Summary::of(entries));
+    let groups = groups(entries, |entry| details(entry, Paint::OFF));
+    let mut speaking = groups.iter().filter(|group| !group.details.is_empty()).peekable();
+    if speaking.peek().is_some() {
+        text.push_str("\n| Verdict | Object | Why |\n| --- | --- | --- |\n");
+    }
+    for group in speaking {
+        let Group { first: Entry { verdict, object, origin, .. }, details, .. } = group;
+        let why =
+            details.iter().cloned().chain(group.others()).map(|line| cell(&line)).collect::<Vec<_>>().join("<br>");
+        text.push_str(&format!("| {} | {}<br>{} | {why} |\n", verdict.name(), cell(object), cell(&origin.to_string())));
+    }
+    match not_checked(entries) {
+        Some(note) => format!("{text}\n{}\n", cell(&note)),
+        None => text,
+    }
+}
+
+pub fn findings(entries: &[Entry]) -> Vec<Finding> {
+    entries.iter().flat_map(findings_of).collect()
+}
+
+fn findings_of(entry: &Entry) -> Vec<Finding> {
+    let subject = match entry.namespace.as_str() {
+        "" => entry.object.clone(),
+        namespace => format!("{namespace}/{}", entry.object),
     };
     let finding = |rule, level, text: &str| Finding {
         rule,
         level,
         text: text.to_owned(),
         subject: subject.clone(),
-        origin: Some(origin.clone()),
+        origin: Some(entry.origin.clone()),
     };
-    let mut findings = Vec::new();
-    for reason in &judgement.reasons {
-        findings.push(finding(rule(reason.topic), Level::Error, &reason.to_string()));
-    }
-    for warning in &judgement.warnings {
-        findings.push(finding(&WARNING, Level::Warning, &warning.to_string()));
-    }
-    let changes: Vec<String> = changes(judgement)
+    let rule = match entry.verdict {
+        Verdict::Rejected => &REJECTED,
+        Verdict::PodsBlocked => &PODS_BLOCKED,
+        Verdict::Invalid => &INVALID,
+        Verdict::Error => &ERROR,
+        Verdict::Changed | Verdict::Admitted | Verdict::NotChecked => &WARNING,
+    };
+    let mut findings: Vec<Finding> =
+        entry.reasons.iter().map(|reason| finding(rule, Level::Error, reason.message())).collect();
+    findings.extend(entry.warnings.iter().map(|warning| finding(&WARNING, Level::Warning, warning)));
+    let changes: Vec<String> = entry
+        .changes
         .iter()
         .map(|Change { container, field, value, reason }| format!("{container}: {field} {value}, {reason}"))
         .collect();
     if !changes.is_empty() {
-        findings.push(finding(&FILLED_IN, Level::Note, &changes.join("; ")));
+        findings.push(finding(&CHANGED, Level::Note, &changes.join("; ")));
     }
     findings
 }
 
 /// An object is a case, its file the class.
-pub fn cases(judged: &[Judged]) -> Vec<Case> {
-    judged
-        .iter()
-        .map(|judged| Case {
-            name: judged.judgement.told(),
-            group: judged.origin.file.display().to_string(),
-            findings: findings_of(judged),
-            is_error: judged.judgement.verdict == Verdict::NotJudged,
-        })
-        .collect()
+pub fn cases(entries: &[Entry]) -> Vec<Case> {
+    let case = |entry: &Entry| Case {
+        name: entry.object.clone(),
+        group: entry.origin.file.display().to_string(),
+        findings: findings_of(entry),
+        is_error: entry.verdict == Verdict::Error,
+        is_skipped: entry.verdict == Verdict::NotChecked,
+    };
+    entries.iter().map(case).collect()
 }

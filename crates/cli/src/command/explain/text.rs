@@ -66,7 +66,9 @@ fn headline(explanation: &Explanation, paint: Paint) -> String {
     let verdict = match explanation.outcome {
         Verdict::Admitted => paint.good(explanation.verdict),
         Verdict::Changed => paint.fresh(explanation.verdict),
-        Verdict::Refused | Verdict::NotJudged => paint.bad(explanation.verdict),
+        Verdict::PodsBlocked => paint.doubtful(explanation.verdict),
+        Verdict::NotChecked => paint.faint(explanation.verdict),
+        Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.bad(explanation.verdict),
     };
     format!("{}{place}: {verdict}", paint.strong(&explanation.object))
 }

@@ -1,0 +1,167 @@
+//! The result for one object, or for one document that cannot be read, as all outputs show it.
+
+use headroom_dryrun::judge::{Judgement, Operation, Topic, Verdict};
+use headroom_dryrun::manifest::Origin;
+use serde::Serialize;
+
+use crate::manifest::ManifestError;
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    api_version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    file: String,
+    line: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<&'static str>,
+    #[serde(serialize_with = "name_of")]
+    pub verdict: Verdict,
+    /// Why it is rejected, invalid, or cannot be evaluated, and why its pods are blocked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Reason>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+    /// What it adds to quotas if it is admitted, its pods included.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    charges: Vec<Charge>,
+    #[serde(skip)]
+    pub origin: Origin,
+    /// `deployment.apps/web`; the file for a document that cannot be read.
+    #[serde(skip)]
+    pub object: String,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Reason {
+    topic: &'static str,
+    message: String,
+    #[serde(skip)]
+    pub lines: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Change {
+    /// `container web`, or `init container setup`.
+    pub container: String,
+    /// `requests.cpu`
+    pub field: String,
+    pub value: String,
+    pub reason: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Charge {
+    quota: String,
+    name: String,
+    added: String,
+    used: String,
+}
+
+fn name_of<S: serde::Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(verdict.name())
+}
+
+impl Entry {
+    pub fn of(origin: Origin, judgement: &Judgement) -> Self {
+        let reasons = judgement
+            .reasons
+            .iter()
+            .map(|reason| Reason::new(reason.topic, reason.lines().into_iter().map(str::to_owned).collect()));
+        let blocked = judgement
+            .warnings
+            .iter()
+            .filter_map(|warning| Some(Reason::new(warning.blocks_pods?, vec![warning.to_string()])));
+        let warnings = judgement.warnings.iter().filter(|warning| warning.blocks_pods.is_none());
+        let charged = judgement.charges.iter().chain(&judgement.pod_charges).filter(|_| judgement.is_admitted());
+        let charges = charged.flat_map(|charge| {
+            charge.added.iter().map(|amount| Charge {
+                quota: charge.quota.clone(),
+                name: amount.name.clone(),
+                added: amount.added.clone(),
+                used: amount.used.clone(),
+            })
+        });
+        Self {
+            api_version: judgement.kind.api_version(),
+            kind: judgement.kind.kind.clone(),
+            namespace: judgement.namespace.clone(),
+            name: judgement.name.clone(),
+            file: origin.file.display().to_string(),
+            line: origin.line,
+            operation: Some(match judgement.operation {
+                Operation::Create => "create",
+                Operation::Update => "update",
+            }),
+            verdict: judgement.verdict,
+            reasons: reasons.chain(blocked).collect(),
+            warnings: warnings.map(ToString::to_string).collect(),
+            changes: changes(judgement),
+            charges: charges.collect(),
+            object: judgement.told(),
+            origin,
+        }
+    }
+
+    pub fn of_problem(problem: ManifestError) -> Self {
+        let (origin, problem) = problem.with_place();
+        Self {
+            api_version: String::new(),
+            kind: String::new(),
+            namespace: String::new(),
+            name: String::new(),
+            file: origin.file.display().to_string(),
+            line: origin.line,
+            operation: None,
+            verdict: Verdict::Error,
+            reasons: vec![Reason::new(Topic::Invalid, vec![problem])],
+            warnings: Vec::new(),
+            changes: Vec::new(),
+            charges: Vec::new(),
+            object: origin.file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            origin,
+        }
+    }
+}
+
+impl Reason {
+    fn new(topic: Topic, lines: Vec<String>) -> Self {
+        let topic = match topic {
+            Topic::Limits => "limits",
+            Topic::Quota => "quota",
+            Topic::Invalid => "invalid",
+            Topic::MissingContext => "missing-context",
+        };
+        Self { topic, message: lines.join("; "), lines }
+    }
+
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+/// The values that are filled in, if the object is changed.
+fn changes(judgement: &Judgement) -> Vec<Change> {
+    if judgement.changed.is_none() {
+        return Vec::new();
+    }
+    let containers = judgement.pod.iter().flatten();
+    let changes = containers.flat_map(|container| {
+        let name = format!("{} {}", container.role.noun(), container.name);
+        container.values.iter().filter(|value| value.is_new).map(move |value| Change {
+            container: name.clone(),
+            field: format!("{}.{}", value.requirement.field(), value.resource),
+            value: value.quantity.clone(),
+            reason: value.reason.clone(),
+        })
+    });
+    changes.collect()
+}

@@ -1,0 +1,426 @@
+//! The API server's validation of the fields that Headroom evaluates, in its own words.
+//!
+//! Everything else that it validates (images, names, selectors, volumes, …) is not looked at.
+
+use headroom_core::amount::Quantity;
+use headroom_core::cluster::limit_range::LimitRange;
+use headroom_core::cluster::problem::Problem;
+use headroom_core::cluster::resource_quota::{ResourceQuota, validate};
+use headroom_core::json::Document;
+use headroom_core::nearest::nearest;
+use headroom_core::request::kinds::PodKind;
+use headroom_tenant_quota::tenant_quota::TenantQuota;
+use serde_json::{Map, Value};
+
+use super::pod_templates::PodTemplate;
+use crate::kinds::{ApiKind, lifecycle, metadata};
+
+/// At most this many problems are named.
+const MAX: usize = 64;
+
+/// The problems of an object, for which the API server would not store it; the first one names the object. `release` is
+/// the minor version of the API server, the newest unless known; `templates` are the pods of a custom resource.
+pub fn problems(object: &Value, release: Option<u16>, templates: &[PodTemplate]) -> Vec<String> {
+    let kind = ApiKind::of(object);
+    if let Some(unserved) = lifecycle::unserved(&kind, release) {
+        return vec![unserved];
+    }
+    let mut problems = Problems::default();
+    problems.of_object(object, &kind);
+    // The API server does not look into custom resources. Their pods, which their controllers create, are Pods.
+    for pods in templates {
+        problems.of_pod(pods.template.get("spec"), &format!("{}.spec", pods.path));
+    }
+    let mut texts = problems.texts();
+    if let Some(first) = texts.first_mut() {
+        *first = format!("{} \"{}\" is invalid: {first}", kind.kind, metadata(object, "name"));
+    }
+    texts
+}
+
+/// The problems of a LimitRange, a ResourceQuota or a TenantQuota; none for other kinds.
+pub fn problems_of_bounds(object: &Value) -> Vec<String> {
+    let text = object.to_string();
+    // OK because what serde_json wrote can be read.
+    let Ok(document) = Document::read(&text) else { return Vec::new() };
+    let texts = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect();
+    let read = match ApiKind::of(object).qualified().as_str() {
+        "limitranges" => LimitRange::read(document.root()).map(|mut range| {
+            range.imply_defaults();
+            texts(range.problems("spec.limits"))
+        }),
+        "resourcequotas" => ResourceQuota::read(document.root()).map(|quota| texts(validate::quota(&quota))),
+        "tenantquotas.headroom.dev" => TenantQuota::read(document.root()).map(|quota| texts(quota.problems())),
+        _ => Ok(Vec::new()),
+    };
+    read.unwrap_or_else(|malformed| vec![malformed.to_string()])
+}
+
+#[derive(Default)]
+struct Problems {
+    found: Vec<String>,
+    more: usize,
+}
+
+impl Problems {
+    fn add(&mut self, problem: String) {
+        if self.found.len() < MAX { self.found.push(problem) } else { self.more += 1 }
+    }
+
+    fn invalid(&mut self, path: &str, value: &Value, problem: &str) {
+        self.add(format!("{path}: Invalid value: {value}: {problem}"));
+    }
+
+    fn texts(mut self) -> Vec<String> {
+        if self.more > 0 {
+            self.found.push(format!("and {} more", self.more));
+        }
+        self.found
+    }
+
+    fn of_object(&mut self, object: &Value, kind: &ApiKind) {
+        if let Some(PodKind { path, .. }) = PodKind::of(&kind.group, &kind.plural) {
+            let pod = path.iter().try_fold(object, |value, part| value.get(part));
+            let path: Vec<&str> = path.iter().copied().chain(["spec"]).collect();
+            self.of_pod(pod.and_then(|pod| pod.get("spec")), &path.join("."));
+        }
+        let spec = |field: &str| object.pointer(&format!("/spec/{field}"));
+        match kind.qualified().as_str() {
+            "deployments.apps" | "statefulsets.apps" | "replicasets.apps" | "replicationcontrollers" => {
+                self.of_count(spec("replicas"), &format!("{}Spec", kind.kind), "spec.replicas", 0);
+            }
+            "jobs.batch" => self.of_job(object.get("spec"), "spec"),
+            "cronjobs.batch" => self.of_job(object.pointer("/spec/jobTemplate/spec"), "spec.jobTemplate.spec"),
+            "horizontalpodautoscalers.autoscaling" => self.of_autoscaler(spec("minReplicas"), spec("maxReplicas")),
+            "persistentvolumeclaims" => self.of_claim(spec("resources")),
+            "services" => self.of_service(spec("type"), spec("ports")),
+            _ => problems_of_bounds(object).into_iter().for_each(|problem| self.add(problem)),
+        }
+    }
+
+    fn of_job(&mut self, spec: Option<&Value>, path: &str) {
+        for field in ["parallelism", "completions"] {
+            self.of_count(spec.and_then(|spec| spec.get(field)), "JobSpec", &format!("{path}.{field}"), 0);
+        }
+    }
+
+    fn of_autoscaler(&mut self, min: Option<&Value>, max: Option<&Value>) {
+        let path = "spec.maxReplicas";
+        self.of_count(min, "HorizontalPodAutoscalerSpec", "spec.minReplicas", 0);
+        let max = self.of_count(max, "HorizontalPodAutoscalerSpec", path, 1);
+        if let (Some(min), Some(max)) = (min.and_then(Value::as_i64), max)
+            && max < min
+        {
+            self.invalid(path, &Value::from(max), "must be greater than or equal to `minReplicas`");
+        }
+    }
+
+    /// A whole number that has a lower bound.
+    fn of_count(&mut self, value: Option<&Value>, owner: &str, path: &str, least: i64) -> Option<i64> {
+        let value = value.filter(|value| !value.is_null())?;
+        let Some(count) = value.as_i64().filter(|count| i32::try_from(*count).is_ok()) else {
+            let found = match value {
+                Value::Number(number) => format!("number {number}"),
+                Value::String(_) => "string".to_owned(),
+                Value::Bool(_) => "bool".to_owned(),
+                Value::Array(_) => "array".to_owned(),
+                _ => "object".to_owned(),
+            };
+            self.add(format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type int32"));
+            return None;
+        };
+        if count < least {
+            let bound = if least == 0 { "greater than or equal to 0" } else { "greater than 0" };
+            self.invalid(path, value, &format!("must be {bound}"));
+        }
+        Some(count)
+    }
+
+    fn of_claim(&mut self, resources: Option<&Value>) {
+        let path = "spec.resources";
+        self.of_fields(resources, path, &["limits", "requests"]);
+        let amounts = resources.map(|resources| self.amounts(resources, path)).unwrap_or_default();
+        match resources.and_then(|resources| resources.pointer("/requests/storage")) {
+            None => self.add(format!("{path}[storage]: Required value")),
+            Some(value) => {
+                let storage = amounts.iter().find(|amount| amount.list == "requests" && amount.name == "storage");
+                if storage.is_some_and(|storage| storage.quantity <= Quantity::ZERO) {
+                    self.invalid(&format!("{path}[storage]"), value, "must be greater than zero");
+                }
+            }
+        }
+    }
+
+    fn of_service(&mut self, kind: Option<&Value>, ports: Option<&Value>) {
+        const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+        let name = kind.and_then(Value::as_str).unwrap_or("ClusterIP");
+        if !TYPES.contains(&name) {
+            let supported = TYPES.map(|name| format!("\"{name}\"")).join(", ");
+            self.add(format!("spec.type: Unsupported value: \"{name}\": supported values: {supported}"));
+        }
+        for (index, port) in ports.and_then(Value::as_array).into_iter().flatten().enumerate() {
+            let path = format!("spec.ports[{index}].nodePort");
+            let port = port.get("nodePort").filter(|port| port.as_i64() != Some(0));
+            let Some(node_port) = self.of_count(port, "ServicePort", &path, i64::MIN) else { continue };
+            if matches!(name, "ClusterIP" | "ExternalName") {
+                self.add(format!("{path}: Forbidden: may not be used when `type` is '{name}'"));
+            } else if !(1..=65_535).contains(&node_port) {
+                self.invalid(&path, &Value::from(node_port), "must be between 1 and 65535, inclusive");
+            }
+        }
+    }
+
+    /// The spec of a pod or of a pod template.
+    fn of_pod(&mut self, spec: Option<&Value>, path: &str) {
+        let Some(spec) = spec else { return };
+        if let Some(resources) = spec.get("resources") {
+            self.of_resources(resources, &format!("{path}.resources"));
+        }
+        for list in ["initContainers", "containers"] {
+            for (index, container) in spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate() {
+                if let Some(resources) = container.get("resources") {
+                    self.of_resources(resources, &format!("{path}.{list}[{index}].resources"));
+                }
+            }
+        }
+        if spec.get("containers").is_none_or(|containers| containers.as_array().is_some_and(Vec::is_empty)) {
+            self.add(format!("{path}.containers: Required value"));
+        }
+    }
+
+    /// The requests and limits of a container, or of a pod.
+    fn of_resources(&mut self, resources: &Value, path: &str) {
+        self.of_fields(Some(resources), path, &["claims", "limits", "requests"]);
+        let amounts = self.amounts(resources, path);
+        for Amount { list, name, quantity, value } in &amounts {
+            let path = format!("{path}.{list}[{name}]");
+            self.of_resource_name(name, &path);
+            if *quantity < Quantity::ZERO {
+                self.invalid(&path, value, "must be greater than or equal to 0");
+            }
+        }
+        for Amount { name, quantity: request, value, .. } in amounts.iter().filter(|amount| amount.list == "requests") {
+            let limit = amounts.iter().find(|amount| amount.list == "limits" && amount.name == *name);
+            let path = format!("{path}.requests");
+            match limit {
+                Some(limit) if !is_overcommitted(name) && limit.quantity != *request => {
+                    self.invalid(&path, value, &format!("must be equal to {name} limit of {}", limit.quantity));
+                }
+                Some(limit) if *request > limit.quantity => {
+                    self.invalid(
+                        &path,
+                        value,
+                        &format!("must be less than or equal to {name} limit of {}", limit.quantity),
+                    );
+                }
+                None if !is_overcommitted(name) => {
+                    let path = path.replace(".requests", ".limits");
+                    self.add(format!("{path}: Required value: Limit must be set for non overcommitable resources"));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn of_fields(&mut self, resources: Option<&Value>, path: &str, known: &[&str]) {
+        for field in resources.and_then(Value::as_object).into_iter().flat_map(Map::keys) {
+            if !known.contains(&field.as_str()) {
+                let meant = nearest(field, known.iter().copied());
+                let advice = meant.map(|known| format!("; did you mean {known}?")).unwrap_or_default();
+                self.add(format!("strict decoding error: unknown field \"{path}.{field}\"{advice}"));
+            }
+        }
+    }
+
+    fn of_resource_name(&mut self, name: &str, path: &str) {
+        const STANDARD: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+        if name.contains('/') || STANDARD.contains(&name) || name.starts_with("hugepages-") {
+            return;
+        }
+        let advice = nearest(name, STANDARD).map(|known| format!("; did you mean {known}?")).unwrap_or_default();
+        let problem = format!("must be a standard resource type or fully qualified{advice}");
+        self.invalid(path, &Value::from(name), &problem);
+    }
+
+    /// The requests and limits that are quantities.
+    fn amounts<'v>(&mut self, resources: &'v Value, path: &str) -> Vec<Amount<'v>> {
+        let mut amounts = Vec::new();
+        for list in ["limits", "requests"] {
+            for (name, value) in resources.get(list).and_then(Value::as_object).into_iter().flatten() {
+                match quantity(value) {
+                    Ok(quantity) => amounts.push(Amount { list, name, quantity, value }),
+                    // Beyond what Headroom reads, which the core says.
+                    Err(None) => {}
+                    Err(Some(problem)) => {
+                        let units = if name == "cpu" { "500m or 2" } else { "512Mi or 2Gi" };
+                        self.invalid(
+                            &format!("{path}.{list}[{name}]"),
+                            value,
+                            &format!("{problem}; write for example {units}"),
+                        );
+                    }
+                }
+            }
+        }
+        amounts
+    }
+}
+
+/// A request or limit as it is written.
+struct Amount<'v> {
+    list: &'static str,
+    name: &'v str,
+    quantity: Quantity,
+    value: &'v Value,
+}
+
+/// Requests for these may be lower than limits; those of devices and huge pages may not.
+fn is_overcommitted(name: &str) -> bool {
+    !name.starts_with("hugepages-") && (!name.contains('/') || name.contains("kubernetes.io/"))
+}
+
+/// A quantity, or Kubernetes' own complaint; an error without one is a quantity that is too large for Headroom alone.
+fn quantity(value: &Value) -> Result<Quantity, Option<&'static str>> {
+    const WRONG_FORMAT: &str =
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return Err(Some(WRONG_FORMAT)),
+    };
+    if let Ok(quantity) = text.parse() {
+        return Ok(quantity);
+    }
+    const SUFFIXES: [&str; 15] = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi"];
+    let rest =
+        text.strip_prefix(['+', '-']).unwrap_or(&text).trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let exponent = rest.trim_start_matches(|c: char| "eEinumkKMGTP".contains(c));
+    let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+    let is_number = text.len() > rest.len() && text.contains(|c: char| c.is_ascii_digit());
+    Err(match () {
+        () if !is_number || exponent.contains(|c: char| !c.is_ascii_digit()) => Some(WRONG_FORMAT),
+        () if SUFFIXES.contains(&rest) || rest.starts_with(['e', 'E']) => None,
+        () => Some("unable to parse quantity's suffix"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(object: Value, expected: &[&str]) {
+        let mut found = Problems::default();
+        found.of_object(&object, &ApiKind::of(&object));
+        assert_eq!(found.texts(), expected, "{object}");
+    }
+
+    fn pod(resources: Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "a", "image": "a", "resources": resources}]}})
+    }
+
+    fn object(api_version: &str, kind: &str, spec: Value) -> Value {
+        json!({"apiVersion": api_version, "kind": kind, "spec": spec})
+    }
+
+    #[test]
+    fn resources_of_containers_are_validated_as_by_the_api_server() {
+        check(pod(json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": 1, "example.com/gpu": 2}})), &[]);
+        check(pod(json!({"requests": {"memory": "1e40"}, "claims": [{"name": "a"}]})), &[]);
+        check(
+            pod(json!({"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"cpu": "250m", "memory": "256Mi"}})),
+            &[
+                "spec.containers[0].resources.requests: Invalid value: \"500m\": must be less than or equal to cpu limit of 250m",
+                "spec.containers[0].resources.requests: Invalid value: \"512Mi\": must be less than or equal to memory limit of 256Mi",
+            ],
+        );
+        check(
+            pod(json!({"request": {"cpu": "1"}, "limits": {"memmory": "1Gi"}})),
+            &[
+                "strict decoding error: unknown field \"spec.containers[0].resources.request\"; did you mean requests?",
+                "spec.containers[0].resources.limits[memmory]: Invalid value: \"memmory\": must be a standard resource type or \
+                 fully qualified; did you mean memory?",
+            ],
+        );
+        let format = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+        check(
+            pod(json!({"requests": {"cpu": "100mm", "memory": "128MB"}, "limits": {"cpu": -1, "memory": ""}})),
+            &[
+                &format!(
+                    "spec.containers[0].resources.limits[memory]: Invalid value: \"\": {format}; write for example 512Mi or 2Gi"
+                ),
+                "spec.containers[0].resources.requests[cpu]: Invalid value: \"100mm\": unable to parse quantity's suffix; write \
+                 for example 500m or 2",
+                &format!(
+                    "spec.containers[0].resources.requests[memory]: Invalid value: \"128MB\": {format}; write for example 512Mi or 2Gi"
+                ),
+                "spec.containers[0].resources.limits[cpu]: Invalid value: -1: must be greater than or equal to 0",
+            ],
+        );
+        check(
+            pod(json!({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}})),
+            &["spec.containers[0].resources.requests: Invalid value: 1: must be equal to example.com/gpu limit of 2"],
+        );
+        check(
+            pod(json!({"requests": {"hugepages-2Mi": "2Mi"}})),
+            &[
+                "spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources",
+            ],
+        );
+    }
+
+    #[test]
+    fn numbers_of_pods_are_validated_as_by_the_api_server() {
+        let deployment = |replicas: Value| {
+            let template = json!({"spec": {"containers": [{"name": "a", "image": "a"}]}});
+            object("apps/v1", "Deployment", json!({"replicas": replicas, "template": template}))
+        };
+        check(deployment(json!(3)), &[]);
+        check(deployment(Value::Null), &[]);
+        check(deployment(json!(-1)), &["spec.replicas: Invalid value: -1: must be greater than or equal to 0"]);
+        check(
+            deployment(json!("3")),
+            &["json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"],
+        );
+        check(
+            object("batch/v1", "Job", json!({"parallelism": -2, "template": {"spec": {}}})),
+            &[
+                "spec.template.spec.containers: Required value",
+                "spec.parallelism: Invalid value: -2: must be greater than or equal to 0",
+            ],
+        );
+        check(
+            object("autoscaling/v2", "HorizontalPodAutoscaler", json!({"minReplicas": 5, "maxReplicas": 2})),
+            &["spec.maxReplicas: Invalid value: 2: must be greater than or equal to `minReplicas`"],
+        );
+    }
+
+    #[test]
+    fn storage_and_node_ports_are_validated_as_by_the_api_server() {
+        let claim = |resources: Value| object("v1", "PersistentVolumeClaim", json!({"resources": resources}));
+        check(claim(json!({"requests": {"storage": "1Gi"}})), &[]);
+        check(claim(json!({})), &["spec.resources[storage]: Required value"]);
+        check(
+            claim(json!({"requests": {"storage": "0"}})),
+            &["spec.resources[storage]: Invalid value: \"0\": must be greater than zero"],
+        );
+        let service = |kind: &str, port: i64| {
+            object("v1", "Service", json!({"type": kind, "ports": [{"port": 80, "nodePort": port}]}))
+        };
+        check(service("NodePort", 30_080), &[]);
+        check(
+            service("ClusterIP", 30_080),
+            &["spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"],
+        );
+        check(
+            service("NodePort", 70_000),
+            &["spec.ports[0].nodePort: Invalid value: 70000: must be between 1 and 65535, inclusive"],
+        );
+        check(
+            service("NodePorts", 0),
+            &[
+                "spec.type: Unsupported value: \"NodePorts\": supported values: \"ClusterIP\", \"ExternalName\", \"LoadBalancer\", \"NodePort\"",
+            ],
+        );
+    }
+}
