@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::amount::ResourceList;
 use crate::cluster::Context;
 use crate::fill::Pods;
 use crate::json::Malformed;
@@ -64,8 +65,13 @@ fn of_object<'d>(
     context: &Context<'d>,
 ) -> Result<Outcome<'d>, Malformed> {
     let kind = Kind::of(request);
-    let of_pod = devices::of_pod(request, context, bounds.now)?;
-    let devices = DeviceContext { classes: context.device_classes.as_deref().unwrap_or_default(), of_pod: &of_pod };
+    let share = |claim: Option<&request::Object<'d>>| {
+        let share = |claim| devices::of_pod(request, claim, context.pod_of_claim, context.resource_claims, bounds.now);
+        claim.map_or_else(|| Ok(ResourceList::default()), share)
+    };
+    let (of_pod, of_pod_before) = (share(Some(&source))?, share(request.old())?);
+    let classes = context.device_classes.as_deref().unwrap_or_default();
+    let devices = DeviceContext { classes, of_pod: &of_pod };
     let is_pod = plan.kind.is_pod();
     let pod = pods.new.as_ref().filter(|_| is_pod);
     let object = Object { kind, source, pod, replaces: request.old(), devices };
@@ -73,6 +79,7 @@ fn of_object<'d>(
         _ if request.is_audit => Change::Counted,
         Operation::Update { old } => {
             let pod = pods.old.as_ref().filter(|_| is_pod);
+            let devices = DeviceContext { classes, of_pod: &of_pod_before };
             let old = old.map(|source| Object { kind, source, pod, replaces: None, devices });
             if plan.kind == RequestKind::ClaimStatus { Change::Report { old } } else { Change::Update { old } }
         }

@@ -33,7 +33,7 @@ pub mod quota;
 
 pub mod fill;
 
-mod charge;
+pub mod charge;
 pub mod patch;
 pub mod verdict;
 

@@ -69,13 +69,13 @@ impl<'a, 'd> Object<'a, 'd> {
         Self { kind: Kind::POD, source, pod: Some(pod), replaces: None, devices: DeviceContext::NONE }
     }
 
-    /// Returns how the object is charged under a name of a quota; none if it is not.
-    fn charged_under<'n>(&self, name: &'n str) -> Option<Charged<'n>> {
-        self.kind.charged_under(name).filter(|charged| match charged {
-            Charged::ImplicitDevices(class) => self.devices.classes.iter().any(|have| have.name == *class),
-            Charged::ExtendedDevices(name) => self.devices.classes.iter().any(|have| have.extended_resource == *name),
+    /// Returns true if a bound on what is charged makes its quota apply. A quota that applies charges all its names.
+    fn is_bounded_by(&self, charged: Charged<'_>) -> bool {
+        match charged {
+            Charged::ImplicitDevices(class) => self.devices.classes.iter().any(|have| have.name == class),
+            Charged::ExtendedDevices(name) => self.devices.classes.iter().any(|have| have.extended_resource == name),
             _ => true,
-        })
+        }
     }
 }
 
@@ -89,6 +89,8 @@ struct Bound<'q, 'd> {
     name: &'q ResourceName<'d>,
     hard: &'q Quantity,
     charged: Charged<'q>,
+    /// False if the bound alone would not make the quota apply.
+    is_decisive: bool,
 }
 
 /// The quotas and limited resources that an object is checked against.
@@ -170,7 +172,7 @@ impl<'d> Outcome<'d> {
         origins: &dyn Fn(Charged<'_>) -> Names,
     ) -> Vec<Excess<'d>> {
         let (mut added, mut excesses) = (Vec::with_capacity(applying.bounds.len()), Vec::new());
-        for Bound { name, hard, charged } in &applying.bounds {
+        for Bound { name, hard, charged, .. } in &applying.bounds {
             let (Some(amount), Some(level)) = (amount(*charged), applying.quota.used.get(name)) else { continue };
             let used = level.plus(&amount);
             if used > **hard {
@@ -203,10 +205,11 @@ fn applying_to<'q, 'd>(
     let mut applying = Vec::with_capacity(quotas.len());
     for quota in quotas {
         let bound = |(name, hard): (&'q ResourceName<'d>, &'q Quantity)| {
-            Some(Bound { name, hard, charged: object.charged_under(name)? })
+            let charged = object.kind.charged_under(name)?;
+            Some(Bound { name, hard, charged, is_decisive: object.is_bounded_by(charged) })
         };
         let bounds: Vec<Bound<'q, 'd>> = quota.hard.iter().filter_map(bound).collect();
-        if !bounds.is_empty() && scope::matches_all(object, quota)? {
+        if bounds.iter().any(|bound| bound.is_decisive) && scope::matches_all(object, quota)? {
             applying.push(Applying { quota, bounds });
         }
     }
@@ -221,10 +224,11 @@ impl<'d> Applying<'_, 'd> {
 
 /// A breach if the quota controller has not counted all that the quota bounds.
 fn unknown_status<'d>(applying: &Applying<'_, 'd>) -> Option<Breach<'d>> {
-    if applying.bounds.iter().all(|bound| applying.quota.used.contains(bound.name)) {
+    let decisive = || applying.bounds.iter().filter(|bound| bound.is_decisive);
+    if decisive().all(|bound| applying.quota.used.contains(bound.name)) {
         return None;
     }
-    let names = applying.bounds.iter().map(|bound| bound.name.to_string()).collect();
+    let names = decisive().map(|bound| bound.name.to_string()).collect();
     Some(applying.breach(Fault::UnknownStatus { names }))
 }
 

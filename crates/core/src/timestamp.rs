@@ -18,6 +18,8 @@ pub struct Timestamp {
 impl Timestamp {
     pub const UNIX_EPOCH: Self = Self { unix_seconds: 0 };
 
+    pub const LATEST: Self = Self { unix_seconds: Self::LAST };
+
     const FIRST: i64 = -62_167_219_200;
     const LAST: i64 = 253_402_300_799;
 

@@ -106,6 +106,12 @@ impl ApiKind {
         kinds.find(|kind| Kind::from_qualified(&kind.qualified()).charged_under(name).is_some())
     }
 
+    /// The kind of a qualified name such as `deployments.apps`, if quotas count it or need it to count others.
+    pub fn counted(qualified: &str) -> Option<Self> {
+        let kinds = COUNTED.iter().chain(&[("resource.k8s.io/v1", "DeviceClass")]);
+        kinds.map(|(api_version, kind)| Self::new(api_version, kind)).find(|kind| kind.qualified() == qualified)
+    }
+
     /// True if the plural follows from Kubernetes' own naming.
     pub fn is_kubernetes_own(&self) -> bool {
         !self.group.contains('.') || self.group.ends_with(".k8s.io") || self.group == GROUP

@@ -69,7 +69,7 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
             }
         }
     }
-    let kinds: BTreeSet<String> = views.iter().flat_map(|view| view.plan.kinds()).collect();
+    let kinds: BTreeSet<String> = views.iter().flat_map(|view| view.plan.watched_kinds()).collect();
     let mut cache = Cache::default();
     for kind in &kinds {
         match Collection::find(api, kind).await {
@@ -78,6 +78,7 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
                 let (revision, objects) = listed.map_err(|failure| format!("cannot list {kind}: {failure}"))?;
                 cache.list(kind, revision, objects);
             }
+            Err(unfound) if unfound.is_optional(kind) => cache.list(kind, 0, []),
             Err(unfound) => report.problems.push(unfound.problem),
         }
     }

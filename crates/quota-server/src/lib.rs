@@ -20,6 +20,7 @@ pub mod ledger_cache;
 
 pub mod writer;
 
+pub mod devices;
 pub mod review;
 
 pub mod serve;

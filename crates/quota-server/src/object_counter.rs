@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use headroom_core::json::Document;
+use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_core::timestamp::Timestamp;
 use headroom_dryrun::kinds::metadata;
 use headroom_tenant_quota::cache::{Cache, Stored};
+use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link};
 use headroom_tenant_quota::state::Key;
 use headroom_tenant_quota::{Footprint, Plan, State, recount};
 use serde_json::Value;
@@ -82,9 +84,13 @@ impl Collection {
 
     /// Finds the version in which a kind such as `pods` or `deployments.apps` is served.
     pub async fn find(api: &ApiClient, kind: &str) -> Result<Self, Unfound> {
-        let unfound =
-            |failure: ApiError| Unfound { is_lasting: failure.is_lasting(), problem: format!("{kind}: {failure}") };
-        let never = |problem: &str| Unfound { is_lasting: true, problem: format!("{kind}: {problem}") };
+        let unfound = |failure: ApiError| Unfound {
+            is_lasting: failure.is_lasting(),
+            is_served: !matches!(failure, ApiError::NotFound(_)),
+            problem: format!("{kind}: {failure}"),
+        };
+        let never =
+            |problem: &str| Unfound { is_lasting: true, is_served: true, problem: format!("{kind}: {problem}") };
         let (plural, group) = kind.split_once('.').unwrap_or((kind, ""));
         let version = if group.is_empty() {
             "/api/v1".to_owned()
@@ -97,11 +103,11 @@ impl Collection {
         let resources = served.get("resources").and_then(Value::as_array);
         let is_it = |resource: &&Value| resource.get("name").is_some_and(|name| name == plural);
         match resources.and_then(|resources| resources.iter().find(is_it)) {
-            Some(resource) if resource.get("namespaced") == Some(&Value::Bool(true)) => {
+            Some(resource) if resource.get("namespaced") == Some(&Value::Bool(true)) || kind == DEVICE_CLASSES => {
                 Ok(Self { version, plural: plural.to_owned() })
             }
             Some(_) => Err(never("not namespaced")),
-            None => Err(never("no such kind is served")),
+            None => Err(Unfound { is_served: false, ..never("no such kind is served") }),
         }
     }
 }
@@ -111,7 +117,17 @@ impl Collection {
 pub struct Unfound {
     /// True if a retry would fail too.
     is_lasting: bool,
+    /// False if the API server does not know the kind, so that there are no objects.
+    is_served: bool,
     pub problem: String,
+}
+
+impl Unfound {
+    /// Returns true if there are no objects, and quotas on devices hold all the same: before Kubernetes 1.34 devices are
+    /// charged for pods alone.
+    pub fn is_optional(&self, kind: &str) -> bool {
+        !self.is_served && matches!(kind, RESOURCE_CLAIMS | DEVICE_CLASSES)
+    }
 }
 
 impl Counter {
@@ -165,7 +181,15 @@ impl Counter {
     async fn begin(self: &Arc<Self>, api: &ApiClient, kind: &str) -> bool {
         let collection = match Collection::find(api, kind).await {
             Ok(collection) => collection,
-            Err(Unfound { is_lasting, problem }) => {
+            Err(unfound) if unfound.is_optional(kind) => {
+                let mut inner = self.inner();
+                if inner.is_leading && inner.cache.revision(kind).is_none() {
+                    inner.cache.list(kind, 0, []);
+                    inner.change_all();
+                }
+                return true;
+            }
+            Err(Unfound { is_lasting, problem, .. }) => {
                 tracing::warn!(problem, "cannot count a kind");
                 if is_lasting {
                     self.inner().unserved.insert(kind.to_owned(), problem);
@@ -181,6 +205,7 @@ impl Counter {
                 return true;
             }
             inner.unserved.remove(kind);
+            inner.cache.forget(kind);
             inner.kinds.insert(kind.to_owned(), OfKind { stop: stop.clone(), collection, lost: None });
         }
         let (counter, of, ended) = (Arc::clone(self), kind.to_owned(), stop.clone());
@@ -209,12 +234,12 @@ impl Counter {
                 }
             }
             Seen::Stored((key, stored)) => {
-                inner.change(&key.namespace);
+                inner.change(&key);
                 inner.cache.put(key, stored);
             }
             Seen::Deleted(object) => {
                 let key = Key::new(kind, metadata(&object, "namespace"), metadata(&object, "name"));
-                inner.change(&key.namespace);
+                inner.change(&key);
                 inner.cache.remove(&key, revision_of(&object).unwrap_or_default());
             }
             Seen::UpTo(revision) => inner.cache.advance(kind, revision),
@@ -234,7 +259,7 @@ impl Counter {
     /// The state recounted now; none if this replica does not count, or has seen too little.
     pub fn settle(&self, ledger: &str, plan: &Plan, state: &State) -> Option<Counted> {
         let inner = self.inner();
-        if !inner.is_leading || !plan.kinds().iter().all(|kind| inner.is_known(kind)) {
+        if !inner.is_leading || !plan.watched_kinds().iter().all(|kind| inner.is_known(kind)) {
             return None;
         }
         match recount(plan, state, &inner.cache, &inner.released) {
@@ -304,9 +329,13 @@ impl Counter {
 }
 
 impl Inner {
-    fn change(&mut self, namespace: &str) {
+    fn change(&mut self, key: &Key) {
+        // A device class may change the count of every namespace.
+        if key.namespace.is_empty() {
+            return self.change_all();
+        }
         self.turn += 1;
-        self.changed.insert(namespace.to_owned(), self.turn);
+        self.changed.insert(key.namespace.clone(), self.turn);
     }
 
     fn change_all(&mut self) {
@@ -349,8 +378,10 @@ pub fn stored(kind: &str, object: &Value) -> Option<(Key, Stored)> {
         // Five seconds later, because clocks differ.
         (ended != footprint).then(|| Box::new((at.saturating_add(5), ended)))
     });
+    // Without the relation, a claim is counted in full.
+    let link = Link::read(kind, document.root()).ok().flatten().map(Box::new);
     let (uid, version) = (metadata(object, "uid").to_owned(), revision_of(object)?);
-    Some((key, Stored { uid, version, footprint: Arc::new(footprint), ends }))
+    Some((key, Stored { uid, version, footprint: Arc::new(footprint), ends, link }))
 }
 
 /// The Unix second after which a terminating pod is overdue.
@@ -381,7 +412,8 @@ mod tests {
 
     fn store(counter: &Counter, namespace: &str, version: u64) {
         let name = format!("pod-{version}");
-        let stored = Stored { uid: name.clone(), version, footprint: Arc::new(Footprint::default()), ends: None };
+        let stored =
+            Stored { uid: name.clone(), version, footprint: Arc::new(Footprint::default()), ends: None, link: None };
         counter.take("pods", Seen::Stored((Key::new("pods", namespace, &name), stored)));
     }
 

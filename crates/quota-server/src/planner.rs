@@ -69,7 +69,7 @@ async fn revise(replica: &Arc<Replica>) {
             (objects::ledger_of_namespace(namespace), Plan::of_namespace(namespace, quotas))
         }));
     }
-    let kinds: BTreeSet<String> = plans.iter().flat_map(|(_, plan)| plan.kinds()).collect();
+    let kinds: BTreeSet<String> = plans.iter().flat_map(|(_, plan)| plan.watched_kinds()).collect();
     replica.counter.follow(&replica.api, &kinds).await;
     let broken = replica.ledgers.broken();
     for (ledger, mut plan) in plans.iter().cloned() {

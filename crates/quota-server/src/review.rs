@@ -1,23 +1,27 @@
 //! One admission review: the room that it needs in each ledger, and the response.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::json::{Document, Node};
+use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_core::request::Request;
 use headroom_tenant_quota::ledger::{OpenLedger, Refusal};
 use headroom_tenant_quota::reservation_request::{self, RequestError, ReservationRequest};
+use headroom_tenant_quota::state::Key;
+use headroom_tenant_quota::tenant_quota::TenantQuota;
 use headroom_tenant_quota::{Plan, Verdict, message};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Replica;
 use super::objects::namespace_of;
 use super::tenants::{labels_of, read_quota};
 use super::writer::Answer;
+use super::{Replica, devices};
 use crate::ledger_cache::View;
 use crate::random::token;
-use headroom_kube::api_client::ApiError;
+use headroom_kube::api_client::{ApiError, segment};
 
 /// Less than the 10 s that the API server waits.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(7);
@@ -58,33 +62,61 @@ impl Reply {
 
 /// Answers the body of an AdmissionReview. An error is the message for an invalid body.
 pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String> {
-    let text = std::str::from_utf8(body).map_err(|_| "expected an AdmissionReview: not UTF-8".to_owned())?;
-    let (uid, asked) = {
-        let document = Document::read(text).map_err(|error| format!("expected an AdmissionReview: {error}"))?;
-        let wrong = |error| format!("expected an AdmissionReview: {error}");
-        let node =
-            document.root().get("request").map_err(wrong)?.ok_or("expected an AdmissionReview with a request")?;
-        let request = Request::read(node).map_err(wrong)?;
-        (request.uid.to_string(), Asked::of(replica, &request, node))
-    };
-    let began = Instant::now();
-    let reply = match asked {
-        Ok(Asked::Nothing) => Reply::Allowed,
-        Ok(Asked::Quota(problems)) if problems.is_empty() => Reply::Allowed,
-        Ok(Asked::Quota(problems)) => Reply::Invalid(problems),
-        Ok(Asked::Room { reservation, is_dry_run, namespace, name }) => {
-            let reply = room(replica, text, *reservation, is_dry_run, &namespace, &name, began + REVIEW_TIMEOUT).await;
-            let result = match reply {
-                Reply::Allowed => "allowed",
-                Reply::Busy(_) => "busy",
-                _ => "refused",
-            };
-            replica.metrics.reviewed(result, began.elapsed());
-            reply
+    let wrong = |error: &dyn fmt::Display| format!("expected an AdmissionReview: {error}");
+    let document = Document::read_bytes(body).map_err(|error| wrong(&error))?;
+    let node = document.root().get("request").map_err(|error| wrong(&error))?;
+    let node = node.ok_or("expected an AdmissionReview with a request")?;
+    let request = Request::read(node).map_err(|error| wrong(&error))?;
+    let reply = if request.is("headroom.dev", "tenantquotas", "") {
+        quota(&request)
+    } else {
+        let began = Instant::now();
+        match reservation(replica, &request, node) {
+            Ok(None) => Reply::Allowed,
+            Ok(Some(reservation)) => {
+                let review = Review { replica, request: &request, node, until: began + REVIEW_TIMEOUT };
+                let reply = review.room(reservation).await;
+                let result = match reply {
+                    Reply::Allowed => "allowed",
+                    Reply::Busy(_) => "busy",
+                    _ => "refused",
+                };
+                replica.metrics.reviewed(result, began.elapsed());
+                reply
+            }
+            Err(reply) => reply,
         }
-        Err(reply) => reply,
     };
-    Ok(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": reply.response(&uid)}))
+    let response = reply.response(&request.uid);
+    Ok(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
+}
+
+/// Reviews a TenantQuota that is written.
+fn quota(request: &Request<'_>) -> Reply {
+    let Some(object) = request.object else { return Reply::Allowed };
+    let problems: Vec<String> = match TenantQuota::read(object.node) {
+        Ok(quota) => quota.problems().iter().map(ToString::to_string).collect(),
+        Err(malformed) => vec![malformed.to_string()],
+    };
+    if problems.is_empty() { Reply::Allowed } else { Reply::Invalid(problems.join("; ")) }
+}
+
+/// The reservation that a request needs; none if it is not charged.
+fn reservation(replica: &Replica, request: &Request<'_>, node: Node<'_>) -> Result<Option<ReservationRequest>, Reply> {
+    if request.namespace.is_empty() || replica.tenants.is_exempt(&request.namespace) {
+        return Ok(None);
+    }
+    let reservation = ReservationRequest::of(request, token).map_err(|unasked| match unasked {
+        // The charge is unknown.
+        RequestError::Malformed(_) => Reply::Invalid(unasked.to_string()),
+        RequestError::MissingField(_) => Reply::Forged(unasked.to_string()),
+    })?;
+    let Some(mut reservation) = reservation else { return Ok(None) };
+    if request.user.is_empty() {
+        return Err(Reply::Forged("not a request of an API server: userInfo.username is missing".to_owned()));
+    }
+    reservation.may_exceed = is_in_one_of(node, &replica.options.exempt_groups);
+    Ok(Some(reservation))
 }
 
 /// Returns true if the user of a request belongs to one of these groups.
@@ -94,99 +126,95 @@ fn is_in_one_of(request: Node<'_>, groups: &[String]) -> bool {
     members.filter_map(|group| group.str().ok()).any(|group| groups.iter().any(|exempt| *exempt == group))
 }
 
-enum Asked {
-    Nothing,
-    /// A TenantQuota is written, with these problems.
-    Quota(String),
-    Room {
-        reservation: Box<ReservationRequest>,
-        is_dry_run: bool,
-        namespace: String,
-        name: String,
-    },
-}
-
-impl Asked {
-    fn of(replica: &Replica, request: &Request<'_>, node: Node<'_>) -> Result<Self, Reply> {
-        if request.resource == "tenantquotas" && request.group == "headroom.dev" && request.subresource.is_empty() {
-            let Some(object) = request.object else { return Ok(Self::Nothing) };
-            let quota = headroom_tenant_quota::tenant_quota::TenantQuota::read(object.node);
-            let problems = match quota {
-                Ok(quota) => quota.problems().iter().map(ToString::to_string).collect(),
-                Err(malformed) => vec![malformed.to_string()],
-            };
-            return Ok(Self::Quota(problems.join("; ")));
-        }
-        if request.namespace.is_empty() || replica.tenants.is_exempt(&request.namespace) {
-            return Ok(Self::Nothing);
-        }
-        let reservation = ReservationRequest::of(request, token).map_err(|unasked| match unasked {
-            // The charge is unknown.
-            RequestError::Malformed(_) => Reply::Invalid(unasked.to_string()),
-            RequestError::MissingField(_) => Reply::Forged(unasked.to_string()),
-        })?;
-        let Some(mut reservation) = reservation else { return Ok(Self::Nothing) };
-        reservation.may_exceed = is_in_one_of(node, &replica.options.exempt_groups);
-        if request.user.is_empty() {
-            return Err(Reply::Forged("not a request of an API server: userInfo.username is missing".to_owned()));
-        }
-        let is_dry_run = node.get("dryRun").ok().flatten().and_then(|dry| dry.bool().ok()).unwrap_or_default();
-        let name = reservation.key.name.clone();
-        Ok(Self::Room {
-            reservation: Box::new(reservation),
-            is_dry_run,
-            namespace: request.namespace.to_string(),
-            name,
-        })
-    }
-}
-
-async fn room(
-    replica: &Arc<Replica>,
-    text: &str,
-    reservation: ReservationRequest,
-    is_dry_run: bool,
-    namespace: &str,
-    name: &str,
+/// A review whose object is charged.
+struct Review<'a, 'd> {
+    replica: &'a Arc<Replica>,
+    request: &'a Request<'d>,
+    node: Node<'d>,
+    /// After this time the client must retry.
     until: Instant,
-) -> Reply {
-    let views = match covering(replica, namespace).await {
-        Ok(views) => views,
-        Err(_) if reservation.may_exceed => return Reply::Allowed,
-        Err(reply) => return reply,
-    };
-    let mut growing = Vec::new();
-    for view in views.into_iter().filter(|view| reservation.grows(&view.plan)) {
-        let faults = faults(text, &view.plan);
-        if !faults.is_empty() && !reservation.may_exceed {
-            return Reply::Refused(format!("{} \"{name}\" is forbidden: {}", reservation.key.kind, faults.join("; ")));
-        }
-        growing.push(view);
-    }
-    if growing.is_empty() {
-        return Reply::Allowed;
-    }
-    if is_dry_run {
-        return if reservation.may_exceed { Reply::Allowed } else { dry_run(replica, &reservation, &growing) };
-    }
-    let mut reserved = Reserved { replica, reservation: &reservation, ledgers: Vec::new() };
-    for view in &growing {
-        reserved.ledgers.push(&view.ledger);
-        let reply = match replica.writers.reserve(&view.ledger, reservation.clone(), until).await {
-            Answer::Granted => continue,
-            // Too many claims, one that no ledger can hold, or the ledger is not writable: the object is counted once it
-            // is stored.
-            Answer::Busy(_) | Answer::Invalid(_) if reservation.may_exceed => continue,
-            Answer::Refused { plan, refusal } => refused(replica, &reservation, view, &plan, &refusal),
-            Answer::Invalid(text) => Reply::Invalid(text),
-            Answer::Busy(text) => Reply::Busy(text),
+}
+
+impl Review<'_, '_> {
+    /// Reserves room in each ledger that the object is charged to.
+    async fn room(&self, reservation: ReservationRequest) -> Reply {
+        let Self { replica, request, .. } = *self;
+        let views = match covering(replica, &request.namespace).await {
+            Ok(views) => views,
+            Err(_) if reservation.may_exceed => return Reply::Allowed,
+            Err(reply) => return reply,
         };
-        reserved.ledgers.pop();
-        reserved.cancel().await;
-        return reply;
+        let has_devices = reservation.key.kind == RESOURCE_CLAIMS
+            && views.iter().any(|view| view.plan.shares_devices(&request.namespace));
+        let uncharged = reservation;
+        let mut reservation = uncharged.clone();
+        if has_devices && let Err(reply) = self.charge_devices(&mut reservation).await {
+            return reply;
+        }
+        let mut growing = Vec::new();
+        for view in views.into_iter().filter(|view| reservation.grows(&view.plan)) {
+            let faults = reservation_request::faults(request, &view.plan);
+            let faults = faults.unwrap_or_else(|malformed| vec![malformed.to_string()]);
+            if !faults.is_empty() && !reservation.may_exceed {
+                let Key { kind, name, .. } = &reservation.key;
+                return Reply::Refused(format!("{kind} \"{name}\" is forbidden: {}", faults.join("; ")));
+            }
+            growing.push(view);
+        }
+        if growing.is_empty() {
+            return Reply::Allowed;
+        }
+        let is_dry_run = self.node.get("dryRun").ok().flatten().and_then(|dry| dry.bool().ok()).unwrap_or_default();
+        if is_dry_run {
+            return if reservation.may_exceed { Reply::Allowed } else { dry_run(replica, &reservation, &growing) };
+        }
+        self.reserve(&reservation, uncharged, &growing).await
     }
-    reserved.ledgers.clear();
-    Reply::Allowed
+
+    /// `uncharged` is the reservation before its devices were charged.
+    async fn reserve(
+        &self,
+        reservation: &ReservationRequest,
+        uncharged: ReservationRequest,
+        growing: &[View],
+    ) -> Reply {
+        let Self { replica, .. } = *self;
+        let mut reserved = Reserved { replica, reservation, ledgers: Vec::new() };
+        for view in growing {
+            reserved.ledgers.push(&view.ledger);
+            let reply = match replica.writers.reserve(&view.ledger, reservation.clone(), self.until).await {
+                Answer::Granted => continue,
+                // Too many claims, one that no ledger can hold, or the ledger is not writable: the object is counted once
+                // it is stored.
+                Answer::Busy(_) | Answer::Invalid(_) if reservation.may_exceed => continue,
+                Answer::Refused { plan, refusal } => refused(replica, reservation, view, &plan, &refusal),
+                Answer::Invalid(text) => Reply::Invalid(text),
+                Answer::Busy(text) => Reply::Busy(text),
+            };
+            reserved.ledgers.pop();
+            reserved.cancel().await;
+            return reply;
+        }
+        // The claim has its pod's share only if the pod was stored, and the claim its first, when the room was reserved.
+        if reservation.pod.is_some() {
+            let mut again = uncharged;
+            let is_same = self.charge_devices(&mut again).await.is_ok() && again == *reservation;
+            if !is_same {
+                reserved.cancel().await;
+                return Reply::Busy("the claim's pod has changed, or has another claim; retry".to_owned());
+            }
+        }
+        reserved.ledgers.clear();
+        Reply::Allowed
+    }
+
+    /// Charges a resource claim for its devices.
+    async fn charge_devices(&self, reservation: &mut ReservationRequest) -> Result<(), Reply> {
+        let version = self.node.at(&["resource", "version"]).ok().flatten().and_then(|version| version.str().ok());
+        let found = devices::read(&self.replica.api, self.request, version.as_deref().unwrap_or("v1")).await;
+        let found = found.map_err(|failure| Reply::Busy(format!("device classes and pods: {failure}; retry")))?;
+        found.charge(self.request, reservation).map_err(|malformed| Reply::Invalid(malformed.to_string()))
+    }
 }
 
 /// The ledgers with room reserved for a request that has no response yet. An API server that gives up closes its
@@ -231,7 +259,7 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
         let labels = match replica.tenants.labels(namespace) {
             Some(labels) => labels,
             // A new namespace that the watch has not delivered yet.
-            None => match replica.api.get(&format!("/api/v1/namespaces/{namespace}")).await {
+            None => match replica.api.get(&format!("/api/v1/namespaces/{}", segment(namespace))).await {
                 Ok(object) => labels_of(&object),
                 Err(ApiError::NotFound(_)) => {
                     return Err(Reply::Forged(format!("namespace {namespace} does not exist")));
@@ -246,16 +274,6 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
             return Err(busy("its quotas are not in force yet"));
         }
     }
-}
-
-/// Reasons to refuse the request regardless of usage. Parses the text again, which succeeded before.
-fn faults(text: &str, plan: &Plan) -> Vec<String> {
-    let found = || {
-        let document = Document::read(text).ok()?;
-        let request = Request::read(document.root().get("request").ok()??).ok()?;
-        reservation_request::faults(&request, plan).ok()
-    };
-    found().unwrap_or_else(|| vec!["the request cannot be read".to_owned()])
 }
 
 /// The verdict by the known state, without writing anything.

@@ -175,7 +175,7 @@ fn conditions(
     problem: &str,
     before: &[Condition],
 ) -> Vec<Condition> {
-    let lost = charged.map(|(view, _)| replica.counter.lost(&view.plan.kinds())).unwrap_or_default();
+    let lost = charged.map(|(view, _)| replica.counter.lost(&view.plan.watched_kinds())).unwrap_or_default();
     let over: Vec<String> = charged.map(|(view, node)| over(view, node)).unwrap_or_default();
     let ready = if charged.is_none() {
         (false, "NotInForce", "no ledger charges this quota yet".to_owned())

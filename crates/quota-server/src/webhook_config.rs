@@ -34,9 +34,10 @@ const TRUSTED_AFTER: i64 = 60;
 /// The maximum number of entries of the configuration; with more selectors, a single entry matches all namespaces.
 const MAX_ENTRIES: usize = 200;
 
-/// The charge of an update depends on the spec, and most updates change something else.
-const CHANGES_SPEC: &str =
-    "request.operation != 'UPDATE' || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec";
+/// The charge of an update depends on the spec, and most updates change something else. That of a resource claim
+/// depends on its annotations and its owner too.
+const CHANGES_SPEC: &str = "request.operation != 'UPDATE' || request.resource.resource == 'resourceclaims' \
+     || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec";
 
 /// Maintains both until the term ends.
 pub async fn configure(replica: Arc<Replica>) {

@@ -1,15 +1,17 @@
 //! Stored objects as reported by watches: uid, version and footprint by key, and the number of objects of each
 //! footprint by namespace. So the cost of counting grows with the number of distinct footprints, not of objects.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
 use headroom_core::amount::{Quantity, ResourceList};
-use headroom_core::quota::charged_names::kind_charged_under;
+use headroom_core::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
 
+use crate::devices::{self, Classes, DEVICE_CLASSES, Link, PodRef};
 use crate::footprint::Footprint;
 use crate::plan::Plan;
-use crate::state::Key;
+use crate::state::{Entry, Key};
 
 /// The maximum number of remembered uids of deleted objects: enough for all objects that are claimed at one time.
 const MAX_DELETED: usize = 8192;
@@ -22,6 +24,8 @@ pub struct Stored {
     pub footprint: Arc<Footprint>,
     /// The Unix second from which it has another footprint: for a pod whose deletion is overdue.
     pub ends: Option<Box<(i64, Footprint)>>,
+    /// Between a pod and its resource claim.
+    pub link: Option<Box<Link>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -32,6 +36,10 @@ pub struct Cache {
     deleted: HashSet<Arc<str>>,
     /// Keys with an end, in order.
     ending: BTreeMap<(i64, Key), ()>,
+    /// Of the device classes that are listed.
+    classes: Classes,
+    /// The resource claims that say they were made for a pod, by namespace and pod: creation and name.
+    claims: BTreeMap<String, BTreeMap<PodRef, BTreeSet<(String, String)>>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -80,6 +88,14 @@ impl Cache {
         if let Some(ends) = &stored.ends {
             self.ending.insert((ends.0, key.clone()), ());
         }
+        match stored.link.as_deref() {
+            Some(Link::MadeFor { pod, created }) => {
+                let claims = self.claims.entry(key.namespace.clone()).or_default().entry(pod.clone()).or_default();
+                claims.insert((created.clone(), key.name.clone()));
+            }
+            Some(Link::Serves(resource)) => _ = self.classes.insert(key.name.clone(), resource.clone()),
+            Some(Link::HasClaim(_)) | None => {}
+        }
         let kind = self.kinds.entry(key.kind).or_default();
         kind.objects.insert((key.namespace, key.name), stored);
     }
@@ -122,6 +138,58 @@ impl Cache {
         self.kinds.get(kind).map(|kind| kind.revision)
     }
 
+    /// Returns true if the objects of a kind can be counted.
+    fn is_countable(&self, kind: &str) -> bool {
+        self.kinds.contains_key(kind) && (kind != RESOURCE_CLAIMS || self.kinds.contains_key(DEVICE_CLASSES))
+    }
+
+    /// What is counted of a key: the charge of its object, and the share of the pod that all its entries name.
+    pub fn counted_of(&self, key: &Key, entries: &[Entry]) -> Option<Arc<Footprint>> {
+        let stored = self.get(key);
+        let pod = entries.first().and_then(|entry| entry.pod.as_ref());
+        let pod = pod.filter(|pod| entries.iter().all(|entry| entry.pod.as_ref() == Some(*pod)));
+        if key.kind != RESOURCE_CLAIMS {
+            return stored.map(|stored| Arc::clone(&stored.footprint));
+        }
+        let mut amounts = stored.map(|stored| self.amounts(&stored.footprint).into_owned()).unwrap_or_default();
+        if let Some(Link::MadeFor { pod, .. }) = stored.and_then(|stored| stored.link.as_deref())
+            && let Some(share) = self.share_of(key, &amounts, pod)
+        {
+            amounts = devices::without(&amounts, &share);
+        }
+        let claimed = entries.iter().flat_map(|entry| &entry.footprints).next();
+        if let (Some(pod), Some(claimed)) = (pod, claimed)
+            && let Some(share) = self.share_of(key, &claimed.amounts, pod)
+        {
+            amounts.add_all(&share);
+        }
+        (!amounts.is_empty()).then(|| Arc::new(Footprint::of_amounts(amounts)))
+    }
+
+    /// The amounts of an object, with the extended resources of its devices.
+    fn amounts<'f>(&self, footprint: &'f Footprint) -> Cow<'f, ResourceList<'static>> {
+        let extended = devices::extended_resources(&footprint.amounts, &self.classes);
+        if extended.is_empty() {
+            return Cow::Borrowed(&footprint.amounts);
+        }
+        let mut amounts = footprint.amounts.clone();
+        amounts.add_all(&extended);
+        Cow::Owned(amounts)
+    }
+
+    /// The part of a claim's amounts that a pod is counted with; none if the share is not this claim's.
+    fn share_of(&self, claim: &Key, amounts: &ResourceList<'static>, pod: &PodRef) -> Option<ResourceList<'static>> {
+        let stored = self.get(&Key::new("pods", &claim.namespace, &pod.name)).filter(|stored| stored.uid == pod.uid)?;
+        let is_its = match stored.link.as_deref() {
+            Some(Link::HasClaim(name)) => *name == claim.name,
+            _ => {
+                let claims = self.claims.get(&claim.namespace).and_then(|pods| pods.get(pod));
+                claims.and_then(BTreeSet::first).is_none_or(|(_, first)| *first == claim.name)
+            }
+        };
+        is_its.then(|| devices::share(amounts, &stored.footprint.amounts))
+    }
+
     /// Returns true if an object with this uid was stored and has been deleted.
     pub fn was_deleted(&self, uid: &str) -> bool {
         self.deleted.contains(uid)
@@ -137,8 +205,10 @@ impl Cache {
             .nodes
             .iter()
             .map(|node| {
-                let is_counted =
-                    |name: &str| kind_charged_under(name).is_some_and(|kind| self.kinds.contains_key(kind));
+                let is_counted = |name: &str| {
+                    let mut kinds = kinds_charged_under(name).peekable();
+                    kinds.peek().is_some() && kinds.all(|kind| self.is_countable(kind))
+                };
                 ResourceList::in_order(
                     node.hard.names().filter(|name| is_counted(name)).map(|name| (name.clone(), Quantity::ZERO)),
                 )
@@ -170,13 +240,28 @@ impl Cache {
         add: &mut dyn FnMut(usize, &headroom_core::amount::ResourceName<'static>, &Quantity),
     ) {
         for (footprint, count) in self.tallies.get(namespace).into_iter().flat_map(BTreeMap::values) {
+            let amounts = self.amounts(footprint);
             for at in nodes {
                 let Some(node) = plan.nodes.get(*at).filter(|node| footprint.matches(&node.requirements)) else {
                     continue;
                 };
-                for (name, _, amount) in node.hard.paired_with(&footprint.amounts) {
+                for (name, _, amount) in node.hard.paired_with(&amounts) {
                     if let Some(amount) = amount {
                         add(*at, name, &amount.times_count(*count));
+                    }
+                }
+            }
+        }
+        for (pod, claims) in self.claims.get(namespace).into_iter().flatten() {
+            for (_, name) in claims {
+                let key = Key::new(RESOURCE_CLAIMS, namespace, name);
+                let Some(stored) = self.get(&key) else { continue };
+                let Some(share) = self.share_of(&key, &self.amounts(&stored.footprint), pod) else { continue };
+                for at in nodes {
+                    // Claims match no scope.
+                    let Some(node) = plan.nodes.get(*at).filter(|node| node.requirements.is_empty()) else { continue };
+                    for (name, _, share) in node.hard.paired_with(&share) {
+                        share.into_iter().for_each(|share| add(*at, name, &Quantity::ZERO.minus(share)));
                     }
                 }
             }
@@ -196,6 +281,20 @@ impl Cache {
     fn untally(&mut self, key: &Key, stored: &Stored) {
         if let Some(ends) = &stored.ends {
             self.ending.remove(&(ends.0, key.clone()));
+        }
+        match stored.link.as_deref() {
+            Some(Link::MadeFor { pod, created }) => {
+                if let Some(pods) = self.claims.get_mut(&key.namespace)
+                    && let Some(claims) = pods.get_mut(pod)
+                {
+                    claims.remove(&(created.clone(), key.name.clone()));
+                    if claims.is_empty() {
+                        pods.remove(pod);
+                    }
+                }
+            }
+            Some(Link::Serves(_)) => _ = self.classes.remove(&key.name),
+            Some(Link::HasClaim(_)) | None => {}
         }
         let Some(tally) = self.tallies.get_mut(&key.namespace) else { return };
         let line = stored.footprint.to_string();

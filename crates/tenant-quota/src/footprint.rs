@@ -61,6 +61,11 @@ impl Footprint {
         Ok(footprint)
     }
 
+    /// The footprint of amounts without scopes, such as those of a resource claim.
+    pub fn of_amounts(amounts: ResourceList<'static>) -> Self {
+        Self { amounts, scopes: BTreeMap::new() }
+    }
+
     /// The footprint of a stored object.
     pub fn of_stored(kind: &str, node: Node<'_>, now: Option<Timestamp>) -> Result<Self, Malformed> {
         let stored = headroom_core::quota::stored::Stored::read(Kind::from_qualified(kind), node)?;

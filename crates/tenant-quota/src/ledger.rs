@@ -76,6 +76,8 @@ pub enum Retry {
     /// The claims are too long together.
     Bytes,
     Key,
+    /// Another resource claim of the same pod is unfinished, and only one of them has the pod's share.
+    Pod,
 }
 
 /// The quotas without room for a request.
@@ -143,6 +145,11 @@ impl<'p> OpenLedger<'p> {
         };
         if let Some(name) = request.footprint.uncountable() {
             return Verdict::TooLarge(TooLarge::Amount(name.to_owned()));
+        }
+        if let Some(pod) = &request.pod
+            && self.state.entries().any(|(key, entry)| *key != request.key && entry.pod.as_ref() == Some(pod))
+        {
+            return Verdict::Retry(Retry::Pod);
         }
         if was.is_none() && self.state.claims.len() >= MAX_CLAIMS {
             return Verdict::Retry(Retry::Claims);
@@ -304,13 +311,14 @@ fn bytes_of(request: &ReservationRequest) -> Option<usize> {
     let entry = escaped(&request.key.to_string())? + escaped(&request.attempt.uid)? + ENTRY_BYTES;
     let rest = MAX_CLAIM_BYTES.checked_sub(entry)?;
     let footprint = encoding::length(&request.footprint, rest)?;
-    let base = request.old.as_ref().and_then(|old| encoding::length(old, MAX_BASE_BYTES)).unwrap_or_default();
-    Some(MAX_CLAIM_BYTES - rest + footprint + base)
+    let base = request.counted.as_ref().and_then(|old| encoding::length(old, MAX_BASE_BYTES)).unwrap_or_default();
+    let pod = request.pod.as_ref().map_or(0, |pod| 3 * (pod.name.len() + pod.uid.len()) + 2);
+    Some(MAX_CLAIM_BYTES - rest + footprint + base + pod)
 }
 
 /// The claim with an added entry; none if too many requests for its key are unfinished.
 fn with_entry(was: Option<&Claim>, request: &ReservationRequest, max_entries: usize) -> Option<Claim> {
-    let mut claim = match (was, request.old.as_ref().and_then(base_of)) {
+    let mut claim = match (was, request.counted.as_ref().and_then(base_of)) {
         (None, old) => Claim { base: old.into_iter().collect(), entries: Vec::new() },
         // The base is the least that any of the requests found: the others may be too late to be stored.
         (Some(was), None) => Claim { base: Vec::new(), ..was.clone() },
@@ -326,7 +334,8 @@ fn with_entry(was: Option<&Claim>, request: &ReservationRequest, max_entries: us
         }
     };
     let (attempt, footprints) = (Some(request.attempt.clone()), vec![Arc::clone(&request.footprint)]);
-    claim.entries.push(Entry { token: request.token.clone(), attempt, footprints });
+    let (token, pod) = (request.token.clone(), request.pod.clone());
+    claim.entries.push(Entry { token, attempt, footprints, pod });
     if claim.entries.len() > max_entries {
         let mut footprints: Vec<Arc<Footprint>> = Vec::new();
         for footprint in claim.entries.into_iter().flat_map(|entry| entry.footprints) {
@@ -338,7 +347,7 @@ fn with_entry(was: Option<&Claim>, request: &ReservationRequest, max_entries: us
             return None;
         }
         // The merged entry's age starts again, because the newest of the requests may last longest.
-        claim.entries = vec![Entry { token: request.token.clone(), attempt: None, footprints }];
+        claim.entries = vec![Entry { token: request.token.clone(), attempt: None, footprints, pod: None }];
     }
     Some(claim)
 }

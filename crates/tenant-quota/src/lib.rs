@@ -13,6 +13,7 @@
 
 pub mod encoding;
 
+pub mod devices;
 pub mod selector;
 pub mod tenant_quota;
 pub mod tree;

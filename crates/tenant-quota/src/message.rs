@@ -137,6 +137,7 @@ pub fn retry(ledger: &str, retry: Retry) -> String {
         Retry::Bytes => {
             format!("quota {ledger}: unfinished requests fill the ledger ({} KiB); retry", MAX_BYTES / 1024)
         }
+        Retry::Pod => format!("quota {ledger}: another claim of the same pod is unfinished; retry"),
         Retry::Key => format!("quota {ledger}: too many unfinished requests for this object; retry"),
     }
 }

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::amount::ResourceList;
 use headroom_core::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
-use headroom_core::quota::charged_names::kind_charged_under;
+use headroom_core::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
 use headroom_core::quota::{Breach, Fault, Kind, Measure};
 
+use crate::devices::{self, DEVICE_CLASSES};
 use crate::encoding::{self, Unreadable};
 use crate::selector::Labels;
 use crate::tree::Tree;
@@ -110,9 +111,24 @@ impl Plan {
         self.nodes
             .iter()
             .flat_map(|node| node.hard.names())
-            .filter_map(|name| kind_charged_under(name))
+            .flat_map(|name| kinds_charged_under(name))
             .map(str::to_owned)
             .collect()
+    }
+
+    /// The charged kinds, and those without which they cannot be counted.
+    pub fn watched_kinds(&self) -> BTreeSet<String> {
+        let mut kinds = self.kinds();
+        if kinds.contains(RESOURCE_CLAIMS) {
+            kinds.insert(DEVICE_CLASSES.to_owned());
+        }
+        kinds
+    }
+
+    /// Returns true if devices of resource claims are charged for objects of a namespace under a name of pods.
+    pub fn shares_devices(&self, namespace: &str) -> bool {
+        let nodes = self.nodes_of(namespace).into_iter().filter_map(|node| self.nodes.get(node));
+        nodes.flat_map(|node| node.hard.names()).any(|name| devices::is_shared_with_pods(name))
     }
 
     /// Writes a node as name, generation, parent, bounds and scopes:

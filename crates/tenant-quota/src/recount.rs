@@ -34,7 +34,7 @@ pub fn recount(
     cache: &Cache,
     released: &BTreeSet<String>,
 ) -> Result<Option<State>, StaleCache> {
-    let kinds = plan.kinds();
+    let kinds = plan.watched_kinds();
     for (kind, counted) in &state.counted_at {
         if let Some(seen) = cache.revision(kind).filter(|seen| seen < counted) {
             return Err(StaleCache { kind: kind.clone(), seen, counted: *counted });
@@ -61,7 +61,7 @@ pub fn recount(
         if entries.is_empty() {
             continue;
         }
-        let base = cache.get(key).and_then(|stored| base_of(&stored.footprint)).into_iter().collect();
+        let base = cache.counted_of(key, &entries).and_then(|counted| base_of(&counted)).into_iter().collect();
         recounted.claims.insert(key.clone(), Claim { base, entries });
     }
     let is_new = recounted.plan != state.plan || recounted.used != state.used || recounted.claims != state.claims;

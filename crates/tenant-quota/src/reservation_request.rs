@@ -4,13 +4,18 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use headroom_core::amount::Quantity;
+use headroom_core::amount::{Quantity, ResourceList};
+use headroom_core::charge::devices::of_pod;
+pub use headroom_core::charge::devices::owner_in;
+use headroom_core::cluster::devices::DeviceClass;
 use headroom_core::cluster::resource_quota::ResourceQuota;
-use headroom_core::json::Malformed;
+use headroom_core::json::{Malformed, Node as Json};
 use headroom_core::plan::RequestKind;
 use headroom_core::quota::{self, Bounds, Change, DeviceContext, Fault, Kind, Object};
 use headroom_core::request::{self, Operation, Pod, Request};
+use headroom_core::timestamp::Timestamp;
 
+use crate::devices::{self, PodRef};
 use crate::footprint::Footprint;
 use crate::plan::{Node, Plan};
 use crate::state::{Attempt, Key};
@@ -24,10 +29,24 @@ pub struct ReservationRequest {
     pub attempt: Attempt,
     /// The full charge of the object once it is stored.
     pub footprint: Arc<Footprint>,
-    /// The charge of the object that an update replaces.
-    pub old: Option<Arc<Footprint>>,
+    /// What is counted of the object already: the charge of the object that an update replaces, and a pod's share of its
+    /// resource claim.
+    pub counted: Option<Arc<Footprint>>,
+    /// For a resource claim: the pod whose share is counted.
+    pub pod: Option<PodRef>,
     /// Charge the object even if it exceeds a quota.
     pub may_exceed: bool,
+}
+
+/// The objects that decide how the devices of a resource claim are charged.
+#[derive(Debug, Clone, Copy)]
+pub struct DeviceObjects<'d> {
+    /// The list of DeviceClasses.
+    pub classes: Json<'d>,
+    /// The pod that [`owner_in`] names.
+    pub pod: Option<Json<'d>>,
+    /// The list of resource claims in the namespace, needed if the pod's status names none.
+    pub claims: Option<Json<'d>>,
 }
 
 /// A review that no room can be requested for.
@@ -101,7 +120,7 @@ impl ReservationRequest {
         let Some(objects) = Objects::of(request)? else { return Ok(None) };
         let metadata = |field: &str| -> Result<Option<String>, Malformed> {
             let (object, _) = &objects.new;
-            let text = object.node.at(&["metadata", field])?.map(headroom_core::json::Node::scalar).transpose()?;
+            let text = object.node.at(&["metadata", field])?.map(Json::scalar).transpose()?;
             Ok(text.filter(|text| !text.is_empty()).map(Cow::into_owned))
         };
         let name = metadata("name")?.ok_or(RequestError::MissingField("metadata.name"))?;
@@ -110,13 +129,13 @@ impl ReservationRequest {
         let version = match &old {
             Some(old) if old.source.was_stored()? => {
                 let version = old.source.node.at(&["metadata", "resourceVersion"])?;
-                let version = version.map(headroom_core::json::Node::scalar).transpose()?;
+                let version = version.map(Json::scalar).transpose()?;
                 let version = version.and_then(|version| version.parse().ok());
                 Some(version.ok_or(RequestError::MissingField("a resourceVersion that is a number"))?)
             }
             _ => None,
         };
-        let old = match (&old, version) {
+        let counted = match (&old, version) {
             (Some(old), Some(_)) => Some(Arc::new(Footprint::of(old, None)?)),
             _ => None,
         };
@@ -125,15 +144,48 @@ impl ReservationRequest {
             token: token(),
             attempt: Attempt { uid, version },
             footprint: Arc::new(Footprint::of(&objects.new_object(), None)?),
-            old,
+            counted,
+            pod: None,
             may_exceed: false,
         }))
+    }
+
+    /// Charges the devices of a resource claim under the extended resources of their classes too, less what the claim's
+    /// pod was charged.
+    pub fn charge_devices(&mut self, request: &Request<'_>, found: &DeviceObjects<'_>) -> Result<(), Malformed> {
+        let classes = DeviceClass::read_list(found.classes)?.into_iter();
+        let classes = classes.map(|class| (class.name.into_owned(), class.extended_resource.into_owned())).collect();
+        let with_extended = |footprint: &Footprint| {
+            let mut amounts = footprint.amounts.clone();
+            amounts.add_all(&devices::extended_resources(&footprint.amounts, &classes));
+            amounts
+        };
+        let share = |claim: Option<&request::Object<'_>>, amounts: &ResourceList<'static>| {
+            let Some(claim) = claim else { return Ok(ResourceList::default()) };
+            // No pod that is being deleted: its charge may end at any moment.
+            let of_pod = of_pod(request, claim, found.pod, found.claims, Some(Timestamp::LATEST))?;
+            let of_pod = of_pod.iter().map(|(name, amount)| (format!("requests.{name}").into(), amount.clone()));
+            Ok::<_, Malformed>(devices::share(amounts, &of_pod.collect()))
+        };
+        let amounts = with_extended(&self.footprint);
+        let mut counted = ResourceList::default();
+        if let Some(old) = self.counted.as_deref().map(with_extended) {
+            counted = devices::without(&old, &share(request.old(), &old)?);
+        }
+        let share = share(request.object.as_ref(), &amounts)?;
+        if !share.is_empty() {
+            counted.add_all(&share);
+            self.pod = owner_in(request)?.map(|(name, uid)| PodRef { name: name.into_owned(), uid: uid.into_owned() });
+        }
+        self.counted = (!counted.is_empty()).then(|| Arc::new(Footprint::of_amounts(counted)));
+        self.footprint = Arc::new(Footprint::of_amounts(amounts));
+        Ok(())
     }
 
     /// Returns true if usage of any enforced bound rises. If not, there is nothing to reserve.
     pub fn grows(&self, plan: &Plan) -> bool {
         enforced_nodes(plan, &self.key.namespace).any(|node| {
-            let before = self.old.as_deref().filter(|old| old.matches(&node.requirements));
+            let before = self.counted.as_deref().filter(|old| old.matches(&node.requirements));
             let is_more = |name: &str, amount: &Quantity| {
                 node.hard.contains(name)
                     && before.and_then(|before| before.get(name)).is_none_or(|before| before < amount)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use headroom_core::amount::ResourceList;
 
+use crate::devices::PodRef;
 use crate::encoding::{self, Unreadable};
 use crate::footprint::Footprint;
 
@@ -46,6 +47,8 @@ pub struct Entry {
     pub attempt: Option<Attempt>,
     /// The charge of the object once it is stored. A merged entry has several; one of them applies.
     pub footprints: Vec<Arc<Footprint>>,
+    /// For a resource claim: the pod whose share is part of the base.
+    pub pod: Option<PodRef>,
 }
 
 /// Identifies a write once it is stored.
@@ -84,7 +87,8 @@ impl State {
         self.claims.iter().flat_map(|(key, claim)| claim.entries.iter().map(move |entry| (key, entry)))
     }
 
-    /// A claim is `key base entries...`, an entry `token:uid:version:footprints`; footprints are numbers, `-` means none.
+    /// A claim is `key base entries...`, an entry `token:uid:version:footprints`, for a pod's resource claim with
+    /// `:pod/uid`; footprints are numbers, `-` means none.
     pub fn write(&self) -> Lines {
         let mut footprints: Vec<String> = Vec::new();
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
@@ -103,13 +107,15 @@ impl State {
         let mut claims = Vec::with_capacity(self.claims.len());
         for (key, claim) in &self.claims {
             let mut words = vec![encoding::escape(&key.to_string()), numbered(&claim.base)];
-            for Entry { token, attempt, footprints } in &claim.entries {
+            for Entry { token, attempt, footprints, pod } in &claim.entries {
                 let (uid, version) = match attempt {
                     Some(Attempt { uid, version }) => (encoding::escape(uid), *version),
                     None => ("*".to_owned(), None),
                 };
                 let version = version.map_or("-".to_owned(), |version| version.to_string());
-                words.push(format!("{}:{uid}:{version}:{}", encoding::escape(token), numbered(footprints)));
+                let pod = pod.as_ref().map(|PodRef { name, uid }| encoding::escape(&format!("{name}/{uid}")));
+                let pod = pod.map_or_else(String::new, |pod| format!(":{pod}"));
+                words.push(format!("{}:{uid}:{version}:{}{pod}", encoding::escape(token), numbered(footprints)));
             }
             claims.push(words.join(" "));
         }
@@ -170,15 +176,24 @@ fn read_claim(line: &str, footprints: &[Arc<Footprint>]) -> Result<(Key, Claim),
     let mut claim = Claim { base: numbered(base)?, entries: Vec::new() };
     for word in words {
         let parts: Vec<&str> = word.split(':').collect();
-        let [token, uid, version, footprints] = parts.as_slice() else {
-            return Err(Unreadable::new(word, "expected `token:uid:version:footprints`"));
+        let (token, uid, version, footprints, pod) = match parts.as_slice() {
+            [token, uid, version, footprints] => (token, uid, version, footprints, None),
+            [token, uid, version, footprints, pod] => (token, uid, version, footprints, Some(read_pod(pod)?)),
+            _ => return Err(Unreadable::new(word, "expected `token:uid:version:footprints`")),
         };
         let version = if *version == "-" { None } else { Some(encoding::read_number(version)?) };
         let attempt = if *uid == "*" { None } else { Some(Attempt { uid: encoding::unescape(uid)?, version }) };
-        claim.entries.push(Entry { token: encoding::unescape(token)?, attempt, footprints: numbered(footprints)? });
+        let (token, footprints) = (encoding::unescape(token)?, numbered(footprints)?);
+        claim.entries.push(Entry { token, attempt, footprints, pod });
     }
     if claim.entries.is_empty() {
         return Err(Unreadable::new(line, "the claim has no entry"));
     }
     Ok((Key::new(kind, namespace, name), claim))
+}
+
+fn read_pod(word: &str) -> Result<PodRef, Unreadable> {
+    let pod = encoding::unescape(word)?;
+    let (name, uid) = pod.split_once('/').ok_or_else(|| Unreadable::new(word, "expected `pod/uid`"))?;
+    Ok(PodRef { name: name.to_owned(), uid: uid.to_owned() })
 }

@@ -33,7 +33,8 @@ fn request(pod: &str, token: &str, footprint: &str, old: Option<(&str, u64)>) ->
         token: token.to_owned(),
         attempt: Attempt { uid: format!("uid-{name}"), version: old.map(|(_, version)| version) },
         footprint: Arc::new(Footprint::read(footprint).unwrap()),
-        old: old.map(|(footprint, _)| Arc::new(Footprint::read(footprint).unwrap())),
+        counted: old.map(|(footprint, _)| Arc::new(Footprint::read(footprint).unwrap())),
+        pod: None,
         may_exceed: false,
     }
 }
@@ -208,7 +209,7 @@ fn the_size_of_all_claims_is_bounded() {
     let objects = (0..granted).map(|at| {
         let footprint =
             Arc::new(Footprint::read(&long_footprint(if at < 3 { 1_000_000 } else { 900 }, 1000 + at)).unwrap());
-        (of(at).key, Stored { uid: "other".to_owned(), version: 1, footprint, ends: None })
+        (of(at).key, Stored { uid: "other".to_owned(), version: 1, footprint, ends: None, link: None })
     });
     cache.list("pods", 5, objects);
     let recounted = recount(&plan, &state, &cache, &BTreeSet::new()).unwrap().unwrap();
@@ -268,7 +269,7 @@ fn a_pod_whose_deletion_is_overdue_is_no_longer_counted() {
     let mut cache = Cache::default();
     let ended = Footprint::read("count/pods=1").unwrap();
     let footprint = Arc::new(Footprint::read("count/pods=1 pods=1").unwrap());
-    let stored = Stored { uid: "u".to_owned(), version: 5, footprint, ends: Some(Box::new((100, ended))) };
+    let stored = Stored { uid: "u".to_owned(), version: 5, footprint, ends: Some(Box::new((100, ended))), link: None };
     cache.list("pods", 5, [(Key::new("pods", "shop", "a"), stored)]);
     let used = |cache: &Cache| cache.count(&plan)[0].get("pods").unwrap().value();
     assert!(!cache.tick(99));
@@ -326,7 +327,8 @@ fn usage_beyond_what_can_be_read_in_binary_suffixes_reads_back() {
                 {{"memory": "8Ei", "ephemeral-storage": "{nines}"}}}}}}]}}}}"#
         );
         let footprint = Footprint::of_stored("pods", Document::read(&pod).unwrap().root(), None).unwrap();
-        let stored = Stored { uid: name.to_owned(), version: 1, footprint: Arc::new(footprint), ends: None };
+        let stored =
+            Stored { uid: name.to_owned(), version: 1, footprint: Arc::new(footprint), ends: None, link: None };
         (Key::new("pods", "shop", name), stored)
     });
     cache.list("pods", 5, objects);
@@ -382,7 +384,7 @@ proptest! {
         for request in &requests {
             let is_there = ledger.state().entries().any(|(_, entry)| entry.token == request.token);
             let (claims, held) = (ledger.state().entries().count(), ledger.usage_with_claims().to_vec());
-            if !is_there && ledger.reserve(request) == Verdict::Granted && request.old.is_some() {
+            if !is_there && ledger.reserve(request) == Verdict::Granted && request.counted.is_some() {
                 ledger.cancel(&request.key, &request.token);
                 prop_assert_eq!(ledger.state().entries().count(), claims);
                 // A lower base stays: that leaves less room, never more.
@@ -400,7 +402,7 @@ proptest! {
         let objects = stored.iter().map(|(name, amount, version)| {
             let footprint = Arc::new(Footprint::read(&format!("pods={amount} ~Terminating")).unwrap());
             let key = Key::new("pods", "shop", &name.to_string());
-            (key, Stored { uid: format!("uid-{name}"), version: *version, footprint, ends: None })
+            (key, Stored { uid: format!("uid-{name}"), version: *version, footprint, ends: None, link: None })
         });
         cache.list("pods", 12, objects);
         let once = recount(&plan, &ledger.into_state(), &cache, &BTreeSet::new()).unwrap();
@@ -437,4 +439,138 @@ fn a_request_that_may_exceed_a_quota_is_still_charged() {
     assert_eq!(ledger.reserve(&exempt), Verdict::Granted);
     assert_eq!(ledger.usage_with_claims()[0].get("pods").unwrap().to_string(), "2");
     assert!(matches!(ledger.reserve(&request("shop/b", "2", "pods=1", None)), Verdict::Refused(_)));
+}
+
+/// A pod with two devices, and claims that say they were made for it.
+mod devices {
+    use headroom_tenant_quota::cache::Stored;
+    use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link, PodRef};
+
+    use super::*;
+
+    const CLAIMS: &str = "resourceclaims.resource.k8s.io";
+    const NODE: &str = "acme 1 - requests.example.com/gpu=4 count/resourceclaims.resource.k8s.io=9";
+    const TWO: &str = "gpu.deviceclass.resource.k8s.io/devices=2 count/resourceclaims.resource.k8s.io=1";
+
+    fn put(cache: &mut Cache, kind: &str, name: &str, footprint: &str, link: Option<Link>) {
+        let namespace = if kind == DEVICE_CLASSES { "" } else { "shop" };
+        let footprint = Arc::new(Footprint::read(footprint).unwrap());
+        let stored = Stored { uid: format!("uid-{name}"), version: 5, footprint, ends: None, link: link.map(Box::new) };
+        cache.put(Key::new(kind, namespace, name), stored);
+    }
+
+    fn web() -> PodRef {
+        PodRef { name: "web".to_owned(), uid: "uid-web".to_owned() }
+    }
+
+    fn made_for_web(created: &str) -> Option<Link> {
+        Some(Link::MadeFor { pod: web(), created: created.to_owned() })
+    }
+
+    /// A class and the pod, whose status may name its claim.
+    fn cache(claim: Option<&str>) -> Cache {
+        let mut cache = Cache::default();
+        ["pods", CLAIMS, DEVICE_CLASSES].iter().for_each(|kind| cache.list(kind, 1, []));
+        put(&mut cache, DEVICE_CLASSES, "gpu", "", Some(Link::Serves("example.com/gpu".to_owned())));
+        let link = claim.map(|claim| Link::HasClaim(claim.to_owned()));
+        put(&mut cache, "pods", "web", "pods=1 requests.example.com/gpu=2", link);
+        cache
+    }
+
+    fn used(cache: &Cache) -> String {
+        let used = cache.count(&plan(&[NODE], &["shop 0"]));
+        State { used, ..State::default() }.write().used.join(" ")
+    }
+
+    #[test]
+    fn a_claim_counts_as_the_extended_resource_of_its_class() {
+        let mut cache = cache(None);
+        put(&mut cache, CLAIMS, "own", TWO, None);
+        assert_eq!(used(&cache), "count/resourceclaims.resource.k8s.io=1 requests.example.com/gpu=4");
+        put(&mut cache, DEVICE_CLASSES, "gpu", "", Some(Link::Serves(String::new())));
+        assert_eq!(used(&cache), "count/resourceclaims.resource.k8s.io=1 requests.example.com/gpu=2");
+    }
+
+    #[test]
+    fn one_claim_of_a_pod_has_its_share_and_only_as_long_as_the_pod_is_there() {
+        for (named, expected) in [(None, "4"), (Some("second"), "4"), (Some("third"), "6")] {
+            let mut cache = cache(named);
+            put(&mut cache, CLAIMS, "first", TWO, made_for_web("2026-01-01T00:00:00Z"));
+            put(&mut cache, CLAIMS, "second", TWO, made_for_web("2026-01-01T00:00:01Z"));
+            let counted = format!("count/resourceclaims.resource.k8s.io=2 requests.example.com/gpu={expected}");
+            assert_eq!(used(&cache), counted, "{named:?}");
+            cache.remove(&Key::new("pods", "shop", "web"), 9);
+            assert_eq!(used(&cache), "count/resourceclaims.resource.k8s.io=2 requests.example.com/gpu=4");
+        }
+    }
+
+    #[test]
+    fn a_kind_without_which_devices_cannot_be_counted_leaves_them_unknown() {
+        let mut cache = cache(None);
+        cache.forget(DEVICE_CLASSES);
+        assert_eq!(used(&cache), "");
+    }
+
+    /// The scheduler's claim for the pod, reviewed after the pod was counted.
+    fn claim(name: &str, token: &str) -> ReservationRequest {
+        let object = format!(
+            r#"{{"metadata": {{"name": "{name}", "uid": "uid-{name}", "annotations": {{"resource.kubernetes.io/extended-resource-claim": "true"}},
+                "ownerReferences": [{{"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-web", "controller": true}}]}},
+                "spec": {{"devices": {{"requests": [{{"name": "r", "exactly": {{"deviceClassName": "gpu", "count": 2}}}}]}}}}}}"#
+        );
+        let request = format!(
+            r#"{{"operation": "CREATE", "namespace": "shop", "name": "{name}", "object": {object},
+                "resource": {{"group": "resource.k8s.io", "version": "v1", "resource": "resourceclaims"}}}}"#
+        );
+        let classes =
+            r#"{"items": [{"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}]}"#;
+        let pod = r#"{"metadata": {"name": "web", "uid": "uid-web"}, "spec": {"containers": [
+            {"name": "a", "resources": {"requests": {"example.com/gpu": "2"}}}]}}"#;
+        let documents = [&request, classes, pod, r#"{"items": []}"#].map(|text| Document::read(text).unwrap());
+        let [request, classes, pod, claims] = &documents;
+        let request = Request::read(request.root()).unwrap();
+        let mut reservation = ReservationRequest::of(&request, || token.to_owned()).unwrap().unwrap();
+        let found = headroom_tenant_quota::reservation_request::DeviceObjects {
+            classes: classes.root(),
+            pod: Some(pod.root()),
+            claims: Some(claims.root()),
+        };
+        reservation.charge_devices(&request, &found).unwrap();
+        reservation
+    }
+
+    #[test]
+    fn the_scheduler_s_claim_fits_where_its_pod_has_taken_the_last_devices() {
+        let plan = plan(&["acme 1 - requests.example.com/gpu=2"], &["shop 0"]);
+        let mut ledger = OpenLedger::new(&plan, state(&["requests.example.com/gpu=2"]));
+        assert!(!claim("a", "1").grows(&plan));
+        assert_eq!(ledger.reserve(&claim("a", "1")), Verdict::Granted);
+        assert_eq!(ledger.reserve(&claim("b", "2")), Verdict::Retry(Retry::Pod));
+        assert_eq!(ledger.usage_with_claims()[0].get("requests.example.com/gpu").unwrap().to_string(), "2");
+        let written = ledger.state().write();
+        assert!(written.claims[0].ends_with(":web/uid-web"), "{written:?}");
+        assert_eq!(State::read(&written).unwrap(), *ledger.state());
+    }
+
+    #[test]
+    fn a_claim_that_is_not_counted_yet_loses_its_share_with_the_pod() {
+        let plan = plan(&[NODE], &["shop 0"]);
+        let mut ledger =
+            OpenLedger::new(&plan, state(&["requests.example.com/gpu=2 count/resourceclaims.resource.k8s.io=0"]));
+        assert_eq!(ledger.reserve(&claim("a", "1")), Verdict::Granted);
+        let open = ledger.into_state();
+        let held = |cache: &Cache| {
+            let recounted = recount(&plan, &open, cache, &BTreeSet::new()).unwrap().unwrap_or_else(|| open.clone());
+            OpenLedger::new(&plan, recounted).usage_with_claims()[0]
+                .get("requests.example.com/gpu")
+                .unwrap()
+                .to_string()
+        };
+        let mut cache = cache(None);
+        assert_eq!(held(&cache), "2");
+        cache.remove(&Key::new("pods", "shop", "web"), 9);
+        assert_eq!(held(&cache), "2");
+        put(&mut cache, "pods", "other", "requests.example.com/gpu=2", None);
+        assert_eq!(held(&cache), "4");
+    }
 }

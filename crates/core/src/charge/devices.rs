@@ -30,8 +30,7 @@ pub fn needs_classes(request: &Request<'_>, context: &Context<'_>) -> bool {
 
 /// The lookups of the device classes, and of the pod that owns the claim of a request, according to the claim.
 pub fn lookups<'d>(request: &'d Request<'d>) -> Result<Vec<Lookup<'d>>, Malformed> {
-    let owner = request.object.map(|object| owner(object.node)).transpose()?.flatten();
-    let pod = owner.map(|(name, _)| Lookup::PodOfClaim { namespace: &request.namespace, name });
+    let pod = owner_in(request)?.map(|(name, _)| Lookup::PodOfClaim { namespace: &request.namespace, name });
     Ok([Lookup::DeviceClasses].into_iter().chain(pod).collect())
 }
 
@@ -41,10 +40,21 @@ pub fn needs_claims(context: &Context<'_>) -> Result<bool, Malformed> {
 }
 
 /// The name and the uid of a pod.
-type Owner<'d> = (Cow<'d, str>, Cow<'d, str>);
+pub type Owner<'d> = (Cow<'d, str>, Cow<'d, str>);
+
+/// The pod whose share counts: of the stored claim, if it has one, because without it an update that gives up the share
+/// would look free.
+pub fn owner_in<'d>(request: &Request<'d>) -> Result<Option<Owner<'d>>, Malformed> {
+    for claim in request.old().into_iter().chain(&request.object) {
+        if let Some(owner) = owner(claim.node)? {
+            return Ok(Some(owner));
+        }
+    }
+    Ok(None)
+}
 
 /// The pod that owns a claim, according to the claim.
-fn owner(claim: Node<'_>) -> Result<Option<Owner<'_>>, Malformed> {
+pub fn owner(claim: Node<'_>) -> Result<Option<Owner<'_>>, Malformed> {
     let Some(metadata) = claim.get("metadata")? else { return Ok(None) };
     let mark = metadata.at(&["annotations", MADE_FOR_A_POD])?.map(Node::str).transpose()?;
     if mark.as_deref() != Some("true") {
@@ -65,27 +75,30 @@ fn owner(claim: Node<'_>) -> Result<Option<Owner<'_>>, Malformed> {
 }
 
 /// The claim that the pod's status names.
-fn claim_of(pod: Node<'_>) -> Result<Option<Cow<'_, str>>, Malformed> {
+pub fn claim_of(pod: Node<'_>) -> Result<Option<Cow<'_, str>>, Malformed> {
     let name = pod.at(&["status", "extendedResourceClaimStatus", "resourceClaimName"])?;
     name.map(Node::str).transpose()
 }
 
-/// The resources that the pod was charged; nothing unless the claim is certainly the pod's.
+/// The resources that its pod was charged, for the object of a request or the one that it replaces; nothing unless the
+/// claim is certainly the pod's. `pod` and `claims` are what the lookups found.
 pub fn of_pod<'d>(
-    request: &Request<'d>,
-    context: &Context<'d>,
+    request: &Request<'_>,
+    claim: &request::Object<'_>,
+    pod: Option<Node<'d>>,
+    claims: Option<Node<'_>>,
     now: Option<Timestamp>,
 ) -> Result<ResourceList<'d>, Malformed> {
     let nothing = ResourceList::default();
-    let (Some(node), Some(object)) = (context.pod_of_claim, request.object) else { return Ok(nothing) };
-    let Some((_, uid)) = owner(object.node)? else { return Ok(nothing) };
+    let Some(node) = pod else { return Ok(nothing) };
+    let Some((_, uid)) = owner(claim.node)? else { return Ok(nothing) };
     let found = node.at(&["metadata", "uid"])?.map(Node::str).transpose()?;
     if found.as_ref() != Some(&uid) {
         return Ok(nothing);
     }
     let is_the_pods = match claim_of(node)? {
         Some(claim) => claim == request.name,
-        None => is_first(request, &uid, context)?,
+        None => is_first(request, &uid, claims)?,
     };
     let pod = request::Object::stored(node)?;
     if !is_the_pods || !quota::is_live(&pod, now)? {
@@ -97,13 +110,22 @@ pub fn of_pod<'d>(
     }
 }
 
-/// True if no other claim of the same pod is older than one that is being created.
-fn is_first(request: &Request<'_>, uid: &str, context: &Context<'_>) -> Result<bool, Malformed> {
-    let Some(claims) = context.resource_claims else { return Ok(false) };
+/// True if no other claim of the same pod is older than the one of a request. Stored claims are older than one that is
+/// being created.
+fn is_first(request: &Request<'_>, uid: &str, claims: Option<Node<'_>>) -> Result<bool, Malformed> {
+    let Some(claims) = claims else { return Ok(false) };
+    let age = |claim: Node<'_>| -> Result<Option<Timestamp>, Malformed> {
+        let created = claim.at(&["metadata", "creationTimestamp"])?.map(Node::str).transpose()?;
+        Ok(created.and_then(|created| created.parse().ok()))
+    };
+    let stored = request.old().map(|old| age(old.node)).transpose()?;
     for claim in claims.list("items")? {
-        let name = claim.at(&["metadata", "name"])?.map(Node::str).transpose()?;
-        let is_other = name.as_deref() != Some(request.name.as_ref());
-        // Stored claims are older than the one that is being created.
+        let name = claim.at(&["metadata", "name"])?.map(Node::str).transpose()?.unwrap_or_default();
+        let is_younger = match &stored {
+            Some(stored) => (stored, request.name.as_ref()) < (&age(claim)?, name.as_ref()),
+            None => false,
+        };
+        let is_other = name != request.name && !is_younger;
         if is_other && owner(claim)?.is_some_and(|(_, of)| of == uid) {
             return Ok(false);
         }

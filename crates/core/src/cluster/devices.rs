@@ -17,7 +17,7 @@ impl<'d> DeviceClass<'d> {
         list.list("items")?.map(Self::read).collect()
     }
 
-    fn read(node: Node<'d>) -> Result<Self, Malformed> {
+    pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
         let text = |path: &[&str]| Ok(node.at(path)?.map(Node::str).transpose()?.unwrap_or_default());
         Ok(Self { name: text(&["metadata", "name"])?, extended_resource: text(&["spec", "extendedResourceName"])? })
     }

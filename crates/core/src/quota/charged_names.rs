@@ -54,6 +54,9 @@ pub(super) const DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
 /// Precedes the device class where a container requests its devices as an extended resource.
 pub(super) const IMPLICIT_DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
+/// The kind of resource claims.
+pub const RESOURCE_CLAIMS: &str = "resourceclaims.resource.k8s.io";
+
 impl<'a> Kind<'a> {
     pub const POD: Kind<'static> = Kind { group: "", resource: "pods", measure: Measure::Pod };
 
@@ -161,24 +164,25 @@ pub(super) fn candidates(resource: &str) -> [String; 3] {
 
 /// Returns true if any object is charged under a name: one of the kinds that quotas know, or any kind by its count.
 pub fn is_known(name: &str) -> bool {
-    kind_charged_under(name).is_some()
+    kinds_charged_under(name).next().is_some()
 }
 
-/// The kind whose objects are charged under a name, such as `pods` or `deployments.apps`. Extended resources are charged
-/// for pods only.
-pub fn kind_charged_under(name: &str) -> Option<&str> {
+/// The kinds whose objects are charged under a name, such as `pods` or `deployments.apps`. A device is charged for pods,
+/// and for the resource claims that request it.
+pub fn kinds_charged_under(name: &str) -> impl Iterator<Item = &str> {
     const KINDS: [&str; 8] = [
         "pods",
         "services",
         "persistentvolumeclaims",
-        "resourceclaims.resource.k8s.io",
+        RESOURCE_CLAIMS,
         "configmaps",
         "secrets",
         "replicationcontrollers",
         "resourcequotas",
     ];
-    let is_charged = |kind: &&str| Kind::from_qualified(kind).charged_under(name).is_some();
-    name.strip_prefix("count/").or_else(|| KINDS.into_iter().find(is_charged))
+    let counted = name.strip_prefix("count/");
+    let is_charged = move |kind: &&str| counted.is_none() && Kind::from_qualified(kind).charged_under(name).is_some();
+    counted.into_iter().chain(KINDS.into_iter().filter(is_charged))
 }
 
 #[cfg(test)]

@@ -106,14 +106,11 @@ impl<'d> Usage<'d> {
                 }
             }
             Amounts::Devices(devices) => {
-                for (class, extended) in devices.classes() {
+                for class in devices.classes() {
                     names.push(format!("{class}{DEVICE_CLASS}"));
-                    // The other names are charged only for a class that exists.
-                    if let Some(extended) = extended {
-                        names.push(format!("requests.{IMPLICIT_DEVICE_CLASS}{class}"));
-                        names.push(format!("requests.{extended}"));
-                    }
+                    names.push(format!("requests.{IMPLICIT_DEVICE_CLASS}{class}"));
                 }
+                names.extend(devices.extended_resources().map(|extended| format!("requests.{extended}")));
             }
             Amounts::Count if kind.has_plain_name() => add(kind.resource),
             Amounts::Count => {}

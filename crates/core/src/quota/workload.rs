@@ -89,7 +89,7 @@ impl<'d> Pods<'_, 'd> {
             Renewal::Replaces { kept, .. } => kept.min(wanted),
         };
         let mut fitting = wanted - staying;
-        for Bound { name, hard, charged } in &applying.bounds {
+        for Bound { name, hard, charged, .. } in &applying.bounds {
             let (Some(each), Some(used)) = (self.each.amount(*charged), applying.quota.used.get(name)) else {
                 continue;
             };

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use super::kinds::PodKind;
+use super::pod::InfeasibleSpec;
 use super::{Pod, api_server_defaults};
 use crate::json::{Malformed, Node};
 
@@ -201,7 +202,11 @@ impl<'d> Request<'d> {
             // A resize changes only the resources of the stored pod.
             let mut resized = Pod::read(old.node, old.status)?;
             resized.take_resources_of(pod);
+            resized.infeasible_spec = InfeasibleSpec::Counts;
             return Ok(Some(resized));
+        }
+        if !self.is_audit {
+            pod.infeasible_spec = InfeasibleSpec::Counts;
         }
         if !kind.path.is_empty() {
             api_server_defaults::limits_to_requests(&mut pod);
@@ -222,6 +227,7 @@ impl<'d> Request<'d> {
         let (Some(kind), Some(old)) = (self.pod_kind(), self.old()) else { return Ok(None) };
         let pod = old.pod_at(kind.path)?;
         Ok(pod.map(|mut pod| {
+            pod.infeasible_spec = InfeasibleSpec::LeftOut;
             if !kind.path.is_empty() {
                 api_server_defaults::limits_to_requests(&mut pod);
             }

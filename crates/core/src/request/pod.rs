@@ -24,6 +24,21 @@ pub struct Pod<'d> {
     /// Pod-level resources, which replace the sum over the containers name by name.
     pub resources: Resources<'d>,
     pub overhead: ResourceList<'d>,
+    pub infeasible_spec: InfeasibleSpec,
+}
+
+/// How a spec counts whose resize the node has reported as infeasible.
+///
+/// The report is about an earlier spec, so Kubernetes, which always leaves the spec out, can be led past a quota by two
+/// resizes: one that is infeasible, and while its report stands, any other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InfeasibleSpec {
+    /// The object of a request: the node has not seen its spec.
+    Counts,
+    /// A stored object: the spec is left out if the report is about it.
+    LeftOutIfReported,
+    /// The object that a request replaces: the spec is left out, because the quota's usage may lack it.
+    LeftOut,
 }
 
 /// One container.
@@ -133,6 +148,7 @@ impl<'d> Pod<'d> {
             containers,
             resources: spec.get("resources")?.map_or_else(|| Ok(Resources::default()), Resources::read)?,
             overhead: ResourceList::in_field(spec, "overhead")?,
+            infeasible_spec: InfeasibleSpec::LeftOutIfReported,
         })
     }
 

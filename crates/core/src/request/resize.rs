@@ -1,10 +1,10 @@
 //! What a running pod may hold while it is being resized, read from its status.
 //!
 //! Three amounts can differ then: those of the spec, those allocated by the node, and the container's actual ones. A
-//! quota counts the largest. A spec that the node reports as infeasible is left out.
+//! quota counts the largest. A spec that the node reports as infeasible is left out, as far as [`InfeasibleSpec`] says.
 //! See <https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/>.
 
-use super::pod::{ContainerIndex, Pod};
+use super::pod::{ContainerIndex, InfeasibleSpec, Pod};
 use super::total::total;
 use crate::amount::{Requirement, ResourceList};
 use crate::json::{Malformed, Node};
@@ -17,16 +17,15 @@ pub(super) fn largest_total<'d>(
 ) -> Result<Option<ResourceList<'d>>, Malformed> {
     let Some(status) = pod.status else { return Ok(None) };
     let reported = read_all(status, pod, requirement)?;
-    if reported.iter().all(|reported| reported.allocated.is_none() && reported.actual.is_none()) {
+    let is_left_out = is_spec_left_out(pod, status)?;
+    if !is_left_out && reported.iter().all(|reported| reported.allocated.is_none() && reported.actual.is_none()) {
         return Ok(None);
     }
-    let is_infeasible = is_infeasible(status)?;
     let total_of = |list_of: for<'r> fn(&'r Reported<'d>) -> Option<&'r ResourceList<'d>>| {
         total(pod.containers.iter().zip(&reported).map(|(container, reported)| {
             let list = list_of(reported);
             // A container without reported amounts counts with its spec in every total, unless the spec is left out.
-            let is_left_out = list.is_some() || is_infeasible && reported.is_there;
-            let spec = (!is_left_out).then(|| container.resources.of(requirement).iter());
+            let spec = (list.is_none() && !is_left_out).then(|| container.resources.of(requirement).iter());
             let spec = spec.into_iter().flatten().map(|(name, value)| (name, &value.quantity));
             (container.role, list.into_iter().flat_map(ResourceList::iter).chain(spec))
         }))
@@ -35,7 +34,7 @@ pub(super) fn largest_total<'d>(
     if requirement == Requirement::Request {
         largest.raise_to(&total_of(|reported| reported.allocated.as_ref()));
     }
-    if !is_infeasible {
+    if !is_left_out {
         largest.raise_to(of_spec);
     }
     Ok(Some(largest))
@@ -44,7 +43,6 @@ pub(super) fn largest_total<'d>(
 /// The amounts that the status reports for one container.
 #[derive(Default)]
 struct Reported<'d> {
-    is_there: bool,
     allocated: Option<ResourceList<'d>>,
     actual: Option<ResourceList<'d>>,
 }
@@ -58,7 +56,6 @@ fn read_all<'d>(status: Node<'d>, pod: &Pod<'d>, requirement: Requirement) -> Re
             let name = entry.string("name")?.unwrap_or_default();
             let place = index.find(&pod.containers, is_init, &name);
             let Some(reported) = place.and_then(|place| all.get_mut(place)) else { continue };
-            reported.is_there = true;
             // Nodes allocate requests only.
             if requirement == Requirement::Request {
                 reported.allocated = entry.get("allocatedResources")?.map(ResourceList::read).transpose()?;
@@ -69,11 +66,21 @@ fn read_all<'d>(status: Node<'d>, pod: &Pod<'d>, requirement: Requirement) -> Re
     Ok(all)
 }
 
-fn is_infeasible(status: Node<'_>) -> Result<bool, Malformed> {
+fn is_spec_left_out(pod: &Pod<'_>, status: Node<'_>) -> Result<bool, Malformed> {
+    if pod.infeasible_spec == InfeasibleSpec::Counts {
+        return Ok(false);
+    }
     for condition in status.list("conditions")? {
-        if condition.string("type")?.as_deref() == Some("PodResizePending") {
-            return Ok(condition.string("reason")?.as_deref() == Some("Infeasible"));
+        if condition.string("type")?.as_deref() != Some("PodResizePending") {
+            continue;
         }
+        let is_infeasible = condition.string("reason")?.as_deref() == Some("Infeasible");
+        let is_reported = || -> Result<bool, Malformed> {
+            let generation = pod.node.at(&["metadata", "generation"])?.map(Node::integer).transpose()?;
+            let observed = condition.get("observedGeneration")?.map(Node::integer).transpose()?;
+            Ok(observed.is_some() && observed == generation)
+        };
+        return Ok(is_infeasible && (pod.infeasible_spec == InfeasibleSpec::LeftOut || is_reported()?));
     }
     Ok(false)
 }

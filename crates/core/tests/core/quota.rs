@@ -4,4 +4,5 @@ mod changes;
 mod conformance;
 mod freshness;
 mod properties;
+mod resizes;
 mod workloads;

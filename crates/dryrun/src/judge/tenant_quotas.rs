@@ -4,13 +4,15 @@
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_core::cluster::resource_quota::ResourceQuota;
 use headroom_core::json::{Document, Malformed, SyntaxError};
+use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_core::quota::{self, Bounds, workload};
 use headroom_core::request::rollout::rollout;
 use headroom_core::request::{Pod, Request};
 use headroom_core::timestamp::Timestamp;
 use headroom_tenant_quota::cache::Stored;
+use headroom_tenant_quota::devices::Link;
 use headroom_tenant_quota::message::{self, Consumers};
-use headroom_tenant_quota::reservation_request::{self, ReservationRequest};
+use headroom_tenant_quota::reservation_request::{self, DeviceObjects, ReservationRequest, owner_in};
 use headroom_tenant_quota::selector::Labels;
 use headroom_tenant_quota::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use headroom_tenant_quota::tree::trees;
@@ -70,22 +72,25 @@ fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>,
     for tree in trees(&quotas).0 {
         let plan = Plan::of_tree(&tree, &namespaces);
         let mut cache = Cache::default();
-        let kinds =
-            plan.nodes.iter().flat_map(|node| node.hard.names()).filter_map(|name| ApiKind::charged_under(name));
-        for kind in kinds {
-            let qualified = kind.qualified();
-            if cache.revision(&qualified).is_some() {
-                continue;
-            }
-            cache.advance(&qualified, 1);
-            for namespace in plan.namespaces.keys() {
-                for object in cluster.list(&kind.api_version(), &kind.kind, Some(namespace))? {
+        for (qualified, kind) in plan.watched_kinds().iter().filter_map(|name| Some((name, ApiKind::counted(name)?))) {
+            cache.advance(qualified, 1);
+            let everywhere = vec![String::new()];
+            let namespaces = if kind.is_namespaced { plan.namespaces.keys().cloned().collect() } else { everywhere };
+            for namespace in namespaces {
+                let within = kind.is_namespaced.then_some(namespace.as_str());
+                let objects = match cluster.list(&kind.api_version(), &kind.kind, within) {
+                    Err(error) if error.is_unknown_kind() => Vec::new(),
+                    objects => objects?,
+                };
+                for object in objects {
                     let text = object.to_string();
                     let document = Document::read(&text).map_err(|error| error.to_string())?;
-                    let footprint =
-                        Footprint::of_stored(&qualified, document.root(), now).map_err(|error| error.to_string())?;
-                    let key = Key::new(&qualified, namespace, metadata(&object, "name"));
-                    cache.put(key, Stored { uid: String::new(), version: 1, footprint: footprint.into(), ends: None });
+                    let wrong = |malformed: Malformed| malformed.to_string();
+                    let footprint = Footprint::of_stored(qualified, document.root(), now).map_err(wrong)?.into();
+                    let link = Link::read(qualified, document.root()).map_err(wrong)?.map(Box::new);
+                    let key = Key::new(qualified, &namespace, metadata(&object, "name"));
+                    let uid = metadata(&object, "uid").to_owned();
+                    cache.put(key, Stored { uid, version: 1, footprint, ends: None, link });
                 }
             }
         }
@@ -161,7 +166,10 @@ fn judge_if(request: &Value, object: &Value, cluster: &mut Overlay, may_exceed: 
     let Some(reservation) = ReservationRequest::of(&request, String::new).map_err(|error| error.to_string())? else {
         return Ok(Outcome::default());
     };
-    let reservation = ReservationRequest { may_exceed, ..reservation };
+    let mut reservation = ReservationRequest { may_exceed, ..reservation };
+    if reservation.key.kind == RESOURCE_CLAIMS {
+        charge_devices(&request, &mut reservation, cluster)?;
+    }
     let mut outcome = Outcome::default();
     for tree in trees(&quotas).0 {
         let plan = Plan::of_tree(&tree, &namespaces);
@@ -171,6 +179,30 @@ fn judge_if(request: &Value, object: &Value, cluster: &mut Overlay, may_exceed: 
         add(&request, &reservation, &plan, &objects, &mut outcome).map_err(|malformed| malformed.to_string())?;
     }
     Ok(outcome)
+}
+
+/// Charges a resource claim for its devices, as far as the classes and the pod are known.
+fn charge_devices(
+    request: &Request<'_>,
+    reservation: &mut ReservationRequest,
+    cluster: &mut Overlay,
+) -> Result<(), String> {
+    let mut list = |kind: &str, namespace: Option<&str>| match cluster.list("resource.k8s.io/v1", kind, namespace) {
+        Err(error) if error.is_unknown_kind() => Ok(json!({"items": []}).to_string()),
+        objects => objects.map(|objects| json!({"items": objects}).to_string()),
+    };
+    let classes = list("DeviceClass", None)?;
+    let claims = list("ResourceClaim", Some(&request.namespace))?;
+    let pod = match owner_in(request).map_err(|malformed| malformed.to_string())? {
+        Some((name, _)) => cluster.get("v1", "Pod", Some(&request.namespace), &name)?.map(|pod| pod.to_string()),
+        None => None,
+    };
+    let syntax = |error: SyntaxError| error.to_string();
+    let (classes, claims) = (Document::read(&classes).map_err(syntax)?, Document::read(&claims).map_err(syntax)?);
+    let pod = pod.as_deref().map(Document::read).transpose().map_err(syntax)?;
+    let found =
+        DeviceObjects { classes: classes.root(), pod: pod.as_ref().map(Document::root), claims: Some(claims.root()) };
+    reservation.charge_devices(request, &found).map_err(|malformed| malformed.to_string())
 }
 
 /// Checks the pods of a workload: `new` is one as it would be made, `old` one as it was made before.

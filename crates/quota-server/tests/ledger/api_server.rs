@@ -189,6 +189,17 @@ impl ApiServer {
         if path == "/api/v1" {
             return answer(StatusCode::OK, &json!({"resources": [{"name": "pods", "namespaced": true}]}));
         }
+        // Dynamic resource allocation is on in a cluster that has device classes.
+        let has_devices =
+            || self.inner.lock().unwrap().objects.keys().any(|(collection, ..)| collection.ends_with("deviceclasses"));
+        if path == "/apis/resource.k8s.io" && has_devices() {
+            return answer(StatusCode::OK, &json!({"preferredVersion": {"groupVersion": "resource.k8s.io/v1"}}));
+        }
+        if path == "/apis/resource.k8s.io/v1" && has_devices() {
+            let resource = |name: &str, is_namespaced: bool| json!({"name": name, "namespaced": is_namespaced});
+            let resources = [resource("resourceclaims", true), resource("deviceclasses", false)];
+            return answer(StatusCode::OK, &json!({"resources": resources}));
+        }
         let Some(place) = Place::of(path) else { return status(404, "NotFound") };
         if body.to_string().len() > 1_572_864 {
             return status(500, "etcdserver: request is too large");

@@ -171,6 +171,63 @@ async fn until(read: impl Fn() -> Value, is_expected: impl Fn(&Value) -> bool) {
     }
 }
 
+/// Devices count for pods and for the claims that request them, and once for a pod and the scheduler's claim for it.
+#[tokio::test]
+async fn resource_claims_are_charged_for_their_devices() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = bounded(&json!({"requests.example.com/gpu": "3"}));
+    const GROUP: &str = "/apis/resource.k8s.io/v1";
+    let class = json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}});
+    server.put(GROUP, None, class, "deviceclasses");
+    let mut web = pod("shop", "web", "uid-web");
+    web["spec"]["containers"][0]["resources"] = json!({"requests": {"example.com/gpu": "2"}});
+    server.put("/api/v1", Some("shop"), web, "pods");
+    let replica = replica(&server, &made);
+    until_counted(&server, "requests.example.com/gpu=2").await;
+    let claim = |name: &str, count: u32, made_for: Option<&str>| {
+        let mut claim = json!({"metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}")},
+            "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": count}}]}}});
+        if let Some(pod) = made_for {
+            claim["metadata"]["annotations"] = json!({"resource.kubernetes.io/extended-resource-claim": "true"});
+            claim["metadata"]["ownerReferences"] = json!([
+                {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": format!("uid-{pod}"), "controller": true}]);
+        }
+        claim
+    };
+    let ask = async |object: &Value, old: Value| {
+        let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
+        let review = json!({"request": {"uid": "r", "operation": operation, "namespace": "shop",
+            "name": object["metadata"]["name"], "kind": {"kind": "ResourceClaim"}, "userInfo": {"username": "ann"},
+            "resource": {"group": "resource.k8s.io", "version": "v1", "resource": "resourceclaims"},
+            "object": object, "oldObject": old}});
+        let answer = review::answer(&replica, review.to_string().as_bytes()).await.unwrap();
+        let response = &answer["response"];
+        (response["allowed"] == true, response["status"]["message"].as_str().unwrap_or_default().to_owned())
+    };
+    let (is_allowed, message) = ask(&claim("own", 2, None), Value::Null).await;
+    let text = "exceeded quota: team, requested: requests.example.com/gpu=2, used: requests.example.com/gpu=2";
+    assert!(!is_allowed && message.contains(text), "{message}");
+    // A claim for a pod that is not there is charged in full.
+    assert!(!ask(&claim("forged", 2, Some("ghost")), Value::Null).await.0);
+    let of_web = claim("web-gpu", 2, Some("web"));
+    assert!(ask(&of_web, Value::Null).await.0);
+    server.put(GROUP, Some("shop"), of_web, "resourceclaims");
+    until_counted(&server, "requests.example.com/gpu=2").await;
+    // Only one claim has the pod's share.
+    assert!(!ask(&claim("second", 2, Some("web")), Value::Null).await.0);
+    let stored = server.object(&format!("{GROUP}/resourceclaims"), "shop", "web-gpu");
+    let mut given_up = stored.clone();
+    given_up["metadata"].as_object_mut().unwrap().retain(|field, _| field != "annotations");
+    let (is_allowed, message) = ask(&given_up, stored.clone()).await;
+    assert!(!is_allowed && message.contains(text), "{message}");
+    let mut labelled = stored.clone();
+    labelled["metadata"]["labels"] = json!({"a": "b"});
+    assert_eq!(ask(&labelled, stored).await, (true, String::new()));
+    server.delete_pod("shop", "web");
+    until_counted(&server, "requests.example.com/gpu=2").await;
+    kill(&replica);
+}
+
 /// A resize is charged by its difference; room that it releases is available once it is stored.
 #[tokio::test]
 async fn a_resize_is_charged_by_its_difference() {

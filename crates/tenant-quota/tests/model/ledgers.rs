@@ -145,14 +145,17 @@ impl Ledgers {
         // A deleted object must have been stored before.
         for uid in (0..16).filter(|uid| seen.deleted & (1 << uid) != 0) {
             let gone = Key::new("k0", "n0", "gone");
-            cache.put(gone.clone(), Stored { uid: format!("u{uid}"), version: 0, footprint: footprint(0), ends: None });
+            cache.put(
+                gone.clone(),
+                Stored { uid: format!("u{uid}"), version: 0, footprint: footprint(0), ends: None, link: None },
+            );
             cache.remove(&gone, 0);
         }
         for (at, thing) in seen.things.iter().enumerate() {
             cache.advance(&kind(at), thing.version.into());
             if let Some(uid) = thing.uid {
                 let (uid, version) = (format!("u{uid}"), thing.version.into());
-                cache.put(key(at), Stored { uid, version, footprint: footprint(thing.charge), ends: None });
+                cache.put(key(at), Stored { uid, version, footprint: footprint(thing.charge), ends: None, link: None });
             }
         }
         cache
@@ -177,11 +180,12 @@ impl Ledgers {
             token: format!("t{}", reservation.token),
             attempt,
             footprint: footprint(reservation.charge),
-            old: reservation.old.map(|old| footprint(old.charge)),
+            counted: reservation.old.map(|old| footprint(old.charge)),
+            pod: None,
             may_exceed: false,
         };
         match (self.flaw, &was) {
-            (Flaw::BaseOfFirstEntry, Some(was)) => request.old = was.base.first().cloned(),
+            (Flaw::BaseOfFirstEntry, Some(was)) => request.counted = was.base.first().cloned(),
             (Flaw::ClaimedByUid, Some(was)) => {
                 let is_known = |known: &Attempt| known.uid == request.attempt.uid;
                 if was.entries.iter().any(|entry| entry.attempt.as_ref().is_some_and(is_known)) {

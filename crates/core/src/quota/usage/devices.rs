@@ -19,8 +19,6 @@ pub struct Devices<'d> {
     by_class: ResourceList<'d>,
     /// By the extended resource of the class.
     by_extended: ResourceList<'d>,
-    /// The extended resource of each known class; empty if it has none.
-    extended: ByResource<'d, Cow<'d, str>>,
     /// The amounts that the claim's pod was charged already.
     of_pod: ResourceList<'d>,
 }
@@ -28,16 +26,14 @@ pub struct Devices<'d> {
 impl<'d> Devices<'d> {
     pub(super) fn of_claim(object: &Object<'_, 'd>) -> Result<Self, Malformed> {
         let by_class = asked_for(object.source.spec)?;
-        let mut extended = ByResource::default();
         let mut by_extended = ResourceList::default();
         for DeviceClass { name, extended_resource } in object.devices.classes {
             let Some(count) = by_class.get(name) else { continue };
-            extended.set(name.clone(), extended_resource.clone());
             if !extended_resource.is_empty() {
                 by_extended.add(extended_resource, count);
             }
         }
-        Ok(Self { by_class, by_extended, extended, of_pod: object.devices.of_pod.clone() })
+        Ok(Self { by_class, by_extended, of_pod: object.devices.of_pod.clone() })
     }
 
     pub(super) fn amount(&self, charged: Charged<'_>) -> Option<Quantity> {
@@ -54,9 +50,12 @@ impl<'d> Devices<'d> {
         }
     }
 
-    /// The classes; each known one with its extended resource, or an empty text.
-    pub(super) fn classes(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
-        self.by_class.names().map(|class| (class.as_ref(), self.extended.get(class).map(AsRef::as_ref)))
+    pub(super) fn classes(&self) -> impl Iterator<Item = &str> {
+        self.by_class.names().map(AsRef::as_ref)
+    }
+
+    pub(super) fn extended_resources(&self) -> impl Iterator<Item = &str> {
+        self.by_extended.names().map(AsRef::as_ref)
     }
 
     pub(super) fn has_negatives(&self) -> bool {
