@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use headroom_report::color::{self, Choice};
 
 use crate::command::{self, answered, done, moved};
 
@@ -12,6 +13,9 @@ use crate::command::{self, answered, done, moved};
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Use colours: on a terminal unless NO_COLOR is set, always, or never
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    color: Choice,
 }
 
 #[derive(Debug, Subcommand)]
@@ -49,7 +53,9 @@ enum Command {
 
 /// Parses the arguments and runs the subcommand. Wrong arguments exit with 2.
 pub fn main() -> ExitCode {
-    match Cli::parse().command {
+    let cli = Cli::parse();
+    color::choose(cli.color);
+    match cli.command {
         Command::Check(args) => answered(command::check::run(args)),
         Command::Explain(args) => answered(command::explain::run(args)),
         Command::Recommend(args) => answered(command::recommend::run(*args)),

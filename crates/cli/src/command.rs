@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use headroom_report::Exit;
+use headroom_report::{Exit, complain};
 
 pub mod check;
 pub mod cluster_args;
@@ -50,7 +50,7 @@ pub fn done(done: anyhow::Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            complain!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -59,7 +59,7 @@ pub fn done(done: anyhow::Result<()>) -> ExitCode {
 /// The exit code of a question: 0 nothing is refused, 1 something is, 2 it cannot be answered.
 pub fn answered(answer: anyhow::Result<Exit>) -> ExitCode {
     let exit = answer.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        complain!("error: {error:#}");
         Exit::NotJudged
     });
     ExitCode::from(exit as u8)

@@ -9,15 +9,13 @@ pub mod quotas;
 pub mod tenant_quotas;
 pub mod usage;
 
-use std::fmt::Write;
+use headroom_report::{Page, Table};
 
 /// A heading and the table below it, set off from what is above.
-fn section(text: &mut String, heading: &str, table: &dyn std::fmt::Display) {
-    if !text.is_empty() {
-        text.push('\n');
-    }
-    // Writing into a string does not fail.
-    let _ = write!(text, "{heading}\n{table}");
+fn section(page: &mut Page, heading: &str, table: Table) {
+    page.gap();
+    writeln!(page, "{heading}");
+    page.table(table);
 }
 
 /// Says that there is no such object, and which there are.

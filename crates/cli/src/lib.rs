@@ -2,6 +2,12 @@
 //!
 //! Modules in reading order.
 
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "text of others is printed by headroom_report, which cleans it"
+)]
+
 pub mod selector;
 
 pub mod manifest;

@@ -1,11 +1,27 @@
 //! Workflow commands that GitHub shows as annotations beside the lines of a change.
 //! See <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>.
 
+use super::clean::clean;
 use super::{Finding, Level, is_file};
 
+/// Commands to a runner, whose texts are escaped.
+#[derive(Debug)]
+pub struct Commands(String);
+
+impl Commands {
+    /// Adds a notice about no object.
+    pub fn with_notice(self, title: &str, text: &str) -> Self {
+        Self(format!("{}::notice title={}::{}\n", self.0, property(title), message(text)))
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+}
+
 /// One command a finding.
-pub fn annotations(findings: &[Finding]) -> String {
-    findings.iter().map(|finding| command(finding) + "\n").collect()
+pub fn annotations(findings: &[Finding]) -> Commands {
+    Commands(findings.iter().map(|finding| command(finding) + "\n").collect())
 }
 
 fn command(finding: &Finding) -> String {
@@ -24,7 +40,8 @@ fn command(finding: &Finding) -> String {
 }
 
 fn message(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    let lines: Vec<_> = text.lines().map(clean).collect();
+    lines.join("\n").replace('%', "%25").replace('\n', "%0A")
 }
 
 fn property(text: &str) -> String {

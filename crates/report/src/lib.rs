@@ -3,7 +3,10 @@
 //!
 //! Modules in reading order.
 
+pub mod clean;
 pub mod color;
+pub mod width;
+
 pub mod table;
 
 pub mod draw;
@@ -12,16 +15,15 @@ pub mod github;
 pub mod junit;
 pub mod sarif;
 
+pub mod page;
+
 pub mod progress;
-
-use std::io::Write as _;
-
-use anyhow::Context;
-use serde::Serialize;
 
 use headroom_dryrun::manifest::Origin;
 
+pub use clean::clean;
 pub use color::Paint;
+pub use page::{Page, ask, json, print};
 pub use table::Table;
 
 /// What is said about one object, with its place for those who show it there.
@@ -60,26 +62,6 @@ pub enum Exit {
     Refused = 1,
     /// Something could not be judged, or the question was not understood.
     NotJudged = 2,
-}
-
-/// Indented JSON with a line end.
-pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(value)? + "\n")
-}
-
-/// A YAML document.
-pub fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
-    // By way of a value, so that YAML and JSON cannot tell different things.
-    let text = serde_saphyr::to_string(&serde_json::to_value(value)?)?;
-    Ok(if text.ends_with('\n') { text } else { text + "\n" })
-}
-
-/// Writes to standard output. A reader that has seen enough (`| head`) is no failure.
-pub fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write"),
-    }
 }
 
 /// A file's place as a link: relative where it was given so, with `/` and percent escapes.

@@ -1,6 +1,7 @@
 //! A report as CSV, for spreadsheets: one row a container and resource, amounts as Kubernetes writes them.
 
 use headroom_core::amount::Quantity;
+use headroom_report::clean::visible;
 
 use super::report::Report;
 use super::workload::{Container, ResourceAdvice, Workload};
@@ -81,8 +82,9 @@ fn cells(of: &Workload, container: &Container, advice: &ResourceAdvice) -> [Stri
 fn quoted(cell: &str) -> String {
     let is_formula = cell.starts_with(['=', '+', '@', '\t'])
         || (cell.starts_with('-') && !cell.bytes().skip(1).all(|byte| byte.is_ascii_alphanumeric() || byte == b'.'));
-    let guarded = if is_formula { format!("'{cell}") } else { cell.to_owned() };
-    if guarded.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", guarded.replace('"', "\"\"")) } else { guarded }
+    let cell = visible(cell);
+    let guarded = if is_formula { format!("'{cell}") } else { cell.into_owned() };
+    if guarded.contains(['"', ',']) { format!("\"{}\"", guarded.replace('"', "\"\"")) } else { guarded }
 }
 
 #[cfg(test)]

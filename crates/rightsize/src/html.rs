@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
+use headroom_report::clean::is_hidden;
 
 use super::distribution::Distribution;
 use super::quota_effect::QuotaEffect;
@@ -350,8 +351,7 @@ fn escaped(text: &str) -> String {
             '"' => html.push_str("&quot;"),
             '\'' => html.push_str("&#39;"),
             // Bidirectional controls can make a name look like another.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => html.push('\u{fffd}'),
-            control if control.is_control() => html.push('\u{fffd}'),
+            hidden if is_hidden(hidden) => html.push('\u{fffd}'),
             other => html.push(other),
         }
     }

@@ -6,6 +6,12 @@
 //! a `reason` for each amount and the effects on quotas and autoscalers. Every output is made of the report: `table`, `csv`,
 //! `markdown`, `findings`, `html`, `picture`, the `summary` of a snapshot, and `patches`, which `edit` sets in manifests.
 
+#![deny(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "text of others is printed by headroom_report, which cleans it"
+)]
+
 pub mod distribution;
 pub mod reason;
 pub mod recommendation;

@@ -1,6 +1,7 @@
 //! A report as Markdown: a table for a pull request or a wiki.
 
 use headroom_core::cluster::usage::Resource;
+use headroom_report::clean;
 
 use super::report::Report;
 use super::table::{self, short};
@@ -64,7 +65,7 @@ pub fn text(report: &Report) -> String {
 /// Nothing in a cell may end it, or be markup.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('`', "\\`");
-    text.replace(['\n', '\r'], " ")
+    clean(&text.replace(['\n', '\r'], " ")).into_owned()
 }
 
 #[cfg(test)]

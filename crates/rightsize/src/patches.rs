@@ -8,6 +8,7 @@ use std::path::Path;
 
 use headroom_core::amount::{Quantity, Requirement};
 use headroom_dryrun::kinds::{ApiKind, metadata};
+use headroom_report::Page;
 use serde_json::{Map, Value, json};
 
 use super::autoscaler::{RetargetedHpa, Scaled, retargeted};
@@ -260,9 +261,15 @@ fn identity(manifest: &Value, kind: &str, name: &str) -> Identity {
 }
 
 /// A patch for each object, as documents of one file.
-pub fn kustomize(changes: &[RecommendedChange]) -> anyhow::Result<String> {
-    let bodies = changes.iter().flat_map(RecommendedChange::patches).map(|patch| headroom_report::yaml(&patch.body));
-    Ok(bodies.collect::<anyhow::Result<Vec<_>>>()?.join("---\n"))
+pub fn kustomize(changes: &[RecommendedChange]) -> anyhow::Result<Page> {
+    let mut page = Page::new();
+    for patch in changes.iter().flat_map(RecommendedChange::patches) {
+        if !page.is_empty() {
+            page.append(Page::document("---\n"));
+        }
+        page.append(Page::yaml(&patch.body)?);
+    }
+    Ok(page)
 }
 
 /// Where a container's resources stand in a chart's values, unless the caller knows better.

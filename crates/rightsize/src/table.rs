@@ -6,7 +6,7 @@ use headroom_core::amount::{Family, Quantity};
 use headroom_core::cluster::usage::Resource;
 use headroom_core::estimate::Basis;
 use headroom_report::draw::Charset;
-use headroom_report::{Paint, Table};
+use headroom_report::{Page, Paint, Table};
 
 use super::amounts::signed;
 use super::recommendation::NO_USAGE_DATA;
@@ -60,44 +60,46 @@ const WIDE: [&str; 13] = [
 
 const CPU_AND_MEMORY: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 
-pub fn text(report: &Report, view: View) -> String {
+pub fn page(report: &Report, view: View) -> Page {
+    let mut page = Page::new();
     if view.is_bare {
-        return rows(report, view);
+        page.table(rows(report, view).without_header());
+        return page;
     }
-    let mut text = String::new();
     if !report.headline().is_empty() {
-        text.push_str(&format!("{}\n\n", report.headline()));
+        writeln!(page, "{}", report.headline());
+        page.gap();
     }
     if !report.risks.is_empty() {
-        let risks: Vec<String> = report.risks.iter().map(ToString::to_string).collect();
-        text.push_str(&format!("{}\n", view.paint.strong("Fix first:")));
-        risks.iter().for_each(|risk| text.push_str(&format!("  {}\n", view.paint.bad(risk))));
-        text.push('\n');
+        writeln!(page, "{}", view.paint.strong("Fix first:"));
+        report.risks.iter().for_each(|risk| writeln!(page, "  {}", view.paint.bad(&risk.to_string())));
+        page.gap();
     }
-    text.push_str(&rows(report, view));
+    page.table(rows(report, view));
     if report.workloads.len() > 1 {
         let mut totals = Table::new(&total_header(report));
         report.totals.iter().chain([&report.total]).for_each(|total| totals.row(total_cells(total)));
-        text.push_str(&format!("\n{totals}"));
+        page.gap();
+        page.table(totals);
     }
-    text.push_str(&format!("\n{}\n", report.source));
+    writeln!(page, "\n{}", report.source);
     if view.is_wide || report.containers().count() <= FEW {
-        section(&mut text, "Reasons", reasons(report));
+        section(&mut page, "Reasons", reasons(report));
     }
     if report.containers().count() <= DRAWN {
-        report.containers().for_each(|(of, container)| plots(&mut text, of, container, view.charset));
+        report.containers().for_each(|(of, container)| plots(&mut page, of, container, view.charset));
     }
-    quotas(&mut text, report, view.paint);
-    section(&mut text, "Autoscalers", report.scaled());
-    section(&mut text, "Flags", flags_explained(report));
-    section(&mut text, "Notes", report.all_notes());
-    text
+    quotas(&mut page, report, view.paint);
+    section(&mut page, "Autoscalers", report.scaled());
+    section(&mut page, "Flags", flags_explained(report));
+    section(&mut page, "Notes", report.all_notes());
+    page
 }
 
-fn section(text: &mut String, heading: &str, lines: Vec<String>) {
+fn section(page: &mut Page, heading: &str, lines: Vec<String>) {
     if !lines.is_empty() {
-        text.push_str(&format!("\n{heading}:\n"));
-        lines.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+        writeln!(page, "\n{heading}:");
+        lines.iter().for_each(|line| writeln!(page, "  {line}"));
     }
 }
 
@@ -112,7 +114,7 @@ fn reasons(report: &Report) -> Vec<String> {
     report.containers().flat_map(of_container).collect()
 }
 
-fn plots(text: &mut String, of: &Workload, container: &Container, charset: Charset) {
+fn plots(page: &mut Page, of: &Workload, container: &Container, charset: Charset) {
     for advice in &container.resources {
         let Some(used) = &advice.used else { continue };
         let place = format!("{} of {} {}", advice.resource.name(), of.key, container.name);
@@ -121,12 +123,12 @@ fn plots(text: &mut String, of: &Workload, container: &Container, charset: Chars
             Some(Basis::History { percentile, .. }) => percentile.to_string(),
             _ => String::new(),
         };
-        text.push_str(&format!("\n{place}, {}:\n", used.heading()));
-        text.push_str(&used.plot(charset, &noted, &recommended.unwrap_or_default()));
+        writeln!(page, "\n{place}, {}:", used.heading());
+        page.lines(&used.plot(charset, &noted, &recommended.unwrap_or_default()));
     }
 }
 
-fn rows(report: &Report, view: View) -> String {
+fn rows(report: &Report, view: View) -> Table {
     let mut header: Vec<&str> = HEADER.to_vec();
     let knows_storage = report.containers().any(|(_, container)| {
         let storage = container.resource(Resource::EphemeralStorage);
@@ -144,52 +146,50 @@ fn rows(report: &Report, view: View) -> String {
     } else {
         header.push("FLAGS");
     }
-    let mut table = if view.is_bare { Table::default() } else { Table::new(&header) };
+    let mut table = Table::new(&header);
     for (of, container) in report.containers() {
-        let plain = |text: String| (text.clone(), text);
         let mut cells = vec![
-            plain(of.key.namespace.clone()),
-            plain(of.key.to_string()),
-            plain(if container.is_init { format!("{} (init)", container.name) } else { container.name.clone() }),
-            plain(of.pods.to_string()),
+            of.key.namespace.clone(),
+            of.key.to_string(),
+            if container.is_init { format!("{} (init)", container.name) } else { container.name.clone() },
+            of.pods.to_string(),
         ];
         for resource in CPU_AND_MEMORY.into_iter().chain(knows_storage.then_some(Resource::EphemeralStorage)) {
             let advice = container.resource(resource);
             cells.push(request(advice, view.paint));
-            cells.push(plain(advice.and_then(typical).unwrap_or_else(dash)));
+            cells.push(advice.and_then(typical).unwrap_or_else(dash));
         }
-        cells.push(plain(saved(of, container)));
+        cells.push(saved(of, container));
         if has_prices {
             let [cpu, memory] = CPU_AND_MEMORY.map(|resource| of.saved_by(container, resource));
             let is_known = cpu.is_some() || memory.is_some();
             let [cpu, memory] = [cpu, memory].map(|saved| saved.unwrap_or(Quantity::ZERO));
             let money = report.prices.money(&cpu, &memory).filter(|_| is_known);
-            cells.push(plain(money.map_or_else(dash, |money| money.to_string())));
+            cells.push(money.map_or_else(dash, |money| money.to_string()));
         }
-        cells.push(plain(evidence(container)));
+        cells.push(evidence(container));
         if view.is_wide {
-            cells.extend(wide(of, container, view.charset).into_iter().map(plain));
+            cells.extend(wide(of, container, view.charset));
         } else {
             let flags: Vec<String> = flags(of, container).iter().map(ToString::to_string).collect();
             let flags = flags.join(", ");
-            let painted = if container.oom_kills > 0 { view.paint.bad(&flags) } else { flags.clone() };
-            cells.push((flags, painted));
+            cells.push(if container.oom_kills > 0 { view.paint.bad(&flags) } else { flags });
         }
-        table.painted_row(cells);
+        table.row(cells);
     }
-    table.to_string()
+    table
 }
 
 /// `500m -> 120m`, `- -> 120m`, or `500m` where nothing is to be changed.
-fn request(advice: Option<&ResourceAdvice>, paint: Paint) -> (String, String) {
-    let Some(advice) = advice else { return (dash(), dash()) };
+fn request(advice: Option<&ResourceAdvice>, paint: Paint) -> String {
+    let Some(advice) = advice else { return dash() };
     // In parentheses it counts, though nobody wrote it.
     let current = advice.request.as_ref().map_or_else(dash, ToString::to_string);
-    let Some(recommended) = advice.to_write() else { return (current.clone(), current) };
+    let Some(recommended) = advice.to_write() else { return current };
     let recommended = recommended.to_string();
     let is_more = advice.saved(1).is_some_and(|saved| saved.is_negative());
     let painted = if is_more { paint.bad(&recommended) } else { paint.good(&recommended) };
-    (format!("{current} -> {recommended}"), format!("{current} -> {painted}"))
+    format!("{current} -> {painted}")
 }
 
 /// The amount of usage that requests are compared with: what CPU mostly needs, and what memory needs at most.
@@ -305,7 +305,7 @@ fn wide(of: &Workload, container: &Container, charset: Charset) -> [String; 13] 
         container.restarts.to_string(),
         if scaled.is_empty() { dash() } else { scaled.join("; ") },
         of.managed_by.clone().unwrap_or_else(dash),
-        printable(&container.image),
+        container.image.clone(),
     ]
 }
 
@@ -342,7 +342,7 @@ fn total_cells(total: &Total) -> Vec<String> {
     cells
 }
 
-fn quotas(text: &mut String, report: &Report, paint: Paint) {
+fn quotas(page: &mut Page, report: &Report, paint: Paint) {
     if report.quotas.is_empty() {
         return;
     }
@@ -350,13 +350,13 @@ fn quotas(text: &mut String, report: &Report, paint: Paint) {
     for effect in &report.quotas {
         let after =
             if effect.fits { effect.used_after.to_string() } else { format!("{} (exceeds quota)", effect.used_after) };
-        let painted = if effect.fits { after.clone() } else { paint.bad(&after) };
+        let after = if effect.fits { after } else { paint.bad(&after) };
         let names = [&effect.namespace, &effect.quota, &effect.resource].map(String::clone);
         let before = names.into_iter().chain([effect.used.to_string(), signed(&effect.change)]);
-        let plain = |text: String| (text.clone(), text);
-        table.painted_row(before.map(plain).chain([(after, painted), plain(effect.hard.to_string())]));
+        table.row(before.chain([after, effect.hard.to_string()]));
     }
-    text.push_str(&format!("\nQuotas, with all advice taken:\n{table}"));
+    writeln!(page, "\nQuotas, with all advice taken:");
+    page.table(table);
 }
 
 /// An amount that a person can read: whole thousandths of a core, whole mebibytes.
@@ -366,11 +366,6 @@ pub fn short(resource: Resource, amount: &Quantity) -> String {
     }
     let mebibyte = Quantity::from_bytes(1 << 20);
     amount.rounded_up_to_multiple_of(&mebibyte).to_family(Family::BinarySi).to_string()
-}
-
-/// The API server takes any text for an image, and a terminal obeys some.
-fn printable(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
 }
 
 fn dash() -> String {

@@ -54,24 +54,6 @@ impl Examination {
     pub fn verdict(&self) -> Verdict {
         self.findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Good)
     }
-
-    /// For people: aligned columns, advice below its finding.
-    pub fn text(&self) -> String {
-        let width = self.findings.iter().map(|finding| finding.subject.len()).max().unwrap_or_default();
-        let mut text = format!("{}\n", self.source);
-        for Finding { verdict, subject, found, advice } in &self.findings {
-            let mark = match verdict {
-                Verdict::Good => "ok  ",
-                Verdict::Doubtful => "warn",
-                Verdict::Bad => "FAIL",
-            };
-            text.push_str(&format!("  {mark}  {subject:width$}  {found}\n"));
-            if let Some(advice) = advice {
-                text.push_str(&format!("        {:width$}  -> {advice}\n", ""));
-            }
-        }
-        text
-    }
 }
 
 /// How far the clocks are apart. Windows are cut by the source's clock, so a skew loses nothing; but pods' times and
@@ -120,10 +102,6 @@ mod tests {
                 Finding::doubtful("image", "none", "deploy kube-state-metrics"),
             ],
         };
-        assert_eq!(
-            examination.text(),
-            "prometheus at http://p:9090\n  ok    cpu metric  `a_total`\n  warn  image       none\n                    -> deploy kube-state-metrics\n"
-        );
         assert_eq!(examination.verdict(), Verdict::Doubtful);
     }
 

@@ -13,7 +13,7 @@ use headroom_dryrun::cluster_reader::ClusterReader;
 use headroom_dryrun::judge::{PodsAt, Verdict};
 use headroom_dryrun::kinds::{ApiKind, metadata};
 use headroom_dryrun::manifest::Manifest;
-use headroom_report::{Exit, Paint, junit, sarif};
+use headroom_report::{Exit, Page, Paint, complain, github, junit, sarif};
 
 use super::cluster_args::{Opened, Target};
 use super::manifests::Manifests;
@@ -122,7 +122,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
     let warning = without_bounds(read.iter().flatten(), &mut opened, &args.target);
     if let Some(warning) = &warning {
-        eprintln!("warning: {warning}");
+        complain!("warning: {warning}");
     }
     let mut run = opened.into_run();
     run.pods_at = args.pods_at;
@@ -131,27 +131,29 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         Err(problem) => Entry::of_problem(problem),
     };
     let entries: Vec<Entry> = read.into_iter().map(entry).collect();
-    headroom_report::print(&text(&entries, args.output)?)?;
+    headroom_report::print(&page(&entries, args.output)?)?;
     let of_warning = if warning.is_some() && args.fail_on >= FailOn::Warning { Exit::Refused } else { Exit::Fine };
     Ok(entries.iter().map(|entry| exit(entry, args.fail_on)).max().unwrap_or(Exit::Fine).max(of_warning))
 }
 
-fn text(entries: &[Entry], format: Format) -> anyhow::Result<String> {
+fn page(entries: &[Entry], format: Format) -> anyhow::Result<Page> {
     Ok(match format {
-        Format::Table => render::table(entries, Paint::for_stdout()),
-        Format::Json => headroom_report::json(&render::report(entries))?,
-        Format::Yaml => headroom_report::yaml(&render::report(entries))?,
+        Format::Table => render::page(entries, Paint::for_stdout()),
+        Format::Json => Page::json(&render::report(entries))?,
+        Format::Yaml => Page::yaml(&render::report(entries))?,
         Format::Sarif => {
             let log = sarif::log(&render::RULES, &render::findings(entries));
-            headroom_report::json(&sarif::with_note(log, render::not_checked(entries)))?
+            Page::json(&sarif::with_note(log, render::not_checked(entries)))?
         }
         Format::Github => {
-            let note =
-                render::not_checked(entries).map(|note| format!("::notice title=kubectl headroom check::{note}\n"));
-            headroom_report::github::annotations(&render::findings(entries)) + &note.unwrap_or_default()
+            let commands = github::annotations(&render::findings(entries));
+            Page::workflow_commands(&match render::not_checked(entries) {
+                Some(note) => commands.with_notice("kubectl headroom check", &note),
+                None => commands,
+            })
         }
-        Format::Markdown => render::markdown(entries),
-        Format::Junit => junit::report("kubectl headroom check", &render::cases(entries)),
+        Format::Markdown => Page::document(&render::markdown(entries)),
+        Format::Junit => Page::document(&junit::report("kubectl headroom check", &render::cases(entries))),
     })
 }
 

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::{Command, ValueEnum};
 use clap_complete::{Shell, engine};
 
-use headroom_report::Exit;
+use headroom_report::{Exit, Page, clean};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -50,7 +50,7 @@ const PROGRAM: &str = "kubectl-headroom";
 pub fn run(args: Args, mut command: Command) -> anyhow::Result<Exit> {
     let shell = match args.whom {
         Whom::Kubectl => {
-            headroom_report::print(FOR_KUBECTL)?;
+            headroom_report::print(&Page::ours(FOR_KUBECTL.to_owned()))?;
             return Ok(Exit::Fine);
         }
         Whom::Bash => Shell::Bash,
@@ -60,7 +60,8 @@ pub fn run(args: Args, mut command: Command) -> anyhow::Result<Exit> {
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, PROGRAM, &mut script);
-    headroom_report::print(&String::from_utf8(script).context("the completion script is not valid UTF-8")?)?;
+    let script = String::from_utf8(script).context("the completion script is not valid UTF-8")?;
+    headroom_report::print(&Page::ours(script))?;
     Ok(Exit::Fine)
 }
 
@@ -90,10 +91,10 @@ pub fn complete(asked: Asked, mut command: Command) -> anyhow::Result<Exit> {
         let value = candidate.get_value().to_string_lossy();
         is_folder |= value.ends_with('/');
         let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
-        let help = help.lines().next().unwrap_or_default();
+        let [value, help] = [&*value, help.lines().next().unwrap_or_default()].map(clean);
         text.push_str(&if help.is_empty() { format!("{value}\n") } else { format!("{value}\t{help}\n") });
     }
     let directive = if is_folder { NO_SPACE | NO_FILES } else { NO_FILES };
-    headroom_report::print(&format!("{text}:{directive}\n"))?;
+    headroom_report::print(&Page::ours(format!("{text}:{directive}\n")))?;
     Ok(Exit::Fine)
 }

@@ -15,7 +15,7 @@ use headroom_dryrun::cluster_reader::ClusterReader;
 use headroom_dryrun::kinds::{ApiKind, metadata};
 use headroom_report::draw::Charset;
 use headroom_report::progress::Progress;
-use headroom_report::{Exit, Paint};
+use headroom_report::{Exit, Page, Paint};
 use headroom_rightsize::evaluate_with_history as evaluate;
 use serde::Serialize;
 use serde_json::Value;
@@ -192,19 +192,18 @@ fn describe_tenant_quota(args: TenantQuotaArgs) -> anyhow::Result<Exit> {
         objects.retain(is_wanted);
     }
     match args.output.output {
-        Format::Json => headroom_report::print(&headroom_report::json(&Items { items: &objects })?)?,
-        Format::Yaml => headroom_report::print(&headroom_report::yaml(&Items { items: &objects })?)?,
+        Format::Json => headroom_report::print(&Page::json(&Items { items: &objects })?)?,
+        Format::Yaml => headroom_report::print(&Page::yaml(&Items { items: &objects })?)?,
         Format::Table => {
             let quotas = crate::describe::tenant_quotas::Quotas::read(objects).map_err(|problem| anyhow!(problem))?;
-            let told: Vec<String> = quotas
+            let told: Vec<Page> = quotas
                 .names()
                 .filter(|name| wanted.contains(*name))
                 .filter_map(|name| quotas.describe(name, args.top, Charset::of_stdout()))
                 .collect();
             headroom_report::print(&match args.tree {
                 true => quotas.tree(),
-                false if told.is_empty() => "There are no TenantQuotas.\n".to_owned(),
-                false => told.join("\n"),
+                false => one_by_one(told, "There are no TenantQuotas."),
             })?;
         }
     }
@@ -233,7 +232,7 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
         }
         told.push(limits);
     }
-    print(&told, args.output.output, "No LimitRanges.\n", |limits| limits.to_string())
+    print(&told, args.output.output, "No LimitRanges.", Limits::page)
 }
 
 fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
@@ -265,7 +264,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
         told.push(quotas_of(&asked, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
     }
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
-    print(&told, args.output.output, "No ResourceQuotas.\n", |quotas| quotas.text(charset, paint))
+    print(&told, args.output.output, "No ResourceQuotas.", |quotas| quotas.page(charset, paint))
 }
 
 fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
@@ -293,13 +292,13 @@ fn describe_usage(args: UsageArgs) -> anyhow::Result<Exit> {
     }
     let told = told.finish();
     let nothing = match &args.image {
-        Some(image) => format!("No usage history for images named `{image}`.\n"),
+        Some(image) => format!("No usage history for images named `{image}`."),
         None => "No usage is known here: run `headroom-controller collect`, and `kubectl headroom doctor` if it finds \
-                 nothing.\n"
+                 nothing."
             .to_owned(),
     };
     let charset = Charset::of_stdout();
-    print(&told, args.output.output, &nothing, |usage| usage.text(charset))
+    print(&told, args.output.output, &nothing, |usage| usage.page(charset))
 }
 
 /// What is to be told of quotas.
@@ -438,15 +437,26 @@ struct Items<'t, T> {
     items: &'t [T],
 }
 
-fn print<T: Serialize>(told: &[T], format: Format, nothing: &str, text: impl Fn(&T) -> String) -> anyhow::Result<Exit> {
-    let text = match format {
-        Format::Table if told.is_empty() => nothing.to_owned(),
-        Format::Table => told.iter().map(text).collect::<Vec<_>>().join("\n"),
-        Format::Json => headroom_report::json(&Items { items: told })?,
-        Format::Yaml => headroom_report::yaml(&Items { items: told })?,
-    };
-    headroom_report::print(&text)?;
+fn print<T: Serialize>(told: &[T], format: Format, nothing: &str, page: impl Fn(&T) -> Page) -> anyhow::Result<Exit> {
+    headroom_report::print(&match format {
+        Format::Table => one_by_one(told.iter().map(page).collect(), nothing),
+        Format::Json => Page::json(&Items { items: told })?,
+        Format::Yaml => Page::yaml(&Items { items: told })?,
+    })?;
     Ok(Exit::Fine)
+}
+
+/// Pages below each other, or what to say where there are none.
+fn one_by_one(pages: Vec<Page>, nothing: &str) -> Page {
+    let mut all = Page::new();
+    for page in pages {
+        all.gap();
+        all.append(page);
+    }
+    if all.is_empty() {
+        writeln!(all, "{nothing}");
+    }
+    all
 }
 
 fn window(text: &str) -> Result<Window, String> {

@@ -1,12 +1,12 @@
 //! `kubectl headroom doctor`: probes a source and says what it found. The probing itself is the source's.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use headroom_kube::clock;
-use headroom_sources::diagnosis::{Examination, Verdict};
+use headroom_report::Page;
+use headroom_sources::diagnosis::{Examination, Finding, Verdict};
 use headroom_sources::files;
 
 use super::seconds;
@@ -66,13 +66,31 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             Examination { source: format!("file {}", path.display()), findings }
         }
     };
-    let text = match args.output {
-        Format::Text => examination.text(),
-        Format::Json => serde_json::to_string_pretty(&examination)? + "\n",
-    };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write")?;
+    headroom_report::print(&match args.output {
+        Format::Text => page(&examination),
+        Format::Json => Page::json(&examination)?,
+    })?;
     if examination.verdict() == Verdict::Bad {
         bail!("nothing can be collected from here yet");
     }
     Ok(())
+}
+
+/// Aligned columns, with advice below its finding.
+fn page(examination: &Examination) -> Page {
+    let width = examination.findings.iter().map(|finding| finding.subject.len()).max().unwrap_or_default();
+    let mut page = Page::new();
+    writeln!(page, "{}", examination.source);
+    for Finding { verdict, subject, found, advice } in &examination.findings {
+        let mark = match verdict {
+            Verdict::Good => "ok  ",
+            Verdict::Doubtful => "warn",
+            Verdict::Bad => "FAIL",
+        };
+        writeln!(page, "  {mark}  {subject:width$}  {found}");
+        if let Some(advice) = advice {
+            writeln!(page, "        {:width$}  -> {advice}", "");
+        }
+    }
+    page
 }

@@ -8,7 +8,7 @@ mod text;
 use anyhow::bail;
 use clap::ValueEnum;
 use headroom_dryrun::judge::{Judgement, Verdict};
-use headroom_report::{Exit, Paint};
+use headroom_report::{Exit, Page, Paint};
 use serde_json::Value;
 
 use headroom_dryrun::explanation::Explanation;
@@ -76,9 +76,9 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         tell(&run.preview_as_new(&object), pod.as_ref(), &object);
     }
     headroom_report::print(&match args.output {
-        Format::Text => text::table(&explanations, Paint::for_stdout()),
-        Format::Json => headroom_report::json(&explanations)?,
-        Format::Yaml => headroom_report::yaml(&explanations)?,
+        Format::Text => text::page(&explanations, Paint::for_stdout()),
+        Format::Json => Page::json(&explanations)?,
+        Format::Yaml => Page::yaml(&explanations)?,
     })?;
     Ok(exit)
 }

@@ -8,7 +8,7 @@ use headroom_kube::kubeconfig::{self, Chosen};
 use headroom_kube::proxy;
 use headroom_quota_server::check::check;
 use headroom_quota_server::suspend::suspend;
-use headroom_report::{Exit, Table};
+use headroom_report::{Exit, Page, Table};
 
 use super::{Moved, moved};
 
@@ -77,21 +77,22 @@ impl Check {
             check(&ApiClient::new(client), &self.namespace, &self.exempt_namespaces).await
         });
         let report = report.map_err(anyhow::Error::msg)?;
-        let mut text = String::new();
+        let mut page = Page::new();
         if !report.differences.is_empty() {
             let mut table = Table::new(&["LEDGER", "QUOTA", "RESOURCE", "USED", "COUNTED"]);
             report.differences.iter().for_each(|difference| table.row(difference.clone()));
-            text = table.lines().join("\n") + "\n";
+            page.table(table);
         }
-        report.problems.iter().for_each(|problem| text += &format!("{problem}\n"));
-        text += &format!(
-            "{} ledgers, {} claims of unfinished requests, {} differences, {} problems\n",
+        report.problems.iter().for_each(|problem| writeln!(page, "{problem}"));
+        writeln!(
+            page,
+            "{} ledgers, {} claims of unfinished requests, {} differences, {} problems",
             report.ledgers,
             report.claims,
             report.differences.len(),
             report.problems.len()
         );
-        headroom_report::print(&text)?;
+        headroom_report::print(&page)?;
         Ok(if report.is_true() { Exit::Fine } else { Exit::Refused })
     }
 }
@@ -110,7 +111,9 @@ impl Suspension {
                     Err(ApiError::NotFound(_)) => bail!("there is no TenantQuota {quota}"),
                     Err(failure) => bail!("TenantQuota {quota}: {failure}"),
                 };
-                headroom_report::print(&format!("tenantquota.headroom.dev/{quota} {outcome}\n"))?;
+                let mut page = Page::new();
+                writeln!(page, "tenantquota.headroom.dev/{quota} {outcome}");
+                headroom_report::print(&page)?;
             }
             Ok(Exit::Fine)
         })

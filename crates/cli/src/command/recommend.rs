@@ -17,7 +17,7 @@ use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_kube::clock;
 use headroom_report::draw::Charset;
 use headroom_report::progress::Progress;
-use headroom_report::{Exit, Paint, junit, sarif};
+use headroom_report::{Exit, Page, Paint, complain, junit, sarif};
 use headroom_rightsize::engine::{Engine, Usage};
 use headroom_rightsize::history::Histories;
 use headroom_rightsize::inventory::{Entry, Inventory};
@@ -211,7 +211,7 @@ fn percent(text: &str) -> Result<u64, String> {
 
 /// `kubectl headroom scan`, as this command was called where it reads a metrics store.
 pub fn run_as_scan(mut args: Args) -> anyhow::Result<Exit> {
-    eprintln!("`kubectl headroom scan` is now `kubectl headroom recommend --from prometheus`");
+    complain!("`kubectl headroom scan` is now `kubectl headroom recommend --from prometheus`");
     if !args.store.metrics_api {
         args.store.from.get_or_insert(From::Prometheus);
     }
@@ -441,7 +441,7 @@ fn without_advice(workloads: &[Workload], histories: Option<&Histories>) -> Opti
 fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
     let gate = findings::Gate { off_by_percent: args.fail_above, risk: args.fail_on == Some(FailOn::Risk) };
     let findings = findings::of(report, gate);
-    let text = match args.output {
+    let page = match args.output {
         Format::Table | Format::Wide => {
             let view = View {
                 is_wide: args.output == Format::Wide,
@@ -449,35 +449,35 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<bool> {
                 charset: Charset::of_stdout(),
                 paint: Paint::for_stdout(),
             };
-            table::text(report, view)
+            table::page(report, view)
         }
-        Format::Json => headroom_report::json(report)?,
-        Format::Yaml => headroom_report::yaml(report)?,
-        Format::Csv => csv::text(report, !args.no_headers),
-        Format::Markdown => markdown::text(report),
-        Format::Html => html::text(report, &made_at()),
-        Format::Sarif => headroom_report::json(&sarif::log(&findings::RULES, &findings))?,
-        Format::Junit => junit::report("headroom recommend", &findings::cases(report, &findings)),
+        Format::Json => Page::json(report)?,
+        Format::Yaml => Page::yaml(report)?,
+        Format::Csv => Page::document(&csv::text(report, !args.no_headers)),
+        Format::Markdown => Page::document(&markdown::text(report)),
+        Format::Html => Page::document(&html::text(report, &made_at())),
+        Format::Sarif => Page::json(&sarif::log(&findings::RULES, &findings))?,
+        Format::Junit => Page::document(&junit::report("headroom recommend", &findings::cases(report, &findings))),
         Format::Kustomize | Format::Helm if !args.image.is_empty() => {
             bail!("an image alone has no object to patch: choose another --output, or name an object")
         }
         Format::Kustomize => patches::kustomize(&report.changes())?,
         Format::Helm => {
             let values = patches::helm(&report.changes(), &args.values_path);
-            headroom_report::yaml(&values.map_err(|problem| anyhow!(problem))?)?
+            Page::yaml(&values.map_err(|problem| anyhow!(problem))?)?
         }
     };
-    headroom_report::print(&text)?;
+    headroom_report::print(&page)?;
     if matches!(args.output, Format::Csv | Format::Kustomize | Format::Helm) {
         // What has no place in these formats.
         let partial = if report.source.is_partial { report.notes.as_slice() } else { &[] };
         let headline = Some(report.headline()).filter(|line| !line.is_empty());
-        headline.iter().chain(partial).for_each(|line| eprintln!("warning: {line}"));
+        headline.iter().chain(partial).for_each(|line| complain!("warning: {line}"));
     }
     let errors: Vec<_> = findings.iter().filter(|finding| finding.level == headroom_report::Level::Error).collect();
     if let Some(first) = errors.first() {
         let more = if errors.len() > 1 { format!(", and {} more", errors.len() - 1) } else { String::new() };
-        eprintln!("error: {}: {}{more}", first.subject, first.text);
+        complain!("error: {}: {}{more}", first.subject, first.text);
     }
     Ok(!errors.is_empty())
 }

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use headroom_dryrun::judge::Judgement;
 use headroom_dryrun::recording::redact::Redaction;
 use headroom_dryrun::recording::{file_name, session};
-use headroom_report::Exit;
+use headroom_report::{Exit, Page};
 use serde_json::{Value, json};
 
 use super::cluster_args::{Objects, Target, find, is_kind, one_by_one};
@@ -46,25 +46,25 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let mut run = opened.into_run();
     fs::create_dir_all(&args.to).with_context(|| format!("cannot make the folder `{}`", args.to.display()))?;
     let mut redaction = Redaction::default();
-    let mut text = String::new();
+    let mut page = Page::new();
     for manifest in manifests {
         let judgement = run.judge_redacted(&manifest.object, |object| redaction.redact(object));
-        text.push_str(&write(&args.to, &judgement, &settings)?);
+        write(&mut page, &args.to, &judgement, &settings)?;
     }
     for name in &one_by_one(&args.objects.names, is_kind) {
         let mut object = find(&mut run, name, &namespace)?;
         redaction.redact(&mut object);
-        text.push_str(&write(&args.to, &run.preview_as_new(&object), &settings)?);
+        write(&mut page, &args.to, &run.preview_as_new(&object), &settings)?;
     }
-    if text.is_empty() {
+    if page.is_empty() {
         bail!("nothing to record: the files hold no objects");
     }
-    headroom_report::print(&text)?;
+    headroom_report::print(&page)?;
     Ok(Exit::Fine)
 }
 
 /// Writes the recording of a judgement, and says what was written and how to replay it.
-fn write(folder: &Path, judgement: &Judgement, settings: &Value) -> anyhow::Result<String> {
+fn write(page: &mut Page, folder: &Path, judgement: &Judgement, settings: &Value) -> anyhow::Result<()> {
     let name = file_name(judgement);
     let write = |ending: &str, text: &str| -> anyhow::Result<PathBuf> {
         let path = folder.join(format!("{name}.{ending}"));
@@ -83,15 +83,17 @@ fn write(folder: &Path, judgement: &Judgement, settings: &Value) -> anyhow::Resu
         command.push_str(&format!(" --settings-path {}", settings.display()));
     }
     let read = judgement.exchanges.len();
-    let mut told = format!(
-        "{}: {}; recorded with {read} cluster {}\n",
+    writeln!(
+        page,
+        "{}: {}; recorded with {read} cluster {}",
         judgement.told(),
         judgement.verdict.name(),
         if read == 1 { "read" } else { "reads" }
     );
     for reason in &judgement.reasons {
-        told.push_str(&format!("  {}\n", reason));
+        reason.lines().iter().for_each(|line| writeln!(page, "  {line}"));
     }
-    told.push_str(&format!("replay it:\n  {command} annotated-policy.wasm\n"));
-    Ok(told)
+    writeln!(page, "replay it:");
+    page.lines(&format!("  {command} annotated-policy.wasm"));
+    Ok(())
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use headroom_report::Page;
+
 use super::cluster_args::Target;
 use super::ui;
 use super::ui::server::Visitors;
@@ -38,7 +40,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let Args { port, namespaces, all_namespaces, settings, site } = args;
     let target = Target { namespaces, all_namespaces, settings, ..Target::default() };
     ui::serve(site.as_deref(), port, target, |address| {
-        headroom_report::print(&format!("Serving the users of a proxy on http://{address}/\n"))?;
+        headroom_report::print(&Page::ours(format!("Serving the users of a proxy on http://{address}/\n")))?;
         Ok(Visitors::OfProxy)
     })
 }

@@ -17,7 +17,7 @@ use headroom_dryrun::kinds::metadata;
 use headroom_dryrun::manifest::Manifest;
 use headroom_dryrun::simulate::{Change, Effects, Simulation, Subjects, put, report};
 use headroom_report::progress::Progress;
-use headroom_report::{Exit, Paint};
+use headroom_report::{Exit, Page, Paint};
 use serde_json::{Value, json};
 
 use super::cluster_args::{Opened, Scope, Target, read_settings};
@@ -95,9 +95,9 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let effects = simulation.end(&then.to_string(), &mut cluster);
     headroom_report::print(&match args.output {
-        Format::Table => render::table(&effects, Paint::for_stdout()),
-        Format::Json => headroom_report::json(&report::report(&effects))?,
-        Format::Yaml => headroom_report::yaml(&report::report(&effects))?,
+        Format::Table => render::page(&effects, Paint::for_stdout()),
+        Format::Json => Page::json(&report::report(&effects))?,
+        Format::Yaml => Page::yaml(&report::report(&effects))?,
     })?;
     Ok(exit(&effects))
 }

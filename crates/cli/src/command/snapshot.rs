@@ -9,12 +9,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
+use headroom_core::truncate::count_of;
 use headroom_dryrun::cluster_reader::{ClusterReader, ReadError};
 use headroom_dryrun::judge::tenant_quotas::TENANT_QUOTA;
 use headroom_dryrun::kinds::SNAPSHOT;
 use headroom_dryrun::recording::redact::Redaction;
-use headroom_report::Exit;
 use headroom_report::progress::Progress;
+use headroom_report::{Exit, Page, complain};
 use headroom_rightsize::summary;
 use serde_json::{Value, json};
 
@@ -75,13 +76,15 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let text = snapshot.text()?;
     if args.output.as_os_str() == "-" {
-        headroom_report::print(&text)?;
+        headroom_report::print(&Page::ours(text))?;
     } else {
         fs::write(&args.output, text).with_context(|| format!("cannot write `{}`", args.output.display()))?;
-        headroom_report::print(&format!("{}: {} objects\n", args.output.display(), snapshot.items.len()))?;
+        let mut page = Page::new();
+        writeln!(page, "{}: {}", args.output.display(), count_of(snapshot.items.len() as u64, "object"));
+        headroom_report::print(&page)?;
     }
-    snapshot.missed.iter().for_each(|problem| eprintln!("warning: {problem}; the snapshot is without them"));
-    snapshot.notes.iter().for_each(|problem| eprintln!("note: {problem}; the snapshot is without them"));
+    snapshot.missed.iter().for_each(|problem| complain!("warning: {problem}; the snapshot is without them"));
+    snapshot.notes.iter().for_each(|problem| complain!("note: {problem}; the snapshot is without them"));
     Ok(if snapshot.missed.is_empty() { Exit::Fine } else { Exit::NotJudged })
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use headroom_kube::signals;
-use headroom_report::Exit;
+use headroom_report::{Exit, Page};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -60,7 +60,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let (key, invitation) = (Key::new(random()?), Key::new(random()?));
     serve(args.site.as_deref(), args.port.unwrap_or(0), args.target, |address| {
-        headroom_report::print(&format!("Open http://{address}/{}/ in a browser; Ctrl-C ends it.\n", key.text()))?;
+        let text = format!("Open http://{address}/{}/ in a browser; Ctrl-C ends it.\n", key.text());
+        headroom_report::print(&Page::ours(text))?;
         if !args.no_open && std::io::stdout().is_terminal() {
             // OK if it fails, because the address is printed.
             let _ = open::that_detached(format!("http://{address}/{}", invitation.text()));

@@ -3,7 +3,7 @@
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_core::json::{Malformed, Node};
-use headroom_report::Table;
+use headroom_report::{Page, Table};
 use headroom_rightsize::distribution::shown;
 use headroom_usage_profile::Accuracy;
 use headroom_usage_profile::accuracy::Off;
@@ -81,7 +81,7 @@ impl Estimates {
             Off::TooLow => format!("{above} of {containers} containers used more for over 5% of their time"),
             Off::TooHigh => "less than a tenth was used".to_owned(),
         };
-        Some(format!("{image}: {resource} was estimated {}: {found}\n", off.unwrap_or_default()))
+        Some(format!("{image}: {resource} was estimated {}: {found}", off.unwrap_or_default()))
     }
 }
 
@@ -104,13 +104,12 @@ fn totals(all: &[Estimates]) -> Vec<Estimates> {
 }
 
 /// A table of all images, and what is off.
-pub fn tell(text: &mut String, all: &[Estimates]) {
+pub fn tell(page: &mut Page, all: &[Estimates]) {
     if all.is_empty() {
         return;
     }
     let mut table = Table::new(&["IMAGE", "RESOURCE", "CONTAINERS", "ABOVE", "ESTIMATED", "USED", "SLACK"]);
     all.iter().chain(&totals(all)).for_each(|one| table.row(one.cells()));
-    section(text, "Estimates against usage (containers seen in the last 7 days; USED is their average):", &table);
-    let hints: Vec<String> = all.iter().filter_map(Estimates::hint).collect();
-    text.push_str(&hints.concat());
+    section(page, "Estimates against usage (containers seen in the last 7 days; USED is their average):", table);
+    all.iter().filter_map(Estimates::hint).for_each(|hint| writeln!(page, "{hint}"));
 }

@@ -10,7 +10,7 @@ use headroom_core::request::{Container, Requirement, Value};
 use headroom_core::settings::EstimateMode;
 use headroom_core::verdict::{Cause, Warning};
 use headroom_core::{Context, Decision, Request, Settings};
-use headroom_report::Table;
+use headroom_report::{Page, Table};
 
 use super::kubectl;
 use serde::Serialize;
@@ -235,42 +235,42 @@ fn about_others(ranges: &[Range<'_>], container: Option<&Container<'_>>, setting
 }
 
 /// kubectl's text, then the effective view.
-impl std::fmt::Display for Limits {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut text = self.as_kubectl.join("\n");
+impl Limits {
+    pub fn page(&self) -> Page {
+        let mut page = Page::new();
+        for range in &self.as_kubectl {
+            page.gap();
+            page.lines(range);
+        }
         if self.limit_ranges.is_empty() {
-            text.push_str(&format!("No LimitRange in namespace {}.\n", self.namespace));
+            writeln!(page, "No LimitRange in namespace {}.", self.namespace);
         }
         if self.defaults.is_empty() {
-            text.push_str(&format!("\nNo defaults in namespace {}.\n", self.namespace));
+            writeln!(page, "\nNo defaults in namespace {}.", self.namespace);
         } else {
             let heading = format!("Defaults in namespace {}:", self.namespace);
-            section(&mut text, &heading, &self.defaults_table());
+            section(&mut page, &heading, self.defaults_table());
         }
         if let Some(refused) = &self.refused {
-            text.push_str(&format!("  A container without values is refused: {refused}\n"));
+            writeln!(page, "  A container without values is refused: {refused}");
         }
         for warning in &self.warnings {
-            text.push_str(&format!("  warning: {warning}\n"));
+            writeln!(page, "  warning: {warning}");
         }
         if !self.bounds.is_empty() {
             let mut table = Table::new(&["TYPE", "RESOURCE", "BOUND", "VALUE", "FROM"]);
             for bound in &self.bounds {
                 table.row([&bound.kind, &bound.resource, bound.bound, &bound.value, &bound.from].map(str::to_owned));
             }
-            section(&mut text, "Effective bounds:", &table);
+            section(&mut page, "Effective bounds:", table);
         }
         if !self.notes.is_empty() {
-            text.push('\n');
+            page.gap();
         }
-        for note in &self.notes {
-            text.push_str(&format!("Note: {note}\n"));
-        }
-        f.write_str(&text)
+        self.notes.iter().for_each(|note| writeln!(page, "Note: {note}"));
+        page
     }
-}
 
-impl Limits {
     /// Keeps one LimitRange of the text, and the combined limits.
     pub fn show_only(&mut self, name: &str) -> Result<(), String> {
         let Some(place) = self.limit_ranges.iter().position(|range| range == name) else {

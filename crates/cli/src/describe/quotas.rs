@@ -12,7 +12,7 @@ use headroom_core::quota::{Charged, Object, Usage, recount, scope};
 use headroom_core::request::Requirement;
 use headroom_core::timestamp::Timestamp;
 use headroom_report::draw::{self, Charset};
-use headroom_report::{Paint, Table};
+use headroom_report::{Page, Paint, Table};
 
 use super::kubectl;
 use serde::Serialize;
@@ -246,20 +246,23 @@ const GAUGE_COLUMNS: usize = 20;
 const ALMOST_FULL: u64 = 80;
 
 impl Quotas {
-    pub fn text(&self, charset: Charset, paint: Paint) -> String {
-        let kubectl: Vec<&str> = self.quotas.iter().map(|quota| quota.as_kubectl.as_str()).collect();
-        let mut text = kubectl.join("\n");
+    pub fn page(&self, charset: Charset, paint: Paint) -> Page {
+        let mut page = Page::new();
+        for quota in &self.quotas {
+            page.gap();
+            page.lines(&quota.as_kubectl);
+        }
         if self.quotas.is_empty() {
-            text.push_str(&format!("No ResourceQuota in namespace {}.\n", self.namespace));
+            writeln!(page, "No ResourceQuota in namespace {}.", self.namespace);
         }
         for quota in &self.quotas {
-            quota.usage(&mut text, charset, paint);
+            quota.usage(&mut page, charset, paint);
         }
         for quota in &self.quotas {
-            quota.biggest(&mut text);
+            quota.biggest(&mut page);
         }
         for quota in &self.quotas {
-            quota.drift(&mut text);
+            quota.drift(&mut page);
         }
         if !self.without_resources.is_empty() {
             let mut table = Table::new(&["OWNER", "CONTAINER", "PODS", "MISSING"]);
@@ -267,23 +270,21 @@ impl Quotas {
                 table.row([owner.clone(), container.clone(), pods.to_string(), missing.join(", ")]);
             }
             section(
-                &mut text,
+                &mut page,
                 &format!("Containers without requests or limits in namespace {}:", self.namespace),
-                &table,
+                table,
             );
         }
         if !self.notes.is_empty() {
-            text.push('\n');
+            page.gap();
         }
-        for note in &self.notes {
-            text.push_str(&format!("Note: {note}\n"));
-        }
-        text
+        self.notes.iter().for_each(|note| writeln!(page, "Note: {note}"));
+        page
     }
 }
 
 impl Quota {
-    fn usage(&self, text: &mut String, charset: Charset, paint: Paint) {
+    fn usage(&self, page: &mut Page, charset: Charset, paint: Paint) {
         let mut table = Table::new(&["RESOURCE", "USED", "HARD", "AVAILABLE", "", ""]);
         for level in &self.resources {
             let share = level.percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
@@ -295,13 +296,12 @@ impl Quota {
                 _ => paint.good(&gauge),
             };
             let plain = [&level.resource, &level.used, &level.hard, &level.free].map(String::clone);
-            let plain = plain.into_iter().chain([share]);
-            table.painted_row(plain.map(|text| (text.clone(), text)).chain([(gauge, painted)]));
+            table.row(plain.into_iter().chain([share, painted]));
         }
-        section(text, &format!("Usage of quota {}:", self.name), &table);
+        section(page, &format!("Usage of quota {}:", self.name), table);
     }
 
-    fn biggest(&self, text: &mut String) {
+    fn biggest(&self, page: &mut Page) {
         let mut table = Table::new(&["RESOURCE", "OWNER", "OBJECTS", "AMOUNT", "OF QUOTA"]);
         let mut is_empty = true;
         for level in &self.resources {
@@ -313,11 +313,11 @@ impl Quota {
             }
         }
         if !is_empty {
-            section(text, &format!("Top consumers of quota {}:", self.name), &table);
+            section(page, &format!("Top consumers of quota {}:", self.name), table);
         }
     }
 
-    fn drift(&self, text: &mut String) {
+    fn drift(&self, page: &mut Page) {
         let drifted: Vec<&Level> = self.resources.iter().filter(|level| level.recounted.is_some()).collect();
         if drifted.is_empty() {
             return;
@@ -328,10 +328,11 @@ impl Quota {
             table.row([level.resource.clone(), level.used.clone(), recounted]);
         }
         let heading = format!("Quota {}: status.used differs from a recount:", self.name);
-        section(text, &heading, &table);
-        text.push_str(
+        section(page, &heading, table);
+        writeln!(
+            page,
             "  The quota controller recounts within minutes; if the difference remains, check the log of \
-             kube-controller-manager.\n",
+             kube-controller-manager."
         );
     }
 }

@@ -1,15 +1,14 @@
 //! `kubectl headroom describe tenantquota`: a summary of the status of TenantQuotas.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use headroom_core::amount::{Quantity, ResourceList};
 use headroom_tenant_quota::tenant_quota::TenantQuota;
 use serde_json::Value;
 
 use headroom_quota_server::tenants::read_quota;
-use headroom_report::Table;
 use headroom_report::draw::{Charset, gauge};
+use headroom_report::{Page, Table};
 
 /// Width of a gauge in columns.
 const GAUGE: usize = 20;
@@ -46,10 +45,10 @@ impl Quotas {
     }
 
     /// The full description of a quota; none if it does not exist.
-    pub fn describe(&self, name: &str, top: usize, charset: Charset) -> Option<String> {
+    pub fn describe(&self, name: &str, top: usize, charset: Charset) -> Option<Page> {
         let quota = self.0.get(name)?;
-        let mut text = String::new();
-        let mut line = |title: &str, value: &str| _ = writeln!(text, "{:13}{value}", format!("{title}:"));
+        let mut page = Page::new();
+        let mut line = |title: &str, value: &str| writeln!(page, "{:13}{value}", format!("{title}:"));
         line("Name", name);
         line("Parent", quota.spec.parent.as_deref().unwrap_or("<none>"));
         let count = quota.object.pointer("/status/namespaceCount").and_then(Value::as_u64);
@@ -60,7 +59,7 @@ impl Quotas {
                 line(of("type"), &format!("{}: {}", of("status"), of("message")));
             }
         }
-        text.push('\n');
+        page.gap();
         let mut table = Table::new(&["RESOURCE", "USED", "RESERVED", "HARD", "AVAILABLE", "", "TIGHTEST ANCESTOR"]);
         for (name, hard) in quota.hard.iter() {
             let text_of = |amount: Option<&Quantity>| amount.map_or("unknown".to_owned(), ToString::to_string);
@@ -81,24 +80,24 @@ impl Quotas {
                 self.tightest_ancestor(quota, name).unwrap_or_default(),
             ]);
         }
-        table.lines().iter().for_each(|line| _ = writeln!(text, "{line}"));
+        page.table(table);
         for (title, field) in [("Top namespaces", "namespaces"), ("Children", "children")] {
             let table = quota.consumers(field, top);
             if !table.is_empty() {
-                _ = writeln!(text, "\n{title}:");
-                table.lines().iter().for_each(|line| _ = writeln!(text, "{line}"));
+                writeln!(page, "\n{title}:");
+                page.table(table);
             }
         }
         let warnings = self.overcommitted(quota);
         if !warnings.is_empty() {
-            text.push('\n');
-            warnings.iter().for_each(|warning| _ = writeln!(text, "Warning: {warning}"));
+            page.gap();
+            warnings.iter().for_each(|warning| writeln!(page, "Warning: {warning}"));
         }
-        Some(text)
+        Some(page)
     }
 
     /// All quotas, each below its parent, with the used and reserved part of each bound.
-    pub fn tree(&self) -> String {
+    pub fn tree(&self) -> Page {
         let mut table = Table::new(&["TENANT QUOTA", "NAMESPACES", "HELD"]);
         let mut shown: BTreeSet<&str> = BTreeSet::new();
         let is_root = |quota: &Quota| quota.spec.parent.as_ref().is_none_or(|parent| !self.0.contains_key(parent));
@@ -112,7 +111,9 @@ impl Quotas {
         for name in rest {
             self.add_branch(name, 0, &mut table, &mut shown);
         }
-        table.lines().join("\n") + "\n"
+        let mut page = Page::new();
+        page.table(table);
+        page
     }
 
     fn add_branch<'q>(&'q self, name: &'q str, level: usize, table: &mut Table, shown: &mut BTreeSet<&'q str>) {
@@ -228,7 +229,7 @@ mod tests {
     #[test]
     fn a_quota_is_described_with_its_ancestors_and_consumers() {
         assert_eq!(
-            quotas().describe("payments", 3, Charset::Ascii).unwrap(),
+            quotas().describe("payments", 3, Charset::Ascii).unwrap().to_string(),
             "Name:        payments\n\
              Parent:      acme\n\
              Namespaces:  1\n\
@@ -241,19 +242,19 @@ mod tests {
              RESOURCE       NAME   AMOUNT   SHARE\n\
              requests.cpu   shop   61200m   100%\n"
         );
-        let acme = quotas().describe("acme", 3, Charset::Ascii).unwrap();
+        let acme = quotas().describe("acme", 3, Charset::Ascii).unwrap().to_string();
         assert!(acme.contains("Children:\nRESOURCE       NAME       AMOUNT   SHARE\n"), "{acme}");
         assert!(
             acme.ends_with("Warning: children have requests.cpu 400 in total, 100 more than this quota\n"),
             "{acme}"
         );
-        assert_eq!(quotas().describe("nobody", 3, Charset::Ascii), None);
+        assert!(quotas().describe("nobody", 3, Charset::Ascii).is_none());
     }
 
     #[test]
     fn quotas_are_listed_below_their_parents() {
         assert_eq!(
-            quotas().tree(),
+            quotas().tree().to_string(),
             "TENANT QUOTA   NAMESPACES   HELD\n\
              acme           0            pods 3/10, requests.cpu 288/300\n  \
                payments     1            requests.cpu 61700m/400\n"

@@ -10,8 +10,8 @@ use headroom_core::cluster::usage::{Percentile, ProfileKey, Resource, TagKey, Wi
 use headroom_core::image::ImageName;
 use headroom_core::json::{Malformed, Node};
 use headroom_core::timestamp::Timestamp;
-use headroom_report::Table;
 use headroom_report::draw::Charset;
+use headroom_report::{Page, Table};
 use headroom_rightsize::distribution::Distribution;
 use serde::Serialize;
 
@@ -289,8 +289,8 @@ const SHOWN: &str = "p90";
 
 impl Usage {
     /// A table of all images; the distribution of each is drawn in the last columns, at length where there are few.
-    pub fn text(&self, charset: Charset) -> String {
-        let mut text = String::new();
+    pub fn page(&self, charset: Charset) -> Page {
+        let mut page = Page::new();
         let age = match self.age_seconds {
             Some(seconds) => format!(", collected {} ago", Age(Duration::from_secs(seconds))),
             None => String::new(),
@@ -336,23 +336,23 @@ impl Usage {
             ]);
         }
         if self.images.is_empty() {
-            text.push_str(&format!("{heading} nothing\n"));
+            writeln!(page, "{heading} nothing");
         } else {
-            section(&mut text, &heading, &table);
+            section(&mut page, &heading, table);
         }
-        accuracy::tell(&mut text, &self.estimates);
+        accuracy::tell(&mut page, &self.estimates);
         for problem in &self.problems {
-            text.push_str(&format!("  not usable: {problem}\n"));
+            writeln!(page, "  not usable: {problem}");
         }
         if self.images.len() <= FEW {
-            self.images.iter().for_each(|image| image.draw(&mut text, charset));
+            self.images.iter().for_each(|image| image.draw(&mut page, charset));
         }
-        text
+        page
     }
 }
 
 impl Image {
-    fn draw(&self, text: &mut String, charset: Charset) {
+    fn draw(&self, page: &mut Page, charset: Charset) {
         for (resource, usage) in [("cpu", &self.cpu), ("memory", &self.memory)] {
             let Some(usage) = usage else { continue };
             let of = match &self.workload {
@@ -360,10 +360,12 @@ impl Image {
                 None => self.image.clone(),
             };
             let heading = format!("{resource} of {of}, {}, {} samples:", self.window, usage.samples);
-            section(text, &heading, &usage.plot(charset, "", ""));
+            page.gap();
+            writeln!(page, "{heading}");
+            page.lines(&usage.plot(charset, "", ""));
         }
         for kill in &self.oom_kills {
-            text.push_str(&format!("  killed out of memory at {} with {}\n", kill.at, kill.memory));
+            writeln!(page, "  killed out of memory at {} with {}", kill.at, kill.memory);
         }
     }
 }
@@ -451,7 +453,7 @@ mod tests {
             json!({"estimates": {"cpu": "containers=4 above=3 estimated=400m used=1", "memory": "containers=4 above=0 estimated=2Gi used=100Mi"}}),
             "web/nginx",
         );
-        let text = usage.text(Charset::Ascii);
+        let text = usage.page(Charset::Ascii).to_string();
         let expected = "
 Estimates against usage (containers seen in the last 7 days; USED is their average):
 IMAGE   RESOURCE   CONTAINERS   ABOVE   ESTIMATED   USED    SLACK
@@ -483,7 +485,7 @@ nginx: memory was estimated too high: less than a tenth was used
     fn the_longer_window_stands_in_for_one_that_is_empty_and_old_profiles_are_shown_with_their_age() {
         let usage = of_shop(&object(json!({"1,27": history("1")})), None);
         assert_eq!((usage.images[0].window.as_str(), usage.age_seconds), ("30d", Some(365 * 86_400)));
-        let text = usage.text(Charset::Ascii);
+        let text = usage.page(Charset::Ascii).to_string();
         assert!(text.starts_with("Usage in namespace shop, collected 365d ago:\n"), "{text}");
         assert!(text.contains("  killed out of memory at 2026-11-19T00:00:00Z with 64Mi\n"), "{text}");
     }
@@ -496,6 +498,9 @@ nginx: memory was estimated too high: less than a tenth was used
         let problem = "UsageProfile usage-26: spec.header.format: expected 2, found `1`";
         assert_eq!(usage.problems, [problem]);
         assert!(usage.images.is_empty());
-        assert_eq!(usage.text(Charset::Ascii), format!("Usage in namespace shop: nothing\n  not usable: {problem}\n"));
+        assert_eq!(
+            usage.page(Charset::Ascii).to_string(),
+            format!("Usage in namespace shop: nothing\n  not usable: {problem}\n")
+        );
     }
 }

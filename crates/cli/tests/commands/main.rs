@@ -19,6 +19,7 @@ mod estimates;
 mod explain;
 mod gate;
 mod given;
+mod hostile;
 mod recommend_from_store;
 mod recommendation;
 mod record;

@@ -43,7 +43,7 @@ fn tenant_quotas_and_the_settings_are_in_it() {
     for scope in [&["-A"][..], &["-n", "shop"]] {
         let taken = ["snapshot", "--cluster-dir", "cluster", "--settings", "settings.yaml", "-o", "cluster.json"];
         let taken = headroom(files.path(), &[&taken[..], scope].concat());
-        assert_eq!((taken.code, taken.out.as_str()), (0, "cluster.json: 1 objects\n"), "{taken:?}");
+        assert_eq!((taken.code, taken.out.as_str()), (0, "cluster.json: 1 object\n"), "{taken:?}");
         let text = std::fs::read_to_string(files.path().join("cluster.json")).unwrap();
         let snapshot: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(snapshot.pointer("/items/1/spec/settings/mutateTemplates"), Some(&Value::Bool(true)), "{text}");

@@ -33,5 +33,8 @@ fn colours_are_used_on_terminals_unless_disabled() {
     assert!(!on_a_terminal(&[("NO_COLOR", "1")]).contains('\u{1b}'));
     assert!(!on_a_terminal(&[("TERM", "dumb")]).contains('\u{1b}'));
     let folder = folder(&[("app.yaml", &pod("a", "{}"))]);
+    let check = ["check", "-f", "app.yaml", "--offline", "--color"];
+    assert!(headroom(folder.path(), &[&check[..], &["always"]].concat()).out.contains("\u{1b}[32madmitted"));
+    assert!(!headroom(folder.path(), &[&check[..], &["never"]].concat()).out.contains('\u{1b}'));
     assert!(!headroom(folder.path(), &["check", "-f", "app.yaml", "--offline"]).out.contains('\u{1b}'));
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use headroom_dryrun::judge::Verdict;
 use headroom_report::junit::Case;
-use headroom_report::{Finding, Level, Paint, Rule, Table};
+use headroom_report::{Finding, Level, Page, Paint, Rule, Table};
 use serde::Serialize;
 
 use super::entry::{Change, Entry};
@@ -172,10 +172,11 @@ impl Group<'_> {
 }
 
 /// A line an object, with what there is to say below it, and the sum of all.
-pub fn table(entries: &[Entry], paint: Paint) -> String {
+pub fn page(entries: &[Entry], paint: Paint) -> Page {
     let groups = groups(entries, |entry| details(entry, paint));
     let mut table = Table::new(&["VERDICT", "OBJECT", "NAMESPACE", "FILE"]);
-    for Group { first: Entry { verdict, object, namespace, origin, .. }, .. } in &groups {
+    for group in &groups {
+        let Entry { verdict, object, namespace, origin, .. } = group.first;
         let name = verdict.name();
         let painted = match verdict {
             Verdict::Admitted => paint.good(name),
@@ -184,25 +185,13 @@ pub fn table(entries: &[Entry], paint: Paint) -> String {
             Verdict::NotChecked => paint.faint(name),
             Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.bad(name),
         };
-        let plain = |text: &str| (text.to_owned(), text.to_owned());
-        let place = origin.to_string();
-        table.painted_row([
-            (name.to_owned(), painted),
-            plain(object),
-            plain(namespace),
-            (place.clone(), paint.faint(&place)),
-        ]);
+        table.row([painted, object.clone(), namespace.clone(), paint.faint(&origin.to_string())]);
+        group.details.iter().cloned().chain(group.others()).for_each(|line| table.detail(&line));
     }
-    let mut lines = table.lines().into_iter();
-    let mut text = paint.strong(&lines.next().unwrap_or_default()) + "\n";
-    for (line, group) in lines.zip(&groups) {
-        text.push_str(&line);
-        text.push('\n');
-        for line in group.details.iter().cloned().chain(group.others()) {
-            text.push_str(&format!("  {line}\n"));
-        }
-    }
-    format!("{text}\n{}\n", Summary::of(entries))
+    let mut page = Page::new();
+    page.table(table);
+    writeln!(page, "\n{}", Summary::of(entries));
+    page
 }
 
 /// What there is to say about an object: why it fails, what is filled in, and warnings.

@@ -3,41 +3,46 @@
 use headroom_dryrun::explanation::{Check, Container, Explanation, Field, Taken};
 use headroom_dryrun::judge::Verdict;
 
-use headroom_report::{Paint, Table};
+use headroom_report::{Page, Paint, Table};
 
 /// The explanations, one after the other.
-pub fn table(explanations: &[Explanation], paint: Paint) -> String {
-    explanations.iter().map(|explanation| of_explanation(explanation, paint)).collect::<Vec<_>>().join("\n")
+pub fn page(explanations: &[Explanation], paint: Paint) -> Page {
+    let mut page = Page::new();
+    for explanation in explanations {
+        page.gap();
+        add(&mut page, explanation, paint);
+    }
+    page
 }
 
-fn of_explanation(explanation: &Explanation, paint: Paint) -> String {
-    let mut text = headline(explanation, paint) + "\n";
+fn add(page: &mut Page, explanation: &Explanation, paint: Paint) {
+    writeln!(page, "{}", headline(explanation, paint));
     for reason in &explanation.reasons {
         for part in reason.split("; ") {
-            text.push_str(&format!("  {part}\n"));
+            writeln!(page, "  {part}");
         }
     }
     for warning in &explanation.warnings {
-        text.push_str(&format!("  {} {warning}\n", paint.doubtful("warning:")));
+        writeln!(page, "  {} {warning}", paint.doubtful("warning:"));
     }
     for estimate in &explanation.estimates {
-        text.push_str(&format!("  estimate: {estimate}\n"));
+        writeln!(page, "  estimate: {estimate}");
     }
     if explanation.is_of_pods && !explanation.containers.is_empty() {
-        text.push_str("\nEach of its pods:\n");
+        writeln!(page, "\nEach of its pods:");
     }
     for container in &explanation.containers {
-        text.push_str(&of_container(container, paint));
+        add_container(page, container, paint);
     }
     if !explanation.in_all.is_empty() {
         let noun = if explanation.containers.is_empty() { "claim" } else { "pod total" };
-        text.push_str(&format!("\n{}\n", paint.strong(noun)));
+        writeln!(page, "\n{}", paint.strong(noun));
         for check in &explanation.in_all {
             let amounts = [("request", &check.request), ("limit", &check.limit)];
             let amounts = amounts.iter().filter_map(|(noun, amount)| Some(format!("{noun} {}", amount.as_ref()?)));
             let amounts: Vec<String> = amounts.collect();
             let amounts = if amounts.is_empty() { "no request or limit".to_owned() } else { amounts.join(", ") };
-            text.push_str(&format!("  {}: {amounts}; {}\n", check.resource, told(check, paint).1));
+            writeln!(page, "  {}: {amounts}; {}", check.resource, told(check, paint));
         }
     }
     if !explanation.quotas.is_empty() {
@@ -46,14 +51,12 @@ fn of_explanation(explanation: &Explanation, paint: Paint) -> String {
         for taken in &explanation.quotas {
             let Taken { quota, name, before, adds, after, hard, left } = taken;
             let change = if adds.starts_with('-') { adds.clone() } else { format!("+{adds}") };
-            let painted = if left.starts_with('-') { paint.bad(left) } else { left.clone() };
-            let cells = [quota, name, before, &change, after, hard].map(|cell| (cell.clone(), cell.clone()));
-            table.painted_row(cells.into_iter().chain([(left.clone(), painted)]));
+            let left = if left.starts_with('-') { paint.bad(left) } else { left.clone() };
+            table.row([quota, name, before, &change, after, hard, &left].map(String::clone));
         }
-        text.push_str(&format!("\n{}\n", paint.strong(&format!("Quota usage including {noun}"))));
-        table.lines().iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+        writeln!(page, "\n{}", paint.strong(&format!("Quota usage including {noun}")));
+        page.indented(table, 2);
     }
-    text
 }
 
 /// `pod/migrate in namespace shop: changed, 3 values are filled in`
@@ -73,34 +76,23 @@ fn headline(explanation: &Explanation, paint: Paint) -> String {
     format!("{}{place}: {verdict}", paint.strong(&explanation.object))
 }
 
-fn of_container(container: &Container, paint: Paint) -> String {
+fn add_container(page: &mut Page, container: &Container, paint: Paint) {
     let mut table = Table::new(&["FIELD", "VALUE", "STEP", "BOUNDS", "SOURCE"]);
     for Field { field, value, step, reason, checks } in &container.values {
         let value = value.as_deref().unwrap_or("-");
-        let checks: Vec<(String, String)> = checks.iter().map(|check| told(check, paint)).collect();
-        let join = |texts: Vec<&str>| texts.join(", ");
-        table.painted_row([
-            (field.clone(), field.clone()),
-            (value.to_owned(), paint.strong(value)),
-            ((*step).to_owned(), paint.faint(step)),
-            (
-                join(checks.iter().map(|(bare, _)| bare.as_str()).collect()),
-                join(checks.iter().map(|(_, painted)| painted.as_str()).collect()),
-            ),
-            // At the end, because what an estimate was made of can be long.
-            (reason.clone(), reason.clone()),
-        ]);
+        let checks: Vec<String> = checks.iter().map(|check| told(check, paint)).collect();
+        // The reason is at the end, because what an estimate was made of can be long.
+        table.row([field.clone(), paint.strong(value), paint.faint(step), checks.join(", "), reason.clone()]);
     }
     let head = format!("{} {}", container.role, container.name);
-    let mut text = format!("\n{}, image {}\n", paint.strong(&head), container.image);
-    table.lines().iter().for_each(|line| text.push_str(&format!("  {line}\n")));
-    text
+    writeln!(page, "\n{}, image {}", paint.strong(&head), container.image);
+    page.indented(table, 2);
 }
 
 /// `max 1 met (LimitRange limits)`
-fn told(check: &Check, paint: Paint) -> (String, String) {
+fn told(check: &Check, paint: Paint) -> String {
     let Check { edge, bound, range, holds, .. } = check;
     let verb = if *holds { "met" } else { "not met" };
     let painted = if *holds { paint.good(verb) } else { paint.bad(verb) };
-    (format!("{edge} {bound} {verb} ({range})"), format!("{edge} {bound} {painted} ({range})"))
+    format!("{edge} {bound} {painted} ({range})")
 }

@@ -4,11 +4,12 @@
 //! owns the empty `resources` around it.)
 
 use std::fs::OpenOptions;
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use headroom_report::Exit;
+use headroom_core::truncate::count_of;
+use headroom_report::{Exit, ask, complain};
 use headroom_rightsize::patches::Patch;
 use headroom_rightsize::report::Report;
 use kube::api::{Api, ApiResource, DynamicObject, PatchParams};
@@ -51,7 +52,7 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
     let patches = report.lasting_changes().into_iter().flat_map(|change| change.patches());
     let changes: Vec<PatchedObject> = patches.map(|patch| PatchedObject { api: api(&patch, &client), patch }).collect();
     if changes.is_empty() {
-        eprintln!("nothing to change: the workloads request what is recommended, or cannot be patched");
+        complain!("nothing to change: the workloads request what is recommended, or cannot be patched");
         return Ok(Exit::Fine);
     }
     let mut rollback = Vec::new();
@@ -61,27 +62,27 @@ pub async fn run(args: &Patching, report: &Report, client: Client, kubectl: &str
         let before = before.map_err(|error| anyhow!("{}: {}", change.patch, worded(&error)))?;
         rollback.push(command(kubectl, &change.patch, &change.patch.put_back(&serde_json::to_value(&before)?)));
         if let Err(error) = change.apply(args, true).await {
-            eprintln!("error: {}: {}", change.patch, worded(&error));
+            complain!("error: {}: {}", change.patch, worded(&error));
             refused += 1;
         }
     }
     if refused > 0 {
-        eprintln!("nothing was changed: {refused} of {} changes would be refused", changes.len());
+        complain!("nothing was changed: {refused} of {} changes would be refused", changes.len());
         return Ok(Exit::Refused);
     }
     if !args.yes && !is_wanted(changes.len())? {
-        eprintln!("nothing was changed");
+        complain!("nothing was changed");
         return Ok(Exit::Fine);
     }
     keep(&args.rollback, &rollback)?;
-    eprintln!("wrote {0}: `sh {0}` puts back what is set now", args.rollback.display());
+    complain!("wrote {0}: `sh {0}` puts back what is set now", args.rollback.display());
     for (done, change) in changes.iter().enumerate() {
         if let Err(error) = change.apply(args, false).await {
-            eprintln!("error: {}: {}", change.patch, worded(&error));
-            eprintln!("{done} of {} changes were made, the others were not", changes.len());
+            complain!("error: {}: {}", change.patch, worded(&error));
+            complain!("{done} of {} changes were made, the others were not", changes.len());
             return Ok(Exit::Refused);
         }
-        eprintln!("patched {}", change.patch);
+        complain!("patched {}", change.patch);
     }
     Ok(Exit::Fine)
 }
@@ -114,15 +115,12 @@ fn worded(error: &Error) -> String {
 
 /// Only on a terminal can anybody be asked.
 fn is_wanted(changes: usize) -> anyhow::Result<bool> {
-    if !io::stdin().is_terminal() {
-        eprintln!("{changes} objects would be changed, and the API server would accept that: give --yes to do it");
+    let objects = count_of(changes as u64, "object");
+    let Some(answer) = ask(&format!("Change {objects}? Pods of changed workloads will be replaced. [y/N]"))? else {
+        complain!("{objects} would be changed, and the API server would accept that: give --yes to do it");
         return Ok(false);
-    }
-    eprint!("Change {changes} objects? Pods of changed workloads will be replaced. [y/N] ");
-    io::stderr().flush().context("cannot ask")?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    };
+    Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }
 
 /// Never over another file, which may be what an earlier run has to be put back with.

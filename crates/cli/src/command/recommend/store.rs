@@ -1,7 +1,7 @@
 //! Reads the metrics store that is named on the command line, or that a person chooses among the Services that look like one.
 //! Nothing is sent to any other, since anybody may call a Service so. Where there is none, the metrics API is read.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use headroom_core::truncate::count_of;
 use headroom_dryrun::cluster_reader::ClusterReader;
 use headroom_kube::{clock, kubeconfig, proxy};
 use headroom_report::progress::Progress;
+use headroom_report::{ask, complain};
 use headroom_rightsize::discover::{self, Candidate, USUAL_NAMESPACES};
 use headroom_rightsize::evaluate_with_history as evaluate;
 use headroom_rightsize::history::{self, Histories};
@@ -69,7 +70,7 @@ pub fn read(
 /// The first Ctrl-C ends the reading, and the report is made of what was read; the second ends everything.
 async fn interrupted(stop: CancellationToken) {
     if tokio::signal::ctrl_c().await.is_ok() {
-        eprintln!("interrupted: reporting on what was read so far; press Ctrl-C again to quit");
+        complain!("interrupted: reporting on what was read so far; press Ctrl-C again to quit");
         stop.cancel();
         if tokio::signal::ctrl_c().await.is_ok() {
             std::process::exit(130);
@@ -114,8 +115,7 @@ impl Services {
                  --prometheus URL"
             );
         }
-        let chosen = if io::stdin().is_terminal() && io::stderr().is_terminal() { ask(listed)? } else { None };
-        let Some(Candidate { target, wants_token, .. }) = chosen else {
+        let Some(Candidate { target, wants_token, .. }) = one_of(listed)? else {
             bail!(
                 "found {found}, but anyone who can create a Service can give it such a name: name the store that you trust \
                  with {flag}, or use --metrics-api"
@@ -127,22 +127,22 @@ impl Services {
                  --insecure-skip-tls-verify, or pass --ca-file with the cluster's service CA"
             );
         }
-        eprintln!("using --service {target}");
+        complain!("using --service {target}");
         Ok(Some(target.clone()))
     }
 }
 
-fn ask<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> anyhow::Result<Option<&'a Candidate>> {
-    eprintln!("Which of these is your metrics store? Anyone who can create a Service can give it such a name.");
-    for (number, candidate) in candidates.clone().enumerate() {
-        eprintln!("  {}  {candidate}", number + 1);
+/// The candidate that a person chooses.
+fn one_of<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> anyhow::Result<Option<&'a Candidate>> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(None);
     }
-    eprint!("Number, or Enter for none: ");
-    io::stderr().flush().context("cannot ask")?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
-    let number = answer.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-    Ok(number.and_then(|number| candidates.clone().nth(number)))
+    complain!("Which of these is your metrics store? Anyone who can create a Service can give it such a name.");
+    for (number, candidate) in candidates.clone().enumerate() {
+        complain!("  {}  {candidate}", number + 1);
+    }
+    let number = ask("Number, or Enter for none:")?.and_then(|answer| answer.parse::<usize>().ok());
+    Ok(number.and_then(|number| number.checked_sub(1)).and_then(|number| candidates.clone().nth(number)))
 }
 
 struct Reading<'a> {

@@ -8,6 +8,7 @@ use anyhow::Context;
 use headroom_dryrun::cluster_reader::folder::in_namespace;
 use headroom_dryrun::manifest::Manifest;
 use headroom_report::Exit;
+use headroom_report::complain;
 
 use headroom_rightsize::edit::{self, EditError};
 use headroom_rightsize::patches::RecommendedChange;
@@ -47,7 +48,7 @@ pub fn all(manifests: &[Manifest], namespace: &str, changes: &[RecommendedChange
             targets.into_iter().for_each(|target| add(of_file, target));
         }
         let missing = change.autoscalers.iter().filter(|scaled| names.contains(&scaled.name.as_str()));
-        missing.for_each(|scaled| eprintln!("warning: not in the manifests: {scaled}"));
+        missing.for_each(|scaled| complain!("warning: not in the manifests: {scaled}"));
     }
     write(files)
 }
@@ -67,17 +68,17 @@ fn write(files: BTreeMap<PathBuf, Edits>) -> anyhow::Result<Exit> {
             Ok(None) => {}
             Ok(Some(edited)) => {
                 replace(&file, &edited).with_context(|| format!("cannot write `{}`", file.display()))?;
-                eprintln!("wrote {}", file.display());
+                complain!("wrote {}", file.display());
                 written += 1;
             }
             Err(refused) => {
-                eprintln!("error: `{}` not changed: {refused}", file.display());
+                complain!("error: `{}` not changed: {refused}", file.display());
                 exit = Exit::Refused;
             }
         }
     }
     if written == 0 && exit == Exit::Fine {
-        eprintln!("nothing to write: the manifests already have these values");
+        complain!("nothing to write: the manifests already have these values");
     }
     Ok(exit)
 }

@@ -3,26 +3,29 @@
 use headroom_dryrun::judge::Reason;
 use headroom_dryrun::simulate::report::worth_telling;
 use headroom_dryrun::simulate::{Change, Effect, Effects, QuotaEffect, ValueChange};
-use headroom_report::{Paint, Table};
+use headroom_report::{Page, Paint, Table};
 
 use headroom_rightsize::amounts::signed;
 
-pub fn table(effects: &Effects, paint: Paint) -> String {
-    let mut text = summary(effects) + "\n";
+pub fn page(effects: &Effects, paint: Paint) -> Page {
+    let mut page = Page::new();
+    writeln!(page, "{}", summary(effects));
     for missed in &effects.missed {
-        text.push_str(&format!("{} {missed}\n", paint.bad("not looked at:")));
+        writeln!(page, "{} {missed}", paint.bad("not looked at:"));
     }
     let told = worth_telling(effects);
     if !told.is_empty() {
-        text.push_str(&objects(&told, paint));
+        page.gap();
+        page.table(objects(&told, paint));
     }
     if !effects.requests.is_empty() {
-        text.push_str(&format!("\nRequests of the changed objects: {}\n", requests(effects)));
+        writeln!(page, "\nRequests of the changed objects: {}", requests(effects));
     }
     if !effects.quotas.is_empty() {
-        text.push_str(&quotas(&effects.quotas, paint));
+        page.gap();
+        page.table(quotas(&effects.quotas, paint));
     }
-    text
+    page
 }
 
 /// `12 objects: 1 newly refused, 2 changed, 9 the same`
@@ -61,7 +64,7 @@ fn requests(effects: &Effects) -> String {
     told.join(", ")
 }
 
-fn objects(told: &[&Effect], paint: Paint) -> String {
+fn objects(told: &[&Effect], paint: Paint) -> Table {
     let mut table = Table::new(&["THEN", "OBJECT", "NAMESPACE", "RUNNING"]);
     for effect in told {
         let then = effect.change.told();
@@ -70,39 +73,28 @@ fn objects(told: &[&Effect], paint: Paint) -> String {
             Change::NoLongerRefused | Change::Same => paint.good(then),
             Change::Changed => paint.fresh(then),
         };
-        let plain = |text: String| (text.clone(), text);
-        table.painted_row([
-            (then.to_owned(), painted),
-            plain(effect.told.clone()),
-            plain(effect.namespace.clone()),
-            plain(effect.count.to_string()),
-        ]);
-    }
-    let mut lines = table.lines().into_iter();
-    let mut text = format!("\n{}\n", paint.strong(&lines.next().unwrap_or_default()));
-    for (line, effect) in lines.zip(told) {
-        text.push_str(&format!("{line}\n"));
+        table.row([painted, effect.told.clone(), effect.namespace.clone(), effect.count.to_string()]);
         for reason in effect.reasons.iter().flat_map(Reason::lines) {
             let was = if effect.change == Change::NoLongerRefused { "was: " } else { "" };
-            text.push_str(&format!("  {was}{reason}\n"));
+            table.detail(&format!("{was}{reason}"));
         }
         for ValueChange { container, field, now, then, reason } in &effect.values {
             let [now, then] = [now, then].map(|value| value.as_deref().unwrap_or("none"));
-            text.push_str(&format!("  {container}: {field} {now} -> {}, {reason}\n", paint.fresh(then)));
+            table.detail(&format!("{container}: {field} {now} -> {}, {reason}", paint.fresh(then)));
         }
         for warning in &effect.warnings {
-            text.push_str(&format!("  {} {warning}\n", paint.doubtful("warning:")));
+            table.detail(&format!("{} {warning}", paint.doubtful("warning:")));
         }
     }
-    text
+    table
 }
 
-fn quotas(quotas: &[QuotaEffect], paint: Paint) -> String {
+fn quotas(quotas: &[QuotaEffect], paint: Paint) -> Table {
     let mut table = Table::new(&["QUOTA", "RESOURCE", "USED", "AFTER RECREATE", "HARD", "NEW HARD", "AVAILABLE"]);
     for quota in quotas {
         let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
         let left = or_none(&quota.left);
-        let painted = if left.len() > 1 && left.starts_with('-') { paint.bad(&left) } else { left.clone() };
+        let left = if left.len() > 1 && left.starts_with('-') { paint.bad(&left) } else { left };
         let cells = [
             quota.told(),
             quota.name.clone(),
@@ -110,10 +102,9 @@ fn quotas(quotas: &[QuotaEffect], paint: Paint) -> String {
             quota.remade.clone(),
             or_none(&quota.hard),
             or_none(&quota.new_hard),
+            left,
         ];
-        table.painted_row(cells.map(|cell| (cell.clone(), cell)).into_iter().chain([(left, painted)]));
+        table.row(cells);
     }
-    let mut lines = table.lines().into_iter();
-    let header = format!("\n{}\n", paint.strong(&lines.next().unwrap_or_default()));
-    lines.fold(header, |text, line| text + &line + "\n")
+    table
 }

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use headroom_report::clean;
+
 #[derive(Debug, Default)]
 pub(super) struct Table {
     lines: Vec<Vec<String>>,
@@ -18,7 +20,7 @@ impl Table {
 
     /// Adds a line of cells; `indent` becomes part of the first.
     pub(super) fn row<C: AsRef<str>>(&mut self, indent: &str, cells: impl IntoIterator<Item = C>) {
-        let mut cells: Vec<String> = cells.into_iter().map(|cell| cell.as_ref().to_owned()).collect();
+        let mut cells: Vec<String> = cells.into_iter().map(|cell| clean(cell.as_ref()).into_owned()).collect();
         if let Some(first) = cells.first_mut() {
             first.insert_str(0, indent);
         }

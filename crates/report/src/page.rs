@@ -1,0 +1,218 @@
+//! What a command prints: prose, tables and drawings, or a document for a tool. A [`Page`] is all that can be printed, and
+//! whatever goes into one is cleaned, so that no name acts on a terminal or a CI log.
+
+use std::fmt;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use super::clean::{clean, is_command, is_hidden};
+use super::color::{self, Paint};
+use super::table::Table;
+use super::width::{wished, wrapped};
+
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    blocks: Vec<Block>,
+}
+
+#[derive(Debug, Clone)]
+enum Block {
+    /// A line that may be wrapped.
+    Prose(String),
+    /// A line that stays as it is.
+    Drawn(String),
+    Table {
+        table: Table,
+        indent: usize,
+    },
+    /// A document for a tool, cleaned.
+    Document(String),
+}
+
+impl Page {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Adds a line, for `writeln!(page, …)`. Line ends at both ends of the text count; one between them came with a name.
+    pub fn write_fmt(&mut self, arguments: fmt::Arguments<'_>) {
+        let text = arguments.to_string();
+        let line = text.trim_matches('\n');
+        let before = text.len() - text.trim_start_matches('\n').len();
+        self.blocks.extend((0..before).map(|_| Block::Drawn(String::new())));
+        if !line.is_empty() {
+            self.blocks.push(Block::Prose(clean(line).into_owned()));
+        }
+    }
+
+    /// Adds lines that are drawn or aligned already.
+    pub fn lines(&mut self, text: &str) {
+        self.blocks.extend(text.lines().map(|line| Block::Drawn(clean(line).into_owned())));
+    }
+
+    /// Adds an empty line, unless nothing is above it.
+    pub fn gap(&mut self) {
+        if !self.blocks.is_empty() {
+            self.blocks.push(Block::Drawn(String::new()));
+        }
+    }
+
+    pub fn table(&mut self, table: Table) {
+        self.indented(table, 0);
+    }
+
+    /// Adds a table below something else.
+    pub fn indented(&mut self, table: Table, indent: usize) {
+        self.blocks.push(Block::Table { table, indent });
+    }
+
+    pub fn append(&mut self, other: Self) {
+        self.blocks.extend(other.blocks);
+    }
+
+    pub fn json(value: &impl Serialize) -> anyhow::Result<Self> {
+        Ok(Self { blocks: vec![Block::Document(json(value)?)] })
+    }
+
+    /// A YAML document. One with hidden characters, or commands to a CI runner, is written as JSON, which is YAML and can escape them.
+    pub fn yaml(value: &impl Serialize) -> anyhow::Result<Self> {
+        // By way of a value, so that YAML and JSON cannot tell different things.
+        let value = serde_json::to_value(value)?;
+        let text = serde_saphyr::to_string(&value)?;
+        if text.chars().any(|character| character != '\n' && is_hidden(character)) || text.lines().any(is_command) {
+            return Self::json(&value);
+        }
+        Ok(Self { blocks: vec![Block::Document(if text.ends_with('\n') { text } else { text + "\n" })] })
+    }
+
+    /// A document of another format, which has escaped the texts in it as that format does.
+    pub fn document(text: &str) -> Self {
+        let line = |line: &str| match line.strip_suffix('\r') {
+            Some(line) => clean(line).into_owned() + "\r\n",
+            None => clean(line).into_owned() + "\n",
+        };
+        Self { blocks: vec![Block::Document(text.split_terminator('\n').map(line).collect())] }
+    }
+
+    /// Text that holds nothing of others.
+    pub fn ours(text: String) -> Self {
+        Self { blocks: vec![Block::Document(text)] }
+    }
+
+    /// Commands to a CI runner.
+    pub fn workflow_commands(commands: &super::github::Commands) -> Self {
+        Self { blocks: vec![Block::Document(commands.text().to_owned())] }
+    }
+
+    /// The text at a width, or at any.
+    pub fn text(&self, width: Option<usize>, paint: Paint) -> String {
+        let mut text = String::new();
+        for block in &self.blocks {
+            match block {
+                Block::Prose(line) => {
+                    for line in width.map_or_else(|| vec![line.clone()], |width| wrapped(line, width)) {
+                        text.push_str(&(line + "\n"));
+                    }
+                }
+                Block::Drawn(line) => text.push_str(&format!("{line}\n")),
+                Block::Table { table, indent } => {
+                    for line in table.lines(width.map(|width| width.saturating_sub(*indent))) {
+                        text.push_str(&format!("{:indent$}{}\n", "", clean(&line)));
+                    }
+                }
+                Block::Document(document) => text.push_str(document),
+            }
+        }
+        color::shown(&text, paint)
+    }
+}
+
+/// Without colours, as wide as it is.
+impl fmt::Display for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(None, Paint::OFF))
+    }
+}
+
+/// Indented JSON with a line end. Whatever is hidden in it is in a string, and is escaped there.
+pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for character in serde_json::to_string_pretty(value)?.chars() {
+        if character != '\n' && is_hidden(character) {
+            let mut units = [0; 2];
+            character.encode_utf16(&mut units).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            text.push(character);
+        }
+    }
+    Ok(text.replace("##[", "#\\u0023[").replace("##vso[", "#\\u0023vso[") + "\n")
+}
+
+/// Writes to standard output. A reader that has seen enough (`| head`) is no failure.
+pub fn print(page: &Page) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(page.text(wished(), Paint::for_stdout()).as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write"),
+    }
+}
+
+/// Writes a line to standard error.
+pub fn complain(line: fmt::Arguments<'_>) {
+    let text = line.to_string();
+    // Nobody is left to be told if this fails.
+    let _ = writeln!(std::io::stderr(), "{}", clean(text.trim_end_matches('\n')));
+}
+
+/// Asks the person at the terminal for a line; none if there is none to ask.
+pub fn ask(question: &str) -> anyhow::Result<Option<String>> {
+    let (input, mut output) = (std::io::stdin(), std::io::stderr());
+    if !input.is_terminal() || !output.is_terminal() {
+        return Ok(None);
+    }
+    write!(output, "{} ", clean(question)).and_then(|()| output.flush()).context("cannot ask")?;
+    let mut answer = String::new();
+    input.lock().read_line(&mut answer).context("cannot read the answer")?;
+    Ok(Some(answer.trim().to_owned()))
+}
+
+/// A line on standard error: `complain!("warning: {problem}")`.
+#[macro_export]
+macro_rules! complain {
+    ($($text:tt)*) => { $crate::page::complain(format_args!($($text)*)) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "a\u{1b}[31mb\n::add-mask::c";
+
+    #[test]
+    fn no_name_begins_a_line() {
+        let mut page = Page::new();
+        writeln!(page, "\nContainer {HOSTILE}:\n");
+        page.lines("p50 |##\n::warning::x\n");
+        let mut table = Table::new(&["NAME"]);
+        table.row([HOSTILE.to_owned()]);
+        page.table(table);
+        assert_eq!(
+            page.text(None, Paint::OFF),
+            "\nContainer a\u{fffd}[31mb\u{fffd}::add-mask::c:\np50 |##\n:\u{fffd}warning::x\nNAME\na\u{fffd}[31mb\u{fffd}::add-mask::c\n"
+        );
+    }
+
+    #[test]
+    fn documents_escape_what_is_hidden() {
+        let text = |page: Page| page.text(Some(20), Paint::OFF);
+        assert_eq!(text(Page::json(&"\u{9b}2K\u{202e}\n").unwrap()), "\"\\u009b2K\\u202e\\n\"\n");
+        let yaml = text(Page::yaml(&serde_json::json!({"image": "a\u{9b}2K\u{202e}"})).unwrap());
+        assert!(!yaml.chars().any(|character| character != '\n' && is_hidden(character)), "{yaml}");
+        assert_eq!(text(Page::document("a,\u{1b}b\r\n::x\n")), "a,\u{fffd}b\r\n:\u{fffd}x\n");
+    }
+}
