@@ -1,5 +1,6 @@
 //! One admission review: the room that it needs in each ledger, and the response.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use headroom_tenant_quota::ledger::{OpenLedger, Refusal};
 use headroom_tenant_quota::reservation_request::{self, RequestError, ReservationRequest};
 use headroom_tenant_quota::state::Key;
 use headroom_tenant_quota::tenant_quota::TenantQuota;
+use headroom_tenant_quota::tree::{ParentProblem, trees};
 use headroom_tenant_quota::{Plan, Verdict, message};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -68,7 +70,7 @@ pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String
     let node = node.ok_or("expected an AdmissionReview with a request")?;
     let request = Request::read(node).map_err(|error| wrong(&error))?;
     let reply = if request.is("headroom.dev", "tenantquotas", "") {
-        quota(&request)
+        quota(replica, &request)
     } else {
         let began = Instant::now();
         match reservation(replica, &request, node) {
@@ -92,13 +94,27 @@ pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String
 }
 
 /// Reviews a TenantQuota that is written.
-fn quota(request: &Request<'_>) -> Reply {
+fn quota(replica: &Replica, request: &Request<'_>) -> Reply {
     let Some(object) = request.object else { return Reply::Allowed };
-    let problems: Vec<String> = match TenantQuota::read(object.node) {
-        Ok(quota) => quota.problems().iter().map(ToString::to_string).collect(),
-        Err(malformed) => vec![malformed.to_string()],
+    let quota = match TenantQuota::read(object.node) {
+        Ok(quota) => quota,
+        Err(malformed) => return Reply::Invalid(malformed.to_string()),
     };
+    let mut problems: Vec<String> = quota.problems().iter().map(ToString::to_string).collect();
+    let (mut quotas, _) = replica.tenants.quotas();
+    let outside = quotas_outside_of_full_trees(&quotas);
+    quotas.retain(|other| other.name != quota.name);
+    quotas.push(quota);
+    // Whatever the newest quota is, the write that makes a tree too large is the one to be refused.
+    let pushed_out = quotas_outside_of_full_trees(&quotas).into_iter().find(|(name, _)| !outside.contains_key(name));
+    problems.extend(pushed_out.map(|(name, problem)| format!("spec.parent: quota {name}: {problem}")));
     if problems.is_empty() { Reply::Allowed } else { Reply::Invalid(problems.join("; ")) }
+}
+
+/// The quotas that are enforced without their parents because a tree is too large, and why.
+fn quotas_outside_of_full_trees(quotas: &[TenantQuota]) -> BTreeMap<String, ParentProblem> {
+    let limits = trees(quotas).1.into_iter().filter(|(_, problem)| matches!(problem, ParentProblem::Limit(_)));
+    limits.map(|(name, problem)| (name.to_owned(), problem)).collect()
 }
 
 /// The reservation that a request needs; none if it is not charged.

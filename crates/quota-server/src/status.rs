@@ -45,7 +45,7 @@ async fn report_once(replica: &Replica, logged: &mut String) {
         let problem = match quota {
             Some(quota) => {
                 let problems: Vec<String> = quota.problems().iter().map(ToString::to_string).collect();
-                let all = problems.into_iter().chain(parents.get(name.as_str()).cloned());
+                let all = problems.into_iter().chain(parents.get(name.as_str()).map(ToString::to_string));
                 all.collect::<Vec<_>>().join("; ")
             }
             None => unreadable.get(&name).cloned().unwrap_or_default(),

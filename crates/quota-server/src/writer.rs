@@ -285,7 +285,7 @@ impl Writer {
             None => Arc::clone(&view.plan),
         };
         // The leader recounts with every write: that saves a write, and no request is refused because of an old count.
-        let (state, turn) = match self.writers.counter.settle(&self.ledger, &plan, &view.state) {
+        let (mut state, turn) = match self.writers.counter.settle(&self.ledger, &plan, &view.state) {
             Some(Counted { state, turn }) => (state, Some(turn)),
             None if self.batch.replan.is_some() => {
                 return Err(ApiError::Other("this replica does not count".to_owned()));
@@ -295,10 +295,10 @@ impl Writer {
         let now = Instant::now();
         // Drop requests whose client has disconnected.
         self.batch.waiting.retain(|waiting| !waiting.answer.is_closed());
-        let mut open = OpenLedger::new(&plan, state);
         for Back { key, token, .. } in &self.batch.back {
-            open.cancel(key, token);
+            state.cancel(key, token);
         }
+        let mut open = OpenLedger::new(&plan, state);
         let verdicts: Vec<Verdict> =
             self.batch.waiting.iter().map(|waiting| open.reserve(&waiting.reservation)).collect();
         let state = open.into_state();

@@ -9,12 +9,13 @@ use headroom_core::truncate::Names;
 
 use crate::encoding;
 use crate::footprint::Footprint;
+use crate::load::{Load, Loads};
 use crate::plan::{Node, Plan};
 use crate::reservation_request::ReservationRequest;
-use crate::state::{Claim, Entry, Key, State};
+use crate::state::{Claim, Entry, State};
 
-/// The maximum number of claims in one ledger. About this many are written in a second, and claims are resolved sooner
-/// than that.
+/// The maximum number of claims in one ledger, of which a tenant has a share. About this many are written in a second,
+/// and claims are resolved sooner than that.
 pub const MAX_CLAIMS: usize = 512;
 /// The maximum bytes of the text of one claim: some thirty resources. So no single request can fill a ledger.
 pub const MAX_CLAIM_BYTES: usize = 2048;
@@ -36,8 +37,9 @@ pub struct OpenLedger<'p> {
     /// By node: usage, plus what is claimed beyond it.
     usage_with_claims: Vec<ResourceList<'static>>,
     max_entries: usize,
-    /// The size of the claims' text, at most; none before it is needed.
-    bytes: Option<usize>,
+    max_claims: usize,
+    /// What the claims take; none before it is needed.
+    loads: Option<Loads>,
     /// By node and name: the claims that hold part of a bound. Cached, because every refusal needs them and only a new
     /// claim changes them.
     blocking_claims: BTreeMap<(usize, ResourceName<'static>), BlockingClaims>,
@@ -102,8 +104,8 @@ impl<'p> OpenLedger<'p> {
     pub fn new(plan: &'p Plan, state: State) -> Self {
         let mut usage_with_claims = state.used.clone();
         usage_with_claims.resize(plan.nodes.len(), ResourceList::default());
-        let (max_entries, blocking_claims) = (MAX_ENTRIES, BTreeMap::new());
-        let mut ledger = Self { plan, usage_with_claims, state, max_entries, bytes: None, blocking_claims };
+        let (max_entries, max_claims, blocking_claims) = (MAX_ENTRIES, MAX_CLAIMS, BTreeMap::new());
+        let mut ledger = Self { plan, usage_with_claims, state, max_entries, max_claims, loads: None, blocking_claims };
         for (key, claim) in &ledger.state.claims {
             for node in plan.nodes_of(&key.namespace) {
                 if let (Some(total), Some(node)) = (ledger.usage_with_claims.get_mut(node), plan.nodes.get(node)) {
@@ -117,6 +119,11 @@ impl<'p> OpenLedger<'p> {
     /// Sets how many entries a key may have before they are merged.
     pub fn with_max_entries(self, max_entries: usize) -> Self {
         Self { max_entries, ..self }
+    }
+
+    /// Sets how many claims the ledger may have.
+    pub fn with_max_claims(self, max_claims: usize) -> Self {
+        Self { max_claims, ..self }
     }
 
     pub fn state(&self) -> &State {
@@ -151,11 +158,14 @@ impl<'p> OpenLedger<'p> {
         {
             return Verdict::Retry(Retry::Pod);
         }
-        if was.is_none() && self.state.claims.len() >= MAX_CLAIMS {
+        let most = Load { claims: self.max_claims, bytes: MAX_BYTES };
+        let loads = self.loads.get_or_insert_with(|| Loads::of(self.plan, &self.state));
+        let room = loads.room(self.plan, &request.key.namespace, most);
+        let added = Load { claims: usize::from(was.is_none()), bytes: added };
+        if added.claims > room.claims {
             return Verdict::Retry(Retry::Claims);
         }
-        let bytes = *self.bytes.get_or_insert_with(|| self.state.claim_bytes()) + added;
-        if bytes > MAX_BYTES {
+        if added.bytes > room.bytes {
             return Verdict::Retry(Retry::Bytes);
         }
         let Some(now) = with_entry(was, request, self.max_entries) else { return Verdict::Retry(Retry::Key) };
@@ -195,19 +205,10 @@ impl<'p> OpenLedger<'p> {
             }
         }
         self.state.claims.insert(request.key.clone(), now);
-        self.bytes = Some(bytes);
-        Verdict::Granted
-    }
-
-    /// Removes the entry with this token: the reservation made before another ledger refused the request.
-    pub fn cancel(&mut self, key: &Key, token: &str) {
-        let Some(claim) = self.state.claims.get_mut(key) else { return };
-        // A merged entry belongs to other requests too.
-        claim.entries.retain(|entry| entry.token != token || entry.attempt.is_none());
-        if claim.entries.is_empty() {
-            self.state.claims.remove(key);
+        if let Some(loads) = &mut self.loads {
+            loads.add(plan, &request.key.namespace, added);
         }
-        *self = Self::new(self.plan, std::mem::take(&mut self.state)).with_max_entries(self.max_entries);
+        Verdict::Granted
     }
 
     /// The breach for bounds that grow but whose usage is unknown.

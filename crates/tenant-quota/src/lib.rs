@@ -23,6 +23,8 @@ pub mod plan;
 
 pub mod state;
 
+mod load;
+
 pub mod ledger;
 pub mod message;
 pub mod reservation_request;

@@ -133,9 +133,14 @@ pub fn too_large(key: &Key, too_large: &TooLarge) -> String {
 /// The message of a request that must be retried.
 pub fn retry(ledger: &str, retry: Retry) -> String {
     match retry {
-        Retry::Claims => format!("quota {ledger}: too many unfinished requests ({MAX_CLAIMS}); retry"),
+        Retry::Claims => {
+            format!("quota {ledger}: too many unfinished requests of this tenant, or {MAX_CLAIMS} of all; retry")
+        }
         Retry::Bytes => {
-            format!("quota {ledger}: unfinished requests fill the ledger ({} KiB); retry", MAX_BYTES / 1024)
+            let most = MAX_BYTES / 1024;
+            format!(
+                "quota {ledger}: unfinished requests of this tenant are too large, or above {most} KiB of all; retry"
+            )
         }
         Retry::Pod => format!("quota {ledger}: another claim of the same pod is unfinished; retry"),
         Retry::Key => format!("quota {ledger}: too many unfinished requests for this object; retry"),

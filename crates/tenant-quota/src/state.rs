@@ -128,10 +128,14 @@ impl State {
         }
     }
 
-    /// The size of the claims' text.
-    pub fn claim_bytes(&self) -> usize {
-        let Lines { footprints, claims, .. } = self.write();
-        footprints.iter().chain(&claims).map(String::len).sum()
+    /// Removes the entry with this token: the reservation of a request that will not be allowed.
+    pub fn cancel(&mut self, key: &Key, token: &str) {
+        let Some(claim) = self.claims.get_mut(key) else { return };
+        // A merged entry belongs to other requests too.
+        claim.entries.retain(|entry| entry.token != token || entry.attempt.is_none());
+        if claim.entries.is_empty() {
+            self.claims.remove(key);
+        }
     }
 
     pub fn read(lines: &Lines) -> Result<Self, Unreadable> {

@@ -12,6 +12,8 @@ use crate::selector::{Labels, Selector};
 pub struct TenantQuota {
     pub name: String,
     pub generation: u64,
+    /// `metadata.creationTimestamp`; empty if it is not stored yet.
+    pub created: String,
     /// The quota that is charged too.
     pub parent: Option<String>,
     /// Namespaces by name and by label. With neither, only children are charged.
@@ -33,6 +35,7 @@ impl TenantQuota {
         let mut quota = Self::default();
         if let Some(metadata) = node.get("metadata")? {
             quota.name = metadata.string("name")?.unwrap_or_default().into_owned();
+            quota.created = metadata.string("creationTimestamp")?.unwrap_or_default().into_owned();
             let generation = metadata.get("generation")?.map(Node::integer).transpose()?;
             quota.generation = generation.and_then(|generation| u64::try_from(generation).ok()).unwrap_or_default();
         }

@@ -1,6 +1,7 @@
 //! TenantQuotas and their parents as trees. Each tree has one ledger, named after its root.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use crate::tenant_quota::TenantQuota;
 
@@ -43,57 +44,88 @@ impl Tree<'_> {
     }
 }
 
+/// Why a quota is enforced without its parent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ParentProblem {
+    /// It does not exist, is not valid, or there is a cycle.
+    Unusable(String),
+    /// The tree would be too large with the quota.
+    Limit(String),
+}
+
+impl fmt::Display for ParentProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Unusable(problem) | Self::Limit(problem)) = self;
+        f.write_str(problem)
+    }
+}
+
 /// The trees, and problems with parents by the quota's name. A quota whose parent cannot be used is enforced without
 /// it. A quota with problems of its own is not enforced, and its children are enforced without it.
-pub fn trees<'q>(quotas: &'q [TenantQuota]) -> (Vec<Tree<'q>>, BTreeMap<&'q str, String>) {
+///
+/// In a tree that is too large, the newest quotas stay out, so that nobody takes others out by creating one.
+pub fn trees<'q>(quotas: &'q [TenantQuota]) -> (Vec<Tree<'q>>, BTreeMap<&'q str, ParentProblem>) {
     let valid: BTreeMap<&str, &TenantQuota> =
         quotas.iter().filter(|quota| quota.problems().is_empty()).map(|quota| (quota.name.as_str(), quota)).collect();
     let mut problems = BTreeMap::new();
-    let mut children: BTreeMap<&str, Vec<&TenantQuota>> = BTreeMap::new();
-    let mut roots = Vec::new();
+    let mut parents: BTreeMap<&str, &TenantQuota> = BTreeMap::new();
     for (name, quota) in &valid {
         match parent_of(quota, &valid) {
-            Ok(Some(parent)) => children.entry(parent.name.as_str()).or_default().push(quota),
-            Ok(None) => roots.push(*quota),
-            Err(problem) => {
-                problems.insert(*name, problem);
-                roots.push(quota);
-            }
+            Ok(Some(parent)) => _ = parents.insert(*name, parent),
+            Ok(None) => {}
+            Err(problem) => _ = problems.insert(*name, ParentProblem::Unusable(problem)),
         }
     }
-    let mut trees = Vec::new();
-    // `roots` grows during the loop: quotas that do not fit into their tree become roots.
-    let mut next = 0;
-    while let Some(root) = roots.get(next).copied() {
-        next += 1;
-        let mut tree = Tree { quotas: vec![(root, None)] };
-        let mut levels = vec![1];
+    while let Some((name, problem)) = excess(&valid, &parents) {
+        parents.remove(name);
+        problems.insert(name, ParentProblem::Limit(problem));
+    }
+    let roots = valid.values().filter(|quota| !parents.contains_key(quota.name.as_str()));
+    let tree = |root: &&'q TenantQuota| {
+        let mut tree = Tree { quotas: vec![(*root, None)] };
         let mut at = 0;
-        while let (Some((quota, _)), Some(level)) = (tree.quotas.get(at).copied(), levels.get(at).copied()) {
-            for child in children.get(quota.name.as_str()).into_iter().flatten() {
-                let problem = if level == MAX_LEVELS {
-                    Some(format!("a tree has at most {MAX_LEVELS} levels, and {} is on the last one", quota.name))
-                } else if tree.quotas.len() == MAX_QUOTAS {
-                    Some(format!("the tree of {} already has {MAX_QUOTAS} quotas", root.name))
-                } else {
-                    None
-                };
-                match problem {
-                    Some(problem) => {
-                        problems.insert(child.name.as_str(), problem);
-                        roots.push(child);
-                    }
-                    None => {
-                        tree.quotas.push((child, Some(at)));
-                        levels.push(level + 1);
-                    }
-                }
-            }
+        while let Some((above, _)) = tree.quotas.get(at).copied() {
+            let is_child = |quota: &&&TenantQuota| {
+                parents.get(quota.name.as_str()).is_some_and(|parent| parent.name == above.name)
+            };
+            tree.quotas.extend(valid.values().filter(is_child).map(|child| (*child, Some(at))));
             at += 1;
         }
-        trees.push(tree);
+        tree
+    };
+    (roots.map(tree).collect(), problems)
+}
+
+/// A quota that must do without its parent because their tree is too large, and why.
+fn excess<'q>(
+    valid: &BTreeMap<&'q str, &'q TenantQuota>,
+    parents: &BTreeMap<&'q str, &'q TenantQuota>,
+) -> Option<(&'q str, String)> {
+    let age = |quota: &&&'q TenantQuota| (quota.created.as_str(), quota.name.as_str());
+    let mut members: BTreeMap<&str, Vec<&'q TenantQuota>> = BTreeMap::new();
+    for quota in valid.values() {
+        let mut path = vec![*quota];
+        while let Some(parent) = path.last().and_then(|last| parents.get(last.name.as_str())) {
+            path.push(parent);
+        }
+        if path.len() > MAX_LEVELS {
+            let newest = path.iter().max_by_key(age)?;
+            // The root has no parent to do without, so its child does.
+            let has_parent = |quota: &&&TenantQuota| parents.contains_key(quota.name.as_str());
+            let out = Some(newest).filter(has_parent).or_else(|| path.iter().nth_back(1))?;
+            let (above, name) = (parents.get(out.name.as_str())?, out.name.as_str());
+            return Some((
+                name,
+                format!("a tree has at most {MAX_LEVELS} levels, and below {} it would have more", above.name),
+            ));
+        }
+        if let Some(root) = path.last() {
+            members.entry(root.name.as_str()).or_default().push(*quota);
+        }
     }
-    (trees, problems)
+    let (root, members) = members.into_iter().find(|(_, members)| members.len() > MAX_QUOTAS)?;
+    let newest = members.iter().filter(|quota| quota.name != root).max_by_key(age)?;
+    Some((newest.name.as_str(), format!("the tree of {root} already has {MAX_QUOTAS} quotas")))
 }
 
 /// The parent, or why it cannot be used.
@@ -147,8 +179,8 @@ mod tests {
             .collect();
         assert_eq!(found, expected);
         assert_eq!(
-            problems.iter().map(|(name, problem)| (*name, problem.as_str())).collect::<Vec<_>>(),
-            expected_problems
+            problems.iter().map(|(name, problem)| (*name, problem.to_string())).collect::<Vec<_>>(),
+            expected_problems.iter().map(|(name, problem)| (*name, (*problem).to_owned())).collect::<Vec<_>>()
         );
     }
 
@@ -184,5 +216,33 @@ mod tests {
         let (found, problems) = trees(&wide);
         assert_eq!(found.iter().map(|tree| tree.quotas.len()).sum::<usize>(), 100);
         assert_eq!((found[0].quotas.len(), problems.len()), (64, 36));
+    }
+
+    #[test]
+    fn nobody_takes_another_quota_out_of_its_tree_by_creating_one() {
+        let dated = |name: &str, parent: Option<&str>, created: &str| TenantQuota {
+            created: created.to_owned(),
+            ..quota(name, parent)
+        };
+        let out =
+            |quotas: &[TenantQuota]| -> Vec<String> { trees(quotas).1.keys().map(|name| (*name).to_owned()).collect() };
+        let mut full: Vec<TenantQuota> =
+            (0..63).map(|at| dated(&format!("z{at:02}"), Some("acme"), "2026-01-01")).collect();
+        full.push(dated("acme", None, "2026-01-01"));
+        assert_eq!(out(&full), [""; 0]);
+        full.push(dated("new", Some("acme"), "2026-02-01"));
+        full.push(dated("a-child-of-new", Some("new"), "2026-01-01"));
+        assert_eq!(out(&full), ["new"]);
+        // A chain of eight whose last ancestor is created later.
+        let parent = |at: usize| format!("q{}", at + 1);
+        let chain: Vec<TenantQuota> = (0..9)
+            .map(|at| dated(&format!("q{at}"), Some(&parent(at)), if at == 8 { "2026-02-01" } else { "2026-01-01" }))
+            .collect();
+        assert_eq!(out(&chain), ["q7", "q8"]);
+        // Of equally old ones, the last by name.
+        assert_eq!(
+            out(&chain.iter().map(|one| TenantQuota { created: String::new(), ..one.clone() }).collect::<Vec<_>>()),
+            ["q7", "q8"]
+        );
     }
 }

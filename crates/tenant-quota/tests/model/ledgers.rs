@@ -55,6 +55,7 @@ pub struct Ledgers {
     plans: Vec<Plan>,
     flaw: Flaw,
     max_entries: usize,
+    max_claims: usize,
     states: Vec<State>,
     numbers: HashMap<String, usize>,
     reserved: HashMap<(usize, usize, Reservation), Option<usize>>,
@@ -72,6 +73,21 @@ fn footprint(charge: u8) -> Arc<Footprint> {
 
 fn key(key: usize) -> Key {
     Key::new(&kind(key), &format!("n{key}"), "o")
+}
+
+fn request(reservation: Reservation) -> ReservationRequest {
+    ReservationRequest {
+        key: key(reservation.key),
+        token: format!("t{}", reservation.token),
+        attempt: Attempt {
+            uid: format!("u{}", reservation.uid),
+            version: reservation.old.map(|old| old.version.into()),
+        },
+        footprint: footprint(reservation.charge),
+        counted: reservation.old.map(|old| footprint(old.charge)),
+        pod: None,
+        may_exceed: false,
+    }
 }
 
 fn number(text: &str) -> usize {
@@ -103,6 +119,7 @@ impl Ledgers {
             plans: (0..scenario.hard.len()).map(plan).collect(),
             flaw,
             max_entries: scenario.max_entries,
+            max_claims: scenario.max_claims,
             states: Vec::new(),
             numbers: HashMap::new(),
             reserved: HashMap::new(),
@@ -173,17 +190,10 @@ impl Ledgers {
 
     fn reserve_now(&self, ledger: usize, mut state: State, reservation: Reservation) -> Option<State> {
         let was = state.claims.get(&key(reservation.key)).cloned();
-        let attempt =
-            Attempt { uid: format!("u{}", reservation.uid), version: reservation.old.map(|old| old.version.into()) };
-        let mut request = ReservationRequest {
-            key: key(reservation.key),
-            token: format!("t{}", reservation.token),
-            attempt,
-            footprint: footprint(reservation.charge),
-            counted: reservation.old.map(|old| footprint(old.charge)),
-            pod: None,
-            may_exceed: false,
-        };
+        if was.is_none() && self.is_full(&state) {
+            return None;
+        }
+        let mut request = request(reservation);
         match (self.flaw, &was) {
             (Flaw::BaseOfFirstEntry, Some(was)) => request.counted = was.base.first().cloned(),
             (Flaw::ClaimedByUid, Some(was)) => {
@@ -203,7 +213,7 @@ impl Ledgers {
             }
             _ => {}
         }
-        let mut open = OpenLedger::new(&self.plans[ledger], state).with_max_entries(self.max_entries);
+        let mut open = self.open(ledger, state);
         if open.reserve(&request) != Verdict::Granted {
             return None;
         }
@@ -220,14 +230,31 @@ impl Ledgers {
         Some(state)
     }
 
-    pub fn cancel(&mut self, ledger: usize, state: usize, at: usize, tokens: &[u8]) -> usize {
-        let mut open =
-            OpenLedger::new(&self.plans[ledger], self.states[state].clone()).with_max_entries(self.max_entries);
+    pub fn cancel(&mut self, state: usize, at: usize, tokens: &[u8]) -> usize {
+        let mut state = self.states[state].clone();
         for token in tokens {
-            open.cancel(&key(at), &format!("t{token}"));
+            state.cancel(&key(at), &format!("t{token}"));
         }
-        let state = open.into_state();
         self.keep(state)
+    }
+
+    /// Returns true if a create of a key without a claim would have to wait for claims of others.
+    pub fn is_crowded_out(&self, ledger: usize, state: usize, at: usize) -> bool {
+        let state = &self.states[state];
+        let reservation = Reservation { key: at, token: u8::MAX, uid: u8::MAX, charge: 0, old: None };
+        let request = request(reservation);
+        !state.claims.contains_key(&request.key)
+            && (self.is_full(state) || matches!(self.open(ledger, state.clone()).reserve(&request), Verdict::Retry(_)))
+    }
+
+    /// Without shares, a full ledger is full for everybody.
+    fn is_full(&self, state: &State) -> bool {
+        self.flaw == Flaw::NoShares && state.claims.len() >= self.max_claims
+    }
+
+    fn open(&self, ledger: usize, state: State) -> OpenLedger<'_> {
+        let max_claims = if self.flaw == Flaw::NoShares { usize::MAX } else { self.max_claims };
+        OpenLedger::new(&self.plans[ledger], state).with_max_entries(self.max_entries).with_max_claims(max_claims)
     }
 
     /// The ledger as recounted by a leader; none if the leader has seen too little.

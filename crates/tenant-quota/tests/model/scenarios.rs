@@ -32,6 +32,9 @@ pub struct Scenario {
     /// True if responses to writes can be lost.
     pub lost: bool,
     pub max_entries: usize,
+    pub max_claims: usize,
+    /// Keys of tenants that must never wait for the claims of others.
+    pub never_waiting: Vec<usize>,
     /// True if leaders may list from an API server that lags behind.
     pub lagging: bool,
 }
@@ -50,6 +53,8 @@ fn scenario(name: &str, hard: u8, objects: &[u8], requests: &[(Verb, usize, u8)]
         deliveries: vec![1; requests.len()],
         lost: false,
         max_entries: 4,
+        max_claims: usize::MAX,
+        never_waiting: Vec::new(),
         lagging: false,
     }
 }
@@ -107,6 +112,21 @@ fn tree() -> Scenario {
     }
 }
 
+/// A tenant whose requests fail or are late, and another, below one root in a ledger with room for two claims.
+fn hostile_writer() -> Scenario {
+    let requests: Vec<(Verb, usize, u8)> = (0..3).map(|key| (Create, key, 1)).collect();
+    Scenario {
+        hard: vec![vec![9, 9, 9]],
+        parents: vec![vec![None, Some(0), Some(0)]],
+        places: vec![vec![(0, 1)], vec![(0, 1)], vec![(0, 2)]],
+        max_claims: 2,
+        never_waiting: vec![2],
+        leaders: 1,
+        terms: 1,
+        ..scenario("hostile writer", 9, &[0; 3], &requests)
+    }
+}
+
 fn one_name(max_entries: usize) -> Scenario {
     let name = if max_entries == 1 { "one name, merged" } else { "one name" };
     let requests = [(Create, 0, 2), (Create, 0, 1), (Create, 1, 1)];
@@ -141,6 +161,7 @@ pub fn small() -> Vec<Scenario> {
             ..overlap()
         },
         Scenario { leaders: 1, terms: 1, ..lowering() },
+        hostile_writer(),
     ]
 }
 
@@ -227,5 +248,6 @@ pub fn flaws() -> Vec<(Flaw, Scenario, &'static str)> {
         (Flaw::BaseOfFirstEntry, late(), "SAFE"),
         (Flaw::DecreasesCredited, lowering(), "SAFE"),
         (Flaw::UndoneByReview, overlap(), "SAFE"),
+        (Flaw::NoShares, hostile_writer(), "FAIR"),
     ]
 }

@@ -27,6 +27,7 @@ pub enum Flaw {
     BaseOfFirstEntry,
     DecreasesCredited,
     UndoneByReview,
+    NoShares,
 }
 
 impl Flaw {
@@ -306,7 +307,7 @@ impl Model<'_> {
                 let ledger = places[handler.at].0;
                 let all = (0..REVIEWS).map(|delivery| at as u8 * REVIEWS + delivery).collect();
                 let tokens = if self.flaw == Flaw::UndoneByReview { all } else { vec![handler.token] };
-                let back = self.ledgers.cancel(ledger, world.ledgers[ledger], key, &tokens);
+                let back = self.ledgers.cancel(world.ledgers[ledger], key, &tokens);
                 let mut after = put(match handler.at {
                     0 => Handler { stage: Stage::Deny, ..handler.clone() },
                     at => Handler { at: at - 1, ..handler.clone() },
@@ -439,6 +440,12 @@ impl Model<'_> {
             let held = self.ledgers.usage_with_claims(ledger, world.ledgers[ledger]);
             if self.flaw == Flaw::None && held.iter().zip(&stored).any(|(held, stored)| held < stored) {
                 return Some("SAFE: the ledger holds less than what is stored");
+            }
+        }
+        for key in &self.scenario.never_waiting {
+            let mut ledgers = self.scenario.places[*key].iter().map(|(ledger, _)| *ledger);
+            if ledgers.any(|ledger| self.ledgers.is_crowded_out(ledger, world.ledgers[ledger], *key)) {
+                return Some("FAIR: a tenant without claims waits for those of another");
             }
         }
         self.unclean(world)
