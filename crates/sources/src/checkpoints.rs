@@ -17,6 +17,7 @@ use super::cluster_id::{self, ClusterId};
 use super::http::Http;
 use super::{Reach, Sink, Source, SourceError, listing};
 use crate::diagnosis::Finding;
+use headroom_kube::api_client::segment;
 
 const NO_AUTOSCALER: &str = "there are no checkpoints: the Vertical Pod Autoscaler is not installed";
 
@@ -82,16 +83,17 @@ impl Target {
     /// Where to ask for it; `None` for kinds whose pod template is unknown.
     fn path(&self, namespace: &str) -> Option<String> {
         let (api, plural) = match (self.api_version.as_str(), self.kind.as_str()) {
-            ("apps/v1", "Deployment") => ("apis/apps/v1", "deployments"),
-            ("apps/v1", "StatefulSet") => ("apis/apps/v1", "statefulsets"),
-            ("apps/v1", "DaemonSet") => ("apis/apps/v1", "daemonsets"),
-            ("apps/v1", "ReplicaSet") => ("apis/apps/v1", "replicasets"),
-            ("batch/v1", "Job") => ("apis/batch/v1", "jobs"),
-            ("batch/v1", "CronJob") => ("apis/batch/v1", "cronjobs"),
-            ("v1", "ReplicationController") => ("api/v1", "replicationcontrollers"),
+            ("apps/v1", "Deployment") => ("/apis/apps/v1", "deployments"),
+            ("apps/v1", "StatefulSet") => ("/apis/apps/v1", "statefulsets"),
+            ("apps/v1", "DaemonSet") => ("/apis/apps/v1", "daemonsets"),
+            ("apps/v1", "ReplicaSet") => ("/apis/apps/v1", "replicasets"),
+            ("batch/v1", "Job") => ("/apis/batch/v1", "jobs"),
+            ("batch/v1", "CronJob") => ("/apis/batch/v1", "cronjobs"),
+            ("v1", "ReplicationController") => ("/api/v1", "replicationcontrollers"),
             _ => return None,
         };
-        Some(format!("/{api}/namespaces/{namespace}/{plural}/{}", self.name))
+        // A tenant wrote the name.
+        Some(format!("{}/{}", listing::collection(api, Some(namespace), plural), segment(&self.name)))
     }
 }
 
@@ -188,14 +190,18 @@ impl Checkpoints {
         Self { http }
     }
 
-    async fn checkpoints(&self, within: &str, each: &mut (dyn FnMut(Checkpoint) + Send)) -> Result<(), SourceError> {
-        let path = format!("/apis/autoscaling.k8s.io/v1{within}/verticalpodautoscalercheckpoints");
+    async fn checkpoints(
+        &self,
+        namespace: Option<&str>,
+        each: &mut (dyn FnMut(Checkpoint) + Send),
+    ) -> Result<(), SourceError> {
+        let path = listing::collection("/apis/autoscaling.k8s.io/v1", namespace, "verticalpodautoscalercheckpoints");
         listing::list(&self.http, &path, &[("resourceVersion", "0")], NO_AUTOSCALER, each).await
     }
 
     /// The target of each autoscaler of a namespace.
     async fn targets(&self, namespace: &str) -> Result<BTreeMap<String, Target>, SourceError> {
-        let path = format!("/apis/autoscaling.k8s.io/v1/namespaces/{namespace}/verticalpodautoscalers");
+        let path = listing::collection("/apis/autoscaling.k8s.io/v1", Some(namespace), "verticalpodautoscalers");
         let mut targets = BTreeMap::new();
         listing::list(&self.http, &path, &[("resourceVersion", "0")], NO_AUTOSCALER, &mut |found: Autoscaler| {
             targets.extend(found.spec.target_ref.map(|target| (found.metadata.name, target)));
@@ -211,7 +217,7 @@ impl Checkpoints {
         now: i64,
     ) -> Result<(Vec<Distribution>, Vec<(String, Unusable)>), SourceError> {
         let mut checkpoints = Vec::new();
-        self.checkpoints(&format!("/namespaces/{namespace}"), &mut |checkpoint| checkpoints.push(checkpoint)).await?;
+        self.checkpoints(Some(namespace), &mut |checkpoint| checkpoints.push(checkpoint)).await?;
         let targets = self.targets(namespace).await?;
         let mut workloads: BTreeMap<Target, Option<Workload>> = BTreeMap::new();
         let (mut told, mut unusable) = (Vec::new(), Vec::new());
@@ -271,7 +277,7 @@ impl Source for Checkpoints {
 
     async fn namespaces(&self, _window: Window) -> Result<Vec<String>, SourceError> {
         let mut found = BTreeSet::new();
-        self.checkpoints("", &mut |checkpoint| {
+        self.checkpoints(None, &mut |checkpoint| {
             found.insert(checkpoint.metadata.namespace);
         })
         .await?;
@@ -349,6 +355,11 @@ mod tests {
         check("apps/v1", "Deployment", Some("/apis/apps/v1/namespaces/shop/deployments/web"));
         check("batch/v1", "CronJob", Some("/apis/batch/v1/namespaces/shop/cronjobs/web"));
         check("v1", "ReplicationController", Some("/api/v1/namespaces/shop/replicationcontrollers/web"));
+        let elsewhere = Target { name: "../../secrets/a?b".into(), ..target("apps/v1", "Deployment") };
+        assert_eq!(
+            elsewhere.path("shop").as_deref(),
+            Some("/apis/apps/v1/namespaces/shop/deployments/..%2F..%2Fsecrets%2Fa%3Fb")
+        );
         check("argoproj.io/v1alpha1", "Rollout", None);
     }
 

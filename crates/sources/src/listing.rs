@@ -1,5 +1,6 @@
 //! Lists of objects from the API server, read object by object, so that memory is bounded by the largest one.
 
+use headroom_kube::api_client::segment;
 use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -13,6 +14,14 @@ use crate::json_stream::{self, Pieces, Shape};
 struct Around {
     #[serde(default)]
     message: String,
+}
+
+/// The path of a collection, in a namespace or in all.
+pub fn collection(api: &'static str, namespace: Option<&str>, plural: &'static str) -> String {
+    match namespace {
+        Some(namespace) => format!("{api}/namespaces/{}/{plural}", segment(namespace)),
+        None => format!("{api}/{plural}"),
+    }
 }
 
 /// Hands over each object of the list at `path`, as far as `Object` wants to know it. `what` is what a missing path

@@ -209,9 +209,9 @@ impl MetricsApi {
     }
 
     /// By namespace and name. None if they may not be listed.
-    async fn metrics(&self, within: &str) -> Result<Option<Measured>, SourceError> {
+    async fn metrics(&self, namespace: Option<&str>) -> Result<Option<Measured>, SourceError> {
         let mut metrics = Measured::new();
-        let path = format!("/apis/metrics.k8s.io/v1beta1{within}/pods");
+        let path = listing::collection("/apis/metrics.k8s.io/v1beta1", namespace, "pods");
         let allowed = listing::list_if_allowed(&self.http, &path, &[], NO_METRICS, &mut |pod: PodMetrics| {
             metrics.entry(pod.metadata.namespace.clone()).or_default().insert(pod.metadata.name.clone(), pod);
         })
@@ -220,18 +220,18 @@ impl MetricsApi {
     }
 
     /// From the API server's cache, which costs its store nothing. False if they may not be listed.
-    async fn pods(&self, within: &str, each: &mut (dyn FnMut(Pod) + Send)) -> Result<bool, SourceError> {
-        let path = format!("/api/v1{within}/pods");
+    async fn pods(&self, namespace: Option<&str>, each: &mut (dyn FnMut(Pod) + Send)) -> Result<bool, SourceError> {
+        let path = listing::collection("/api/v1", namespace, "pods");
         listing::list_if_allowed(&self.http, &path, &[("resourceVersion", "0")], "", each).await
     }
 
     /// Looks at one namespace, or at all. None if that is not allowed.
-    async fn look(&self, within: &str, window: Window, sink: Sink<'_>) -> Result<Option<Told>, SourceError> {
-        let Some(metrics) = self.metrics(within).await? else { return Ok(None) };
+    async fn look(&self, namespace: Option<&str>, window: Window, sink: Sink<'_>) -> Result<Option<Told>, SourceError> {
+        let Some(metrics) = self.metrics(namespace).await? else { return Ok(None) };
         let before = self.told().clone();
         let mut look = Look { window, step_seconds: self.step_seconds, before: &before, after: Told::default() };
         let allowed = self
-            .pods(within, &mut |pod| {
+            .pods(namespace, &mut |pod| {
                 let measured = metrics.get(&pod.metadata.namespace).and_then(|pods| pods.get(&pod.metadata.name));
                 look.take(&pod, measured, &mut *sink);
             })
@@ -309,7 +309,7 @@ impl Source for MetricsApi {
     }
 
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
-        let Some(mut after) = self.look(&format!("/namespaces/{namespace}"), window, sink).await? else {
+        let Some(mut after) = self.look(Some(namespace), window, sink).await? else {
             return Err(SourceError::Permanent(format!(
                 "not allowed to list pods and their metrics in namespace `{namespace}`: give this account the \
                  permissions of the Helm chart with collector.source.type=metrics-api"
@@ -322,7 +322,7 @@ impl Source for MetricsApi {
     }
 
     async fn read_all(&self, window: Window, sink: Sink<'_>) -> Result<bool, SourceError> {
-        let Some(after) = self.look("", window, sink).await? else { return Ok(false) };
+        let Some(after) = self.look(None, window, sink).await? else { return Ok(false) };
         *self.told() = after;
         Ok(true)
     }
@@ -351,30 +351,29 @@ pub async fn diagnose(http: Http, our_clock: i64) -> Result<Vec<Finding>, Source
     let window = Window { from: now - 60, to: now + 60 };
     let mut findings = vec![crate::diagnosis::clock(our_clock, now)];
     let (mut matched, mut pods, mut ages) = (0_usize, 0_usize, Vec::new());
-    let mut withins = match source.metrics("").await {
+    let mut listed = match source.metrics(None).await {
         Err(SourceError::Permanent(text)) => {
             let advice = "install metrics-server, and allow `list` on `pods.metrics.k8s.io`";
             findings.push(Finding::bad("metrics API", text, advice));
             return Ok(findings);
         }
-        other => other?.map(|all| vec![(String::new(), all)]).unwrap_or_default(),
+        other => other?.map(|all| vec![(None, all)]).unwrap_or_default(),
     };
-    if withins.is_empty() {
+    if listed.is_empty() {
         findings.push(Finding::doubtful(
             "permissions",
             "not allowed to list the pods of all namespaces and their metrics at once",
             "give this account the permissions of the Helm chart with collector.source.type=metrics-api; without them each namespace costs two calls",
         ));
         for namespace in source.namespaces(window).await? {
-            let within = format!("/namespaces/{namespace}");
-            if let Some(metrics) = source.metrics(&within).await? {
-                withins.push((within, metrics));
+            if let Some(metrics) = source.metrics(Some(&namespace)).await? {
+                listed.push((Some(namespace), metrics));
             }
         }
     }
-    for (within, metrics) in withins {
+    for (namespace, metrics) in listed {
         source
-            .pods(&within, &mut |pod| {
+            .pods(namespace.as_deref(), &mut |pod| {
                 pods += 1;
                 let Metadata { name, namespace, .. } = &pod.metadata;
                 if let Some(metrics) = metrics.get(namespace).and_then(|pods| pods.get(name)) {

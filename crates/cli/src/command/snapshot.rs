@@ -1,8 +1,7 @@
 //! `kubectl headroom snapshot`: what the desk reads of a cluster as one file, for the page, for `--cluster-dir`, and to be
 //! shown to others.
 //!
-//! Secrets and ConfigMaps are not read at all. Values of environment variables, annotations and probes' headers are left out,
-//! as from recordings.
+//! Secrets and ConfigMaps are not read at all. What else is left out is the same as in recordings.
 
 use std::fs;
 use std::path::PathBuf;
@@ -31,8 +30,8 @@ Examples:
   kubectl headroom snapshot -n shop -o shop.json
   kubectl headroom check -f app/ --cluster-dir shop.json
 
-The snapshot has no Secrets, no ConfigMaps and no values of environment variables and of other tools' annotations. Look at it \
-before you show it to others all the same: names, images and arguments of containers are in it.
+The snapshot has no Secrets, no ConfigMaps, and no values of environment variables, probes and annotations. Review it before \
+you share it: it contains names, labels, images and container arguments.
 
 Exit codes: 0 it is complete, 2 something could not be read.";
 

@@ -6,7 +6,7 @@
 pub(super) mod server;
 pub(super) mod site;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,12 +15,13 @@ use anyhow::{Context, anyhow, bail};
 use headroom_kube::signals;
 use headroom_report::{Exit, Page};
 use ring::rand::{SecureRandom, SystemRandom};
+use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster_args::Target;
 use super::{moved, snapshot};
-use server::{Asked, Invitation, Key, Server, Taken, Visitors};
+use server::{Asked, Key, Server, Taken, Visitors};
 use site::Site;
 
 const EXAMPLES: &str = "\
@@ -58,17 +59,30 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     if args.behind_proxy {
         bail!(moved("kubectl headroom ui --behind-proxy", "headroom-controller serve-ui"));
     }
-    let (key, invitation) = (Key::new(random()?), Key::new(random()?));
+    let key = Key::new(random()?);
+    // Deleted in the end.
+    let mut way = None;
     serve(args.site.as_deref(), args.port.unwrap_or(0), args.target, |address| {
-        let text = format!("Open http://{address}/{}/ in a browser; Ctrl-C ends it.\n", key.text());
-        headroom_report::print(&Page::ours(text))?;
+        let url = format!("http://{address}/{}/", key.text());
+        headroom_report::print(&Page::ours(format!("Open {url} in a browser; Ctrl-C ends it.\n")))?;
         if !args.no_open && std::io::stdout().is_terminal() {
             // OK if it fails, because the address is printed.
-            let _ = open::that_detached(format!("http://{address}/{}", invitation.text()));
+            let file = way.insert(way_to(&url)?);
+            let _ = open::that_detached(file.path());
         }
-        Ok(Visitors::One { key, invitation: Invitation::new(invitation), address })
+        Ok(Visitors::One { key, address })
     })?;
     Ok(Exit::Fine)
+}
+
+/// A page that leads the browser to the address. Other users of this machine can see the arguments of the command that opens the
+/// browser, so these hold no secret: they name this file, which only its owner can read.
+fn way_to(url: &str) -> anyhow::Result<NamedTempFile> {
+    let mut file =
+        tempfile::Builder::new().prefix("headroom-").suffix(".html").tempfile().context("cannot write a file")?;
+    write!(file, "<!doctype html><meta http-equiv=\"refresh\" content=\"0; url={url}\">")
+        .context("cannot write a file")?;
+    Ok(file)
 }
 
 /// Serves the page on a port of 127.0.0.1 until the program is stopped. `announce` prints the address, and says who is served.
@@ -129,4 +143,20 @@ fn random() -> anyhow::Result<[u8; 16]> {
         .fill(&mut bytes)
         .map_err(|_| anyhow!("cannot read random numbers from the operating system"))?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn only_its_owner_reads_the_page_that_the_browser_is_started_with() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let url = "http://127.0.0.1:4000/5ec2e7/";
+        let file = way_to(url).unwrap();
+        assert_eq!(file.as_file().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(std::fs::read_to_string(file.path()).unwrap().contains(url));
+        assert!(!file.path().to_string_lossy().contains("5ec2e7"));
+    }
 }

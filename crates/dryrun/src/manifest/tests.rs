@@ -68,6 +68,17 @@ fn a_long_list_is_read_and_a_bomb_of_anchors_is_not() {
 }
 
 #[test]
+fn nested_anchors_keep_no_more_than_the_text_is_long() {
+    let nested = |depth: usize, values: usize| {
+        let open: String = (0..depth).map(|level| format!("&a{level} [")).collect();
+        format!("apiVersion: v1\nkind: Pod\nmany: {open}{}{}\n", "1,".repeat(values), "]".repeat(depth))
+    };
+    assert!(read(&nested(2, LEAST_BUDGET)).is_ok());
+    let refused = read(&nested(110, LEAST_BUDGET)).unwrap_err();
+    assert!(refused.contains("anchors nested too deep for their size"), "{refused}");
+}
+
+#[test]
 fn scalars_keep_what_kubernetes_would_make_of_them() {
     let found =
         read("apiVersion: v1\nkind: Pod\ncpu: 1\nhalf: 0.5\nmemory: 1Gi\nquoted: '1'\nmode: 0644\ntag: \"0644\"\n");

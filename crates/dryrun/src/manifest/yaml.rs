@@ -17,12 +17,13 @@ pub type Problem = (usize, String);
 const DEEPEST: usize = 120;
 
 /// The value of a text with one document; `Null` for none. Its aliases may make of it at most `largest` values, and texts
-/// of twice as many bytes.
+/// of twice as many bytes; its anchors may keep as much again.
 pub fn read(text: &str, largest: usize) -> Result<Value, Problem> {
     let mut reader = Reader {
         parser: Parser::new_from_str(text),
         anchors: BTreeMap::new(),
         size: Size::default(),
+        kept: Size::default(),
         largest: Size { values: largest, bytes: largest.saturating_mul(2) },
     };
     let mut value = Value::Null;
@@ -41,6 +42,8 @@ struct Reader<'t> {
     anchors: BTreeMap<usize, (Value, Size)>,
     /// The size of everything read so far.
     size: Size,
+    /// The size of all anchored values: those of nested anchors are kept once for each.
+    kept: Size,
     largest: Size,
 }
 
@@ -48,6 +51,15 @@ struct Reader<'t> {
 struct Size {
     values: usize,
     bytes: usize,
+}
+
+impl Size {
+    /// Adds another size; false if that is more than the largest.
+    fn grow(&mut self, by: Self, largest: Self) -> bool {
+        self.values = self.values.saturating_add(by.values);
+        self.bytes = self.bytes.saturating_add(by.bytes);
+        self.values <= largest.values && self.bytes <= largest.bytes
+    }
 }
 
 impl<'t> Reader<'t> {
@@ -104,6 +116,9 @@ impl<'t> Reader<'t> {
         };
         if let Some(anchor) = anchor {
             let size = Size { values: self.size.values - before.values, bytes: self.size.bytes - before.bytes };
+            if !self.kept.grow(size, self.largest) {
+                return Err(problem(span, "anchors nested too deep for their size".to_owned()));
+            }
             self.anchors.insert(anchor, (value.clone(), size));
         }
         Ok(value)
@@ -158,9 +173,7 @@ impl<'t> Reader<'t> {
     }
 
     fn grow(&mut self, values: usize, bytes: usize, span: Span) -> Result<(), Problem> {
-        self.size.values = self.size.values.saturating_add(values);
-        self.size.bytes = self.size.bytes.saturating_add(bytes);
-        if self.size.values > self.largest.values || self.size.bytes > self.largest.bytes {
+        if !self.size.grow(Size { values, bytes }, self.largest) {
             return Err(problem(span, "too large after expanding aliases".to_owned()));
         }
         Ok(())

@@ -1,12 +1,14 @@
-//! What stays out of a recording: the values of environment variables, of HTTP headers of probes, of Secrets and ConfigMaps;
-//! the API server's bookkeeping, which repeats them; and the values of annotations, because other tools keep the whole
-//! manifest in one, compressed or not. No decision depends on any of it, but on whether two of them are the same: so each
+//! What stays out of a recording: the values of environment variables, of Secrets and ConfigMaps; the commands, paths and headers
+//! of probes and lifecycle hooks; attributes for storage drivers; what containers wrote before they ended, and other messages
+//! of a pod's status; the API server's bookkeeping, which repeats all this; and the values of annotations, because other
+//! tools keep the whole manifest in one, compressed or not. No decision depends on any of it, but on whether two of them are the same: so each
 //! value gets a number.
 
 use std::collections::BTreeMap;
 
-use headroom_core::annotations::OURS;
+use headroom_core::annotations::headroom_annotation;
 use headroom_core::annotations::limit_ranger::LIMIT_RANGER;
+use headroom_core::plan::estimate_targets::CHOICE;
 use serde_json::{Value, json};
 
 use crate::cluster_reader::without_bookkeeping;
@@ -22,8 +24,24 @@ const CONTENTS: [&str; 3] = ["data", "stringData", "binaryData"];
 const NAMED_VALUES: [&str; 2] = ["env", "httpHeaders"];
 
 /// Annotations that decisions and advice read.
-const READ: [&str; 3] =
-    [LIMIT_RANGER, "volume.beta.kubernetes.io/storage-class", "resource.kubernetes.io/extended-resource-claim"];
+const READ: [&str; 6] = [
+    CHOICE,
+    headroom_annotation::NAME,
+    headroom_annotation::REPORTED,
+    LIMIT_RANGER,
+    "volume.beta.kubernetes.io/storage-class",
+    "resource.kubernetes.io/extended-resource-claim",
+];
+
+/// Fields of free text: of a probe or a hook, by the object around the field, and of a status.
+const FREE_TEXT: [(&str, &str); 6] = [
+    ("exec", "command"),
+    ("httpGet", "path"),
+    ("csi", "volumeAttributes"),
+    ("flexVolume", "options"),
+    ("terminated", "message"),
+    ("waiting", "message"),
+];
 
 impl Redaction {
     /// Leaves out of an object what may be confidential.
@@ -34,6 +52,11 @@ impl Redaction {
                 let values = object.get_mut(field).and_then(Value::as_object_mut);
                 values.into_iter().flatten().for_each(|(_, value)| self.leave_out(value));
             }
+        }
+        if object.get("kind").and_then(Value::as_str) == Some("Pod")
+            && let Some(message) = object.pointer_mut("/status/message")
+        {
+            self.leave_out(message);
         }
         self.redact_fields(object);
     }
@@ -46,8 +69,13 @@ impl Redaction {
                         let named = value.as_array_mut().into_iter().flatten();
                         named.filter_map(|named| named.get_mut("value")).for_each(|value| self.leave_out(value));
                     }
+                    for (_, inner) in FREE_TEXT.iter().filter(|(around, _)| around == field) {
+                        if let Some(text) = value.get_mut(inner) {
+                            self.leave_out_all(text);
+                        }
+                    }
                     if field == "annotations" {
-                        let is_read = |name: &str| name.starts_with(OURS) || READ.contains(&name);
+                        let is_read = |name: &str| READ.contains(&name);
                         let annotations = value.as_object_mut().into_iter().flatten();
                         annotations.filter(|(name, _)| !is_read(name)).for_each(|(_, value)| self.leave_out(value));
                     }
@@ -56,6 +84,15 @@ impl Redaction {
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.redact_fields(item)),
             _ => {}
+        }
+    }
+
+    /// Leaves out a text, or each of a list or map.
+    fn leave_out_all(&mut self, value: &mut Value) {
+        match value {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.leave_out(item)),
+            Value::Object(fields) => fields.iter_mut().for_each(|(_, field)| self.leave_out(field)),
+            text => self.leave_out(text),
         }
     }
 
@@ -89,6 +126,24 @@ mod tests {
             assert_eq!(left["kubernetes.io/limit-ranger"], annotations["kubernetes.io/limit-ranger"]);
             assert_eq!(left["kapp.k14s.io/original"], "left out (1)");
         }
+    }
+
+    #[test]
+    fn what_a_container_runs_for_others_or_wrote_at_its_end_is_left_out() {
+        let mut pod = json!({"kind": "Pod", "metadata": {"annotations": {"headroom.dev/x": "s3cret"}},
+            "spec": {
+                "containers": [{"name": "a", "args": ["kept"],
+                    "livenessProbe": {"exec": {"command": ["curl", "-u", "u:s3cret"]}},
+                    "readinessProbe": {"httpGet": {"path": "/?token=s3cret", "port": 80}},
+                    "lifecycle": {"preStop": {"exec": {"command": ["s3cret"]}}}}],
+                "volumes": [{"name": "v", "csi": {"driver": "d", "volumeAttributes": {"key": "s3cret"}}}]},
+            "status": {"message": "s3cret", "containerStatuses": [{"name": "a", "restartCount": 2,
+                "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "s3cret"}},
+                "lastState": {"terminated": {"reason": "OOMKilled", "message": "postgres://u:s3cret@db"}}}]}});
+        Redaction::default().redact(&mut pod);
+        assert!(!pod.to_string().contains("s3cret"), "{pod}");
+        assert_eq!(pod.pointer("/status/containerStatuses/0/lastState/terminated/reason"), Some(&json!("OOMKilled")));
+        assert_eq!(pod.pointer("/spec/containers/0/args/0"), Some(&json!("kept")));
     }
 
     #[test]

@@ -5,13 +5,9 @@
 //! origin (DNS rebinding). Behind a proxy every read needs the user's own bearer token, which no other site can
 //! make a browser send. Requests from other sites are refused by their Origin and Sec-Fetch-Site, except links to the
 //! page itself: a login, a wiki or a chat leads to it. Only GET is supported.
-//!
-//! Other users of this machine can see the arguments of the command that opens the browser, so these contain an
-//! invitation, which leads to the address once.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use headroom_kube::secret::Secret;
 use http::header::{self, HeaderName, HeaderValue};
@@ -40,7 +36,7 @@ const TAKES_AT_ONCE: usize = 2;
 /// Who is served.
 pub enum Visitors {
     /// Clients that know the printed address.
-    One { key: Key, invitation: Invitation, address: SocketAddr },
+    One { key: Key, address: SocketAddr },
     /// Users that the proxy has authenticated, each with the token that it passes on.
     OfProxy,
 }
@@ -79,28 +75,10 @@ impl Key {
     }
 }
 
-/// A secret that leads to the address once.
-pub struct Invitation {
-    key: Key,
-    is_used: AtomicBool,
-}
-
-impl Invitation {
-    pub fn new(key: Key) -> Self {
-        Self { key, is_used: AtomicBool::new(false) }
-    }
-
-    fn admits(&self, guess: &str) -> bool {
-        self.key.is(guess) && !self.is_used.swap(true, Ordering::Relaxed)
-    }
-}
-
 /// The answer to a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer<'s> {
     File(&'static str, &'s [u8]),
-    /// To the address.
-    Led(String),
     Snapshot(Asked),
     Refused(StatusCode, &'static str),
 }
@@ -114,13 +92,9 @@ pub async fn serve(listener: TcpListener, server: Arc<Server>) {
 }
 
 async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
-    let (mut missed, mut location) = (Vec::new(), None);
+    let mut missed = Vec::new();
     let (status, kind, body) = match server.answer(&request) {
         Answer::File(kind, bytes) => (StatusCode::OK, kind, Bytes::copy_from_slice(bytes)),
-        Answer::Led(path) => {
-            location = Some(path);
-            (StatusCode::SEE_OTHER, TEXT, Bytes::new())
-        }
         Answer::Refused(status, text) => (status, TEXT, Bytes::from(text)),
         Answer::Snapshot(asked) => {
             // OK because nobody closes it.
@@ -143,9 +117,6 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     for (name, value) in HEADERS {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-    }
-    if let Some(value) = location.and_then(|path| HeaderValue::try_from(path).ok()) {
-        headers.insert(header::LOCATION, value);
     }
     if let Some(value) = told(&missed) {
         headers.insert(HeaderName::from_static("x-headroom-missed"), value);
@@ -209,9 +180,6 @@ impl Server {
         let name = match (&self.visitors, path.split_once('/')) {
             (Visitors::OfProxy, _) => path,
             (Visitors::One { key, .. }, Some((guess, name))) if key.is(guess) => name,
-            (Visitors::One { key, invitation, .. }, None) if invitation.admits(path) => {
-                return Answer::Led(format!("/{}/", key.text()));
-            }
             _ => return Answer::Refused(StatusCode::NOT_FOUND, "open the address that kubectl headroom ui printed\n"),
         };
         match name {
@@ -283,7 +251,6 @@ mod tests {
         let parts = request.body(()).unwrap().into_parts().0;
         let answer = match server.answer(&parts) {
             Answer::File(_, bytes) => Ok(std::str::from_utf8(bytes).unwrap().to_owned()),
-            Answer::Led(path) => Ok(format!("led to {path}")),
             Answer::Snapshot(Asked { namespace, token }) => {
                 let token = token.as_ref().map_or("its own rights", Secret::reveal);
                 Ok(format!("{} by {token}", namespace.as_deref().unwrap_or("all")))
@@ -296,8 +263,7 @@ mod tests {
     #[test]
     fn only_who_knows_the_address_reads_and_only_from_the_page() {
         let address = SocketAddr::from(([127, 0, 0, 1], 4000));
-        let invitation = Invitation::new(Key::new([0xcd; 16]));
-        let (_folder, server) = server(Visitors::One { key: Key::new([0xab; 16]), invitation, address });
+        let (_folder, server) = server(Visitors::One { key: Key::new([0xab; 16]), address });
         let key = "ab".repeat(16);
         let own = ("host", "127.0.0.1:4000");
         let check = |path: &str, headers: &[(&str, &str)], expected| check(&server, path, headers, expected);
@@ -311,12 +277,10 @@ mod tests {
         check(&format!("{cluster}?namespace=shop"), &[own], Ok("shop by its own rights"));
         check(&format!("{cluster}?namespace=../secrets"), &[own], Err(400));
         check(&cluster, &[own, ("origin", "http://127.0.0.1:4000")], Ok("all by its own rights"));
-        // An invitation leads to the address once.
-        let (invitation, led) = (format!("/{}", "cd".repeat(16)), format!("led to {page}"));
-        check(&format!("{invitation}/"), &[own], Err(404));
-        check(&invitation, &[("host", "evil.example:4000")], Err(421));
-        check(&invitation, &[own], Ok(&led));
-        check(&invitation, &[own], Err(404));
+        // As the page that the browser is started with leads here.
+        let led =
+            [own, ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        check(&page, &led, Ok("page"));
         check(&format!("/{key}/../index.html"), &[own], Err(404));
         check(&format!("/{key}"), &[own], Err(404));
         check(&format!("/{}/", "ac".repeat(16)), &[own], Err(404));
