@@ -7,6 +7,7 @@ pub mod clean;
 pub mod color;
 pub mod width;
 
+pub mod people;
 pub mod table;
 
 pub mod draw;

@@ -24,13 +24,16 @@ pub fn text(report: &Report) -> String {
     for (of, container) in report.containers() {
         let request = |resource| {
             let Some(advice) = container.resource(resource) else { return dash() };
-            let current = advice.request.as_ref().map_or_else(dash, |request| request.value.to_string());
+            let current = advice.request.as_ref().map_or_else(dash, |request| short(resource, &request.value));
             match advice.to_write() {
-                Some(recommended) => format!("{current} → **{recommended}**"),
+                Some(recommended) => format!("{current} → **{}**", short(resource, recommended)),
                 None => current,
             }
         };
-        let used = |resource| container.resource(resource).and_then(table::typical).unwrap_or_else(dash);
+        let used = |resource| {
+            let used = container.resource(resource).and_then(table::typical);
+            used.map_or_else(dash, |amount| short(resource, amount))
+        };
         let saved = |resource| of.saved_by(container, resource).map_or_else(dash, |saved| short(resource, &saved));
         let flags: Vec<String> = table::flags(of, container).iter().map(ToString::to_string).collect();
         let cells = [

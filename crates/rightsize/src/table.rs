@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-use headroom_core::amount::{Family, Quantity};
+use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::Resource;
 use headroom_core::estimate::Basis;
 use headroom_report::draw::Charset;
+use headroom_report::people::{self, Unit};
 use headroom_report::{Page, Paint, Table};
 
-use super::amounts::signed;
 use super::recommendation::NO_USAGE_DATA;
 use super::report::{Report, Total};
-use super::workload::{Container, ResourceAdvice, Workload};
+use super::workload::{Container, ResourceAdvice, SetBy, Workload};
 
 /// How the table looks.
 #[derive(Debug, Clone, Copy)]
@@ -28,20 +28,38 @@ const FEW: usize = 20;
 /// The distributions of so many are drawn.
 const DRAWN: usize = 2;
 
-const HEADER: [&str; 10] = [
-    "NAMESPACE",
-    "WORKLOAD",
-    "CONTAINER",
-    "PODS",
-    "CPU REQUEST",
+/// Columns of numbers.
+const NUMBERS: [&str; 17] = [
+    "CPU (cores)",
     "CPU P95",
-    "MEMORY REQUEST",
+    "MEMORY (MiB)",
+    "MEMORY (GiB)",
     "MEMORY PEAK",
+    "STORAGE (MiB)",
+    "STORAGE (GiB)",
+    "STORAGE PEAK",
+    "PODS",
+    "CPU SAVED",
+    "MEMORY SAVED",
+    "PER MONTH",
+    "WORKLOADS",
+    "CONTAINERS",
+    "WITHOUT ADVICE",
+    "RECOMMENDED",
     "SAVED",
-    "EVIDENCE",
 ];
-/// Where the store was asked for it, and knows it.
-const STORAGE: [&str; 2] = ["STORAGE REQUEST", "STORAGE PEAK"];
+/// What a narrow terminal does without, the first first.
+const SPARE: [&str; 9] = [
+    "STORAGE PEAK",
+    "EVIDENCE",
+    "PODS",
+    "CPU P95",
+    "MEMORY PEAK",
+    "MEMORY SAVED",
+    "CPU SAVED",
+    "STORAGE (MiB)",
+    "STORAGE (GiB)",
+];
 const WIDE: [&str; 13] = [
     "CPU CHANGE",
     "CPU P50-PEAK",
@@ -77,8 +95,16 @@ pub fn page(report: &Report, view: View) -> Page {
     }
     page.table(rows(report, view));
     if report.workloads.len() > 1 {
-        let mut totals = Table::new(&total_header(report));
-        report.totals.iter().chain([&report.total]).for_each(|total| totals.row(total_cells(total)));
+        // Of one namespace the sum says it all.
+        let parts = if report.totals.len() > 1 { report.totals.as_slice() } else { &[] };
+        let all = || parts.iter().chain([&report.total]);
+        let sums = all().flat_map(|total| [&total.memory.requested, &total.memory.recommended, &total.memory.saved]);
+        let unit = Unit::of("memory", sums);
+        let header = total_header(report, unit);
+        let spare = ["WITHOUT ADVICE", "CONTAINERS", "WORKLOADS", "RECOMMENDED"];
+        let mut totals =
+            Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>()).right(&NUMBERS).spare(&spare);
+        all().for_each(|total| totals.row(total_cells(total, unit)));
         page.gap();
         page.table(totals);
     }
@@ -128,48 +154,89 @@ fn plots(page: &mut Page, of: &Workload, container: &Container, charset: Charset
     }
 }
 
+/// The units of memory and of storage in the rows.
+struct Units {
+    memory: Unit,
+    storage: Unit,
+}
+
+impl Units {
+    fn of(report: &Report, view: View) -> Self {
+        let unit = |resource: Resource| {
+            let advices = report.containers().filter_map(|(_, container)| container.resource(resource));
+            let amounts = advices.flat_map(|advice| {
+                let request = advice.request.as_ref().map(|request| &request.value);
+                [request, advice.recommended.as_ref(), advice.used.as_ref().map(|used| used.peak())]
+                    .into_iter()
+                    .flatten()
+            });
+            // Without a header nobody could tell.
+            if view.is_bare { Unit::MiB } else { Unit::of(resource.name(), amounts) }
+        };
+        Self { memory: unit(Resource::Memory), storage: unit(Resource::EphemeralStorage) }
+    }
+
+    fn number(&self, resource: Resource, amount: &Quantity) -> String {
+        match resource {
+            Resource::Cpu => Unit::Cores,
+            Resource::Memory => self.memory,
+            Resource::EphemeralStorage => self.storage,
+        }
+        .number(amount)
+    }
+}
+
 fn rows(report: &Report, view: View) -> Table {
-    let mut header: Vec<&str> = HEADER.to_vec();
+    let units = Units::of(report, view);
+    let [memory, storage] =
+        [("MEMORY", units.memory), ("STORAGE", units.storage)].map(|(name, unit)| format!("{name} ({})", unit.name()));
+    let mut header =
+        vec!["NAMESPACE", "WORKLOAD", "CONTAINER", "CPU (cores)", "CPU P95", memory.as_str(), "MEMORY PEAK"];
     let knows_storage = report.containers().any(|(_, container)| {
         let storage = container.resource(Resource::EphemeralStorage);
         storage.is_some_and(|advice| advice.used.is_some() || advice.recommended.is_some())
     });
     if knows_storage {
-        STORAGE.into_iter().rev().for_each(|name| header.insert(8, name));
+        header.extend([storage.as_str(), "STORAGE PEAK"]);
     }
+    header.extend(["PODS", "CPU SAVED", "MEMORY SAVED"]);
     let has_prices = report.prices.cpu.is_some() || report.prices.memory.is_some();
     if has_prices {
-        header.insert(if knows_storage { 11 } else { 9 }, "PER MONTH");
+        header.push("PER MONTH");
     }
+    header.push("EVIDENCE");
     if view.is_wide {
         header.extend(WIDE);
     } else {
         header.push("FLAGS");
     }
-    let mut table = Table::new(&header);
+    let spare = if report.totals.len() == 1 { [&["NAMESPACE"], &SPARE[..]].concat() } else { SPARE.to_vec() };
+    let mut table = Table::new(&header).right(&NUMBERS).spare(&spare);
     for (of, container) in report.containers() {
         let mut cells = vec![
             of.key.namespace.clone(),
             of.key.to_string(),
             if container.is_init { format!("{} (init)", container.name) } else { container.name.clone() },
-            of.pods.to_string(),
         ];
         for resource in CPU_AND_MEMORY.into_iter().chain(knows_storage.then_some(Resource::EphemeralStorage)) {
             let advice = container.resource(resource);
-            cells.push(request(advice, view.paint));
-            cells.push(advice.and_then(typical).unwrap_or_else(dash));
+            cells.push(request(advice, &units, view.paint));
+            cells.push(advice.and_then(typical).map_or_else(dash, |amount| units.number(resource, amount)));
         }
-        cells.push(saved(of, container));
+        cells.push(of.pods.to_string());
+        let saved = CPU_AND_MEMORY.map(|resource| of.saved_by(container, resource));
+        let [cpu, memory] = &saved;
+        cells.push(cpu.as_ref().map_or_else(dash, |amount| units.number(Resource::Cpu, amount)));
+        cells.push(memory.as_ref().map_or_else(dash, |amount| units.number(Resource::Memory, amount)));
         if has_prices {
-            let [cpu, memory] = CPU_AND_MEMORY.map(|resource| of.saved_by(container, resource));
             let is_known = cpu.is_some() || memory.is_some();
-            let [cpu, memory] = [cpu, memory].map(|saved| saved.unwrap_or(Quantity::ZERO));
+            let [cpu, memory] = saved.map(|saved| saved.unwrap_or(Quantity::ZERO));
             let money = report.prices.money(&cpu, &memory).filter(|_| is_known);
             cells.push(money.map_or_else(dash, |money| money.to_string()));
         }
-        cells.push(evidence(container));
+        cells.push(container.evidence.as_ref().map_or_else(dash, ToString::to_string));
         if view.is_wide {
-            cells.extend(wide(of, container, view.charset));
+            cells.extend(wide(of, container, &units, view.charset));
         } else {
             let flags: Vec<String> = flags(of, container).iter().map(ToString::to_string).collect();
             let flags = flags.join(", ");
@@ -180,36 +247,25 @@ fn rows(report: &Report, view: View) -> Table {
     table
 }
 
-/// `500m -> 120m`, `- -> 120m`, or `500m` where nothing is to be changed.
-fn request(advice: Option<&ResourceAdvice>, paint: Paint) -> String {
+/// `0.50 -> 0.12`, `- -> 0.12`, or `0.50` where nothing is to be changed.
+fn request(advice: Option<&ResourceAdvice>, units: &Units, paint: Paint) -> String {
     let Some(advice) = advice else { return dash() };
-    // In parentheses it counts, though nobody wrote it.
-    let current = advice.request.as_ref().map_or_else(dash, ToString::to_string);
+    let current = advice.request.as_ref().map_or_else(dash, |request| {
+        let number = units.number(advice.resource, &request.value);
+        // In parentheses it counts, though nobody wrote it.
+        if request.from == SetBy::Author { number } else { format!("({number})") }
+    });
     let Some(recommended) = advice.to_write() else { return current };
-    let recommended = recommended.to_string();
+    let number = units.number(advice.resource, recommended);
     let is_more = advice.saved(1).is_some_and(|saved| saved.is_negative());
-    let painted = if is_more { paint.bad(&recommended) } else { paint.good(&recommended) };
+    let painted = if is_more { paint.bad(&number) } else { paint.good(&number) };
     format!("{current} -> {painted}")
 }
 
 /// The amount of usage that requests are compared with: what CPU mostly needs, and what memory needs at most.
-pub fn typical(advice: &ResourceAdvice) -> Option<String> {
+pub fn typical(advice: &ResourceAdvice) -> Option<&Quantity> {
     let used = advice.used.as_ref()?;
-    let amount = if advice.resource == Resource::Cpu { used.percentile(950)? } else { used.peak() };
-    Some(short(advice.resource, amount))
-}
-
-/// `1140m, 2142Mi` over all pods.
-pub fn saved(of: &Workload, container: &Container) -> String {
-    let saved = CPU_AND_MEMORY.map(|resource| of.saved_by(container, resource).map(|amount| short(resource, &amount)));
-    match saved {
-        [None, None] => dash(),
-        [cpu, memory] => format!("{}, {}", cpu.unwrap_or_else(dash), memory.unwrap_or_else(dash)),
-    }
-}
-
-fn evidence(container: &Container) -> String {
-    container.evidence.as_ref().map_or_else(|| NO_USAGE_DATA.to_owned(), ToString::to_string)
+    if advice.resource == Resource::Cpu { used.percentile(950) } else { Some(used.peak()) }
 }
 
 /// What a person should look at before taking a recommendation.
@@ -221,6 +277,8 @@ pub enum Flag {
     Limit,
     Autoscaler,
     QosClass,
+    NoUsageData,
+    TooBrief,
 }
 
 impl fmt::Display for Flag {
@@ -232,6 +290,8 @@ impl fmt::Display for Flag {
             Self::Limit => f.write_str("limit"),
             Self::Autoscaler => f.write_str("hpa"),
             Self::QosClass => f.write_str("qos"),
+            Self::NoUsageData => f.write_str(NO_USAGE_DATA),
+            Self::TooBrief => f.write_str("too brief"),
         }
     }
 }
@@ -246,6 +306,8 @@ pub fn flags(of: &Workload, container: &Container) -> Vec<Flag> {
         has_limit.then_some(Flag::Limit),
         (!of.autoscalers.is_empty()).then_some(Flag::Autoscaler),
         (of.qos != of.qos_after).then_some(Flag::QosClass),
+        container.is_without_usage().then_some(Flag::NoUsageData),
+        container.is_too_brief().then_some(Flag::TooBrief),
     ];
     flags.into_iter().flatten().collect()
 }
@@ -261,18 +323,21 @@ fn flags_explained(report: &Report) -> Vec<String> {
         ),
         (all.contains(&Flag::Limit), "limit: a new memory limit is recommended beside the request: see -o wide"),
         (all.contains(&Flag::QosClass), "qos: the pod's QoS class would change: see -o wide"),
+        (all.contains(&Flag::TooBrief), "too brief: measured for less than two hours: shown, but written nowhere"),
     ];
     explained.into_iter().filter(|(is_used, _)| *is_used).map(|(_, text)| text.to_owned()).collect()
 }
 
-fn wide(of: &Workload, container: &Container, charset: Charset) -> [String; 13] {
+fn wide(of: &Workload, container: &Container, units: &Units, charset: Charset) -> [String; 13] {
     let is_killed = container.oom_kills > 0;
     let is_memory = |advice: &ResourceAdvice| advice.resource == Resource::Memory;
     let [cpu, memory] = CPU_AND_MEMORY.map(|resource| container.resource(resource));
     let limit = |advice: Option<&ResourceAdvice>| {
-        let current = advice.and_then(|advice| advice.limit.as_ref()).map_or_else(dash, ToString::to_string);
-        match advice.and_then(|advice| advice.recommended_limit.as_ref()) {
-            Some(limit) => format!("{current} -> {limit}"),
+        let Some(advice) = advice else { return dash() };
+        let number = |amount: &Quantity| units.number(advice.resource, amount);
+        let current = advice.limit.as_ref().map_or_else(dash, number);
+        match &advice.recommended_limit {
+            Some(limit) => format!("{current} -> {}", number(limit)),
             None => current,
         }
     };
@@ -281,7 +346,8 @@ fn wide(of: &Workload, container: &Container, charset: Charset) -> [String; 13] 
         Some(change) if change.amount.is_zero() && is_killed && advice.is_some_and(is_memory) => {
             "raise the limit".to_owned()
         }
-        change => change.map_or_else(dash, ToString::to_string),
+        Some(change) => change.percent.map_or_else(dash, |percent| format!("{percent:+}%")),
+        None => dash(),
     };
     let drawn = |advice: Option<&ResourceAdvice>| {
         advice.and_then(|advice| advice.used.as_ref()).map_or_else(dash, |used| used.columns(charset))
@@ -309,34 +375,33 @@ fn wide(of: &Workload, container: &Container, charset: Charset) -> [String; 13] 
     ]
 }
 
-fn total_header(report: &Report) -> Vec<&'static str> {
-    let mut header = vec![
+fn total_header(report: &Report, unit: Unit) -> Vec<String> {
+    let memory = format!("MEMORY ({})", unit.name());
+    let header = [
         "NAMESPACE",
         "WORKLOADS",
         "CONTAINERS",
         "WITHOUT ADVICE",
-        "CPU REQUESTED",
+        "CPU (cores)",
         "RECOMMENDED",
         "SAVED",
-        "MEMORY REQUESTED",
+        memory.as_str(),
         "RECOMMENDED",
         "SAVED",
     ];
-    if report.total.saved_a_month.is_some() {
-        header.push("PER MONTH");
-    }
-    header
+    let per_month = report.total.saved_a_month.is_some().then_some("PER MONTH");
+    header.into_iter().chain(per_month).map(str::to_owned).collect()
 }
 
-fn total_cells(total: &Total) -> Vec<String> {
+fn total_cells(total: &Total, unit: Unit) -> Vec<String> {
     let mut cells = vec![
         total.namespace.clone().unwrap_or_else(|| "TOTAL".to_owned()),
         total.workloads.to_string(),
         total.containers.to_string(),
         total.without_advice.to_string(),
     ];
-    for (resource, sum) in [(Resource::Cpu, &total.cpu), (Resource::Memory, &total.memory)] {
-        cells.extend([&sum.requested, &sum.recommended, &sum.saved].map(|amount| short(resource, amount)));
+    for (unit, sum) in [(Unit::Cores, &total.cpu), (unit, &total.memory)] {
+        cells.extend([&sum.requested, &sum.recommended, &sum.saved].map(|amount| unit.number(amount)));
     }
     cells.extend(total.saved_a_month.map(|money| money.to_string()));
     cells
@@ -346,26 +411,24 @@ fn quotas(page: &mut Page, report: &Report, paint: Paint) {
     if report.quotas.is_empty() {
         return;
     }
-    let mut table = Table::new(&["NAMESPACE", "QUOTA", "RESOURCE", "USED", "CHANGE", "AFTER", "HARD"]);
+    let numbers = ["USED", "CHANGE", "AFTER", "HARD"];
+    let header = ["NAMESPACE", "QUOTA", "RESOURCE", "USED", "CHANGE", "AFTER", "HARD", ""];
+    let mut table = Table::new(&header).right(&numbers).spare(&["CHANGE", "NAMESPACE"]);
     for effect in &report.quotas {
-        let after =
-            if effect.fits { effect.used_after.to_string() } else { format!("{} (exceeds quota)", effect.used_after) };
+        let name = &effect.resource;
+        let [used, after, hard] = [&effect.used, &effect.used_after, &effect.hard].map(|of| people::amount(name, of));
         let after = if effect.fits { after } else { paint.bad(&after) };
-        let names = [&effect.namespace, &effect.quota, &effect.resource].map(String::clone);
-        let before = names.into_iter().chain([effect.used.to_string(), signed(&effect.change)]);
-        table.row(before.chain([after, effect.hard.to_string()]));
+        let warning = if effect.fits { String::new() } else { paint.bad("exceeds quota") };
+        let [namespace, quota, resource] = [&effect.namespace, &effect.quota, name].map(String::clone);
+        table.row([namespace, quota, resource, used, people::change(name, &effect.change), after, hard, warning]);
     }
     writeln!(page, "\nQuotas, with all advice taken:");
     page.table(table);
 }
 
-/// An amount that a person can read: whole thousandths of a core, whole mebibytes.
+/// An amount with its unit.
 pub fn short(resource: Resource, amount: &Quantity) -> String {
-    if resource == Resource::Cpu {
-        return amount.rounded_up_to_milli().to_string();
-    }
-    let mebibyte = Quantity::from_bytes(1 << 20);
-    amount.rounded_up_to_multiple_of(&mebibyte).to_family(Family::BinarySi).to_string()
+    people::amount(resource.name(), amount)
 }
 
 fn dash() -> String {

@@ -285,7 +285,8 @@ impl Quotas {
 
 impl Quota {
     fn usage(&self, page: &mut Page, charset: Charset, paint: Paint) {
-        let mut table = Table::new(&["RESOURCE", "USED", "HARD", "AVAILABLE", "", ""]);
+        let mut table =
+            Table::new(&["RESOURCE", "USED", "HARD", "AVAILABLE", "", ""]).right(&["USED", "HARD", "AVAILABLE"]);
         for level in &self.resources {
             let share = level.percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
             let (part, whole) = level.parts;
@@ -302,7 +303,8 @@ impl Quota {
     }
 
     fn biggest(&self, page: &mut Page) {
-        let mut table = Table::new(&["RESOURCE", "OWNER", "OBJECTS", "AMOUNT", "OF QUOTA"]);
+        let mut table = Table::new(&["RESOURCE", "OWNER", "OBJECTS", "AMOUNT", "OF QUOTA"])
+            .right(&["OBJECTS", "AMOUNT", "OF QUOTA"]);
         let mut is_empty = true;
         for level in &self.resources {
             for consumer in &level.consumers {
@@ -322,7 +324,7 @@ impl Quota {
         if drifted.is_empty() {
             return;
         }
-        let mut table = Table::new(&["RESOURCE", "STATUS.USED", "RECOUNTED"]);
+        let mut table = Table::new(&["RESOURCE", "STATUS.USED", "RECOUNTED"]).right(&["STATUS.USED", "RECOUNTED"]);
         for level in drifted {
             let recounted = level.recounted.clone().unwrap_or_default();
             table.row([level.resource.clone(), level.used.clone(), recounted]);

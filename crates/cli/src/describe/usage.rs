@@ -312,7 +312,9 @@ impl Usage {
             "OOM",
             "CPU P50-PEAK",
             "MEMORY P50-PEAK",
-        ]);
+        ])
+        .right(&["CPU P90", "CPU PEAK", "MEMORY P90", "MEMORY PEAK", "SAMPLES", "PODS", "OOM"])
+        .spare(&["MEMORY P50-PEAK", "CPU P50-PEAK", "SAMPLES", "WORKLOAD", "WINDOW", "MEMORY P90", "CPU P90"]);
         for image in &self.images {
             let cell = |usage: &Option<Distribution>, label| {
                 usage.as_ref().map_or_else(|| "-".to_owned(), |usage| usage.shown_at(label))

@@ -4,6 +4,6 @@
 
 mod cluster;
 mod conventions;
-mod program;
+pub mod program;
 mod snapshots;
 mod write;

@@ -24,6 +24,7 @@ mod recommend_from_store;
 mod recommendation;
 mod record;
 mod replay;
+mod screens;
 #[path = "../sources/servers.rs"]
 #[expect(dead_code, reason = "the tests of the sources need more servers")]
 mod servers;

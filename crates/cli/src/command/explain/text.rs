@@ -47,7 +47,9 @@ fn add(page: &mut Page, explanation: &Explanation, paint: Paint) {
     }
     if !explanation.quotas.is_empty() {
         let noun = if explanation.is_of_pods { "all its pods" } else { "this object" };
-        let mut table = Table::new(&["QUOTA", "RESOURCE", "USED", "CHANGE", "AFTER", "HARD", "AVAILABLE"]);
+        let mut table = Table::new(&["QUOTA", "RESOURCE", "USED", "CHANGE", "AFTER", "HARD", "AVAILABLE"])
+            .right(&["USED", "CHANGE", "AFTER", "HARD", "AVAILABLE"])
+            .spare(&["USED", "CHANGE"]);
         for taken in &explanation.quotas {
             let Taken { quota, name, before, adds, after, hard, left } = taken;
             let change = if adds.starts_with('-') { adds.clone() } else { format!("+{adds}") };
@@ -77,7 +79,8 @@ fn headline(explanation: &Explanation, paint: Paint) -> String {
 }
 
 fn add_container(page: &mut Page, container: &Container, paint: Paint) {
-    let mut table = Table::new(&["FIELD", "VALUE", "STEP", "BOUNDS", "SOURCE"]);
+    let mut table =
+        Table::new(&["FIELD", "VALUE", "STEP", "BOUNDS", "SOURCE"]).right(&["VALUE"]).prose(&["BOUNDS", "SOURCE"]);
     for Field { field, value, step, reason, checks } in &container.values {
         let value = value.as_deref().unwrap_or("-");
         let checks: Vec<String> = checks.iter().map(|check| told(check, paint)).collect();

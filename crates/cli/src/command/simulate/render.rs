@@ -90,7 +90,9 @@ fn objects(told: &[&Effect], paint: Paint) -> Table {
 }
 
 fn quotas(quotas: &[QuotaEffect], paint: Paint) -> Table {
-    let mut table = Table::new(&["QUOTA", "RESOURCE", "USED", "AFTER RECREATE", "HARD", "NEW HARD", "AVAILABLE"]);
+    let mut table = Table::new(&["QUOTA", "RESOURCE", "USED", "AFTER RECREATE", "HARD", "NEW HARD", "AVAILABLE"])
+        .right(&["USED", "AFTER RECREATE", "HARD", "NEW HARD", "AVAILABLE"])
+        .spare(&["USED", "HARD"]);
     for quota in quotas {
         let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
         let left = or_none(&quota.left);
