@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use headroom_kube::clock;
-use headroom_kube::http_server::connections;
+use headroom_kube::http_server::serve_pages;
 use headroom_kube::metric_registry::CONTENT_TYPE;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use tokio::net::TcpListener;
 
 use crate::metrics::Metrics;
@@ -17,10 +17,10 @@ const STUCK_AFTER: i64 = 15 * 60;
 
 /// Answers probes and scrapes until the program ends.
 pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
-    connections(listener, move |request| std::future::ready(answer(&request, &metrics, clock::now()))).await;
+    serve_pages(listener, move |request| std::future::ready(answer(&request, &metrics, clock::now()))).await;
 }
 
-fn answer(request: &Request<Incoming>, metrics: &Metrics, now: i64) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Bytes>, metrics: &Metrics, now: i64) -> Response<Full<Bytes>> {
     let path = request.uri().path();
     let (status, text) = page(path, metrics, now);
     let mut response = Response::new(Full::new(Bytes::from(text)));

@@ -1,46 +1,284 @@
-//! The connections of our own servers on plain HTTP.
+//! The one HTTP server of our programs. Whoever connects, it takes a bounded amount of memory and time: it limits
+//! connections and the bytes of all requests together, and gives up on clients that are slow to send. Work for a client that
+//! has disconnected ends, because its future is dropped.
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::{Request, Response};
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-/// How long a client may take over its request.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How much clients may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at a time; others wait to be accepted.
+    pub connections: usize,
+    /// The bytes of one request's body.
+    pub body: usize,
+    /// The bytes of the bodies of all requests that are being read or answered.
+    pub bodies: usize,
+    /// How long a client may take over its handshake, over the headers of its first request, and over a body.
+    pub patience: Duration,
+    /// How long a connection may be kept for another request.
+    pub idle: Duration,
+}
 
-/// Answers every request by `respond`, until the program ends.
-pub async fn connections<R>(listener: TcpListener, respond: impl Fn(Request<Incoming>) -> R + Clone + Send + 'static)
+impl Limits {
+    /// Of a server that only answers GET.
+    pub const PAGES: Self =
+        Self { connections: 64, body: 0, bodies: 0, patience: Duration::from_secs(10), idle: Duration::from_secs(10) };
+}
+
+/// The bytes of a request's head at most, and what is read of a body at a time.
+const READ_BUFFER: usize = 64 << 10;
+
+/// Answers every request on plain HTTP by `respond`, until the program ends. Bodies are not read.
+pub async fn serve_pages<R>(listener: TcpListener, respond: impl Fn(Request<Bytes>) -> R + Clone + Send + 'static)
 where
     R: Future<Output = Response<Full<Bytes>>> + Send + 'static,
 {
+    serve(listener, Limits::PAGES, CancellationToken::new(), |stream| std::future::ready(Some(stream)), respond).await;
+}
+
+/// Answers every request by `respond` until `stop`, then finishes those in progress. `handshake` makes a connection
+/// secure, or gives it up.
+pub async fn serve<S, H, R>(
+    listener: TcpListener,
+    limits: Limits,
+    stop: CancellationToken,
+    handshake: impl Fn(TcpStream) -> H + Clone + Send + 'static,
+    respond: impl Fn(Request<Bytes>) -> R + Clone + Send + 'static,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Future<Output = Option<S>> + Send + 'static,
+    R: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let tracker = TaskTracker::new();
+    let (connections, bodies) = (Arc::new(Semaphore::new(limits.connections)), Arc::new(Semaphore::new(limits.bodies)));
+    while let Some(Some((stream, connection))) = stop.run_until_cancelled(accept(&listener, &connections)).await {
+        let (handshake, respond, bodies, stop) =
+            (handshake.clone(), respond.clone(), Arc::clone(&bodies), stop.clone());
+        tracker.spawn(async move {
+            let _connection = connection;
+            if let Ok(Some(stream)) = tokio::time::timeout(limits.patience, handshake(stream)).await {
+                answer_requests(stream, limits, bodies, stop, respond).await;
+            }
+        });
+    }
+    tracker.close();
+    tracker.wait().await;
+}
+
+/// The next connection, once there is room for it.
+async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let permit = Arc::clone(connections).acquire_owned().await.ok()?;
     loop {
-        let connection = match listener.accept().await {
-            Ok((connection, _)) => connection,
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Answers are small, and clients wait for them.
+                _ = stream.set_nodelay(true);
+                return Some((stream, permit));
+            }
             Err(error) => {
                 // Mostly too many open files: no use in trying at once.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                continue;
+            }
+        }
+    }
+}
+
+async fn answer_requests<R>(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    limits: Limits,
+    bodies: Arc<Semaphore>,
+    stop: CancellationToken,
+    respond: impl Fn(Request<Bytes>) -> R + Clone + Send + 'static,
+) where
+    R: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let has_asked = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&has_asked);
+    let service = service_fn(move |request: Request<Incoming>| {
+        asked.store(true, Ordering::Relaxed);
+        let (respond, bodies) = (respond.clone(), Arc::clone(&bodies));
+        async move {
+            let (parts, body) = request.into_parts();
+            let response = match read(body, limits, &bodies).await {
+                // The bytes are counted until the request is answered.
+                Ok((body, _bytes)) => respond(Request::from_parts(parts, body)).await,
+                Err(status) => {
+                    let mut response = Response::new(Full::default());
+                    *response.status_mut() = status;
+                    response
+                }
+            };
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.idle)
+        .max_buf_size(READ_BUFFER)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let mut first_request = std::pin::pin!(tokio::time::sleep(limits.patience));
+    let (mut is_checked, mut is_stopping) = (false, false);
+    let ended = loop {
+        tokio::select! {
+            ended = &mut connection => break ended,
+            () = stop.cancelled(), if !is_stopping => {
+                is_stopping = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = &mut first_request, if !is_checked => {
+                is_checked = true;
+                if !has_asked.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Reads a body. Its bytes are taken from the budget as they arrive, so a client holds no more than it has sent.
+async fn read(
+    mut body: Incoming,
+    limits: Limits,
+    bodies: &Arc<Semaphore>,
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>), StatusCode> {
+    if limits.body == 0 {
+        return Ok((Bytes::new(), None));
+    }
+    if body.size_hint().lower() > limits.body as u64 {
+        return Err(StatusCode::PAYLOAD_TOO_LARGE);
+    }
+    let reading = async {
+        let (mut read, mut bytes): (Vec<u8>, Option<OwnedSemaphorePermit>) = (Vec::new(), None);
+        while let Some(frame) = body.frame().await {
+            let data = frame.map_err(|_| StatusCode::BAD_REQUEST)?.into_data().unwrap_or_default();
+            if read.len() + data.len() > limits.body {
+                return Err(StatusCode::PAYLOAD_TOO_LARGE);
+            }
+            let more = u32::try_from(data.len()).map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+            let more = Arc::clone(bodies).acquire_many_owned(more).await;
+            let more = more.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+            match &mut bytes {
+                Some(bytes) => bytes.merge(more),
+                None => bytes = Some(more),
+            }
+            read.extend_from_slice(&data);
+        }
+        Ok((Bytes::from(read), bytes))
+    };
+    tokio::time::timeout(limits.patience, reading).await.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        connections: 2,
+        body: 10,
+        bodies: 12,
+        patience: Duration::from_millis(300),
+        idle: Duration::from_secs(5),
+    };
+
+    /// A server that answers with the request's body, and never on `/hang`.
+    async fn start(ended: Arc<Semaphore>) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let respond = move |request: Request<Bytes>| {
+            let ended = Arc::clone(&ended);
+            async move {
+                if request.uri().path() == "/hang" {
+                    let _at_end = AtEnd(ended);
+                    std::future::pending::<()>().await;
+                }
+                Response::new(Full::new(request.into_body()))
             }
         };
-        let respond = respond.clone();
-        tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let answer = respond(request);
-                async move { Ok::<_, Infallible>(answer.await) }
-            });
-            let connection = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .serve_connection(TokioIo::new(connection), service);
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended early");
-            }
-        });
+        let plain = |stream| std::future::ready(Some(stream));
+        tokio::spawn(serve(listener, LIMITS, CancellationToken::new(), plain, respond));
+        address
+    }
+
+    struct AtEnd(Arc<Semaphore>);
+
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            self.0.add_permits(1);
+        }
+    }
+
+    async fn send(address: SocketAddr, text: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream
+    }
+
+    /// What the server sends until it closes the connection.
+    async fn end(mut stream: TcpStream) -> String {
+        let mut text = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut text)).await;
+        read.unwrap().unwrap_or_default();
+        String::from_utf8(text).unwrap()
+    }
+
+    fn post(body: &str, length: usize) -> String {
+        format!("POST / HTTP/1.1\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")
+    }
+
+    #[tokio::test]
+    async fn a_request_is_answered_and_one_that_is_too_long_is_not_read() {
+        let address = start(Arc::new(Semaphore::new(0))).await;
+        assert!(end(send(address, &post("ten bytes!", 10)).await).await.ends_with("\r\n\r\nten bytes!"));
+        assert!(end(send(address, &post("", 11)).await).await.starts_with("HTTP/1.1 413 "));
+        let chunked =
+            "POST / HTTP/1.1\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\nb\r\neleven byte\r\n0\r\n\r\n";
+        assert!(end(send(address, chunked).await).await.starts_with("HTTP/1.1 413 "));
+    }
+
+    #[tokio::test]
+    async fn clients_that_send_nothing_or_half_are_given_up_and_others_are_then_answered() {
+        let address = start(Arc::new(Semaphore::new(0))).await;
+        // Both take all connections, and most of the budget.
+        let (silent, half) = (send(address, "").await, send(address, &post("12345678", 10)).await);
+        let next = send(address, &post("ten bytes!", 10)).await;
+        assert!(end(next).await.ends_with("ten bytes!"));
+        assert_eq!(end(silent).await, "");
+        assert!(end(half).await.starts_with("HTTP/1.1 408 "));
+    }
+
+    #[tokio::test]
+    async fn work_ends_when_its_client_goes() {
+        let ended = Arc::new(Semaphore::new(0));
+        let address = start(Arc::clone(&ended)).await;
+        for _ in 0..5 {
+            let stream = send(address, "POST /hang HTTP/1.1\r\nContent-Length: 10\r\n\r\nten bytes!").await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            drop(stream);
+            ended.acquire().await.unwrap().forget();
+        }
+        assert!(end(send(address, &post("ten bytes!", 10)).await).await.ends_with("ten bytes!"));
     }
 }

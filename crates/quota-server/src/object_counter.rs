@@ -79,7 +79,8 @@ impl Collection {
     }
 
     pub fn object(&self, key: &Key) -> String {
-        format!("{}/namespaces/{}/{}/{}", self.version, key.namespace, self.plural, segment(&key.name))
+        let (namespace, name) = (segment(&key.namespace), segment(&key.name));
+        format!("{}/namespaces/{namespace}/{}/{name}", self.version, self.plural)
     }
 
     /// Finds the version in which a kind such as `pods` or `deployments.apps` is served.

@@ -435,6 +435,93 @@ async fn only_callers_with_a_certificate_of_the_authority_are_answered() {
     assert!(tls::acceptor(Arc::default(), Some(&nothing)).is_err());
 }
 
+/// A caller that forges a namespace does not learn what the ledger may read.
+#[tokio::test]
+async fn a_forged_namespace_leads_to_no_other_object() {
+    let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let server = bounded(&json!({"pods": "9"}));
+    server.put("/api/v1", Some("shop"), pod("shop", "web", "uid-web"), "pods");
+    let replica = replica(&server, &made);
+    until_counted(&server, "pods=1").await;
+    for namespace in ["shop/pods/web", "shop/pods/nope", "shop?watch=1", "../secrets/x"] {
+        let review = json!({"request": {"uid": "r", "operation": "CREATE", "namespace": namespace, "name": "a",
+            "resource": {"group": "", "version": "v1", "resource": "pods"}, "kind": {"kind": "Pod"},
+            "userInfo": {"username": "ann"}, "object": pod(namespace, "a", "uid-a")}});
+        let answer = review::answer(&replica, review.to_string().as_bytes()).await.unwrap();
+        let message = answer["response"]["status"]["message"].as_str().unwrap_or_default();
+        assert_eq!(message, format!("namespace {namespace} does not exist"), "{answer}");
+    }
+    kill(&replica);
+}
+
+/// The memory limit of a replica in the chart.
+const MEMORY_LIMIT: usize = 256 << 20;
+
+/// The most memory that this process has had.
+fn peak_memory() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}
+
+/// Clients that send as much as is allowed and never finish, hold connections, or vanish: memory stays within the limit,
+/// and an API server is answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_many_and_vanishing_clients_are_bounded() {
+    let made = Arc::new(tls::make(&["127.0.0.1".to_owned()], 1).unwrap());
+    let server = bounded(&json!({"pods": "100"}));
+    let replica = Replica::new(Options::new("headroom"), server.client(), CancellationToken::new());
+    replica.certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(Arc::clone(&replica).serve(listener, None));
+    until_counted(&server, "pods=0").await;
+    let before = peak_memory();
+    const BODY: usize = 8 << 20;
+    let head = format!("POST /review HTTP/1.1\r\nhost: ledger\r\ncontent-length: {BODY}\r\n\r\n");
+    let part: Arc<[u8]> = vec![b'x'; BODY / 64].into();
+    let hostile = |vanishes: bool| {
+        let (made, head, part) = (Arc::clone(&made), head.clone(), Arc::clone(&part));
+        tokio::spawn(async move {
+            let Ok(mut stream) = client(&made, None).connect(address).await else { return };
+            drop(stream.write_all(head.as_bytes()).await);
+            for _ in 0..63 {
+                if stream.write_all(&part).await.is_err() || vanishes && fastrand::u8(..) < 8 {
+                    return;
+                }
+            }
+            // The last part never comes.
+            drop(stream.read(&mut [0; 64]).await);
+        })
+    };
+    let clients: Vec<_> = (0..120).map(|at| hostile(at % 3 == 0)).collect();
+    // Until they have sent as much as is taken of them.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    let review = json!({"request": {"uid": "review", "operation": "CREATE", "namespace": "shop", "name": "pod",
+        "resource": {"group": "", "version": "v1", "resource": "pods"}, "kind": {"kind": "Pod"},
+        "userInfo": {"username": "ann"}, "object": pod("shop", "pod", "uid")}})
+    .to_string();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        assert!(tokio::time::Instant::now() < deadline, "no answer");
+        let Ok(mut stream) = client(&made, None).connect(address).await else { continue };
+        let head = format!("POST /review HTTP/1.1\r\nhost: ledger\r\ncontent-length: {}\r\n\r\n", review.len());
+        stream.write_all(&[head.as_bytes(), review.as_bytes()].concat()).await.unwrap();
+        let mut answer = vec![0; 4096];
+        let read = stream.read(&mut answer).await.unwrap_or_default();
+        if String::from_utf8_lossy(&answer[..read]).contains("\"allowed\":true") {
+            break;
+        }
+    }
+    let after = peak_memory();
+    println!("peak memory: {} MiB before, {} MiB after", before >> 20, after >> 20);
+    assert!(after < MEMORY_LIMIT, "{} MiB", after >> 20);
+    for client in clients {
+        client.abort();
+    }
+    kill(&replica);
+}
+
 /// An API server that gives up closes its connection, which ends the handling. Its reservation is released long before
 /// the longest lifetime of a request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -25,7 +25,7 @@ pub struct Server {
     visitors: Visitors,
     take: Take,
     /// A snapshot of a large cluster takes minutes and much memory, and every open page asks for one a minute.
-    takes: Semaphore,
+    takes: Arc<Semaphore>,
 }
 
 /// Takes a snapshot, or says why there is none.
@@ -85,7 +85,7 @@ enum Answer<'s> {
 
 /// Answers until the program ends.
 pub async fn serve(listener: TcpListener, server: Arc<Server>) {
-    headroom_kube::http_server::connections(listener, move |request| {
+    headroom_kube::http_server::serve_pages(listener, move |request| {
         respond(Arc::clone(&server), request.into_parts().0)
     })
     .await;
@@ -98,10 +98,14 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
         Answer::Refused(status, text) => (status, TEXT, Bytes::from(text)),
         Answer::Snapshot(asked) => {
             // OK because nobody closes it.
-            let _turn = server.takes.acquire().await;
+            let turn = Arc::clone(&server.takes).acquire_owned().await;
             let server = Arc::clone(&server);
-            // Reading waits, in a runtime of its own.
-            match tokio::task::spawn_blocking(move || (server.take)(asked)).await {
+            // Reading waits, in a runtime of its own. It goes on when the client has gone, so it keeps its turn.
+            let take = move || {
+                let _turn = turn;
+                (server.take)(asked)
+            };
+            match tokio::task::spawn_blocking(take).await {
                 Ok(Ok(taken)) => {
                     missed = taken.missed;
                     (StatusCode::OK, "application/json", Bytes::from(taken.text))
@@ -150,7 +154,7 @@ const HEADERS: [(&str, &str); 6] = [
 
 impl Server {
     pub fn new(site: Site, visitors: Visitors, take: Take) -> Self {
-        Self { site, visitors, take, takes: Semaphore::new(TAKES_AT_ONCE) }
+        Self { site, visitors, take, takes: Arc::new(Semaphore::new(TAKES_AT_ONCE)) }
     }
 
     fn answer(&self, request: &Parts) -> Answer<'_> {
@@ -319,6 +323,37 @@ mod tests {
         check("/", &[host, other_site, ("sec-fetch-mode", "no-cors"), document], Err(403));
         check("/cluster.json", &[host, token, other_site, navigates, document], Err(403));
         check("POST /cluster.json", &[host, token], Err(405));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_hangs_up_keeps_its_turn_until_reading_ends() {
+        let (_folder, server) = server(Visitors::OfProxy);
+        let (end, is_ended) = std::sync::mpsc::channel::<()>();
+        let is_ended = std::sync::Mutex::new(is_ended);
+        let take = move |_| {
+            // Returns when the other side is dropped.
+            _ = is_ended.lock().unwrap().recv();
+            Err("ended".to_owned())
+        };
+        let server = Arc::new(Server { take: Box::new(take), ..server });
+        let until = async |turns: usize| {
+            while server.takes.available_permits() != turns {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        let ask = || {
+            let request = Request::get("/cluster.json").header("host", "a").header("authorization", "Bearer alice");
+            tokio::spawn(respond(Arc::clone(&server), request.body(()).unwrap().into_parts().0))
+        };
+        let clients = [ask(), ask()];
+        until(0).await;
+        clients.iter().for_each(tokio::task::JoinHandle::abort);
+        let third = ask();
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        assert!(server.takes.available_permits() == 0 && !third.is_finished());
+        drop(end);
+        assert_eq!(third.await.unwrap().status(), StatusCode::BAD_GATEWAY);
+        until(TAKES_AT_ONCE).await;
     }
 
     #[test]

@@ -86,6 +86,8 @@ impl Configured {
             let path = workspace_file(manifest);
             kubectl(&["apply", "--namespace=headroom", "-f", path.to_str().unwrap()]);
         }
+        let events = workspace_file(&format!("{chart}/events.yaml"));
+        kubectl(&["apply", "-f", events.to_str().unwrap()]);
         kubectl(&["wait", "--for=condition=established", "--timeout=60s", "crd", "--all"]);
         // No controller aggregates ClusterRoles here, and the user is not a ServiceAccount.
         let user = format!("--user={LEDGER}");
@@ -99,9 +101,10 @@ impl Configured {
                 &user,
             ]);
         }
-        for role in own {
+        let roles = own.map(|role| (role, "--namespace=headroom"));
+        for (role, namespace) in roles.into_iter().chain([("headroom-ledger-events", "--namespace=default")]) {
             let (name, role) = (format!("test-{role}"), format!("--role={role}"));
-            kubectl(&["create", "rolebinding", &name, &role, "--namespace=headroom", &user]);
+            kubectl(&["create", "rolebinding", &name, &role, namespace, &user]);
         }
         let client = cluster.client().await.unwrap();
         let address = free_address().await;
